@@ -1,0 +1,44 @@
+# One environment, .venv, made once from the pins in constraints.txt and made again only when they change.
+PYTHON ?= python3
+TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
+PEER ?=
+
+ifeq ($(OS),Windows_NT)
+BIN := .venv/Scripts
+else
+BIN := .venv/bin
+endif
+PY  := $(BIN)/python
+PIP := $(PY) -m pip --disable-pip-version-check
+
+.PHONY: lab test lint bench notebooks clean
+.DEFAULT_GOAL := test
+
+# torch goes first and alone: only this step may look at the CPU index, so that no resolver ever meets a CUDA build.
+.venv/.stamp: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(PIP) install -q --no-deps --retries 0 --extra-index-url $(TORCH_INDEX) -c constraints.txt torch
+	$(PIP) install -q -c constraints.txt -e .[dev]
+	$(PY) -c "import pathlib; pathlib.Path('$@').touch()"
+
+lab: .venv/.stamp
+	$(PY) -m jupyter lab tutorials/00_welcome.ipynb
+
+test: .venv/.stamp
+	$(PY) -m pytest
+
+lint: .venv/.stamp
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy
+
+# PEER names the interpreter of another environment that has torchrl: make bench PEER=~/trl/bin/python
+bench: .venv/.stamp
+	$(PY) -m tests.benchmarks $(if $(PEER),--peer $(PEER))
+
+# NB names some of them: make notebooks NB="00_welcome.ipynb 01_rollouts_and_ted.ipynb"
+notebooks: .venv/.stamp
+	$(PY) tutorials/execute.py $(NB)
+
+clean:
+	$(PYTHON) -c "import shutil; [shutil.rmtree(d, ignore_errors=True) for d in ('.venv', '.pytest_cache', '.ruff_cache', '.mypy_cache', '.hypothesis', 'build', 'dist', 'screenshots')]"

@@ -1,0 +1,16 @@
+"""rlnb: reinforcement learning you can see.
+
+``rlnb.data`` describes and stores data, ``rlnb.envs`` produces it. Importing ``rlnb`` alone loads neither, nor torch.
+"""
+
+from importlib import import_module, metadata
+from typing import Any
+
+__version__ = metadata.version("rlnb")
+__all__ = ["__version__", "data", "envs"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("data", "envs"):
+        return import_module(f"rlnb.{name}")
+    raise AttributeError(f"module 'rlnb' has no attribute {name!r}. It has: data, envs, __version__.")

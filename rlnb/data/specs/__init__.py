@@ -1,0 +1,58 @@
+"""Specs: what the data of an environment looks like, and conversion from and to Gymnasium spaces."""
+
+from __future__ import annotations
+
+from rlnb.data.specs.base import TensorSpec
+from rlnb.data.specs.binary import Binary
+from rlnb.data.specs.bounded import Bounded, BoundedContinuous, BoundedDiscrete
+from rlnb.data.specs.categorical import Categorical
+from rlnb.data.specs.composite import Composite
+from rlnb.data.specs.multi import MultiCategorical, MultiOneHot
+from rlnb.data.specs.non_tensor import NonTensor
+from rlnb.data.specs.one_hot import OneHot
+from rlnb.data.specs.spaces import space_from_spec, spec_from_space
+from rlnb.data.specs.unbounded import Unbounded, UnboundedContinuous, UnboundedDiscrete
+from rlnb.data.specs.violations import Violation, violations
+
+# The names that the documentation used before.
+BoundedTensorSpec = Bounded
+UnboundedContinuousTensorSpec = UnboundedContinuous
+UnboundedDiscreteTensorSpec = UnboundedDiscrete
+DiscreteTensorSpec = Categorical
+OneHotDiscreteTensorSpec = OneHot
+MultiDiscreteTensorSpec = MultiCategorical
+MultiOneHotDiscreteTensorSpec = MultiOneHot
+BinaryDiscreteTensorSpec = Binary
+NonTensorSpec = NonTensor
+CompositeSpec = Composite
+
+__all__ = [
+    "Binary",
+    "BinaryDiscreteTensorSpec",
+    "Bounded",
+    "BoundedContinuous",
+    "BoundedDiscrete",
+    "BoundedTensorSpec",
+    "Categorical",
+    "Composite",
+    "CompositeSpec",
+    "DiscreteTensorSpec",
+    "MultiCategorical",
+    "MultiDiscreteTensorSpec",
+    "MultiOneHot",
+    "MultiOneHotDiscreteTensorSpec",
+    "NonTensor",
+    "NonTensorSpec",
+    "OneHot",
+    "OneHotDiscreteTensorSpec",
+    "TensorSpec",
+    "Unbounded",
+    "UnboundedContinuous",
+    "UnboundedContinuousTensorSpec",
+    "UnboundedDiscrete",
+    "UnboundedDiscreteTensorSpec",
+    "Violation",
+    "space_from_spec",
+    "spec_from_space",
+    "violations",
+]

@@ -1,0 +1,87 @@
+"""Binary: entries that are 0 or 1."""
+
+from __future__ import annotations
+
+import torch
+
+from rlnb.data.specs.boxes import CategoricalBox
+from rlnb.data.specs.leaf import LeafSpec
+from rlnb.data.specs.normalize import Device, Shape, as_size
+
+
+class Binary(LeafSpec):
+    """Entries that are 0 or 1, each on its own.
+
+    Args:
+        n: the size of the last dim; may be left out when ``shape`` is given.
+        shape: the shape of one value; ``(n,)`` when None.
+        device: where the values live; torch's default device when None.
+        dtype: the dtype.
+
+    Raises:
+        TypeError: neither ``n`` nor ``shape`` is given.
+        ValueError: the shape does not end with ``n``.
+
+    Example:
+        >>> spec = Binary(3)
+        >>> spec.encode([1, 0, 1])
+        tensor([1, 0, 1], dtype=torch.int8)
+    """
+
+    _domain_fix = "Threshold it first, for example (value > 0.5), or round it with spec.project(value)."
+
+    def __init__(
+        self,
+        n: int | None = None,
+        shape: Shape | None = None,
+        device: Device = None,
+        dtype: torch.dtype | str | None = torch.int8,
+    ) -> None:
+        if n is None and shape is None:
+            raise TypeError("Binary needs n or shape: Binary(3) or Binary(shape=(2, 3)).")
+        size = as_size((n,) if shape is None else shape)  # type: ignore[arg-type]
+        if n is not None and (not size or size[-1] != n):
+            raise ValueError(f"Binary(n={n}) needs a shape that ends with n, got shape {list(size)}.")
+        super().__init__(size, device, dtype, torch.int8)
+
+    @property
+    def domain(self) -> str:
+        """``"discrete"``."""
+        return "discrete"
+
+    @property
+    def space(self) -> CategoricalBox:
+        """The two values of an entry."""
+        return CategoricalBox(2)
+
+    @property
+    def n(self) -> int:
+        """The size of the last dim (1 when there is none)."""
+        return self._shape[-1] if self._shape else 1
+
+    def rand(self, shape: Shape = ()) -> torch.Tensor:
+        """Draw zeros and ones, each as likely.
+
+        Args:
+            shape: sizes in front of the spec's shape.
+        """
+        return torch.randint(0, 2, self._size(shape), dtype=self._dtype, device=self._device)
+
+    def _contains(self, value: torch.Tensor) -> bool:
+        if self._dtype == torch.bool:
+            return True
+        if self._dtype.is_floating_point:
+            return not bool(self._outside(value).any())
+        return torch.equal(torch.clamp(value, 0, 1), value)
+
+    def _outside(self, value: torch.Tensor) -> torch.Tensor:
+        return (value != 0) & (value != 1)
+
+    def _domain_text(self, index: tuple[int, ...]) -> str:
+        return "{0, 1}"
+
+    def _nearest(self, value: torch.Tensor) -> torch.Tensor:
+        if value.dtype == torch.bool:
+            return value.to(self._dtype)
+        near = value.nan_to_num(0.0).round() if value.is_floating_point() else value
+        return near.clamp(0, 1).to(self._dtype)

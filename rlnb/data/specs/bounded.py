@@ -1,0 +1,239 @@
+"""Bounded: numbers between a lower and an upper bound."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from rlnb.data.specs.boxes import ContinuousBox
+from rlnb.data.specs.leaf import LeafSpec
+from rlnb.data.specs.normalize import Device, Shape, as_dtype, as_size
+from rlnb.data.specs.sampling import Draw, sampler_between
+from rlnb.data.specs.violations import format_number
+
+Bound = float | int | list[Any] | np.ndarray | torch.Tensor
+
+#: Up to here a comparison with a tensor is faster than one with a number, which vectorizes better.
+_SMALL = 64
+
+
+class Bounded(LeafSpec):
+    """Numbers with ``low <= x <= high``, both ends included; a bound may be infinite.
+
+    Building one gives a `BoundedContinuous` for a floating dtype and a `BoundedDiscrete` for an integer one.
+
+    Args:
+        low: the lower bound: a number, or an array that broadcasts to ``shape``.
+        high: the upper bound, likewise.
+        shape: the shape of one value; the shape of the bounds when they have one.
+        device: where the values live; torch's default device when None.
+        dtype: the dtype; that of the bounds when they are tensors or arrays, else ``torch.float32``.
+
+    Raises:
+        TypeError: a bound is missing.
+        ValueError: no shape is given or implied, the bounds do not fit it, a bound is NaN, or ``low > high``.
+
+    Example:
+        >>> spec = Bounded(-1, 1, shape=(3,))
+        >>> spec.project(torch.tensor([-2.0, 0.5, 3.0]))
+        tensor([-1.0000,  0.5000,  1.0000])
+    """
+
+    _fields = ("_low", "_high")
+    _shaped = ("_low", "_high")
+    _low: torch.Tensor
+    _high: torch.Tensor
+    _draw: Draw
+    _clip: tuple[torch.Tensor, torch.Tensor]
+    _numbers: tuple[float | int, float | int] | None
+
+    def __init__(
+        self,
+        low: Bound | None = None,
+        high: Bound | None = None,
+        shape: Shape | None = None,
+        device: Device = None,
+        dtype: torch.dtype | str | None = None,
+    ) -> None:
+        if low is None or high is None:
+            raise TypeError("Bounded needs both low and high; use -torch.inf or torch.inf for a side without a bound.")
+        given = [_bound_tensor(bound) for bound in (low, high)]
+        kind = as_dtype(dtype, _implied_dtype(low, high))
+        super().__init__(_implied_shape(given, shape), device, kind, kind)
+        lower, upper = (_fit_bound(bound, kind) for bound in given)
+        if bool((lower != lower).any() or (upper != upper).any()):
+            raise ValueError("the bounds of Bounded must be numbers, got NaN.")
+        if bool((lower > upper).any()):
+            raise ValueError(f"Bounded needs low <= high everywhere, got low={lower.tolist()}, high={upper.tolist()}.")
+        self._low = lower.to(self._device).expand(self._shape).contiguous()
+        self._high = upper.to(self._device).expand(self._shape).contiguous()
+        # The class follows the dtype, also for Bounded(...).to(torch.int64) and for a subclass's name used directly.
+        self._follow_dtype()
+        self._prepare()
+
+    def _follow_dtype(self) -> None:
+        if type(self) in (Bounded, BoundedContinuous, BoundedDiscrete):
+            self.__class__ = BoundedContinuous if self._dtype.is_floating_point else BoundedDiscrete
+
+    def _prepare(self) -> None:
+        low, high = self._low, self._high
+        self._draw = sampler_between(low, high)
+        self._clip, self._numbers = (low, high), None
+        if low.numel() and low.dtype != torch.bool:
+            first, last = low.flatten()[0], high.flatten()[0]
+            if bool((low == first).all()) and bool((high == last).all()):
+                self._clip, self._numbers = (first, last), (first.item(), last.item())
+
+    @property
+    def domain(self) -> str:
+        """``"continuous"`` for a floating dtype, ``"discrete"`` otherwise."""
+        return "continuous" if self._dtype.is_floating_point else "discrete"
+
+    @property
+    def space(self) -> ContinuousBox:
+        """The bounds."""
+        return ContinuousBox(self._low, self._high)
+
+    @property
+    def low(self) -> torch.Tensor:
+        """The lower bounds, of the spec's shape."""
+        return self._low
+
+    @property
+    def high(self) -> torch.Tensor:
+        """The upper bounds, of the spec's shape."""
+        return self._high
+
+    def rand(self, shape: Shape = ()) -> torch.Tensor:
+        """Draw random values.
+
+        Uniform between finite bounds. Beside an infinite one: exponential away from the finite bound, standard normal
+        where there is none.
+
+        Args:
+            shape: sizes in front of the spec's shape.
+        """
+        return self._draw(self._size(shape))
+
+    def _clipped(self, value: torch.Tensor) -> torch.Tensor:
+        if self._numbers is not None and value.numel() > _SMALL:
+            return torch.clamp(value, *self._numbers)
+        return torch.clamp(value, *self._clip)
+
+    def _contains(self, value: torch.Tensor) -> bool:
+        if self._dtype == torch.bool:
+            return not bool(self._outside(value).any())
+        # NaN is unequal to itself, so that it counts as outside.
+        return torch.equal(self._clipped(value), value)
+
+    def _outside(self, value: torch.Tensor) -> torch.Tensor:
+        return ~((value >= self._low) & (value <= self._high))
+
+    def _domain_text(self, index: tuple[int, ...]) -> str:
+        return f"[{format_number(self._low[index].item())}, {format_number(self._high[index].item())}]"
+
+    def _nearest(self, value: torch.Tensor) -> torch.Tensor:
+        if self._dtype == torch.bool:
+            return torch.minimum(torch.maximum(value.to(torch.bool), self._low), self._high)
+        if value.is_floating_point():
+            middle = torch.zeros((), dtype=value.dtype, device=value.device)
+            value = torch.where(value.isnan(), middle, value)
+            if not self._dtype.is_floating_point:
+                # Clip before casting: integers wrap around where floats are merely large.
+                value = value.double().round().clamp(self._low.double(), self._high.double())
+        else:
+            info = None if self._dtype.is_floating_point else torch.iinfo(self._dtype)
+            value = value.to(torch.int64)
+            value = value if info is None else value.clamp(info.min, info.max)
+        return self._clipped(_saturating_cast(value, self._dtype))
+
+    def _to_dtype(self, dtype: torch.dtype) -> Bounded:
+        new = self._with(_dtype=dtype, _low=_fit_bound(self._low, dtype), _high=_fit_bound(self._high, dtype))
+        new._follow_dtype()
+        return new
+
+
+class BoundedContinuous(Bounded):
+    """A `Bounded` of floating dtype. See there for the arguments.
+
+    Example:
+        >>> type(Bounded(0, 1, shape=(2,))).__name__
+        'BoundedContinuous'
+    """
+
+
+class BoundedDiscrete(Bounded):
+    """A `Bounded` of integer dtype. See there for the arguments.
+
+    Example:
+        >>> type(Bounded(0, 255, shape=(2,), dtype=torch.uint8)).__name__
+        'BoundedDiscrete'
+    """
+
+    def __init__(
+        self,
+        low: Bound | None = None,
+        high: Bound | None = None,
+        shape: Shape | None = None,
+        device: Device = None,
+        dtype: torch.dtype | str | None = torch.int64,
+    ) -> None:
+        super().__init__(low, high, shape, device, dtype)
+
+
+def _bound_tensor(bound: Bound) -> torch.Tensor:
+    # A copy: a later change of the caller's array must not move the bounds.
+    if isinstance(bound, torch.Tensor):
+        return bound.detach().clone()
+    return torch.from_numpy(np.array(bound, copy=True))
+
+
+def _implied_dtype(low: Bound, high: Bound) -> torch.dtype:
+    for bound in (low, high):
+        if isinstance(bound, torch.Tensor):
+            return bound.dtype
+        if isinstance(bound, np.ndarray):
+            return torch.from_numpy(np.zeros(0, bound.dtype)).dtype
+    return torch.float32
+
+
+def _implied_shape(bounds: list[torch.Tensor], shape: Shape | None) -> torch.Size:
+    try:
+        implied = torch.broadcast_shapes(*(bound.shape for bound in bounds))
+        if shape is None and implied == ():
+            raise ValueError("Bounded needs a shape: pass shape=(3,) or shape=(), or bounds that have one.")
+        size = implied if shape is None else as_size(shape)
+        if torch.broadcast_shapes(implied, size) != size:
+            raise RuntimeError
+    except RuntimeError:
+        given = "none" if shape is None else list(as_size(shape))
+        low, high = (list(bound.shape) for bound in bounds)
+        raise ValueError(f"the bounds of shapes {low} (low) and {high} (high) do not fit the shape {given}.") from None
+    return size
+
+
+def _fit_bound(bound: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    if dtype.is_floating_point or dtype == torch.bool:
+        return bound.to(dtype)
+    info = torch.iinfo(dtype)
+    if bound.is_floating_point():
+        whole = bound.nan_to_num(0, float(info.max), float(info.min))
+        if bool((whole != whole.round()).any()):
+            raise ValueError(f"the bounds of a Bounded of {dtype} must be whole numbers, got {bound.tolist()}.")
+    elif bool((bound < info.min).any() or (bound > info.max).any()):
+        raise ValueError(f"the bounds {bound.tolist()} do not fit {dtype}, which holds {info.min} to {info.max}.")
+    return _saturating_cast(bound, dtype)
+
+
+def _saturating_cast(value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Cast, with floats beyond an integer dtype's range going to its ends instead of wrapping around."""
+    if dtype.is_floating_point or not value.is_floating_point():
+        return value.to(dtype)
+    info = torch.iinfo(dtype)
+    wide = value.double()
+    cast = wide.clamp(info.min, info.max).to(dtype)
+    # float64 rounds the largest int64 up, out of its range.
+    ends = torch.tensor([info.min, info.max], dtype=dtype, device=value.device)
+    return torch.where(wide >= info.max, ends[1], torch.where(wide <= info.min, ends[0], cast))

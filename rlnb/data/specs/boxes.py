@@ -1,0 +1,101 @@
+"""The spaces that specs hold: which values a number, a choice or a list of choices may take."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+
+def _tensor_repr(tensor: torch.Tensor) -> str:
+    return (
+        f"Tensor(shape={tensor.shape}, device={tensor.device}, dtype={tensor.dtype}, "
+        f"contiguous={tensor.is_contiguous()})"
+    )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ContinuousBox:
+    """An interval per entry: ``low <= x <= high``, both ends included.
+
+    Args:
+        low: the lower bounds, of the spec's shape and dtype.
+        high: the upper bounds, of the spec's shape and dtype.
+
+    Example:
+        >>> box = ContinuousBox(torch.zeros(2), torch.ones(2))
+        >>> box.minimum is box.low
+        True
+    """
+
+    low: torch.Tensor
+    high: torch.Tensor
+
+    @property
+    def minimum(self) -> torch.Tensor:
+        """The lower bounds (another name of ``low``)."""
+        return self.low
+
+    @property
+    def maximum(self) -> torch.Tensor:
+        """The upper bounds (another name of ``high``)."""
+        return self.high
+
+    def __eq__(self, other: Any) -> bool:
+        if not isinstance(other, ContinuousBox):
+            return NotImplemented
+        return torch.equal(self.low, other.low) and torch.equal(self.high, other.high)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"ContinuousBox(\n    low={_tensor_repr(self.low)},\n    high={_tensor_repr(self.high)})"
+
+
+@dataclass(frozen=True, repr=False)
+class CategoricalBox:
+    """One of ``n`` values: ``start, ..., start + n - 1``.
+
+    Args:
+        n: how many values there are.
+        start: the smallest of them.
+
+    Example:
+        >>> CategoricalBox(3)
+        CategoricalBox(n=3)
+    """
+
+    n: int
+    start: int = 0
+
+    def __repr__(self) -> str:
+        return f"CategoricalBox(n={self.n}, start={self.start})" if self.start else f"CategoricalBox(n={self.n})"
+
+
+@dataclass(frozen=True)
+class BoxList:
+    """Several spaces in a row, nested as deep as the choices are.
+
+    Args:
+        boxes: the spaces.
+
+    Example:
+        >>> BoxList.from_nvec(torch.tensor([2, 3]), torch.tensor([0, 0]))
+        BoxList(boxes=[CategoricalBox(n=2), CategoricalBox(n=3)])
+    """
+
+    boxes: list[CategoricalBox | BoxList]
+
+    @classmethod
+    def from_nvec(cls, nvec: torch.Tensor, start: torch.Tensor) -> BoxList:
+        """Build the nested list for ``nvec`` choices that begin at ``start`` (same shape, at least one dim)."""
+        if nvec.ndim > 1:
+            return cls([cls.from_nvec(n, s) for n, s in zip(nvec, start, strict=True)])
+        return cls([CategoricalBox(n, s) for n, s in zip(nvec.tolist(), start.tolist(), strict=True)])
+
+    def __len__(self) -> int:
+        return len(self.boxes)
+
+    def __getitem__(self, index: int) -> CategoricalBox | BoxList:
+        return self.boxes[index]

@@ -1,0 +1,170 @@
+"""Categorical: one of n choices, written as an integer."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from rlnb.data.specs.bounded import _saturating_cast
+from rlnb.data.specs.boxes import CategoricalBox
+from rlnb.data.specs.leaf import LeafSpec
+from rlnb.data.specs.normalize import Device, Shape
+from rlnb.data.specs.sampling import Draw, draw_choice
+
+if TYPE_CHECKING:
+    from rlnb.data.specs.one_hot import OneHot
+
+
+class Categorical(LeafSpec):
+    """One of ``n`` choices as an integer: ``start, ..., start + n - 1``.
+
+    Args:
+        n: how many choices there are.
+        shape: the shape of one value; ``()`` is one choice.
+        device: where the values live; torch's default device when None.
+        dtype: an integer dtype, or ``torch.bool`` for two choices (as done flags are).
+        start: the smallest value, as in Gymnasium's ``Discrete(n, start=...)``.
+
+    Raises:
+        ValueError: ``n`` is not positive, or the dtype cannot hold the values.
+
+    Example:
+        >>> spec = Categorical(3)
+        >>> spec.is_in(torch.tensor([0, 2, 1])), spec.is_in(torch.tensor(3))
+        (True, False)
+        >>> spec.to_one_hot(torch.tensor(1))
+        tensor([False,  True, False])
+    """
+
+    _fields = ("n", "start")
+    _domain_fix = "Check how the value is computed, or give the spec more choices."
+    _draw: Draw
+
+    def __init__(
+        self,
+        n: int,
+        shape: Shape | None = None,
+        device: Device = None,
+        dtype: torch.dtype | str | None = torch.int64,
+        start: int = 0,
+    ) -> None:
+        super().__init__(() if shape is None else shape, device, dtype, torch.int64)
+        self.n, self.start = check_choices(type(self).__name__, n, start, self._dtype)
+        self._prepare()
+
+    def _prepare(self) -> None:
+        self._draw = partial(draw_choice, self.n, self.start, self._dtype, self._device)
+
+    @property
+    def domain(self) -> str:
+        """``"discrete"``."""
+        return "discrete"
+
+    @property
+    def space(self) -> CategoricalBox:
+        """The choices."""
+        return CategoricalBox(self.n, self.start)
+
+    def rand(self, shape: Shape = ()) -> torch.Tensor:
+        """Draw choices, each as likely.
+
+        Args:
+            shape: sizes in front of the spec's shape.
+        """
+        return self._draw(self._size(shape))
+
+    def _contains(self, value: torch.Tensor) -> bool:
+        if self._dtype == torch.bool:
+            return self.n == 2 or not bool((value != self.start).any())
+        return torch.equal(torch.clamp(value, self.start, self.start + self.n - 1), value)
+
+    def _outside(self, value: torch.Tensor) -> torch.Tensor:
+        number = value.to(torch.int64)
+        return (number < self.start) | (number >= self.start + self.n)
+
+    def _domain_text(self, index: tuple[int, ...]) -> str:
+        return choices_text(self.n, self.start)
+
+    def _nearest(self, value: torch.Tensor) -> torch.Tensor:
+        whole = value.nan_to_num(0.0).round() if value.is_floating_point() else value
+        return _saturating_cast(whole, torch.int64).clamp(self.start, self.start + self.n - 1).to(self._dtype)
+
+    def _shape_fix(self, expected: torch.Size, value: torch.Tensor) -> str:
+        if value.shape == torch.Size((*expected, self.n)):
+            return (
+                "A one-hot vector was given where an integer is expected: "
+                "spec.to_one_hot_spec().to_categorical(value)."
+            )
+        return super()._shape_fix(expected, value)
+
+    def _decode(self, value: torch.Tensor) -> Any:
+        # Gymnasium's Discrete takes integers only.
+        return (value.to(torch.int64) if value.dtype == torch.bool else value).numpy()[()]
+
+    def _to_dtype(self, dtype: torch.dtype) -> Categorical:
+        check_choices(type(self).__name__, self.n, self.start, dtype)
+        return self._with(_dtype=dtype)
+
+    def to_one_hot(self, value: torch.Tensor) -> torch.Tensor:
+        """Turn integers into one-hot vectors.
+
+        Args:
+            value: integers of the spec, shape ``[..., *spec.shape]``.
+
+        Returns:
+            A boolean tensor of shape ``[..., *spec.shape, n]``.
+
+        Raises:
+            ValueError: the value is not in the spec.
+        """
+        if not self.is_in(value):
+            raise ValueError(f"{type(self).__name__}.to_one_hot: " + self._complaints(value)[0])
+        return torch.eq(value.unsqueeze(-1), torch.arange(self.start, self.start + self.n, device=value.device))
+
+    def to_one_hot_spec(self) -> OneHot:
+        """Return the `OneHot` of the same choices."""
+        from rlnb.data.specs.one_hot import OneHot
+
+        return OneHot(self.n, shape=(*self._shape, self.n), device=self._device, start=self.start)
+
+    def to_categorical(self, value: torch.Tensor) -> torch.Tensor:
+        """Return ``value`` as it is: it is categorical already."""
+        return value
+
+    def to_categorical_spec(self) -> Categorical:
+        """Return a copy: it is categorical already."""
+        return self.clone()
+
+
+def choices_text(n: int, start: int) -> str:
+    """Write the set of choices.
+
+    Example:
+        >>> choices_text(2, 0), choices_text(10, 1)
+        ('{0, 1}', '{1, ..., 10}')
+    """
+    values = [str(start + i) for i in range(n)] if n <= 3 else [str(start), "...", str(start + n - 1)]
+    return "{" + ", ".join(values) + "}"
+
+
+def check_choices(name: str, n: int, start: int, dtype: torch.dtype) -> tuple[int, int]:
+    """Return ``n`` and ``start`` as ints.
+
+    Raises:
+        TypeError: the dtype is a floating one.
+        ValueError: ``n`` is not positive, or ``dtype`` does not hold all of the choices.
+    """
+    n, start = int(n), int(start)
+    if n < 1:
+        raise ValueError(f"{name} needs at least one choice, got n={n}.")
+    if dtype.is_floating_point:
+        raise TypeError(f"{name} needs an integer dtype or torch.bool, got {dtype}. Use torch.int64.")
+    low, high = (0, 1) if dtype == torch.bool else (torch.iinfo(dtype).min, torch.iinfo(dtype).max)
+    if start < low or start + n - 1 > high:
+        raise ValueError(
+            f"{name}: the choices {choices_text(n, start)} do not fit {dtype}, which holds {low} to {high}. "
+            "Use torch.int64."
+        )
+    return n, start

@@ -1,0 +1,237 @@
+"""LeafSpec: what the specs of one tensor share; subclasses say how to draw, check and project."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+
+from rlnb.data.specs.normalize import Device, Shape, as_device, as_dtype, as_size
+from rlnb.data.specs.reshape import ReshapableSpec
+from rlnb.data.specs.violations import Frame, Violation, format_number
+
+
+class LeafSpec(ReshapableSpec):
+    """A spec of one tensor. Subclasses say how to draw, check and project; the rest is here."""
+
+    _dtype: torch.dtype
+    _device: torch.device
+
+    def __init__(self, shape: Shape, device: Device, dtype: torch.dtype | str | None, default: torch.dtype) -> None:
+        self._shape = as_size(shape)
+        self._device = as_device(device)
+        self._dtype = as_dtype(dtype, default)
+
+    @abstractmethod
+    def _contains(self, value: torch.Tensor) -> bool:
+        """Whether all of ``value``, of the right shape, dtype and device, is in the domain."""
+
+    @abstractmethod
+    def _outside(self, value: torch.Tensor) -> torch.Tensor:
+        """Mark the entries outside the domain; the event dims are reduced away."""
+
+    @abstractmethod
+    def _domain_text(self, index: tuple[int, ...]) -> str:
+        """Say what is legal at ``index`` of the spec's leading shape."""
+
+    @abstractmethod
+    def _nearest(self, value: torch.Tensor) -> torch.Tensor:
+        """Project ``value``, of the right shape and device but of any dtype."""
+
+    _domain_fix: ClassVar[str] = "Clip it with spec.project(value), or widen the bounds of the spec."
+
+    def _offence(self, value: torch.Tensor, index: tuple[int, ...]) -> tuple[str, float | int | bool | None]:
+        """Describe what is at the offending ``index``: in words, and as a number."""
+        number = value[index].item()
+        return format_number(number), number
+
+    def _shape_fix(self, expected: torch.Size, value: torch.Tensor) -> str:
+        """Say the likely cause of a wrong shape and the line that repairs it."""
+        got = value.shape
+        if torch.Size((1, *got)) == expected:
+            return "A leading dimension is missing: value.unsqueeze(0)."
+        if len(got) < len(expected) and got == expected[len(expected) - len(got) :]:
+            lead = list(expected[: len(expected) - len(got)])
+            return f"The batch dimensions {lead} are missing: give one row for each, or value.expand({list(expected)})."
+        if torch.Size((*got, 1)) == expected:
+            return "A trailing dimension of size 1 is missing: value.unsqueeze(-1)."
+        for dim in reversed(range(len(got))):
+            if got[dim] == 1 and torch.Size((*got[:dim], *got[dim + 1 :])) == expected:
+                return f"There is an extra dimension of size 1: value.squeeze({dim})."
+        if got.numel() == expected.numel():
+            return f"The number of entries is right: value.reshape({list(expected)})."
+        return "Change the data, or the shape of the spec."
+
+    def zero(self, shape: Shape = ()) -> torch.Tensor:
+        """Make a tensor of zeros, shape ``[*shape, *spec.shape]``. It need not lie in the domain."""
+        return torch.zeros(self._size(shape), dtype=self._dtype, device=self._device)
+
+    def one(self, shape: Shape = ()) -> torch.Tensor:
+        """Make a tensor of ones, shape ``[*shape, *spec.shape]``. It need not lie in the domain."""
+        return torch.ones(self._size(shape), dtype=self._dtype, device=self._device)
+
+    def _accepts(self, value: Any, lead: torch.Size | None) -> bool:
+        if not isinstance(value, torch.Tensor) or value.dtype != self._dtype or value.device != self._device:
+            return False
+        shape = value.shape
+        if lead:
+            if shape != lead + self._shape:
+                return False
+        elif shape != self._shape and (lead is not None or not self._ends_well(shape)):
+            return False
+        return self._contains(value)
+
+    def _ends_well(self, shape: torch.Size) -> bool:
+        extra = len(shape) - len(self._shape)
+        return extra >= 0 and shape[extra:] == self._shape
+
+    def _violations(self, value: Any, key: tuple[str, ...], frame: Frame) -> list[Violation]:
+        if not isinstance(value, torch.Tensor):
+            fix = "Convert it with spec.encode(value)."
+            return [Violation(key, "type", "torch.Tensor", type(value).__name__, fix=fix)]
+        found = []
+        expected = frame.expected(self._shape, value.shape)
+        if value.shape != expected:
+            fix = self._shape_fix(expected, value)
+            found.append(Violation(key, "shape", str(list(expected)), str(list(value.shape)), fix=fix))
+        if value.dtype != self._dtype:
+            fix = f"Cast it: value.to({self._dtype})."
+            found.append(Violation(key, "dtype", str(self._dtype), str(value.dtype), fix=fix))
+        if value.device != self._device:
+            fix = f"Move it: value.to('{self._device}'), or the spec: spec.to('{value.device}')."
+            found.append(Violation(key, "device", str(self._device), str(value.device), fix=fix))
+        exact = self._dtype.is_floating_point or not value.is_floating_point()
+        if value.shape == expected and value.device == self._device and exact:
+            found.extend(self._domain_violation(value.to(self._dtype), value, key, frame))
+        return found
+
+    def _domain_violation(
+        self, cast: torch.Tensor, value: torch.Tensor, key: tuple[str, ...], frame: Frame
+    ) -> list[Violation]:
+        time = frame.time_position(value.ndim, self.ndim)
+        mask = self._outside(cast if time is None else cast.movedim(time, 0))
+        if not bool(mask.any()):
+            return []
+        if time is not None:
+            mask = mask.movedim(0, time)
+        indices = mask.nonzero()
+        index = tuple(indices[0].tolist())
+        own = index if time is None else index[:time] + index[time + 1 :]
+        got, number = self._offence(value, index)
+        others = f" (and {len(indices) - 1} more)" if len(indices) > 1 else ""
+        legal = self._domain_text(own[len(own) - (self.ndim - self._event_dims) :])
+        at = f" at index {index}" if index else ""
+        return [Violation(key, "domain", legal, f"{got}{at}{others}", index, number, self._domain_fix)]
+
+    def project(self, value: torch.Tensor) -> torch.Tensor:
+        """Return the tensor of the domain nearest to ``value``; ``value`` itself when it is in the domain.
+
+        A wrong dtype is cast (rounding where integers are needed), and NaN becomes a legal number.
+
+        Args:
+            value: a tensor of shape ``[..., *spec.shape]``.
+
+        Raises:
+            TypeError: ``value`` is no tensor.
+            ValueError: the shape does not fit.
+        """
+        if self._accepts(value, None):
+            return value
+        if not isinstance(value, torch.Tensor):
+            raise TypeError(f"{type(self).__name__}.project: " + self._complaints(value)[0])
+        if not self._ends_well(value.shape):
+            raise ValueError(f"{type(self).__name__}.project: " + self._complaints(value)[0])
+        return self._nearest(value.to(self._device))
+
+    def encode(self, value: Any, *, check: bool = True) -> torch.Tensor:
+        """Turn python numbers, lists, numpy arrays or tensors into a tensor of the spec.
+
+        Args:
+            value: what a Gymnasium environment returns, with any leading dims.
+            check: whether to raise for a value outside the domain.
+
+        Returns:
+            A tensor of shape ``[..., *spec.shape]`` with the spec's dtype, on its device.
+
+        Raises:
+            TypeError: it cannot be made a tensor.
+            ValueError: the shape does not fit, an integer is expected and a fraction came, or (with ``check``) the
+                value is outside the domain.
+        """
+        return self._encode_tensor(self._as_tensor(value), check)
+
+    def _encode_tensor(self, raw: torch.Tensor, check: bool) -> torch.Tensor:
+        cast = raw if raw.dtype == self._dtype else raw.to(self._dtype)
+        if not self._ends_well(cast.shape):
+            raise ValueError(f"{type(self).__name__}.encode: " + self._complaints(cast)[0])
+        if not self._dtype.is_floating_point and cast is not raw and not torch.equal(cast.to(raw.dtype), raw):
+            where = tuple((cast.to(raw.dtype) != raw).nonzero()[0].tolist())
+            raise ValueError(
+                f"{type(self).__name__}.encode: value: {format_number(raw[where].item())} at index {where} cannot be "
+                f"written as {self._dtype}. Round it first, or give the spec another dtype."
+            )
+        if check and not self._contains(cast):
+            raise ValueError(f"{type(self).__name__}.encode: " + self._complaints(cast)[0])
+        return cast
+
+    def _as_tensor(self, value: Any) -> torch.Tensor:
+        if isinstance(value, torch.Tensor):
+            return value.to(self._device)
+        try:
+            if isinstance(value, (list, tuple)) and any(isinstance(part, torch.Tensor) for part in value):
+                return torch.stack([self._as_tensor(part) for part in value])
+            array = np.asarray(value)
+            # The numpy defaults would lose what python floats hold before the spec's dtype is known.
+            return torch.from_numpy(np.array(array, copy=True)).to(self._device)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise TypeError(
+                f"{type(self).__name__}.encode: a {type(value).__name__} cannot be made a tensor of dtype "
+                f"{self._dtype} ({error}). Give numbers, lists of numbers, arrays or tensors."
+            ) from None
+
+    def to_numpy(self, value: torch.Tensor, *, check: bool = True) -> Any:
+        """Turn a tensor of the spec into what a Gymnasium environment takes.
+
+        Args:
+            value: a tensor of shape ``[..., *spec.shape]``.
+            check: whether to raise for a tensor that is not in the spec.
+
+        Returns:
+            A numpy array, or a numpy scalar where there are no dims.
+
+        Raises:
+            ValueError: the tensor is not in the spec.
+        """
+        if check and not self._accepts(value, None):
+            raise ValueError(f"{type(self).__name__}.to_numpy: " + self._complaints(value)[0])
+        return self._decode(value.detach().cpu())
+
+    def _decode(self, value: torch.Tensor) -> Any:
+        return (value.float() if value.dtype == torch.bfloat16 else value).numpy()
+
+    def type_check(self, value: Any, key: Any = None) -> None:
+        """Raise unless ``value`` is a tensor of the spec's dtype.
+
+        Args:
+            value: the tensor.
+            key: its name, for the error.
+
+        Raises:
+            TypeError: it is no tensor, or the dtype differs.
+        """
+        got = value.dtype if isinstance(value, torch.Tensor) else type(value).__name__
+        if got != self._dtype:
+            name = "value" if key is None else str(key)
+            raise TypeError(
+                f"{name}: expected dtype {self._dtype} ({type(self).__name__}), got {got}. "
+                f"Cast it: value.to({self._dtype})."
+            )
+
+    def __repr__(self) -> str:
+        space = repr(self.space).replace("\n", "\n    ")
+        return (
+            f"{type(self).__name__}(\n    shape={self._shape},\n    space={space},\n    device={self._device},\n"
+            f"    dtype={self._dtype},\n    domain={self.domain})"
+        )

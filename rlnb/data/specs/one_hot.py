@@ -1,0 +1,180 @@
+"""OneHot: one of n choices, written as a vector with a single 1."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from rlnb.data.specs.boxes import CategoricalBox
+from rlnb.data.specs.categorical import Categorical
+from rlnb.data.specs.leaf import LeafSpec
+from rlnb.data.specs.normalize import Device, Shape, as_size
+
+
+class OneHot(LeafSpec):
+    """One of ``n`` choices as a vector of ``n`` entries, one of which is 1 (or True) and the others 0.
+
+    `zero` and `one` make blanks: neither is a one-hot vector.
+
+    Args:
+        n: how many choices there are.
+        shape: the shape of one value, ending with ``n``; ``(n,)`` when None.
+        device: where the values live; torch's default device when None.
+        dtype: the dtype.
+        start: the number of the first choice where choices are written as integers: Gymnasium's
+            ``Discrete(n, start=...)``. It only matters to `encode`, `to_numpy` and `to_categorical`.
+
+    Raises:
+        ValueError: ``n`` is not positive, or the shape does not end with ``n``.
+
+    Example:
+        >>> spec = OneHot(3)
+        >>> spec.encode(1)
+        tensor([False,  True, False])
+        >>> print(spec.to_numpy(spec.encode(1)))
+        1
+    """
+
+    _event_dims = 1
+    _fields = ("n", "start")
+    _domain_fix = "Make it with spec.encode(i), or take the largest entry: spec.project(value)."
+    _ticks: torch.Tensor
+
+    def __init__(
+        self,
+        n: int,
+        shape: Shape | None = None,
+        device: Device = None,
+        dtype: torch.dtype | str | None = torch.bool,
+        start: int = 0,
+    ) -> None:
+        size = as_size((int(n),) if shape is None else shape)
+        if int(n) < 1 or not size or size[-1] != n:
+            raise ValueError(f"OneHot(n={n}) needs n >= 1 and a shape that ends with n, got shape {list(size)}.")
+        super().__init__(size, device, dtype, torch.bool)
+        self.n, self.start = int(n), int(start)
+        self._prepare()
+
+    def _prepare(self) -> None:
+        self._ticks = torch.arange(self.n, device=self._device)
+
+    @property
+    def domain(self) -> str:
+        """``"discrete"``."""
+        return "discrete"
+
+    @property
+    def space(self) -> CategoricalBox:
+        """The choices."""
+        return CategoricalBox(self.n, self.start)
+
+    def rand(self, shape: Shape = ()) -> torch.Tensor:
+        """Draw one-hot vectors, each choice as likely.
+
+        Args:
+            shape: sizes in front of the spec's shape.
+        """
+        size = (*self._size(shape)[:-1], 1)
+        return self._written(torch.randint(self.n, size, device=self._device))
+
+    def _written(self, position: torch.Tensor) -> torch.Tensor:
+        """Write positions (with a last dim of size 1) as one-hot vectors."""
+        vector = torch.eq(position, self._ticks)
+        return vector if self._dtype == torch.bool else vector.to(self._dtype)
+
+    def _contains(self, value: torch.Tensor) -> bool:
+        return not bool(self._outside(value).any())
+
+    def _outside(self, value: torch.Tensor) -> torch.Tensor:
+        if value.dtype == torch.bool:
+            return value.sum(-1) != 1
+        # One entry that is not zero, and it is 1.
+        return (torch.count_nonzero(value, -1) != 1) | ~(value == 1).any(-1)
+
+    def _domain_text(self, index: tuple[int, ...]) -> str:
+        return f"the one-hot vectors of length {self.n} (one entry is 1, the others are 0)"
+
+    def _offence(self, value: torch.Tensor, index: tuple[int, ...]) -> tuple[str, None]:
+        return vector_text(value[index]), None
+
+    def _nearest(self, value: torch.Tensor) -> torch.Tensor:
+        comparable = value.nan_to_num(nan=-torch.inf) if value.is_floating_point() else value.to(torch.int64)
+        return self._written(comparable.argmax(-1, keepdim=True))
+
+    def _shape_fix(self, expected: torch.Size, value: torch.Tensor) -> str:
+        if value.shape == expected[:-1] and not value.is_floating_point():
+            return (
+                f"An integer was given where a one-hot vector of length {self.n} is expected: spec.encode(value)."
+            )
+        return super()._shape_fix(expected, value)
+
+    def encode(self, value: Any, *, check: bool = True) -> torch.Tensor:
+        """Turn integers, or vectors that are one-hot already, into one-hot vectors.
+
+        Args:
+            value: integers ``start, ..., start + n - 1`` of shape ``[..., *spec.shape[:-1]]``; or boolean or floating
+                vectors of shape ``[..., *spec.shape]``. An integer tensor always counts as choices.
+            check: whether to raise for floating or boolean vectors that are not one-hot.
+
+        Returns:
+            A tensor of shape ``[..., *spec.shape]``.
+
+        Raises:
+            TypeError: it cannot be made a tensor.
+            ValueError: the shape does not fit, or there is no such choice.
+
+        Example:
+            >>> OneHot(3, start=1).encode([1, 3])
+            tensor([[ True, False, False],
+                    [False, False,  True]])
+        """
+        raw = self._as_tensor(value)
+        if raw.is_floating_point() or raw.dtype == torch.bool:
+            return self._encode_tensor(raw, check)
+        position = self.to_categorical_spec()._encode_tensor(raw, True) - self.start
+        return self._written(position.unsqueeze(-1))
+
+    def _decode(self, value: torch.Tensor) -> Any:
+        return (value.to(torch.uint8).argmax(-1) + self.start).numpy()[()]
+
+    def to_categorical(self, value: torch.Tensor) -> torch.Tensor:
+        """Turn one-hot vectors into integers.
+
+        Args:
+            value: one-hot vectors of shape ``[..., *spec.shape]``, of any dtype.
+
+        Returns:
+            An int64 tensor of shape ``[..., *spec.shape[:-1]]``.
+
+        Raises:
+            ValueError: the value is not one-hot.
+        """
+        if not (self._ends_well(value.shape) and self._contains(value)):
+            raise ValueError(f"OneHot.to_categorical: {self._complaints(value)[0]}")
+        index = value.to(torch.uint8).argmax(-1)
+        return index + self.start if self.start else index
+
+    def to_categorical_spec(self) -> Categorical:
+        """Return the `Categorical` of the same choices."""
+        return Categorical(self.n, shape=self._shape[:-1], device=self._device, start=self.start)
+
+    def to_one_hot(self, value: torch.Tensor) -> torch.Tensor:
+        """Return ``value`` as it is: it is one-hot already."""
+        return value
+
+    def to_one_hot_spec(self) -> OneHot:
+        """Return a copy: it is one-hot already."""
+        return self.clone()
+
+
+def vector_text(vector: torch.Tensor) -> str:
+    """Write a vector for an error, booleans as 0 and 1, cut after eight entries.
+
+    Example:
+        >>> vector_text(torch.tensor([True, False]))
+        '[1, 0]'
+    """
+    shown = [int(v) if isinstance(v, bool) else float(f"{v:.4g}") for v in vector[:8].tolist()]
+    text = ", ".join(f"{v:g}" for v in shown)
+    return f"[{text}, ...]" if len(vector) > 8 else f"[{text}]"

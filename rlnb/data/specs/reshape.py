@@ -1,0 +1,148 @@
+"""ReshapableSpec: copies of a one-tensor spec with another shape, dtype or device."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Self
+
+import torch
+
+from rlnb.data.specs.base import TensorSpec
+from rlnb.data.specs.normalize import Device, as_device, as_dtype, leading_dim, leading_index
+
+TensorMap = Callable[[torch.Tensor], torch.Tensor]
+
+
+class ReshapableSpec(TensorSpec):
+    """A spec whose fields follow its shape: expand, squeeze, unsqueeze, index, stack, move and cast."""
+
+    #: How many trailing dims hold one encoded choice, so that no shape operation may touch them.
+    _event_dims: ClassVar[int] = 0
+    #: Attributes that tell this spec from others of its class, beside shape, dtype and device.
+    _fields: ClassVar[tuple[str, ...]] = ()
+    #: Those of ``_fields`` that are tensors of the spec's leading shape and follow its shape operations.
+    _shaped: ClassVar[tuple[str, ...]] = ()
+
+    def _prepare(self) -> None:
+        """Recompute what is derived from the fields. Called after any of them changed."""
+
+    def _with(self, shape: torch.Size | None = None, **fields: Any) -> Self:
+        new = copy.copy(self)
+        if shape is not None:
+            new._shape = shape
+        for name, field in fields.items():
+            setattr(new, name, field)
+        new._prepare()
+        return new
+
+    def _mapped(self, fn: TensorMap) -> Self:
+        """Apply a shape operation, given as a function of a tensor of the spec's leading shape."""
+        ndim = self.ndim - self._event_dims
+        lead = fn(torch.empty(()).expand(self._shape[:ndim])).shape
+        return self._with(
+            torch.Size((*lead, *self._shape[ndim:])), **{name: fn(getattr(self, name)) for name in self._shaped}
+        )
+
+    def clone(self) -> Self:
+        """Return an independent copy."""
+        tensors = {name: getattr(self, name) for name in self._fields}
+        return self._with(**{k: t.clone() for k, t in tensors.items() if isinstance(t, torch.Tensor)})
+
+    def to(self, dest: torch.dtype | Device) -> Self:
+        """Return the spec with another dtype or on another device.
+
+        Args:
+            dest: a ``torch.dtype``, or a device.
+
+        Example:
+            >>> from rlnb.data import Bounded
+            >>> Bounded(-1, 1, shape=(3,)).to(torch.float64).dtype
+            torch.float64
+        """
+        if isinstance(dest, torch.dtype):
+            return self if dest == self._dtype else self._to_dtype(as_dtype(dest, dest))
+        device = as_device(dest)
+        if device == self._device:
+            return self
+        tensors = {name: getattr(self, name) for name in self._fields}
+        moved = {k: t.to(device) for k, t in tensors.items() if isinstance(t, torch.Tensor)}
+        return self._with(_device=device, **moved)
+
+    def _to_dtype(self, dtype: torch.dtype) -> Self:
+        return self._with(_dtype=dtype)
+
+    def expand(self, *shape: Any) -> Self:
+        """Return the spec with leading dims added or stretched.
+
+        Args:
+            *shape: the whole new shape; -1 keeps a dim.
+
+        Raises:
+            ValueError: the spec's shape does not stretch to it.
+
+        Example:
+            >>> from rlnb.data import OneHot
+            >>> OneHot(4).expand(2, 4).shape
+            torch.Size([2, 4])
+        """
+        sizes = tuple(shape[0]) if len(shape) == 1 and not isinstance(shape[0], int) else shape
+        event = self._shape[self.ndim - self._event_dims :]
+        lead, tail = sizes[: len(sizes) - len(event)], sizes[len(sizes) - len(event) :]
+        try:
+            if any(new not in (-1, old) for new, old in zip(tail, event, strict=True)):
+                raise RuntimeError
+            return self._mapped(lambda tensor: tensor.expand(lead))
+        except (RuntimeError, ValueError):
+            raise ValueError(
+                f"{type(self).__name__} of shape {list(self._shape)} does not expand to {list(sizes)}: the new shape "
+                f"must end with {list(self._shape)}, where only dims of size 1 may change."
+            ) from None
+
+    def squeeze(self, dim: int | None = None) -> Self:
+        """Return the spec without the dim ``dim`` if its size is 1, or without all dims of size 1.
+
+        Raises:
+            IndexError: there is no such dim, or it holds the encoding.
+        """
+        if dim is None:
+            return self._mapped(torch.squeeze)
+        at = leading_dim(dim, self.ndim, self._event_dims, f"{type(self).__name__}.squeeze")
+        return self._mapped(lambda tensor: tensor.squeeze(at))
+
+    def unsqueeze(self, dim: int) -> Self:
+        """Return the spec with a dim of size 1 put in at ``dim``.
+
+        Raises:
+            IndexError: there is no such place, or it is inside the encoding.
+        """
+        at = leading_dim(dim, self.ndim, self._event_dims, f"{type(self).__name__}.unsqueeze", insert=True)
+        return self._mapped(lambda tensor: tensor.unsqueeze(at))
+
+    def __getitem__(self, index: Any) -> Self:
+        parts = leading_index(index, self.ndim - self._event_dims)
+        return self._mapped(lambda tensor: tensor[parts])
+
+    def _stack(self, others: Sequence[TensorSpec], dim: int) -> Self:
+        for i, other in enumerate(others, start=1):
+            if other != self:
+                raise ValueError(f"torch.stack needs equal specs: number {i} differs from number 0:\n{other}\n{self}")
+        at = leading_dim(dim, self.ndim, self._event_dims, "torch.stack", insert=True)
+        new = self.unsqueeze(at)
+        return new.expand(*new.shape[:at], len(others) + 1, *new.shape[at + 1 :])
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return False
+        assert isinstance(other, ReshapableSpec)
+        if (self._shape, self._dtype, self._device) != (other._shape, other._dtype, other._device):
+            return False
+        return all(_same(getattr(self, name), getattr(other, name)) for name in self._fields)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _same(first: Any, second: Any) -> bool:
+    if isinstance(first, torch.Tensor):
+        return isinstance(second, torch.Tensor) and torch.equal(first, second)
+    return bool(first == second)

@@ -1,0 +1,138 @@
+"""Random draws that consume the generator element by element, so that one draw of T rows equals T draws of one row.
+
+``torch.rand`` and ``torch.randint`` do so on CPU; ``torch.randn`` does not from 16 numbers on. Everything here is
+therefore made of uniforms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+import torch
+
+Draw = Callable[[torch.Size], torch.Tensor]
+
+#: Above this, float64 no longer tells neighbouring integers apart.
+_EXACT = 2**53
+
+
+def _uniform(size: torch.Size, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    return torch.rand(size, dtype=dtype, device=device)
+
+
+def draw_normal(dtype: torch.dtype, device: torch.device, size: torch.Size) -> torch.Tensor:
+    """Standard normal numbers by the inverse distribution function of uniforms.
+
+    Example:
+        >>> draw_normal(torch.float32, torch.device("cpu"), torch.Size([3])).shape
+        torch.Size([3])
+    """
+    wide = dtype if dtype in (torch.float32, torch.float64) else torch.float32
+    drawn = _uniform(size, wide, device)
+    # Half of the generator's step: zero would map to minus infinity.
+    drawn.clamp_(min=2.0**-54 if wide == torch.float64 else 2.0**-25)
+    drawn = torch.special.ndtri(drawn)
+    return drawn if wide == dtype else drawn.to(dtype)
+
+
+def draw_choice(n: int, start: int, dtype: torch.dtype, device: torch.device, size: torch.Size) -> torch.Tensor:
+    """Integers from ``start`` to ``start + n - 1``, each as likely.
+
+    Example:
+        >>> draw_choice(1, 5, torch.int64, torch.device("cpu"), torch.Size([2]))
+        tensor([5, 5])
+    """
+    return torch.randint(start, start + n, size, dtype=dtype, device=device)
+
+
+def draw_choices(
+    nvec: torch.Tensor, start: torch.Tensor | None, dtype: torch.dtype, size: torch.Size
+) -> torch.Tensor:
+    """Integers from ``start`` to ``start + nvec - 1``, entry by entry.
+
+    Args:
+        nvec: how many choices there are, in float64 (a uniform below 1 times ``nvec`` then never rounds up to it).
+        start: the smallest of them in int64; None for 0.
+        dtype: the dtype of the result.
+        size: the size of the result, ending with the shape of ``nvec``.
+
+    Example:
+        >>> draw_choices(torch.ones(2).double(), torch.tensor([3, 4]), torch.int64, torch.Size([2]))
+        tensor([3, 4])
+    """
+    drawn = torch.rand(size, dtype=torch.float64, device=nvec.device).mul_(nvec)
+    return drawn.to(dtype) if start is None else drawn.to(torch.int64).add_(start).to(dtype)
+
+
+def draw_wide_integers(low: torch.Tensor, high: torch.Tensor, size: torch.Size) -> torch.Tensor:
+    """Integers from ``low`` to ``high`` (int64, ends included) for spans that float64 cannot count.
+
+    64 random bits modulo the span: as even as the span is small beside 2**64.
+    """
+    bits = torch.empty(size, dtype=torch.int64).random_(-(2**63), None)
+    raw = bits.numpy().view(np.uint64)
+    first = low.cpu().contiguous().numpy().view(np.uint64)
+    span = high.cpu().contiguous().numpy().view(np.uint64) - first
+    count = span + np.uint64(1)
+    offset = np.where(count == 0, raw, raw % np.maximum(count, np.uint64(1)))
+    return torch.from_numpy(np.asarray(first + offset, dtype=np.uint64).view(np.int64)).to(low.device)
+
+
+def draw_between(low: torch.Tensor, high: torch.Tensor, size: torch.Size) -> torch.Tensor:
+    """Uniform floats between finite bounds. ``lerp`` never leaves them, whatever the rounding."""
+    return torch.lerp(low, high, torch.rand(size, dtype=low.dtype, device=low.device))
+
+
+def draw_between_huge(low: torch.Tensor, high: torch.Tensor, size: torch.Size) -> torch.Tensor:
+    """Like `draw_between` for bounds whose difference overflows the dtype."""
+    drawn = torch.lerp(low / 2, high / 2, torch.rand(size, dtype=low.dtype, device=low.device)) * 2
+    return drawn.clamp_(low, high)
+
+
+def draw_tailed(low: torch.Tensor, high: torch.Tensor, size: torch.Size) -> torch.Tensor:
+    """Floats when some bounds are infinite, one uniform each, as Gymnasium's ``Box`` shapes them.
+
+    Finite on both sides: uniform. One side: exponential away from the bound. No side: standard normal.
+    """
+    wide = torch.float64
+    bottom, top = low.to(wide), high.to(wide)
+    drawn = torch.rand(size, dtype=wide, device=low.device)
+    away = -torch.log1p(-drawn)
+    floored, capped = bottom.isfinite(), top.isfinite()
+    inside = torch.lerp(bottom.nan_to_num(0, 0, 0), top.nan_to_num(0, 0, 0), drawn)
+    normal = torch.special.ndtri(drawn.clamp(min=2.0**-54))
+    one_sided = torch.where(floored, bottom + away, top - away)
+    result = torch.where(floored & capped, inside, torch.where(floored | capped, one_sided, normal))
+    return result.to(low.dtype).clamp_(low, high)
+
+
+def sampler_between(low: torch.Tensor, high: torch.Tensor) -> Draw:
+    """Choose the leanest way to draw between ``low`` and ``high`` (same shape and dtype, ends included).
+
+    Args:
+        low: lower bounds, of the spec's shape.
+        high: upper bounds, of the spec's shape.
+
+    Returns:
+        A picklable function from a size to a tensor of that size. The size ends with the bounds' shape.
+    """
+    first_low, first_high = low.flatten()[:1], high.flatten()[:1]
+    uniform = low.numel() > 0 and bool((low == first_low).all()) and bool((high == first_high).all())
+    if uniform:
+        low, high = first_low[0], first_high[0]
+    if low.is_floating_point():
+        if not bool(low.isfinite().all() and high.isfinite().all()):
+            return partial(draw_tailed, low, high)
+        huge = not bool((high - low).isfinite().all())
+        return partial(draw_between_huge if huge else draw_between, low, high)
+    if low.numel() == 0:
+        return partial(draw_choices, low.double(), None, low.dtype)
+    if uniform and high.item() < 2**63 - 1:
+        first, last = int(low.item()), int(high.item())
+        return partial(draw_choice, last - first + 1, first, low.dtype, low.device)
+    spans = high.double() - low.double() + 1
+    if bool((spans >= _EXACT).any()):
+        return partial(draw_wide_integers, low, high)
+    return partial(draw_choices, spans, low.to(torch.int64), low.dtype)

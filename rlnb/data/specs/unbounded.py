@@ -1,0 +1,124 @@
+"""Unbounded: any number of a dtype."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import torch
+
+from rlnb.data.specs.bounded import _saturating_cast
+from rlnb.data.specs.boxes import ContinuousBox
+from rlnb.data.specs.leaf import LeafSpec
+from rlnb.data.specs.normalize import Device, Shape
+from rlnb.data.specs.sampling import Draw, draw_normal
+
+
+class Unbounded(LeafSpec):
+    """Any number: only shape and dtype are checked, so that NaN and infinities are in it too.
+
+    Building one gives an `UnboundedContinuous` for a floating dtype and an `UnboundedDiscrete` for an integer one.
+
+    Args:
+        shape: the shape of one value.
+        device: where the values live; torch's default device when None.
+        dtype: the dtype.
+
+    Example:
+        >>> spec = Unbounded(3)
+        >>> spec.is_in(torch.tensor([0.0, 1e30, -5.0])), spec.is_in(torch.tensor([1, 2, 3]))
+        (True, False)
+    """
+
+    _draw: Draw
+
+    def __init__(self, shape: Shape = (1,), device: Device = None, dtype: torch.dtype | str | None = None) -> None:
+        super().__init__(shape, device, dtype, torch.float32)
+        self._follow_dtype()
+        self._prepare()
+
+    def _follow_dtype(self) -> None:
+        if type(self) in (Unbounded, UnboundedContinuous, UnboundedDiscrete):
+            self.__class__ = UnboundedContinuous if self._dtype.is_floating_point else UnboundedDiscrete
+
+    def _prepare(self) -> None:
+        if self._dtype.is_floating_point:
+            self._draw = partial(draw_normal, self._dtype, self._device)
+        else:
+            low, high = _limits(self._dtype)
+            # torch.randint's end is exclusive and has to be an int64 itself.
+            end = min(int(high) + 1, 2**63 - 1)
+            self._draw = partial(torch.randint, int(low), end, dtype=self._dtype, device=self._device)
+
+    @property
+    def domain(self) -> str:
+        """``"continuous"`` for a floating dtype, ``"discrete"`` otherwise."""
+        return "continuous" if self._dtype.is_floating_point else "discrete"
+
+    @property
+    def space(self) -> ContinuousBox:
+        """The ends of the dtype: infinities, or the smallest and largest integer."""
+        low, high = _limits(self._dtype)
+        return ContinuousBox(
+            torch.full(self._shape, low, dtype=self._dtype, device=self._device),
+            torch.full(self._shape, high, dtype=self._dtype, device=self._device),
+        )
+
+    def rand(self, shape: Shape = ()) -> torch.Tensor:
+        """Draw standard normal numbers, or integers from all of the dtype's range.
+
+        Args:
+            shape: sizes in front of the spec's shape.
+        """
+        return self._draw(self._size(shape))
+
+    def _contains(self, value: torch.Tensor) -> bool:
+        return True
+
+    def _outside(self, value: torch.Tensor) -> torch.Tensor:
+        return torch.zeros_like(value, dtype=torch.bool)
+
+    def _domain_text(self, index: tuple[int, ...]) -> str:
+        low, high = _limits(self._dtype)
+        return f"[{low}, {high}]"
+
+    def _nearest(self, value: torch.Tensor) -> torch.Tensor:
+        if self._dtype.is_floating_point or self._dtype == torch.bool or not value.is_floating_point():
+            return value.to(self._dtype)
+        return _saturating_cast(value.nan_to_num(0.0).round(), self._dtype)
+
+    def _to_dtype(self, dtype: torch.dtype) -> Unbounded:
+        new = self._with(_dtype=dtype)
+        new._follow_dtype()
+        return new
+
+
+class UnboundedContinuous(Unbounded):
+    """An `Unbounded` of floating dtype. See there for the arguments.
+
+    Example:
+        >>> type(Unbounded(2)).__name__
+        'UnboundedContinuous'
+    """
+
+
+class UnboundedDiscrete(Unbounded):
+    """An `Unbounded` of integer dtype, ``torch.int64`` unless told otherwise. See there for the arguments.
+
+    Example:
+        >>> UnboundedDiscrete(2).dtype
+        torch.int64
+    """
+
+    def __init__(
+        self, shape: Shape = (1,), device: Device = None, dtype: torch.dtype | str | None = torch.int64
+    ) -> None:
+        super().__init__(shape, device, dtype)
+
+
+def _limits(dtype: torch.dtype) -> tuple[float | int, float | int]:
+    if dtype.is_floating_point:
+        return -torch.inf, torch.inf
+    if dtype == torch.bool:
+        return False, True
+    info = torch.iinfo(dtype)
+    return info.min, info.max

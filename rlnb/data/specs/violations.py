@@ -1,0 +1,152 @@
+"""What is wrong with data, all of it at once: a walk of a spec against a tensor or a TensorDict."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import torch
+
+if TYPE_CHECKING:
+    from rlnb.data.specs.base import TensorSpec
+
+Kind = Literal["missing", "extra", "type", "shape", "dtype", "device", "domain"]
+
+
+def format_number(value: float | int | bool) -> str:
+    """Write a number shortly: ``-1.0`` as ``-1``, floats with six digits.
+
+    Example:
+        >>> format_number(3.5), format_number(-1.0), format_number(True)
+        ('3.5', '-1', 'True')
+    """
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def format_key(key: tuple[str, ...]) -> str:
+    """Write a key as it is typed: a bare name, or a tuple; the root is ``value``.
+
+    Example:
+        >>> format_key(()), format_key(("a",)), format_key(("a", "b"))
+        ('value', 'a', "('a', 'b')")
+    """
+    if not key:
+        return "value"
+    return key[0] if len(key) == 1 else str(key)
+
+
+@dataclass(frozen=True)
+class Violation:
+    """One way in which data does not fit its spec.
+
+    Args:
+        key: where in the data, as names from the root; empty for the data itself.
+        kind: what is wrong.
+        expected: what the spec says there should be.
+        got: what is there.
+        index: the first offending index into the data's tensor, for a value outside its domain.
+        value: the number at that index, where there is one.
+        fix: what to do about it, in a sentence.
+
+    Example:
+        >>> from rlnb.data import Bounded
+        >>> print(Bounded(-1, 1, shape=(2,)).violations(torch.tensor([0.0, 3.5]))[0])
+        value: 3.5 at index (1,) is outside [-1, 1]. Clip it with spec.project(value), or widen the bounds of the spec.
+    """
+
+    key: tuple[str, ...]
+    kind: Kind
+    expected: str
+    got: str
+    index: tuple[int, ...] | None = None
+    value: float | int | bool | None = None
+    fix: str = ""
+
+    def __str__(self) -> str:
+        where = format_key(self.key)
+        if self.kind == "missing":
+            text = f"{where}: missing, expected {self.expected}."
+        elif self.kind == "extra":
+            text = f"{where}: not in the spec, which has {self.expected}."
+        elif self.kind == "domain":
+            text = f"{where}: {self.got} is outside {self.expected}."
+        else:
+            text = f"{where}: expected {self.kind} {self.expected}, got {self.got}."
+        return f"{text} {self.fix}" if self.fix else text
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Which dims the data has beside the spec's own: leading ones, and a time dim among the batch dims.
+
+    Args:
+        lead: the sizes in front of the spec's shape, or None to take them from the data.
+        time_at: how many of the spec's own dims come before the time dim; None when there is no time dim.
+        steps: the length of the time dim, or None to take it from the data.
+    """
+
+    lead: torch.Size | None = None
+    time_at: int | None = None
+    steps: int | None = None
+
+    def expected(self, shape: torch.Size, got: torch.Size) -> torch.Size:
+        """Return the whole shape that data of a spec of shape ``shape`` should have, given what it has."""
+        timed = self.time_at is not None
+        lead = self.lead
+        if lead is None:
+            lead = got[: max(len(got) - len(shape) - timed, 0)]
+        if self.time_at is None:
+            return torch.Size((*lead, *shape))
+        at = len(lead) + self.time_at
+        steps = self.steps if self.steps is not None else got[at] if len(got) > at else 1
+        return torch.Size((*lead, *shape[: self.time_at], steps, *shape[self.time_at :]))
+
+    def bind(self, shape: torch.Size, got: torch.Size) -> Frame:
+        """Return the frame with its sizes taken from ``got``, the batch size of data whose spec has ``shape``."""
+        whole = self.expected(shape, got)
+        lead = whole[: len(whole) - len(shape) - (self.time_at is not None)]
+        return Frame(lead, self.time_at, None if self.time_at is None else whole[len(lead) + self.time_at])
+
+    def time_position(self, ndim: int, spec_ndim: int) -> int | None:
+        """Return where the time dim is in a tensor of ``ndim`` dims whose spec has ``spec_ndim``."""
+        return None if self.time_at is None else ndim - spec_ndim - 1 + self.time_at
+
+
+def violations(
+    spec: TensorSpec, data: Any, *, leading: int | None = None, time_dim: bool = False
+) -> list[Violation]:
+    """List everything in which ``data`` does not fit ``spec``.
+
+    Args:
+        spec: a leaf spec or a Composite of shape ``[*batch]``.
+        data: a tensor for a leaf, a TensorDict for a Composite.
+        leading: how many dims ``data`` has in front of the spec's shape. None: as many as it has. 0: none at all.
+        time_dim: whether ``data`` has a time dim right behind the spec's batch dims, as the data of a rollout has:
+            ``[*batch, T, *feature]`` where the spec has ``[*batch, *feature]``. The batch dims are the shape of a
+            Composite; a leaf has none, so its time dim is a leading one.
+
+    Returns:
+        The violations, in the order of the spec's keys; extra keys of the data come last at each level. Empty when
+        all is well. ``spec.is_in(data)`` says whether there is any other than extra keys.
+
+    Example:
+        >>> from rlnb.data import Bounded, Composite, OneHot
+        >>> spec = Composite(observation=Bounded(-1, 1, shape=(2,)), action=OneHot(3))
+        >>> data = spec.rand((4,))
+        >>> violations(spec, data)
+        []
+        >>> del data["action"]
+        >>> for violation in violations(spec, data):
+        ...     print(violation)
+        action: missing, expected a tensor of shape [4, 3] and dtype torch.bool. Write it before returning the data.
+    """
+    time_at = None
+    if time_dim:
+        time_at = spec.ndim if spec.domain == "composite" else 0
+    lead = None
+    if leading is not None:
+        shape = getattr(data, "shape", torch.Size(()))
+        lead = torch.Size(shape[:leading])
+        if len(lead) < leading:
+            lead = torch.Size((*lead, *[1] * (leading - len(lead))))
+    return spec._violations(data, (), Frame(lead, time_at))

@@ -1,0 +1,418 @@
+"""EnvBase: the environment that every other one is, with reset, step and rollout over TensorDicts."""
+
+from __future__ import annotations
+
+import contextlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from tensordict import TensorDict, TensorDictBase
+
+from rlnb.data import Composite
+from rlnb.data.ted.keys import DONE, NestedKey, as_key, as_tuple
+from rlnb.data.ted.step_mdp import step_mdp
+from rlnb.envs import faults
+from rlnb.envs.done import complete_done
+from rlnb.envs.partial_reset import masked_update, reset_masks
+from rlnb.envs.rollout import rollout
+from rlnb.envs.specs import EnvSpecs
+
+
+class EnvBase(EnvSpecs, ABC):
+    """The base of all environments.
+
+    A subclass sets its specs in ``__init__`` and writes three methods: ``_reset`` and ``_step``, which return a new
+    TensorDict with the data of a reset or of a step at its root, and ``_set_seed``.
+
+    Args:
+        device: where the data of the env lives; None (the default) for no statement.
+        batch_size: how many envs are batched together; all specs start with it. Default: ``torch.Size([])``.
+        run_type_checks: check the data of every step against the specs, not of the first one only.
+        allow_done_after_reset: accept an env that is done right after a reset.
+
+    Attributes:
+        batch_locked: False for a stateless env, which takes inputs of any batch size.
+
+    Example:
+        >>> from rlnb.data import Categorical, Unbounded
+        >>> class Corridor(EnvBase):
+        ...     '''Three steps to the right.'''
+        ...     def __init__(self):
+        ...         super().__init__()
+        ...         self.observation_spec = Unbounded(shape=(1,))
+        ...         self.action_spec = Categorical(2)
+        ...     def _reset(self, tensordict=None, **kwargs):
+        ...         return TensorDict({"observation": torch.zeros(1)})
+        ...     def _step(self, tensordict):
+        ...         position = tensordict["observation"] + tensordict["action"]
+        ...         return TensorDict({"observation": position, "reward": -torch.ones(1), "done": position >= 3})
+        ...     def _set_seed(self, seed):
+        ...         pass
+        >>> Corridor().rollout(10, lambda observation: torch.tensor(1))["next", "observation"].flatten()
+        tensor([1., 2., 3.])
+    """
+
+    batch_locked: bool = True
+
+    def __init__(
+        self,
+        device: torch.device | str | int | None = None,
+        batch_size: Sequence[int] | None = None,
+        *,
+        run_type_checks: bool = False,
+        allow_done_after_reset: bool = False,
+    ) -> None:
+        super().__init__(None if device is None else torch.device(device), torch.Size(batch_size or ()))
+        self.run_type_checks = run_type_checks
+        self.allow_done_after_reset = allow_done_after_reset
+        self.is_closed = False
+        self._unchecked = {"reset", "step"}
+
+    # For subclasses -----------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
+        """Return a new TensorDict with the observations of a reset (and end signals, if some are True)."""
+
+    @abstractmethod
+    def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Return a new TensorDict with the observations, rewards and end signals of a step, all at its root."""
+
+    @abstractmethod
+    def _set_seed(self, seed: int | None) -> None:
+        """Seed whatever the env draws random numbers from."""
+
+    # Reset and step -----------------------------------------------------------------------------------------------
+
+    def reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
+        """Start an episode.
+
+        Args:
+            tensordict: written to and returned, if given. Where it has a "_reset" entry beside a "done", only the
+                envs marked there are reset, and the data of the others stays as it is.
+            **kwargs: passed to the env's own reset.
+
+        Returns:
+            The first observations of shape ``[*batch_size, ...]`` and end signals.
+
+        Raises:
+            RuntimeError: if the env is closed, the batch size is not the env's, the env is done right after its reset
+                or its data does not fit its specs.
+
+        Example:
+            >>> from rlnb.envs import GymEnv
+            >>> sorted(GymEnv("CartPole-v1").reset().keys())
+            ['done', 'observation', 'terminated', 'truncated']
+        """
+        self._assert_open("reset")
+        masks = {}
+        if tensordict is not None:
+            self._assert_batch_size(tensordict, "reset")
+            masks = reset_masks(self, tensordict)
+        if masks and not any(mask.any() for mask in masks.values()):
+            return tensordict.exclude(*self.reset_keys, inplace=True)
+        fresh = self._reset(tensordict, **kwargs)
+        self._assert_new(fresh, tensordict, "_reset")
+        complete_done(self, fresh, at_reset=True)
+        self._check_data(fresh, "reset")
+        if tensordict is None:
+            out = fresh
+        else:
+            out = masked_update(tensordict, fresh, masks)
+        if not self.allow_done_after_reset:
+            faults.assert_not_done(self, out, masks)
+        return out
+
+    def step(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Take one step.
+
+        Args:
+            tensordict: what ``reset`` or ``step_mdp`` returned, with an action. Entries that it has under "next"
+                already are kept: they override what the step computes.
+
+        Returns:
+            The same TensorDict, with the results under "next".
+
+        Raises:
+            KeyError: if there is no action.
+            ValueError: if an action has the wrong shape, or TypeError: the wrong dtype.
+            RuntimeError: if the env is closed or was not reset, the batch size is not the env's, or its data does not
+                fit its specs.
+
+        Example:
+            >>> from rlnb.envs import GymEnv
+            >>> env = GymEnv("CartPole-v1")
+            >>> td = env.rand_action(env.reset())
+            >>> env.step(td)["next", "reward"]
+            tensor([1.])
+        """
+        self._assert_open("step")
+        self._assert_batch_size(tensordict, "step")
+        self._check_actions(tensordict)
+        given = tensordict.get("next", None)
+        result = self._step(tensordict)
+        self._assert_new(result, tensordict, "_step")
+        complete_done(self, result)
+        self._check_data(result, "step")
+        if given is not None:
+            result.update(given)
+        return tensordict.set("next", result)
+
+    forward = step
+
+    def step_and_maybe_reset(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:
+        """Take one step, and reset the envs that it ended.
+
+        Args:
+            tensordict: as for :meth:`step`.
+
+        Returns:
+            The step, with "next", and the input of the step that follows: ``step_mdp`` of it, or the data of a reset
+            where the env is done.
+
+        Example:
+            >>> from rlnb.envs import GymEnv
+            >>> env = GymEnv("CartPole-v1")
+            >>> td_ = env.reset()
+            >>> for _ in range(100):
+            ...     td, td_ = env.step_and_maybe_reset(env.rand_action(td_))
+        """
+        tensordict = self.step(tensordict)
+        return tensordict, self.maybe_reset(self._step_mdp(tensordict))
+
+    def maybe_reset(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Reset the envs that are done, and only them.
+
+        Args:
+            tensordict: the output of ``step_mdp``.
+
+        Returns:
+            ``tensordict`` itself, updated where an env is done.
+        """
+        masks = {}
+        for group, reset_key in zip(self.done_keys_groups, self.reset_keys, strict=True):
+            done_key = as_key((*as_tuple(group[0])[:-1], DONE))
+            done = tensordict.get(done_key, None)
+            if done is not None:
+                masks[reset_key] = done
+        if not any(bool(mask.any()) for mask in masks.values()):
+            return tensordict
+        for key, mask in masks.items():
+            tensordict.set(key, mask.clone())
+        return self.reset(tensordict)
+
+    def _step_mdp(self, tensordict: TensorDictBase) -> TensorDictBase:
+        return step_mdp(
+            tensordict, reward_keys=self.reward_keys, done_keys=self.done_keys, action_keys=self.action_keys
+        )
+
+    def rand_action(self, tensordict: TensorDictBase | None = None) -> TensorDictBase:
+        """Write a random action.
+
+        Args:
+            tensordict: written to, if given.
+
+        Returns:
+            ``tensordict``, or a new one, with an action drawn from the action spec.
+        """
+        if tensordict is None:
+            tensordict = TensorDict({}, self.batch_size, device=self.device)
+        shape = () if self.batch_locked else tensordict.batch_size[: tensordict.ndim - self.ndim]
+        for key, spec in self._action_leaves():
+            tensordict.set(key, spec.rand(shape))
+        return tensordict
+
+    def rand_step(self, tensordict: TensorDictBase | None = None) -> TensorDictBase:
+        """Take one step with a random action.
+
+        Args:
+            tensordict: as for :meth:`step`, without the action.
+
+        Returns:
+            ``tensordict``, or a new one, with the action and with the results under "next".
+        """
+        return self.step(self.rand_action(tensordict))
+
+    def rollout(
+        self,
+        max_steps: int,
+        policy: Callable[..., Any] | None = None,
+        callback: Callable[..., Any] | None = None,
+        *,
+        auto_reset: bool = True,
+        auto_cast_to_device: bool = False,
+        break_when_any_done: bool | None = None,
+        break_when_all_done: bool | None = None,
+        return_contiguous: bool = True,
+        tensordict: TensorDictBase | None = None,
+        set_truncated: bool = False,
+        out: TensorDictBase | None = None,
+        trust_policy: bool = False,
+    ) -> TensorDictBase:
+        """Collect up to ``max_steps`` steps.
+
+        Args:
+            max_steps: the most steps to take.
+            policy: what chooses the action. None: random actions. A TensorDictModule, or a function with an argument
+                called ``td`` or ``tensordict``: takes and returns the TensorDict. Any other callable: takes the
+                observations in the order of ``observation_spec`` and returns the action.
+            callback: called after each step with the step's TensorDict, or with the env and that TensorDict.
+            auto_reset: start with a reset. If False, go on from ``tensordict``.
+            auto_cast_to_device: move the policy's input to the policy's device, and its output back.
+            break_when_any_done: stop as soon as an env is done (the default). If False, envs that are done are reset
+                and the rollout goes on.
+            break_when_all_done: go on, with resets, until each env has been done once.
+            return_contiguous: if False, return a LazyStackedTensorDict.
+            tensordict: where to go on from, or what to pass to the reset.
+            set_truncated: mark the last step as truncated.
+            out: a TensorDict of the rollout's size to write the result to.
+            trust_policy: take a callable as one that reads and writes a TensorDict, whatever it looks like.
+
+        Returns:
+            The steps in the TED format, of shape ``[*batch_size, time]``, the last dimension named "time".
+
+        Raises:
+            ValueError: if ``max_steps`` is not positive, if ``auto_reset=False`` comes without a TensorDict or if the
+                two break conditions contradict each other.
+            KeyError: if the policy writes no action.
+            RuntimeError: as for :meth:`reset` and :meth:`step`; if ``set_truncated`` is asked of an env that has no
+                "truncated".
+
+        Example:
+            >>> from rlnb.envs import GymEnv
+            >>> env = GymEnv("CartPole-v1")
+            >>> env.rollout(100, break_when_any_done=False).batch_size
+            torch.Size([100])
+        """
+        return rollout(
+            self,
+            max_steps,
+            policy,
+            callback,
+            auto_reset=auto_reset,
+            auto_cast_to_device=auto_cast_to_device,
+            break_when_any_done=break_when_any_done,
+            break_when_all_done=break_when_all_done,
+            return_contiguous=return_contiguous,
+            tensordict=tensordict,
+            set_truncated=set_truncated,
+            out=out,
+            trust_policy=trust_policy,
+        )
+
+    # Seeds, fake data, life ---------------------------------------------------------------------------------------
+
+    def set_seed(self, seed: int | None = None, static_seed: bool = False) -> int | None:
+        """Seed the env, and torch, from which random actions are drawn.
+
+        Args:
+            seed: the seed.
+            static_seed: return ``seed`` itself, so that envs seeded in a chain all get the same one.
+
+        Returns:
+            The seed for the next env of a chain, computed from this one.
+
+        Example:
+            >>> from rlnb.envs import GymEnv
+            >>> env = GymEnv("CartPole-v1")
+            >>> _ = env.set_seed(0); first = env.rollout(5)
+            >>> _ = env.set_seed(0); bool((env.rollout(5) == first).all())
+            True
+        """
+        if seed is not None:
+            torch.manual_seed(seed)
+        self._set_seed(seed)
+        if seed is None or static_seed:
+            return seed
+        return int(np.random.SeedSequence(seed).generate_state(1)[0])
+
+    def fake_tensordict(self) -> TensorDict:
+        """Make a step of zeros with the keys, shapes and dtypes of a real one.
+
+        Returns:
+            A TensorDict of the env's batch size.
+        """
+        seen = Composite(shape=self.batch_size, device=self.device)
+        for spec in (self.observation_spec, self.full_done_spec):
+            seen.update(spec)
+        root, after = seen.clone(), seen.clone()
+        for spec in (self.full_state_spec, self.full_action_spec):
+            root.update(spec)
+        after.update(self.full_reward_spec)
+        return root.zero().set("next", after.zero())
+
+    def close(self) -> None:
+        """End the env. What can be freed is freed; reset and step are errors from now on."""
+        self.is_closed = True
+
+    def __del__(self) -> None:
+        # At interpreter exit anything may be gone already, and nobody is left to tell.
+        with contextlib.suppress(Exception):
+            if not self.is_closed:
+                self.close()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(batch_size={self.batch_size}, device={self.device})"
+
+    def to(self, *args: Any, **kwargs: Any) -> EnvBase:
+        """Move the env to a device: from now on its data lives there.
+
+        Args:
+            *args: as for ``torch.nn.Module.to``.
+            **kwargs: as for ``torch.nn.Module.to``.
+
+        Returns:
+            The env.
+        """
+        device = torch._C._nn._parse_to(*args, **kwargs)[0]
+        if device is not None:
+            self._device = device
+            self._specs = {name: spec.to(device).lock_() for name, spec in self._specs.items()}
+            self.empty_cache()
+        super().to(*args, **kwargs)
+        return self
+
+    # Checks -------------------------------------------------------------------------------------------------------
+
+    def _assert_open(self, what: str) -> None:
+        if self.is_closed:
+            raise RuntimeError(faults.closed(self, what))
+
+    def _assert_batch_size(self, tensordict: TensorDictBase, what: str) -> None:
+        got, dims = tensordict.batch_size, self.ndim
+        fits = got == self._batch_size if self.batch_locked else got[len(got) - dims :] == self._batch_size
+        if not fits:
+            raise RuntimeError(faults.batch_size(self, got, what))
+
+    def _assert_new(self, result: Any, given: TensorDictBase | None, method: str) -> None:
+        if not isinstance(result, TensorDictBase) or result is given:
+            raise TypeError(faults.not_new(self, result, method))
+
+    def _action_leaves(self) -> list[tuple[NestedKey, Any]]:
+        if "action_leaves" not in self._cache:
+            spec = self.full_action_spec
+            self._cache["action_leaves"] = [(key, spec[key]) for key in self.action_keys]
+        return self._cache["action_leaves"]
+
+    def _check_actions(self, tensordict: TensorDictBase) -> None:
+        for key, spec in self._action_leaves():
+            action = tensordict.get(key, None)
+            if action is None:
+                raise KeyError(faults.no_action(key, tensordict))
+            shape = spec.shape
+            if not self.batch_locked:
+                shape = torch.Size((*tensordict.batch_size, *shape[self.ndim :]))
+            faults.check_action(key, spec, action, shape)
+
+    def _check_data(self, data: TensorDictBase, moment: str) -> None:
+        """Compare the first data of a reset and of a step with the specs: all that is wrong, in one message."""
+        if moment not in self._unchecked and not self.run_type_checks:
+            return
+        specs = [self.observation_spec, self.full_done_spec]
+        if moment == "step":
+            specs.append(self.full_reward_spec)
+        faults.check_data(self, specs, data, moment)
+        self._unchecked.discard(moment)

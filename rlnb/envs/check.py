@@ -1,0 +1,195 @@
+"""check_env_specs: a short rollout held against the specs, and everything that is wrong in one report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from tensordict import TensorDictBase
+
+from rlnb.data import Bounded, Categorical, Composite, TensorSpec
+from rlnb.data.specs.violations import Violation, format_key, violations
+from rlnb.data.ted.keys import DONE, TERMINATED, TRUNCATED, as_key, as_tuple
+
+if TYPE_CHECKING:
+    from rlnb.envs.base import EnvBase
+
+_STEPS = 3
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that is wrong with an env.
+
+    Args:
+        moment: when it was seen first: "reset", "step 1", "action".
+        violation: what it is.
+    """
+
+    moment: str
+    violation: Violation
+
+
+def check_env_specs(
+    env: EnvBase, return_contiguous: bool | None = None, check_dtype: bool = True, seed: int | None = None
+) -> None:
+    """Compare what an env does with what its specs say.
+
+    A reset and a few random steps are held against the specs: their keys, shapes, dtypes, devices and values, and that
+    done is the union of terminated and truncated. Random generators are left as they were.
+
+    Args:
+        env: the env; it is reset.
+        return_contiguous: of the rollout that is tried at the end; None: as the env's specs allow.
+        check_dtype: whether a wrong dtype counts.
+        seed: to seed the env with first.
+
+    Raises:
+        AssertionError: if anything is wrong, with a row for each problem and specs that fit the data, as code.
+
+    Example:
+        >>> from rlnb.envs import GymEnv
+        >>> check_env_specs(GymEnv("CartPole-v1"))
+    """
+    state = torch.get_rng_state()
+    unchecked, env._unchecked = env._unchecked, set()
+    run_type_checks, env.run_type_checks = env.run_type_checks, False
+    try:
+        if seed is not None:
+            env.set_seed(seed)
+        problems, seen = _look(env)
+        if not check_dtype:
+            problems = [problem for problem in problems if problem.violation.kind != "dtype"]
+        if problems:
+            raise AssertionError(_report(env, problems, seen))
+        env.rollout(_STEPS, return_contiguous=return_contiguous is not False)
+    finally:
+        env._unchecked, env.run_type_checks = unchecked, run_type_checks
+        torch.set_rng_state(state)
+
+
+def _look(env: EnvBase) -> tuple[list[Problem], dict[str, TensorDictBase]]:
+    """Reset, step, and note each problem once, with the data in which problems were seen."""
+    problems: dict[Any, Problem] = {}
+    seen: dict[str, TensorDictBase] = {}
+
+    def note(moment: str, found: list[Violation]) -> None:
+        for violation in found:
+            problems.setdefault((violation.key, violation.kind, moment == "action"), Problem(moment, violation))
+
+    data = env.reset()
+    seen["reset"] = data
+    state = [env.full_state_spec]
+    note("reset", _compare(env, [env.observation_spec, env.full_done_spec, *state], data))
+    for step in range(1, _STEPS + 1):
+        data = env.rand_action(data)
+        note("action", violations(env.full_action_spec, data.select(*env.action_keys)))
+        data = env.step(data)
+        after = data.get("next")
+        seen.setdefault("step", after)
+        note(f"step {step}", _compare(env, [env.observation_spec, env.full_done_spec, env.full_reward_spec], after, state))
+        note(f"step {step}", _union(env, after))
+        data = env.maybe_reset(env._step_mdp(data))
+    return list(problems.values()), seen
+
+
+def _compare(
+    env: EnvBase, specs: list[Composite], data: TensorDictBase, optional: list[Composite] | None = None
+) -> list[Violation]:
+    """Hold data against the union of several composites; entries of ``optional`` may be there or not."""
+    whole = Composite(shape=env.batch_size)
+    for spec in (*specs, *(optional or ())):
+        whole.update(spec)
+    found = violations(whole, data)
+    for spec in optional or ():
+        keys = {as_tuple(key) for key in spec.keys(True, True)}
+        found = [v for v in found if v.kind != "missing" or v.key not in keys]
+    return found
+
+
+def _union(env: EnvBase, data: TensorDictBase) -> list[Violation]:
+    """Check ``done == terminated | truncated`` at every level."""
+    found = []
+    for group in env.done_keys_groups:
+        level = as_tuple(group[0])[:-1]
+        done, terminated, truncated = (data.get(as_key((*level, k)), None) for k in (DONE, TERMINATED, TRUNCATED))
+        if done is None or terminated is None:
+            continue
+        union = terminated if truncated is None else terminated | truncated
+        if union.shape == done.shape and not torch.equal(union, done):
+            at = tuple((union != done).nonzero()[0].tolist())
+            names = "terminated" if truncated is None else "terminated | truncated"
+            found.append(
+                Violation(
+                    (*level, DONE), "domain", f"{names}, which is {bool(union[at])}",
+                    f"{bool(done[at])} at index {at}", at, bool(done[at]),
+                    "done is the union of the end signals: return terminated and truncated, and leave done out.",
+                )
+            )
+    return found
+
+
+# The report -------------------------------------------------------------------------------------------------------
+
+
+def _report(env: EnvBase, problems: list[Problem], seen: dict[str, TensorDictBase]) -> str:
+    count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
+    rows = [("seen at", "entry", "problem", "expected", "got")]
+    rows += [(p.moment, format_key(v.key), v.kind, v.expected, v.got) for p in problems for v in [p.violation]]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    table = "\n".join("  " + "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows)
+    fixes = dict.fromkeys(f"  - {format_key(v.key)}: {v.fix}" for v in (p.violation for p in problems) if v.fix)
+    parts = [f"{type(env).__name__} does not keep to its specs: {count}.", table]
+    if fixes:
+        parts.append("What to do:\n" + "\n".join(fixes))
+    code = _proposal(env, problems, seen)
+    if code:
+        parts.append("Or, if the data is right and the specs are wrong, specs that fit what was seen:\n" + code)
+    return "\n\n".join(parts)
+
+
+def _proposal(env: EnvBase, problems: list[Problem], seen: dict[str, TensorDictBase]) -> str:
+    """Write specs that fit the data, for each of the env's composites that does not."""
+    wrong = {p.violation.key for p in problems if p.moment != "action"}
+    claimed = {
+        as_tuple(key)
+        for name in ("full_reward_spec", "full_done_spec", "full_state_spec", "full_action_spec")
+        for key in getattr(env, name).keys(True, True)
+    }
+    blocks = []
+    for name, data in (("observation", seen["reset"]), ("reward", seen["step"]), ("done", seen["step"])):
+        spec: Composite = getattr(env, f"full_{name}_spec")
+        keys = [as_tuple(key) for key in spec.keys(True, True)]
+        if name == "observation":
+            keys += [as_tuple(k) for k in data.keys(True, True) if as_tuple(k) not in claimed | set(keys)]
+        if not wrong.intersection(keys):
+            continue
+        lines = []
+        for key in keys:
+            value = data.get(as_key(key), None)
+            if key not in wrong:
+                lines.append(f"    {as_key(key)!r}: env.full_{name}_spec[{as_key(key)!r}],")
+            elif isinstance(value, torch.Tensor):
+                lines.append(f"    {as_key(key)!r}: {_infer(value, spec.get(as_key(key), None))},")
+        shape = tuple(env.batch_size)
+        blocks.append(f"  env.{name}_spec = Composite({{\n" + "".join(f"  {x}\n" for x in lines) + f"  }}, shape={shape})")
+    return "\n".join(blocks)
+
+
+def _infer(value: torch.Tensor, spec: TensorSpec | None) -> str:
+    """Write the spec of a tensor as code, keeping of the old spec what still holds."""
+    shape, dtype = tuple(value.shape), value.dtype
+    if dtype == torch.bool:
+        return f"Categorical(2, shape={shape}, dtype={dtype})"
+    finite = bool(torch.isfinite(value).all()) and value.numel() > 0
+    if isinstance(spec, Categorical) and finite and int(value.min()) >= 0:
+        return f"Categorical({max(int(value.max()) + 1, spec.space.n)}, shape={shape}, dtype={dtype})"
+    if isinstance(spec, Bounded) and finite and dtype == spec.dtype:
+        low = min(spec.space.low.min().item(), value.min().item())
+        high = max(spec.space.high.max().item(), value.max().item())
+        return f"Bounded({low:.6g}, {high:.6g}, shape={shape}, dtype={dtype})"
+    return f"Unbounded(shape={shape}, dtype={dtype})"
+
+
+__all__ = ["check_env_specs"]

@@ -1,0 +1,49 @@
+"""End-of-episode signals: done is the union of terminated and truncated, at every level, whichever the env gives."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from tensordict import TensorDictBase
+
+from rlnb.data.ted.keys import DONE, TERMINATED, TRUNCATED, as_key, as_tuple
+
+if TYPE_CHECKING:
+    from rlnb.envs.specs import EnvSpecs
+
+
+def complete_done(env: EnvSpecs, data: TensorDictBase, at_reset: bool = False) -> None:
+    """Write the end signals that the env did not give, so that ``done == terminated | truncated`` holds.
+
+    A lone "done" is read as "terminated", unless "truncated" explains it. At a reset everything missing is False.
+
+    Args:
+        env: whose specs say which signals there are.
+        data: the output of a reset or step; written to.
+        at_reset: whether a reset gave it.
+    """
+    for group in env.done_keys_groups:
+        level = as_tuple(group[0])[:-1]
+        keys = {as_tuple(key)[-1]: key for key in group}
+        found = {name: data.get(as_key((*level, name)), None) for name in (DONE, TERMINATED, TRUNCATED)}
+        if all(found[name] is not None for name in keys):
+            continue
+        done, terminated, truncated = found.values()
+        if not at_reset and done is terminated is truncated is None:
+            continue  # the check of the first step says what is missing
+        if done is None and terminated is None and truncated is None:
+            spec = env.full_done_spec[keys[DONE]]
+            shape = (*data.batch_size, *spec.shape[env.batch_dims :])
+            done = torch.zeros(shape, dtype=spec.dtype, device=data.device or env.device)
+        if terminated is None:
+            ended = done if done is not None else torch.zeros_like(truncated)
+            terminated = ended if truncated is None else ended & ~truncated
+        if truncated is None:
+            truncated = torch.zeros_like(terminated) if done is None else done & ~terminated
+        if done is None:
+            done = terminated | truncated
+        for name, value in ((DONE, done), (TERMINATED, terminated), (TRUNCATED, truncated)):
+            if name in keys and found[name] is None:
+                # Each signal has its own memory: writing to one in place must not change another.
+                data.set(keys[name], value.clone())

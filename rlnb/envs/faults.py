@@ -1,0 +1,178 @@
+"""What environments say when something is wrong: each text names what was expected, what came, and the fix."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from tensordict import TensorDictBase
+
+from rlnb.data import Composite, OneHot, TensorSpec, violations
+from rlnb.data.ted.keys import DONE, NestedKey, as_key, as_tuple
+
+if TYPE_CHECKING:
+    from rlnb.envs.base import EnvBase
+    from rlnb.envs.partial_reset import Masks
+
+
+def closed(env: Any, what: str) -> str:
+    """Say that a closed env was used."""
+    return f"{what} was called on a closed {type(env).__name__}. An env cannot be reopened: make a new one."
+
+
+def not_reset(env: Any) -> str:
+    """Say that an env was stepped before its first reset."""
+    return (
+        f"step was called before reset: {env!r} has no state to step from. "
+        "Fix: td = env.reset(), then write an action into td, then env.step(td)."
+    )
+
+
+def batch_size(env: EnvBase, got: torch.Size, what: str) -> str:
+    """Say that an input has another batch size than the env."""
+    want = tuple(env.batch_size)
+    text = f"{what} got a TensorDict of batch size {tuple(got)}; the batch size of {type(env).__name__} is {want}. "
+    if len(got) == len(want) + 1 and tuple(got[:-1]) == want:
+        return text + "It has one dimension too many at the end: is it a rollout? One step of it is td[..., t]."
+    wrong = [i for i, (a, b) in enumerate(zip(got, want, strict=False)) if a != b]
+    if len(got) == len(want) and wrong:
+        return text + f"Dimension {wrong[0]} is {got[wrong[0]]} and must be {want[wrong[0]]}."
+    return text + "Start from what env.reset() returns."
+
+
+def not_new(env: Any, result: Any, method: str) -> str:
+    """Say that a subclass's private method did not return a new TensorDict."""
+    name = f"{type(env).__name__}.{method}"
+    if isinstance(result, TensorDictBase):
+        return (
+            f"{name} returned the TensorDict that it was given. It must return a new one, with the data at its root; "
+            'it comes to its place (under "next" for a step) by itself. Fix: return TensorDict({...}, self.batch_size).'
+        )
+    return f"{name} must return a TensorDict and returned a {type(result).__name__}."
+
+
+def no_action(key: NestedKey, tensordict: TensorDictBase) -> str:
+    """Say that a step has no action."""
+    keys = sorted(map(str, tensordict.keys()))
+    return (
+        f"step needs the action {key!r}, and the TensorDict has {keys}. "
+        f"Fix: td = env.rand_action(td), or td[{key!r}] = ..., before env.step(td)."
+    )
+
+
+def policy_wrote_no_action(policy: Any, missing: list[NestedKey], before: set[Any], after: TensorDictBase) -> KeyError:
+    """Say that a policy did not write the action."""
+    wrote = [as_key(as_tuple(key)) for key in after.keys(True, True) if key not in before]
+    name = type(policy).__name__ if isinstance(policy, torch.nn.Module) else getattr(policy, "__name__", repr(policy))
+    said = f"it wrote {wrote}" if wrote else "it wrote nothing new"
+    keys = list(missing)
+    return KeyError(
+        f"The policy {name} wrote no action: the env reads {keys}, and {said}. "
+        f"Fix: let the policy write {keys[0]!r}, for example TensorDictModule(net, ['observation'], [{keys[0]!r}])."
+    )
+
+
+def check_action(key: NestedKey, spec: TensorSpec, action: Any, shape: torch.Size) -> None:
+    """Refuse an action whose shape or dtype is not its spec's.
+
+    Args:
+        key: of the action.
+        spec: of the action.
+        action: what the policy wrote.
+        shape: the shape it must have.
+
+    Raises:
+        ValueError: for a shape.
+        TypeError: for a dtype, or for something that is no tensor.
+    """
+    if not isinstance(action, torch.Tensor):
+        kind = type(getattr(action, "data", action)).__name__
+        raise TypeError(
+            f"The action {key!r} must be a tensor of dtype {spec.dtype} and is a {kind}. "
+            f"Fix: env.action_spec.encode(action)."
+        )
+    if action.shape != shape:
+        raise ValueError(_action_shape(key, spec, action, shape))
+    if action.dtype != spec.dtype and not torch.can_cast(action.dtype, spec.dtype):
+        raise TypeError(
+            f"The action {key!r} must have dtype {spec.dtype} and has {action.dtype}, which would cut the numbers off. "
+            f"Fix: {_dtype_fix(spec)}"
+        )
+
+
+def _dtype_fix(spec: TensorSpec) -> str:
+    if isinstance(spec, OneHot):
+        return "if these are scores, env.action_spec.encode(scores.argmax(-1)) is the best action."
+    return "action.long()." if spec.domain == "discrete" else f"action.to({spec.dtype})."
+
+
+def _action_shape(key: NestedKey, spec: TensorSpec, action: torch.Tensor, shape: torch.Size) -> str:
+    text = f"The action {key!r} must have shape {tuple(shape)} and has {tuple(action.shape)}. "
+    integer = not action.dtype.is_floating_point
+    if isinstance(spec, OneHot) and integer and action.shape in (shape[:-1], (*shape[:-1], 1)):
+        return text + (
+            f"An index was given where a one-hot vector of {spec.space.n} is expected. "
+            "Fix: env.action_spec.encode(index), or make the env with categorical_action_encoding=True."
+        )
+    n = getattr(spec.space, "n", None)
+    if not isinstance(spec, OneHot) and isinstance(n, int) and action.shape == (*shape, n):
+        return text + (
+            f"A one-hot vector was given where an index (0 to {n - 1}) is expected. "
+            "Fix: action.argmax(-1), or make the env without categorical_action_encoding=True."
+        )
+    if action.shape == (*shape, 1):
+        return text + "It has one dimension too many at the end. Fix: action.squeeze(-1)."
+    if action.shape[1:] == shape:
+        return text + "It has one dimension too many: is it a whole batch? Fix: action[0]."
+    if shape[1:] == action.shape:
+        return text + f"The dimension of size {shape[0]} is missing. Fix: action.unsqueeze(0)."
+    return text + "See env.action_spec."
+
+
+def assert_not_done(env: EnvBase, data: TensorDictBase, masks: Masks) -> None:
+    """Refuse an env that is done right after its reset.
+
+    Args:
+        env: the env.
+        data: the output of the reset.
+        masks: which envs were reset; empty for all.
+
+    Raises:
+        RuntimeError: if one of the envs that were reset is done.
+    """
+    for key in env.done_keys:
+        path = as_tuple(key)
+        done = data.get(key, None)
+        if path[-1] != DONE or done is None:
+            continue
+        mask = masks.get(path[:-1], masks.get(()))
+        if mask is not None and mask.shape == done.shape:
+            done = done & mask
+        if bool(done.any()):
+            raise RuntimeError(
+                f"{type(env).__name__} is done right after its reset ({key!r} is True), so it could never take a step. "
+                "If that is meant, make the env with allow_done_after_reset=True."
+            )
+
+
+def check_data(env: EnvBase, specs: list[Composite], data: TensorDictBase, moment: str) -> None:
+    """Compare data with the specs that it must fit, in all but the values.
+
+    Args:
+        env: the env.
+        specs: the composites whose entries must be in the data.
+        data: the output of a reset or step.
+        moment: "reset" or "step".
+
+    Raises:
+        RuntimeError: with everything that is wrong.
+    """
+    found = [v for spec in specs for v in violations(spec, data) if v.kind in ("missing", "type", "shape", "dtype")]
+    if moment == "reset":
+        found = [v for v in found if v.kind != "missing"]
+    if found:
+        rows = "\n".join(f"  - {violation}" for violation in found)
+        raise RuntimeError(
+            f"The data of {type(env).__name__}'s first {moment} does not fit its specs:\n{rows}\n"
+            "rlnb.envs.utils.check_env_specs(env) tells all about it, and proposes specs that fit."
+        )

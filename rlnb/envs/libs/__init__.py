@@ -1,0 +1,1 @@
+"""Environments of other libraries, one package a library."""

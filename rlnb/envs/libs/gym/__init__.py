@@ -1,0 +1,6 @@
+"""Gymnasium's environments: GymEnv makes one by its id, GymWrapper takes one that exists."""
+
+from rlnb.envs.libs.gym.env import GymEnv
+from rlnb.envs.libs.gym.wrapper import GymWrapper
+
+__all__ = ["GymEnv", "GymWrapper"]

@@ -1,0 +1,180 @@
+"""Between Gymnasium's values and tensors: observations are written into rows, actions are read out of tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium
+import numpy as np
+import torch
+
+from rlnb.data import Categorical, Composite, MultiOneHot, OneHot, TensorSpec
+from rlnb.data.ted.keys import NestedKey, as_key
+
+Write = Callable[[np.ndarray, Any, Any], None]
+
+
+class ObservationLeaf:
+    """One leaf of an observation: where it stands in the backend's value, and how it is encoded.
+
+    Args:
+        key: in the TensorDict.
+        path: the keys and indices that lead to it in the backend's observation.
+        space: its Gymnasium space.
+        spec: its spec.
+    """
+
+    def __init__(self, key: NestedKey, path: tuple[Any, ...], space: gymnasium.Space, spec: TensorSpec) -> None:
+        self.key, self.path, self.space, self.spec = key, path, space, spec
+        self.encoded = isinstance(spec, (OneHot, MultiOneHot))
+
+    def pick(self, observation: Any) -> Any:
+        """Take this leaf's value out of a whole observation.
+
+        Args:
+            observation: as the backend gave it.
+
+        Returns:
+            The value of the leaf.
+        """
+        for step in self.path:
+            observation = observation[step]
+        return observation
+
+    def tensor(self, observation: Any) -> torch.Tensor:
+        """Make a tensor of this leaf, with the shape that the backend gave it.
+
+        Args:
+            observation: as the backend gave it.
+
+        Returns:
+            A new tensor. Its dtype is the spec's where no number is lost by that.
+        """
+        value = self.pick(observation)
+        if self.encoded:
+            return self.spec.encode(value)
+        array = np.array(value)  # a copy: many envs write their next observation over the last
+        tensor = torch.from_numpy(array)
+        if tensor.dtype != self.spec.dtype and torch.can_cast(tensor.dtype, self.spec.dtype):
+            tensor = tensor.to(self.spec.dtype)
+        return tensor
+
+    def writer(self) -> Callable[[np.ndarray, int, Any], None]:
+        """Make the function that writes this leaf into a row.
+
+        Returns:
+            A function of the rows, the index of a row (which must hold zeros) and the whole observation.
+        """
+        pick = self.pick if self.path else None
+        if isinstance(self.spec, OneHot):
+            start = self.spec.start
+
+            def write_one_hot(rows: np.ndarray, t: int, observation: Any) -> None:
+                index = observation if pick is None else pick(observation)
+                rows[t, int(index) - start] = 1
+
+            return write_one_hot
+        if self.encoded:
+
+            def write_encoded(rows: np.ndarray, t: int, observation: Any) -> None:
+                rows[t] = self.tensor(observation).numpy()
+
+            return write_encoded
+
+        def write(rows: np.ndarray, t: int, observation: Any) -> None:
+            rows[t] = observation if pick is None else pick(observation)
+
+        return write
+
+
+def observation_leaves(space: gymnasium.Space, spec: Composite) -> list[ObservationLeaf]:
+    """List the leaves of an observation.
+
+    The entries of a Dict space stand at the root; any other space is the entry "observation".
+
+    Args:
+        space: the observation space.
+        spec: the observation spec that was made of it.
+
+    Returns:
+        The leaves, in the order of the spec.
+    """
+    found: list[ObservationLeaf] = []
+
+    def walk(space: gymnasium.Space, key: tuple[str, ...], path: tuple[Any, ...]) -> None:
+        if isinstance(space, gymnasium.spaces.Dict):
+            for name, member in space.spaces.items():
+                walk(member, (*key, str(name)), (*path, name))
+        elif isinstance(space, gymnasium.spaces.Tuple):
+            for i, member in enumerate(space.spaces):
+                walk(member, (*key, str(i)), (*path, i))
+        else:
+            found.append(ObservationLeaf(as_key(key), path, space, spec[as_key(key)]))
+
+    root = () if isinstance(space, gymnasium.spaces.Dict) else ("observation",)
+    walk(space, root, ())
+    return found
+
+
+def native_actions(spec: TensorSpec, actions: torch.Tensor) -> list[Any]:
+    """Turn a batch of actions into actions of the backend.
+
+    Args:
+        spec: of one action; a leaf.
+        actions: of shape ``[n, *spec.shape]``.
+
+    Returns:
+        n actions: numpy integers for a Discrete space, arrays otherwise.
+
+    Raises:
+        ValueError: if a one-hot vector is not one, or an index is none of the actions.
+    """
+    if isinstance(spec, OneHot):
+        array = actions.numpy()
+        indices = array.argmax(-1)
+        if not ((array != 0).sum(-1) == 1).all() or not (np.take_along_axis(array, indices[:, None], -1) == 1).all():
+            raise ValueError(_not_one_hot(spec, actions))
+        return list(indices + spec.start if spec.start else indices)
+    if isinstance(spec, Categorical):
+        array = actions.numpy()
+        low, high = spec.start, spec.start + spec.space.n
+        if (array < low).any() or (array >= high).any():
+            wrong = array[(array < low) | (array >= high)][0]
+            raise ValueError(
+                f"The action {wrong} is none of the env's: it must be an integer from {low} to {high - 1}. "
+                "Fix: is the policy's output as wide as the number of actions? See env.action_spec."
+            )
+        return list(array)
+    return list(np.asarray(spec.to_numpy(actions.to(spec.dtype))))
+
+
+def native_mapping(space: gymnasium.Space, spec: TensorSpec, action: Any) -> Any:
+    """Turn one action of a Dict or Tuple space into the form that the backend expects.
+
+    Args:
+        space: the action space.
+        spec: the spec that was made of it.
+        action: a TensorDict, or a tensor where the space has no members.
+
+    Returns:
+        A dict, a tuple, or the action of a leaf.
+    """
+    if isinstance(space, gymnasium.spaces.Dict):
+        members = {name: (str(name), member) for name, member in space.spaces.items()}
+        return {name: native_mapping(m, spec[key], action.get(key)) for name, (key, m) in members.items()}
+    if isinstance(space, gymnasium.spaces.Tuple):
+        return tuple(native_mapping(m, spec[str(i)], action.get(str(i))) for i, m in enumerate(space.spaces))
+    return native_actions(spec, action.detach().cpu().unsqueeze(0))[0]
+
+
+def _not_one_hot(spec: OneHot, actions: torch.Tensor) -> str:
+    rows = actions.reshape(-1, actions.shape[-1])
+    wrong = next(row.tolist() for row in rows if int((row != 0).sum()) != 1 or int((row == 1).sum()) != 1)
+    return (
+        f"The action {wrong} is not one-hot: exactly one of its {spec.space.n} numbers must be 1 and the others 0. "
+        "Fix: env.action_spec.encode(index) makes one of an index."
+    )
+
+
+__all__ = ["ObservationLeaf", "native_actions", "native_mapping", "observation_leaves"]

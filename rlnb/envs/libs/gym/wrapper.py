@@ -1,0 +1,224 @@
+"""GymWrapper: an environment of Gymnasium, as one over TensorDicts."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium
+import numpy as np
+import torch
+from tensordict import TensorDict, TensorDictBase
+
+from rlnb.data import Bounded, Categorical, Composite
+from rlnb.data.specs.spaces import spec_from_space
+from rlnb.data.ted.block import LeafInfo, TEDBlock
+from rlnb.data.ted.keys import DONE, END_KEYS, TERMINATED, TRUNCATED, NestedKey
+from rlnb.envs import faults
+from rlnb.envs.base import EnvBase
+from rlnb.envs.libs.gym.codec import native_actions, native_mapping, observation_leaves
+
+
+class GymWrapper(EnvBase):
+    """Wraps an environment of Gymnasium.
+
+    The entries of a Dict observation or action become entries of the TensorDict; any other is the entry
+    "observation" or "action", and the members of a Tuple stand below it as "0", "1" and so on. The reward has shape ``[1]``; "terminated" and "truncated" are Gymnasium's, "done" is their union.
+
+    Args:
+        env: the environment, a ``gymnasium.Env``.
+        categorical_action_encoding: discrete values are integers. If False (the default), one-hot vectors.
+        from_pixels: add the rendered frame, as "pixels" of shape ``[height, width, 3]`` and dtype uint8. The env must
+            have been made with ``render_mode="rgb_array"``.
+        pixels_only: with ``from_pixels``, leave the env's own observation out.
+        device: where the data goes; None (the default) for no statement.
+
+    Raises:
+        TypeError: if ``env`` is no ``gymnasium.Env``, or has a space that no spec can describe.
+        ValueError: if ``from_pixels`` is asked of an env that renders no frames.
+
+    Example:
+        >>> import gymnasium
+        >>> env = GymWrapper(gymnasium.make("CartPole-v1"), categorical_action_encoding=True)
+        >>> env.rand_step(env.reset())["next", "reward"]
+        tensor([1.])
+    """
+
+    def __init__(
+        self,
+        env: gymnasium.Env,
+        *,
+        categorical_action_encoding: bool = False,
+        from_pixels: bool = False,
+        pixels_only: bool = True,
+        device: torch.device | str | int | None = None,
+    ) -> None:
+        if not isinstance(env, gymnasium.Env):
+            raise TypeError(
+                f"GymWrapper wraps a gymnasium.Env and got a {type(env).__name__}. "
+                "Fix: GymWrapper(gymnasium.make('CartPole-v1')), or GymEnv('CartPole-v1')."
+            )
+        super().__init__(device=device)
+        # nn.Module would register what is a Module; the backend is held as a plain attribute whatever it is.
+        self.__dict__["_env"] = env
+        self.categorical_action_encoding = categorical_action_encoding
+        self.from_pixels = from_pixels
+        self._seed: int | None = None
+        self._running = False
+
+        space = env.observation_space
+        spec = spec_from_space(space, device=device, categorical=categorical_action_encoding)
+        spec = spec if isinstance(space, gymnasium.spaces.Dict) else Composite({"observation": spec}, device=device)
+        self._leaves = [] if from_pixels and pixels_only else observation_leaves(space, spec)
+        if from_pixels:
+            spec = self._with_pixels(spec, pixels_only)
+        self.observation_spec = spec
+        action = spec_from_space(env.action_space, device=device, categorical=categorical_action_encoding)
+        is_dict = isinstance(env.action_space, gymnasium.spaces.Dict)
+        self.action_spec = action if is_dict else Composite({"action": action}, device=device)
+        end = Categorical(2, shape=(1,), dtype=torch.bool, device=device)
+        self.done_spec = Composite({key: end.clone() for key in END_KEYS}, device=device)
+        self._one_action = not isinstance(action, Composite)
+
+    def _with_pixels(self, spec: Composite, pixels_only: bool) -> Composite:
+        if self._env.render_mode != "rgb_array":
+            raise ValueError(
+                f"from_pixels=True needs an env that renders frames, and this one has render_mode="
+                f"{self._env.render_mode!r}. Fix: gymnasium.make(id, render_mode='rgb_array'), or "
+                "GymEnv(id, from_pixels=True)."
+            )
+        self._env.reset()
+        frame = np.asarray(self._env.render())
+        pixels = Bounded(0, 255, shape=frame.shape, dtype=torch.uint8, device=self.device)
+        if pixels_only:
+            return Composite({"pixels": pixels}, device=self.device)
+        spec = spec.clone()
+        spec["pixels"] = pixels
+        return spec
+
+    # A TensorDict at a time ---------------------------------------------------------------------------------------
+
+    def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDict:
+        if self._seed is not None:
+            kwargs.setdefault("seed", self._seed)
+            self._seed = None
+        observation, _ = self._env.reset(**kwargs)
+        self._running = True
+        return self._tensordict(observation, {})
+
+    def _step(self, tensordict: TensorDictBase) -> TensorDict:
+        if not self._running:
+            raise RuntimeError(faults.not_reset(self))
+        space = self._env.action_space
+        if isinstance(space, gymnasium.spaces.Dict):
+            action = native_mapping(space, self.full_action_spec, tensordict)
+        else:
+            action = native_mapping(space, self.full_action_spec["action"], tensordict.get("action"))
+        observation, reward, terminated, truncated, _ = self._env.step(action)
+        ends = {TERMINATED: terminated, TRUNCATED: truncated, DONE: terminated or truncated}
+        data: dict[NestedKey, Any] = {key: torch.tensor([bool(value)]) for key, value in ends.items()}
+        data["reward"] = torch.as_tensor(np.asarray(reward, dtype=np.float32)).reshape(-1)
+        return self._tensordict(observation, data)
+
+    def _tensordict(self, observation: Any, entries: dict[NestedKey, Any]) -> TensorDict:
+        for leaf in self._leaves:
+            entries[leaf.key] = leaf.tensor(observation)
+        if self.from_pixels:
+            entries["pixels"] = torch.from_numpy(np.array(self._env.render()))
+        if self.device is not None:
+            entries = {key: value.to(self.device) for key, value in entries.items()}
+        return TensorDict(entries, self.batch_size, device=self.device)
+
+    def _set_seed(self, seed: int | None) -> None:
+        self._seed = seed
+        if seed is not None:
+            self._env.action_space.seed(seed)
+
+    # A row at a time ----------------------------------------------------------------------------------------------
+
+    @property
+    def _fills_rows(self) -> bool:
+        on_cpu = self.device is None or self.device.type == "cpu"
+        return on_cpu and self._one_action and type(self)._step is GymWrapper._step
+
+    def _row_leaves(self) -> tuple[dict[NestedKey, LeafInfo], dict[NestedKey, LeafInfo]]:
+        root: dict[NestedKey, LeafInfo] = {
+            key: (spec.shape, spec.dtype)
+            for composite in (self.observation_spec, self.full_done_spec)
+            for key, spec in ((key, composite[key]) for key in composite.keys(True, True))
+        }
+        return root, {"reward": (self.reward_spec.shape, self.reward_spec.dtype)}
+
+    def _row_functions(self, block: TEDBlock) -> tuple[Callable[[int, Any], bool], Callable[[int], None]]:
+        env_step, env_reset = self._env.step, self._env.reset
+        reward_rows = block.next["reward"][:, 0]
+        terminated_rows, truncated_rows, done_rows = (block.next[k][:, 0] for k in (TERMINATED, TRUNCATED, DONE))
+        write_next = self._writer(block.next)
+        write_root = self._writer(block.root)
+
+        def step(t: int, action: Any) -> bool:
+            observation, reward, terminated, truncated, _ = env_step(action)
+            if "step" in self._unchecked:
+                self._check_first_step(observation, reward)
+            write_next(t, observation)
+            reward_rows[t] = reward
+            if terminated or truncated:
+                terminated_rows[t], truncated_rows[t], done_rows[t] = terminated, truncated, True
+                return True
+            return False
+
+        def reset(t: int) -> None:
+            write_root(t, env_reset()[0])
+
+        return step, reset
+
+    def _writer(self, rows: dict[NestedKey, np.ndarray]) -> Callable[[int, Any], None]:
+        """Make the function that writes an observation into row t of these arrays."""
+        leaves = [(leaf.writer(), rows[leaf.key]) for leaf in self._leaves]
+        if self.from_pixels:
+            render = self._env.render
+            leaves.append((lambda frames, t, _: frames.__setitem__(t, render()), rows["pixels"]))
+        if len(leaves) == 1:
+            write, only = leaves[0]
+            return lambda t, observation: write(only, t, observation)
+
+        def write_all(t: int, observation: Any) -> None:
+            for write, array in leaves:
+                write(array, t, observation)
+
+        return write_all
+
+    def _check_first_step(self, observation: Any, reward: Any) -> None:
+        ends = {key: torch.zeros(1, dtype=torch.bool) for key in END_KEYS}
+        reward = torch.as_tensor(np.asarray(reward, dtype=np.float32)).reshape(-1)
+        self._check_data(self._tensordict(observation, {**ends, "reward": reward}), "step")
+
+    def _native_actions(self, actions: torch.Tensor) -> list[Any]:
+        return native_actions(self.action_spec, actions)
+
+    # Life ---------------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Close the backend, too."""
+        if not self.is_closed:
+            super().close()
+            self._env.close()
+
+    def __getattr__(self, name: str) -> Any:
+        with contextlib.suppress(AttributeError):
+            return super().__getattr__(name)
+        if name.startswith("_"):
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}.")
+        try:
+            return self._env.get_wrapper_attr(name)
+        except AttributeError:
+            raise AttributeError(
+                f"Neither {type(self).__name__} nor the {type(self._env.unwrapped).__name__} in it has an attribute "
+                f"{name!r}."
+            ) from None
+
+    def __repr__(self) -> str:
+        spec = self._env.spec
+        name = type(self._env.unwrapped).__name__ if spec is None else spec.id
+        return f"{type(self).__name__}(env={name}, batch_size={self.batch_size}, device={self.device})"

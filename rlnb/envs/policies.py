@@ -1,0 +1,186 @@
+"""Policies: what chooses the action, in every form that a rollout takes."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+from tensordict import TensorDictBase
+
+from rlnb.data import Composite, TensorSpec
+from rlnb.data.ted.keys import NestedKey
+
+if TYPE_CHECKING:
+    from rlnb.envs.base import EnvBase
+
+_TENSORDICT_NAMES = {"td", "tensordict", "tensordict_in", "td_in", "data"}
+
+
+class RandomPolicy:
+    """Draws actions from a spec.
+
+    Args:
+        action_spec: of the action; a composite writes all its keys.
+        action_key: where a leaf's action is written.
+
+    Example:
+        >>> from rlnb.data import Bounded
+        >>> from tensordict import TensorDict
+        >>> policy = RandomPolicy(Bounded(-1.0, 1.0, shape=(2,)))
+        >>> policy(TensorDict({}))["action"].shape
+        torch.Size([2])
+    """
+
+    def __init__(self, action_spec: TensorSpec, action_key: NestedKey = "action") -> None:
+        if not isinstance(action_spec, TensorSpec):
+            raise TypeError(
+                f"RandomPolicy needs a spec to draw from and got a {type(action_spec).__name__}. "
+                "Fix: RandomPolicy(env.action_spec)."
+            )
+        self.action_spec = action_spec
+        self.action_key = action_key
+
+    @property
+    def in_keys(self) -> list[NestedKey]:
+        """Nothing is read."""
+        return []
+
+    @property
+    def out_keys(self) -> list[NestedKey]:
+        """The keys of the actions."""
+        if isinstance(self.action_spec, Composite):
+            return list(self.action_spec.keys(True, True))
+        return [self.action_key]
+
+    def __call__(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Write an action.
+
+        Args:
+            tensordict: written to.
+
+        Returns:
+            The same TensorDict.
+        """
+        missing = tensordict.ndim - len(self.action_spec.shape) if isinstance(self.action_spec, Composite) else 0
+        action = self.action_spec.rand(tensordict.batch_size[: max(missing, 0)])
+        if isinstance(self.action_spec, Composite):
+            return tensordict.update(action)
+        return tensordict.set(self.action_key, action)
+
+    def __repr__(self) -> str:
+        return f"RandomPolicy(action_spec={self.action_spec}, action_key={self.action_key!r})"
+
+
+class ObservationPolicy:
+    """A callable over observations, made to read and write a TensorDict.
+
+    Args:
+        function: takes the observations, in order, and returns the action (a tuple for several actions).
+        in_keys: of the observations.
+        out_keys: of the actions.
+    """
+
+    def __init__(self, function: Callable[..., Any], in_keys: list[NestedKey], out_keys: list[NestedKey]) -> None:
+        self.function, self.in_keys, self.out_keys = function, in_keys, out_keys
+        self.__name__ = getattr(function, "__name__", type(function).__name__)
+
+    def __call__(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Write the action that the function chooses.
+
+        Args:
+            tensordict: written to.
+
+        Returns:
+            The same TensorDict.
+        """
+        result = self.function(*(tensordict.get(key) for key in self.in_keys))
+        actions = result if isinstance(result, tuple) else (result,)
+        for key, action in zip(self.out_keys, actions, strict=False):
+            if action is not None:
+                tensordict.set(key, action)
+        return tensordict
+
+
+def is_random(env: EnvBase, policy: Any) -> bool:
+    """Whether a policy draws each action of an env from its spec, and does nothing else.
+
+    Args:
+        env: the env.
+        policy: as given to a rollout.
+
+    Returns:
+        True for None, ``env.rand_action``, ``env.rand_step`` and a :class:`RandomPolicy` over the env's own spec.
+    """
+    if policy is None or policy in (env.rand_action, env.rand_step):
+        return True
+    if type(policy) is not RandomPolicy:
+        return False
+    spec = policy.action_spec
+    return policy.out_keys == env.action_keys and spec == (
+        env.full_action_spec if isinstance(spec, Composite) else env.action_spec
+    )
+
+
+def make_policy(
+    env: EnvBase, policy: Any, trust_policy: bool = False, auto_cast_to_device: bool = False
+) -> Callable[[TensorDictBase], TensorDictBase]:
+    """Turn whatever a rollout takes for a policy into a function from TensorDict to TensorDict.
+
+    Args:
+        env: which acts on it.
+        policy: None, a TensorDictModule, a module or a function.
+        trust_policy: take it as it is.
+        auto_cast_to_device: move the input to the policy's device, and the output back.
+
+    Returns:
+        A function that writes the action into the TensorDict that it is given.
+
+    Raises:
+        TypeError: if ``policy`` cannot be called.
+    """
+    if is_random(env, policy):
+        return env.rand_action
+    if isinstance(policy, type) or not callable(policy):
+        raise TypeError(
+            f"A policy must be callable and is {policy!r}. "
+            "Fix: pass a TensorDictModule, a torch module, or a function of the observation."
+        )
+    function = policy
+    if not (trust_policy or hasattr(policy, "in_keys") or _takes_tensordict(policy)):
+        function = ObservationPolicy(policy, env.observation_keys, env.action_keys)
+    return _on_device(function, policy, env) if auto_cast_to_device else function
+
+
+def _takes_tensordict(policy: Callable[..., Any]) -> bool:
+    """Whether the name or the annotation of the first argument says that it is a TensorDict."""
+    function = policy.forward if isinstance(policy, torch.nn.Module) else policy
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):  # some builtins have no signature
+        return False
+    if not parameters:
+        return False
+    annotation = parameters[0].annotation
+    text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
+    return parameters[0].name in _TENSORDICT_NAMES or "TensorDict" in text
+
+
+def _on_device(
+    function: Callable[[TensorDictBase], TensorDictBase], policy: Any, env: EnvBase
+) -> Callable[[TensorDictBase], TensorDictBase]:
+    parameters = policy.parameters() if isinstance(policy, torch.nn.Module) else iter(())
+    first = next(parameters, None)
+    if first is None or first.device == env.device:
+        return function
+
+    def moved(tensordict: TensorDictBase) -> TensorDictBase:
+        result = function(tensordict.to(first.device))
+        return tensordict.update(result if env.device is None else result.to(env.device))
+
+    return moved
+
+
+__all__ = ["ObservationPolicy", "RandomPolicy", "is_random", "make_policy"]
+

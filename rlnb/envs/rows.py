@@ -1,0 +1,177 @@
+"""The fast rollout: an env over numpy data fills the rows of one TED block, and no TensorDict is made in between."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+import torch
+from tensordict import TensorDict, TensorDictBase
+
+from rlnb.data.ted.block import LeafInfo, TEDBlock
+from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
+from rlnb.envs import faults
+
+if TYPE_CHECKING:
+    from rlnb.envs.base import EnvBase
+
+_CHUNK = 1024
+
+
+class RowEnv(Protocol):
+    """What an env offers that can fill rows; :class:`~rlnb.envs.GymWrapper` is one."""
+
+    def _row_leaves(self) -> tuple[dict[NestedKey, LeafInfo], dict[NestedKey, LeafInfo]]:
+        """Tell the entries of a root row, and those that only a "next" row has."""
+        ...
+
+    def _row_functions(self, block: TEDBlock) -> tuple[Callable[[int, Any], bool], Callable[[int], None]]:
+        """Make ``step(t, action) -> done``, which writes the "next" row t, and ``reset(t)``, which writes root row t."""
+        ...
+
+    def _native_actions(self, actions: torch.Tensor) -> list[Any]:
+        """Turn actions of shape ``[n, *spec.shape]`` into n actions of the backend."""
+        ...
+
+
+def fills_rows(env: EnvBase, act: Callable[..., Any]) -> bool:
+    """Whether a rollout of this env with this policy can fill rows.
+
+    Args:
+        env: the env.
+        act: the policy. It must announce what it writes, and that must be neither under "next" nor the env's own data.
+
+    Returns:
+        True if :func:`collect_rows` takes them.
+    """
+    if not getattr(env, "_fills_rows", False):
+        return False
+    if act == env.rand_action:
+        return True
+    out_keys = getattr(act, "out_keys", None)
+    if out_keys is None or env.action_key not in out_keys:
+        return False
+    own = {as_tuple(key) for key in (*env.observation_keys, *env.done_keys)}
+    written = [as_tuple(key) for key in out_keys]
+    return not any(path in own or path[0] == "next" for path in written)
+
+
+def collect_rows(
+    env: Any,
+    act: Callable[[TensorDictBase], TensorDictBase],
+    data: TensorDictBase,
+    max_steps: int,
+    report: Callable[[TensorDictBase], Any] | None,
+    keep_going: bool,
+) -> TensorDict:
+    """Collect a rollout of one env, row by row.
+
+    Args:
+        env: a :class:`RowEnv`.
+        act: the policy; ``env.rand_action`` itself for random actions.
+        data: the output of the reset.
+        max_steps: the most steps to take.
+        report: called with the TensorDict of each step.
+        keep_going: reset at the end of an episode, and go on.
+
+    Returns:
+        The steps, of batch size ``[time]``.
+    """
+    block = TEDBlock(*env._row_leaves(), max_rows=max_steps)
+    for key, rows in block.root.items():
+        rows[0] = data.get(key).numpy()
+    choose = _RandomActions(env, max_steps) if act == env.rand_action else _PolicyActions(env, act)
+    step, reset = env._row_functions(block)
+    t = 0
+    while True:
+        done = step(t, choose(t, block))
+        if report is not None:
+            report(_step_tensordict(env, block, choose, t))
+        t += 1
+        if t == max_steps or (done and not keep_going):
+            break
+        if t == block.rows:
+            block.grow()
+            step, reset = env._row_functions(block)
+        if done:
+            reset(t)
+        else:
+            block.carry(t - 1)
+    return block.to_tensordict(t, choose.finish(t), device=env.device)
+
+
+class _RandomActions:
+    """Draws actions many at a time, and leaves torch's generator as though they had been drawn one by one."""
+
+    def __init__(self, env: Any, max_steps: int) -> None:
+        self.env, self.left = env, max_steps
+        self.spec = env.full_action_spec[env.action_key]
+        self.drawn: list[torch.Tensor] = []
+        self.native: list[Any] = []
+        self.start = 0
+
+    def __call__(self, t: int, block: TEDBlock) -> Any:
+        at = t - self.start
+        if at == len(self.native):
+            self.start, at = t, 0
+            self._draw(min(self.left, _CHUNK))
+        return self.native[at]
+
+    def _draw(self, n: int) -> None:
+        self.left -= n
+        self.state = torch.get_rng_state()
+        self.drawn.append(self.spec.rand((n,)))
+        self.native = self.env._native_actions(self.drawn[-1])
+
+    def row(self, t: int) -> dict[NestedKey, torch.Tensor]:
+        return {self.env.action_key: self.drawn[-1][t - self.start]}
+
+    def finish(self, length: int) -> dict[NestedKey, torch.Tensor]:
+        used = length - self.start
+        if used < len(self.native):
+            torch.set_rng_state(self.state)
+            self.drawn[-1] = self.spec.rand((used,))
+        return {self.env.action_key: self.drawn[0] if len(self.drawn) == 1 else torch.cat(self.drawn)}
+
+
+class _PolicyActions:
+    """Asks a policy for each action, and keeps all that the policy writes."""
+
+    def __init__(self, env: Any, act: Any) -> None:
+        self.env, self.act = env, act
+        self.key, self.batch_size, self.device = env.action_key, env.batch_size, env.device
+        self.spec = env.full_action_spec[self.key]
+        self.written: dict[NestedKey, list[Any]] = {as_key(as_tuple(key)): [] for key in act.out_keys}
+        self.carried: dict[NestedKey, Any] = {}
+
+    def __call__(self, t: int, block: TEDBlock) -> Any:
+        entries = block.root_row(t)
+        if self.carried:
+            entries = {**self.carried, **entries}
+        data = self.act(TensorDict(entries, self.batch_size, device=self.device))
+        for key, values in self.written.items():
+            value = data.get(key, None)
+            if value is None:
+                raise faults.policy_wrote_no_action(self.act, [key], set(entries), data)
+            values.append(value)
+            if key != self.key:
+                self.carried[key] = value
+        action = self.written[self.key][-1]
+        faults.check_action(self.key, self.spec, action, self.spec.shape)
+        return self.env._native_actions(action.detach().unsqueeze(0))[0]
+
+    def row(self, t: int) -> dict[NestedKey, Any]:
+        return {key: values[t] for key, values in self.written.items()}
+
+    def finish(self, length: int) -> dict[NestedKey, Any]:
+        return {key: torch.stack(values) for key, values in self.written.items()}
+
+
+def _step_tensordict(env: Any, block: TEDBlock, choose: Any, t: int) -> TensorDict:
+    after = TensorDict(block.next_row(t), env.batch_size, device=env.device)
+    entries = {**block.root_row(t), **choose.row(t), "next": after}
+    return TensorDict(entries, env.batch_size, device=env.device)
+
+
+__all__ = ["RowEnv", "collect_rows", "fills_rows"]
+

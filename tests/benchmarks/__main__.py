@@ -1,0 +1,73 @@
+"""Prints how fast rlnb is, as ratios within one run: beside Gymnasium, and beside TorchRL if an interpreter has it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import pathlib
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).parent
+PASSES = 3  # the libraries take turns, so that a busy moment of the machine hits all of them
+
+
+def run(python: str, *arguments: str) -> str:
+    """Run a script under an interpreter and return the last line that it prints."""
+    done = subprocess.run([python, *arguments], capture_output=True, text=True, cwd=HERE)
+    if done.returncode:
+        sys.exit(f"{' '.join((python, *arguments))} failed:\n{done.stderr}")
+    return done.stdout.strip().splitlines()[-1]
+
+
+def rollouts(peer: str | None) -> None:
+    """Compare steps per second."""
+    libraries = {"gymnasium": sys.executable, "rlnb": sys.executable}
+    if peer:
+        libraries["torchrl"] = peer
+    best: dict[str, dict[str, float]] = {}
+    for _ in range(PASSES):
+        for name, python in libraries.items():
+            found = json.loads(run(python, "speed.py", name, "5"))
+            old = best.get(name, found)
+            best[name] = {key: min(old[key], found[key]) for key in found}
+    print("CartPole-v1, 1000 steps with resets        steps/s    us/step")
+    for name, times in best.items():
+        for key, seconds in times.items():
+            print(f"  {name:10s} {key:28s} {1 / seconds:10,.0f} {seconds * 1e6:10.1f}")
+    ours = best["rlnb"]
+    ratio("random policy: rlnb / bare gymnasium loop", best["gymnasium"]["random"] / ours["random"], 0.35)
+    if peer:
+        ratio("random policy: rlnb / torchrl", best["torchrl"]["random"] / ours["random"], 8)
+        ratio("4-64-2 network: rlnb / torchrl", best["torchrl"]["network"] / ours["network"], 3)
+    else:
+        print("  torchrl: not measured. Name an interpreter that has it: make bench PEER=path/to/python")
+
+
+def imports() -> None:
+    """Compare import times: what rlnb.envs adds to the packages that it stands on."""
+    code = "import time; s = time.perf_counter(); import {}; print(time.perf_counter() - s)"
+    base, ours = (
+        min(float(run(sys.executable, "-c", code.format(names))) for _ in range(PASSES))
+        for names in ("torch, tensordict, gymnasium", "torch, tensordict, gymnasium, rlnb.envs")
+    )
+    print(f"import torch, tensordict, gymnasium: {base:.2f} s; with rlnb.envs: {ours:.2f} s")
+    print(f"  rlnb.envs adds {ours - base:.2f} s (at most 0.30)")
+
+
+def ratio(what: str, value: float, target: float) -> None:
+    """Print a ratio beside the figure to reach."""
+    print(f"  {what}: {value:.2f} (at least {target}) {'reached' if value >= target else 'NOT REACHED'}")
+
+
+def main() -> None:
+    """Run all comparisons."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--peer", help="an interpreter that has torchrl")
+    arguments = parser.parse_args()
+    rollouts(arguments.peer)
+    imports()
+
+
+if __name__ == "__main__":
+    main()
