@@ -11,9 +11,7 @@ from tensordict import TensorDict
 _new_unsafe = getattr(TensorDict, "_new_unsafe", None)
 
 
-def fast_tensordict(
-    source: dict[str, Any], batch_size: torch.Size, device: torch.device | None = None
-) -> TensorDict:
+def fast_tensordict(source: dict[str, Any], batch_size: torch.Size, device: torch.device | None = None) -> TensorDict:
     """Build a TensorDict without checking its entries.
 
     The caller vouches that every tensor leads with ``batch_size`` and lives on ``device`` (when one is given). Nested

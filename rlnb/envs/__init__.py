@@ -1,9 +1,9 @@
 """Environments: what produces data."""
 
+from rlnb.data.ted.step_mdp import step_mdp
 from rlnb.envs.base import EnvBase
 from rlnb.envs.check import check_env_specs
 from rlnb.envs.libs.gym import GymEnv, GymWrapper
 from rlnb.envs.policies import RandomPolicy
-from rlnb.data.ted.step_mdp import step_mdp
 
 __all__ = ["EnvBase", "GymEnv", "GymWrapper", "RandomPolicy", "check_env_specs", "step_mdp"]

@@ -112,16 +112,13 @@ class EnvBase(EnvSpecs, ABC):
         if tensordict is not None:
             self._assert_batch_size(tensordict, "reset")
             masks = reset_masks(self, tensordict)
-        if masks and not any(mask.any() for mask in masks.values()):
-            return tensordict.exclude(*self.reset_keys, inplace=True)
+            if masks and not any(mask.any() for mask in masks.values()):
+                return tensordict.exclude(*self.reset_keys, inplace=True)
         fresh = self._reset(tensordict, **kwargs)
         self._assert_new(fresh, tensordict, "_reset")
         complete_done(self, fresh, at_reset=True)
         self._check_data(fresh, "reset")
-        if tensordict is None:
-            out = fresh
-        else:
-            out = masked_update(tensordict, fresh, masks)
+        out = fresh if tensordict is None else masked_update(tensordict, fresh, masks)
         if not self.allow_done_after_reset:
             faults.assert_not_done(self, out, masks)
         return out
@@ -190,7 +187,7 @@ class EnvBase(EnvSpecs, ABC):
             tensordict: the output of ``step_mdp``.
 
         Returns:
-            ``tensordict`` itself, updated where an env is done.
+            ``tensordict`` itself if no env is done, else a copy with the data of the reset where one is.
         """
         masks = {}
         for group, reset_key in zip(self.done_keys_groups, self.reset_keys, strict=True):
@@ -200,6 +197,7 @@ class EnvBase(EnvSpecs, ABC):
                 masks[reset_key] = done
         if not any(bool(mask.any()) for mask in masks.values()):
             return tensordict
+        tensordict = tensordict.copy()
         for key, mask in masks.items():
             tensordict.set(key, mask.clone())
         return self.reset(tensordict)

@@ -69,17 +69,16 @@ def check_env_specs(
         torch.set_rng_state(state)
 
 
-def _look(env: EnvBase) -> tuple[list[Problem], dict[str, TensorDictBase]]:
-    """Reset, step, and note each problem once, with the data in which problems were seen."""
+def _look(env: EnvBase) -> tuple[list[Problem], list[TensorDictBase]]:
+    """Reset and step; note each problem once, and the data of every moment."""
     problems: dict[Any, Problem] = {}
-    seen: dict[str, TensorDictBase] = {}
 
     def note(moment: str, found: list[Violation]) -> None:
         for violation in found:
             problems.setdefault((violation.key, violation.kind, moment == "action"), Problem(moment, violation))
 
     data = env.reset()
-    seen["reset"] = data
+    seen = [data.copy()]
     state = [env.full_state_spec]
     note("reset", _compare(env, [env.observation_spec, env.full_done_spec, *state], data))
     for step in range(1, _STEPS + 1):
@@ -87,9 +86,9 @@ def _look(env: EnvBase) -> tuple[list[Problem], dict[str, TensorDictBase]]:
         note("action", violations(env.full_action_spec, data.select(*env.action_keys)))
         data = env.step(data)
         after = data.get("next")
-        seen.setdefault("step", after)
-        note(f"step {step}", _compare(env, [env.observation_spec, env.full_done_spec, env.full_reward_spec], after, state))
-        note(f"step {step}", _union(env, after))
+        seen.append(after.copy())
+        specs = [env.observation_spec, env.full_done_spec, env.full_reward_spec]
+        note(f"step {step}", _compare(env, specs, after, state) + _union(env, after))
         data = env.maybe_reset(env._step_mdp(data))
     return list(problems.values()), seen
 
@@ -122,8 +121,12 @@ def _union(env: EnvBase, data: TensorDictBase) -> list[Violation]:
             names = "terminated" if truncated is None else "terminated | truncated"
             found.append(
                 Violation(
-                    (*level, DONE), "domain", f"{names}, which is {bool(union[at])}",
-                    f"{bool(done[at])} at index {at}", at, bool(done[at]),
+                    (*level, DONE),
+                    "domain",
+                    f"{names}, which is {bool(union[at])}",
+                    f"{bool(done[at])} at index {at}",
+                    at,
+                    bool(done[at]),
                     "done is the union of the end signals: return terminated and truncated, and leave done out.",
                 )
             )
@@ -133,7 +136,7 @@ def _union(env: EnvBase, data: TensorDictBase) -> list[Violation]:
 # The report -------------------------------------------------------------------------------------------------------
 
 
-def _report(env: EnvBase, problems: list[Problem], seen: dict[str, TensorDictBase]) -> str:
+def _report(env: EnvBase, problems: list[Problem], seen: list[TensorDictBase]) -> str:
     count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
     rows = [("seen at", "entry", "problem", "expected", "got")]
     rows += [(p.moment, format_key(v.key), v.kind, v.expected, v.got) for p in problems for v in [p.violation]]
@@ -149,45 +152,53 @@ def _report(env: EnvBase, problems: list[Problem], seen: dict[str, TensorDictBas
     return "\n\n".join(parts)
 
 
-def _proposal(env: EnvBase, problems: list[Problem], seen: dict[str, TensorDictBase]) -> str:
-    """Write specs that fit the data, for each of the env's composites that does not."""
-    wrong = {p.violation.key for p in problems if p.moment != "action"}
-    claimed = {
-        as_tuple(key)
-        for name in ("full_reward_spec", "full_done_spec", "full_state_spec", "full_action_spec")
-        for key in getattr(env, name).keys(True, True)
+def _proposal(env: EnvBase, problems: list[Problem], seen: list[TensorDictBase]) -> str:
+    """Write specs that fit the data, as code, for each of the env's composites that does not."""
+    wrong = {
+        v.key
+        for p in problems
+        for v in [p.violation]
+        # a "done" that is not the union of the others is no matter of specs
+        if p.moment != "action" and not (v.kind == "domain" and v.key[-1] == DONE)
     }
+    known = {as_tuple(k) for spec in (env.input_spec, env.output_spec) for k in _leaf_keys(spec)}
     blocks = []
-    for name, data in (("observation", seen["reset"]), ("reward", seen["step"]), ("done", seen["step"])):
+    for name in ("observation", "reward", "done"):
         spec: Composite = getattr(env, f"full_{name}_spec")
         keys = [as_tuple(key) for key in spec.keys(True, True)]
         if name == "observation":
-            keys += [as_tuple(k) for k in data.keys(True, True) if as_tuple(k) not in claimed | set(keys)]
+            keys += sorted(key for key in wrong if key not in known)
         if not wrong.intersection(keys):
             continue
         lines = []
-        for key in keys:
-            value = data.get(as_key(key), None)
-            if key not in wrong:
-                lines.append(f"    {as_key(key)!r}: env.full_{name}_spec[{as_key(key)!r}],")
-            elif isinstance(value, torch.Tensor):
-                lines.append(f"    {as_key(key)!r}: {_infer(value, spec.get(as_key(key), None))},")
-        shape = tuple(env.batch_size)
-        blocks.append(f"  env.{name}_spec = Composite({{\n" + "".join(f"  {x}\n" for x in lines) + f"  }}, shape={shape})")
+        for key in map(as_key, keys):
+            values = [data.get(key) for data in seen if isinstance(data.get(key, None), torch.Tensor)]
+            if as_tuple(key) not in wrong:
+                lines.append(f"    {key!r}: env.full_{name}_spec[{key!r}],")
+            elif values:
+                lines.append(f"    {key!r}: {_infer(values, spec.get(key, None))},")
+        body = "\n".join(["  " + line for line in lines])
+        blocks.append(f"  env.{name}_spec = Composite({{\n{body}\n  }}, shape={tuple(env.batch_size)})")
     return "\n".join(blocks)
 
 
-def _infer(value: torch.Tensor, spec: TensorSpec | None) -> str:
-    """Write the spec of a tensor as code, keeping of the old spec what still holds."""
-    shape, dtype = tuple(value.shape), value.dtype
+def _leaf_keys(spec: Composite) -> list[tuple[str, ...]]:
+    """The keys of all leaves below the "full_..." entries of an input or output spec."""
+    return [as_tuple(key)[1:] for key in spec.keys(True, True)]
+
+
+def _infer(values: list[torch.Tensor], spec: TensorSpec | None) -> str:
+    """Write the spec of an entry as code, keeping of the old spec what still holds."""
+    shape, dtype = tuple(values[-1].shape), values[-1].dtype
     if dtype == torch.bool:
         return f"Categorical(2, shape={shape}, dtype={dtype})"
-    finite = bool(torch.isfinite(value).all()) and value.numel() > 0
-    if isinstance(spec, Categorical) and finite and int(value.min()) >= 0:
-        return f"Categorical({max(int(value.max()) + 1, spec.space.n)}, shape={shape}, dtype={dtype})"
+    numbers = torch.cat([value.flatten() for value in values])
+    finite = numbers.numel() > 0 and bool(torch.isfinite(numbers).all())
+    if isinstance(spec, Categorical) and finite and not dtype.is_floating_point and int(numbers.min()) >= 0:
+        return f"Categorical({max(int(numbers.max()) + 1, spec.n)}, shape={shape}, dtype={dtype})"
     if isinstance(spec, Bounded) and finite and dtype == spec.dtype:
-        low = min(spec.space.low.min().item(), value.min().item())
-        high = max(spec.space.high.max().item(), value.max().item())
+        low = min(spec.space.low.min().item(), numbers.min().item())
+        high = max(spec.space.high.max().item(), numbers.max().item())
         return f"Bounded({low:.6g}, {high:.6g}, shape={shape}, dtype={dtype})"
     return f"Unbounded(shape={shape}, dtype={dtype})"
 

@@ -8,7 +8,8 @@ import torch
 from tensordict import TensorDictBase
 
 from rlnb.data import Composite, OneHot, TensorSpec, violations
-from rlnb.data.ted.keys import DONE, NestedKey, as_key, as_tuple
+from rlnb.data.ted.keys import DONE, NestedKey, as_tuple
+from rlnb.data.ted.leaves import leaf_keys
 
 if TYPE_CHECKING:
     from rlnb.envs.base import EnvBase
@@ -62,7 +63,7 @@ def no_action(key: NestedKey, tensordict: TensorDictBase) -> str:
 
 def policy_wrote_no_action(policy: Any, missing: list[NestedKey], before: set[Any], after: TensorDictBase) -> KeyError:
     """Say that a policy did not write the action."""
-    wrote = [as_key(as_tuple(key)) for key in after.keys(True, True) if key not in before]
+    wrote = [key for key in leaf_keys(after) if key not in before]
     name = type(policy).__name__ if isinstance(policy, torch.nn.Module) else getattr(policy, "__name__", repr(policy))
     said = f"it wrote {wrote}" if wrote else "it wrote nothing new"
     keys = list(missing)
@@ -93,7 +94,7 @@ def check_action(key: NestedKey, spec: TensorSpec, action: Any, shape: torch.Siz
         )
     if action.shape != shape:
         raise ValueError(_action_shape(key, spec, action, shape))
-    if action.dtype != spec.dtype and not torch.can_cast(action.dtype, spec.dtype):
+    if action.dtype != spec.dtype and spec.dtype is not None and not torch.can_cast(action.dtype, spec.dtype):
         raise TypeError(
             f"The action {key!r} must have dtype {spec.dtype} and has {action.dtype}, which would cut the numbers off. "
             f"Fix: {_dtype_fix(spec)}"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from tensordict import TensorDictBase
 
-from rlnb.data.ted.keys import as_key, as_tuple
-from rlnb.data.ted.step_mdp import is_branch
+from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
+from rlnb.data.ted.leaves import leaf_keys
 
 if TYPE_CHECKING:
     from rlnb.envs.specs import EnvSpecs
@@ -60,21 +60,24 @@ def masked_update(previous: TensorDictBase, fresh: TensorDictBase, masks: Masks)
     Returns:
         ``previous``, without its "_reset" entries.
     """
-    for key in _reset_entries(previous):
-        previous.del_(as_key(key))
-    for key in fresh.keys(True, True):
-        path = as_tuple(key)
-        new, old = fresh.get(key), previous.get(key, None)
-        mask = _mask_of(path, masks)
-        if mask is not None and old is not None and not bool(mask.all()):
-            if not isinstance(new, torch.Tensor):
-                raise TypeError(
-                    f"The entry {key!r} is no tensor, so it cannot be reset for some envs of the batch and not for "
-                    "others. Reset the whole batch, or encode the entry as a tensor."
-                )
-            new = torch.where(_fit(mask, new), new, old)
-        previous.set(key, new)
+    merged = {key: _merge(key, fresh.get(key), previous.get(key, None), masks) for key in leaf_keys(fresh)}
+    for path in _reset_entries(previous):
+        previous.del_(as_key(path))
+    for key, value in merged.items():
+        previous.set(key, value)
     return previous
+
+
+def _merge(key: NestedKey, new: Any, old: Any, masks: Masks) -> Any:
+    mask = _mask_of(as_tuple(key), masks)
+    if mask is None or old is None or bool(mask.all()):
+        return new
+    if not isinstance(new, torch.Tensor):
+        raise TypeError(
+            f"The entry {key!r} is no tensor, so it cannot be reset for some envs of the batch and not for others. "
+            "Reset the whole batch, or encode the entry as a tensor."
+        )
+    return torch.where(_fit(mask, new), new, old)
 
 
 def _mask_of(path: tuple[str, ...], masks: Masks) -> torch.Tensor | None:
@@ -94,11 +97,7 @@ def _fit(mask: torch.Tensor, data: torch.Tensor) -> torch.Tensor:
     return mask
 
 
-def _reset_entries(tensordict: TensorDictBase, prefix: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
-    found: list[tuple[str, ...]] = []
-    for name, value in tensordict.items():
-        if name == "_reset":
-            found.append((*prefix, name))
-        elif name != "next" and is_branch(value):
-            found.extend(_reset_entries(value, (*prefix, name)))
-    return found
+def _reset_entries(tensordict: TensorDictBase) -> list[tuple[str, ...]]:
+    """The places of all "_reset" entries of an input; what stands under "next" belongs to the step before."""
+    paths = map(as_tuple, leaf_keys(tensordict))
+    return [path for path in paths if path[-1] == "_reset" and path[0] != "next"]

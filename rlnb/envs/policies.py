@@ -183,4 +183,3 @@ def _on_device(
 
 
 __all__ = ["ObservationPolicy", "RandomPolicy", "is_random", "make_policy"]
-

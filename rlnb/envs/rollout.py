@@ -10,7 +10,7 @@ import torch
 from tensordict import TensorDict, TensorDictBase, lazy_stack
 
 from rlnb.data.ted.keys import DONE, TRUNCATED, as_key, as_tuple
-from rlnb.data.ted.step_mdp import is_branch
+from rlnb.data.ted.leaves import is_branch, leaf_keys
 from rlnb.envs import faults
 from rlnb.envs.policies import make_policy
 from rlnb.envs.rows import collect_rows, fills_rows
@@ -40,16 +40,14 @@ def rollout(
     _check_arguments(env, max_steps, auto_reset, tensordict, set_truncated)
     act = make_policy(env, policy, trust_policy, auto_cast_to_device)
     report = _make_callback(env, callback)
-    if auto_reset:
-        data = env.reset(None if tensordict is None else tensordict.copy())
-    else:
-        data = env.maybe_reset(tensordict.exclude("next"))
+    start = None if tensordict is None else tensordict.exclude("next")
+    data = env.reset(start) if auto_reset or start is None else env.maybe_reset(start)
     result: TensorDictBase
     if return_contiguous and tensordict is None and fills_rows(env, act):
         result = collect_rows(env, act, data, max_steps, report, keep_going=stop != "any")
     else:
         steps = _collect(env, act, data, max_steps, report, stop)
-        names = [None] * env.batch_dims + ["time"]
+        names: list[Any] = [None] * env.batch_dims + ["time"]
         if return_contiguous:
             result = stack_steps(steps, env.batch_dims, names)
         else:
@@ -74,7 +72,7 @@ def _collect(
     steps: list[TensorDictBase] = []
     ended: torch.Tensor | None = None
     done_key = next(key for key in env.done_keys if as_tuple(key)[-1] == DONE)
-    before = set(data.keys(True, True))
+    before = set(leaf_keys(data))
     while True:
         data = act(data)
         if not steps:
@@ -100,7 +98,7 @@ def _collect(
         data = env.maybe_reset(env._step_mdp(data))
 
 
-def stack_steps(steps: list[TensorDictBase], dim: int, names: list[str | None] | None = None) -> TensorDict:
+def stack_steps(steps: list[TensorDictBase], dim: int, names: list[Any] | None = None) -> TensorDict:
     """Stack steps along a new dimension, leaf by leaf.
 
     Stacking a leaf at a time is many times faster than stacking TensorDicts, and keeps gradients.
@@ -174,9 +172,7 @@ def _check_arguments(
         )
 
 
-def _make_callback(
-    env: EnvBase, callback: Callable[..., Any] | None
-) -> Callable[[TensorDictBase], Any] | None:
+def _make_callback(env: EnvBase, callback: Callable[..., Any] | None) -> Callable[[TensorDictBase], Any] | None:
     """Accept callbacks of the step alone and of the env and the step."""
     if callback is None:
         return None

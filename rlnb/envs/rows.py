@@ -26,11 +26,15 @@ class RowEnv(Protocol):
         ...
 
     def _row_functions(self, block: TEDBlock) -> tuple[Callable[[int, Any], bool], Callable[[int], None]]:
-        """Make ``step(t, action) -> done``, which writes the "next" row t, and ``reset(t)``, which writes root row t."""
+        """Make ``step(t, action) -> done``, which writes "next" row t, and ``reset(t)``, which writes root row t."""
         ...
 
-    def _native_actions(self, actions: torch.Tensor) -> list[Any]:
-        """Turn actions of shape ``[n, *spec.shape]`` into n actions of the backend."""
+    def _drawn_actions(self, actions: torch.Tensor) -> list[Any]:
+        """Turn actions of shape ``[n, *spec.shape]``, drawn from the spec, into n actions of the backend."""
+        ...
+
+    def _native_action(self, action: torch.Tensor) -> Any:
+        """Turn one action of a policy into an action of the backend, or refuse it."""
         ...
 
 
@@ -77,7 +81,8 @@ def collect_rows(
     Returns:
         The steps, of batch size ``[time]``.
     """
-    block = TEDBlock(*env._row_leaves(), max_rows=max_steps)
+    root, next_only = env._row_leaves()
+    block = TEDBlock(root, next_only, max_steps)
     for key, rows in block.root.items():
         rows[0] = data.get(key).numpy()
     choose = _RandomActions(env, max_steps) if act == env.rand_action else _PolicyActions(env, act)
@@ -121,7 +126,7 @@ class _RandomActions:
         self.left -= n
         self.state = torch.get_rng_state()
         self.drawn.append(self.spec.rand((n,)))
-        self.native = self.env._native_actions(self.drawn[-1])
+        self.native = self.env._drawn_actions(self.drawn[-1])
 
     def row(self, t: int) -> dict[NestedKey, torch.Tensor]:
         return {self.env.action_key: self.drawn[-1][t - self.start]}
@@ -138,7 +143,7 @@ class _PolicyActions:
     """Asks a policy for each action, and keeps all that the policy writes."""
 
     def __init__(self, env: Any, act: Any) -> None:
-        self.env, self.act = env, act
+        self.act, self.native = act, env._native_action
         self.key, self.batch_size, self.device = env.action_key, env.batch_size, env.device
         self.spec = env.full_action_spec[self.key]
         self.written: dict[NestedKey, list[Any]] = {as_key(as_tuple(key)): [] for key in act.out_keys}
@@ -158,7 +163,7 @@ class _PolicyActions:
                 self.carried[key] = value
         action = self.written[self.key][-1]
         faults.check_action(self.key, self.spec, action, self.spec.shape)
-        return self.env._native_actions(action.detach().unsqueeze(0))[0]
+        return self.native(action)
 
     def row(self, t: int) -> dict[NestedKey, Any]:
         return {key: values[t] for key, values in self.written.items()}
@@ -174,4 +179,3 @@ def _step_tensordict(env: Any, block: TEDBlock, choose: Any, t: int) -> TensorDi
 
 
 __all__ = ["RowEnv", "collect_rows", "fills_rows"]
-

@@ -148,7 +148,7 @@ class EnvSpecs(torch.nn.Module):
 
     @property
     def specs(self) -> Composite:
-        """"input_spec" and "output_spec" in one composite, which outlives the env. Locked."""
+        """Everything in one composite, "input_spec" and "output_spec", which outlives the env. Locked."""
         groups = {"input_spec": self.input_spec, "output_spec": self.output_spec}
         return Composite(groups, shape=self.batch_size).lock_()
 

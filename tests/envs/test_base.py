@@ -77,7 +77,9 @@ def test_a_spec_without_the_batch_dimension_is_refused_and_nothing_changes(count
 
 
 def test_a_spec_that_is_none_is_refused(counter):
-    text = "action_spec must be a TensorSpec and is a int. Wrap it, for example: env.action_spec = Unbounded(shape=(3,))."
+    text = (
+        "action_spec must be a TensorSpec and is a int. Wrap it, for example: env.action_spec = Unbounded(shape=(3,))."
+    )
     with pytest.raises(TypeError, match=f"^{re.escape(text)}$"):
         counter().action_spec = 3
 
@@ -174,14 +176,14 @@ def test_only_marked_rows_are_reset(counter):
     td = TensorDict({"observation": torch.tensor([[1.5], [2.5], [3.5]]), "_reset": flag(F, T, F)}, [3])
     out = env.reset(td)
     assert out["observation"].flatten().tolist() == [1.5, 0, 3.5]
-    assert "_reset" not in out.keys()
+    assert "_reset" not in out
 
 
 def test_nobody_is_reset_when_no_row_is_marked(counter):
     env = counter((2,))
     td = TensorDict({"observation": torch.ones(2, 1), "_reset": flag(F, F)}, [2])
     assert env.reset(td)["observation"].flatten().tolist() == [1, 1]
-    assert env.resets == 0 and "_reset" not in td.keys()
+    assert env.resets == 0 and "_reset" not in td
 
 
 class Agents(EnvBase):
@@ -209,8 +211,10 @@ class Agents(EnvBase):
 def agents_data(**root) -> TensorDict:
     return TensorDict(
         {
-            ("agent0", "val"): torch.tensor([1.0, 1.0]), ("agent0", "_reset"): torch.tensor([F, T]),
-            ("agent1", "val"): torch.tensor([2.0, 2.0]), ("agent1", "_reset"): torch.tensor([T, F]),
+            ("agent0", "val"): torch.tensor([1.0, 1.0]),
+            ("agent0", "_reset"): torch.tensor([F, T]),
+            ("agent1", "val"): torch.tensor([2.0, 2.0]),
+            ("agent1", "_reset"): torch.tensor([T, F]),
             **root,
         }
     )
@@ -241,7 +245,9 @@ def test_a_reset_without_a_done_beside_it_is_refused():
 def test_a_mask_of_the_wrong_shape_is_refused(counter):
     env = counter((2,))
     td = TensorDict({"observation": torch.ones(2, 1), "_reset": torch.tensor([T, F])}, [2])
-    text = "The mask '_reset' must have the shape and dtype of 'done', (2, 1) and torch.bool, and has (2,) and torch.bool."
+    text = (
+        "The mask '_reset' must have the shape and dtype of 'done', (2, 1) and torch.bool, and has (2,) and torch.bool."
+    )
     with pytest.raises(ValueError, match=f"^{re.escape(text)}$"):
         env.reset(td)
 
@@ -251,8 +257,10 @@ def test_maybe_reset_touches_only_what_is_done(counter):
     td = env.reset()
     td["observation"] = torch.tensor([[5.0], [6.0]])
     td["done"] = flag(T, F)
-    assert env.maybe_reset(td)["observation"].flatten().tolist() == [0, 6]
-    assert not td["done"].any()
+    out = env.maybe_reset(td)
+    assert out["observation"].flatten().tolist() == [0, 6] and not out["done"].any()
+    assert "_reset" not in td and td["done"].any()
+    assert env.maybe_reset(out) is out
 
 
 # Misuse ---------------------------------------------------------------------------------------------------------------
@@ -266,7 +274,7 @@ def test_a_closed_env_says_so(counter, what):
     text = f"{what} was called on a closed Counter. An env cannot be reopened: make a new one."
     with pytest.raises(RuntimeError, match=f"^{re.escape(text)}$"):
         getattr(env, what)(td)
-    assert "next" not in td.keys()
+    assert "next" not in td
 
 
 BATCH_SIZES = {
@@ -300,7 +308,7 @@ def test_private_methods_must_return_a_new_tensordict(counter):
     )
     with pytest.raises(TypeError, match=f"^{re.escape(text)}$"):
         env.rand_step(env.reset())
-    with pytest.raises(TypeError, match="^Counter._reset must return a TensorDict and returned a int.$"):
+    with pytest.raises(TypeError, match=r"^Counter\._reset must return a TensorDict and returned a int\.$"):
         counter(reset=lambda env: 3).reset()
 
 
@@ -315,3 +323,20 @@ def test_done_after_reset(counter):
     with pytest.raises(RuntimeError, match=f"^{re.escape(text)}$"):
         counter(reset=reset).reset()
     assert counter(reset=reset, allow_done_after_reset=True).reset()["done"].item()
+
+
+def test_a_partial_reset_that_cannot_be_done_changes_nothing(counter):
+    def reset(env):
+        return TensorDict({"observation": torch.zeros(2, 1), "note": "fresh"}, [2])
+
+    env = counter((2,), reset=reset)
+    td = env.reset()
+    td["observation"] = torch.ones(2, 1)
+    td["_reset"] = flag(T, F)
+    text = (
+        "The entry 'note' is no tensor, so it cannot be reset for some envs of the batch and not for others. "
+        "Reset the whole batch, or encode the entry as a tensor."
+    )
+    with pytest.raises(TypeError, match=f"^{re.escape(text)}$"):
+        env.reset(td)
+    assert td["observation"].flatten().tolist() == [1, 1] and "_reset" in td

@@ -19,62 +19,86 @@ BOX = GymEnv("Pendulum-v1")
 
 ACTIONS = {  # name: (env, action, error, text)
     "index for one-hot": (
-        ONE_HOT, torch.tensor(1), ValueError,
+        ONE_HOT,
+        torch.tensor(1),
+        ValueError,
         "The action 'action' must have shape (2,) and has (). An index was given where a one-hot vector of 2 is "
         "expected. Fix: env.action_spec.encode(index), or make the env with categorical_action_encoding=True.",
     ),
     "index with a dimension for one-hot": (
-        ONE_HOT, torch.tensor([1]), ValueError,
+        ONE_HOT,
+        torch.tensor([1]),
+        ValueError,
         "The action 'action' must have shape (2,) and has (1,). An index was given where a one-hot vector of 2 is "
         "expected. Fix: env.action_spec.encode(index), or make the env with categorical_action_encoding=True.",
     ),
     "one-hot for index": (
-        INDEX, torch.tensor([0, 1]), ValueError,
+        INDEX,
+        torch.tensor([0, 1]),
+        ValueError,
         "The action 'action' must have shape () and has (2,). A one-hot vector was given where an index (0 to 1) is "
         "expected. Fix: action.argmax(-1), or make the env without categorical_action_encoding=True.",
     ),
     "scores for one-hot": (
-        ONE_HOT, torch.tensor([0.2, 0.8]), TypeError,
+        ONE_HOT,
+        torch.tensor([0.2, 0.8]),
+        TypeError,
         "The action 'action' must have dtype torch.int64 and has torch.float32, which would cut the numbers off. "
         "Fix: if these are scores, env.action_spec.encode(scores.argmax(-1)) is the best action.",
     ),
     "float for index": (
-        INDEX, torch.tensor(1.0), TypeError,
+        INDEX,
+        torch.tensor(1.0),
+        TypeError,
         "The action 'action' must have dtype torch.int64 and has torch.float32, which would cut the numbers off. "
         "Fix: action.long().",
     ),
     "two ones": (
-        ONE_HOT, torch.tensor([1, 1]), ValueError,
+        ONE_HOT,
+        torch.tensor([1, 1]),
+        ValueError,
         "The action [1, 1] is not one-hot: exactly one of its 2 numbers must be 1 and the others 0. "
         "Fix: env.action_spec.encode(index) makes one of an index.",
     ),
     "no one": (
-        ONE_HOT, torch.tensor([0, 0]), ValueError,
+        ONE_HOT,
+        torch.tensor([0, 0]),
+        ValueError,
         "The action [0, 0] is not one-hot: exactly one of its 2 numbers must be 1 and the others 0. "
         "Fix: env.action_spec.encode(index) makes one of an index.",
     ),
     "index out of range": (
-        INDEX, torch.tensor(2), ValueError,
+        INDEX,
+        torch.tensor(2),
+        ValueError,
         "The action 2 is none of the env's: it must be an integer from 0 to 1. "
         "Fix: is the policy's output as wide as the number of actions? See env.action_spec.",
     ),
     "a batch": (
-        BOX, torch.zeros(7, 1), ValueError,
+        BOX,
+        torch.zeros(7, 1),
+        ValueError,
         "The action 'action' must have shape (1,) and has (7, 1). It has one dimension too many: is it a whole batch? "
         "Fix: action[0].",
     ),
     "a column": (
-        INDEX, torch.tensor([1]), ValueError,
+        INDEX,
+        torch.tensor([1]),
+        ValueError,
         "The action 'action' must have shape () and has (1,). It has one dimension too many at the end. "
         "Fix: action.squeeze(-1).",
     ),
     "a dimension missing": (
-        BOX, torch.tensor(0.5), ValueError,
+        BOX,
+        torch.tensor(0.5),
+        ValueError,
         "The action 'action' must have shape (1,) and has (). The dimension of size 1 is missing. "
         "Fix: action.unsqueeze(0).",
     ),
     "something else": (
-        BOX, torch.zeros(3), ValueError,
+        BOX,
+        torch.zeros(3),
+        ValueError,
         "The action 'action' must have shape (1,) and has (3,). See env.action_spec.",
     ),
 }
@@ -92,13 +116,15 @@ def test_wrong_actions(name, way):
             env.rollout(3, TensorDictModule(lambda o: action, ["observation"], ["action"]))
         else:
             env.rollout(3, lambda td: td.set("action", action))
-    assert "next" not in td.keys()
+    assert "next" not in td
     assert env.rollout(3).batch_size == (3,)
 
 
 @pytest.mark.parametrize("value", [True, 1])
 def test_harmless_dtypes_are_taken(value):
-    ONE_HOT.step(ONE_HOT.reset().set("action", torch.tensor([0, value], dtype=torch.bool if value is True else torch.int8)))
+    ONE_HOT.step(
+        ONE_HOT.reset().set("action", torch.tensor([0, value], dtype=torch.bool if value is True else torch.int8))
+    )
     BOX.step(BOX.reset().set("action", torch.zeros(1, dtype=torch.float64)))
 
 
@@ -118,7 +144,7 @@ def test_no_action():
     )
     with pytest.raises(KeyError, match=re.escape(text)):
         INDEX.step(td)
-    assert "next" not in td.keys()
+    assert "next" not in td
 
 
 def wrong_key(td):
@@ -129,12 +155,11 @@ def nothing(td):
     return td
 
 
+LOGITS = TensorDictModule(nn.Linear(4, 2), ["observation"], ["logits"])
 POLICIES = {
     "The policy wrong_key wrote no action: the env reads ['action'], and it wrote ['act']. ": wrong_key,
     "The policy nothing wrote no action: the env reads ['action'], and it wrote nothing new. ": nothing,
-    "The policy TensorDictModule wrote no action: the env reads ['action'], and it wrote ['logits']. ": TensorDictModule(
-        nn.Linear(4, 2), ["observation"], ["logits"]
-    ),
+    "The policy TensorDictModule wrote no action: the env reads ['action'], and it wrote ['logits']. ": LOGITS,
 }
 
 
@@ -204,8 +229,7 @@ def test_pixels_of_an_env_that_renders_none():
 FIRST_DATA = {
     "shape": (
         lambda t: torch.zeros(4).numpy(),
-        "The data of GymWrapper's first reset does not fit its specs:\n"
-        "  - observation: expected shape [3], got [4].",
+        "The data of GymWrapper's first reset does not fit its specs:\n  - observation: expected shape [3], got [4].",
     ),
 }
 

@@ -9,7 +9,7 @@ import torch
 from gymnasium import spaces
 from tensordict import TensorDict
 
-from rlnb.data import Categorical, OneHot
+from rlnb.data import Categorical, OneHot, violations
 from rlnb.envs import GymEnv, GymWrapper, check_env_specs, step_mdp
 
 CLASSIC_CONTROL = ["CartPole-v1", "Pendulum-v1", "MountainCar-v0", "MountainCarContinuous-v0", "Acrobot-v1"]
@@ -34,8 +34,6 @@ def test_specs_hold(name, categorical):
     data = env.rollout(30, break_when_any_done=False)
     assert data.batch_size == (30,) and data.names == ["time"]
     time_first = {"leading": 1}
-    from rlnb.data import violations
-
     assert violations(env.observation_spec, data.select(*env.observation_keys), **time_first) == []
     assert violations(env.full_action_spec, data.select("action"), **time_first) == []
     assert data.device is None
@@ -219,7 +217,7 @@ def test_attributes_of_the_backend():
     env = GymEnv("Pendulum-v1", g=3.5)
     assert env.g == 3.5
     with pytest.raises(
-        AttributeError, match="^Neither GymEnv nor the PendulumEnv in it has an attribute 'gravity'.$"
+        AttributeError, match=r"^Neither GymEnv nor the PendulumEnv in it has an attribute 'gravity'\.$"
     ):
         _ = env.gravity
 

@@ -12,7 +12,7 @@ from tensordict import LazyStackedTensorDict, TensorDict
 from tensordict.nn import TensorDictModule, TensorDictSequential
 from torch import nn
 
-from rlnb.data import Categorical, Composite
+from rlnb.data import Bounded, Categorical, Composite
 from rlnb.envs import GymEnv, RandomPolicy, step_mdp
 
 NAMES = ["CartPole-v1", "Pendulum-v1", "FrozenLake-v1", "Taxi-v4"]
@@ -31,7 +31,10 @@ def check_laws(data: TensorDict, keys: list) -> None:
 
 @settings(max_examples=25)
 @given(
-    name=st.sampled_from(NAMES), seed=st.integers(0, 2**31), length=st.integers(1, 120), go_on=st.booleans(),
+    name=st.sampled_from(NAMES),
+    seed=st.integers(0, 2**31),
+    length=st.integers(1, 120),
+    go_on=st.booleans(),
     with_policy=st.booleans(),
 )
 def test_laws(name, seed, length, go_on, with_policy):
@@ -87,8 +90,13 @@ def test_all_forms_of_one_policy_agree():
         return of_td(x)
 
     forms = [
-        TensorDictModule(model, ["observation"], ["action"]), model, of_td, annotated,
-        lambda tensordict: of_td(tensordict), lambda observation: model(observation), lambda x: model(x),
+        TensorDictModule(model, ["observation"], ["action"]),
+        model,
+        of_td,
+        annotated,
+        lambda tensordict: of_td(tensordict),
+        lambda observation: model(observation),
+        lambda x: model(x),
     ]
     rollouts = []
     for policy in forms:
@@ -104,7 +112,10 @@ def test_random_policies_agree(form):
     env.set_seed(0)
     expected = env.rollout(50, break_when_any_done=False)
     policy = {
-        "none": None, "rand_action": env.rand_action, "rand_step": env.rand_step, "policy": RandomPolicy(env.action_spec),
+        "none": None,
+        "rand_action": env.rand_action,
+        "rand_step": env.rand_step,
+        "policy": RandomPolicy(env.action_spec),
     }[form]
     env.set_seed(0)
     assert bool((env.rollout(50, policy, break_when_any_done=False) == expected).all())
@@ -231,7 +242,7 @@ def test_the_input_of_a_rollout_is_left_alone(counter):
 
 def test_gradients_flow_through_a_differentiable_env(counter):
     env = counter(length=9)
-    env.action_spec = __import__("rlnb.data", fromlist=["Bounded"]).Bounded(-1, 1, shape=(1,))
+    env.action_spec = Bounded(-1, 1, shape=(1,))
 
     def step(env, td):
         observation = td["observation"] + td["action"]
@@ -247,7 +258,9 @@ def test_gradients_flow_through_a_differentiable_env(counter):
 def test_steps_of_different_shapes(counter):
     def step(env, td):
         n = int(td["observation"][0]) + 2
-        return TensorDict({"observation": torch.full((n,), n - 1.0), "reward": torch.ones(1), "done": torch.zeros(1) > 0})
+        return TensorDict(
+            {"observation": torch.full((n,), n - 1.0), "reward": torch.ones(1), "done": torch.zeros(1) > 0}
+        )
 
     env = counter(step=step)
     env._unchecked = set()
@@ -268,7 +281,9 @@ BAD_ARGUMENTS = {
     "tensordict=td), where td is env.reset() or step_mdp(previous[..., -1]).": {"max_steps": 1, "auto_reset": False},
     "break_when_any_done=True and break_when_all_done=True contradict each other: stop at the first env that is done, "
     "or when the last one is? Give one of them.": {
-        "max_steps": 1, "break_when_any_done": True, "break_when_all_done": True,
+        "max_steps": 1,
+        "break_when_any_done": True,
+        "break_when_all_done": True,
     },
 }
 

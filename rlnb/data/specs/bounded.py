@@ -94,7 +94,7 @@ class Bounded(LeafSpec):
     @property
     def space(self) -> ContinuousBox:
         """The bounds."""
-        return ContinuousBox(self._low, self._high)
+        return ContinuousBox(self._low.contiguous(), self._high.contiguous())
 
     @property
     def low(self) -> torch.Tensor:

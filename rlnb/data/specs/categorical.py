@@ -94,8 +94,7 @@ class Categorical(LeafSpec):
     def _shape_fix(self, expected: torch.Size, value: torch.Tensor) -> str:
         if value.shape == torch.Size((*expected, self.n)):
             return (
-                "A one-hot vector was given where an integer is expected: "
-                "spec.to_one_hot_spec().to_categorical(value)."
+                "A one-hot vector was given where an integer is expected: spec.to_one_hot_spec().to_categorical(value)."
             )
         return super()._shape_fix(expected, value)
 

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Self
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any
 
 import torch
 from tensordict import TensorDict, TensorDictBase, is_tensor_collection
 
 from rlnb._tensordict import fast_tensordict, raw_entries
 from rlnb.data.specs.base import TensorSpec
-from rlnb.data.specs.composite_keys import CompositeKeys
-from rlnb.data.specs.normalize import Device, Key, Shape, as_device, as_size, leading_dim, leading_index
+from rlnb.data.specs.composite_shapes import CompositeShapes
+from rlnb.data.specs.normalize import Device, Key, Shape, as_device, as_size
 from rlnb.data.specs.violations import Frame, Violation, format_key
 
 
-class Composite(CompositeKeys):
+class Composite(CompositeShapes):
     """A spec of a TensorDict: a spec for each key, nested as deep as the data.
 
     Args:
@@ -62,6 +62,9 @@ class Composite(CompositeKeys):
             for key, spec in source.items():
                 self.set(key, spec)
 
+    def _nested(self, specs: Mapping[Any, Any]) -> Self:
+        return type(self)(specs, shape=self._shape, device=self._device)
+
     @property
     def domain(self) -> str:
         """``"composite"``."""
@@ -76,8 +79,6 @@ class Composite(CompositeKeys):
     def batch_size(self) -> torch.Size:
         """The batch size that all entries lead with (another name of ``shape``)."""
         return self._shape
-
-    # -- drawing, checking, converting
 
     def rand(self, shape: Shape = ()) -> TensorDict:
         """Draw a TensorDict, one leaf after the other.
@@ -221,21 +222,30 @@ class Composite(CompositeKeys):
         for key in entries:
             if key not in self._specs:
                 raise self._unknown(key, list(self._specs), "the spec")
-        encoded, lead = {}, None
         for key, spec in self._specs.items():
-            if spec is None:
-                continue
-            if key not in entries:
+            if spec is not None and key not in entries:
                 raise self._unknown(key, list(entries), "the data")
-            new = _named(key, lambda raw, spec=spec: spec.encode(raw, check=check), entries[key])
-            extra = new.shape[: new.ndim - spec.ndim]
+        known = {key: spec for key, spec in self._specs.items() if spec is not None}
+        telling = {key: spec for key, spec in known.items() if _has_tensors(spec)}
+        encoded = {key: _named(key, partial(spec.encode, check=check), entries[key]) for key, spec in telling.items()}
+        lead = self._common_lead(encoded)
+        for key in known.keys() - telling.keys():
+            # Without a tensor in it, an entry's leading dims are those of the others.
+            whole = known[key].expand(*lead, *known[key].shape)
+            encoded[key] = _named(key, partial(whole.encode, check=check), entries[key])
+        return fast_tensordict({key: encoded[key] for key in known}, lead + self._shape, self._device)
+
+    def _common_lead(self, encoded: Mapping[str, Any]) -> torch.Size:
+        lead = None
+        for key, value in encoded.items():
+            extra = value.shape[: value.ndim - self[key].ndim]
             if lead is not None and extra != lead:
                 raise ValueError(
                     f"Composite.encode: {key}: expected the leading dimensions {list(lead)} of the entries before it, "
                     f"got {list(extra)}. Give all entries the same batch dimensions."
                 )
-            lead, encoded[key] = extra, new
-        return fast_tensordict(encoded, (lead or torch.Size(())) + self._shape, self._device)
+            lead = extra
+        return torch.Size(()) if lead is None else lead
 
     def to_numpy(self, value: TensorDictBase, *, check: bool = True) -> Any:
         """Turn a TensorDict of the spec into what a Gymnasium environment takes.
@@ -285,101 +295,6 @@ class Composite(CompositeKeys):
             else:
                 spec.type_check(entries[name], name)
 
-    # -- copies with something changed
-
-    def _rebuilt(self, shape: torch.Size, change: Callable[[TensorSpec], TensorSpec]) -> Self:
-        new = copy.copy(self)
-        new._shape, new._locked = shape, False
-        new._specs = {key: None if spec is None else change(spec) for key, spec in self._specs.items()}
-        return new
-
-    def clone(self) -> Self:
-        """Return an independent, unlocked copy."""
-        return self._rebuilt(self._shape, lambda spec: spec.clone())
-
-    def to(self, dest: torch.dtype | Device) -> Self:
-        """Return the spec with its entries on another device, or its floating entries in another floating dtype.
-
-        Args:
-            dest: a device, or a floating dtype (as for ``torch.nn.Module.to``, integers and booleans keep theirs).
-
-        Raises:
-            TypeError: the dtype is not a floating one.
-        """
-        if isinstance(dest, torch.dtype):
-            if not dest.is_floating_point:
-                raise TypeError(f"Composite.to changes floating entries only, got {dest}. Change the entry itself.")
-
-            def cast(spec: TensorSpec) -> TensorSpec:
-                floating = spec.dtype is not None and spec.dtype.is_floating_point
-                return spec.to(dest) if floating or isinstance(spec, Composite) else spec.clone()
-
-            return self._rebuilt(self._shape, cast)
-        device = as_device(dest)
-        new = self._rebuilt(self._shape, lambda spec: spec.to(device))
-        new._device = device
-        return new
-
-    def expand(self, *shape: Any) -> Self:
-        """Return the spec with batch dims added or stretched, in each entry too.
-
-        Args:
-            *shape: the whole new batch size; -1 keeps a dim.
-
-        Raises:
-            ValueError: the batch size does not stretch to it.
-        """
-        sizes = tuple(shape[0]) if len(shape) == 1 and not isinstance(shape[0], int) else shape
-        try:
-            size = torch.empty(()).expand(self._shape).expand(sizes).shape
-        except RuntimeError:
-            raise ValueError(
-                f"Composite of shape {list(self._shape)} does not expand to {list(sizes)}: the new shape must end with "
-                f"{list(self._shape)}, where only dims of size 1 may change."
-            ) from None
-        return self._rebuilt(size, lambda spec: spec.expand(*size, *spec.shape[self.ndim :]))
-
-    def squeeze(self, dim: int | None = None) -> Self:
-        """Return the spec without the batch dim ``dim`` if its size is 1, or without all of size 1."""
-        if dim is None:
-            new = self
-            for at in reversed([i for i, length in enumerate(self._shape) if length == 1]):
-                new = new.squeeze(at)
-            return new
-        at = leading_dim(dim, self.ndim, 0, "Composite.squeeze")
-        if self._shape[at] != 1:
-            return self
-        return self._rebuilt(self._shape[:at] + self._shape[at + 1 :], lambda spec: spec.squeeze(at))
-
-    def unsqueeze(self, dim: int) -> Self:
-        """Return the spec with a batch dim of size 1 put in at ``dim``, in each entry too."""
-        at = leading_dim(dim, self.ndim, 0, "Composite.unsqueeze", insert=True)
-        size = torch.Size((*self._shape[:at], 1, *self._shape[at:]))
-        return self._rebuilt(size, lambda spec: spec.unsqueeze(at))
-
-    def _indexed(self, index: Any) -> Self:
-        parts = leading_index(index, self.ndim)
-        size = torch.empty(()).expand(self._shape)[parts].shape
-        return self._rebuilt(size, lambda spec: spec._indexed(parts) if isinstance(spec, Composite) else spec[parts])
-
-    def _stack(self, others: Sequence[TensorSpec], dim: int) -> Self:
-        for i, other in enumerate(others, start=1):
-            assert isinstance(other, Composite)
-            if set(other._specs) != set(self._specs) or other.shape != self.shape:
-                raise ValueError(
-                    f"torch.stack needs Composites of equal shape and keys: number {i} has shape {list(other.shape)} "
-                    f"and keys {list(other._specs)}, number 0 has shape {list(self.shape)} and keys "
-                    f"{list(self._specs)}."
-                )
-        at = leading_dim(dim, self.ndim, 0, "torch.stack", insert=True)
-        new = self._rebuilt(torch.Size((*self._shape[:at], len(others) + 1, *self._shape[at:])), lambda spec: spec)
-        for key, spec in self._specs.items():
-            rest = [other._specs[key] for other in others if isinstance(other, Composite)]
-            if spec is None and any(other is not None for other in rest):
-                raise ValueError(f"torch.stack: {key} is None in number 0 and a spec in another.")
-            new._specs[key] = None if spec is None else torch.stack([spec, *rest], at)  # type: ignore
-        return new
-
     def __iter__(self) -> Iterator[str]:
         return iter(list(self._specs))
 
@@ -399,6 +314,12 @@ class Composite(CompositeKeys):
             return f"Composite(device={self._device}, shape={self._shape})"
         lines += [f"device={self._device}", f"shape={self._shape}"]
         return "Composite(\n    " + ",\n    ".join(lines) + ")"
+
+
+def _has_tensors(spec: TensorSpec | None) -> bool:
+    if isinstance(spec, Composite):
+        return any(_has_tensors(part) for part in spec.values())
+    return spec is not None and spec.dtype is not None
 
 
 def is_tuple_keys(keys: list[str]) -> bool:

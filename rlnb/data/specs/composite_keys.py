@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import ItemsView, Mapping, ValuesView
 from typing import TYPE_CHECKING, Any, Self
 
@@ -113,8 +114,13 @@ class CompositeKeys(TensorSpec):
             raise self._unknown(index, self.keys(include_nested=True), "the spec")
         return found
 
+    @abstractmethod
     def _indexed(self, index: Any) -> Self:
-        raise NotImplementedError
+        """Index the batch dims of all entries."""
+
+    @abstractmethod
+    def _nested(self, specs: Mapping[Any, Any]) -> Self:
+        """Make a Composite of the same shape and device."""
 
     @staticmethod
     def _unknown(key: Any, legal: list[Any], where: str) -> SpecKeyError:
@@ -149,7 +155,7 @@ class CompositeKeys(TensorSpec):
 
     def _fitted(self, path: tuple[str, ...], spec: Any) -> TensorSpec | None:
         if isinstance(spec, Mapping):
-            spec = type(self)(spec, shape=self._shape, device=self._device)
+            spec = self._nested(spec)
         if spec is None:
             return None
         if not isinstance(spec, TensorSpec):

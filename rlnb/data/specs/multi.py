@@ -112,8 +112,7 @@ class MultiCategorical(LeafSpec):
         total = int(self.nvec.sum())
         if expected == self._shape and value.shape == torch.Size((total,)) and total != expected.numel():
             return (
-                "One-hot vectors were given where integers are expected: "
-                "spec.to_one_hot_spec().to_categorical(value)."
+                "One-hot vectors were given where integers are expected: spec.to_one_hot_spec().to_categorical(value)."
             )
         return super()._shape_fix(expected, value)
 
@@ -197,9 +196,7 @@ class MultiOneHot(LeafSpec):
         total = int(counts.sum())
         size = as_size((total,) if shape is None else shape)
         if not size or size[-1] != total:
-            raise ValueError(
-                f"MultiOneHot: the shape must end with the sum of nvec, {total}, got {list(size)}."
-            )
+            raise ValueError(f"MultiOneHot: the shape must end with the sum of nvec, {total}, got {list(size)}.")
         super().__init__(size, device, dtype, torch.bool)
         self.nvec, self.start = counts.to(self._device), first.to(self._device)
         self._prepare()

@@ -104,9 +104,7 @@ class OneHot(LeafSpec):
 
     def _shape_fix(self, expected: torch.Size, value: torch.Tensor) -> str:
         if value.shape == expected[:-1] and not value.is_floating_point():
-            return (
-                f"An integer was given where a one-hot vector of length {self.n} is expected: spec.encode(value)."
-            )
+            return f"An integer was given where a one-hot vector of length {self.n} is expected: spec.encode(value)."
         return super()._shape_fix(expected, value)
 
     def encode(self, value: Any, *, check: bool = True) -> torch.Tensor:

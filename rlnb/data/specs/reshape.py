@@ -27,10 +27,8 @@ class ReshapableSpec(TensorSpec):
     def _prepare(self) -> None:
         """Recompute what is derived from the fields. Called after any of them changed."""
 
-    def _with(self, shape: torch.Size | None = None, **fields: Any) -> Self:
+    def _with(self, **fields: Any) -> Self:
         new = copy.copy(self)
-        if shape is not None:
-            new._shape = shape
         for name, field in fields.items():
             setattr(new, name, field)
         new._prepare()
@@ -40,9 +38,8 @@ class ReshapableSpec(TensorSpec):
         """Apply a shape operation, given as a function of a tensor of the spec's leading shape."""
         ndim = self.ndim - self._event_dims
         lead = fn(torch.empty(()).expand(self._shape[:ndim])).shape
-        return self._with(
-            torch.Size((*lead, *self._shape[ndim:])), **{name: fn(getattr(self, name)) for name in self._shaped}
-        )
+        shaped = {name: fn(getattr(self, name)) for name in self._shaped}
+        return self._with(_shape=torch.Size((*lead, *self._shape[ndim:])), **shaped)
 
     def clone(self) -> Self:
         """Return an independent copy."""

@@ -47,9 +47,7 @@ def draw_choice(n: int, start: int, dtype: torch.dtype, device: torch.device, si
     return torch.randint(start, start + n, size, dtype=dtype, device=device)
 
 
-def draw_choices(
-    nvec: torch.Tensor, start: torch.Tensor | None, dtype: torch.dtype, size: torch.Size
-) -> torch.Tensor:
+def draw_choices(nvec: torch.Tensor, start: torch.Tensor | None, dtype: torch.dtype, size: torch.Size) -> torch.Tensor:
     """Integers from ``start`` to ``start + nvec - 1``, entry by entry.
 
     Args:
@@ -74,10 +72,12 @@ def draw_wide_integers(low: torch.Tensor, high: torch.Tensor, size: torch.Size) 
     bits = torch.empty(size, dtype=torch.int64).random_(-(2**63), None)
     raw = bits.numpy().view(np.uint64)
     first = low.cpu().contiguous().numpy().view(np.uint64)
-    span = high.cpu().contiguous().numpy().view(np.uint64) - first
-    count = span + np.uint64(1)
-    offset = np.where(count == 0, raw, raw % np.maximum(count, np.uint64(1)))
-    return torch.from_numpy(np.asarray(first + offset, dtype=np.uint64).view(np.int64)).to(low.device)
+    with np.errstate(over="ignore"):  # wrapping around is the point
+        span = high.cpu().contiguous().numpy().view(np.uint64) - first
+        count = span + np.uint64(1)
+        offset = np.where(count == 0, raw, raw % np.maximum(count, np.uint64(1)))
+        drawn = np.asarray(first + offset, dtype=np.uint64)
+    return torch.from_numpy(drawn.view(np.int64)).to(low.device)
 
 
 def draw_between(low: torch.Tensor, high: torch.Tensor, size: torch.Size) -> torch.Tensor:

@@ -116,12 +116,13 @@ def space_from_spec(spec: TensorSpec) -> Any:
 
     if isinstance(spec, (Bounded, Unbounded)):
         box = spec.space
-        dtype = _numpy_dtype(spec)
-        low, high = (spec_bound.detach().cpu().to(dtype[1]).numpy() for spec_bound in (box.low, box.high))
-        return spaces.Box(low, high, shape=tuple(spec.shape), dtype=dtype[0])
+        # numpy has no bfloat16; float32 holds all of its numbers.
+        low, high = ((b.float() if b.dtype == torch.bfloat16 else b).cpu().numpy() for b in (box.low, box.high))
+        return spaces.Box(low, high, shape=tuple(spec.shape), dtype=low.dtype.type)
     if isinstance(spec, (Categorical, OneHot)):
         shape = tuple(spec.shape) if isinstance(spec, Categorical) else tuple(spec.shape[:-1])
-        dtype = np.int64 if spec.dtype == torch.bool else _numpy_dtype(spec)[0]
+        # One-hot vectors of any dtype stand for integers, and Gymnasium's Discrete takes no booleans.
+        dtype = np.int64 if isinstance(spec, OneHot) or spec.dtype == torch.bool else _numpy_dtype(spec)
         if not shape:
             return spaces.Discrete(spec.n, start=spec.start, dtype=dtype)
         return spaces.MultiDiscrete(np.full(shape, spec.n), dtype=dtype, start=np.full(shape, spec.start))
@@ -129,7 +130,7 @@ def space_from_spec(spec: TensorSpec) -> Any:
         return space_from_spec(spec.to_categorical_spec())
     if isinstance(spec, MultiCategorical):
         nvec, start = spec.nvec.cpu().numpy().copy(), spec.start.cpu().numpy().copy()
-        return spaces.MultiDiscrete(nvec, dtype=_numpy_dtype(spec)[0], start=start)
+        return spaces.MultiDiscrete(nvec, dtype=_numpy_dtype(spec), start=start)
     if isinstance(spec, Binary):
         return spaces.MultiBinary(spec.shape[0] if spec.ndim == 1 else list(spec.shape))
     if isinstance(spec, Composite):
@@ -141,8 +142,5 @@ def space_from_spec(spec: TensorSpec) -> Any:
     )
 
 
-def _numpy_dtype(spec: TensorSpec) -> tuple[Any, torch.dtype]:
-    # numpy has no bfloat16; float32 holds all of its numbers.
-    dtype = torch.float32 if spec.dtype == torch.bfloat16 else spec.dtype
-    assert dtype is not None
-    return torch.zeros(0, dtype=dtype).numpy().dtype.type, dtype
+def _numpy_dtype(spec: TensorSpec) -> Any:
+    return torch.zeros(0, dtype=spec.dtype).numpy().dtype.type

@@ -112,9 +112,7 @@ class Frame:
         return None if self.time_at is None else ndim - spec_ndim - 1 + self.time_at
 
 
-def violations(
-    spec: TensorSpec, data: Any, *, leading: int | None = None, time_dim: bool = False
-) -> list[Violation]:
+def violations(spec: TensorSpec, data: Any, *, leading: int | None = None, time_dim: bool = False) -> list[Violation]:
     """List everything in which ``data`` does not fit ``spec``.
 
     Args:

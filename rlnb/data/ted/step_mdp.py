@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from tensordict import LazyStackedTensorDict, TensorDict, TensorDictBase, is_non_tensor, lazy_stack
+from tensordict import LazyStackedTensorDict, TensorDict, TensorDictBase, lazy_stack
 
 from rlnb.data.ted.keys import NestedKey, as_keys
+from rlnb.data.ted.leaves import is_branch
 
 _Path = tuple[str, ...]
 
@@ -110,23 +111,6 @@ def _merge(
     names = source.names
     named = any(name is not None for name in names)
     return TensorDict(entries, source.batch_size, device=source.device, names=names if named else None)
-
-
-def is_branch(value: Any) -> bool:
-    """Whether an entry is a nested TensorDict rather than a leaf (a tensor or non-tensor data).
-
-    Args:
-        value: an entry, or None.
-
-    Returns:
-        True for a nested TensorDict.
-
-    Example:
-        >>> import torch
-        >>> is_branch(TensorDict()), is_branch(torch.zeros(2)), is_branch(None)
-        (True, False, False)
-    """
-    return isinstance(value, TensorDictBase) and not is_non_tensor(value)
 
 
 def _split(paths: Iterable[_Path]) -> tuple[set[str], dict[str, list[_Path]]]:

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from rlnb.data.ted import TEDBlock, block as block_module
+from rlnb.data.ted import TEDBlock
+from rlnb.data.ted import block as block_module
 
 ROOT = {"observation": (torch.Size([2]), torch.float32), "done": (torch.Size([1]), torch.bool)}
 NEXT = {"reward": (torch.Size([1]), torch.float32)}

@@ -112,9 +112,7 @@ def test_without_next_it_says_what_to_do():
         step_mdp(TensorDict({"observation": torch.zeros(1)}))
 
 
-@given(
-    root=st.sets(st.sampled_from("abcde")), after=st.sets(st.sampled_from("abcde")), keep_other=st.booleans()
-)
+@given(root=st.sets(st.sampled_from("abcde")), after=st.sets(st.sampled_from("abcde")), keep_other=st.booleans())
 def test_law_every_key_comes_from_one_place(root, after, keep_other):
     data = TensorDict({k: torch.tensor([0.0]) for k in root} | {"next": {k: torch.tensor([1.0]) for k in after}})
     result = step_mdp(data, keep_other=keep_other)

@@ -56,9 +56,8 @@ class ObservationLeaf:
             return self.spec.encode(value)
         array = np.array(value)  # a copy: many envs write their next observation over the last
         tensor = torch.from_numpy(array)
-        if tensor.dtype != self.spec.dtype and torch.can_cast(tensor.dtype, self.spec.dtype):
-            tensor = tensor.to(self.spec.dtype)
-        return tensor
+        dtype = self.spec.dtype
+        return tensor if dtype is None or not torch.can_cast(tensor.dtype, dtype) else tensor.to(dtype)
 
     def writer(self) -> Callable[[np.ndarray, int, Any], None]:
         """Make the function that writes this leaf into a row.
@@ -117,8 +116,8 @@ def observation_leaves(space: gymnasium.Space, spec: Composite) -> list[Observat
     return found
 
 
-def native_actions(spec: TensorSpec, actions: torch.Tensor) -> list[Any]:
-    """Turn a batch of actions into actions of the backend.
+def drawn_actions(spec: TensorSpec, actions: torch.Tensor) -> list[Any]:
+    """Turn a batch of actions that were drawn from their spec, and so are right, into actions of the backend.
 
     Args:
         spec: of one action; a leaf.
@@ -126,27 +125,39 @@ def native_actions(spec: TensorSpec, actions: torch.Tensor) -> list[Any]:
 
     Returns:
         n actions: numpy integers for a Discrete space, arrays otherwise.
+    """
+    return list(np.asarray(spec.to_numpy(actions)))
+
+
+def native_action(spec: TensorSpec, action: torch.Tensor) -> Any:
+    """Turn one action into an action of the backend.
+
+    Args:
+        spec: of the action; a leaf.
+        action: of shape ``[*spec.shape]``.
+
+    Returns:
+        A numpy integer for a Discrete space, an array otherwise.
 
     Raises:
         ValueError: if a one-hot vector is not one, or an index is none of the actions.
     """
+    action = action.detach().cpu()
     if isinstance(spec, OneHot):
-        array = actions.numpy()
-        indices = array.argmax(-1)
-        if not ((array != 0).sum(-1) == 1).all() or not (np.take_along_axis(array, indices[:, None], -1) == 1).all():
-            raise ValueError(_not_one_hot(spec, actions))
-        return list(indices + spec.start if spec.start else indices)
-    if isinstance(spec, Categorical):
-        array = actions.numpy()
-        low, high = spec.start, spec.start + spec.space.n
-        if (array < low).any() or (array >= high).any():
-            wrong = array[(array < low) | (array >= high)][0]
+        numbers = action.tolist()
+        if numbers.count(1) != 1 or numbers.count(0) != len(numbers) - 1:
+            raise ValueError(_not_one_hot(spec, numbers))
+        return np.int64(numbers.index(1) + spec.start)
+    if isinstance(spec, Categorical) and not action.ndim:
+        index = action.item()
+        if not spec.start <= index < spec.start + spec.n:
             raise ValueError(
-                f"The action {wrong} is none of the env's: it must be an integer from {low} to {high - 1}. "
+                f"The action {index} is none of the env's: it must be an integer from {spec.start} to "
+                f"{spec.start + spec.n - 1}. "
                 "Fix: is the policy's output as wide as the number of actions? See env.action_spec."
             )
-        return list(array)
-    return list(np.asarray(spec.to_numpy(actions.to(spec.dtype))))
+        return np.int64(index)
+    return spec.to_numpy(action.to(spec.dtype))
 
 
 def native_mapping(space: gymnasium.Space, spec: TensorSpec, action: Any) -> Any:
@@ -165,16 +176,14 @@ def native_mapping(space: gymnasium.Space, spec: TensorSpec, action: Any) -> Any
         return {name: native_mapping(m, spec[key], action.get(key)) for name, (key, m) in members.items()}
     if isinstance(space, gymnasium.spaces.Tuple):
         return tuple(native_mapping(m, spec[str(i)], action.get(str(i))) for i, m in enumerate(space.spaces))
-    return native_actions(spec, action.detach().cpu().unsqueeze(0))[0]
+    return native_action(spec, action)
 
 
-def _not_one_hot(spec: OneHot, actions: torch.Tensor) -> str:
-    rows = actions.reshape(-1, actions.shape[-1])
-    wrong = next(row.tolist() for row in rows if int((row != 0).sum()) != 1 or int((row == 1).sum()) != 1)
+def _not_one_hot(spec: OneHot, numbers: list[Any]) -> str:
     return (
-        f"The action {wrong} is not one-hot: exactly one of its {spec.space.n} numbers must be 1 and the others 0. "
+        f"The action {numbers} is not one-hot: exactly one of its {spec.n} numbers must be 1 and the others 0. "
         "Fix: env.action_spec.encode(index) makes one of an index."
     )
 
 
-__all__ = ["ObservationLeaf", "native_actions", "native_mapping", "observation_leaves"]
+__all__ = ["ObservationLeaf", "drawn_actions", "native_action", "native_mapping", "observation_leaves"]

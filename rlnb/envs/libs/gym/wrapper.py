@@ -17,14 +17,15 @@ from rlnb.data.ted.block import LeafInfo, TEDBlock
 from rlnb.data.ted.keys import DONE, END_KEYS, TERMINATED, TRUNCATED, NestedKey
 from rlnb.envs import faults
 from rlnb.envs.base import EnvBase
-from rlnb.envs.libs.gym.codec import native_actions, native_mapping, observation_leaves
+from rlnb.envs.libs.gym.codec import drawn_actions, native_action, native_mapping, observation_leaves
 
 
 class GymWrapper(EnvBase):
     """Wraps an environment of Gymnasium.
 
     The entries of a Dict observation or action become entries of the TensorDict; any other is the entry
-    "observation" or "action", and the members of a Tuple stand below it as "0", "1" and so on. The reward has shape ``[1]``; "terminated" and "truncated" are Gymnasium's, "done" is their union.
+    "observation" or "action", and the members of a Tuple stand below it as "0", "1" and so on. The reward has shape
+    ``[1]``; "terminated" and "truncated" are Gymnasium's, "done" is their union.
 
     Args:
         env: the environment, a ``gymnasium.Env``.
@@ -68,8 +69,10 @@ class GymWrapper(EnvBase):
         self._running = False
 
         space = env.observation_space
-        spec = spec_from_space(space, device=device, categorical=categorical_action_encoding)
-        spec = spec if isinstance(space, gymnasium.spaces.Dict) else Composite({"observation": spec}, device=device)
+        seen = spec_from_space(space, device=device, categorical=categorical_action_encoding)
+        spec = seen if isinstance(seen, Composite) else Composite({"observation": seen}, device=device)
+        if isinstance(space, gymnasium.spaces.Tuple):
+            spec = Composite({"observation": spec}, device=device)
         self._leaves = [] if from_pixels and pixels_only else observation_leaves(space, spec)
         if from_pixels:
             spec = self._with_pixels(spec, pixels_only)
@@ -143,12 +146,13 @@ class GymWrapper(EnvBase):
         return on_cpu and self._one_action and type(self)._step is GymWrapper._step
 
     def _row_leaves(self) -> tuple[dict[NestedKey, LeafInfo], dict[NestedKey, LeafInfo]]:
-        root: dict[NestedKey, LeafInfo] = {
-            key: (spec.shape, spec.dtype)
-            for composite in (self.observation_spec, self.full_done_spec)
-            for key, spec in ((key, composite[key]) for key in composite.keys(True, True))
-        }
-        return root, {"reward": (self.reward_spec.shape, self.reward_spec.dtype)}
+        root: dict[NestedKey, LeafInfo] = {}
+        for composite in (self.observation_spec, self.full_done_spec):
+            for key in composite.keys(True, True):
+                spec = composite[key]
+                assert spec.dtype is not None  # a space that becomes a spec without a dtype is refused at the start
+                root[key] = spec.shape, spec.dtype
+        return root, {"reward": (self.reward_spec.shape, torch.float32)}
 
     def _row_functions(self, block: TEDBlock) -> tuple[Callable[[int, Any], bool], Callable[[int], None]]:
         env_step, env_reset = self._env.step, self._env.reset
@@ -190,12 +194,15 @@ class GymWrapper(EnvBase):
         return write_all
 
     def _check_first_step(self, observation: Any, reward: Any) -> None:
-        ends = {key: torch.zeros(1, dtype=torch.bool) for key in END_KEYS}
-        reward = torch.as_tensor(np.asarray(reward, dtype=np.float32)).reshape(-1)
-        self._check_data(self._tensordict(observation, {**ends, "reward": reward}), "step")
+        data: dict[NestedKey, Any] = {key: torch.zeros(1, dtype=torch.bool) for key in END_KEYS}
+        data["reward"] = torch.as_tensor(np.asarray(reward, dtype=np.float32)).reshape(-1)
+        self._check_data(self._tensordict(observation, data), "step")
 
-    def _native_actions(self, actions: torch.Tensor) -> list[Any]:
-        return native_actions(self.action_spec, actions)
+    def _drawn_actions(self, actions: torch.Tensor) -> list[Any]:
+        return drawn_actions(self.action_spec, actions)
+
+    def _native_action(self, action: torch.Tensor) -> Any:
+        return native_action(self.action_spec, action)
 
     # Life ---------------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,50 @@
+"""The leaves of a TensorDict: tensors and non-tensor data alike."""
+
+from __future__ import annotations
+
+from typing import Any, TypeGuard
+
+from tensordict import TensorDictBase, is_non_tensor
+
+from rlnb.data.ted.keys import NestedKey, as_key
+
+
+def is_branch(value: Any) -> TypeGuard[TensorDictBase]:
+    """Whether an entry is a nested TensorDict rather than a leaf (a tensor or non-tensor data).
+
+    Args:
+        value: an entry, or None.
+
+    Returns:
+        True for a nested TensorDict.
+
+    Example:
+        >>> import torch
+        >>> from tensordict import TensorDict
+        >>> is_branch(TensorDict()), is_branch(torch.zeros(2)), is_branch(None)
+        (True, False, False)
+    """
+    return isinstance(value, TensorDictBase) and not is_non_tensor(value)
+
+
+def leaf_keys(tensordict: TensorDictBase, prefix: tuple[str, ...] = ()) -> list[NestedKey]:
+    """List the keys of all leaves; unlike ``tensordict.keys(True, True)``, those of non-tensor data too.
+
+    Args:
+        tensordict: any TensorDict.
+        prefix: put before each key.
+
+    Returns:
+        The keys in order, strings at the root and tuples below.
+
+    Example:
+        >>> import torch
+        >>> from tensordict import TensorDict
+        >>> leaf_keys(TensorDict({"note": "hello", "a": {"b": torch.zeros(1)}}))
+        ['note', ('a', 'b')]
+    """
+    found: list[NestedKey] = []
+    for name, value in tensordict.items():
+        path = (*prefix, name)
+        found += leaf_keys(value, path) if is_branch(value) else [as_key(path)]
+    return found
