@@ -89,9 +89,7 @@ class CompositeShapes(CompositeKeys):
     def _indexed(self, index: Any) -> Self:
         parts = leading_index(index, self.ndim)
         size = torch.empty(()).expand(self._shape)[parts].shape
-        return self._rebuilt(
-            size, lambda spec: spec._indexed(parts) if isinstance(spec, CompositeShapes) else spec[parts]
-        )
+        return self._rebuilt(size, lambda spec: spec[parts])
 
     def _stack(self, others: Sequence[TensorSpec], dim: int) -> Self:
         for i, other in enumerate(others, start=1):

@@ -160,20 +160,20 @@ class LeafSpec(ReshapableSpec):
             ValueError: the shape does not fit, an integer is expected and a fraction came, or (with ``check``) the
                 value is outside the domain.
         """
-        return self._encode_tensor(self._as_tensor(value), check)
+        return self._encode_tensor(self._as_tensor(value), check, type(self).__name__)
 
-    def _encode_tensor(self, raw: torch.Tensor, check: bool) -> torch.Tensor:
+    def _encode_tensor(self, raw: torch.Tensor, check: bool, who: str) -> torch.Tensor:
         cast = raw if raw.dtype == self._dtype else raw.to(self._dtype)
         if not self._ends_well(cast.shape):
-            raise ValueError(f"{type(self).__name__}.encode: " + self._complaints(cast)[0])
+            raise ValueError(f"{who}.encode: " + self._complaints(cast)[0])
         if not self._dtype.is_floating_point and cast is not raw and not torch.equal(cast.to(raw.dtype), raw):
             where = tuple((cast.to(raw.dtype) != raw).nonzero()[0].tolist())
             raise ValueError(
-                f"{type(self).__name__}.encode: value: {format_number(raw[where].item())} at index {where} cannot be "
+                f"{who}.encode: value: {format_number(raw[where].item())} at index {where} cannot be "
                 f"written as {self._dtype}. Round it first, or give the spec another dtype."
             )
         if check and not self._contains(cast):
-            raise ValueError(f"{type(self).__name__}.encode: " + self._complaints(cast)[0])
+            raise ValueError(f"{who}.encode: " + self._complaints(cast)[0])
         return cast
 
     def _as_tensor(self, value: Any) -> torch.Tensor:

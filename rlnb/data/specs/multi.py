@@ -283,8 +283,8 @@ class MultiOneHot(LeafSpec):
         """
         raw = self._as_tensor(value)
         if raw.is_floating_point() or raw.dtype == torch.bool:
-            return self._encode_tensor(raw, check)
-        position = self.to_categorical_spec()._encode_tensor(raw, True) - self.start
+            return self._encode_tensor(raw, check, type(self).__name__)
+        position = self.to_categorical_spec()._encode_tensor(raw, True, type(self).__name__) - self.start
         return self._written(position.flatten(-self.nvec.ndim), self._place)
 
     def _decode(self, value: torch.Tensor) -> Any:
@@ -303,8 +303,9 @@ class MultiOneHot(LeafSpec):
         Raises:
             ValueError: the value is not one-hot.
         """
-        if not (self._ends_well(value.shape) and self._contains(value)):
-            raise ValueError(f"MultiOneHot.to_categorical: {self._complaints(value)[0]}")
+        like = self.to(value.dtype)
+        if not like.is_in(value):
+            raise ValueError(f"MultiOneHot.to_categorical: {like._complaints(value)[0]}")
         return self._argmax(value.to(torch.uint8)).unflatten(-1, self.nvec.shape) + self.start
 
     def to_categorical_spec(self) -> MultiCategorical:

@@ -129,8 +129,8 @@ class OneHot(LeafSpec):
         """
         raw = self._as_tensor(value)
         if raw.is_floating_point() or raw.dtype == torch.bool:
-            return self._encode_tensor(raw, check)
-        position = self.to_categorical_spec()._encode_tensor(raw, True) - self.start
+            return self._encode_tensor(raw, check, type(self).__name__)
+        position = self.to_categorical_spec()._encode_tensor(raw, True, type(self).__name__) - self.start
         return self._written(position.unsqueeze(-1))
 
     def _decode(self, value: torch.Tensor) -> Any:
@@ -148,8 +148,9 @@ class OneHot(LeafSpec):
         Raises:
             ValueError: the value is not one-hot.
         """
-        if not (self._ends_well(value.shape) and self._contains(value)):
-            raise ValueError(f"OneHot.to_categorical: {self._complaints(value)[0]}")
+        like = self.to(value.dtype)
+        if not like.is_in(value):
+            raise ValueError(f"OneHot.to_categorical: {like._complaints(value)[0]}")
         index = value.to(torch.uint8).argmax(-1)
         return index + self.start if self.start else index
 

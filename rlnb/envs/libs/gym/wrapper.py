@@ -119,9 +119,11 @@ class GymWrapper(EnvBase):
         else:
             action = native_mapping(space, self.full_action_spec["action"], tensordict.get("action"))
         observation, reward, terminated, truncated, _ = self._env.step(action)
-        ends = {TERMINATED: terminated, TRUNCATED: truncated, DONE: terminated or truncated}
-        data: dict[NestedKey, Any] = {key: torch.tensor([bool(value)]) for key, value in ends.items()}
-        data["reward"] = torch.as_tensor(np.asarray(reward, dtype=np.float32)).reshape(-1)
+        flags = torch.zeros((3, 1), dtype=torch.bool)
+        if terminated or truncated:
+            flags[:, 0] = torch.tensor([terminated or truncated, bool(terminated), bool(truncated)])
+        data: dict[NestedKey, Any] = dict(zip(END_KEYS, flags.unbind(0), strict=True))
+        data["reward"] = _reward(reward)
         return self._tensordict(observation, data)
 
     def _tensordict(self, observation: Any, entries: dict[NestedKey, Any]) -> TensorDict:
@@ -195,7 +197,7 @@ class GymWrapper(EnvBase):
 
     def _check_first_step(self, observation: Any, reward: Any) -> None:
         data: dict[NestedKey, Any] = {key: torch.zeros(1, dtype=torch.bool) for key in END_KEYS}
-        data["reward"] = torch.as_tensor(np.asarray(reward, dtype=np.float32)).reshape(-1)
+        data["reward"] = _reward(reward)
         self._check_data(self._tensordict(observation, data), "step")
 
     def _drawn_actions(self, actions: torch.Tensor) -> list[Any]:
@@ -229,3 +231,8 @@ class GymWrapper(EnvBase):
         spec = self._env.spec
         name = type(self._env.unwrapped).__name__ if spec is None else spec.id
         return f"{type(self).__name__}(env={name}, batch_size={self.batch_size}, device={self.device})"
+
+
+def _reward(reward: Any) -> torch.Tensor:
+    """Make the reward a tensor of shape ``[1]``; a backend's may be a number or an array of any shape with one."""
+    return torch.from_numpy(np.array(reward, dtype=np.float32).reshape(-1))
