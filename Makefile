@@ -21,8 +21,12 @@ PIP := $(PY) -m pip --disable-pip-version-check
 	$(PIP) install -q -c constraints.txt -e .[dev]
 	$(PY) -c "import pathlib; pathlib.Path('$@').touch()"
 
+# JupyterLab refuses to serve root, as whom containers run, unless told; LAB passes on whatever else it should know.
+AS_ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
+LAB ?=
+
 lab: .venv/.stamp
-	$(PY) -m jupyter lab tutorials/00_welcome.ipynb
+	$(PY) -m jupyter lab $(AS_ROOT) --notebook-dir=tutorials --LabApp.default_url=/lab/tree/00_welcome.ipynb $(LAB)
 
 test: .venv/.stamp
 	$(PY) -m pytest

@@ -167,3 +167,21 @@ def check_choices(name: str, n: int, start: int, dtype: torch.dtype) -> tuple[in
             "Use torch.int64."
         )
     return n, start
+
+
+def index_dtype(dtype: torch.dtype, low: int, high: int) -> torch.dtype:
+    """Return the dtype in which choices are written as integers: ``dtype`` if it holds them all, else int64.
+
+    Args:
+        dtype: the dtype of a one-hot spec.
+        low: the smallest choice.
+        high: the largest choice.
+
+    Example:
+        >>> index_dtype(torch.int32, 0, 5), index_dtype(torch.bool, 0, 5), index_dtype(torch.int8, 0, 500)
+        (torch.int32, torch.int64, torch.int64)
+    """
+    if dtype == torch.bool or dtype.is_floating_point:
+        return torch.int64
+    info = torch.iinfo(dtype)
+    return dtype if info.min <= low and high <= info.max else torch.int64

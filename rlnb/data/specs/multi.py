@@ -11,7 +11,7 @@ import torch
 
 from rlnb.data.specs.bounded import _saturating_cast
 from rlnb.data.specs.boxes import BoxList
-from rlnb.data.specs.categorical import choices_text
+from rlnb.data.specs.categorical import choices_text, index_dtype
 from rlnb.data.specs.leaf import LeafSpec
 from rlnb.data.specs.normalize import Device, Shape, as_size
 from rlnb.data.specs.one_hot import vector_text
@@ -287,9 +287,12 @@ class MultiOneHot(LeafSpec):
         position = self.to_categorical_spec()._encode_tensor(raw, True, type(self).__name__) - self.start
         return self._written(position.flatten(-self.nvec.ndim), self._place)
 
+    def _index_dtype(self) -> torch.dtype:
+        return index_dtype(self._dtype, int(self.start.min()), int((self.start + self.nvec).max()) - 1)
+
     def _decode(self, value: torch.Tensor) -> Any:
-        index = self._argmax(value.to(torch.uint8)).unflatten(-1, self.nvec.shape)
-        return (index + self.start.cpu()).numpy()
+        index = self._argmax(value.to(torch.uint8)).unflatten(-1, self.nvec.shape) + self.start.cpu()
+        return index.to(self._index_dtype()).numpy()
 
     def to_categorical(self, value: torch.Tensor) -> torch.Tensor:
         """Turn one-hot vectors into integers.

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from rlnb.data.specs.boxes import CategoricalBox
-from rlnb.data.specs.categorical import Categorical
+from rlnb.data.specs.categorical import Categorical, index_dtype
 from rlnb.data.specs.leaf import LeafSpec
 from rlnb.data.specs.normalize import Device, Shape, as_size
 
@@ -133,8 +133,12 @@ class OneHot(LeafSpec):
         position = self.to_categorical_spec()._encode_tensor(raw, True, type(self).__name__) - self.start
         return self._written(position.unsqueeze(-1))
 
+    def _index_dtype(self) -> torch.dtype:
+        return index_dtype(self._dtype, self.start, self.start + self.n - 1)
+
     def _decode(self, value: torch.Tensor) -> Any:
-        return (value.to(torch.uint8).argmax(-1) + self.start).numpy()[()]
+        index = value.to(torch.uint8).argmax(-1) + self.start
+        return index.to(self._index_dtype()).numpy()[()]
 
     def to_categorical(self, value: torch.Tensor) -> torch.Tensor:
         """Turn one-hot vectors into integers.

@@ -33,6 +33,8 @@ def spec_from_space(space: Any, *, device: Device = None, categorical: bool = Fa
     ``Tuple``                     `Composite` of the keys ``"0", "1", ...``
     ============================  =====================================================
 
+    Every spec has the dtype of its space, one-hot vectors included.
+
     Args:
         space: the Gymnasium space.
         device: where the values live; torch's default device when None.
@@ -120,14 +122,13 @@ def space_from_spec(spec: TensorSpec) -> Any:
         low, high = ((b.float() if b.dtype == torch.bfloat16 else b).cpu().numpy() for b in (box.low, box.high))
         return spaces.Box(low, high, shape=tuple(spec.shape), dtype=low.dtype.type)
     if isinstance(spec, (Categorical, OneHot)):
+        dtype = _numpy_dtype(spec)
         shape = tuple(spec.shape) if isinstance(spec, Categorical) else tuple(spec.shape[:-1])
-        # One-hot vectors of any dtype stand for integers, and Gymnasium's Discrete takes no booleans.
-        dtype = np.int64 if isinstance(spec, OneHot) or spec.dtype == torch.bool else _numpy_dtype(spec)
         if not shape:
             return spaces.Discrete(spec.n, start=spec.start, dtype=dtype)
         return spaces.MultiDiscrete(np.full(shape, spec.n), dtype=dtype, start=np.full(shape, spec.start))
     if isinstance(spec, MultiOneHot):
-        return space_from_spec(spec.to_categorical_spec())
+        return space_from_spec(spec.to_categorical_spec().to(spec._index_dtype()))
     if isinstance(spec, MultiCategorical):
         nvec, start = spec.nvec.cpu().numpy().copy(), spec.start.cpu().numpy().copy()
         return spaces.MultiDiscrete(nvec, dtype=_numpy_dtype(spec), start=start)
@@ -142,5 +143,7 @@ def space_from_spec(spec: TensorSpec) -> Any:
     )
 
 
-def _numpy_dtype(spec: TensorSpec) -> Any:
-    return torch.zeros(0, dtype=spec.dtype).numpy().dtype.type
+def _numpy_dtype(spec: Categorical | OneHot | MultiCategorical) -> Any:
+    dtype = spec._index_dtype() if isinstance(spec, OneHot) else spec.dtype
+    # Gymnasium's Discrete takes no booleans.
+    return torch.zeros(0, dtype=torch.int64 if dtype == torch.bool else dtype).numpy().dtype.type

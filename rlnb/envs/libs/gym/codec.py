@@ -126,7 +126,7 @@ def drawn_actions(spec: TensorSpec, actions: torch.Tensor) -> list[Any]:
     Returns:
         n actions: numpy integers for a Discrete space, arrays otherwise.
     """
-    return list(np.asarray(spec.to_numpy(actions)))
+    return list(np.asarray(spec.to_numpy(actions, check=False)))
 
 
 def native_action(spec: TensorSpec, action: torch.Tensor) -> Any:

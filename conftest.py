@@ -1,0 +1,157 @@
+"""pytest for the whole repository: kinds of tests, what was missing, and a summary that says both aloud."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+
+ROOT = Path(__file__).parent
+OPTIONAL: pytest.StashKey[dict[str, str]] = pytest.StashKey()
+KINDS: pytest.StashKey[dict[str, str]] = pytest.StashKey()
+
+# Cheap before dear, and the browser after every kernel: Playwright leaves an event loop running in this thread.
+FOLDERS = {"tests/notebooks/test_exercises.py": "exercises", "tests/browser": "browser", "tests/binder": "binder"}
+ORDER = ("unit", "doctest", "javascript", "exercises", "notebook cells", "browser", "binder")
+
+# Set before torch is imported, here and in every process that a test starts.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register what every part shares."""
+    config.stash[OPTIONAL] = {}
+    config.stash[KINDS] = {}
+    config.option.nbval_sanitize_with = str(ROOT / "tutorials" / "sanitize.cfg")
+
+
+def kind_of(item: pytest.Item) -> str:
+    """Name the kind of a test, for the order of the run and for the summary."""
+    if isinstance(item, pytest.DoctestItem):
+        return "doctest"
+    if isinstance(item, NodeTests):
+        return "javascript"
+    if item.path.suffix == ".ipynb":
+        return "notebook cells"
+    path = item.path.relative_to(ROOT).as_posix() if item.path.is_relative_to(ROOT) else ""
+    return next((kind for folder, kind in FOLDERS.items() if path.startswith(folder)), "unit")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Run the kinds in their order; within one, the order stays, so that a notebook's cells stay together."""
+    kinds = config.stash[KINDS] = {item.nodeid: kind_of(item) for item in items}
+    items.sort(key=lambda item: ORDER.index(kinds[item.nodeid]))
+
+
+# --- parts that need something of the machine ------------------------------------------------------------------------
+
+
+def do_without(config: pytest.Config, part: str, reason: str) -> NoReturn:
+    """Skip the running test because the machine lacks something, aloud; fail it where ``CI`` is set.
+
+    Args:
+        config: pytest's configuration.
+        part: what is missing, such as ``"chromium"``.
+        reason: what was looked for, and how to get it.
+
+    Raises:
+        Skipped: on a person's machine.
+        Failed: with ``CI`` in the environment, where everything has to be there.
+    """
+    config.stash[OPTIONAL][part] = reason
+    if os.environ.get("CI", "").lower() not in ("", "0", "false"):
+        pytest.fail(f"{part} is missing: {reason}", pytrace=False)
+    pytest.skip(f"{part} is missing: {reason}")
+
+
+@pytest.fixture(scope="session")
+def missing(pytestconfig: pytest.Config) -> Callable[[str, str], NoReturn]:
+    """``missing(part, reason)``: leave a test out aloud; see :func:`do_without`."""
+    return lambda part, reason: do_without(pytestconfig, part, reason)
+
+
+# --- JavaScript: each *.test.mjs is one test, run by node's own runner -----------------------------------------------
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    """Collect the tests of the widgets' JavaScript."""
+    return NodeFile.from_parent(parent, path=file_path) if file_path.name.endswith(".test.mjs") else None
+
+
+class NodeFile(pytest.File):
+    """A ``*.test.mjs`` file."""
+
+    def collect(self) -> Iterator[pytest.Item]:
+        """Give the whole file as one test."""
+        yield NodeTests.from_parent(self, name="node")
+
+
+class NodeTests(pytest.Item):
+    """The run of one file by ``node --test``."""
+
+    def runtest(self) -> None:
+        """Run it and fail with node's report."""
+        node = find_node()
+        if node is None:
+            do_without(self.config, "node", "no `node` on the PATH nor in Playwright; install Node.js 20 or newer")
+        command = [node, "--test", "--test-reporter=tap", self.path.name]
+        done = subprocess.run(
+            command, cwd=self.path.parent, capture_output=True, text=True, timeout=120, encoding="utf-8"
+        )
+        if done.returncode or "\n# pass 0\n" in done.stdout:
+            raise NodeFailure(done.stdout[-8000:] + done.stderr[-2000:])
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        """Show node's report and no Python traceback."""
+        return str(excinfo.value) if isinstance(excinfo.value, NodeFailure) else super().repr_failure(excinfo, style)
+
+    def reportinfo(self) -> tuple[Path, int, str]:
+        """Name the test in reports."""
+        return self.path, 0, f"node --test {self.path.name}"
+
+
+class NodeFailure(Exception):
+    """Node's report of a failed file."""
+
+
+def find_node() -> str | None:
+    """Find node: on the PATH, or the one that Playwright brings along."""
+    found = shutil.which("node")
+    if found:
+        return found
+    try:
+        from playwright._impl._driver import compute_driver_executable
+
+        driver = compute_driver_executable()[0]
+    except ImportError:
+        return None
+    return str(driver) if Path(driver).exists() else None
+
+
+# --- the summary -----------------------------------------------------------------------------------------------------
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Say what ran, how much of each kind, how long it took, and what was left out for want of something."""
+    if config.option.collectonly:
+        return
+    kinds, counts, seconds = config.stash[KINDS], Counter[tuple[str, str]](), Counter[str]()
+    for outcome in ("passed", "failed", "error", "skipped", "xfailed", "xpassed"):
+        for report in terminalreporter.stats.get(outcome, ()):
+            counts[kinds.get(report.nodeid, "unit"), outcome] += 1
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            seconds[kinds.get(getattr(report, "nodeid", ""), "unit")] += getattr(report, "duration", 0.0)
+    terminalreporter.section("what ran")
+    for kind in ORDER:
+        said = [f"{n} {outcome}" for (one, outcome), n in counts.items() if one == kind]
+        terminalreporter.write_line(f"{kind:15} {', '.join(said) or 'none':40} {seconds[kind]:6.1f} s")
+    for part, reason in config.stash[OPTIONAL].items():
+        terminalreporter.write_line(f"MISSING: {part}: {reason}", yellow=True, bold=True)

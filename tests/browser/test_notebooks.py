@@ -1,0 +1,46 @@
+"""Every notebook in JupyterLab, light and dark: it runs, the console is quiet, nothing leaves the machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.browser.lab import Lab
+
+NAMES = [path.stem for path in sorted((Path(__file__).parents[2] / "tutorials").glob("*.ipynb"))]
+
+WIDGET = '[data-rlnb]:not([data-rlnb="verdict"])'
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def lab(request: pytest.FixtureRequest, open_lab: Callable[[str], Lab]) -> Iterator[Lab]:
+    """A page with one notebook, used for both themes."""
+    lab = open_lab(request.param)
+    yield lab
+    lab.close()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_it_runs(lab: Lab, theme: str) -> None:
+    lab.theme(theme)
+    before = lab.sources()
+    lab.run_all()
+    widgets = lab.page.locator(WIDGET)
+    for nth in range(widgets.count()):
+        widgets.nth(nth).scroll_into_view_if_needed()
+    lab.settle()
+    cells = lab.code_cells()
+    for index, cell in enumerate(cells):
+        if cell.outputs:
+            lab.output(index).scroll_into_view_if_needed()
+            lab.shot(f"{theme}-{index:02d}", lab.output(index))
+    assert cells
+    for cell in cells:
+        assert cell.count is not None, f"did not run: {cell.source}"
+        assert bool(cell.errors) == ("raises-exception" in cell.tags), f"{cell.errors} in: {cell.source}"
+    assert lab.sources() == before
+    assert lab.page.locator(f'{WIDGET}:not([data-ready="1"])').count() == 0
+    assert lab.console == []
+    assert lab.remote == []

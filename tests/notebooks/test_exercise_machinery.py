@@ -1,0 +1,245 @@
+"""The machinery of the exercises: whatever a learner's code does, the check answers."""
+
+from __future__ import annotations
+
+import random
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from exercises import Outcome, Verdict, WrongAnswer, ask, exercise, fail, right
+from exercises.asking import Stop
+from tensordict import TensorDict
+
+from tests.notebooks.demo_exercise import demo
+
+
+def function(body: str) -> str:
+    return "def episode_return(rewards):\n" + "\n".join(f"    {line}" for line in body.split("\n"))
+
+
+def test_the_stub_is_not_done_yet() -> None:
+    verdict = demo.try_source(demo.stub)
+    assert repr(verdict) == (
+        "[Not done yet] The return of an episode\n"
+        "Write `episode_return` in place of the stub above, run that cell, and run this one again.\n"
+        "Stuck? demo_exercise.demo.hint() gives a hint."
+    )
+    assert not verdict.ok
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["...", "return ...", "return (..., 1)", "return {'sum': [...]}", "raise NotImplementedError", "x = 1; return ..."],
+)
+def test_whatever_still_has_the_placeholder_is_not_done_yet(body: str) -> None:
+    assert demo.try_source(function(body)).status == "todo"
+
+
+def test_a_value_that_is_the_placeholder_is_not_done_yet() -> None:
+    assert demo.check(...).status == "todo"
+
+
+def test_a_stub_class_is_recognised_by_its_code() -> None:
+    @exercise(title="t", prompt="p", stub="class Env:\n    def step(self): ...", solution="", hints=[], wrong=[])
+    def env(Env: Any) -> None:
+        fail("looked at")
+
+    assert env.try_source(env.stub).status == "todo"
+    assert env.try_source("class Env:\n    def step(self): return 1").status == "wrong"
+
+
+def test_the_solution_is_right_and_says_what_to_take_away() -> None:
+    verdict = demo.try_source(demo.solution_source)
+    assert verdict.ok
+    assert repr(verdict) == "[Right] The return of an episode\nThe return is the sum of the rewards."
+
+
+@pytest.mark.parametrize("answer", demo.wrong_answers, ids=lambda answer: answer.says)
+def test_each_wrong_answer_gets_its_own_verdict(answer: WrongAnswer) -> None:
+    verdict = demo.try_source(answer.source)
+    assert verdict.status == "wrong"
+    assert answer.says in repr(verdict)
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        (
+            "total = 0\nreturn total / 0",
+            "ZeroDivisionError: division by zero\n\nIt came from line 3 of your cell: `return total / 0`.",
+        ),
+        (
+            "return rewards.sum()",
+            "AttributeError: 'list' object has no attribute 'sum'\n\nIt came from line 2 of your cell",
+        ),
+        ("return sum(map(int, 'abc'))", "ValueError: invalid literal for int() with base 10: 'a'"),
+        ("return episode_return(rewards)", "RecursionError"),
+        ("raise SystemExit", "SystemExit\n\nIt came from line 2"),
+        ("raise AssertionError", "AssertionError\n\nIt came from line 2 of your cell: `raise AssertionError`."),
+        (
+            "while True: pass",
+            "still running after 1 seconds, at line 2 of your cell: `while True: pass`. Does the loop end?",
+        ),
+        ("while True:\n  try:\n    while True: pass\n  except: pass", "still running after 1 seconds"),
+    ],
+)
+def test_an_error_is_reported_with_the_line_it_came_from(body: str, says: str) -> None:
+    verdict = demo.try_source(function(body))
+    assert verdict.status == "error"
+    assert says in repr(verdict)
+
+
+def test_keyboard_interrupt_is_the_learners_own_wish() -> None:
+    with pytest.raises(KeyboardInterrupt):
+        demo.try_source(function("raise KeyboardInterrupt"))
+
+
+def test_a_check_that_cannot_use_the_answer_says_so() -> None:
+    @exercise(title="t", prompt="p", stub="def f(): ...", solution="def f(): return 3.0", hints=[], wrong=[])
+    def careless(f: Any) -> None:
+        f().real.is_integer()
+
+    assert repr(careless.try_source("def f(): return 'no'")) == (
+        "[Not right yet] t\n"
+        "The check could not use what came back from `f`. It met AttributeError: 'str' object has no attribute 'real'"
+    )
+
+
+def test_something_that_is_no_function_is_told() -> None:
+    assert "A function is wanted here, and this is of type `int`." in repr(demo.check(3))
+
+
+def test_what_the_learner_prints_is_shown_in_the_verdict_and_bounded(capsys: pytest.CaptureFixture[str]) -> None:
+    verdict = demo.try_source(function("for i in range(20): print('step', i)\nreturn 1.0"))
+    assert capsys.readouterr().out == ""
+    text = repr(verdict)
+    assert "Your code printed:\n    step 0\n" in text
+    assert "    step 7\n    (and 12 more lines)" in text and "step 8" not in text
+    assert "step 7" in verdict._repr_html_()
+
+
+def test_the_wrong_number_of_answers_is_an_error_of_the_notebook() -> None:
+    message = "expected 1 answer(s) and got 2; call it as demo_exercise.demo.check(episode_return)"
+    with pytest.raises(TypeError, match=f"^{re.escape(message)}$"):
+        demo.check(1, 2)
+
+
+def test_random_generators_are_fixed_inside_and_untouched_outside() -> None:
+    seen: list[tuple[Any, ...]] = []
+
+    @exercise(title="t", prompt="p", stub="def f(): ...", solution="", hints=[], wrong=[])
+    def draws(f: Any) -> None:
+        seen.append((random.random(), float(np.random.rand()), float(torch.rand(()))))
+
+    states = random.getstate(), np.random.get_state()[1].copy(), torch.get_rng_state()
+    draws.check(len)
+    torch.rand(3)
+    draws.check(len)
+    assert seen[0] == seen[1]
+    assert random.getstate() == states[0] and (np.random.get_state()[1] == states[1]).all()
+    torch.set_rng_state(states[2])
+    torch.rand(3)
+    expected = torch.get_rng_state()
+    torch.set_rng_state(states[2])
+    torch.rand(3)
+    draws.check(len)
+    assert torch.equal(torch.get_rng_state(), expected)
+
+
+def change_reward(td: TensorDict) -> None:
+    td["next", "reward"] += 1
+
+
+@pytest.mark.parametrize(
+    ("change", "data", "where"),
+    [
+        (lambda x: x.append(1), [1.0], ""),
+        (lambda x: x.__setitem__(1, 5), [0, 1], " at `[1]`"),
+        (lambda x: x.update(a=2), {"a": 1}, ' at `["a"]`'),
+        (lambda x: x.update(b=2), {"a": 1}, ' at `["b"]`'),
+        (lambda x: x.add_(1), torch.zeros(3), ""),
+        (lambda x: x.fill(1), np.zeros(3), ""),
+        (change_reward, TensorDict({"next": {"reward": torch.zeros(2)}}, [2]), ' at `["next"]["reward"]`'),
+        (lambda td: td.pop("done"), TensorDict({"done": torch.zeros(2)}, [2]), ' at `["done"]`'),
+    ],
+)
+def test_a_changed_input_is_told_with_its_place(change: Any, data: Any, where: str) -> None:
+    with pytest.raises(Stop) as stop:
+        ask(change, data)
+    name = change.__name__
+    message = f"`{name}` changed its input (argument 1{where}). Work on a copy, or write to something new."
+    assert stop.value.outcome == Outcome("wrong", message)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [[1], {"a": [np.nan]}, torch.tensor([float("nan")]), np.array([np.nan, 1]), TensorDict({"a": torch.ones(2)}, [2])],
+)
+def test_an_input_left_alone_is_no_change(data: Any) -> None:
+    assert ask(lambda x: 1, data) == 1
+
+
+def test_changes_may_be_what_is_asked_for() -> None:
+    data = [1]
+    ask(lambda x: x.append(2), data, may_change=True)
+    assert data == [1, 2]
+
+
+def test_hints_come_one_by_one_and_then_point_to_the_solution(capsys: pytest.CaptureFixture[str]) -> None:
+    @exercise(title="t", prompt="p", stub="...", solution="x = 1", hints=["one", "two"], wrong=[])
+    def hinted(x: Any) -> None: ...
+
+    hinted.hint()
+    hinted.hint()
+    hinted.hint()
+    hinted.solution()
+    assert capsys.readouterr().out == (
+        "Hint 1 of 2: one\nHint 2 of 2: two\n"
+        "That was the last hint. test_exercise_machinery.hinted.solution() prints the solution.\nx = 1\n"
+    )
+
+
+def test_html_escapes_everything_that_comes_from_data() -> None:
+    bad = "<script>alert(1)</script>"
+    verdict = Verdict(bad, Outcome("wrong", f"{bad} `{bad}`"), printed=bad, hints=(bad,), more=bad)
+    shown = verdict._repr_html_()
+    assert "<script" not in shown
+    assert shown.count("&lt;script&gt;") == 5
+
+
+def test_html_folds_each_hint_inside_the_one_before_and_hides_them_when_right() -> None:
+    verdict = Verdict("t", Outcome("wrong", "no"), hints=("first", "second"))
+    assert re.search(
+        r"<details><summary>Hint 1 of 2.*first.*<details><summary>Hint 2 of 2.*second", verdict._repr_html_()
+    )
+    assert "details" not in Verdict("t", Outcome("right", ""), hints=("first",))._repr_html_()
+
+
+def test_words_and_picture_are_shown_in_two_outputs(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[Any] = []
+    monkeypatch.setattr("IPython.display.display", lambda data, **_: shown.append(data))
+    verdict = demo.try_source(function("return rewards[0]"))
+    verdict._ipython_display_()
+    assert shown == [{"text/plain": repr(verdict), "text/html": verdict._repr_html_()}, "a picture"]
+
+
+def test_right_may_carry_a_picture() -> None:
+    assert right("yes", picture=3) == Outcome("right", "yes", 3)
+
+
+def test_cells_are_task_stub_and_check() -> None:
+    assert demo.cells() == [
+        (
+            "markdown",
+            "### Exercise: The return of an episode\n\nWrite `episode_return(rewards)`: the sum of a list of rewards.",
+        ),
+        ("code", "def episode_return(rewards):\n    ..."),
+        ("code", "demo_exercise.demo.check(episode_return)"),
+    ]
+
+
+def test_repr_of_an_exercise() -> None:
+    assert repr(demo) == "Exercise('demo_exercise.demo', 'The return of an episode')"

@@ -1,0 +1,64 @@
+"""Every exercise of the course: its stub, its solution, its wrong answers, and its cells in the notebook."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import nbformat
+import pytest
+from exercises import Exercise, WrongAnswer, all_exercises
+
+TUTORIALS = Path(__file__).parents[2] / "tutorials"
+EXERCISES = all_exercises()
+WRONG = [(one, answer) for one in EXERCISES for answer in one.wrong_answers]
+
+
+def address(value: object) -> str:
+    return value.address if isinstance(value, Exercise) else ""
+
+
+def test_the_course_has_exercises_with_names_of_their_own() -> None:
+    assert EXERCISES
+    addresses = [one.address for one in EXERCISES]
+    assert len(set(addresses)) == len(addresses)
+
+
+@pytest.mark.parametrize("one", EXERCISES, ids=address)
+def test_the_stub_is_not_done_yet(one: Exercise) -> None:
+    assert one.try_source(one.stub).status == "todo"
+
+
+@pytest.mark.parametrize("one", EXERCISES, ids=address)
+def test_the_solution_is_right(one: Exercise) -> None:
+    verdict = one.try_source(one.solution_source)
+    assert verdict.ok, repr(verdict)
+    assert repr(one.try_source(one.solution_source)) == repr(verdict)
+
+
+@pytest.mark.parametrize(("one", "answer"), WRONG, ids=[f"{one.address}-{answer.says[:40]}" for one, answer in WRONG])
+def test_each_wrong_answer_gets_its_own_verdict(one: Exercise, answer: WrongAnswer) -> None:
+    verdict = one.try_source(answer.source)
+    assert not verdict.ok and verdict.status != "todo", repr(verdict)
+    assert answer.says in repr(verdict)
+    assert repr(one.try_source(answer.source)) == repr(verdict)
+
+
+@pytest.mark.parametrize("one", EXERCISES, ids=address)
+def test_it_is_taught_as_every_exercise_is(one: Exercise) -> None:
+    assert one.hints, "a hint is what a learner asks for first"
+    assert len(one.wrong_answers) >= 2, "a check that knows no wrong answer teaches nothing"
+    said = {answer.says: repr(one.try_source(answer.source)) for answer in one.wrong_answers}
+    assert len(set(said.values())) == len(said), "two kinds of wrong answer get the same verdict"
+
+
+@pytest.mark.parametrize("one", EXERCISES, ids=address)
+def test_the_notebook_shows_task_stub_and_check_one_after_the_other(one: Exercise) -> None:
+    number = one.lesson[1:3]
+    notebooks = list(TUTORIALS.glob(f"{number}_*.ipynb"))
+    assert len(notebooks) == 1, f"lesson {number} has one notebook, and {[nb.name for nb in notebooks]} were found"
+    cells = [(cell.cell_type, cell.source) for cell in nbformat.read(notebooks[0], as_version=4).cells]
+    wanted = one.cells()
+    assert wanted[1] in cells, "the stub's cell is not as registered"
+    start = cells.index(wanted[1]) - 1
+    assert cells[start : start + 3] == wanted
+    assert all(("code", line) not in cells for line in (one.solution_source, f"{one.address}.solution()"))

@@ -1,0 +1,108 @@
+"""The house rules that can be read off the files: length, first lines, docstrings, words that must not occur."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+MAX_LINES = 450
+MAX_MEDIAN_LINES = 180
+PACKAGES = ("rlnb", "widgets/rlnb_widgets", "tutorials/exercises")
+SOURCES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
+TEXT = {".py", ".js", ".mjs", ".css", ".md", ".toml", ".txt", ".ipynb", ".yml", ".yaml", ".json", ".cfg", ".svg", ""}
+
+# Written so that this file does not hold what it looks for.
+FORBIDDEN = {
+    "a path of one machine": r"(?<![\w.])/(?:wor" + r"k|hom" + r"e/\w|Use" + r"rs/\w|roo" + r"t/|op" + r"t/(?!google))",
+    "a temporary path": r"(?<![\w.])/tm" + r"p/\w",
+    "a package registry": r"py" + r"pi\.org|pythonho" + r"sted|npm" + r"js|file://" + r"/",
+}
+# Where one of these words is the very thing.
+ALLOWED = {"tests/repository/test_sources.py", "tests/notebooks/test_committed.py"}
+
+
+def repository_files() -> list[Path]:
+    """The files of the repository, committed or about to be."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
+    return [ROOT / name for name in listed if (ROOT / name).is_file()]
+
+
+def public_nodes(tree: ast.Module) -> Iterator[tuple[str, ast.AST]]:
+    """Public classes and functions of a module, and the public methods of its public classes."""
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    for node in tree.body:
+        if isinstance(node, kinds) and not node.name.startswith("_"):
+            yield node.name, node
+            for part in node.body if isinstance(node, ast.ClassDef) else ():
+                if isinstance(part, kinds) and not part.name.startswith("_") and not is_variant(part):
+                    yield f"{node.name}.{part.name}", part
+
+
+def is_variant(node: ast.AST) -> bool:
+    """Whether a method is documented elsewhere: a setter by its property, an overload or override by its original."""
+    names = [ast.unparse(decorator) for decorator in getattr(node, "decorator_list", ())]
+    return any(re.search(r"\.(setter|deleter)$|overload$|override$", name) for name in names)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_module_says_in_its_first_line_what_it_does(package: str) -> None:
+    silent = []
+    for path in (ROOT / package).rglob("*.py"):
+        document = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+        if not document or not document.splitlines()[0].rstrip().endswith((".", ":")):
+            silent.append(path.relative_to(ROOT).as_posix())
+    assert silent == []
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_everything_public_has_a_docstring(package: str) -> None:
+    bare = [
+        f"{path.relative_to(ROOT).as_posix()}: {name}"
+        for path in sorted((ROOT / package).rglob("*.py"))
+        for name, node in public_nodes(ast.parse(path.read_text(encoding="utf-8")))
+        if not ast.get_docstring(node)  # type: ignore[arg-type]
+    ]
+    assert bare == []
+
+
+def test_no_file_is_long_and_most_are_short() -> None:
+    lengths = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in SOURCES}
+    long = {path.relative_to(ROOT).as_posix(): n for path, n in lengths.items() if n > MAX_LINES}
+    assert long == {}
+    assert sorted(lengths.values())[len(lengths) // 2] <= MAX_MEDIAN_LINES
+
+
+def test_tests_and_javascript_are_no_longer_than_code_may_be() -> None:
+    paths = [path for path in repository_files() if path.suffix in (".py", ".js", ".mjs", ".css")]
+    long = [path.relative_to(ROOT).as_posix() for path in paths if path.read_text("utf-8").count("\n") > MAX_LINES]
+    assert long == []
+
+
+def test_no_file_names_a_machine_or_a_registry() -> None:
+    found = []
+    for path in repository_files():
+        name = path.relative_to(ROOT).as_posix()
+        if path.suffix not in TEXT or name in ALLOWED:
+            continue
+        text = re.sub(r"base64,[A-Za-z0-9+/=]+", "", path.read_text(encoding="utf-8"))
+        for what, pattern in FORBIDDEN.items():
+            found += [f"{name}: {what}: {match[0]}" for match in re.finditer(pattern, text)]
+    assert found == []
+
+
+def test_every_skip_is_said_aloud() -> None:
+    """Tests leave something out through the fixture ``missing``, which the summary reports, and not by themselves."""
+    pattern = re.compile(r"pytest\.(skip|importorskip|mark\.(skip|skipif|xfail))\b|unittest\.skip")
+    silent = [
+        path.relative_to(ROOT).as_posix()
+        for path in (ROOT / "tests").rglob("*.py")
+        if path != Path(__file__) and pattern.search(path.read_text(encoding="utf-8"))
+    ]
+    assert silent == []

@@ -1,0 +1,105 @@
+"""The tools agree with one another: pins, continuous integration, what pytest runs and what it says at the end."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+import warnings
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+
+SAMPLE = """
+def test_needs(missing):
+    missing("a harp", "no harp was found; buy one")
+
+def test_passes():
+    pass
+
+def double(x):
+    '''
+    >>> double(2)
+    4
+    '''
+    return 2 * x
+"""
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny repository with our root conftest."""
+    folder = tmp_path_factory.mktemp("sample")
+    (folder / "conftest.py").write_text((ROOT / "conftest.py").read_text(encoding="utf-8"), encoding="utf-8")
+    (folder / "test_sample.py").write_text(SAMPLE)
+    return folder
+
+
+def pytest_over(folder: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run pytest in a folder; without its plugins, which take seconds to import."""
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--rootdir", str(folder), *arguments]
+    env = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", **variables}
+    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=60)
+
+
+@pytest.mark.parametrize(("ci", "passes"), [("", True), ("false", True), ("true", False)])
+def test_what_is_missing_is_said_aloud_and_fails_in_ci(sample: Path, ci: str, passes: bool) -> None:
+    done = pytest_over(sample, "--doctest-modules", "test_sample.py", CI=ci)
+    assert (done.returncode == 0) is passes, done.stdout
+    assert "MISSING: a harp: no harp was found; buy one" in done.stdout
+    assert re.search(r"^doctest +1 passed ", done.stdout, re.MULTILINE)
+    assert re.search(r"^unit +1 passed, 1 " + ("skipped" if passes else "failed"), done.stdout, re.MULTILINE)
+    assert re.search(r"^browser +none ", done.stdout, re.MULTILINE)
+    assert re.fullmatch(r"=+ .* in [\d.]+s =+", done.stdout.strip().splitlines()[-1])
+
+
+@pytest.mark.parametrize(("source", "passes"), [("assert.ok(true)", True), ("assert.ok(false)", False)])
+def test_javascript_tests_run_as_tests(sample: Path, source: str, passes: bool) -> None:
+    path = sample / f"{'good' if passes else 'bad'}.test.mjs"
+    path.write_text(f'import assert from "node:assert";\nimport test from "node:test";\ntest("it", () => {source});\n')
+    done = pytest_over(sample, path.name)
+    assert (done.returncode == 0) is passes, done.stdout
+    assert re.search(r"^javascript +1 " + ("passed" if passes else "failed"), done.stdout, re.MULTILINE)
+    assert passes or "not ok 1 - it" in done.stdout
+
+
+def test_pytest_looks_at_everything() -> None:
+    options = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["pytest"]["ini_options"]
+    assert options["testpaths"] == ["tests", "rlnb", "widgets", "tutorials"]
+    assert {"--doctest-modules", "--nbval", "--import-mode=importlib"} <= set(options["addopts"])
+
+
+def test_continuous_integration_runs_make_test_on_three_systems() -> None:
+    jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "test.yml").read_text(encoding="utf-8"))["jobs"]
+    matrix = jobs["test"]["strategy"]["matrix"]["include"]
+    python = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["requires-python"]
+    assert {entry["os"].partition("-")[0] for entry in matrix} == {"ubuntu", "macos", "windows"}
+    assert python == f">={min(entry['python'] for entry in matrix)}"
+    commands = [step.get("run", "") for step in jobs["test"]["steps"]]
+    assert any(command.startswith("make test") for command in commands)
+
+
+def test_the_local_script_of_continuous_integration_runs_make_test() -> None:
+    script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    assert script.startswith("#!/bin/bash\n")
+    assert os.access(ROOT / ".ci" / "run", os.X_OK)
+    assert "export CI=true" in script and "\nmake test" in script
+    assert subprocess.run(["bash", "-n", ".ci/run"], cwd=ROOT, timeout=30).returncode == 0
+
+
+def test_hooks_name_files_that_exist() -> None:
+    config = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"))
+    entries = [hook["entry"] for repo in config["repos"] if repo["repo"] == "local" for hook in repo["hooks"]]
+    scripts = [word for entry in entries for word in entry.split() if word.endswith(".py")]
+    assert scripts and all((ROOT / script).is_file() for script in scripts)
+
+
+@pytest.mark.parametrize("module", ["rlnb.envs.base", "rlnb_widgets.link", "exercises.e01_rollouts"])
+def test_a_warning_that_our_code_causes_is_an_error(module: str) -> None:
+    with pytest.raises(DeprecationWarning, match="old"):
+        warnings.warn_explicit("old", DeprecationWarning, "somewhere.py", 1, module=module)

@@ -1,0 +1,174 @@
+// The shared JavaScript that needs no page: numbers, the playhead, channels and links.
+import assert from "node:assert/strict";
+import { beforeEach, test } from "node:test";
+
+import { Channel } from "../../../widgets/rlnb_widgets/_core/channel.js";
+import { bytes, clamp, text, throttle, typed } from "../../../widgets/rlnb_widgets/_core/data.js";
+import { Playhead, advance, nextMark } from "../../../widgets/rlnb_widgets/_core/playhead.js";
+
+class Model {
+  constructor(values) { this.values = { _links: [], ...values }; this.heard = new Map(); this.sent = []; this.waiting = {}; }
+  get(name) { return this.values[name]; }
+  set(name, value) { if (this.values[name] === value) return; this.values[name] = value; this.waiting[name] = value; this.emit(name); }
+  emit(name) { for (const fn of [...(this.heard.get(`change:${name}`) ?? [])]) fn(); }
+  on(event, fn) { if (!this.heard.has(event)) this.heard.set(event, new Set()); this.heard.get(event).add(fn); }
+  off(event, fn) { this.heard.get(event)?.delete(fn); }
+  save_changes() { this.sent.push(this.waiting); this.waiting = {}; }
+  python(name, value) { this.values[name] = value; this.emit(name); }
+}
+const timed = (values) => new Model({ t: 0, length: 100, fps: 10, speed: 1, loop: false, playing: false, ...values });
+const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
+
+let frames = [];
+beforeEach(() => {
+  frames = [];
+  globalThis.requestAnimationFrame = (fn) => frames.push(fn);
+  globalThis.cancelAnimationFrame = (id) => { if (id) frames[id - 1] = null; };
+  globalThis.__rlnbGroups = new Map();
+});
+let clock = 0;
+const runFrame = (ms) => {
+  clock = Math.max(clock, performance.now()) + ms;
+  const waiting = frames.map((fn, i) => [fn, i]).filter(([fn]) => fn);
+  for (const [fn, i] of waiting) { frames[i] = null; fn(clock); }
+  return waiting.length;
+};
+
+test("typed copies bytes at any offset", () => {
+  const raw = new Uint8Array(9);
+  new DataView(raw.buffer).setFloat32(1, 1.5, true);
+  assert.deepEqual([...typed(new DataView(raw.buffer, 1, 8), "f4")], [1.5, 0]);
+  assert.deepEqual([...typed(raw, "i1", 0, 3)], [0, 0, 0]);
+  assert.equal(bytes(null).length, 0);
+  assert.throws(() => typed(raw, "f2"), /unknown kind of number "f2"; known are f4/);
+});
+
+test("numbers are written as Python writes them", () => {
+  const pairs = [[0, "0"], [-0, "0"], [0.123456, "0.1235"], [1234567, "1.235e6"], [NaN, "nan"], [-Infinity, "-inf"], [0.00001, "1e-5"], [12, "12"], [2.50, "2.5"], ["x", "x"]];
+  for (const [value, shown] of pairs) assert.equal(text(value), shown);
+});
+
+test("clamp keeps to an empty range", () => assert.equal(clamp(5, 0, -1), 0));
+
+test("throttle calls at once, then rarely, and never loses the last call", async () => {
+  let calls = 0;
+  const fn = throttle(() => { calls++; }, 20);
+  for (let i = 0; i < 50; i++) fn();
+  assert.equal(calls, 1);
+  await sleep(60);
+  assert.equal(calls, 2);
+});
+
+test("advance keeps the part of a step left over", () => {
+  let state = { t: 0, length: 100, rate: 30, loop: false, carry: 0 };
+  for (let i = 0; i < 60; i++) state = { ...state, ...advance(state, 1000 / 60) };
+  assert.equal(state.t, 30);
+});
+
+test("advance stops at the end, or starts over", () => {
+  const state = { t: 8, length: 10, rate: 10, carry: 0 };
+  assert.deepEqual(advance({ ...state, loop: false }, 500), { t: 9, carry: 0, ended: true });
+  const again = advance({ ...state, loop: true }, 500);
+  assert.equal(again.t, 3);
+  assert.equal(again.ended, false);
+  assert.equal(advance({ ...state, t: 0, length: 1, loop: true }, 500).ended, true);
+});
+
+test("nextMark finds neighbours on both sides", () => {
+  const marks = [2, 5, 9];
+  assert.equal(nextMark(marks, 5, 1), 9);
+  assert.equal(nextMark(marks, 5, -1), 2);
+  assert.equal(nextMark(marks, 9, 1), null);
+  assert.equal(nextMark(marks, 2, -1), null);
+  assert.equal(nextMark([], 2, 1), null);
+  assert.equal(nextMark(marks, 3, -1), 2);
+});
+
+test("a drag tells Python at most 25 times a second, and ends on the right step", async () => {
+  const model = timed();
+  const head = new Playhead(model);
+  const start = performance.now();
+  for (let i = 0; i < 60; i++) { head.seek(i); await sleep(2); }
+  const passed = performance.now() - start;
+  await sleep(90);
+  assert.ok(model.sent.length <= passed / 40 + 3, `${model.sent.length} messages in ${passed} ms`);
+  assert.equal(model.get("t"), 59);
+});
+
+test("playing runs by the clock and stops at the end", () => {
+  const head = new Playhead(timed({ length: 5, fps: 10 }));
+  head.play();
+  runFrame(110);
+  const first = head.t;
+  assert.ok(first >= 1 && first <= 2);
+  for (let i = 0; i < 10; i++) runFrame(200);
+  assert.equal(head.t, 4);
+  assert.equal(head.playing, false);
+  head.play();
+  assert.equal(head.t, 0);
+});
+
+test("a move by hand stops the playing; steps stay in range", () => {
+  const head = new Playhead(timed());
+  head.play();
+  head.step(-5);
+  assert.equal(head.playing, false);
+  assert.equal(head.t, 0);
+  head.seek(1e9);
+  assert.equal(head.t, 99);
+});
+
+test("Python moves the playhead", () => {
+  const model = timed();
+  const head = new Playhead(model);
+  let heard = 0;
+  head.subscribe(() => heard++);
+  model.python("t", 42);
+  assert.equal(head.t, 42);
+  assert.equal(heard, 1);
+  model.python("length", 10);
+  assert.equal(head.t, 9);
+});
+
+test("linked playheads move in the page; only the one that was moved tells Python", async () => {
+  const links = [["t", "g"], ["playing", "g"]];
+  const [one, two] = [timed({ _links: links }), timed({ _links: links, length: 10 })];
+  const [a, b] = [new Playhead(one), new Playhead(two)];
+  a.seek(50);
+  assert.deepEqual([a.t, b.t], [50, 9]);
+  await sleep(60);
+  assert.ok(one.sent.length > 0);
+  assert.equal(two.sent.length, 0);
+  two.python("t", 3); // What Python's own link says late about a step long past.
+  assert.deepEqual([a.t, b.t], [50, 9]);
+  await sleep(450);
+  two.python("t", 4);
+  assert.deepEqual([a.t, b.t], [4, 4]);
+});
+
+test("of linked playheads one counts time, and each can stop both", () => {
+  const links = [["t", "g"], ["playing", "g"]];
+  const [a, b] = [new Playhead(timed({ _links: links })), new Playhead(timed({ _links: links }))];
+  a.play();
+  assert.equal(b.playing, true);
+  assert.equal(runFrame(100), 1);
+  assert.equal(a.t, b.t);
+  b.pause();
+  assert.equal(a.playing, false);
+  a.play();
+  a.dispose();
+  assert.equal(b.playing, false);
+});
+
+test("a channel joins and leaves groups as its links change", () => {
+  const [one, two] = [new Model({ x: 0 }), new Model({ x: 0 })];
+  const [a, b] = [new Channel(one, "x"), new Channel(two, "x")];
+  a.set(1);
+  assert.equal(b.value, 0);
+  for (const model of [one, two]) model.python("_links", [["x", "g"]]);
+  a.set(2);
+  assert.equal(b.value, 2);
+  two.python("_links", []);
+  a.set(3);
+  assert.equal(b.value, 2);
+});

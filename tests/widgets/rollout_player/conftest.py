@@ -1,0 +1,77 @@
+"""Rollouts made by plain Gymnasium loops, and small ones written by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+from tensordict import TensorDict
+
+
+def gym_rollout(env_id: str, steps: int, seed: int = 0, limit: int | None = None, action: Any = None) -> TensorDict:
+    """Play `steps` steps, reset where an episode ends, and store them as TED."""
+    env = gym.make(env_id, max_episode_steps=limit)
+    rng = np.random.default_rng(seed)
+    observation, _ = env.reset(seed=seed)
+    rows = []
+    for t in range(steps):
+        if action is not None:
+            act = action(t)
+        elif hasattr(env.action_space, "n"):
+            act = int(rng.integers(env.action_space.n))
+        else:
+            act = rng.uniform(env.action_space.low, env.action_space.high).astype(np.float32)
+        after, reward, terminated, truncated, _ = env.step(act)
+
+        def flag(value: bool) -> torch.Tensor:
+            return torch.tensor([bool(value)])
+
+        ends = {"done": flag(terminated or truncated), "terminated": flag(terminated), "truncated": flag(truncated)}
+        row = {
+            "observation": torch.as_tensor(np.asarray(observation)),
+            "action": torch.as_tensor(act),
+            **{name: flag(False) for name in ends},
+            "next": {"observation": torch.as_tensor(np.asarray(after)), "reward": torch.tensor([float(reward)]), **ends},
+        }
+        rows.append(TensorDict(row, []))
+        observation = after
+        if terminated or truncated:
+            observation, _ = env.reset()
+    return torch.stack(rows)
+
+
+@pytest.fixture(scope="session")
+def rollout():
+    return gym_rollout
+
+
+@pytest.fixture(scope="session")
+def cartpole():
+    return gym_rollout("CartPole-v1", 120)
+
+
+@pytest.fixture(scope="session")
+def batch():
+    return torch.stack([gym_rollout("CartPole-v1", 60, seed=s) for s in range(3)])
+
+
+@pytest.fixture
+def tiny():
+    """Write a rollout by hand: tiny(done=[0, 1], reward=[1.0, 2.0], x=[...], next_x=[...])."""
+
+    def tiny(reward=None, done=None, terminated=None, truncated=None, **entries):
+        steps = len(next(v for v in (reward, done, terminated, truncated, *entries.values()) if v is not None))
+        flags = {"done": done, "terminated": terminated, "truncated": truncated}
+        following = {k: torch.tensor(v, dtype=torch.bool)[:, None] for k, v in flags.items() if v is not None}
+        if reward is not None:
+            following["reward"] = torch.tensor(reward, dtype=torch.float32)[:, None]
+        root = {}
+        for name, value in entries.items():
+            side = following if name.startswith("next_") else root
+            side[name.removeprefix("next_")] = value if isinstance(value, torch.Tensor) else torch.tensor(value)
+        return TensorDict({**root, "next": TensorDict(following, [steps])}, [steps])
+
+    return tiny

@@ -1,0 +1,142 @@
+// The player's geometry, columns and rows, without a page.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { decode } from "../../../widgets/rlnb_widgets/rollout_player/columns.js";
+import { valueAt } from "../../../widgets/rlnb_widgets/rollout_player/draw.js";
+import { nextFrame } from "../../../widgets/rlnb_widgets/rollout_player/frames.js";
+import { following, gutter, layout, marksOf, spans, stepAt, thin, xOf, zoomed } from "../../../widgets/rlnb_widgets/rollout_player/geometry.js";
+import { changed, sideAt } from "../../../widgets/rlnb_widgets/rollout_player/row.js";
+import { fit, poseAt } from "../../../widgets/rlnb_widgets/rollout_player/scene.js";
+import { episodeAt, spoken } from "../../../widgets/rlnb_widgets/rollout_player/strips.js";
+
+const KINDS = ["", "terminated", "truncated", "done", "cut", "open", "padding"];
+const head = (more) => ({ labels: ["env"], steps: 6, kinds: KINDS, rules: {}, code: 0, strips: [], extra: [], parting: null, ...more });
+
+test("columns: constants, numbers, shifted copies", () => {
+  const blob = new Uint8Array(24);
+  blob.set([1, 2, 3, 4]);
+  new DataView(blob.buffer).setFloat32(4, 9.5, true);
+  new DataView(blob.buffer).setInt32(8, 3, true);
+  const columns = decode([{ c: true }, { k: "i1", o: 0 }, { s: 1, k: "f4", o: 4, x: 8, n: 1 }], blob, 4);
+  assert.deepEqual(columns.map((c) => [...c]), [[1, 1, 1, 1], [1, 2, 3, 4], [2, 3, 4, 9.5]]);
+});
+
+test("a step and its place are inverse, at any zoom", () => {
+  for (const view of [{ from: 0, to: 100 }, { from: 40, to: 50 }]) {
+    for (let t = view.from; t < view.to; t++) assert.equal(stepAt(xOf(t, view, 120, 800), view, 120, 800), t);
+    assert.equal(stepAt(-50, view, 120, 800), view.from);
+    assert.equal(stepAt(9000, view, 120, 800), view.to - 1);
+  }
+});
+
+test("zooming keeps the step in place and stays within the data", () => {
+  const view = zoomed({ from: 0, to: 1000 }, 0.5, 750, 1000);
+  assert.equal(view.to - view.from, 500);
+  assert.ok(view.from <= 750 && view.to > 750);
+  assert.deepEqual(zoomed(view, 100, 750, 1000), { from: 0, to: 1000 });
+  const least = zoomed({ from: 0, to: 12 }, 0.1, 3, 1000);
+  assert.equal(least.to - least.from, 10);
+  assert.deepEqual(zoomed({ from: 0, to: 4 }, 0.5, 1, 4), { from: 0, to: 4 });
+});
+
+test("the view follows the playhead only when it leaves", () => {
+  const view = { from: 100, to: 200 };
+  assert.equal(following(view, 150, 1000), view);
+  for (const t of [0, 99, 200, 999]) {
+    const moved = following(view, t, 1000);
+    assert.ok(t >= moved.from && t < moved.to);
+    assert.equal(moved.to - moved.from, 100);
+    assert.ok(moved.from >= 0 && moved.to <= 1000);
+  }
+});
+
+test("thinning keeps extremes, order and gaps", () => {
+  const values = Float64Array.from({ length: 1000 }, (_, i) => Math.sin(i / 9));
+  values[500] = 7;
+  values[501] = NaN;
+  const points = thin(values, 0, 0, 1000, 50);
+  assert.ok(points.length <= 100);
+  assert.deepEqual(points.find(([, v]) => v === 7), [500, 7]);
+  assert.ok(points.every(([t], i) => i === 0 || t > points[i - 1][0]));
+  assert.deepEqual(thin([NaN, 1, Infinity, 2], 0, 0, 4, 9), [[1, 1], [3, 2]]);
+  assert.deepEqual(thin([0, 0, 5, 6], 2, 0, 2, 9), [[0, 5], [1, 6]]);
+});
+
+test("spans end at ends and leave padding out", () => {
+  assert.deepEqual(spans([0, 1, 0, 2, 6, 6], 0, 6, 6), [[0, 2], [2, 4]]);
+  assert.deepEqual(spans([9, 9, 0, 0], 2, 2, 6), [[0, 2]]);
+});
+
+test("episodes are counted as spans are", () => {
+  for (const code of [[0, 1, 0, 2, 0, 5], [1, 1, 1, 1, 1, 1], [0, 0, 5, 6, 6, 6], [0, 0, 0, 0, 0, 5], [0, 4, 0, 1, 6, 6]]) {
+    const all = spans(code, 0, 6, 6);
+    all.forEach(([start, stop], i) => {
+      for (let t = start; t < stop; t++) assert.equal(episodeAt(head(), [code], 0, t), `${i + 1} of ${all.length}`);
+    });
+  }
+  assert.equal(episodeAt(head(), [[0, 0, 5, 6, 6, 6]], 0, 4), "none");
+});
+
+test("marks: ends, resets, changes of reward, the first difference", () => {
+  const strips = [{ label: "reward", kind: "line", columns: [1], names: [] }];
+  const columns = [[0, 1, 0, 4, 0, 5], [0, 0, 0, 0, 7, 7]];
+  assert.deepEqual(marksOf(head({ strips }), columns, 0), { "reward change": [4], done: [1], reset: [2, 4] });
+  assert.deepEqual(marksOf(head({ parting: { t: 3 } }), [[0, 0, 0, 0, 0, 5]], 0), { "first difference": [3] });
+  const always = marksOf(head({ strips }), [[0, 0, 0, 0, 0, 5], [1, 2, 3, 4, 5, 6]], 0);
+  assert.deepEqual(always, {});
+});
+
+test("the frame of next is the row after, or one of its own", () => {
+  const h = head({ labels: ["a", "b"], extra: [2, 5, 11] });
+  assert.deepEqual([0, 1, 2, 5].map((t) => nextFrame(h, 0, t)), [1, 2, 12, 13]);
+  assert.equal(nextFrame(h, 1, 0), 7);
+  assert.equal(nextFrame(h, 1, 5), 14);
+});
+
+test("a row: values, changes, what is absent or long", () => {
+  const columns = [[0, 0], [1.5, NaN], [1, 0]];
+  const h = head({ steps: 2, kinds: KINDS });
+  const side = (more) => ({ dtype: "float32", shape: [2], absent: [], columns: [1, 2], ...more });
+  assert.equal(sideAt(h, columns, side(), 0, 0).words, "[1.5, 1]");
+  assert.equal(sideAt(h, columns, side({ shape: [9] }), 0, 1).words, "[nan, 0, … 9]");
+  assert.equal(sideAt(h, columns, side({ dtype: "bool", shape: [1], columns: [2] }), 0, 0).words, "True");
+  assert.equal(sideAt(h, columns, side({ shape: [3, 64, 64], columns: [] }), 0, 0).words, "float32 [3, 64, 64]");
+  assert.equal(sideAt(h, columns, side({ texts: ["'<b>'"], columns: [0] }), 0, 0).words, "'<b>'");
+  assert.equal(sideAt(h, columns, side({ absent: [0] }), 0, 0).words, "—");
+  assert.equal(sideAt(h, columns, null, 0, 0).words, "");
+  assert.equal(changed({ values: [NaN] }, { values: [NaN] }), false);
+  assert.equal(changed({ values: [1] }, { values: [2] }), true);
+  assert.equal(changed({ values: null }, { values: [2] }), false);
+});
+
+test("what a screen reader hears", () => {
+  const strips = [{ label: "reward", kind: "line", columns: [1], names: [] }, { label: "return so far", kind: "line", columns: [2], names: [] }];
+  const columns = [[0, 1, 0, 0, 0, 5], [1, 1, 1, 1, 1, 1], [1, 2, 1, 2, 3, 4]];
+  assert.equal(spoken(head({ strips }), columns, 0, 1), "step 1 of 5, reward 1, return so far 2, terminated");
+});
+
+test("values beside the strips", () => {
+  const columns = [[0, 0, 0, 0, 0, 5], [2, -1], [0.25, 0.5], [0.75, 0.5]];
+  const value = (strip, t) => valueAt(head(), columns, strip, 0, t);
+  const band = { kind: "band", columns: [1], names: ["left", "stay", "right"] };
+  assert.equal(value(band, 0), "right");
+  assert.equal(value(band, 1), "");
+  assert.equal(value({ kind: "area", columns: [2, 3], names: ["0", "1"] }, 0), "1: 0.75");
+});
+
+test("layout, gutter and fit", () => {
+  const { rows, height } = layout([{ kind: "line" }, { kind: "band" }]);
+  assert.equal(rows.length, 3);
+  assert.ok(rows.every((row, i) => i === 0 || row.y >= rows[i - 1].y + rows[i - 1].h));
+  assert.ok(height > rows[2].y + rows[2].h);
+  assert.ok(gutter(300) >= 84 && gutter(2000) <= 190);
+  assert.deepEqual(fit(200, 100, 100, 100), { scale: 0.5, x: 0, y: 25 });
+});
+
+test("poses: units, turns, hidden parts", () => {
+  const frames = { poses: [[0, 1, 2]], units: 32, turns: 4096, hidden: -32768 };
+  const columns = [[64, -32768], [32, 0], [4096, 0]];
+  assert.deepEqual(poseAt(frames, columns, 0, 0), [2, 1, 1]);
+  assert.equal(poseAt(frames, columns, 0, 1), null);
+});

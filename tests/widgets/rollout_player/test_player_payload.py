@@ -1,0 +1,117 @@
+"""What the page is sent: decoded here as the page decodes it, and measured."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from rlnb_widgets import RolloutPlayer
+from rlnb_widgets.rollout_player.columns import Columns
+from rlnb_widgets.rollout_player.model import player_model
+from rlnb_widgets.rollout_player.payload import HIDDEN, payload
+from tensordict import TensorDict
+
+NUMPY = {"f4": np.float32, "f8": np.float64, "i1": np.int8, "u1": np.uint8, "i2": np.int16, "i4": np.int32}
+
+
+def decode(described, blob, rows, start=0):
+    out = []
+    for d in described:
+        if "c" in d:
+            out.append(np.full(rows, d["c"]))
+            continue
+        count = d["n"] if "s" in d else rows
+        values = np.frombuffer(blob, NUMPY[d["k"]], count, start + d["o"])
+        if "s" in d:
+            column = np.append(out[d["s"]][1:], 0).astype(np.float64)
+            column[np.frombuffer(blob, np.int32, d["n"], start + d["x"])] = values
+            values = column
+        out.append(values)
+    return out
+
+
+@given(
+    st.one_of(
+        st.lists(st.floats(width=32), min_size=1, max_size=50).map(lambda v: np.array(v, np.float32)),
+        st.lists(st.floats(), min_size=1, max_size=50).map(np.array),
+        st.lists(st.integers(-(2**31), 2**31 - 1), min_size=1, max_size=50).map(np.array),
+        st.lists(st.booleans(), min_size=1, max_size=50).map(np.array),
+    )
+)
+def test_columns_come_back_exactly(column):
+    columns = Columns(len(column))
+    number = columns.add(column)
+    assert columns.add(column.copy()) == number
+    ahead = columns.add(np.append(column[1:], column[:1]), ahead_of=number)
+    back = decode(columns.described, columns.blob, len(column))
+    np.testing.assert_array_equal(back[number], column)
+    np.testing.assert_array_equal(back[ahead], np.append(column[1:], column[:1]))
+
+
+def test_large_integers_become_floats():
+    columns = Columns(2)
+    columns.add(np.array([2**40 + 1, 1]))
+    assert columns.described[0]["k"] == "f8"
+
+
+def test_rows_come_back_exactly(cartpole):
+    model = player_model(cartpole, "CartPole-v1")
+    head, blob, _ = payload(model)
+    columns = decode(head["columns"], blob, 120)
+    entry = next(e for e in head["entries"] if e["key"] == '"observation"')
+    for side, td in (("root", cartpole), ("next", cartpole["next"])):
+        for i, column in enumerate(entry[side]["columns"]):
+            np.testing.assert_array_equal(columns[column], td["observation"][:, i].numpy())
+    np.testing.assert_array_equal(columns[head["code"]], model.code[0])
+
+
+def test_poses_come_back_finely(cartpole):
+    model = player_model(cartpole, "CartPole-v1")
+    head, blob, _ = payload(model)
+    frames = head["frames"]
+    poses = model.frames.scene.poses
+    columns = decode(frames["columns"], blob, len(poses), frames["start"])
+    for p, numbers in enumerate(frames["poses"]):
+        x, y, angle = (columns[n] for n in numbers)
+        hidden = np.isnan(poses[:, p]).any(-1)
+        np.testing.assert_array_equal(x == HIDDEN, hidden)
+        seen = ~hidden
+        np.testing.assert_allclose(x[seen] / frames["units"], poses[seen, p, 0], atol=0.02)
+        np.testing.assert_allclose(y[seen] / frames["units"], poses[seen, p, 1], atol=0.02)
+        np.testing.assert_allclose(angle[seen] / frames["turns"], poses[seen, p, 2], atol=0.0002)
+
+
+def test_long_entries_travel_only_in_part():
+    td = TensorDict({"o": torch.zeros(5, 100), "image": torch.zeros(5, 3, 64, 64)}, [5])
+    entries = {e["key"]: e["root"] for e in payload(player_model(td))[0]["entries"]}
+    assert len(entries['"o"']["columns"]) == 6
+    assert entries['"image"']["columns"] == []
+
+
+def test_10_000_steps_are_built_fast_and_small(rollout):
+    td = rollout("CartPole-v1", 10_000)
+    RolloutPlayer(td[:10], "CartPole-v1")  # imports are not what is measured
+    begun = time.perf_counter()
+    player = RolloutPlayer(td, "CartPole-v1")
+    seconds = time.perf_counter() - begun
+    size = len(player._columns) + len(player._pictures) + len(json.dumps(player._head))
+    print(f"10,000 steps of CartPole: {seconds * 1000:.0f} ms, {size / 1000:.0f} kB")
+    assert size < 600_000
+    assert seconds < 1.0
+    assert len(player.to_svg()) < 80_000
+
+
+@pytest.mark.parametrize("key", ["<img src=x onerror=alert(1)>", "</script><script>alert(1)</script>", 'a"b\\c', "\u202e", ""])
+def test_hostile_keys_and_texts(key):
+    td = TensorDict({key or "k": torch.zeros(3, 2), "next": {"reward": torch.ones(3, 1)}}, [3])
+    td.set_non_tensor("said", key)
+    player = RolloutPlayer(td, strips=[key or "k"])
+    for text in (player.to_html(), player._repr_mimebundle_()[0]["text/html"]):
+        assert "<img src=x" not in text and "<script>alert" not in text
+    assert key[:10] in repr(player)
+    assert "<img src=x" not in player.to_svg()

@@ -1,0 +1,118 @@
+"""The picture model refuses what cannot be drawn and says why."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from rlnb_widgets.scenes import ROLES, Part, Scene, Shape
+
+BALL = Part("ball", (Shape("circle", (0, 0, 5), fill="accent"),))
+
+
+def scene(frames: int = 3, **kwargs: object) -> Scene:
+    return Scene(100, 50, (), (BALL,), np.zeros((frames, 1, 3)), **kwargs)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("kind", "points", "message"),
+    [
+        ("rect", (1, 2, 3), "a rect needs x, y, w, h[, corner radius], got 3 numbers: (1.0, 2.0, 3.0)."),
+        ("circle", (1, 2), "a circle needs cx, cy, r, got 2 numbers: (1.0, 2.0)."),
+        ("line", (1,), "a line needs x1, y1, x2, y2, got 1 numbers: (1.0,)."),
+        ("polygon", (0, 0, 1, 1), "a polygon needs x1, y1, x2, y2, ... of at least 3 points, got 4 numbers."),
+        ("polygon", (0,) * 7, "a polygon needs x1, y1, x2, y2, ... of at least 3 points, got 7 numbers."),
+        ("star", (1,), "unknown shape kind 'star'; the kinds are rect, circle, line, polygon, text."),
+        (
+            "circle",
+            (0, 0, float("nan")),
+            "the coordinates of a circle must be finite, got (0.0, 0.0, nan); a NaN pose hides a part.",
+        ),
+    ],
+)
+def test_wrong_coordinates_are_refused(kind: str, points: tuple[float, ...], message: str) -> None:
+    with pytest.raises(ValueError) as error:
+        Shape(kind, points)  # type: ignore[arg-type]
+    assert str(error.value) == message
+
+
+@pytest.mark.parametrize("where", ["fill", "stroke"])
+def test_an_unknown_role_lists_the_known_ones(where: str) -> None:
+    with pytest.raises(ValueError) as error:
+        Shape("circle", (0, 0, 1), **{where: "pink"})  # type: ignore[arg-type]
+    assert str(error.value) == f"unknown colour role 'pink'; the roles are {', '.join(ROLES)}."
+
+
+@pytest.mark.parametrize(("kind", "text"), [("text", None), ("circle", "words")])
+def test_text_belongs_to_text_shapes(kind: str, text: str | None) -> None:
+    with pytest.raises(ValueError) as error:
+        Shape(kind, (0, 0, 1), text=text)  # type: ignore[arg-type]
+    assert str(error.value) == f"`text` belongs to text shapes and no others: got kind={kind!r}, text={text!r}."
+
+
+@pytest.mark.parametrize("shape", [(3, 2, 3), (3, 1, 2), (1, 3)])
+def test_poses_of_another_shape_are_refused(shape: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError) as error:
+        Scene(1, 1, (), (BALL,), np.zeros(shape))
+    expected = f"poses must have shape [N, 1, 3] (frames, parts, (x, y, angle)), got {list(shape)}."
+    assert str(error.value) == expected
+
+
+def test_captions_and_part_names_must_fit() -> None:
+    with pytest.raises(ValueError, match=r"^caption must hold one line per frame: 3 frames, 2 lines\.$"):
+        scene(caption=("a", "b"))
+    with pytest.raises(ValueError, match=r"^part names must be unique in a scene, got \['ball', 'ball'\].$"):
+        Scene(1, 1, (), (BALL, BALL), np.zeros((1, 2, 3)))
+
+
+@pytest.mark.parametrize(
+    ("caption", "expected"),
+    [(None, ""), ("still", "still"), (("a", "b", "c"), "c"), (lambda i: f"frame {i}", "frame 2")],
+)
+@pytest.mark.parametrize("i", [2, -1])
+def test_a_caption_is_a_line_or_lines_or_a_function(caption: object, expected: str, i: int) -> None:
+    assert scene(caption=caption).caption_at(i) == expected
+
+
+@pytest.mark.parametrize("i", [3, -4])
+def test_a_frame_that_is_not_there_is_refused(i: int) -> None:
+    message = f"frame {i} is out of range: the scene has 3 frames, 0 to 2."
+    for read in (scene().caption_at, scene().frame):
+        with pytest.raises(IndexError) as error:
+            read(i)
+        assert str(error.value) == message
+
+
+def test_to_dict_is_json_with_all_that_stays_the_same() -> None:
+    text = Shape("text", (1, 2, 3), fill="ink", text="<b>")
+    line = Shape("line", (0, 0, 1, 1), stroke="muted", stroke_width=2)
+    got = json.loads(json.dumps(Scene(100, 50, (text, line), (BALL,), np.zeros((1, 1, 3))).to_dict()))
+    assert got == {
+        "width": 100.0,
+        "height": 50.0,
+        "background": [
+            {"kind": "text", "points": [1.0, 2.0, 3.0], "fill": "ink", "text": "<b>"},
+            {"kind": "line", "points": [0.0, 0.0, 1.0, 1.0], "stroke": "muted", "stroke_width": 2.0},
+        ],
+        "parts": [{"name": "ball", "shapes": [{"kind": "circle", "points": [0.0, 0.0, 5.0], "fill": "accent"}]}],
+        "roles": {name: list(pair) for name, pair in ROLES.items()},
+    }
+
+
+def test_poses_become_float32() -> None:
+    assert scene().poses.dtype == np.float32
+    assert len(scene(7)) == 7
+
+
+def _luminance(colour: str) -> float:
+    channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+@pytest.mark.parametrize("dark", [0, 1])
+@pytest.mark.parametrize(("role", "least"), [("ink", 12), ("accent", 3), ("danger", 3), ("goal", 3), ("muted", 3)])
+def test_roles_stand_out_from_the_paper(role: str, least: float, dark: int) -> None:
+    lighter, darker = sorted((_luminance(ROLES[role][dark]), _luminance(ROLES["paper"][dark])), reverse=True)
+    assert (lighter + 0.05) / (darker + 0.05) >= least

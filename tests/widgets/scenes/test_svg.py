@@ -1,0 +1,104 @@
+"""SVG of a frame: well formed, escaped, rounded, and in light and dark."""
+
+from __future__ import annotations
+
+import math
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rlnb_widgets.scenes import ROLES, Part, Scene, Shape, find_scene, frame_svg, scene_names, scene_style, scene_svg
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def one(shape: Shape, pose: tuple[float, float, float] = (0, 0, 0), name: str = "part", caption: str = "") -> Scene:
+    return Scene(100, 50, (), (Part(name, (shape,)),), np.array([[pose]]), caption or None)
+
+
+@pytest.mark.parametrize(
+    ("shape", "expected"),
+    [
+        (
+            Shape("rect", (1, 2, 3, 4), fill="ink"),
+            '<rect x="1" y="2" width="3" height="4" class="rlnb-fill-ink" fill="#1f2933"/>',
+        ),
+        (
+            Shape("rect", (1, 2, 3, 4, 5), stroke="goal", stroke_width=2),
+            '<rect x="1" y="2" width="3" height="4" rx="5" class="rlnb-stroke-goal" fill="none" '
+            'stroke="#2a9d62" stroke-width="2"/>',
+        ),
+        (Shape("circle", (1.26, -0.04, 3)), '<circle cx="1.3" cy="0" r="3" fill="none"/>'),
+        (Shape("line", (0, 0, 1.04, 1.06)), '<line x1="0" y1="0" x2="1" y2="1.1" fill="none"/>'),
+        (Shape("polygon", (0, 0, 1, 1, 2, 0)), '<polygon points="0,0 1,1 2,0" fill="none"/>'),
+        (
+            Shape("text", (1, 2, 9), text="a & b"),
+            '<text x="1" y="2" font-size="9" text-anchor="middle" dominant-baseline="central" '
+            'fill="none">a &amp; b</text>',
+        ),
+    ],
+)
+def test_each_kind_of_shape(shape: Shape, expected: str) -> None:
+    assert frame_svg(one(shape), 0) == (
+        f'<g class="rlnb-scene"><g data-part="part" transform="translate(0 0)">{expected}</g></g>'
+    )
+
+
+def test_a_pose_moves_and_turns_clockwise() -> None:
+    svg = frame_svg(one(Shape("circle", (0, 0, 1)), (10.04, -5.06, math.pi / 2)), 0)
+    assert 'transform="translate(10 -5.1) rotate(90)"' in svg
+
+
+@pytest.mark.parametrize("pose", [(np.nan, 0, 0), (0, np.nan, 0), (0, 0, np.inf)])
+def test_a_pose_that_is_not_finite_hides_the_part(pose: tuple[float, float, float]) -> None:
+    assert frame_svg(one(Shape("circle", (0, 0, 1)), pose), 0) == '<g class="rlnb-scene"></g>'
+
+
+def test_markup_in_text_names_and_captions_is_text() -> None:
+    evil = '<script>alert("1")</script>\''
+    scene = one(Shape("text", (1, 2, 9), text=evil), name=evil, caption=evil)
+    svg = scene_svg(scene, 0)
+    assert "<script" not in svg
+    root = ET.fromstring(svg)
+    assert root.findtext(f"{SVG}title") == evil
+    assert root.findtext(f".//{SVG}text") == evil
+    assert root.find(f".//{SVG}g[@data-part]").get("data-part") == evil  # type: ignore[union-attr]
+
+
+@given(st.text())
+def test_any_text_gives_well_formed_xml(words: str) -> None:
+    scene = one(Shape("text", (1, 2, 9), text=words), name=words, caption=words)
+    ET.fromstring(scene_svg(scene, 0))
+
+
+def test_a_picture_alone_has_its_size_and_style() -> None:
+    root = ET.fromstring(scene_svg(one(Shape("circle", (0, 0, 1)), caption="a ball"), 0, width=160))
+    assert {k: root.get(k) for k in ("viewBox", "width", "height", "role")} == {
+        "viewBox": "0 0 100 50",
+        "width": "160",
+        "height": "80",
+        "role": "img",
+    }
+    assert root.findtext(f"{SVG}style") == scene_style()
+
+
+def test_every_role_has_its_light_and_its_dark_colour_in_the_style() -> None:
+    light, dark = scene_style().split("@media (prefers-color-scheme:dark){")
+    dark = dark.split("}}")[0] + "}"
+    for role, colours in ROLES.items():
+        for sheet, colour in zip((light, dark), colours, strict=True):
+            assert f".rlnb-fill-{role}{{fill:{colour}}}" in sheet
+            assert f".rlnb-stroke-{role}{{stroke:{colour}}}" in sheet
+        assert f'body[data-jp-theme-light="false"] .rlnb-fill-{role}{{fill:{colours[1]}}}' in scene_style()
+
+
+@pytest.mark.parametrize("name", ["Acrobot", "CartPole", "FrozenLake8x8", "MountainCar", "Pendulum", "Taxi"])
+def test_a_picture_is_small(name: str) -> None:
+    assert name in scene_names()
+    spec = find_scene(name)
+    assert spec is not None
+    width = {"Acrobot": 6, "CartPole": 4, "MountainCar": 2, "Pendulum": 3}.get(name)
+    scene = spec.pose(np.zeros((1, width) if width else 1))
+    assert len(frame_svg(scene, 0)) < 8_000

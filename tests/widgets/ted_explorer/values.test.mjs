@@ -1,0 +1,65 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { decode } from "../../../widgets/rlnb_widgets/ted_explorer/thumb.js";
+import { marksOf, numbersAt, stepWords, valueText } from "../../../widgets/rlnb_widgets/ted_explorer/values.js";
+
+/** A store as a model gives it: a DataView whose offset is not a multiple of four. */
+function store(...arrays) {
+  const parts = arrays.map((array) => new Uint8Array(array.buffer));
+  const all = new Uint8Array(3 + parts.reduce((sum, part) => sum + part.length, 0));
+  let at = 3;
+  for (const part of parts) { all.set(part, at); at += part.length; }
+  return new DataView(all.buffer, 3);
+}
+
+test("numbers lie by batch element, step and feature", () => {
+  const view = store(Float32Array.from({ length: 12 }, (_, i) => i), Float64Array.of(2 ** 30 + 1, 7, 8));
+  const floats = { kind: "f4", at: 0, n: 2, of: 2 };
+  assert.deepEqual(numbersAt(view, floats, 3, 0, 0), [0, 1]);
+  assert.deepEqual(numbersAt(view, floats, 3, 1, 2), [10, 11]);
+  assert.deepEqual(numbersAt(view, { kind: "f8", at: 48, n: 1, of: 1 }, 3, 0, 0), [2 ** 30 + 1]);
+  assert.equal(numbersAt(view, { why: "too large" }, 3, 0, 0), null);
+  assert.equal(numbersAt(view, undefined, 3, 0, 0), null);
+});
+
+test("values as text", () => {
+  const view = store(Float32Array.of(0.123456, NaN, -Infinity, 2, 1, -2, 0, NaN));
+  const at = (ref, t = 0, digits = 4) => valueText(view, { kind: "f4", at: 0, ...ref }, 2, 0, t, digits);
+  assert.equal(at({ n: 1, of: 1 }), "0.1235");
+  assert.equal(at({ n: 1, of: 1 }, 0, 2), "0.12");
+  assert.equal(at({ n: 4, of: 4 }), "[0.1235, nan, -inf, 2]");
+  assert.equal(at({ n: 2, of: 9 }), "[0.1235, nan, … 9 values]");
+  assert.equal(at({ n: 2, of: 2, complex: true }, 1), "[1-2j, 0+nanj]");
+  assert.equal(valueText(store(Uint8Array.of(0, 1)), { kind: "u1", at: 0, n: 1, of: 1, bool: true }, 2, 0, 1), "True");
+  assert.equal(at({ n: 1, of: 1, at: undefined }), "");
+});
+
+test("objects as text: one for all steps, or one for each", () => {
+  assert.equal(valueText(null, { texts: ["'a'"] }, 3, 0, 2), "'a'");
+  assert.equal(valueText(null, { texts: ["'a'", "'b'", "'c'", "'d'"] }, 2, 1, 0), "'c'");
+  assert.equal(valueText(null, undefined, 3, 0, 2), "");
+});
+
+test("the marks of one batch element, sorted", () => {
+  const ends = { terminated: [[0, 9], [1, 4], [0, 2]], truncated: [[1, 7]] };
+  assert.deepEqual(marksOf(ends, 0), { terminated: [2, 9], truncated: [] });
+  assert.deepEqual(marksOf(ends, 1), { terminated: [4], truncated: [7] });
+});
+
+test("what a step means", () => {
+  const marks = { terminated: [2], truncated: [4] };
+  const start = (t) => stepWords(marks, 6, t).slice(0, 44);
+  assert.equal(
+    stepWords(marks, 6, 2), "Step 2: terminated, so done: the value of the next state is zero. root[3] is a fresh reset.",
+  );
+  assert.match(stepWords(marks, 6, 4), /^Step 4: truncated, so done: cut short, and its value is bootstrapped from next\. /);
+  assert.equal(start(3), "Step 3: the first of an episode; its root co");
+  assert.equal(stepWords(marks, 6, 0), "Step 0: inside an episode; next[0] becomes root[1].");
+  assert.equal(stepWords({}, 6, 5), "Step 5: the last one stored; the episode goes on beyond the data.");
+  assert.doesNotMatch(stepWords({ truncated: [5] }, 6, 5), /fresh reset/);
+});
+
+test("the letters of a thumbnail are its levels", () => {
+  assert.deepEqual(decode("ABZaz09+-."), [0, 1, 25, 26, 51, 52, 61, 62, 63, -1]);
+});

@@ -1,0 +1,82 @@
+"""nbval for the course: plotly figures compared with a tolerance, kernels that say the same on every machine."""
+
+from __future__ import annotations
+
+import base64
+import math
+from contextlib import ExitStack
+from typing import Any
+
+import numpy as np
+import pytest
+from execute import kernel_environment
+from nbval.plugin import IPyNbCell, IPyNbFile
+
+RELATIVE, ABSOLUTE = 1e-6, 1e-9
+IGNORED = ("template", "uid")
+
+
+class PlotlyFigure:
+    """A figure's JSON that equals another whose numbers are close; nbval compares outputs with ``!=``."""
+
+    def __init__(self, figure: dict[str, Any]) -> None:
+        self.figure = figure
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PlotlyFigure) and close(self.figure, other.figure)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"PlotlyFigure({_decoded(self.figure)!r})"
+
+
+def close(one: Any, two: Any) -> bool:
+    """Whether two pieces of plotly JSON are equal up to rounding."""
+    one, two = _decoded(one), _decoded(two)
+    if isinstance(one, dict) and isinstance(two, dict):
+        keys = {*one, *two} - set(IGNORED)
+        return all(key in one and key in two and close(one[key], two[key]) for key in keys)
+    if isinstance(one, list) and isinstance(two, list):
+        return len(one) == len(two) and all(map(close, one, two))
+    if _is_number(one) and _is_number(two):
+        return math.isclose(one, two, rel_tol=RELATIVE, abs_tol=ABSOLUTE) or (one != one and two != two)
+    return type(one) is type(two) and bool(one == two)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _decoded(value: Any) -> Any:
+    """Unpack plotly's base64 arrays, and make tuples lists."""
+    if isinstance(value, dict) and {"bdata", "dtype"} <= set(value):
+        flat = np.frombuffer(base64.b64decode(value["bdata"]), value["dtype"])
+        return flat.reshape([int(n) for n in str(value.get("shape", flat.size)).split(",")]).tolist()
+    return list(value) if isinstance(value, tuple) else value
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Teach nbval to compare figures; its own sanitising sees strings only."""
+    if getattr(IPyNbCell, "rlnb_compares_figures", False):
+        return
+    sanitize, setup, teardown = IPyNbCell.sanitize, IPyNbFile.setup, IPyNbFile.teardown
+
+    def sanitize_figures(self: Any, value: Any) -> Any:
+        is_figure = isinstance(value, dict) and {"data", "layout"} <= set(value)
+        return PlotlyFigure(dict(value)) if is_figure else sanitize(self, value)
+
+    def setup_in_environment(self: Any) -> None:
+        self.rlnb_environment = ExitStack()
+        self.rlnb_environment.enter_context(kernel_environment())
+        setup(self)
+
+    def teardown_in_environment(self: Any) -> None:
+        teardown(self)
+        if hasattr(self, "rlnb_environment"):
+            self.rlnb_environment.close()
+
+    IPyNbCell.rlnb_compares_figures = True
+    IPyNbCell.sanitize = sanitize_figures
+    IPyNbFile.setup = setup_in_environment
+    IPyNbFile.teardown = teardown_in_environment

@@ -1,0 +1,142 @@
+"""The words a check is written in: ask the learner's function, require something, fail, be satisfied."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from .verdict import Outcome
+
+
+class Stop(Exception):
+    """Ends a check with an outcome; only :mod:`exercises` catches it."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__(outcome.message)
+        self.outcome = outcome
+
+
+def fail(message: str, picture: Any = None) -> NoReturn:
+    """End the check: the answer is wrong, and this is why.
+
+    Args:
+        message: what is wrong, without the answer; words in backticks are shown as code.
+        picture: something to show below, such as a visualizer of what came out.
+
+    Raises:
+        Stop: always; the exercise turns it into a verdict.
+    """
+    raise Stop(Outcome("wrong", message, picture))
+
+
+def require(condition: object, message: str, picture: Any = None) -> None:
+    """End the check as :func:`fail` does unless ``condition`` holds.
+
+    Args:
+        condition: what must be true of the answer.
+        message: what is wrong when it is not.
+        picture: an object to show below, or a function of no arguments that makes it (called only when needed).
+
+    Raises:
+        Stop: when the condition does not hold.
+    """
+    if not condition:
+        fail(message, picture() if callable(picture) else picture)
+
+
+def right(message: str = "", picture: Any = None) -> Outcome:
+    """What a check returns when it is satisfied and has something to say or to show.
+
+    Args:
+        message: what the learner may take away from the exercise.
+        picture: something to show below.
+
+    Returns:
+        The outcome, for the check to return.
+    """
+    return Outcome("right", message, picture)
+
+
+def ask(function: Callable[..., Any], *args: Any, may_change: bool = False, **kwargs: Any) -> Any:
+    """Call the learner's function and look after what usually goes wrong first.
+
+    Ends the check when ``function`` cannot be called, when it still returns the stub's ``...``, and when it changed
+    an argument that is data (a tensor, an array, a TensorDict, a dict or a list) without ``may_change``.
+
+    Args:
+        function: the learner's function.
+        *args: its positional arguments.
+        may_change: whether the task is to change the arguments in place.
+        **kwargs: its keyword arguments.
+
+    Returns:
+        What the function returned.
+
+    Raises:
+        Stop: in the cases above.
+
+    Example:
+        >>> ask(lambda rewards: sum(rewards), [1.0, 2.0])
+        3.0
+    """
+    name = f"`{name_of(function)}`"
+    if not callable(function):
+        fail(f"A function is wanted here, and this is of type `{type(function).__name__}`.")
+    given = {f"argument {i + 1}": arg for i, arg in enumerate(args)} | kwargs
+    before = {} if may_change else {key: copy.deepcopy(arg) for key, arg in given.items() if _is_data(arg)}
+    result = function(*args, **kwargs)
+    if has_ellipsis(result):
+        raise Stop(Outcome("todo", f"{name} still returns `...`: write what it should return instead."))
+    for key, old in before.items():
+        where = first_change(old, given[key], "")
+        if where is not None:
+            place = f" at `{where}`" if where else ""
+            fail(f"{name} changed its input ({key}{place}). Work on a copy, or write to something new.")
+    return result
+
+
+def name_of(answer: object) -> str:
+    """The name a learner knows an object by."""
+    return str(getattr(answer, "__name__", type(answer).__name__))
+
+
+def has_ellipsis(value: object) -> bool:
+    """Whether a value is ``...``, or a tuple, list or dict that still has ``...`` in it."""
+    if isinstance(value, tuple | list):
+        return any(map(has_ellipsis, value))
+    return any(map(has_ellipsis, value.values())) if type(value) is dict else value is ...
+
+
+def first_change(old: Any, new: Any, path: str) -> str | None:
+    """Where two pieces of data differ first: an index such as ``["next"]["reward"]``, or ``None`` when they do not."""
+    if _is_mapping(old):
+        if not _is_mapping(new) or set(old.keys()) != set(new.keys()):
+            odd = sorted(set(map(str, old.keys())) ^ set(map(str, new.keys()))) if _is_mapping(new) else []
+            return path + (f'["{odd[0]}"]' if odd else "")
+        return _first(first_change(old[key], new[key], f'{path}["{key}"]') for key in old.keys())  # noqa: SIM118
+    if isinstance(old, list | tuple):
+        if len(old) != len(new):
+            return path
+        return _first(first_change(a, b, f"{path}[{i}]") for i, (a, b) in enumerate(zip(old, new, strict=True)))
+    if _is_array(old):
+        same = old.shape == new.shape and old.dtype == new.dtype
+        return None if same and bool(((old == new) | ((old != old) & (new != new))).all()) else path
+    comparable: bool = getattr(type(old), "__eq__", None) is not getattr(object, "__eq__", None)
+    return path if comparable and old != new and not (old != old and new != new) else None
+
+
+def _first(found: Any) -> str | None:
+    return next((where for where in found if where is not None), None)
+
+
+def _is_mapping(value: object) -> bool:
+    return not isinstance(value, type) and hasattr(value, "keys") and hasattr(value, "items")
+
+
+def _is_array(value: object) -> bool:
+    return hasattr(value, "shape") and hasattr(value, "dtype") and not _is_mapping(value)
+
+
+def _is_data(value: object) -> bool:
+    return isinstance(value, list | tuple) or _is_mapping(value) or _is_array(value)

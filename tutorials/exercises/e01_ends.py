@@ -1,0 +1,234 @@
+"""Exercises of lesson 1 on how episodes end: the return of each, and which targets bootstrap."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from rlnb_widgets import RolloutPlayer
+from tensordict import TensorDictBase
+
+from .asking import ask, fail, require, right
+from .exercise import WrongAnswer, exercise
+from .mutants import instead
+from .recorded import cart_pole, several_episodes, some, where
+from .verdict import Outcome
+
+RETURNS = """
+    def episode_returns(td):
+        returns, total = [], 0.0
+        for reward, done in zip(td["next", "reward"], td["next", "done"]):
+            total += reward.item()
+            if done:
+                returns.append(total)
+                total = 0.0
+        return returns
+"""
+
+
+@exercise(
+    title="The return of each episode",
+    prompt="""
+        Write `episode_returns(td)`: the return of each *finished* episode of a rollout, as a list of numbers, in order.
+        The return is the plain sum of the rewards here, without a discount. The check uses the rewards 1, 2, 3 and so
+        on, so that no two sums are alike.
+    """,
+    stub="""
+        def episode_returns(td):
+            returns = []
+            ...
+            return returns
+    """,
+    hints=[
+        "Go through the rollout step by step and keep a running sum.",
+        'The reward of step t is `td["next", "reward"][t].item()`. If the episode ends with step t, that reward still '
+        "belongs to it. After that, a new sum begins.",
+        'The episode ends there if `td["next", "done"][t]`. What is left in the sum after the last step belongs to an '
+        "episode that is not finished.",
+    ],
+    solution=RETURNS,
+    wrong=[
+        WrongAnswer(
+            'def episode_returns(td): return [td["next", "reward"].sum().item()]', says="does not tell episodes apart"
+        ),
+        instead(RETURNS, of="return returns", put="return [*returns, total]", says="when the rollout stops"),
+        instead(RETURNS, of='td["next", "done"]', put='td["done"]', says="before the step, or after it"),
+        instead(RETURNS, of='"done"', put='"terminated"', says="A truncated episode"),
+        instead(RETURNS, of="total = 0.0\n    return", put="pass\n    return", says="has those before it in it"),
+        instead(RETURNS, of="total += reward.item()", put="total += 1.0", says="These are lengths"),
+        instead(RETURNS, of='td["next", "reward"]', put='td["reward"]', says="KeyError"),
+        instead(RETURNS, of="return returns", put="return total", says="It gave a `float`"),
+        WrongAnswer(
+            """
+            def episode_returns(td):
+                returns, total = [], 0.0
+                for reward, done in zip(td["next", "reward"], td["next", "done"]):
+                    if done:
+                        returns.append(total)
+                        total = 0.0
+                    total += reward.item()
+                return returns
+            """,
+            says="one step too early",
+        ),
+    ],
+)
+def episode_returns(episode_returns: Callable[..., Any]) -> Outcome:
+    """Compare with the sums between the ends, in rollouts with and without an episode that is not finished."""
+    td = several_episodes()
+    last_end = where(td["next", "done"])[-1]
+    for rollout in (td, td[: last_end + 1], td[:5]):
+        got = ask(episode_returns, rollout)
+        if isinstance(got, torch.Tensor) and got.ndim:
+            got = got.flatten().tolist()
+        require(isinstance(got, list | tuple), f"It gave a `{type(got).__name__}`, and a list of numbers is wanted.")
+        numbers = [float(number) for number in got]
+        if not _equal(numbers, _sums(rollout, where(rollout["next", "done"]))):
+            _explain_returns(numbers, rollout)
+    return right(
+        "Each sum runs from the step after one end to the next end, and has the reward of that last step in it."
+    )
+
+
+def _sums(td: TensorDictBase, ends: list[int]) -> list[float]:
+    """Sum the rewards up to each end, from the step after the end before it."""
+    rewards = td["next", "reward"].flatten()
+    starts = [0, *(end + 1 for end in ends)]
+    return [float(rewards[start : end + 1].sum()) for start, end in zip(starts, ends, strict=False)]
+
+
+def _equal(one: list[float], two: list[float]) -> bool:
+    return len(one) == len(two) and all(abs(a - b) < 1e-3 for a, b in zip(one, two, strict=True))
+
+
+def _explain_returns(got: list[float], td: TensorDictBase) -> None:
+    """Name the mistake that these numbers come from, if it is a known one."""
+    last, ends = len(td) - 1, where(td["next", "done"])
+    sums = _sums(td, ends)
+    running = [sum(sums[: i + 1]) for i in range(len(sums))]
+    lengths = [float(end - start) for start, end in zip([-1, *ends], ends, strict=False)]
+    known: dict[str, list[list[float]]] = {
+        "The last number is of an episode that was not at its end when the rollout stops.": [
+            _sums(td, [*ends, last]),
+            [*sums, 0.0],
+        ],
+        "It found no episode. Whose `done` does it look at: before the step, or after it?": [[]],
+        "It does not tell episodes apart: this is the sum of all rewards.": [_sums(td, [last])],
+        "A truncated episode is at its end as well.": [_sums(td, where(td["next", "terminated"]))],
+        "Each sum stops one step too early.": [_sums(td, [end - 1 for end in ends])],
+        "Each number but the first has those before it in it.": [running],
+        "These are lengths, and a reward is not always 1.": [lengths],
+    }
+    said = (
+        f"It gave {[round(number, 3) for number in got]} for {last + 1} steps with ends at {some(ends) or 'no step'}. "
+    )
+    player = RolloutPlayer(td, cart_pole())
+    for what, wrong in known.items():
+        if any(_equal(got, numbers) for numbers in wrong):
+            fail(said + what, player)
+    fail(f"{said}There should be {len(ends)} numbers, one for each end, and not all of these are right.", player)
+
+
+TARGETS = """
+    def td_targets(td, value, gamma):
+        following = td["next", "observation"]
+        go_on = 1.0 - td["next", "terminated"].float()
+        return td["next", "reward"] + gamma * go_on * value(following)
+"""
+
+
+@exercise(
+    title="What to bootstrap",
+    prompt="""
+        Write `td_targets(td, value, gamma)`: the target `reward + gamma * value(next observation)` of each step of a
+        rollout, with the bootstrap left out exactly where there is no future. `value` is a function: it takes
+        observations of shape `[T, 4]` and returns their values, of shape `[T, 1]`. The result has the shape `[T, 1]`,
+        as the reward has.
+    """,
+    stub="""
+        def td_targets(td, value, gamma):
+            # td["next", "reward"] has the shape [T, 1]; value(td["observation"]) has it too
+            ...
+    """,
+    hints=[
+        "The value wanted is that of what the agent saw after the step. In which half of the row is that?",
+        "Multiply the value by 0 where there is no future, and by 1 elsewhere. `.float()` makes numbers of flags.",
+        'A truncated episode was only cut: it has a future. So the factor is `1 - td["next", "terminated"].float()`.',
+    ],
+    solution=TARGETS,
+    wrong=[
+        instead(TARGETS, of='"terminated"', put='"done"', says="An episode was truncated there"),
+        instead(TARGETS, of="* go_on ", put="", says="An episode was terminated there"),
+        instead(TARGETS, of='"next", "observation"', put='"observation"', says="of the observation before the step"),
+        instead(TARGETS, of='"terminated"', put='"truncated"', says="the other way round"),
+        instead(TARGETS, of="gamma * ", put="", says="`gamma` makes no difference"),
+        instead(TARGETS, of="value(following)", put="value(following).squeeze(-1)", says="Its shape is (140, 140)"),
+        instead(
+            TARGETS,
+            of='td["next", "observation"]',
+            put='torch.cat([td["observation"][1:], td["next", "observation"][-1:]])',
+            says="The root of the row below",
+        ),
+        instead(TARGETS, of='td["next", "reward"] + ', put="", says="Where is the reward"),
+        instead(TARGETS, of="value(following)", put="following", says="Its shape is (140, 4)"),
+    ],
+    setup="import torch",
+)
+def td_targets(td_targets: Callable[..., Any]) -> Outcome:
+    """Compare with the targets, and with those that typical mistakes give."""
+    td = several_episodes()
+    answers = []
+    for gamma in (0.9, 0.5):
+        got = ask(td_targets, td, _value, gamma)
+        require(isinstance(got, torch.Tensor), f"It gave a `{type(got).__name__}`, and a tensor is wanted.")
+        shape = tuple(td["next", "reward"].shape)
+        require(
+            got.shape == shape,
+            f"Its shape is {tuple(got.shape)}, and {shape} is wanted. Print the shape of each piece, the value's too.",
+        )
+        answers.append(got.detach())
+    require(not torch.equal(*answers), "`gamma` makes no difference to the result.")
+    if not torch.allclose(answers[0], _targets(td, td["next", "terminated"]), atol=1e-3):
+        _explain_targets(answers[0], td)
+    require(
+        torch.allclose(answers[1], _targets(td, td["next", "terminated"], 0.5), atol=1e-3), "Wrong for gamma = 0.5."
+    )
+    return right("No bootstrap after a terminated step; a bootstrap from what was seen last after a truncated one.")
+
+
+def _value(observation: torch.Tensor) -> torch.Tensor:
+    """A value function that gives each observation of these rollouts a different, positive value."""
+    return 20.0 + observation @ torch.tensor([[1.0], [2.0], [-3.0], [0.5]])
+
+
+def _targets(
+    td: TensorDictBase, no_future: torch.Tensor, gamma: float = 0.9, seen: torch.Tensor | None = None
+) -> torch.Tensor:
+    """The targets with the bootstrap left out at some steps, from ``"next"`` or from other observations."""
+    value = _value(td["next", "observation"] if seen is None else seen)
+    targets: torch.Tensor = td["next", "reward"] + gamma * value * (~no_future).float()
+    return targets
+
+
+def _explain_targets(got: torch.Tensor, td: TensorDictBase) -> None:
+    """Say at which steps the targets are off, why if that is known, and show it in the player."""
+    terminated, truncated, done = (td["next", key] for key in ("terminated", "truncated", "done"))
+    nowhere = torch.zeros_like(done)
+    off = got - _targets(td, terminated)
+    steps = where(off.abs() > 1e-3)
+    below = torch.cat([td["observation"][1:], td["next", "observation"][-1:]])
+    known = {
+        "An episode was truncated there: was there no future, or was it only cut off?": _targets(td, done),
+        "An episode was terminated there: what is to come after it?": _targets(td, nowhere),
+        "It is the other way round: which kind of end leaves no future?": _targets(td, truncated),
+        "The root of the row below is a new start after an end.": _targets(td, terminated, seen=below),
+        "It is the value of the observation before the step.": _targets(td, terminated, seen=td["observation"]),
+        "Where is the reward?": _targets(td, terminated) - td["next", "reward"],
+    }  # fmt: skip
+    why = [what for what, targets in known.items() if torch.allclose(got, targets, atol=1e-3)]
+    shown = td.clone()
+    shown["your target"], shown["off by"] = got, off
+    player = RolloutPlayer(shown, cart_pole(), strips=["your target", "off by"], t=steps[0])
+    said = f"It is wrong at {len(steps)} of {len(td)} steps: {some(steps)}. "
+    fail(said + (why[0] if why else "The strips below show your target, and by how much it is off."), player)

@@ -1,0 +1,220 @@
+"""One exercise: its stub, hints, check and solution, and the wrong answers its check must recognise."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import io
+import linecache
+import textwrap
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from .asking import Stop, has_ellipsis, name_of
+from .running import TimeLimit, fixed_randomness, learners_line, time_limit, unchanged
+from .verdict import Outcome, Verdict
+
+Check = Callable[..., Outcome | str | None]
+
+
+@dataclass(frozen=True)
+class WrongAnswer:
+    """A typical wrong answer, and what the check must say to it.
+
+    Args:
+        source: code that defines what the stub defines, wrongly.
+        says: a piece of the message that the verdict's text must hold.
+    """
+
+    source: str
+    says: str
+
+
+@dataclass(eq=False)
+class Exercise:
+    """A task in a notebook that answers for itself; made with :func:`exercise`.
+
+    Args:
+        name: the name of the check function, an identifier.
+        lesson: the module that holds it, such as ``"e01_rollouts"``.
+        title: a few words.
+        prompt: what to do, in Markdown.
+        stub: source of the cell that the learner edits.
+        hints: from a nudge to nearly everything.
+        solution_source: code in place of the stub that passes the check.
+        wrong_answers: typical wrong answers.
+        check_function: called with the learner's answers; its parameters are the names that the stub defines.
+        setup: code that the notebook ran before, such as its imports.
+        seconds: how long an answer may take.
+    """
+
+    name: str
+    lesson: str
+    title: str
+    prompt: str
+    stub: str
+    hints: tuple[str, ...]
+    solution_source: str
+    wrong_answers: tuple[WrongAnswer, ...]
+    check_function: Check
+    setup: str = ""
+    seconds: float = 20.0
+    _hints_shown: int = field(default=0, init=False, repr=False)
+
+    def __repr__(self) -> str:
+        return f"Exercise({self.address!r}, {self.title!r})"
+
+    @property
+    def address(self) -> str:
+        """What a notebook calls it, for example ``"e01_rollouts.count_episodes"``."""
+        return f"{self.lesson}.{self.name}"
+
+    @property
+    def answers(self) -> tuple[str, ...]:
+        """The names that the stub defines and the check receives."""
+        return tuple(inspect.signature(self.check_function).parameters)
+
+    def check(self, *answers: Any) -> Verdict:
+        """Say whether an answer is right, and if it is not, what is wrong with it.
+
+        Whatever the learner's code does (raise, print, loop without end) ends up in the verdict. The global random
+        generators are seeded for the check and have their old state afterwards.
+
+        Args:
+            *answers: what the stub defines, in its order.
+
+        Returns:
+            The verdict, which a notebook shows.
+
+        Raises:
+            TypeError: when the number of answers is not that of the exercise.
+        """
+        if len(answers) != len(self.answers):
+            call = f"{self.address}.check({', '.join(self.answers)})"
+            raise TypeError(f"expected {len(self.answers)} answer(s) and got {len(answers)}; call it as {call}")
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed), fixed_randomness():
+            outcome = self._judge(answers)
+        more = f"Stuck? {self.address}.hint() gives a hint." if self.hints else ""
+        return Verdict(self.title, outcome, printed.getvalue(), self.hints, more)
+
+    def hint(self) -> None:
+        """Print the next hint; after the last one, say where the solution is."""
+        if self._hints_shown >= len(self.hints):
+            print(f"That was the last hint. {self.address}.solution() prints the solution.")
+            return
+        self._hints_shown += 1
+        print(f"Hint {self._hints_shown} of {len(self.hints)}: {self.hints[self._hints_shown - 1]}")
+
+    def solution(self) -> None:
+        """Print the solution's source."""
+        print(self.solution_source)
+
+    def try_source(self, source: str) -> Verdict:
+        """Check an answer given as source code, in a fresh namespace, the way its cell would run.
+
+        Args:
+            source: what a learner might have left in the stub's cell.
+
+        Returns:
+            The verdict.
+        """
+        namespace: dict[str, Any] = {"__name__": "__main__"}
+        for code, filename in ((self.setup, "<setup>"), (source, "<your cell>")):
+            linecache.cache[filename] = (len(code), None, code.splitlines(keepends=True), filename)
+            exec(compile(code, filename, "exec", dont_inherit=True), namespace)
+        return self.check(*(namespace[name] for name in self.answers))
+
+    def cells(self) -> list[tuple[str, str]]:
+        """The notebook's cells for this exercise: ``("markdown" or "code", source)`` for task, stub and check."""
+        return [
+            ("markdown", f"### Exercise: {self.title}\n\n{self.prompt}"),
+            ("code", self.stub),
+            ("code", f"{self.address}.check({', '.join(self.answers)})"),
+        ]
+
+    def _judge(self, answers: tuple[Any, ...]) -> Outcome:
+        if any(has_ellipsis(answer) or unchanged(answer, self.stub) for answer in answers):
+            return self._todo()
+        try:
+            with time_limit(self.seconds):
+                found = self.check_function(*answers)
+        except Stop as stop:
+            return stop.outcome
+        except (Exception, SystemExit) as error:
+            if isinstance(error, NotImplementedError) and learners_line(error, deepest=True):
+                return self._todo()
+            return _error(error, answers)
+        except TimeLimit as error:
+            place = learners_line(error)
+            where = f", at {place}" if place else ""
+            return Outcome("error", f"It was still running after {self.seconds:g} seconds{where}. Does the loop end?")
+        return found if isinstance(found, Outcome) else Outcome("right", found or "")
+
+    def _todo(self) -> Outcome:
+        names = " and ".join(f"`{name}`" for name in self.answers)
+        return Outcome("todo", f"Write {names} in place of the stub above, run that cell, and run this one again.")
+
+
+def exercise(
+    *,
+    title: str,
+    prompt: str,
+    stub: str,
+    solution: str,
+    hints: Sequence[str],
+    wrong: Sequence[WrongAnswer],
+    setup: str = "",
+    seconds: float = 20.0,
+) -> Callable[[Check], Exercise]:
+    """Make an exercise of a check function, which gives it its name and the names of its answers.
+
+    The function's parameters are the names that the stub defines. It uses :func:`ask`, :func:`require` and
+    :func:`fail`, and returns ``None``, a message or :func:`right` when the answer is right. Sources may be indented
+    and start on their second line.
+
+    Args:
+        title: a few words.
+        prompt: what to do, in Markdown.
+        stub: source of the cell that the learner edits.
+        solution: code in place of the stub that passes.
+        hints: from a nudge to nearly everything.
+        wrong: typical wrong answers and what the check says to each.
+        setup: code that the notebook ran before, such as its imports.
+        seconds: how long an answer may take.
+
+    Returns:
+        A decorator that turns the check function into an :class:`Exercise`.
+    """
+
+    def make(check: Check) -> Exercise:
+        return Exercise(
+            name=check.__name__,
+            lesson=check.__module__.rpartition(".")[2],
+            title=title,
+            prompt=_clean(prompt),
+            stub=_clean(stub),
+            hints=tuple(map(_clean, hints)),
+            solution_source=_clean(solution),
+            wrong_answers=tuple(WrongAnswer(_clean(answer.source), answer.says) for answer in wrong),
+            check_function=check,
+            setup=_clean(setup),
+            seconds=seconds,
+        )
+
+    return make
+
+
+def _clean(text: str) -> str:
+    return textwrap.dedent(text).strip("\n")
+
+
+def _error(error: BaseException, answers: tuple[Any, ...]) -> Outcome:
+    """The outcome for an exception: the learner's line where one had a part, or what the check could not digest."""
+    said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    place = learners_line(error)
+    if place:
+        return Outcome("error", f"{said}\n\nIt came from {place}.")
+    kinds = ", ".join(f"`{name_of(answer)}`" for answer in answers)
+    return Outcome("wrong", f"The check could not use what came back from {kinds}. It met {said}")

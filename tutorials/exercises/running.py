@@ -1,0 +1,149 @@
+"""Run a check over a learner's code: fixed randomness, a time limit, and the line an error came from."""
+
+from __future__ import annotations
+
+import ctypes
+import inspect
+import linecache
+import random
+import sys
+import threading
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import CodeType
+from typing import Any
+
+_AGAIN_SECONDS = 0.5
+
+
+class TimeLimit(BaseException):
+    """Raised inside code that ran for too long; no ``except Exception`` of the learner's catches it."""
+
+
+@contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """Raise :class:`TimeLimit` in this thread when the block runs for longer.
+
+    An asynchronous exception needs no signal, so that it works on every platform and in every thread; it arrives
+    at the next Python instruction, not within a long call into C. It is sent again if a bare ``except:`` ate it.
+
+    Args:
+        seconds: the limit.
+
+    Yields:
+        Nothing.
+    """
+    thread, lock, done = ctypes.c_ulong(threading.get_ident()), threading.Lock(), threading.Event()
+
+    def watch() -> None:
+        wait = seconds
+        while not done.wait(wait):
+            wait = _AGAIN_SECONDS
+            with lock:
+                if not done.is_set():
+                    ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, ctypes.py_object(TimeLimit))
+
+    threading.Thread(target=watch, name="exercise-time-limit", daemon=True).start()
+    try:
+        try:
+            yield
+        finally:
+            done.set()
+    except TimeLimit:
+        done.set()  # it may have come in the very moment of the line above
+        raise
+    finally:
+        with lock:  # withdraw one that was sent and has not arrived
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, None)
+
+
+@contextmanager
+def fixed_randomness(seed: int = 0) -> Iterator[None]:
+    """Seed the random generators in use for a block, and give them their old state back.
+
+    Args:
+        seed: the seed of ``random``, of numpy's and of torch's global generators (the latter two where imported).
+
+    Yields:
+        Nothing.
+    """
+    numpy: Any = sys.modules.get("numpy")
+    torch: Any = sys.modules.get("torch")
+    states = (random.getstate(), numpy and numpy.random.get_state(), torch and torch.get_rng_state())
+    random.seed(seed)
+    if numpy:
+        numpy.random.seed(seed)
+    if torch:
+        torch.default_generator.manual_seed(seed)
+    try:
+        yield
+    finally:
+        random.setstate(states[0])
+        if numpy:
+            numpy.random.set_state(states[1])
+        if torch:
+            torch.set_rng_state(states[2])
+
+
+def learners_line(error: BaseException, *, deepest: bool = False) -> str | None:
+    """Say where in the learner's cell an error came from.
+
+    What runs in ``__main__`` below a check is the learner's: a notebook's cells do, and no library does.
+
+    Args:
+        error: what was raised.
+        deepest: count it only when the error was raised on that very line, and not in something it called.
+
+    Returns:
+        For example ``"line 3 of your cell: `return td.sum()`"``, or ``None`` when no line of the learner's had a part.
+    """
+    frames = list(traceback.walk_tb(error.__traceback__))
+    theirs = [i for i, (frame, _) in enumerate(frames) if frame.f_globals.get("__name__") == "__main__"]
+    if not theirs or (deepest and theirs[-1] != len(frames) - 1):
+        return None
+    frame, line = frames[theirs[-1]]
+    text = linecache.getline(frame.f_code.co_filename, line).strip()
+    return f"line {line} of your cell" + (f": `{text}`" if text else "")
+
+
+def unchanged(answer: Any, stub: str) -> bool:
+    """Whether a function or class is still the stub's, by its compiled code and where it stands in its text.
+
+    Args:
+        answer: what the learner handed in.
+        stub: source of the stub.
+
+    Returns:
+        True when it has code and each piece of it is in the stub as well.
+    """
+    known = {_fingerprint(code) for code in _nested(compile(stub, "<stub>", "exec", dont_inherit=True))}
+    codes = list(_codes_of(answer))
+    return bool(codes) and all(_fingerprint(code) in known for code in codes)
+
+
+def _codes_of(answer: Any) -> Iterator[CodeType]:
+    """The code objects that a function, a class or an instance's class was written in."""
+    if inspect.isroutine(answer):
+        members = [answer]
+    else:
+        members = list(vars(answer if isinstance(answer, type) else type(answer)).values())
+    for member in members:
+        code = getattr(getattr(member, "fget", None) or getattr(member, "__func__", member), "__code__", None)
+        if isinstance(code, CodeType):
+            yield code
+
+
+def _nested(code: CodeType) -> Iterator[CodeType]:
+    for const in code.co_consts:
+        if isinstance(const, CodeType):
+            yield const
+            yield from _nested(const)
+
+
+def _fingerprint(code: CodeType) -> tuple[Any, ...]:
+    """What tells one piece of code from another; the positions tell ``...`` from ``return None``."""
+    first = code.co_firstlineno
+    places = tuple((line and line - first, column) for line, _, column, _ in code.co_positions())
+    consts = tuple(_fingerprint(const) if isinstance(const, CodeType) else repr(const) for const in code.co_consts)
+    return code.co_name, code.co_code, consts, code.co_names, code.co_varnames, places

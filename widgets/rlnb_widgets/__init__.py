@@ -1,0 +1,37 @@
+"""Visualizers for reinforcement-learning data: each is text, a static picture and a live widget.
+
+Importing this package is cheap: a visualizer's module is loaded when its name is first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rlnb_widgets._core.link import Link, link
+    from rlnb_widgets._core.timeline import Timeline
+    from rlnb_widgets._core.visualizer import Visualizer
+    from rlnb_widgets.rollout_player import RolloutPlayer
+    from rlnb_widgets.ted_explorer import TEDExplorer
+
+_HOMES = {
+    "Link": "_core.link",
+    "RolloutPlayer": "rollout_player",
+    "TEDExplorer": "ted_explorer",
+    "Timeline": "_core.timeline",
+    "Visualizer": "_core.visualizer",
+    "link": "_core.link",
+}
+
+__all__ = ["Link", "RolloutPlayer", "TEDExplorer", "Timeline", "Visualizer", "link"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}; it has {', '.join(__all__)}.")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})

@@ -1,0 +1,57 @@
+// A canvas that follows the size of its host, the density of the screen and the theme.
+
+import { errorBox } from "./dom.js";
+import { palette, watchTheme } from "./theme.js";
+
+/**
+ * Put a canvas into `host` and paint it when something changed.
+ *
+ * paint(context, { width, height, color }) works in CSS pixels; color("accent") looks a role up.
+ * Returns { canvas, invalidate, destroy }; invalidate() paints once in the next frame, however often it is called.
+ */
+export function stage(host, paint) {
+  const canvas = document.createElement("canvas");
+  canvas.className = "rlnb-canvas";
+  host.appendChild(canvas);
+  const context = canvas.getContext("2d");
+  let color = null;
+  let frame = 0;
+  let gone = false;
+
+  const draw = () => {
+    frame = 0;
+    const width = host.clientWidth;
+    const height = host.clientHeight;
+    // In a hidden tab or before the host is attached there is nothing to paint on; the observer calls again.
+    if (gone || width === 0 || height === 0) return;
+    const density = window.devicePixelRatio || 1;
+    const w = Math.round(width * density);
+    const h = Math.round(height * density);
+    if (canvas.width !== w || canvas.height !== h) {
+      canvas.width = w;
+      canvas.height = h;
+    }
+    color ??= palette(host);
+    context.setTransform(w / width, 0, 0, h / height, 0, 0);
+    context.clearRect(0, 0, width, height);
+    try {
+      paint(context, { width, height, color });
+    } catch (error) {
+      console.error(error);
+      destroy();
+      host.append(errorBox("This cannot be drawn.", error));
+    }
+  };
+  const invalidate = () => { if (!frame && !gone) frame = requestAnimationFrame(draw); };
+  const observer = new ResizeObserver(invalidate);
+  observer.observe(host);
+  const unwatch = watchTheme(() => { color = null; invalidate(); });
+  const destroy = () => {
+    gone = true;
+    cancelAnimationFrame(frame);
+    observer.disconnect();
+    unwatch();
+    canvas.remove();
+  };
+  return { canvas, invalidate, destroy };
+}

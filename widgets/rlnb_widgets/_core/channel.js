@@ -1,0 +1,105 @@
+// One trait as the page sees it: changed here at once, shared with linked visualizers, told to Python now and then.
+
+import { throttle } from "./data.js";
+
+const PYTHON_MS = 40; // At most 25 messages a second.
+const ECHO_MS = 400; // For so long after a linked visualizer moved us, Python's word about it is old news.
+
+// Widgets of one page do not share a module, so the groups of linked channels hang on the page itself.
+const groups = () => (globalThis.__rlnbGroups ??= new Map());
+const outboxes = new WeakMap();
+
+function outbox(model) {
+  if (!outboxes.has(model)) {
+    const values = new Map();
+    const send = throttle(() => {
+      if (values.size === 0) return;
+      for (const [name, value] of values) model.set(name, value);
+      values.clear();
+      model.save_changes();
+    }, PYTHON_MS);
+    outboxes.set(model, { put(name, value) { values.set(name, value); send(); }, holds: (name) => values.has(name), send });
+  }
+  return outboxes.get(model);
+}
+
+export class Channel {
+  /** `clean` turns any value that arrives into a legal one. */
+  constructor(model, name, clean = (value) => value) {
+    this.model = model;
+    this.name = name;
+    this.clean = clean;
+    this.value = clean(model.get(name));
+    this.listeners = new Set();
+    this.joined = [];
+    this.movedByLink = -Infinity;
+    this.onModel = () => this.fromModel();
+    this.onLinks = () => this.join();
+    model.on(`change:${name}`, this.onModel);
+    model.on("change:_links", this.onLinks);
+    this.join();
+  }
+
+  /** Change the value from this visualizer: its listeners, the linked ones and Python hear of it. */
+  set(value) {
+    const next = this.clean(value);
+    if (next === this.value) return;
+    this.value = next;
+    outbox(this.model).put(this.name, next);
+    this.tell(value, "here");
+  }
+
+  /** fn(value, origin) is called on every change; origin is "here", "link" or "python". Returns a function that stops it. */
+  subscribe(fn) {
+    this.listeners.add(fn);
+    return () => this.listeners.delete(fn);
+  }
+
+  fromLink(value) {
+    this.movedByLink = performance.now();
+    const next = this.clean(value);
+    if (next === this.value) return;
+    this.value = next;
+    for (const fn of [...this.listeners]) fn(next, "link");
+  }
+
+  fromModel() {
+    const next = this.clean(this.model.get(this.name));
+    if (next === this.value || outbox(this.model).holds(this.name)) return;
+    if (performance.now() - this.movedByLink < ECHO_MS) return;
+    this.value = next;
+    this.tell(next, "python");
+  }
+
+  tell(value, origin) {
+    for (const fn of [...this.listeners]) fn(this.value, origin);
+    for (const group of this.joined) {
+      for (const other of group) if (other !== this) other.fromLink(value);
+    }
+  }
+
+  join() {
+    this.leave();
+    for (const [name, id] of this.model.get("_links") ?? []) {
+      if (name !== this.name) continue;
+      const key = `${name}/${id}`;
+      if (!groups().has(key)) groups().set(key, new Set());
+      const group = groups().get(key);
+      group.add(this);
+      this.joined.push(group);
+    }
+  }
+
+  leave() {
+    for (const group of this.joined) group.delete(this);
+    this.joined = [];
+  }
+
+  dispose() {
+    this.leave();
+    this.listeners.clear();
+    this.model.off(`change:${this.name}`, this.onModel);
+    this.model.off("change:_links", this.onLinks);
+    outbox(this.model).send.flush();
+  }
+}

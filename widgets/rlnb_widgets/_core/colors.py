@@ -1,0 +1,89 @@
+"""The one home of every colour: Okabe and Ito's palette, and named roles with a light and a dark value.
+
+Pictures never name a colour, they name a *role* (``"ink"``, ``"accent"``, ``"c3"``). The SVG writer and the style sheet
+of the live widgets are both generated from `ROLES`; the JavaScript reads them back from the style sheet.
+"""
+
+from __future__ import annotations
+
+__all__ = ["OKABE_ITO", "ROLES", "css_variables", "role_names", "series_role"]
+
+#: Okabe and Ito's colours for people with and without colour blindness, in the order used for data series.
+OKABE_ITO: tuple[str, ...] = ("#0072b2", "#e69f00", "#009e73", "#d55e00", "#cc79a7", "#56b4e9", "#f0e442", "#999999")
+
+_SERIES_DARK = ("#4aa8e0", "#e69f00", "#1fbf92", "#f0803c", "#d98fb8", "#7cc8f2", "#f0e442", "#a6a6a6")
+# Yellow on white is unreadable as a line: its light value is darkened, its dark value is the original.
+_SERIES_LIGHT = (*OKABE_ITO[:6], "#a89a00", "#7d7d7d")
+
+#: Role to (light, dark) colour. Every picture uses these names only.
+ROLES: dict[str, tuple[str, str]] = {
+    "ink": ("#1f2328", "#e6e6e6"),
+    "muted": ("#656d76", "#a3a9b1"),
+    "line": ("#d0d7de", "#454b54"),
+    "paper": ("#ffffff", "#161a1f"),
+    "panel": ("#f4f6f8", "#22272e"),
+    "accent": ("#0072b2", "#4aa8e0"),
+    "goal": ("#009e73", "#1fbf92"),
+    "good": ("#007a59", "#1fbf92"),
+    "danger": ("#c44f00", "#f0803c"),
+    "bad": ("#c44f00", "#f0803c"),
+    "warn": ("#9a6700", "#e6b13d"),
+    "water": ("#56b4e9", "#3c86b3"),
+    "highlight": ("#fff3bf", "#4d4420"),
+    **{f"c{i}": pair for i, pair in enumerate(zip(_SERIES_LIGHT, _SERIES_DARK, strict=True))},
+}
+
+# JupyterLab's own variables win over ours where they mean the same, so that a custom theme carries through.
+_JUPYTER = {
+    "ink": "--jp-ui-font-color1",
+    "paper": "--jp-layout-color0",
+    "panel": "--jp-layout-color1",
+}
+
+
+def role_names() -> tuple[str, ...]:
+    """Return the names of all roles.
+
+    Example:
+        >>> "ink" in role_names()
+        True
+    """
+    return tuple(ROLES)
+
+
+def series_role(i: int) -> str:
+    """Return the role of the *i*-th data series (they repeat after eight).
+
+    Example:
+        >>> series_role(9)
+        'c1'
+    """
+    return f"c{i % len(OKABE_ITO)}"
+
+
+def css_variables() -> str:
+    """Return the style rules that define ``--rlnb-ROLE`` in light and dark for everything under ``.rlnb``.
+
+    Example:
+        >>> "--rlnb-accent: #0072b2" in css_variables()
+        True
+    """
+
+    def block(dark: bool) -> str:
+        rules = []
+        for role, pair in ROLES.items():
+            value = pair[dark]
+            if role in _JUPYTER:
+                value = f"var({_JUPYTER[role]}, {value})"
+            rules.append(f"  --rlnb-{role}: {value};")
+        # JavaScript reads --rlnb-dark where it holds pairs of colours of its own.
+        rules.append(f"  --rlnb-dark: {int(dark)};")
+        return "\n".join([*rules, f"  color-scheme: {'dark' if dark else 'light'};"])
+
+    dark = block(True)
+    return (
+        f".rlnb {{\n{block(False)}\n}}\n"
+        "@media (prefers-color-scheme: dark) { body:not([data-jp-theme-light]):not(.vscode-light) .rlnb "
+        f"{{\n{dark}\n}} }}\n"
+        f'body[data-jp-theme-light="false"] .rlnb, body.vscode-dark .rlnb {{\n{dark}\n}}\n'
+    )

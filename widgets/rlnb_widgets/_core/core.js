@@ -1,0 +1,9 @@
+// Everything a visualizer's own module may import, in one place.
+export { bytes, clamp, text, throttle, typed } from "./data.js";
+export { stage } from "./canvas.js";
+export { Channel } from "./channel.js";
+export { button, errorBox, h, icon, keyboard, select } from "./dom.js";
+export { Playhead, advance, nextMark } from "./playhead.js";
+export { palette, watchTheme } from "./theme.js";
+export { timelineBar } from "./timeline.js";
+export { visualizer } from "./widget.js";

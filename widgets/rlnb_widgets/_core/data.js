@@ -1,0 +1,58 @@
+// Plain functions on numbers and bytes; no page needed.
+
+const KINDS = {
+  f4: Float32Array, f8: Float64Array, i4: Int32Array, i2: Int16Array, i1: Int8Array,
+  u4: Uint32Array, u2: Uint16Array, u1: Uint8Array,
+};
+
+/** The bytes of a trait (DataView, ArrayBuffer or typed array) as a Uint8Array. */
+export function bytes(value) {
+  if (!value) return new Uint8Array(0);
+  if (value instanceof ArrayBuffer) return new Uint8Array(value);
+  return new Uint8Array(value.buffer, value.byteOffset, value.byteLength);
+}
+
+/** A typed array ("f4", "i4", "u1", ...) over a copy of the bytes: their offset need not be a multiple of the item size. */
+export function typed(value, kind, start = 0, count = undefined) {
+  const Kind = KINDS[kind];
+  if (!Kind) throw new Error(`unknown kind of number "${kind}"; known are ${Object.keys(KINDS).join(", ")}`);
+  const raw = bytes(value);
+  const end = count === undefined ? raw.byteLength : start + count * Kind.BYTES_PER_ELEMENT;
+  const part = raw.slice(start, end);
+  return new Kind(part.buffer, 0, Math.floor(part.byteLength / Kind.BYTES_PER_ELEMENT));
+}
+
+/** x moved into low..high. */
+export function clamp(x, low, high) {
+  return Math.min(Math.max(x, low), Math.max(low, high));
+}
+
+/** A number written shortly: four significant digits, no trailing zeros. */
+export function text(x) {
+  if (typeof x !== "number") return String(x);
+  if (!Number.isFinite(x)) return Number.isNaN(x) ? "nan" : x > 0 ? "inf" : "-inf";
+  if (Number.isInteger(x) && Math.abs(x) < 1e6) return String(x === 0 ? 0 : x);
+  const size = Math.abs(x);
+  if (size !== 0 && (size < 1e-4 || size >= 1e6)) {
+    return x.toExponential(3).replace(/\.?0+e/, "e").replace("e+", "e");
+  }
+  return String(Number(x.toPrecision(4)));
+}
+
+/** Call fn at once, then at most every `ms`; the last call is never lost. `flush()` runs a waiting call now. */
+export function throttle(fn, ms) {
+  let timer = null;
+  let waiting = false;
+  const tick = () => {
+    timer = null;
+    if (waiting) { waiting = false; timer = setTimeout(tick, ms); fn(); }
+  };
+  const call = () => {
+    if (timer !== null) { waiting = true; return; }
+    timer = setTimeout(tick, ms);
+    fn();
+  };
+  call.flush = () => { if (waiting) { waiting = false; fn(); } };
+  call.cancel = () => { clearTimeout(timer); timer = null; waiting = false; };
+  return call;
+}

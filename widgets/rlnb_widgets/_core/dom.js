@@ -1,0 +1,85 @@
+// Small builders for the page: elements, buttons, icons, the keyboard, and the box that says what went wrong.
+
+// Paths on a 16 x 16 grid.
+const ICONS = {
+  play: "M5 3l8 5-8 5z",
+  pause: "M4 3h3v10H4zM9 3h3v10H9z",
+  first: "M3 3h2v10H3zM13 3v10L6 8z",
+  last: "M11 3h2v10h-2zM3 3l7 5-7 5z",
+  back: "M11 3v10L4 8z",
+  forward: "M5 3l7 5-7 5z",
+  back10: "M8 3v10L2 8zM14 3v10L8 8z",
+  forward10: "M2 3l6 5-6 5zM8 3l6 5-6 5z",
+  loop: "M4 4h6V2l4 3-4 3V6H4v3H2V6a2 2 0 012-2zm8 8H6v2l-4-3 4-3v2h6V7h2v3a2 2 0 01-2 2z",
+  previous: "M10.5 3.5L6 8l4.5 4.5-1.5 1.5-6-6 6-6z",
+  next: "M5.5 3.5L10 8l-4.5 4.5 1.5 1.5 6-6-6-6z",
+};
+
+/** Make an element: h("div", { class: "x", onclick: fn }, child, "text"). Strings become text, never markup. */
+export function h(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (typeof value === "function") element.addEventListener(name.slice(2), value);
+    else element.setAttribute(name, value === true ? "" : String(value));
+  }
+  element.append(...children.filter((child) => child !== null && child !== undefined));
+  return element;
+}
+
+/** One of the named icons, in the colour of the text around it. */
+export function icon(name) {
+  const space = "http://www.w3.org/2000/svg";
+  const svg = document.createElementNS(space, "svg");
+  svg.setAttribute("viewBox", "0 0 16 16");
+  svg.setAttribute("aria-hidden", "true");
+  svg.classList.add("rlnb-icon");
+  const path = document.createElementNS(space, "path");
+  path.setAttribute("d", ICONS[name]);
+  svg.appendChild(path);
+  return svg;
+}
+
+/** A button that says what it does to eyes and to screen readers; `label` is its name, `title` may add the key. */
+export function button({ icon: name = null, text = null, label, title = label, onclick }) {
+  return h("button", { type: "button", class: "rlnb-button", "aria-label": label, title, onclick },
+    name ? icon(name) : null, text);
+}
+
+/** A drop-down list of [value, text] pairs. */
+export function select({ options, value, label, onchange }) {
+  const list = h("select", { class: "rlnb-select", "aria-label": label, title: label });
+  for (const [key, shown] of options) list.append(h("option", { value: key }, shown));
+  list.value = String(value);
+  list.addEventListener("change", () => onchange(list.value));
+  return list;
+}
+
+/** What is shown in place of a crash. */
+export function errorBox(what, error) {
+  const message = error instanceof Error ? error.message : String(error);
+  return h("div", { class: "rlnb-error", role: "alert" }, h("strong", {}, what), " ", message);
+}
+
+/**
+ * Let `root` take keys: actions maps KeyboardEvent.key to a function.
+ *
+ * JupyterLab listens for single letters and arrows too; it leaves them alone only where the focused element itself
+ * carries the attribute, so it is put on whatever inside `root` takes the focus. Keys not listed stay the page's.
+ */
+export function keyboard(root, actions) {
+  const mark = (event) => event.target.setAttribute("data-lm-suppress-shortcuts", "true");
+  root.setAttribute("data-lm-suppress-shortcuts", "true");
+  root.addEventListener("focusin", mark);
+  root.addEventListener("keydown", (event) => {
+    if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
+    const kind = event.target.tagName;
+    if (kind === "SELECT" || kind === "INPUT" || kind === "TEXTAREA") return;
+    if (kind === "BUTTON" && (event.key === " " || event.key === "Enter")) return;
+    const action = actions[event.key];
+    if (!action) return;
+    event.preventDefault();
+    event.stopPropagation();
+    action(event);
+  });
+}

@@ -1,0 +1,123 @@
+// The playhead: where in time a visualizer stands, and how it runs.
+
+import { Channel } from "./channel.js";
+import { clamp } from "./data.js";
+
+/**
+ * Where the playhead is after `ms` milliseconds at `rate` steps a second.
+ *
+ * `carry` is the part of a step left over from before. Returns { t, carry, ended }.
+ */
+export function advance({ t, length, rate, loop, carry }, ms) {
+  const exact = carry + (ms * rate) / 1000;
+  const whole = Math.floor(exact + 1e-9);
+  const rest = Math.max(exact - whole, 0);
+  if (t + whole < length) return { t: t + whole, carry: rest, ended: false };
+  if (loop && length > 1) return { t: (t + whole) % length, carry: rest, ended: false };
+  return { t: Math.max(length - 1, 0), carry: 0, ended: true };
+}
+
+/** The first mark after t (direction 1) or the last before it (-1) in a sorted list, or null. */
+export function nextMark(marks, t, direction) {
+  let low = 0;
+  let high = marks.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (direction > 0 ? marks[middle] <= t : marks[middle] < t) low = middle + 1;
+    else high = middle;
+  }
+  const index = direction > 0 ? low : low - 1;
+  return index >= 0 && index < marks.length ? marks[index] : null;
+}
+
+export class Playhead {
+  constructor(model) {
+    this.model = model;
+    this.length = Math.max(model.get("length") ?? 1, 0);
+    this.channels = {
+      t: new Channel(model, "t", (v) => clamp(Math.round(Number(v) || 0), 0, this.length - 1)),
+      playing: new Channel(model, "playing", Boolean),
+      speed: new Channel(model, "speed", (v) => (Number(v) > 0 ? Number(v) : 1)),
+      loop: new Channel(model, "loop", Boolean),
+    };
+    this.listeners = new Set();
+    this.carry = 0;
+    this.frame = 0;
+    for (const channel of [this.channels.t, this.channels.speed, this.channels.loop]) {
+      channel.subscribe(() => this.notify());
+    }
+    this.channels.playing.subscribe((on, origin) => { this.run(on, origin); this.notify(); });
+    this.onLength = () => {
+      this.length = Math.max(model.get("length") ?? 1, 0);
+      this.channels.t.set(this.t);
+      this.notify();
+    };
+    model.on("change:length", this.onLength);
+    // Nothing starts to move by itself where the reader asked for less motion.
+    const still = globalThis.matchMedia?.("(prefers-reduced-motion: reduce)").matches;
+    if (this.playing && still) this.pause();
+    else if (this.playing) this.run(true, "python");
+  }
+
+  get t() { return this.channels.t.value; }
+  get playing() { return this.channels.playing.value; }
+  get speed() { return this.channels.speed.value; }
+  get loop() { return this.channels.loop.value; }
+  get last() { return Math.max(this.length - 1, 0); }
+
+  /** Move to step t; a move by hand stops the running. */
+  seek(t) {
+    this.pause();
+    this.channels.t.set(t);
+  }
+
+  step(by) { this.seek(this.t + by); }
+
+  play() {
+    if (this.t >= this.last) this.channels.t.set(0);
+    this.channels.playing.set(true);
+  }
+
+  pause() { this.channels.playing.set(false); }
+  toggle() { if (this.playing) this.pause(); else this.play(); }
+  setSpeed(speed) { this.channels.speed.set(speed); }
+  setLoop(on) { this.channels.loop.set(on); }
+
+  /** fn() is called on every change. Returns a function that stops it. */
+  subscribe(fn) {
+    this.listeners.add(fn);
+    return () => this.listeners.delete(fn);
+  }
+
+  notify() { for (const fn of [...this.listeners]) fn(); }
+
+  run(on, origin) {
+    cancelAnimationFrame(this.frame);
+    this.frame = 0;
+    // Of linked visualizers only the one that was started counts time; the others follow it.
+    if (!on || origin === "link") return;
+    this.carry = 0;
+    let before = performance.now();
+    const tick = (now) => {
+      const rate = (this.model.get("fps") || 30) * this.speed;
+      const state = { t: this.t, length: this.length, rate, loop: this.loop, carry: this.carry };
+      // A tab that slept must not leap ahead on waking.
+      const next = advance(state, Math.min(Math.max(now - before, 0), 250));
+      before = now;
+      this.carry = next.carry;
+      this.channels.t.set(next.t);
+      if (next.ended) this.pause();
+      else this.frame = requestAnimationFrame(tick);
+    };
+    this.frame = requestAnimationFrame(tick);
+  }
+
+  dispose() {
+    // Followers must not wait for a driver that is gone.
+    if (this.frame) this.pause();
+    cancelAnimationFrame(this.frame);
+    this.model.off("change:length", this.onLength);
+    this.listeners.clear();
+    for (const channel of Object.values(this.channels)) channel.dispose();
+  }
+}

@@ -1,0 +1,203 @@
+"""A small SVG writer: everything escaped, coordinates to a tenth, colours by role with light and dark in one file."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Sequence
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from rlnb_widgets._core.colors import ROLES
+
+__all__ = ["Svg", "coordinate", "image_tag"]
+
+_FONT = "system-ui,-apple-system,'Segoe UI',Helvetica,Arial,'DejaVu Sans',sans-serif"
+_MONO = "ui-monospace,'SF Mono',Menlo,Consolas,'DejaVu Sans Mono',monospace"
+# Programs that ignore style sheets fall back on this: legible on white and on black.
+_NEUTRAL = "#808080"
+
+
+def coordinate(x: float) -> str:
+    """Write a coordinate rounded to a tenth, without trailing zeros or a minus sign before zero.
+
+    Example:
+        >>> coordinate(1.0), coordinate(-0.04), coordinate(2.25), coordinate(float("nan"))
+        ('1', '0', '2.2', '0')
+    """
+    if not np.isfinite(x):
+        return "0"
+    text = f"{x:.1f}"
+    text = text[:-2] if text.endswith(".0") else text
+    return "0" if text == "-0" else text
+
+
+def image_tag(svg: str, alt: str) -> str:
+    """Wrap an SVG as an HTML image, the form that untrusted notebooks, nbconvert and code hosts all show.
+
+    Example:
+        >>> image_tag("<svg/>", 'a "b"')
+        '<img alt="a &quot;b&quot;" src="data:image/svg+xml;base64,PHN2Zy8+">'
+    """
+    data = base64.b64encode(svg.encode()).decode()
+    return f'<img alt="{escape(alt, quote=True)}" src="data:image/svg+xml;base64,{data}">'
+
+
+class Svg:
+    """Collects shapes and writes them as one SVG text.
+
+    Colours are roles of `rlnb_widgets._core.colors.ROLES`; `None` means none.
+
+    Args:
+        width: Width in pixels.
+        height: Height in pixels.
+        title: Short name, read by screen readers.
+        desc: Longer description, read by screen readers.
+
+    Example:
+        >>> svg = Svg(40, 20, title="a <dot>")
+        >>> svg.circle(10, 10, 4, fill="accent")
+        >>> "<title>a &lt;dot&gt;</title>" in str(svg)
+        True
+    """
+
+    def __init__(self, width: float, height: float, title: str = "", desc: str = "") -> None:
+        self.width, self.height = float(width), float(height)
+        self.title, self.desc = title, desc
+        self._body: list[str] = []
+        self._styles: list[str] = []
+        self._roles: set[str] = {"paper"}
+
+    def rect(
+        self, x: float, y: float, w: float, h: float, fill: str | None = "ink", rx: float = 0, **style: Any
+    ) -> None:
+        """Add a rectangle with its top left corner at (x, y)."""
+        self._shape("rect", {"x": x, "y": y, "width": max(w, 0), "height": max(h, 0), "rx": rx or None}, fill, style)
+
+    def circle(self, x: float, y: float, r: float, fill: str | None = "ink", **style: Any) -> None:
+        """Add a circle of radius `r` around (x, y)."""
+        self._shape("circle", {"cx": x, "cy": y, "r": r}, fill, style)
+
+    def line(self, x1: float, y1: float, x2: float, y2: float, stroke: str = "line", **style: Any) -> None:
+        """Add a straight line."""
+        self._shape("line", {"x1": x1, "y1": y1, "x2": x2, "y2": y2}, None, {"stroke": stroke, **style})
+
+    def polyline(self, points: Iterable[Sequence[float]], stroke: str = "accent", **style: Any) -> None:
+        """Add a line through points (x, y); a point that is not finite breaks it."""
+        path, pen = [], "M"
+        for x, y in points:
+            if not (np.isfinite(x) and np.isfinite(y)):
+                pen = "M"
+                continue
+            path.append(f"{pen}{coordinate(x)} {coordinate(y)}")
+            pen = "L"
+        if path:
+            self.path("".join(path), None, stroke=stroke, **style)
+
+    def polygon(self, points: Iterable[Sequence[float]], fill: str | None = "ink", **style: Any) -> None:
+        """Add a closed shape through points (x, y)."""
+        text = " ".join(f"{coordinate(x)},{coordinate(y)}" for x, y in points)
+        self._shape("polygon", {"points": text}, fill, style)
+
+    def path(self, d: str, fill: str | None = None, **style: Any) -> None:
+        """Add a path from SVG path data (write its numbers with `coordinate`)."""
+        self._shape("path", {"d": d}, fill, style)
+
+    def text(
+        self, x: float, y: float, text: object, fill: str = "ink", size: float = 11, anchor: str = "start",
+        bold: bool = False, mono: bool = False, **style: Any,
+    ) -> None:
+        """Add a line of text with its baseline at (x, y); `anchor` is ``start``, ``middle`` or ``end``."""
+        attrs = {
+            "x": x, "y": y, "font-size": size, "text-anchor": None if anchor == "start" else anchor,
+            "font-weight": "600" if bold else None, "class": "mono" if mono else None,
+        }
+        self._shape("text", attrs, fill, style, content=escape(str(text), quote=False))
+
+    def image(self, x: float, y: float, w: float, h: float, data: bytes, mime: str = "image/png") -> None:
+        """Add a raster picture, embedded."""
+        href = f"data:{mime};base64,{base64.b64encode(data).decode()}"
+        attrs = {"x": x, "y": y, "width": w, "height": h, "href": href, "image-rendering": "auto"}
+        self._shape("image", attrs, None, {}, paint=False)
+
+    def open(self, transform: str = "", **attrs: Any) -> None:
+        """Open a group, to be closed with `close`."""
+        self._body.append(f"<g{_attributes({'transform': transform or None, **attrs})}>")
+
+    def close(self) -> None:
+        """Close the innermost group."""
+        self._body.append("</g>")
+
+    def raw(self, fragment: str) -> None:
+        """Add SVG text written elsewhere, as it is: the caller answers for its escaping."""
+        self._body.append(fragment)
+
+    def style(self, css: str) -> None:
+        """Add style rules, once however often they are given."""
+        if css not in self._styles:
+            self._styles.append(css)
+
+    def hint(self, text: object) -> None:
+        """Add a tooltip to the group that is open."""
+        self._body.append(f"<title>{escape(str(text), quote=False)}</title>")
+
+    def _shape(
+        self, tag: str, attrs: dict[str, Any], fill: str | None, style: dict[str, Any], content: str = "",
+        paint: bool = True,
+    ) -> None:
+        hint = style.pop("hint", None)
+        stroke = style.pop("stroke", None)
+        classes = [str(attrs.pop("class"))] if attrs.get("class") else []
+        attrs.pop("class", None)
+        for prefix, role in (("f", fill), ("s", stroke)):
+            if role is None:
+                continue
+            if role not in ROLES:
+                raise ValueError(f"unknown colour role {role!r}; the roles are {', '.join(ROLES)}.")
+            self._roles.add(role)
+            classes.append(f"{prefix}-{role}")
+        if paint:
+            attrs["fill"] = "none" if fill is None else _NEUTRAL
+            attrs["stroke"] = None if stroke is None else _NEUTRAL
+        attrs["class"] = " ".join(classes) or None
+        attrs.update(style)
+        inner = (f"<title>{escape(str(hint), quote=False)}</title>" if hint is not None else "") + content
+        end = f">{inner}</{tag}>" if inner else "/>"
+        self._body.append(f"<{tag}{_attributes(attrs)}{end}")
+
+    def __str__(self) -> str:
+        """Return the SVG text."""
+        w, h = coordinate(self.width), coordinate(self.height)
+        words = (("title", self.title), ("desc", self.desc))
+        head = "".join(f"<{tag}>{escape(text, quote=False)}</{tag}>" for tag, text in words if text)
+        return (
+            f'<svg xmlns="http://www.w3.org/2000/svg" width="{w}" height="{h}" viewBox="0 0 {w} {h}" role="img">'
+            f"{head}<style>{self._style()}</style>"
+            f'<rect width="{w}" height="{h}" rx="6" fill="none" class="f-paper"/>' + "".join(self._body) + "</svg>"
+        )
+
+    def _style(self) -> str:
+        def rules(dark: bool) -> str:
+            return "".join(
+                f".f-{r}{{fill:{ROLES[r][dark]}}}.s-{r}{{stroke:{ROLES[r][dark]}}}" for r in ROLES if r in self._roles
+            )
+
+        fonts = f"text{{font-family:{_FONT}}}.mono{{font-family:{_MONO}}}"
+        return f"{''.join(self._styles)}{fonts}{rules(False)}@media (prefers-color-scheme:dark){{{rules(True)}}}"
+
+
+def _attributes(attrs: dict[str, Any]) -> str:
+    parts = []
+    for name, value in attrs.items():
+        if value is None:
+            continue
+        numeric = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+        shown = _precise(name, float(value)) if numeric else escape(str(value), quote=True)
+        parts.append(f' {name.replace("_", "-")}="{shown}"')
+    return "".join(parts)
+
+
+def _precise(name: str, value: float) -> str:
+    # An opacity of 0.25 must not become 0.2.
+    return f"{value:.2f}".rstrip("0").rstrip(".") if "opacity" in name else coordinate(value)

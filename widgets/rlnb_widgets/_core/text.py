@@ -1,0 +1,129 @@
+"""Helpers for the text face: tables of fixed width, sparklines, numbers and keys written the same way everywhere."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+__all__ = ["key_text", "number", "plural", "shorten", "sparkline", "table"]
+
+_BLOCKS = "▁▂▃▄▅▆▇█"
+
+
+def number(x: float | int | bool, digits: int = 4) -> str:
+    """Write a number shortly, the same way on every machine.
+
+    Args:
+        x: The number.
+        digits: Significant digits kept.
+
+    Returns:
+        Text without trailing zeros; ``nan``, ``inf`` and ``-inf`` as such.
+
+    Example:
+        >>> number(1.0), number(0.123456), number(1234567.0), number(-0.0), number(float("nan"))
+        ('1', '0.1235', '1.235e+06', '0', 'nan')
+    """
+    if isinstance(x, (bool, np.bool_)):
+        return str(bool(x))
+    if isinstance(x, (int, np.integer)):
+        return str(int(x))
+    value = float(x)
+    if not math.isfinite(value):
+        return str(value)
+    text = f"{value:.{digits}g}"
+    return "0" if text == "-0" else text
+
+
+def plural(n: int, noun: str, nouns: str | None = None) -> str:
+    """Write a count and its noun.
+
+    Example:
+        >>> plural(1, "step"), plural(2, "step"), plural(0, "entry", "entries")
+        ('1 step', '2 steps', '0 entries')
+    """
+    return f"{n:,} {noun if n == 1 else nouns or noun + 's'}"
+
+
+def shorten(text: str, width: int) -> str:
+    """Cut `text` to `width` characters, with an ellipsis in its last place when something was cut.
+
+    Example:
+        >>> shorten("observation", 6)
+        'obser…'
+    """
+    text = " ".join(str(text).split())
+    return text if len(text) <= width else text[: max(width - 1, 0)] + "…"
+
+
+def sparkline(values: Iterable[float], width: int = 32) -> str:
+    """Draw values as a line of block characters; each block is the mean of its share, gaps are ``·``.
+
+    Args:
+        values: The numbers; NaN and inf are drawn as ``·``.
+        width: Most characters used.
+
+    Example:
+        >>> sparkline([0, 1, 2, 3, float("nan"), 0])
+        '▁▃▆█·▁'
+    """
+    data = np.asarray(list(values) if not isinstance(values, np.ndarray) else values, dtype=np.float64).ravel()
+    if data.size == 0:
+        return ""
+    chunks = np.array_split(data, min(width, data.size))
+    means = np.array([c[np.isfinite(c)].mean() if np.isfinite(c).any() else np.nan for c in chunks])
+    good = means[np.isfinite(means)]
+    if good.size == 0:
+        return "·" * len(means)
+    low, span = good.min(), np.ptp(good)
+    if span == 0:
+        return "".join("▄" if np.isfinite(m) else "·" for m in means)
+    return "".join("·" if not np.isfinite(m) else _BLOCKS[round((m - low) / span * 7)] for m in means)
+
+
+def table(rows: Sequence[Sequence[Any]], headers: Sequence[str] | None = None, right: Iterable[int] = ()) -> str:
+    """Set rows in columns of fixed width, two spaces apart, with no trailing blanks.
+
+    Args:
+        rows: Cells, written with `str`.
+        headers: Column titles, followed by a rule.
+        right: Indices of the columns set flush right.
+
+    Example:
+        >>> print(table([["a", 1], ["bcd", 20]], ["key", "n"], right=[1]))
+        key   n
+        ---  --
+        a     1
+        bcd  20
+    """
+    cells = [[str(c) for c in row] for row in rows]
+    if headers is not None:
+        cells = [list(headers), *cells]
+    if not cells:
+        return ""
+    widths = [max(len(row[i]) if i < len(row) else 0 for row in cells) for i in range(max(map(len, cells)))]
+    flush = set(right)
+    lines = [
+        "  ".join(c.rjust(widths[i]) if i in flush else c.ljust(widths[i]) for i, c in enumerate(row)).rstrip()
+        for row in cells
+    ]
+    if headers is not None:
+        lines.insert(1, "  ".join("-" * w for w in widths))
+    return "\n".join(lines)
+
+
+def key_text(key: str | tuple[str, ...]) -> str:
+    """Write a TensorDict key as one would type it.
+
+    Example:
+        >>> key_text("reward"), key_text(("next", "reward"))
+        ('"reward"', '("next", "reward")')
+    """
+    if isinstance(key, tuple):
+        if len(key) == 1:
+            return key_text(key[0])
+        return "(" + ", ".join(key_text(k) for k in key) + ")"
+    return '"' + str(key).replace("\\", "\\\\").replace('"', '\\"') + '"'

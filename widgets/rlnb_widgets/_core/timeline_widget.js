@@ -1,0 +1,58 @@
+// The standalone timeline: the controls over a strip of marks.
+
+import { clamp, h, keyboard, stage, timelineBar, visualizer } from "./core.js";
+
+const ROW = 18;
+const LEFT = 110;
+const RIGHT = 16;
+
+export default visualizer("timeline", ({ model, root, playhead }) => {
+  const marks = () => model.get("marks") ?? {};
+  const bar = timelineBar(playhead, marks);
+  const strip = h("div", { class: "rlnb-strip", tabindex: 0, role: "slider", "aria-label": "playhead", "aria-valuemin": 0 });
+  root.append(bar.el, strip);
+
+  const view = stage(strip, (context, { width, height, color }) => {
+    const scale = (width - LEFT - RIGHT) / Math.max(playhead.last, 1);
+    context.font = "12px system-ui, sans-serif";
+    context.textBaseline = "middle";
+    Object.entries(marks()).forEach(([kind, steps], row) => {
+      const y = ROW * (row + 0.5) + 4;
+      context.fillStyle = color("muted");
+      context.fillText(kind, 0, y, LEFT - 12);
+      context.fillStyle = color("line");
+      context.fillRect(LEFT, y, width - LEFT - RIGHT, 1);
+      context.fillStyle = color(`c${row % 8}`);
+      for (const step of steps) context.fillRect(LEFT + step * scale - 1, y - 5, 2, 11);
+    });
+    const x = LEFT + playhead.t * scale;
+    context.fillStyle = color("ink");
+    context.fillRect(x - 0.75, 0, 1.5, height);
+    context.beginPath();
+    context.arc(x, 4, 4, 0, 2 * Math.PI);
+    context.fill();
+  });
+  const scrub = (event) => {
+    const box = strip.getBoundingClientRect();
+    const share = (event.clientX - box.left - LEFT) / Math.max(box.width - LEFT - RIGHT, 1);
+    playhead.seek(clamp(Math.round(share * playhead.last), 0, playhead.last));
+  };
+  strip.addEventListener("pointerdown", (event) => { strip.setPointerCapture(event.pointerId); scrub(event); });
+  strip.addEventListener("pointermove", (event) => { if (strip.hasPointerCapture(event.pointerId)) scrub(event); });
+  keyboard(root, bar.keys);
+
+  const update = () => {
+    strip.style.height = `${Math.max(Object.keys(marks()).length, 1) * ROW + 8}px`;
+    strip.setAttribute("aria-valuemax", playhead.last);
+    strip.setAttribute("aria-valuenow", playhead.t);
+    const here = Object.entries(marks()).filter(([, steps]) => steps.includes(playhead.t)).map(([kind]) => kind);
+    strip.setAttribute("aria-valuetext", [`step ${playhead.t} of ${playhead.last}`, ...here].join(", "));
+    root.setAttribute("data-t", playhead.t);
+    view.invalidate();
+  };
+  const onMarks = () => { bar.paint(); update(); };
+  model.on("change:marks", onMarks);
+  const stop = playhead.subscribe(update);
+  update();
+  return () => { stop(); model.off("change:marks", onMarks); bar.destroy(); view.destroy(); };
+});

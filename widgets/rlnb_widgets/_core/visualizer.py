@@ -1,0 +1,108 @@
+"""The base class of every visualizer: one model, shown as text, as a static picture and as a live widget."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import Any
+
+import anywidget
+import traitlets
+
+from rlnb_widgets._core.page import page
+from rlnb_widgets._core.svg import Svg, image_tag
+
+__all__ = ["Visualizer"]
+
+# What anywidget adds to each of its widgets; the page holds module and style already.
+_FRAMEWORK = frozenset({"_anywidget_id", "_css", "_esm"})
+
+
+class Visualizer(anywidget.AnyWidget):
+    """Base of all visualizers.
+
+    A subclass sets ``_esm = bundle_js(...)`` and ``_css = bundle_css(...)``, builds its model in ``__init__``, and
+    implements `_text`, `_svg` and `_explain`.
+    """
+
+    _links: traitlets.List[list[str]] = traitlets.List().tag(sync=True)
+
+    def __init__(self, **traits: Any) -> None:
+        unknown = [name for name in traits if not self.has_trait(name)]
+        if unknown:
+            # A mistake of the subclass, not of its user: traitlets would swallow it.
+            raise TypeError(f"{type(self).__name__} has no trait {', '.join(map(repr, unknown))}.")
+        super().__init__(**traits)
+
+    def _text(self) -> str:
+        """Return the text face: deterministic, without addresses, ids or times."""
+        raise NotImplementedError(f"{type(self).__name__} must define _text().")
+
+    def _svg(self) -> Svg:
+        """Return the static face."""
+        raise NotImplementedError(f"{type(self).__name__} must define _svg().")
+
+    def _explain(self) -> str:
+        """Return in words what is shown."""
+        raise NotImplementedError(f"{type(self).__name__} must define _explain().")
+
+    def __repr__(self) -> str:
+        """Return the text face."""
+        return self._text()
+
+    __str__ = __repr__
+
+    def explain(self) -> str:
+        """Return in plain words what is shown, for beginners and screen readers."""
+        return self._explain()
+
+    def to_svg(self, path: str | Path | None = None) -> str:
+        """Return the static picture as SVG text, readable in light and dark.
+
+        Args:
+            path: Where to write it as well.
+        """
+        return _written(str(self._svg()), path)
+
+    def to_html(self, path: str | Path | None = None) -> str:
+        """Return one self-contained HTML page with the live visualizer, which needs no kernel and no network.
+
+        Args:
+            path: Where to write it as well.
+        """
+        inherited = anywidget.AnyWidget.class_trait_names()
+        state = {
+            name: getattr(self, name)
+            for name in sorted(self.traits(sync=True))
+            if name not in _FRAMEWORK and name not in inherited
+        }
+        # A page holds one visualizer: there is nobody to be linked with.
+        state["_links"] = []
+        static = image_tag(str(self._svg()), self._alt())
+        text = page(title=type(self).__name__, esm=str(self._esm), css=str(self._css), state=state, static=static)
+        return _written(text, path)
+
+    def _alt(self) -> str:
+        return self._text().splitlines()[0]
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
+        bundle = super()._repr_mimebundle_(**kwargs)
+        data, meta = bundle if isinstance(bundle, tuple) else (bundle, {})
+        html = image_tag(str(self._svg()), self._alt())
+        return {**(data or {}), "text/plain": self._text(), "text/html": html}, meta
+
+    def _refuse_unknown(self, unknown: dict[str, Any]) -> None:
+        """Raise for keyword arguments that the constructor does not have, listing those that it has."""
+        if not unknown:
+            return
+        kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+        parameters = inspect.signature(type(self).__init__).parameters
+        legal = [n for n, p in parameters.items() if p.kind in kinds and n != "self"]
+        name = type(self).__name__
+        raise TypeError(f"{name} has no argument {', '.join(map(repr, unknown))}; it takes {', '.join(legal)}.")
+
+
+def _written(text: str, path: str | Path | None) -> str:
+    if path is not None:
+        Path(path).write_text(text, encoding="utf-8")
+    return text

@@ -1,0 +1,8 @@
+"""Plays a rollout: frames, strips over time, ends of episodes, and the TED row under the playhead."""
+
+from __future__ import annotations
+
+from rlnb_widgets.rollout_player.live import RolloutPlayer
+from rlnb_widgets.rollout_player.model import PlayerModel, player_model
+
+__all__ = ["PlayerModel", "RolloutPlayer", "player_model"]

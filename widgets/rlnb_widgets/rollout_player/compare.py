@@ -1,0 +1,94 @@
+"""Finds the first step at which two rollouts part, and which entry differs there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rlnb_widgets._core.text import key_text, shorten
+from rlnb_widgets.rollout_player.leaves import Key, Leaf
+
+__all__ = ["Parting", "first_parting"]
+
+
+@dataclass(frozen=True)
+class Parting:
+    """Where two rollouts part.
+
+    Attributes:
+        t: First step that differs, or None if none does.
+        keys: Entries that differ at that step, root before ``"next"``.
+        first: Text of the first of these entries in the first rollout.
+        second: The same in the second rollout.
+        only: Entries that only one of them has, or that differ in shape: (key, what is wrong).
+        lengths: Steps of both.
+    """
+
+    t: int | None
+    keys: tuple[Key, ...]
+    first: str
+    second: str
+    only: tuple[tuple[Key, str], ...]
+    lengths: tuple[int, int]
+
+    def __str__(self) -> str:
+        """Say it in a sentence."""
+        if self.t is None:
+            short = min(self.lengths)
+            text = f"Equal in all {short} steps"
+            longer = max(self.lengths)
+            text += "." if short == longer else f" they share; then one goes on to {longer}."
+        else:
+            text = (
+                f"They part at step {self.t}: {shorten(key_text(self.keys[0]), 60)} is {self.first} in a and "
+                f"{self.second} in b."
+            )
+            if self.keys[1:]:
+                text += f" Also {', '.join(shorten(key_text(k), 40) for k in self.keys[1:5])}"
+                text += f" and {len(self.keys) - 5} more." if len(self.keys) > 5 else "."
+        extras = "; ".join(f"{shorten(key_text(k), 60)} {why}" for k, why in self.only[:5])
+        return f"{text} {extras}." if extras else text
+
+
+def first_parting(a: dict[Key, Leaf], b: dict[Key, Leaf], env: int = 0) -> Parting:
+    """Compare two rollouts entry by entry, one environment of each.
+
+    NaN equals NaN. An entry that only one has, or whose shape differs, is listed and does not count as parting.
+
+    Args:
+        a: Leaves of the first rollout by key.
+        b: Leaves of the second.
+        env: Row of the environment in both.
+    """
+    lengths = (_steps(a), _steps(b))
+    steps = min(lengths)
+    only: list[tuple[Key, str]] = []
+    firsts: dict[Key, int] = {}
+    for key in sorted({*a, *b}, key=lambda k: (k[0] == "next", k)):
+        if key not in a or key not in b:
+            only.append((key, f"is only in {'a' if key in a else 'b'}"))
+        elif a[key].shape != b[key].shape or a[key].kind != b[key].kind:
+            only.append((key, f"has shape {list(a[key].shape)} in a and {list(b[key].shape)} in b"))
+        else:
+            differs = np.flatnonzero(_differs(a[key], b[key], env, steps))
+            if differs.size:
+                firsts[key] = int(differs[0])
+    if not firsts:
+        return Parting(None, (), "", "", tuple(only), lengths)
+    t = min(firsts.values())
+    keys = tuple(key for key, first in firsts.items() if first == t)
+    return Parting(t, keys, a[keys[0]].text_at(env, t), b[keys[0]].text_at(env, t), tuple(only), lengths)
+
+
+def _steps(leaves: dict[Key, Leaf]) -> int:
+    return next((leaf.values.shape[1] for leaf in leaves.values()), 0)
+
+
+def _differs(a: Leaf, b: Leaf, env: int, steps: int) -> np.ndarray:
+    if a.kind == "text":
+        x = np.array(a.texts, dtype=object)[a.values[env, :steps]]
+        y = np.array(b.texts, dtype=object)[b.values[env, :steps]]
+        return np.asarray(x != y, dtype=bool)
+    left, right = a.columns()[env, :steps], b.columns()[env, :steps]
+    return np.asarray(((left != right) & ~((left != left) & (right != right))).any(-1))

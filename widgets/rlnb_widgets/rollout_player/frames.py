@@ -1,0 +1,196 @@
+"""What is seen at each step: pixels from the data, a scene drawn from the state, or a word on how to get either."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from rlnb_widgets._core.text import key_text, shorten
+from rlnb_widgets.rollout_player.leaves import Key, Leaf
+from rlnb_widgets.rollout_player.pictures import Pictures, encode, is_frames
+from rlnb_widgets.scenes import Scene, find_scene
+
+__all__ = ["NO_FRAMES", "Frames", "find_frames"]
+
+NO_FRAMES = (
+    "No frames: the rollout holds no pixels. Make the env with from_pixels=True, or pass frames=..., "
+    "or pass env=... if the env can be drawn from its state."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Frames:
+    """The frames of all environments shown.
+
+    Frame ``e * T + t`` is what the agent saw at step *t* of environment *e*. Where the row after *t* does not show what
+    step *t* led to (at the end of an episode and of the data), one more frame does; these follow after ``E * T``, in
+    the order of `extra`.
+
+    Attributes:
+        kind: ``"scene"``, ``"pixels"`` or ``"none"``.
+        extra: Flat steps ``e * T + t`` with a frame of their own for ``"next"``, int32, sorted.
+        note: What the reader must know about the frames, or why there are none.
+        scene: For ``"scene"``: the drawing with ``E * T + len(extra)`` poses.
+        pictures: For ``"pixels"``: the encoded frames.
+        fields: Names of the components of the state, where the scene knows them.
+        acting: Parts of the scene that show the action; a frame of "next" is drawn without them.
+    """
+
+    kind: str
+    extra: np.ndarray
+    note: str = ""
+    scene: Scene | None = None
+    pictures: Pictures | None = None
+    fields: tuple[str, ...] = ()
+    acting: tuple[int, ...] = ()
+
+
+def find_frames(
+    leaves: dict[Key, Leaf], code: np.ndarray, env: Any, frames: Any, budget: int, chosen: np.ndarray, total: int
+) -> Frames:
+    """Find or draw the frames.
+
+    Args:
+        leaves: Leaves by key.
+        code: Ends of episodes, ``[E, T]``.
+        env: An environment or its id, or None.
+        frames: Frames given by the user, or None.
+        budget: Most bytes of encoded pictures.
+        chosen: Flat indices of the environments shown.
+        total: Number of environments in the rollout.
+
+    Raises:
+        ValueError: If `frames` were given and do not fit.
+    """
+    if frames is not None:
+        return _given(frames, code, budget, chosen, total)
+    extra = _breaks(code)
+    notes = []
+    pixels = _pixel_leaf(leaves)
+    if pixels is not None:
+        try:
+            return _from_leaf(pixels, leaves, extra, budget)
+        except ValueError as error:
+            notes.append(f"{key_text(pixels.key)} cannot be drawn: {error}")
+    if env is not None:
+        found = _drawn(leaves, extra, env)
+        if isinstance(found, Frames):
+            return found
+        notes.append(found)
+    return Frames("none", extra, note=" ".join(notes) or NO_FRAMES)
+
+
+def _breaks(code: np.ndarray) -> np.ndarray:
+    ends = (code != 0) & (code != 6)
+    ends[:, -1] = True
+    return np.flatnonzero(ends.ravel()).astype(np.int32)
+
+
+def _pixel_leaf(leaves: dict[Key, Leaf]) -> Leaf | None:
+    named = [v for k, v in leaves.items() if k[-1] in ("pixels", "frame", "rgb") and v.kind == "number"]
+    pictures = [v for v in leaves.values() if v.kind == "number" and v.dtype == "uint8" and not v.is_next]
+    for leaf in [*sorted(named, key=lambda v: v.is_next), *pictures]:
+        if is_frames(leaf.shape):
+            return leaf
+    return None
+
+
+def _from_leaf(leaf: Leaf, leaves: dict[Key, Leaf], extra: np.ndarray, budget: int) -> Frames:
+    flat = leaf.values.reshape(-1, *leaf.shape)
+    after = leaves.get(("next", *leaf.base))
+    ends = flat if after is None or after.shape != leaf.shape else after.values.reshape(-1, *leaf.shape)
+    n = len(flat)
+    pictures = encode(lambda i: flat[i] if i < n else ends[extra[i - n]], n + len(extra), budget)
+    notes = [_thinned(pictures)]
+    if leaf.is_next:
+        notes.append('Frames are those of "next": each shows what its step led to.')
+    return Frames("pixels", extra, note=" ".join(filter(None, notes)), pictures=pictures)
+
+
+def _thinned(pictures: Pictures) -> str:
+    if not pictures.left_out:
+        return ""
+    return (
+        f"Frames are thinned to {len(pictures.data)} pictures: a frame that was left out shows the one before it. "
+        "Raise max_bytes, or play a slice of the rollout, to see all."
+    )
+
+
+def _given(frames: Any, code: np.ndarray, budget: int, chosen: np.ndarray, total: int) -> Frames:
+    count, steps = code.shape
+    batch = _as_arrays(frames)
+    shape = np.shape(batch)
+    lead = (total, steps) if len(shape) >= 2 and shape[:2] in ((total, steps), (total, steps + 1)) else (steps,)
+    batched = len(lead) == 2 and is_frames(shape[2:])
+    if not batched:
+        batch = [batch]
+    length = len(batch[0])
+    if (not batched and total != 1) or length not in (steps, steps + 1):
+        want = f"[{steps}, ...]" if total == 1 else f"[{total}, {steps}, ...]"
+        raise ValueError(
+            f"frames must hold one picture a step, {want} or one more at the end, got shape {list(shape)}. "
+            "Render a frame before every step, and one after the last."
+        )
+    rows = [batch[int(e)] if batched else batch[0] for e in chosen]
+    extra = np.flatnonzero(np.arange(count * steps) % steps == steps - 1).astype(np.int32)
+
+    def frame_at(i: int) -> Any:
+        if i < count * steps:
+            return rows[i // steps][i % steps]
+        return rows[i - count * steps][length - 1]
+
+    pictures = encode(frame_at, count * steps + count, budget)
+    return Frames("pixels", extra, note=_thinned(pictures), pictures=pictures)
+
+
+def _as_arrays(frames: Any) -> Any:
+    if isinstance(frames, torch.Tensor):
+        return frames.detach().cpu().numpy()
+    if isinstance(frames, np.ndarray):
+        return frames
+    items = list(frames)
+    if not items:
+        raise ValueError("frames is empty: give one picture a step.")
+    return np.stack([np.asarray(f) for f in items])
+
+
+def _drawn(leaves: dict[Key, Leaf], extra: np.ndarray, env: Any) -> Frames | str:
+    spec = find_scene(env)
+    name = env if isinstance(env, str) else type(env).__name__
+    if spec is None:
+        return (
+            f"No frames: there is no drawing for {shorten(str(name), 60)}, and the env is not run again. "
+            "Make it with from_pixels=True, or pass frames=..., or add a drawing with register_scene."
+        )
+    state = next((leaves[k] for k in (("observation",), ("state",)) if k in leaves), None)
+    if state is None:
+        return 'No frames: the drawing needs "observation", which the rollout does not have.'
+    n = state.values.shape[0] * state.values.shape[1]
+    rows = state.values.reshape(n, *state.shape)
+    after = leaves.get(("next", *state.base))
+    ends = rows[extra] if after is None else after.values.reshape(n, *state.shape)[extra]
+    both = np.concatenate([rows, ends])
+    try:
+        idle = spec.pose(both)
+    except ValueError as error:
+        return f"No frames: {error}"
+    scene = _with_actions(spec, both, leaves, n) or idle
+    acts = np.isnan(idle.poses).any(-1).all(0) & ~np.isnan(scene.poses).any(-1).all(0)
+    acting = tuple(np.flatnonzero(acts).tolist())
+    return Frames("scene", extra, scene=scene, fields=tuple(getattr(spec, "fields", ())), acting=acting)
+
+
+def _with_actions(spec: Any, states: np.ndarray, leaves: dict[Key, Leaf], n: int) -> Scene | None:
+    action = leaves.get(("action",))
+    if action is None or action.kind != "number":
+        return None
+    # Nothing was done yet in the frames that show where a step led.
+    acted = action.values.reshape(n, *action.shape).astype(np.float64)
+    rest = np.full((len(states) - n, *action.shape), 0.0 if action.shape and action.shape[-1] > 1 else np.nan)
+    try:
+        return spec.pose(states, np.concatenate([acted, rest]))
+    except ValueError:
+        return None  # an action in another encoding is no reason to show no picture

@@ -1,0 +1,213 @@
+"""Reads every leaf of a rollout into a numpy array, and says in words which it cannot read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from tensordict import LazyStackedTensorDict, TensorDictBase, is_non_tensor, is_tensor_collection
+
+from rlnb_widgets._core.text import key_text, number, shorten
+
+__all__ = ["Key", "Leaf", "read_leaves", "steps_shape"]
+
+Key = tuple[str, ...]
+_MAX_TEXTS = 256
+_SHOWN = 4
+_MAX_LEAVES = 400
+
+
+@dataclass(frozen=True, eq=False)
+class Leaf:
+    """One entry of the rollout.
+
+    Attributes:
+        key: Its path, with ``"next"`` first if it is there.
+        kind: ``"number"``, or ``"text"`` for what is not a tensor.
+        dtype: Name of its dtype as torch writes it, or of its Python type.
+        shape: Shape of one step's value.
+        values: For numbers ``[E, T, *shape]``; for text the index into `texts`, ``[E, T]``.
+        texts: The distinct texts.
+        absent: Rows of environments that do not have the entry.
+    """
+
+    key: Key
+    kind: str
+    dtype: str
+    shape: tuple[int, ...]
+    values: np.ndarray
+    texts: tuple[str, ...] = ()
+    absent: tuple[int, ...] = ()
+
+    @property
+    def is_next(self) -> bool:
+        """Whether the leaf lies under ``"next"``."""
+        return self.key[0] == "next"
+
+    @property
+    def base(self) -> Key:
+        """The path without a leading ``"next"``."""
+        return self.key[1:] if self.is_next else self.key
+
+    def text_at(self, env: int, t: int) -> str:
+        """Write one step's value, long ones cut.
+
+        Args:
+            env: Row among the environments shown.
+            t: Step.
+        """
+        if env in self.absent:
+            return "—"
+        if self.kind == "text":
+            return shorten(repr(self.texts[int(self.values[env, t])]), 40)
+        values = self.columns()[env, t]
+        if len(self.shape) >= 2 and values.size > _SHOWN:
+            return f"{self.dtype} {list(self.shape)}"
+        shown = ", ".join(number(v, 4) for v in values[:_SHOWN])
+        if not self.shape or self.shape == (1,):
+            return shown
+        return f"[{shown}]" if values.size <= _SHOWN else f"[{shown}, … {values.size} in all]"
+
+    def columns(self) -> np.ndarray:
+        """Return the values as ``[E, T, F]``."""
+        return self.values.reshape(*self.values.shape[:2], -1)
+
+
+def steps_shape(rollout: Any) -> tuple[int, int]:
+    """Return (number of environments, number of steps); all batch dimensions but the last count as environments.
+
+    Args:
+        rollout: A TensorDict.
+
+    Raises:
+        TypeError: If it is not a TensorDict.
+        ValueError: If it has no step.
+
+    Example:
+        >>> from tensordict import TensorDict
+        >>> steps_shape(TensorDict({}, [2, 3, 50]))
+        (6, 50)
+    """
+    if not isinstance(rollout, TensorDictBase):
+        raise TypeError(
+            f"RolloutPlayer plays a TensorDict with batch size [T] or [B, T], got {type(rollout).__name__}. "
+            "Pass what `env.rollout(...)`, a collector or a replay buffer returns."
+        )
+    shape = tuple(rollout.batch_size)
+    if not shape:
+        raise ValueError(
+            "RolloutPlayer needs a time dimension, got a TensorDict with batch size []. "
+            "It looks like a single step: stack several, or add the dimension with `td.unsqueeze(0)`."
+        )
+    if 0 in shape:
+        raise ValueError(f"RolloutPlayer needs at least one step, got a TensorDict with batch size {list(shape)}.")
+    return int(np.prod(shape[:-1], dtype=np.int64)), shape[-1]
+
+
+def read_leaves(rollout: TensorDictBase, envs: np.ndarray) -> tuple[list[Leaf], list[str]]:
+    """Read all leaves of the chosen environments.
+
+    Args:
+        rollout: Of batch size ``[*B, T]``.
+        envs: Flat indices into the batch dimensions before time.
+
+    Returns:
+        The leaves, and a sentence for each that cannot be shown.
+    """
+    count, steps = steps_shape(rollout)
+    leaves: list[Leaf] = []
+    problems: list[str] = []
+    for key, value in _walk(rollout, ()):
+        if len(leaves) == _MAX_LEAVES:
+            problems.append(f"Only the first {_MAX_LEAVES} entries are shown.")
+            break
+        try:
+            if isinstance(value, Exception):
+                raise value
+            leaves.append(_leaf(key, value, rollout.ndim, count, steps, envs))
+        except Exception as error:  # whatever one entry holds, the others must still be shown
+            problems.append(f"{_shown(key)} cannot be shown: {shorten(str(error), 160)}")
+    problems += _partial_keys(rollout)
+    return leaves, problems
+
+
+def _shown(key: Key) -> str:
+    return shorten(key_text(key), 80)
+
+
+def _walk(td: Any, prefix: Key) -> Iterator[tuple[Key, Any]]:
+    for name in sorted(td.keys(), key=lambda k: (str(k) == "next", str(k))):
+        key = (*prefix, str(name))
+        try:
+            value = td.get(name)
+        except Exception as error:
+            yield key, error
+            continue
+        if is_tensor_collection(value) and not is_non_tensor(value):
+            yield from _walk(value, key)
+        else:
+            yield key, value
+
+
+def _leaf(key: Key, value: Any, dims: int, count: int, steps: int, envs: np.ndarray) -> Leaf:
+    if is_non_tensor(value):
+        return _text_leaf(key, value, count, steps, envs)
+    if not isinstance(value, torch.Tensor):
+        raise TypeError(f"it is a {type(value).__name__}")
+    if value.is_nested or value.layout != torch.strided:
+        raise TypeError(f"it is a {'nested' if value.is_nested else 'sparse'} tensor")
+    dtype = str(value.dtype).removeprefix("torch.")
+    data = value.detach().reshape(count, steps, *value.shape[dims:])
+    data = data[torch.as_tensor(envs, device=data.device)].cpu()
+    if data.is_complex():
+        data = data.abs()
+        dtype += ", shown as its magnitude"
+    if data.dtype in (torch.bfloat16, torch.float16):
+        data = data.float()
+    array = data.numpy()
+    return Leaf(key, "number", dtype, tuple(array.shape[2:]), array)
+
+
+def _text_leaf(key: Key, value: Any, count: int, steps: int, envs: np.ndarray) -> Leaf:
+    objects = np.empty(count * steps, dtype=object)
+    flat = list(_flatten(value.tolist() if hasattr(value, "tolist") else value))
+    if len(flat) == 1:
+        flat *= count * steps
+    if len(flat) != count * steps:
+        raise ValueError(f"it holds {len(flat)} objects for {count * steps} steps")
+    objects[:] = flat
+    chosen = objects.reshape(count, steps)[envs].ravel()
+    codes: dict[str, int] = {}
+    index = np.empty(chosen.size, np.int32)
+    for i, item in enumerate(chosen):
+        text = shorten(item if isinstance(item, str) else _plain(item), 80)
+        if text not in codes and len(codes) >= _MAX_TEXTS:
+            text = "…"
+        index[i] = codes.setdefault(text, len(codes))
+    kinds = sorted({type(item).__name__ for item in chosen[:1000]})
+    return Leaf(key, "text", " | ".join(kinds), (), index.reshape(len(envs), steps), tuple(codes))
+
+
+def _plain(item: Any) -> str:
+    # The default repr holds an address, which would differ from run to run.
+    text = repr(item)
+    return f"<{type(item).__name__}>" if " at 0x" in text else text
+
+
+def _flatten(nested: Any) -> Iterator[Any]:
+    if isinstance(nested, list):
+        for item in nested:
+            yield from _flatten(item)
+    else:
+        yield nested
+
+
+def _partial_keys(rollout: TensorDictBase) -> list[str]:
+    if not isinstance(rollout, LazyStackedTensorDict):
+        return []
+    everywhere = set(map(str, rollout.keys()))
+    somewhere = {str(k) for td in rollout.tensordicts for k in td.keys()}  # noqa: SIM118 - iterating a TensorDict yields rows
+    return [f"{_shown((k,))} is in some of the stacked entries only." for k in sorted(somewhere - everywhere)]

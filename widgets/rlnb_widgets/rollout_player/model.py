@@ -1,0 +1,221 @@
+"""From a rollout to the plain values that every face of the player shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from rlnb_widgets._core.text import plural
+from rlnb_widgets.rollout_player.compare import Parting, first_parting
+from rlnb_widgets.rollout_player.episodes import KINDS, Episode, ends, episodes, returns_so_far
+from rlnb_widgets.rollout_player.frames import Frames, find_frames
+from rlnb_widgets.rollout_player.leaves import Key, Leaf, read_leaves, steps_shape
+from rlnb_widgets.rollout_player.strips import Strip, choose_strips
+
+__all__ = ["PlayerModel", "player_model"]
+
+_MOST_SHOWN = 16
+
+
+@dataclass(frozen=True, eq=False)
+class PlayerModel:
+    """All that is shown of a rollout.
+
+    Attributes:
+        total: Number of environments in the rollout.
+        envs: Flat indices of those shown.
+        labels: Their names.
+        length: Number of steps T.
+        code: End of episode at each step, index into `KINDS`, ``[E, T]``.
+        episodes: All episodes, by environment and time.
+        leaves: All entries.
+        strips: What is drawn over time.
+        frames: What is seen.
+        parting: Where two compared rollouts part, else None.
+        notes: What cannot be shown and why.
+    """
+
+    total: int
+    envs: tuple[int, ...]
+    labels: tuple[str, ...]
+    length: int
+    code: np.ndarray
+    episodes: tuple[Episode, ...]
+    leaves: tuple[Leaf, ...]
+    strips: tuple[Strip, ...]
+    frames: Frames
+    parting: Parting | None
+    notes: tuple[str, ...]
+
+    def leaf(self, *key: str) -> Leaf | None:
+        """Return the entry under a key, or None."""
+        return next((leaf for leaf in self.leaves if leaf.key == key), None)
+
+
+def player_model(
+    rollout: Any,
+    env: Any = None,
+    *,
+    frames: Any = None,
+    strips: Sequence[Any] | None = None,
+    envs: Iterable[int] | None = None,
+    compare: Any = None,
+    max_bytes: int = 8_000_000,
+) -> PlayerModel:
+    """Build the model of a rollout, or of two to be compared.
+
+    Args:
+        rollout: TensorDict of batch size ``[T]`` or ``[*B, T]``, entries as an environment's rollout has them.
+        env: The environment or its id, used only to find a drawing; it is never run.
+        frames: Pictures, one a step (and one more at the end), ``[T, H, W, C]`` or ``[B, T, H, W, C]``.
+        strips: Keys, or keys with a component last, drawn below reward and return; None chooses.
+        envs: Flat indices of the environments to show; None shows the first 16.
+        compare: A second rollout.
+        max_bytes: Most bytes of encoded pictures.
+
+    Raises:
+        TypeError: If a rollout is not a TensorDict.
+        ValueError: If it is empty, or `frames` do not fit.
+        IndexError: If `envs` names one that is not there.
+        KeyError: If `strips` names a key that is not there.
+
+    Example:
+        >>> import torch
+        >>> from tensordict import TensorDict
+        >>> done = torch.tensor([False, True, False]).unsqueeze(-1)
+        >>> td = TensorDict({"next": {"reward": torch.ones(3, 1), "done": done, "terminated": done}}, [3])
+        >>> [(e.start, e.stop, e.ret, e.end) for e in player_model(td).episodes]
+        [(0, 2, 2.0, 'terminated'), (2, 3, 1.0, 'open')]
+    """
+    total, _ = steps_shape(rollout)
+    if compare is not None:
+        chosen = _chosen(envs if envs is not None else [0], min(total, steps_shape(compare)[0]), one=True)
+        side = _join(_side(rollout, chosen), _side(compare, chosen))
+        if frames is not None:
+            raise ValueError('frames= belongs to one rollout; to compare two, store each one\'s frames under "pixels".')
+        labels: tuple[str, ...] = ("a", "b")
+    else:
+        chosen = _chosen(envs, total, one=False)
+        side = _side(rollout, chosen)
+        labels = tuple(_label(int(e), rollout.batch_size[:-1]) for e in chosen)
+    notes = [*side.notes]
+    if len(chosen) < total and compare is None:
+        notes.append(f"Shown are {len(chosen)} of {plural(total, 'environment')}; envs=[...] chooses others.")
+    if compare is not None and total > 1:
+        notes.append(f"Environment {chosen[0]} of each is compared; envs=[i] chooses another.")
+    returns = _returns(side.leaves, side.code, notes)
+    seen = find_frames(side.leaves, side.code, env, frames, max_bytes, chosen, total)
+    drawn, about = choose_strips(side.leaves, returns, strips, seen.fields)
+    drawn = _without_padding(drawn, side.code == KINDS.index("padding"))
+    return PlayerModel(
+        total=total, envs=tuple(chosen.tolist()), labels=labels, length=side.code.shape[1], code=side.code,
+        episodes=episodes(side.code, returns), leaves=tuple(side.leaves.values()), strips=drawn, frames=seen,
+        parting=side.parting, notes=(*notes, *about),
+    )  # fmt: skip
+
+
+def _without_padding(strips: tuple[Strip, ...], padding: np.ndarray) -> tuple[Strip, ...]:
+    if not padding.any():
+        return strips
+    masked = []
+    for strip in strips:
+        data = strip.data.copy() if strip.kind == "band" else strip.data.astype(np.float64)
+        data[padding] = -1 if strip.kind == "band" else np.nan
+        masked.append(replace(strip, data=data))
+    return tuple(masked)
+
+
+@dataclass(frozen=True, eq=False)
+class _Side:
+    leaves: dict[Key, Leaf]
+    code: np.ndarray
+    notes: list[str]
+    parting: Parting | None = None
+
+
+def _side(rollout: Any, chosen: np.ndarray) -> _Side:
+    _, steps = steps_shape(rollout)
+    leaves, problems = read_leaves(rollout, chosen)
+    by_key = {leaf.key: leaf for leaf in leaves}
+    code, notes = ends(by_key, len(chosen), steps)
+    return _Side(by_key, code, problems + notes)
+
+
+def _chosen(envs: Iterable[int] | None, total: int, one: bool) -> np.ndarray:
+    if envs is None:
+        return np.arange(min(total, _MOST_SHOWN))
+    chosen = np.asarray(list(envs), dtype=np.int64)
+    if not chosen.size or (one and chosen.size != 1):
+        need = "one environment" if one else "at least one environment"
+        raise ValueError(f"envs must name {need}, got {chosen.tolist()}.")
+    outside = chosen[(chosen < 0) | (chosen >= total)]
+    if outside.size:
+        raise IndexError(f"envs names {outside[0]}, but there are {plural(total, 'environment')} (0 to {total - 1}).")
+    return chosen
+
+
+def _label(flat: int, batch: Sequence[int]) -> str:
+    index = np.unravel_index(flat, tuple(batch)) if len(batch) else ()
+    return f"env {', '.join(str(int(i)) for i in index)}" if index else "env"
+
+
+def _returns(leaves: dict[Key, Leaf], code: np.ndarray, notes: list[str]) -> np.ndarray | None:
+    reward = leaves.get(("next", "reward"))
+    if reward is None or reward.kind != "number":
+        notes.append('There is no ("next", "reward"): no reward and no return can be drawn.')
+        return None
+    columns = reward.columns()
+    if columns.shape[-1] != 1:
+        notes.append(f"The reward has {columns.shape[-1]} components; the return is that of component 0.")
+    bad = int(np.count_nonzero(~np.isfinite(columns[..., 0])))
+    if bad:
+        notes.append(f"The reward is NaN or infinite in {plural(bad, 'step')}; so is the return from there on.")
+    with np.errstate(invalid="ignore"):
+        return returns_so_far(columns[..., 0], code)
+
+
+def _join(a: _Side, b: _Side) -> _Side:
+    """Lay two sides beside each other as two environments; the shorter is padded."""
+    steps = max(a.code.shape[1], b.code.shape[1])
+    code = np.concatenate([_padded(side.code, steps, KINDS.index("padding")) for side in (a, b)])
+    leaves = {}
+    for key in dict.fromkeys([*a.leaves, *b.leaves]):
+        left, right = a.leaves.get(key), b.leaves.get(key)
+        if left is not None and right is not None and (left.shape, left.kind) == (right.shape, right.kind):
+            leaves[key] = _beside(left, right, steps)
+        else:
+            leaves[key] = _alone(left or right, steps, first=left is not None)  # type: ignore[arg-type]
+    notes = [f"In {name}: {note}" for name, side in (("a", a), ("b", b)) for note in side.notes]
+    return _Side(leaves, code, notes, first_parting(a.leaves, b.leaves))
+
+
+def _beside(a: Leaf, b: Leaf, steps: int) -> Leaf:
+    texts = tuple(dict.fromkeys([*a.texts, *b.texts]))
+    values = []
+    for leaf in (a, b):
+        array = leaf.values
+        if leaf.kind == "text":
+            array = np.array([texts.index(text) for text in leaf.texts], np.int32)[array]
+        values.append(_padded(array, steps))
+    return replace(a, values=np.concatenate(values), texts=texts)
+
+
+def _alone(leaf: Leaf, steps: int, first: bool) -> Leaf:
+    values = _padded(leaf.values, steps)
+    other = np.zeros_like(values)
+    if values.dtype.kind == "f":
+        other[:] = np.nan
+    return replace(leaf, values=np.concatenate([values, other] if first else [other, values]), absent=(int(first),))
+
+
+def _padded(array: np.ndarray, steps: int, value: int | None = None) -> np.ndarray:
+    missing = steps - array.shape[1]
+    if missing == 0:
+        return array
+    tail = np.repeat(array[:, -1:], missing, axis=1)
+    if value is not None:
+        tail[:] = value
+    return np.concatenate([array, tail], axis=1)

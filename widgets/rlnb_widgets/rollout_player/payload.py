@@ -1,0 +1,113 @@
+"""What the page is sent: a small description and few bytes, from which everything is drawn without asking again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rlnb_widgets._core.text import key_text, shorten
+from rlnb_widgets.rollout_player.columns import Columns
+from rlnb_widgets.rollout_player.episodes import KINDS, RULES
+from rlnb_widgets.rollout_player.frames import Frames
+from rlnb_widgets.rollout_player.leaves import Leaf
+from rlnb_widgets.rollout_player.model import PlayerModel
+
+__all__ = ["HIDDEN", "payload"]
+
+_MOST_VALUES = 6
+_MOST_BYTES = 6_000_000
+# Scene units and radians travel as whole numbers: far finer than a pixel, and two bytes in place of four.
+_UNITS, _TURNS, HIDDEN = 32.0, 4096.0, -32768
+
+
+def payload(model: PlayerModel) -> tuple[dict[str, Any], bytes, bytes]:
+    """Return the description, the bytes of all columns, and the bytes of all pictures.
+
+    Args:
+        model: What is shown.
+    """
+    count, steps = model.code.shape
+    columns = Columns(count * steps)
+    head: dict[str, Any] = {
+        "labels": list(model.labels),
+        "steps": steps,
+        "kinds": list(KINDS),
+        "rules": RULES,
+        "code": columns.add(model.code.ravel()),
+        "strips": [
+            {
+                "label": strip.label, "kind": strip.kind, "low": strip.low, "high": strip.high,
+                "names": list(strip.names),
+                "columns": [columns.add(_small(strip.data[..., i]).ravel()) for i in range(strip.data.shape[-1])],
+            }
+            for strip in model.strips
+        ],
+    }  # fmt: skip
+    head["entries"] = _entries(model, columns)
+    head["columns"] = columns.described
+    head["extra"] = model.frames.extra.tolist()
+    head["notes"] = list(model.notes)
+    head["parting"] = None if model.parting is None else {"t": model.parting.t, "text": str(model.parting)}
+    blob = columns.blob
+    head["frames"], blob, pictures = _frames(model.frames, blob)
+    return head, blob, pictures
+
+
+def _small(data: np.ndarray) -> np.ndarray:
+    return data.astype(np.float32) if data.dtype == np.float64 else data
+
+
+def _entries(model: PlayerModel, columns: Columns) -> list[dict[str, Any]]:
+    """Describe the aligned rows of root and "next"; the values of the first entries travel, as far as the bytes go."""
+    roots = {leaf.base: leaf for leaf in model.leaves if not leaf.is_next}
+    nexts = {leaf.base: leaf for leaf in model.leaves if leaf.is_next}
+    entries = []
+    for base in sorted({*roots, *nexts}):
+        root = _entry(roots.get(base), columns, None)
+        following = _entry(nexts.get(base), columns, root)
+        entries.append({"key": shorten(key_text(base), 60), "root": root, "next": following})
+    return entries
+
+
+def _entry(leaf: Leaf | None, columns: Columns, ahead_of: dict[str, Any] | None) -> dict[str, Any] | None:
+    if leaf is None:
+        return None
+    entry: dict[str, Any] = {"dtype": leaf.dtype, "shape": list(leaf.shape), "absent": list(leaf.absent), "columns": []}
+    if leaf.kind == "text":
+        entry["texts"] = [repr(text) for text in leaf.texts]
+        entry["columns"] = [columns.add(leaf.values.ravel())]
+        return entry
+    data = leaf.columns()
+    if len(leaf.shape) >= 2 and data.shape[-1] > _MOST_VALUES:
+        return entry
+    for i in range(min(data.shape[-1], _MOST_VALUES)):
+        if columns.size > _MOST_BYTES:
+            break
+        before = None if ahead_of is None or i >= len(ahead_of["columns"]) else ahead_of["columns"][i]
+        entry["columns"].append(columns.add(data[..., i].ravel(), ahead_of=before))
+    return entry
+
+
+def _frames(frames: Frames, blob: bytes) -> tuple[dict[str, Any], bytes, bytes]:
+    head: dict[str, Any] = {"kind": frames.kind, "note": frames.note}
+    if frames.scene is not None:
+        poses = frames.scene.poses
+        moving = Columns(len(poses))
+        fine = np.nan_to_num(poses * (_UNITS, _UNITS, _TURNS))
+        whole = np.rint(np.clip(fine, HIDDEN + 1, -HIDDEN - 1)).astype(np.int16)
+        whole[~np.isfinite(poses).all(-1)] = HIDDEN
+        head["poses"] = [[moving.add(whole[:, p, c]) for c in range(3)] for p in range(whole.shape[1])]
+        head |= {"columns": moving.described, "units": _UNITS, "turns": _TURNS, "hidden": HIDDEN, "start": len(blob)}
+        head |= {"scene": frames.scene.to_dict(), "acting": list(frames.acting)}
+        return head, blob + moving.blob, b""
+    if frames.pictures is None:
+        return head, blob, b""
+    pictures = frames.pictures
+    index = Columns(len(pictures.index))
+    head["index"] = index.add(pictures.index)
+    head |= {"columns": index.described, "start": len(blob), "width": pictures.width, "height": pictures.height}
+    head["mime"] = pictures.mime
+    head["offsets"] = np.cumsum([0, *map(len, pictures.data)]).tolist()
+    return head, blob + index.blob, b"".join(pictures.data)
+

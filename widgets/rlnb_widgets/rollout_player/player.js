@@ -1,0 +1,90 @@
+// The RolloutPlayer: frames above strips under one playhead, with the TED row beside them.
+
+import { Channel, button, clamp, h, keyboard, text, timelineBar, visualizer } from "../_core/core.js";
+import { decode } from "./columns.js";
+import { marksOf } from "./geometry.js";
+import { rowPanel } from "./row.js";
+import { screensPanel } from "./screens.js";
+import { episodeAt, spoken, stripsPanel } from "./strips.js";
+
+export default visualizer("rollout-player", ({ model, root, playhead }) => {
+  const head = model.get("_head");
+  const blob = model.get("_columns");
+  const columns = decode(head.columns, blob, head.labels.length * head.steps);
+  const compared = head.parting !== null;
+  const selected = new Channel(model, "selected_env", (e) => clamp(Number(e) || 0, 0, head.labels.length - 1));
+  const focused = () => selected.value;
+  const envs = () => (compared ? [0, 1] : [focused()]);
+  const marks = new Map();
+  const marksHere = () => {
+    const e = focused();
+    if (!marks.has(e)) marks.set(e, marksOf(head, columns, e));
+    return marks.get(e);
+  };
+  const focus = (e) => selected.set(e);
+  const returned = head.strips.find((s) => s.label === "return so far");
+  const summary = (e, t) => {
+    if (head.kinds[columns[head.code][e * head.steps + t]] === "padding") return "has ended";
+    const episode = `episode ${episodeAt(head, columns, e, t).split(" ")[0]}`;
+    return returned ? `${episode}, return ${text(columns[returned.columns[0]][e * head.steps + t])}` : episode;
+  };
+
+  const screens = screensPanel(head, blob, model.get("_pictures"), { focused, focus, t: () => playhead.t, summary });
+  const row = rowPanel(head, columns);
+  const strips = stripsPanel(head, columns, playhead, envs);
+  const bar = timelineBar(playhead, marksHere);
+  const zoom = (label, words, key, factor) => button({ text: words, label, title: `${label} (${key})`, onclick: () => strips.zoom(factor) });
+  bar.el.append(h("span", { class: "rlnb-group", role: "group", "aria-label": "zoom" },
+    zoom("zoom in", "+", "+", 0.5), zoom("zoom out", "−", "-", 2), zoom("show all", "all", "0", 0)));
+
+  root.setAttribute("role", "group");
+  root.setAttribute("aria-label", model.get("_label"));
+  root.append(...[
+    compared ? h("p", { class: "rlnb-parting" }, head.parting.text) : null,
+    h("div", { class: "rlnb-top" }, screens.el, row.el),
+    bar.el, strips.el, legend(head, columns, compared),
+    head.notes.length ? h("ul", { class: "rlnb-notes rlnb-note" }, ...head.notes.map((note) => h("li", {}, note))) : null,
+  ].filter(Boolean));
+
+  keyboard(root, {
+    ...bar.keys,
+    "+": () => strips.zoom(0.5), "=": () => strips.zoom(0.5), "-": () => strips.zoom(2), 0: () => strips.zoom(0),
+  });
+
+  let frame = 0;
+  const paint = () => {
+    frame = 0;
+    row.update(playhead.t, envs());
+    screens.update(playhead.t);
+    strips.update();
+    root.setAttribute("data-t", playhead.t);
+    root.setAttribute("data-step", spoken(head, columns, envs()[0], playhead.t));
+  };
+  const update = () => { if (!frame) frame = requestAnimationFrame(paint); };
+  const stop = playhead.subscribe(update);
+  selected.subscribe(() => { bar.paint(); update(); });
+  paint();
+  return () => {
+    cancelAnimationFrame(frame);
+    stop();
+    selected.dispose();
+    for (const part of [bar, strips, screens]) part.destroy();
+  };
+});
+
+/** Only what occurs is explained. */
+function legend(head, columns, compared) {
+  const items = [];
+  if (compared) items.push(...head.labels.map((name, e) => h("li", {}, h("i", { class: `rlnb-swatch rlnb-lane${e}` }), `rollout ${name}`)));
+  const found = new Set(columns[head.code]);
+  head.kinds.forEach((kind, code) => {
+    if (!found.has(code) || !head.rules[kind]) return;
+    items.push(h("li", {}, h("i", { class: `rlnb-swatch rlnb-end-${kind}` }), h("b", {}, kind), ` ${head.rules[kind]}`));
+  });
+  for (const strip of head.strips) {
+    if (strip.kind === "line" || strip.names.length < 2 || strip.names.length > 12) continue;
+    items.push(h("li", {}, h("b", {}, strip.label),
+      ...strip.names.flatMap((name, k) => [h("i", { class: "rlnb-swatch rlnb-box", style: `background:var(--rlnb-c${k % 8})` }), name])));
+  }
+  return h("ul", { class: "rlnb-legend rlnb-note", "aria-label": "legend" }, ...items);
+}

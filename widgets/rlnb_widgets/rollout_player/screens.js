@@ -1,0 +1,76 @@
+// What is seen: one large frame with what came next, two compared, or a grid of small ones.
+
+import { h, stage } from "../_core/core.js";
+import { frameSource, nextFrame } from "./frames.js";
+
+const TALLEST = 300; // Pixels; a square scene must not push the strips out of sight.
+
+/**
+ * Build the frames. `focused()` is the environment in focus, `focus(e)` changes it.
+ *
+ * Returns { el, update, destroy }; update(t) after the playhead or the focus changed.
+ */
+export function screensPanel(head, blob, pictures, { focused, focus, t: stepNow, summary }) {
+  const stages = [];
+  const source = frameSource(head, blob, pictures, () => stages.forEach((s) => s.invalidate()));
+  const many = head.labels.length > 1;
+  const seen = source.kind !== "none";
+  const host = () => h("div", { class: "rlnb-screen", style: `aspect-ratio:${source.width}/${source.height};max-width:${Math.round((TALLEST * source.width) / source.height)}px` });
+  const captions = [];
+
+  const screen = (where, frameAt, idle = false) => {
+    if (seen) {
+      stages.push(stage(where, (context, { width, height, color }) => {
+        source.draw(context, frameAt(), width, height, color, idle);
+      }));
+    }
+  };
+
+  const cell = (e) => {
+    const where = host();
+    const caption = h("span", { class: "rlnb-caption" });
+    const button = h("button", { type: "button", class: "rlnb-cell", title: `show ${head.labels[e]} below`, onclick: () => focus(e) },
+      seen ? where : null, caption);
+    screen(where, () => e * head.steps + stepNow());
+    captions.push((t) => {
+      const words = summary(e, t);
+      caption.replaceChildren(h("b", {}, head.labels[e]), ` ${words.replace("episode", "ep.")}`);
+      button.setAttribute("aria-label", `${head.labels[e]}, ${words}`);
+      button.setAttribute("aria-pressed", String(e === focused()));
+    });
+    return button;
+  };
+
+  const single = () => {
+    const now = host();
+    const next = host();
+    const nowCaption = h("figcaption", { class: "rlnb-caption" });
+    const nextCaption = h("figcaption", { class: "rlnb-caption" });
+    screen(now, () => stepNow());
+    screen(next, () => nextFrame(head, 0, stepNow()), true);
+    captions.push((t) => {
+      nowCaption.replaceChildren(h("b", {}, "root"), ` at ${t.toLocaleString("en")}`);
+      nextCaption.replaceChildren(h("b", {}, '"next"'), ` at ${(t + 1).toLocaleString("en")}`);
+    });
+    return [h("figure", { class: "rlnb-now" }, now, nowCaption), h("figure", { class: "rlnb-then" }, next, nextCaption)];
+  };
+
+  const el = h("div", { class: `rlnb-screens ${many ? "rlnb-grid" : ""} ${head.parting ? "rlnb-pair" : ""}` });
+  if (many) {
+    el.setAttribute("role", "group");
+    el.setAttribute("aria-label", head.parting ? "two rollouts" : "environments");
+    el.append(...head.labels.map((_, e) => cell(e)));
+  } else if (seen) el.append(...single());
+  if (head.frames.note) {
+    el.append(h("p", { class: seen ? "rlnb-note" : "rlnb-note rlnb-empty" }, head.frames.note));
+  }
+
+  return {
+    el,
+    update(t) {
+      for (const caption of captions) caption(t);
+      for (const s of stages) s.invalidate();
+    },
+    destroy: () => stages.forEach((s) => s.destroy()),
+  };
+}

@@ -1,0 +1,241 @@
+"""The player as a still picture: a film strip of a few frames above the strips, with the ends of the episodes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from rlnb_widgets._core.svg import Svg, coordinate
+from rlnb_widgets._core.text import number, plural, shorten
+from rlnb_widgets.rollout_player.episodes import KINDS, RULES
+from rlnb_widgets.rollout_player.model import PlayerModel
+from rlnb_widgets.rollout_player.strips import Strip
+from rlnb_widgets.rollout_player.text import explanation, headline
+from rlnb_widgets.scenes import frame_svg, scene_style
+
+__all__ = ["player_svg", "thin"]
+
+_WIDTH, _LEFT, _RIGHT = 760.0, 150.0, 12.0
+_HEIGHTS = {"line": 34.0, "area": 34.0, "band": 14.0}
+_BUCKETS = 160
+_MOST_ENDS = 60
+_LOOKS: dict[str, tuple[str, str | None]] = {
+    "terminated": ("danger", None), "truncated": ("accent", "5 3"), "done": ("muted", None), "cut": ("muted", "1 3"),
+}  # fmt: skip
+
+
+def thin(values: np.ndarray, buckets: int) -> np.ndarray:
+    """Return the steps kept of a long series: lowest and highest of each of `buckets` shares, in order.
+
+    Args:
+        values: Numbers, ``[T]``; those that are not finite are left out.
+        buckets: Number of shares.
+
+    Example:
+        >>> thin(np.array([0.0, 5, 1, 1, -3, 2]), 2).tolist()
+        [0, 1, 4, 5]
+    """
+    steps = np.flatnonzero(np.isfinite(values))
+    if len(steps) <= 2 * buckets:
+        return steps
+    shares = np.array_split(steps, buckets)
+    kept = [(s[np.argmin(values[s])], s[np.argmax(values[s])]) for s in shares]
+    return np.unique(np.array(kept))
+
+
+def player_svg(model: PlayerModel, name: str, t: int, env: int) -> Svg:
+    """Return the picture.
+
+    Args:
+        model: What is shown.
+        name: Name of the visualizer.
+        t: Step under the playhead.
+        env: Row of the environment in focus.
+    """
+    top = 34.0
+    envs = (0, 1) if model.parting else (env,)
+    film = _film(model, t, env)
+    film_height = max((h for *_, h in film), default=0.0)
+    heights = [14.0, *(_HEIGHTS[s.kind] for s in model.strips)]
+    kinds = [k for k in RULES if (model.code[list(envs)] == KINDS.index(k)).any()]
+    notes = [model.frames.note] if model.frames.kind == "none" else []
+    if model.parting:
+        notes.append(str(model.parting))
+    films = top + 18 * len(notes)
+    below = films + ((film_height + 8) * len(envs) + 22 if film else 0)
+    height = below + sum(h + 8 for h in heights) + 18 + 16 * len(kinds) + 6
+    svg = Svg(_WIDTH, height, title=f"{name}: {headline(model)}", desc=explanation(model))
+    svg.text(12, 22, shorten(f"{name}: {headline(model)}", 90), size=13, bold=True)
+    for i, note in enumerate(notes):
+        svg.text(12, top + 10 + 18 * i, shorten(note, 125), fill="muted")
+    for step, x, w, h in film:
+        for lane, e in enumerate(envs):
+            y = films + lane * (film_height + 8)
+            _frame(svg, model, e, step, x, y, w, h)
+            if model.parting:
+                svg.text(x + 6, y + 14, model.labels[e], fill=_lane(lane), bold=True)
+        below_film = films + len(envs) * (film_height + 8)
+        svg.text(x + w / 2, below_film + 6, f"step {step}", fill="muted", size=10, anchor="middle")
+    bottom = _strips(svg, model, envs, t, below, heights)
+    for i, kind in enumerate(kinds):
+        y = bottom + 18 + 16 * i
+        _end_line(svg, kind, [16], y - 9, y + 2)
+        svg.text(26, y, kind, size=10.5, bold=True)
+        svg.text(96, y, RULES[kind], size=10.5, fill="muted")
+    return svg
+
+
+def _film(model: PlayerModel, t: int, env: int) -> list[tuple[int, float, float, float]]:
+    """Choose the frames: evenly over time, with the one under the playhead among them. (step, x, width, height)."""
+    frames = model.frames
+    if frames.scene is not None:
+        ratio = frames.scene.width / frames.scene.height
+    elif frames.pictures is not None:
+        ratio = frames.pictures.width / frames.pictures.height
+    else:
+        return []
+    count = 5 if ratio > 1.2 else 7
+    valid = np.flatnonzero(model.code[env] != KINDS.index("padding"))
+    steps = np.unique(valid[np.linspace(0, len(valid) - 1, min(count, len(valid))).round().astype(int)])
+    if t not in steps:
+        steps[np.argmin(np.abs(steps - t))] = t
+    width = (_WIDTH - 24 - 8 * (count - 1)) / count
+    return [(int(s), 12 + i * (width + 8), width, width / ratio) for i, s in enumerate(np.unique(steps))]
+
+
+def _frame(svg: Svg, model: PlayerModel, env: int, step: int, x: float, y: float, w: float, h: float) -> None:
+    frames, row = model.frames, env * model.length + step
+    if frames.scene is not None:
+        svg.style(scene_style())
+        place = f"translate({coordinate(x)} {coordinate(y)}) scale({w / frames.scene.width:.4f})"
+        svg.open(place)
+        svg.raw(frame_svg(frames.scene, row))
+        svg.close()
+    elif frames.pictures is not None:
+        picture = frames.pictures
+        svg.image(x, y, w, h, picture.data[picture.index[row]], picture.mime)
+    svg.rect(x, y, w, h, fill=None, stroke="line", rx=3)
+
+
+def _lane(lane: int) -> str:
+    return f"c{lane}"
+
+
+def _strips(svg: Svg, model: PlayerModel, envs: tuple[int, ...], t: int, top: float, heights: list[float]) -> float:
+    scale = (_WIDTH - _LEFT - _RIGHT) / model.length
+    _caption(svg, [plural(sum(e.env in envs for e in model.episodes), "episode")], top, heights[0])
+    part = heights[0] / len(envs)
+    for lane, env in enumerate(envs):
+        _episodes(svg, model, env, top + lane * part, part - (len(envs) > 1), scale, _lane(lane))
+    y = top + heights[0]
+    for strip, h in zip(model.strips, heights[1:], strict=True):
+        _strip(svg, model, strip, envs, y + 8, h, scale)
+        y += 8 + h
+    x = _LEFT + (t + 0.5) * scale
+    svg.line(x, top - 4, x, y, stroke="ink", stroke_width=1.2)
+    svg.polygon([(x - 4, top - 7), (x + 4, top - 7), (x, top - 1)])
+    svg.text(_LEFT, y + 13, "0", fill="muted", size=10)
+    svg.text(_WIDTH - _RIGHT, y + 13, f"{model.length - 1}", fill="muted", size=10, anchor="end")
+    for env in envs:
+        _ends(svg, model, env, top, heights[0], y, scale)
+    return y + 12
+
+
+def _caption(svg: Svg, words: list[str], y: float, h: float) -> None:
+    svg.text(12, y + h / 2 + 4, shorten(words[0], 20), fill="muted")
+
+
+def _episodes(svg: Svg, model: PlayerModel, env: int, y: float, h: float, scale: float, role: str) -> None:
+    mine = [e for e in model.episodes if e.env == env]
+    if len(mine) > _MOST_ENDS:
+        mine = [replace(mine[0], stop=mine[-1].stop)]
+    for odd in (0, 1):
+        boxes = [(_LEFT + e.start * scale, (e.stop - e.start) * scale) for e in mine[odd::2]]
+        # The gap after an episode is the reset.
+        path = "".join(_box(x, y, w - (2 if w > 6 else 0), h) for x, w in boxes)
+        if path:
+            svg.path(path, fill=role, fill_opacity=0.16 if odd else 0.3)
+
+
+def _box(x: float, y: float, w: float, h: float) -> str:
+    return f"M{coordinate(x)} {coordinate(y)}h{coordinate(w)}v{coordinate(h)}h{coordinate(-w)}z"
+
+
+def _strip(
+    svg: Svg, model: PlayerModel, strip: Strip, envs: tuple[int, ...], y: float, h: float, scale: float
+) -> None:
+    _caption(svg, [strip.label], y, h)
+    part = h / len(envs)
+    if strip.kind == "band":
+        for lane, env in enumerate(envs):
+            _band(svg, strip.data[env, :, 0], y + lane * part, part - (len(envs) > 1), scale)
+    elif strip.kind == "area":
+        _area(svg, strip.data[envs[0]], y, h, scale)
+    else:
+        svg.line(_LEFT, y + h, _WIDTH - _RIGHT, y + h)
+        svg.text(_LEFT - 8, y + 9, number(strip.high, 3), fill="muted", size=9, anchor="end")
+        if strip.high > strip.low:
+            svg.text(_LEFT - 8, y + h, number(strip.low, 3), fill="muted", size=9, anchor="end")
+        for lane, env in enumerate(envs):
+            _lines(svg, model, strip, env, y, h, scale, lane)
+
+
+def _area(svg: Svg, data: np.ndarray, y: float, h: float, scale: float) -> None:
+    shares = np.cumsum(np.nan_to_num(data.astype(np.float64)), axis=-1)
+    steps = np.unique(np.linspace(0, len(data) - 1, min(len(data), _BUCKETS)).round().astype(int))
+    for k in reversed(range(shares.shape[-1])):
+        line = [(_LEFT + (s + 0.5) * scale, y + h - min(shares[s, k], 1.0) * h) for s in steps]
+        svg.polygon([(line[0][0], y + h), *line, (line[-1][0], y + h)], fill=f"c{k % 8}")
+
+
+def _lines(
+    svg: Svg, model: PlayerModel, strip: Strip, env: int, y: float, h: float, scale: float, lane: int
+) -> None:
+    span = strip.high - strip.low
+    for k in range(strip.data.shape[-1]):
+        points: list[tuple[float, float]] = []
+        for start, stop in _runs(model, env):
+            values = strip.data[env, start:stop, k].astype(np.float64)
+            room = max(1, round(_BUCKETS * (stop - start) / model.length))
+            for s in thin(values, room):
+                share = (values[s] - strip.low) / span if span else 0.5
+                points.append((_LEFT + (start + s + 0.5) * scale, y + h - 2 - share * (h - 4)))
+            points.append((np.nan, np.nan))
+        role = _lane(lane) if lane or k == 0 else f"c{(k + 1) % 8}"
+        svg.polyline(points, stroke=role, stroke_width=1.3, stroke_linejoin="round")
+
+
+def _runs(model: PlayerModel, env: int) -> list[tuple[int, int]]:
+    """Return the stretches drawn as one line: episodes, or everything where there are too many to tell apart."""
+    mine = [(e.start, e.stop) for e in model.episodes if e.env == env]
+    return mine if len(mine) <= _MOST_ENDS else [(mine[0][0], mine[-1][1])]
+
+
+def _band(svg: Svg, values: np.ndarray, y: float, h: float, scale: float) -> None:
+    # In a long rollout a pixel holds many steps: it takes the colour of the first of them.
+    steps = np.unique(np.linspace(0, len(values) - 1, min(len(values), 2 * _BUCKETS)).round().astype(int))
+    kept = values[steps]
+    starts = np.flatnonzero(np.append(True, kept[1:] != kept[:-1]))
+    edges = np.append(steps[starts], len(values))
+    for value in np.unique(kept[kept >= 0]):
+        mine = np.flatnonzero(kept[starts] == value)
+        path = "".join(_box(_LEFT + edges[i] * scale, y, (edges[i + 1] - edges[i]) * scale, h) for i in mine)
+        svg.path(path, fill=f"c{int(value) % 8}")
+
+
+def _ends(svg: Svg, model: PlayerModel, env: int, top: float, first: float, bottom: float, scale: float) -> None:
+    mine = [e for e in model.episodes if e.env == env and e.end in _LOOKS]
+    few = len(mine) <= _MOST_ENDS
+    for kind in _LOOKS:
+        xs = sorted({round(_LEFT + e.stop * scale - 1, 1 if few else 0) for e in mine if e.end == kind})
+        y1, y2 = (top - 3, bottom) if few else (top + first - 5, top + first)
+        _end_line(svg, kind, xs, y1, y2)
+
+
+def _end_line(svg: Svg, kind: str, xs: list[float], y1: float, y2: float) -> None:
+    if kind not in _LOOKS or not xs:
+        return
+    role, dash = _LOOKS[kind]
+    path = "".join(f"M{coordinate(x)} {coordinate(y1)}V{coordinate(y2)}" for x in xs)
+    svg.path(path, None, stroke=role, stroke_width=1.4, stroke_dasharray=dash)

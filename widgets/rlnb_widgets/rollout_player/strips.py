@@ -1,0 +1,160 @@
+"""Chooses what is drawn over time: reward, return, components of observations, actions, probabilities, values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rlnb_widgets._core.text import key_text, shorten
+from rlnb_widgets.rollout_player.leaves import Key, Leaf
+
+__all__ = ["Strip", "choose_strips"]
+
+_MOST_COMPONENTS = 4
+_MOST_LINES = 8
+_PROBABILITIES = ("action_probs", "probs", "probabilities")
+_VALUES = ("state_value", "value", "action_value")
+
+
+@dataclass(frozen=True, eq=False)
+class Strip:
+    """One row of the picture over time.
+
+    Attributes:
+        label: What stands before it.
+        kind: ``"line"``, ``"band"`` (categories as colours) or ``"area"`` (probabilities, stacked).
+        data: ``[E, T, K]``: K lines or shares; K is 1 for a band.
+        low: Smallest finite value.
+        high: Largest finite value.
+        names: Name of each line, share or category.
+    """
+
+    label: str
+    kind: str
+    data: np.ndarray
+    low: float
+    high: float
+    names: tuple[str, ...] = ()
+
+
+def choose_strips(
+    leaves: dict[Key, Leaf], returns: np.ndarray | None, wanted: Sequence[Any] | None, fields: Sequence[str]
+) -> tuple[tuple[Strip, ...], list[str]]:
+    """Return the strips, and notes on those that cannot be drawn.
+
+    Args:
+        leaves: Leaves by key.
+        returns: Return so far, ``[E, T]``, or None without rewards.
+        wanted: Keys, or keys with the number of a component last; None chooses.
+        fields: Names of the components of ``"observation"``.
+
+    Raises:
+        KeyError: If a wanted key is not there.
+        IndexError: If a wanted component is not there.
+        TypeError: If a wanted strip is neither a key nor a key with a number.
+    """
+    notes: list[str] = []
+    reward = leaves.get(("next", "reward"))
+    strips: list[Strip] = []
+    if reward is not None and reward.kind == "number":
+        strips.append(_lines("reward", reward.columns()[..., :_MOST_LINES]))
+    if returns is not None:
+        strips.append(_lines("return so far", returns[..., None]))
+    if wanted is not None:
+        return (*strips, *(_wanted(leaves, item, fields) for item in wanted)), notes
+    strips += _automatic(leaves, fields)
+    return tuple(strips), notes
+
+
+def _automatic(leaves: dict[Key, Leaf], fields: Sequence[str]) -> list[Strip]:
+    found = []
+    for name in _VALUES:
+        if (leaf := leaves.get((name,))) is not None and leaf.kind == "number" and len(leaf.shape) < 2:
+            found.append(_lines(name, leaf.columns()[..., :_MOST_LINES]))
+    state = leaves.get(("observation",)) or next((v for k, v in leaves.items() if _is_state(k, v)), None)
+    if state is not None and _is_state(state.key, state):
+        for i in range(min(state.columns().shape[-1], _MOST_COMPONENTS)):
+            found.append(_component(state, i, fields))
+    for name in _PROBABILITIES:
+        if (leaf := leaves.get((name,))) is not None and leaf.kind == "number" and len(leaf.shape) == 1:
+            found.append(_shares(name, leaf))
+            break
+    found += [_action(leaf) for key, leaf in leaves.items() if key[-1] == "action" and not leaf.is_next][:2]
+    return [strip for strip in found if strip is not None]
+
+
+def _is_state(key: Key, leaf: Leaf) -> bool:
+    plain = leaf.kind == "number" and len(leaf.shape) <= 1 and key[0] not in ("next", "collector")
+    named = key[-1] in ("observation", "state", "obs") or (len(key) > 1 and "observation" in key[-1])
+    return plain and named
+
+
+def _wanted(leaves: dict[Key, Leaf], item: Any, fields: Sequence[str]) -> Strip:
+    path = (item,) if isinstance(item, str) else tuple(item) if isinstance(item, (tuple, list)) else None
+    index = path[-1] if path and isinstance(path[-1], int) else None
+    key = path[:-1] if path and index is not None else path
+    if not key or not all(isinstance(part, str) for part in key):
+        raise TypeError(
+            f'a strip is a key like "value", or a key and a component like ("observation", 0), got {item!r}.'
+        )
+    leaf = leaves.get(key)
+    if leaf is None or leaf.kind != "number":
+        legal = ", ".join(shorten(key_text(k), 40) for k, v in leaves.items() if v.kind == "number")
+        raise KeyError(f"the rollout has no numbers under {key_text(key)}; it has {legal or 'none at all'}.")
+    size = leaf.columns().shape[-1]
+    if index is not None:
+        if not -size <= index < size:
+            raise IndexError(f"{key_text(key)} has {size} components (0 to {size - 1}), got {index}.")
+        return _component(leaf, index % size, fields)
+    if key[-1] == "action":
+        return _action(leaf)
+    if key[-1] in _PROBABILITIES and len(leaf.shape) == 1:
+        return _shares(_label(key), leaf)
+    if leaf.dtype == "bool" and size == 1:
+        return _band(_label(key), leaf.columns()[..., 0], ("False", "True"))
+    return _lines(_label(key), leaf.columns()[..., :_MOST_LINES])
+
+
+def _label(key: Key) -> str:
+    return shorten(" / ".join(key), 40)
+
+
+def _component(leaf: Leaf, i: int, fields: Sequence[str]) -> Strip:
+    size = leaf.columns().shape[-1]
+    label = _label(leaf.key) + ("" if leaf.shape in ((), (1,)) else f"[{i}]")
+    if leaf.base == ("observation",) and len(fields) == size and size > 1:
+        label = f"{'next ' if leaf.is_next else ''}{fields[i]}"
+    return _lines(label, leaf.columns()[..., i : i + 1])
+
+
+def _action(leaf: Leaf) -> Strip:
+    label = _label(leaf.key)
+    data = leaf.columns()
+    if leaf.kind == "text":
+        return _band(label, leaf.values, leaf.texts)
+    whole = leaf.dtype == "bool" or "int" in leaf.dtype
+    if whole and data.shape[-1] > 1 and set(np.unique(data).tolist()) <= {0, 1}:
+        # One-hot: the category, or none where the row is padding.
+        return _band(label, np.where(data.any(-1), data.argmax(-1), -1), tuple(map(str, range(data.shape[-1]))))
+    if whole and data.shape[-1] == 1 and data.min() >= 0 and data.max() < 64:
+        return _band(label, data[..., 0], tuple(map(str, range(int(data.max()) + 1))))
+    return _lines(label, data[..., :_MOST_LINES])
+
+
+def _shares(label: str, leaf: Leaf) -> Strip:
+    data = leaf.columns()[..., :_MOST_LINES]
+    return Strip(label, "area", data, 0.0, 1.0, tuple(map(str, range(data.shape[-1]))))
+
+
+def _band(label: str, data: np.ndarray, names: tuple[str, ...]) -> Strip:
+    return Strip(label, "band", data.astype(np.int32)[..., None], 0.0, float(max(len(names) - 1, 0)), names)
+
+
+def _lines(label: str, data: np.ndarray) -> Strip:
+    good = data[np.isfinite(data)] if data.dtype.kind == "f" else data.ravel()
+    low, high = (float(good.min()), float(good.max())) if good.size else (0.0, 0.0)
+    names = tuple(map(str, range(data.shape[-1]))) if data.shape[-1] > 1 else ()
+    return Strip(label, "line", data, low, high, names)

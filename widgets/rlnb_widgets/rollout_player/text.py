@@ -1,0 +1,112 @@
+"""The player as text: what a rollout holds, how its episodes end, and the row under the playhead."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+import numpy as np
+
+from rlnb_widgets._core.text import key_text, number, plural, shorten, sparkline, table
+from rlnb_widgets.rollout_player.episodes import KINDS, RULES
+from rlnb_widgets.rollout_player.model import PlayerModel
+
+__all__ = ["explanation", "headline", "player_text", "row_text"]
+
+
+def headline(model: PlayerModel) -> str:
+    """Say in one line what is played."""
+    count = len(model.labels)
+    who = "2 rollouts compared" if model.parting else plural(count, "environment")
+    more = f" of {model.total}" if not model.parting and count < model.total else ""
+    return f"{plural(model.length, 'step')}, {who}{more}, {plural(len(model.episodes), 'episode')}"
+
+
+def _returns_text(returns: list[float]) -> str:
+    if not returns:
+        return ""
+    low, high = min(returns), max(returns)
+    if low == high:
+        return f"return {number(low)}"
+    return f"return {number(low)} to {number(high)}, mean {number(sum(returns) / len(returns))}"
+
+
+def _episodes_text(model: PlayerModel) -> str:
+    counts = Counter(e.end for e in model.episodes)
+    kinds = ", ".join(f"{counts[kind]} {kind}" for kind in RULES if counts[kind])
+    return "; ".join(filter(None, [kinds, _returns_text(_returns(model))]))
+
+
+def _returns(model: PlayerModel) -> list[float]:
+    """Return those of the episodes that ended; of all, if none did."""
+    ended = [e.ret for e in model.episodes if e.end in ("terminated", "truncated", "done")]
+    return [r for r in ended or [e.ret for e in model.episodes] if math.isfinite(r)]
+
+
+def _frames_text(model: PlayerModel) -> str:
+    frames = model.frames
+    if frames.scene is not None:
+        return "drawn from the state"
+    if frames.pictures is not None:
+        made = f"{plural(len(frames.pictures.data), 'picture')} of {frames.pictures.width} x {frames.pictures.height}"
+        return f"{made}. {frames.note}" if frames.note else made
+    return frames.note.removeprefix("No frames: ")
+
+
+def player_text(model: PlayerModel, name: str, t: int, env: int) -> str:
+    """Return the text face.
+
+    Args:
+        model: What is shown.
+        name: Name of the visualizer.
+        t: Step under the playhead.
+        env: Row of the environment in focus.
+    """
+    rows = [["episodes", _episodes_text(model)], ["frames", _frames_text(model)]]
+    if model.parting is not None:
+        rows.append(["compared", str(model.parting)])
+    for strip in model.strips:
+        data = np.where(model.code[env] == KINDS.index("padding"), np.nan, strip.data[env, :, 0].astype(np.float64))
+        names = shorten(" ".join(strip.names), 24)
+        span = f"{number(strip.low)} to {number(strip.high)}" if strip.kind != "band" else f"one of {names}"
+        rows.append([shorten(strip.label, 24), f"{sparkline(data, 32)}  {span}"])
+    focus = f" of {model.labels[env]}" if len(model.labels) > 1 else ""
+    text = f"{name}: {headline(model)}\n" + table([["", *row] for row in rows])
+    text += f"\n  step {t}{focus}\n" + row_text(model, t, env)
+    return text + "".join(f"\n  note: {note}" for note in model.notes)
+
+
+def row_text(model: PlayerModel, t: int, env: int) -> str:
+    """Return the row under the playhead: root beside ``"next"``, changed entries marked with ``*``."""
+    roots = {leaf.base: leaf for leaf in model.leaves if not leaf.is_next}
+    nexts = {leaf.base: leaf for leaf in model.leaves if leaf.is_next}
+    if model.code[env, t] == KINDS.index("padding"):
+        return f"    {model.labels[env]} has ended before step {t}"
+    rows = []
+    for base in sorted({*roots, *nexts}):
+        left, right = (side[base].text_at(env, t) if base in side else "" for side in (roots, nexts))
+        mark = "*" if base in roots and base in nexts and left != right else ""
+        rows.append(["   ", shorten(key_text(base), 40), left, mark, right])
+    return table([["   ", "key", f"root at {t}", "", f'"next" at {t + 1}'], *rows])
+
+
+def explanation(model: PlayerModel) -> str:
+    """Say in words what is shown, for beginners and screen readers."""
+    parts = [f"A rollout of {headline(model)}."]
+    if model.parting is not None:
+        parts.append(str(model.parting))
+    counts = Counter(e.end for e in model.episodes)
+    for kind, rule in RULES.items():
+        if counts[kind]:
+            parts.append(f"{plural(counts[kind], 'episode')} {'ends' if counts[kind] == 1 else 'end'} {kind}: {rule}.")
+    if returns := _returns(model):
+        parts.append(f"The return of an episode is {_returns_text(returns).removeprefix('return ')}.")
+    labels = ", ".join(strip.label for strip in model.strips)
+    if labels:
+        parts.append(f"Over time are drawn: {labels}.")
+    parts.append(f"Frames: {_frames_text(model)}".rstrip(".") + ".")
+    parts.append(
+        'Each row of the data holds the root at step t, which is what the agent saw and did, and "next", which is what '
+        "came of it at step t + 1."
+    )
+    return " ".join([*parts, *model.notes])

@@ -1,0 +1,11 @@
+"""Pictures of environments computed from their observations alone: no rendering library, no env needed."""
+
+from rlnb_widgets.scenes.registry import FitsEnv, SceneSpec, find_scene, register_scene, scene_names
+from rlnb_widgets.scenes.roles import ROLES
+from rlnb_widgets.scenes.scene import Part, Scene, Shape
+from rlnb_widgets.scenes.svg import frame_svg, scene_style, scene_svg
+
+__all__ = [
+    "ROLES", "FitsEnv", "Part", "Scene", "SceneSpec", "Shape", "find_scene", "frame_svg", "register_scene",
+    "scene_names", "scene_style", "scene_svg",
+]  # fmt: skip

@@ -1,0 +1,149 @@
+"""What the grid worlds share: cells, the agent, the mark of its action, and poses from state indices."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from rlnb_widgets.scenes.drawing import STROKE, flag, paper, pose, stack, text
+from rlnb_widgets.scenes.inputs import Floats, action_indices, indices
+from rlnb_widgets.scenes.scene import Part, Scene, Shape
+
+__all__ = ["GridWorld", "agent", "direction_mark", "grid_lines"]
+
+#: Directions clockwise from the right, as screen angles.
+RIGHT, DOWN, LEFT, UP = 0.0, math.pi / 2, math.pi, -math.pi / 2
+
+
+def agent(cell: float) -> Part:
+    """Return the agent: a round face, centred in its cell."""
+    r = cell * 0.27
+    eye, apart, up = cell * 0.045, r * 0.4, -r * 0.15
+    eyes = tuple(Shape("circle", (x, up, eye), fill="paper") for x in (-apart, apart))
+    return Part("agent", (Shape("circle", (0, 0, r), fill="second"), *eyes))
+
+
+def direction_mark(cell: float) -> Part:
+    """Return the mark of an action: a tip beside the agent that points where it wants to go."""
+    near, far, half = cell * 0.37, cell * 0.49, cell * 0.12
+    return Part("action", (Shape("polygon", (near, -half, far, 0, near, half), fill="ink"),))
+
+
+def grid_lines(
+    rows: int, columns: int, cell: float, x: float = 0, y: float = 0, role: str = "faint"
+) -> tuple[Shape, ...]:
+    """Return the lines between the cells of a grid with its corner at (x, y)."""
+    across = (Shape("line", (x, y + r * cell, x + columns * cell, y + r * cell)) for r in range(1, rows))
+    down = (Shape("line", (x + c * cell, y, x + c * cell, y + rows * cell)) for c in range(1, columns))
+    return tuple(Shape("line", s.points, stroke=role, stroke_width=STROKE / 2) for s in (*across, *down))
+
+
+def _tile(letter: str, x: float, y: float, cell: float) -> tuple[Shape, ...]:
+    """Return what one letter of a map looks like, in the cell with its corner at (x, y)."""
+    cx, cy = x + cell / 2, y + cell / 2
+    if letter == "H":
+        return (Shape("circle", (cx, cy, cell * 0.37), fill="water"),)
+    if letter == "S":
+        return (text(cx, cy, cell * 0.42, "S"),)
+    if letter == "G":
+        return flag(x + cell * 0.36, y + cell * 0.84, cell * 0.66)
+    if letter == "C":
+        teeth, low, high = 2, y + cell * 0.34, y + cell * 0.12
+        points = [x, y + cell]
+        for k in range(teeth):
+            points += [x + cell * k / teeth, low, x + cell * (k + 0.5) / teeth, high]
+        return (Shape("polygon", (*points, x + cell, low, x + cell, y + cell), fill="danger"),)
+    return ()
+
+
+_PLACES = {"H": " (hole)", "C": " (cliff)", "S": " (start)", "G": " (goal)"}
+
+
+class GridWorld:
+    """Draws one agent on a map of letters: F (free), H (hole), C (cliff), S (start) and G (goal).
+
+    Args:
+        name: name of the environment, for messages.
+        rows: one string of letters per row of the map.
+        directions: screen angle of each action, in the order of the env's actions.
+        words: name of each action.
+        floor: role of the cells.
+        cell: size of a cell in scene units.
+
+    Raises:
+        ValueError: if the rows of the map are not equally long.
+
+    Example:
+        >>> import numpy as np
+        >>> world = GridWorld("Corridor", ("SFG",), (LEFT, RIGHT), ("left", "right"))
+        >>> world.pose(np.array([0, 1]), actions=np.array([1])).caption_at(0)
+        'agent at row 0, column 0 (start), going right'
+    """
+
+    def __init__(
+        self,
+        name: str,
+        rows: Sequence[str],
+        directions: Sequence[float],
+        words: Sequence[str],
+        floor: str = "paper",
+        cell: float | None = None,
+    ) -> None:
+        """Lay out the map once; only the agent moves."""
+        widths = {len(r) for r in rows}
+        if len(widths) != 1 or 0 in widths:
+            raise ValueError(f"the rows of a map must be equally long and not empty, got {list(rows)}.")
+        self.name, self.rows = name, tuple(rows)
+        self.directions, self.words = tuple(directions), tuple(words)
+        self.columns = widths.pop()
+        self.cell = cell if cell is not None else 320 / max(len(self.rows), self.columns)
+        self.width, self.height = self.columns * self.cell, len(self.rows) * self.cell
+        self.parts = (agent(self.cell), direction_mark(self.cell))
+        self.background = (
+            paper(self.width, self.height),
+            Shape("rect", (0, 0, self.width, self.height), fill=floor),
+            *grid_lines(len(self.rows), self.columns, self.cell, role="faint" if floor == "paper" else "paper"),
+            *(
+                shape
+                for r, row in enumerate(self.rows)
+                for c, letter in enumerate(row)
+                for shape in _tile(letter, c * self.cell, r * self.cell, self.cell)
+            ),
+        )
+
+    def pose(self, observations: Any, actions: Any = None) -> Scene:
+        """Return the scene of states (indices [N] or [N, 1], or one-hot), with the actions' directions if given."""
+        state = indices(observations, len(self.rows) * self.columns, f"{self.name} observations")
+        action = action_indices(actions, len(self.words), len(state), self.name)
+        row, column = np.divmod(state, self.columns)
+        x, y = (column + 0.5) * self.cell, (row + 0.5) * self.cell
+        shown = np.isfinite(state)
+        poses = stack(
+            len(state), pose(x, y, 0.0, shown), pose(x, y, turn(action, self.directions), shown & np.isfinite(action))
+        )
+        return Scene(self.width, self.height, self.background, self.parts, poses, self._caption(state, action))
+
+    def _caption(self, state: Floats, action: Floats) -> Callable[[int], str]:
+        def caption(i: int) -> str:
+            if np.isnan(state[i]):
+                return "no observation"
+            row, column = divmod(int(state[i]), self.columns)
+            words = f"agent at row {row}, column {column}{_PLACES.get(self.rows[row][column], '')}"
+            return words if np.isnan(action[i]) else f"{words}, going {self.words[int(action[i])]}"
+
+        return caption
+
+
+def turn(action: Floats, directions: Sequence[float]) -> Floats:
+    """Return the screen angle of each action [N]; the angle of a missing action is NaN.
+
+    Example:
+        >>> turn(np.array([1.0, np.nan]), (LEFT, RIGHT))
+        array([ 0., nan])
+    """
+    known = np.isfinite(action)
+    table = np.asarray(directions, dtype=np.float64)
+    return np.where(known, table[np.where(known, action, 0).astype(np.intp)], np.nan)

@@ -1,0 +1,116 @@
+"""MountainCar as a picture: the hill, the flag at the goal, the car and its push."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rlnb_widgets.scenes.drawing import STROKE, arrow_parts, arrow_poses, flag, paper, pose, stack
+from rlnb_widgets.scenes.inputs import Floats, action_indices, action_values, feature_rows
+from rlnb_widgets.scenes.scene import Part, Scene, Shape
+
+__all__ = ["MountainCar"]
+
+_WIDTH, _HEIGHT = 480.0, 330.0
+_LEFT, _RIGHT = -1.35, 0.75  # a little more than the car's range of -1.2 to 0.6
+_SCALE = _WIDTH / (_RIGHT - _LEFT)
+_GROUND = 322.0
+_ARROW = 60.0
+
+_CAR = Part(
+    "car",
+    (
+        Shape("polygon", (-17, -26, -10, -41, 11, -41, 19, -26), fill="paper", stroke="accent", stroke_width=STROKE),
+        Shape("rect", (-31, -28, 62, 18, 6), fill="accent"),
+        Shape("circle", (-16, -9, 8), fill="paper", stroke="ink", stroke_width=STROKE),
+        Shape("circle", (16, -9, 8), fill="paper", stroke="ink", stroke_width=STROKE),
+    ),
+)
+
+
+def _height(x: Any) -> Any:
+    return np.sin(3 * x) * 0.45 + 0.55
+
+
+def _screen(x: Any) -> tuple[Any, Any]:
+    """Return where on the picture the hill at position `x` is."""
+    return (x - _LEFT) * _SCALE, _GROUND - _height(x) * _SCALE
+
+
+def _hill() -> Shape:
+    """Return the hill as one polygon whose sides and bottom lie outside the picture, so that only its ridge shows."""
+    points = np.stack(_screen(np.linspace(_LEFT - 0.05, _RIGHT + 0.05, 84)), axis=-1).round(1).ravel().tolist()
+    below = _HEIGHT + 10
+    return Shape(
+        "polygon", (points[0], below, *points, points[-2], below), fill="ground", stroke="muted", stroke_width=STROKE
+    )
+
+
+class MountainCar:
+    """Draws MountainCar and MountainCarContinuous from (position, velocity).
+
+    Args:
+        goal: position of the flag: 0.5, or 0.45 in the continuous env.
+        continuous: whether actions are forces in [-1, 1] or one of left, nothing and right.
+
+    Example:
+        >>> import numpy as np
+        >>> MountainCar().pose(np.array([[-0.5, 0.01]]), actions=np.array([2])).caption_at(0)
+        'car at -0.50 with speed +0.010, pushed right'
+    """
+
+    fields = ("position", "velocity")
+
+    def __init__(self, goal: float = 0.5, continuous: bool = False) -> None:
+        """Fix the goal and the kind of action."""
+        self.goal, self.continuous = goal, continuous
+        self.background = (paper(_WIDTH, _HEIGHT), *flag(*_screen(goal), 60), _hill())
+
+    @property
+    def name(self) -> str:
+        """The name of the environment drawn."""
+        return "MountainCarContinuous" if self.continuous else "MountainCar"
+
+    def _push(self, actions: Any, frames: int) -> Floats:
+        if self.continuous:
+            return action_values(actions, 1.0, frames, self.name)
+        return action_indices(actions, 3, frames, self.name) - 1
+
+    def pose(self, observations: Any, actions: Any = None) -> Scene:
+        """Return the scene of observations [N, 2], with the push where actions are given.
+
+        Actions are 0, 1, 2 (or one-hot [N, 3]) or, in the continuous env, forces of shape [N] or [N, 1].
+        """
+        rows = feature_rows(observations, self.name, self.fields)
+        push = self._push(actions, len(rows))
+        x, speed = rows[:, 0], rows[:, 1]
+        px, py = _screen(x)
+        # Height falls on the screen as it grows in the world, so an upward slope tilts anticlockwise.
+        tilt = -np.arctan(1.35 * np.cos(3 * x))
+        shown = np.isfinite(px)
+        # The arrow floats above the roof, centred on the car, so that it stays in the picture near both ends.
+        lift, back = 56.0, np.nan_to_num(push) * _ARROW / 2
+        poses = stack(
+            len(rows),
+            pose(px, py, tilt, shown),
+            *arrow_poses(
+                np.where(shown, push, np.nan),
+                px + lift * np.sin(tilt) - back * np.cos(tilt),
+                py - lift * np.cos(tilt) - back * np.sin(tilt),
+                tilt,
+                _ARROW,
+            ),
+        )
+
+        def caption(i: int) -> str:
+            if not shown[i]:
+                return "no observation"
+            words = f"car at {x[i]:+.2f} with speed {speed[i]:+.3f}"
+            if np.isnan(push[i]):
+                return words
+            way = "right" if push[i] > 0 else "left"
+            force = f" with force {abs(push[i]):.2f}" if self.continuous else ""
+            return f"{words}, {f'pushed {way}{force}' if push[i] else 'not pushed'}"
+
+        return Scene(_WIDTH, _HEIGHT, self.background, (_CAR, *arrow_parts(_ARROW)), poses, caption)

@@ -1,0 +1,67 @@
+"""Pendulum as a picture: the rod, its pivot and the torque as a round arrow."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from rlnb_widgets.scenes.drawing import STROKE, arc_parts, arc_poses, paper, pose, stack
+from rlnb_widgets.scenes.inputs import action_values, feature_rows
+from rlnb_widgets.scenes.scene import Part, Scene, Shape
+
+__all__ = ["Pendulum"]
+
+_SIZE = 320.0
+_CENTRE = _SIZE / 2
+_ROD = 112.0
+_MAX_TORQUE = 2.0  # N m; the env clips there
+_RADIUS, _SWEEP = 44.0, math.radians(150)
+
+_BEAM = Part("rod", (Shape("rect", (-10, -_ROD - 10, 20, _ROD + 20, 10), fill="accent"),))
+_PIN = Part("pivot", (Shape("circle", (0, 0, 5), fill="ink"),))
+
+
+class Pendulum:
+    """Draws Pendulum from (cos(theta), sin(theta), theta_dot): theta is 0 upright and grows anticlockwise.
+
+    Example:
+        >>> import numpy as np
+        >>> scene = Pendulum().pose(np.array([[-1.0, 0.0, 0.0]]), actions=np.array([[2.0]]))
+        >>> scene.caption_at(0)
+        'rod 180.0 degrees left, torque +2.00'
+    """
+
+    fields = ("cos(theta)", "sin(theta)", "theta_dot")
+    background = (
+        paper(_SIZE, _SIZE),
+        Shape("circle", (_CENTRE, _CENTRE, _ROD + 20), stroke="faint", stroke_width=STROKE),
+        Shape("line", (_CENTRE, 14, _CENTRE, 42), stroke="goal", stroke_width=STROKE),
+    )
+
+    def pose(self, observations: Any, actions: Any = None) -> Scene:
+        """Return the scene of observations [N, 3], with the torque where actions ([N] or [N, 1], N m) are given."""
+        rows = feature_rows(observations, "Pendulum", self.fields)
+        torque = action_values(actions, _MAX_TORQUE, len(rows), "Pendulum")
+        theta = np.arctan2(rows[:, 1], rows[:, 0])
+        shown = np.isfinite(theta)
+        # Screen angles are clockwise, the env's are anticlockwise; the arc starts beside the top and goes its way.
+        turn = np.where(shown, -torque, np.nan)
+        poses = stack(
+            len(rows),
+            pose(_CENTRE, _CENTRE, -theta, shown),
+            pose(_CENTRE, _CENTRE, 0.0, shown),
+            *arc_poses(turn, _CENTRE, _CENTRE, -math.pi / 2 - np.sign(np.nan_to_num(turn)) * _SWEEP / 2, _SWEEP),
+        )
+
+        def caption(i: int) -> str:
+            if not shown[i]:
+                return "no observation"
+            lean = math.degrees(theta[i])
+            words = (
+                "rod upright" if abs(lean) < 0.05 else f"rod {abs(lean):.1f} degrees {'left' if lean > 0 else 'right'}"
+            )
+            return words if np.isnan(torque[i]) else f"{words}, torque {torque[i] * _MAX_TORQUE:+.2f}"
+
+        return Scene(_SIZE, _SIZE, self.background, (_BEAM, _PIN, *arc_parts(_RADIUS, _SWEEP)), poses, caption)

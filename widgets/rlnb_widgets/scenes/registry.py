@@ -1,0 +1,151 @@
+"""Which scene draws which environment: look one up by env or id, or add your own."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Protocol, runtime_checkable
+
+from rlnb_widgets.scenes.acrobot import Acrobot
+from rlnb_widgets.scenes.blackjack import Blackjack
+from rlnb_widgets.scenes.cartpole import CartPole
+from rlnb_widgets.scenes.cliff_walking import CliffWalking
+from rlnb_widgets.scenes.frozen_lake import MAPS, FrozenLake
+from rlnb_widgets.scenes.mountain_car import MountainCar
+from rlnb_widgets.scenes.pendulum import Pendulum
+from rlnb_widgets.scenes.scene import Scene
+from rlnb_widgets.scenes.taxi import Taxi
+
+__all__ = ["FitsEnv", "SceneSpec", "find_scene", "register_scene", "scene_names"]
+
+
+@runtime_checkable
+class SceneSpec(Protocol):
+    """Draws the observations of one environment."""
+
+    def pose(self, observations: Any, actions: Any = None) -> Scene:
+        """Return the scene of N observations, with the actions taken in them if given."""
+        ...
+
+
+@runtime_checkable
+class FitsEnv(SceneSpec, Protocol):
+    """A scene that depends on how the env was made, such as on its map."""
+
+    def for_env(self, env: Any) -> SceneSpec:
+        """Return the scene that draws this very env."""
+        ...
+
+
+_SCENES: dict[str, SceneSpec] = {
+    "Acrobot": Acrobot(),
+    "Blackjack": Blackjack(),
+    "CartPole": CartPole(),
+    "CliffWalking": CliffWalking(),
+    "CliffWalkingSlippery": CliffWalking(),
+    "FrozenLake": FrozenLake(),
+    "FrozenLake8x8": FrozenLake(MAPS["8x8"]),
+    "MountainCar": MountainCar(),
+    "MountainCarContinuous": MountainCar(goal=0.45, continuous=True),
+    "Pendulum": Pendulum(),
+    "Taxi": Taxi(),
+    "phys2d/CartPole": CartPole(),
+    "phys2d/Pendulum": Pendulum(),
+    "tabular/CliffWalking": CliffWalking(),
+}
+
+
+def _without_version(name: str) -> str:
+    return re.sub(r"-v\d+$", "", name.rpartition(":")[2])
+
+
+def scene_names() -> list[str]:
+    """Return the names of the environments that can be drawn, sorted.
+
+    Example:
+        >>> "CartPole" in scene_names()
+        True
+    """
+    return sorted(_SCENES)
+
+
+def register_scene(name: str, spec: SceneSpec) -> None:
+    """Draw the env `name` with `spec` from now on, in place of any scene it had.
+
+    Args:
+        name: env id; a version at its end is dropped, as a scene draws all versions.
+        spec: an object with ``pose(observations, actions=None) -> Scene``.
+
+    Raises:
+        TypeError: if `spec` has no such method (a class is not an object of it).
+
+    Example:
+        >>> register_scene("MyCartPole-v0", CartPole())
+        >>> find_scene("MyCartPole-v1") is not None
+        True
+    """
+    if isinstance(spec, type):
+        raise TypeError(f"register_scene needs an object, got the class {spec.__name__}; pass {spec.__name__}().")
+    if not isinstance(spec, SceneSpec):
+        raise TypeError(
+            f"a scene needs a method pose(observations, actions=None) that returns a Scene; "
+            f"{type(spec).__name__} has none."
+        )
+    _SCENES[_without_version(name)] = spec
+
+
+def _read(owner: Any, name: str) -> Any:
+    """Return an attribute, or None if there is none or reading it fails.
+
+    A batched env that has not started, or a closed one, may raise anything when asked for an attribute that it
+    forwards; looking for a picture must not be what breaks the notebook.
+    """
+    try:
+        return getattr(owner, name, None)
+    except Exception:
+        return None
+
+
+def _env_id(env: Any) -> str | None:
+    """Return the id that an env says it was made from."""
+    for owner in (env, _read(env, "unwrapped")):
+        found = _read(_read(owner, "spec"), "id")
+        if isinstance(found, str):
+            return found
+    name = _read(env, "env_name")
+    return name if isinstance(name, str) else None
+
+
+def _layers(env: Any) -> list[Any]:
+    """Return an env and those that it holds, outermost first."""
+    layers = [env]
+    while len(layers) < 32:  # an env that holds itself must not hang
+        held = (_read(layers[-1], name) for name in ("_env", "base_env"))
+        inner = next((e for e in held if e is not None), None)
+        if inner is None:
+            break
+        layers.append(inner)
+    return layers
+
+
+def find_scene(env_or_id: Any) -> SceneSpec | None:
+    """Return what draws an environment from its observations, or None if nothing does.
+
+    Args:
+        env_or_id: a Gymnasium env (wrapped or not), an env that holds one (``_env``, ``base_env``
+            or ``env_name``), or an id such as ``"CartPole-v1"``; the version does not matter.
+
+    Returns:
+        The scene, fitted to the env where it depends on it (FrozenLake takes the env's map), or None.
+
+    Example:
+        >>> find_scene("CartPole-v1").pose([[0.0, 0.0, 0.1, 0.0]]).poses.shape
+        (1, 10, 3)
+        >>> find_scene("NoSuchEnv-v0") is None
+        True
+    """
+    if isinstance(env_or_id, str):
+        return _SCENES.get(_without_version(env_or_id))
+    chain = _layers(env_or_id)
+    name = next(filter(None, map(_env_id, chain)), None)
+    spec = None if name is None else _SCENES.get(_without_version(name))
+    return spec.for_env(chain[-1]) if isinstance(spec, FitsEnv) else spec

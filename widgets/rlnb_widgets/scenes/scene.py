@@ -1,0 +1,189 @@
+"""The picture model: shapes in roles of colour, parts that move, and one pose per part and frame."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from rlnb_widgets.scenes.roles import ROLES, role_hint
+
+__all__ = ["Part", "Scene", "Shape", "ShapeKind"]
+
+ShapeKind = Literal["rect", "circle", "line", "polygon", "text"]
+
+_COORDINATES = {
+    "rect": "x, y, w, h[, corner radius]",
+    "circle": "cx, cy, r",
+    "line": "x1, y1, x2, y2",
+    "text": "x, y, size",
+}
+_COUNTS = {"rect": (4, 5), "circle": (3,), "line": (4,), "text": (3,)}
+
+
+def _check_points(kind: str, points: tuple[float, ...]) -> None:
+    """Refuse a coordinate list that `kind` cannot be drawn from."""
+    if kind not in get_args(ShapeKind):
+        raise ValueError(f"unknown shape kind {kind!r}; the kinds are {', '.join(get_args(ShapeKind))}.")
+    if not all(math.isfinite(p) for p in points):
+        raise ValueError(f"the coordinates of a {kind} must be finite, got {points}; a NaN pose hides a part.")
+    if kind == "polygon":
+        if len(points) < 6 or len(points) % 2:
+            raise ValueError(f"a polygon needs x1, y1, x2, y2, ... of at least 3 points, got {len(points)} numbers.")
+    elif len(points) not in _COUNTS[kind]:
+        raise ValueError(f"a {kind} needs {_COORDINATES[kind]}, got {len(points)} numbers: {points}.")
+
+
+@dataclass(frozen=True)
+class Shape:
+    """One drawing primitive, in scene units with y pointing down.
+
+    Args:
+        kind: ``"rect"`` (x, y, w, h and optionally a corner radius), ``"circle"`` (cx, cy, r),
+            ``"line"`` (x1, y1, x2, y2), ``"polygon"`` (x1, y1, x2, y2, ...) or ``"text"``
+            (x, y of the centre, font size).
+        points: the numbers `kind` asks for.
+        fill: role of the inside (a key of :data:`~rlnb_widgets.scenes.ROLES`), or None for none.
+        stroke: role of the outline, or None for none.
+        stroke_width: outline width in scene units.
+        text: what a ``"text"`` shape says.
+
+    Raises:
+        ValueError: for an unknown kind or role, or the wrong number of coordinates.
+
+    Example:
+        >>> Shape("circle", (10, 20, 5), fill="accent").to_dict()
+        {'kind': 'circle', 'points': [10.0, 20.0, 5.0], 'fill': 'accent'}
+    """
+
+    kind: ShapeKind
+    points: tuple[float, ...]
+    fill: str | None = None
+    stroke: str | None = None
+    stroke_width: float = 0
+    text: str | None = None
+
+    def __post_init__(self) -> None:
+        """Normalize the coordinates to floats and check them."""
+        object.__setattr__(self, "points", tuple(float(p) for p in self.points))
+        _check_points(self.kind, self.points)
+        for role in (self.fill, self.stroke):
+            if role is not None and role not in ROLES:
+                raise ValueError(role_hint(role))
+        if (self.kind == "text") != (self.text is not None):
+            raise ValueError(
+                f"`text` belongs to text shapes and no others: got kind={self.kind!r}, text={self.text!r}."
+            )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-able dict that leaves out what is not set."""
+        out: dict[str, Any] = {"kind": self.kind, "points": list(self.points)}
+        if self.fill is not None:
+            out["fill"] = self.fill
+        if self.stroke is not None:
+            out |= {"stroke": self.stroke, "stroke_width": float(self.stroke_width)}
+        if self.text is not None:
+            out["text"] = self.text
+        return out
+
+
+@dataclass(frozen=True)
+class Part:
+    """A named group of shapes that moves as one rigid body, drawn about its own origin.
+
+    Args:
+        name: what the part is, unique in its scene.
+        shapes: its shapes, first one at the back.
+
+    Example:
+        >>> Part("ball", (Shape("circle", (0, 0, 5), fill="accent"),)).to_dict()["name"]
+        'ball'
+    """
+
+    name: str
+    shapes: tuple[Shape, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-able dict."""
+        return {"name": self.name, "shapes": [s.to_dict() for s in self.shapes]}
+
+
+@dataclass(frozen=True, eq=False)
+class Scene:
+    """A still background and moving parts, for N frames.
+
+    Args:
+        width: width of the picture in scene units.
+        height: height of the picture in scene units.
+        background: shapes that never move, first one at the back.
+        parts: moving parts, first one at the back.
+        poses: float32 array of shape [N, P, 3]: x, y and angle of each part in each frame.
+            The angle is in radians and turns clockwise on the screen, as y points down.
+            A NaN x hides the part in that frame.
+        caption: words for screen readers: one line for all frames, a line per frame, or a function
+            from the frame number to its line (so that 10,000 lines are not written to read one).
+
+    Raises:
+        ValueError: if `poses` or `caption` does not fit the parts and frames.
+
+    Example:
+        >>> ball = Part("ball", (Shape("circle", (0, 0, 5), fill="accent"),))
+        >>> scene = Scene(100, 50, (), (ball,), np.zeros((3, 1, 3), np.float32))
+        >>> len(scene)
+        3
+    """
+
+    width: float
+    height: float
+    background: tuple[Shape, ...]
+    parts: tuple[Part, ...]
+    poses: npt.NDArray[np.floating[Any]]
+    caption: str | tuple[str, ...] | Callable[[int], str] | None = None
+
+    def __post_init__(self) -> None:
+        """Check that poses and captions fit the parts and frames."""
+        poses = np.asarray(self.poses, dtype=np.float32)
+        if poses.ndim != 3 or poses.shape[1:] != (len(self.parts), 3):
+            raise ValueError(
+                f"poses must have shape [N, {len(self.parts)}, 3] (frames, parts, (x, y, angle)), "
+                f"got {list(poses.shape)}."
+            )
+        object.__setattr__(self, "poses", poses)
+        if isinstance(self.caption, tuple) and len(self.caption) != len(poses):
+            raise ValueError(f"caption must hold one line per frame: {len(poses)} frames, {len(self.caption)} lines.")
+        names = [p.name for p in self.parts]
+        if len(set(names)) != len(names):
+            raise ValueError(f"part names must be unique in a scene, got {names}.")
+
+    def __len__(self) -> int:
+        """Return the number of frames."""
+        return len(self.poses)
+
+    def caption_at(self, i: int) -> str:
+        """Return the words of frame `i` (empty if there are none); a negative `i` counts from the end."""
+        if not -len(self) <= i < len(self):
+            raise IndexError(f"frame {i} is out of range: the scene has {len(self)} frames, 0 to {len(self) - 1}.")
+        if self.caption is None or isinstance(self.caption, str):
+            return self.caption or ""
+        i %= len(self)
+        return self.caption[i] if isinstance(self.caption, tuple) else self.caption(i)
+
+    def frame(self, i: int) -> str:
+        """Return frame `i` as an SVG fragment; see :func:`~rlnb_widgets.scenes.frame_svg`."""
+        from rlnb_widgets.scenes.svg import frame_svg
+
+        return frame_svg(self, i)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all that does not change between frames, JSON-able, with the colour table."""
+        return {
+            "width": float(self.width),
+            "height": float(self.height),
+            "background": [s.to_dict() for s in self.background],
+            "parts": [p.to_dict() for p in self.parts],
+            "roles": {name: list(pair) for name, pair in ROLES.items()},
+        }

@@ -1,0 +1,125 @@
+"""Taxi as a picture: the town with its walls, the four stations, the taxi and its passenger."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rlnb_widgets.scenes.drawing import STROKE, flag, paper, pose, stack, text
+from rlnb_widgets.scenes.grid import DOWN, LEFT, RIGHT, UP, direction_mark, grid_lines, turn
+from rlnb_widgets.scenes.inputs import action_indices, indices
+from rlnb_widgets.scenes.scene import Part, Scene, Shape
+
+__all__ = ["Taxi"]
+
+# The map as Gymnasium prints it: a bar is a wall, a colon a gap.
+_MAP = ("|R: | : :G|", "| : | : : |", "| : : : : |", "| | : | : |", "|Y| : |B: |")
+_CELL, _MARGIN = 60.0, 10.0
+_SIZE = 5 * _CELL + 2 * _MARGIN
+#: Letter, role and name of each station, in the order of the passenger's and the destination's index.
+_STATIONS = (("R", "danger", "red"), ("G", "goal", "green"), ("Y", "yellow", "yellow"), ("B", "accent", "blue"))
+_WORDS = ("going down", "going up", "going right", "going left", "picking up", "dropping off")
+
+
+def _station_cells() -> npt.NDArray[np.float64]:
+    """Return (row, column) of the stations, in their order, as the map shows them."""
+    found = {letter: (r, c // 2) for r, row in enumerate(_MAP) for c, letter in enumerate(row)}
+    return np.array([found[letter] for letter, *_ in _STATIONS], dtype=np.float64)
+
+
+_AT = _station_cells()
+
+
+def _centre(row: Any, column: Any) -> tuple[Any, Any]:
+    return _MARGIN + (column + 0.5) * _CELL, _MARGIN + (row + 0.5) * _CELL
+
+
+def _walls() -> tuple[Shape, ...]:
+    return tuple(
+        Shape("rect", (_MARGIN + c // 2 * _CELL - 4, _MARGIN + r * _CELL - 4, 8, _CELL + 8, 4), fill="ink")
+        for r, row in enumerate(_MAP)
+        for c, letter in enumerate(row)
+        if letter == "|" and 0 < c < len(row) - 1
+    )
+
+
+def _stations() -> tuple[Shape, ...]:
+    out: list[Shape] = []
+    for (letter, role, _), (row, column) in zip(_STATIONS, _AT, strict=True):
+        x, y = _centre(row, column)
+        out.append(Shape("rect", (x - 22, y - 22, 44, 44, 6), stroke=role, stroke_width=STROKE))
+        out.append(text(x, y, 26, letter, role))
+    return tuple(out)
+
+
+_FRAME = Shape("rect", (_MARGIN, _MARGIN, 5 * _CELL, 5 * _CELL, 6), stroke="ink", stroke_width=STROKE)
+_CAB = Part(
+    "taxi",
+    (
+        Shape("circle", (-12, 14, 6), fill="ink"),
+        Shape("circle", (12, 14, 6), fill="ink"),
+        Shape("polygon", (-14, -2, -9, -15, 9, -15, 14, -2), fill="paper", stroke="ink", stroke_width=STROKE),
+        Shape("rect", (-23, -3, 46, 15, 5), fill="yellow", stroke="ink", stroke_width=STROKE / 2),
+    ),
+)
+_RIDER = Part("rider", (Shape("circle", (0, -8, 5), fill="second"),))
+_PASSENGER = Part(
+    "passenger",
+    (
+        Shape("polygon", (-9, 20, -5, 4, 5, 4, 9, 20), fill="second", stroke="ink", stroke_width=STROKE / 2),
+        Shape("circle", (0, -1, 7), fill="second", stroke="ink", stroke_width=STROKE / 2),
+    ),
+)
+_DESTINATION = Part("destination", flag(14, 0, 25))
+_DEED = Part("pick-up or drop-off", (Shape("circle", (0, 0, 27), stroke="second", stroke_width=STROKE),))
+
+
+class Taxi:
+    """Draws Taxi from its state index: ((row * 5 + column) * 5 + passenger) * 4 + destination.
+
+    Example:
+        >>> import numpy as np
+        >>> Taxi().pose(np.array([328])).caption_at(0)
+        'taxi at row 3, column 1; passenger at yellow, wants to go to red'
+    """
+
+    parts = (_CAB, _RIDER, _PASSENGER, _DESTINATION, _DEED, direction_mark(_CELL))
+    background = (paper(_SIZE, _SIZE), *grid_lines(5, 5, _CELL, _MARGIN, _MARGIN), *_stations(), *_walls(), _FRAME)
+
+    def pose(self, observations: Any, actions: Any = None) -> Scene:
+        """Return the scene of states (indices [N] or [N, 1], or one-hot [N, 500]), with the actions if given."""
+        state = indices(observations, 500, "Taxi observations")
+        action = action_indices(actions, 6, len(state), "Taxi")
+        shown = np.isfinite(state)
+        code = np.where(shown, state, 0).astype(np.intp)
+        place, destination = np.divmod(code, 4)
+        place, passenger = np.divmod(place, 5)
+        row, column = np.divmod(place, 5)
+        x, y = _centre(row, column)
+        riding = passenger == 4
+        # A passenger waits in the left half of the station, and the destination's flag stands in the right half.
+        px, py = _centre(*_AT[np.where(riding, 0, passenger)].T)
+        gx, gy = _centre(*_AT[destination].T)
+        drives = np.isfinite(action) & (action < 4)
+        heading = turn(np.where(drives, action, np.nan), (DOWN, UP, RIGHT, LEFT))
+        poses = stack(
+            len(state),
+            pose(x, y, 0.0, shown),
+            pose(x, y, 0.0, shown & riding),
+            pose(px - 18, py, 0.0, shown & ~riding),
+            pose(gx, gy, 0.0, shown),
+            pose(x, y, 0.0, shown & np.isfinite(action) & ~drives),
+            pose(x, y, heading, shown & drives),
+        )
+
+        def caption(i: int) -> str:
+            if not shown[i]:
+                return "no observation"
+            where = "in the taxi" if riding[i] else f"at {_STATIONS[passenger[i]][2]}"
+            goal = _STATIONS[destination[i]][2]
+            words = f"taxi at row {row[i]}, column {column[i]}; passenger {where}, wants to go to {goal}"
+            return words if np.isnan(action[i]) else f"{words}; {_WORDS[int(action[i])]}"
+
+        return Scene(_SIZE, _SIZE, self.background, self.parts, poses, caption)

@@ -1,0 +1,21 @@
+"""The TED explorer: episode data as a tree of entries, root beside ``"next"``."""
+
+from __future__ import annotations
+
+from rlnb_widgets.ted_explorer.model import ted_model
+from rlnb_widgets.ted_explorer.schema import Boundary, Carry, Cell, Dim, Finding, Row, Stats, TedModel, Thumb
+from rlnb_widgets.ted_explorer.widget import TEDExplorer
+
+__all__ = [
+    "Boundary",
+    "Carry",
+    "Cell",
+    "Dim",
+    "Finding",
+    "Row",
+    "Stats",
+    "TEDExplorer",
+    "TedModel",
+    "Thumb",
+    "ted_model",
+]

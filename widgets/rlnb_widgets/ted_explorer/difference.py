@@ -1,0 +1,101 @@
+"""Where two TensorDicts differ: keys, shapes, dtypes, and the first value."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from rlnb_widgets._core.text import shorten
+from rlnb_widgets.ted_explorer.carry import first_true, unequal
+from rlnb_widgets.ted_explorer.entries import Entry, Path, walk
+from rlnb_widgets.ted_explorer.literals import number_text, object_text
+from rlnb_widgets.ted_explorer.schema import Finding, Side
+
+
+def differences(td: Any, other: Any) -> dict[Path, tuple[Finding, ...]]:
+    """Compare two TensorDicts entry by entry.
+
+    Args:
+        td: the one that is shown (``got``).
+        other: the one it is held against (``expected``).
+
+    Returns:
+        The findings of each path inside its side; equal entries are not listed. NaN equals NaN.
+
+    Example:
+        >>> from tensordict import TensorDict
+        >>> a, b = TensorDict(x=torch.zeros(3), batch_size=[3]), TensorDict(x=torch.eye(3)[1], batch_size=[3])
+        >>> differences(a, b)[("x",)][0].text()
+        'root: value at [1]: expected 1, got 0'
+    """
+    here, there = _flat(td), _flat(other)
+    found: dict[Path, tuple[Finding, ...]] = {}
+    for key in dict.fromkeys((*here, *there)):
+        try:
+            finding = _differ(key[0], here.get(key), there.get(key))
+        except Exception as error:  # sparse tensors, data on the meta device
+            finding = Finding(key[0], "not compared", _brief(there.get(key)), type(error).__name__)
+        if finding is not None:
+            found[key[1]] = (*found.get(key[1], ()), finding)
+    return found
+
+
+def _flat(td: Any) -> dict[tuple[Side, Path], Entry]:
+    entries: dict[tuple[Side, Path], Entry] = {}
+    for entry in walk(td):
+        inside = entry.path[0] == "next" and len(entry.path) > 1
+        if inside:
+            entries["next", entry.path[1:]] = entry
+        elif entry.path != ("next",) or entry.kind != "node":
+            entries["root", entry.path] = entry
+    return entries
+
+
+def _differ(side: Side, here: Entry | None, there: Entry | None) -> Finding | None:
+    if here is None or there is None:
+        kind = "only here" if there is None else "only in the other"
+        return Finding(side, kind, _brief(there), _brief(here))
+    if here.kind != there.kind or (here.kind == "leaf" and here.value.dtype != there.value.dtype):
+        return Finding(side, "dtype", _brief(there), _brief(here))
+    if here.kind == "node":
+        return None
+    if here.kind == "non-tensor":
+        left, right = object_text(here.value.tolist()), object_text(there.value.tolist())
+        return None if left == right else Finding(side, "value", right, left)
+    if here.kind == "ragged":
+        return _differ_pieces(side, here, there)
+    if here.kind != "leaf":
+        return None
+    if here.value.shape != there.value.shape:
+        return Finding(side, "shape", str(list(there.value.shape)), str(list(here.value.shape)))
+    return _differ_values(side, here.value, there.value)
+
+
+def _differ_values(side: Side, here: torch.Tensor, there: torch.Tensor) -> Finding | None:
+    here, there = here.detach().cpu(), there.detach().cpu()
+    index = first_true(unequal(here, there))
+    if index is None:
+        return None
+    return Finding(side, "value", number_text(there[index].item()), number_text(here[index].item()), index)
+
+
+def _differ_pieces(side: Side, here: Entry, there: Entry) -> Finding | None:
+    left, right = here.value, there.value
+    shapes = [str([list(piece.shape) for piece in pieces]) for pieces in (right, left)]
+    if shapes[0] != shapes[1]:
+        return Finding(side, "shape", shorten(shapes[0], 60), shorten(shapes[1], 60))
+    for i, (a, b) in enumerate(zip(left, right, strict=True)):
+        finding = _differ_values(side, a, b)
+        if finding is not None:
+            index = (*finding.index[: here.stack_dim], i, *finding.index[here.stack_dim :])
+            return Finding(side, "value", finding.expected, finding.got, index)
+    return None
+
+
+def _brief(entry: Entry | None) -> str:
+    if entry is None:
+        return "nothing"
+    if entry.kind == "leaf":
+        return f"{str(entry.value.dtype).removeprefix('torch.')} {list(entry.value.shape)}"
+    return {"node": "a nested TensorDict", "non-tensor": "non-tensor data"}.get(entry.kind, "a lazy stack")

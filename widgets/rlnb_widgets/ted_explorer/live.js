@@ -1,0 +1,140 @@
+// The live TED explorer: search, tree, playhead and details; all of it in the page.
+
+import { Channel, button, clamp, h, keyboard, palette, timelineBar, visualizer, watchTheme } from "../_core/core.js";
+import { detailsPane } from "./details.js";
+import { endsStrip } from "./strip.js";
+import { treeView } from "./treeview.js";
+import { flagged, foldable } from "./tree.js";
+import { marksOf, stepWords } from "./values.js";
+
+let made = 0;
+
+export default visualizer("ted-explorer", ({ model, root, playhead }) => {
+  const data = JSON.parse(model.get("payload"));
+  const elements = data.steps === null ? 1 : data.batch.reduce((a, b) => a * b, 1);
+  const element = new Channel(model, "element", (v) => clamp(Math.round(Number(v) || 0), 0, elements - 1));
+  const selected = new Channel(model, "selected", (v) => (Array.isArray(v) ? v : []));
+  const view = {
+    ted: data.ted, batch: data.batch, steps: data.steps, store: model.get("values"), rows: data.rows,
+    element: element.value, t: playhead.t, showRange: data.steps === null, id: `ted-${(made += 1)}`,
+  };
+  let color = null;
+  // before the root is in the page there are no colours to read
+  const colors = () => (root.isConnected ? (color ??= palette(root)) : palette(root));
+  const details = detailsPane(view, colors);
+  const tree = treeView(view, colors, (row) => {
+    details.show(row);
+    selected.set(row ? row.path : []);
+  }, () => details.update());
+  const search = h("input", { type: "search", class: "ted-search", placeholder: "Search (/)", "aria-label": "search keys, dtypes, shapes", title: "search keys, dtypes, shapes (/)" });
+  const count = h("span", { class: "rlnb-note ted-count", role: "status" });
+  const tools = toolbar({ data, view, tree, search, count });
+  root.append(heading(data), ...data.notes.map((note) => h("p", { class: "rlnb-note ted-note" }, note)), tools);
+
+  const timed = data.steps !== null && data.steps > 1;
+  let known = { element: -1 };
+  const marks = () => {
+    if (known.element !== view.element) known = { element: view.element, marks: marksOf(data.ends, view.element) };
+    return known.marks;
+  };
+  const bar = timed ? timelineBar(playhead, marks) : null;
+  const strip = timed ? endsStrip(playhead, marks) : null;
+  const words = h("p", { class: "ted-words" });
+  if (elements > 1) search.after(elementPicker(elements, element));
+  if (timed) root.append(bar.el, strip.el, words);
+  root.append(tree.el, details.el, h("details", { class: "ted-inwords" }, h("summary", {}, "In words"),
+    ...data.words.map((part) => h("p", {}, part))));
+
+  const filter = () => {
+    const shown = tree.filter(search.value);
+    count.textContent = search.value || tree.filtering ? `${shown} of ${data.rows.length}` : "";
+  };
+  search.addEventListener("input", filter);
+  search.addEventListener("keydown", (event) => {
+    if (event.key === "Escape" && search.value) { search.value = ""; filter(); event.stopPropagation(); }
+    else if (event.key === "ArrowDown" || event.key === "Enter") { event.preventDefault(); event.stopPropagation(); tree.focus(); }
+  });
+  tools.addEventListener("refilter", filter);
+  const find = () => { search.focus(); search.select(); };
+  const moves = timed ? { ",": bar.keys.ArrowLeft, ".": bar.keys.ArrowRight, " ": bar.keys[" "], n: bar.keys.n, p: bar.keys.p } : {};
+  keyboard(tree.focusable, { ...tree.keys, ...moves, c: () => details.copy(), "/": find });
+  keyboard(root, { ...(timed ? bar.keys : {}), c: () => details.copy(), "/": find });
+
+  const update = () => {
+    view.t = playhead.t;
+    view.element = element.value;
+    root.setAttribute("data-t", view.t);
+    root.setAttribute("data-element", view.element);
+    const here = marks();
+    view.ends = Object.values(here).some((steps) => steps.includes(view.t));
+    if (timed) words.textContent = stepWords(here, data.steps, view.t);
+    strip?.update();
+    tree.update();
+    details.update();
+  };
+  const stops = [
+    playhead.subscribe(update),
+    element.subscribe(() => { update(); bar?.paint(); }),
+    selected.subscribe((path, origin) => { if (origin !== "here") tree.select(path); }),
+    watchTheme(() => { color = null; tree.repaint(); details.update(); }),
+  ];
+  update();
+  tree.select(selected.value);
+  return () => {
+    stops.forEach((stop) => stop());
+    element.dispose();
+    selected.dispose();
+    bar?.destroy();
+    strip?.destroy();
+    tree.destroy();
+  };
+});
+
+function heading(data) {
+  const part = (role, text) => h("span", { class: `ted-${role}` }, text);
+  const dims = new Set(data.rows.flatMap((row) => ["root", "next"].flatMap((side) => (row[side]?.dims ?? []).map(([role]) => role))));
+  const legend = [["b", part("batch", "B batch")], ["t", part("time", "T time")], ["n", part("nested", "N nested batch")],
+    ["f", part("feature", "features")]].filter(([role]) => dims.has(role)).map(([, text]) => text);
+  return h("div", { class: "ted-head" }, h("span", { class: "ted-headline" }, data.headline),
+    h("span", { class: "ted-legend", "aria-label": "colours of the dimensions" }, ...legend));
+}
+
+function toolbar({ data, view, tree, search, count }) {
+  const bar = h("div", { class: "rlnb-bar ted-tools", role: "toolbar", "aria-label": "tree" }, search);
+  if (foldable(data.rows).length) {
+    bar.append(h("span", { class: "rlnb-group" },
+      button({ text: "Expand all", label: "expand all", onclick: () => tree.foldAll(false) }),
+      button({ text: "Collapse all", label: "collapse all", onclick: () => tree.foldAll(true) })));
+  }
+  const toggle = (text, title, flip) => {
+    const made = button({ text, label: text, title, onclick: () => made.setAttribute("aria-pressed", String(flip())) });
+    made.setAttribute("aria-pressed", "false");
+    return made;
+  };
+  if (view.steps !== null) {
+    bar.append(toggle("Ranges", "show minimum / mean / maximum in place of the value at the playhead", () => {
+      view.showRange = !view.showRange;
+      tree.update();
+      return view.showRange;
+    }));
+  }
+  const found = data.rows.filter(flagged).length;
+  if (found) {
+    bar.append(toggle(`Findings (${found})`, "show only rows that break a rule, hold NaN or inf, or differ", () => {
+      tree.filtering = !tree.filtering;
+      bar.dispatchEvent(new Event("refilter"));
+      return tree.filtering;
+    }));
+  }
+  bar.append(count);
+  return bar;
+}
+
+function elementPicker(elements, element) {
+  const field = h("input", { type: "number", class: "ted-element", min: 0, max: elements - 1, value: element.value, "aria-label": "batch element" });
+  field.addEventListener("input", () => { if (field.value !== "") element.set(Number(field.value)); });
+  field.addEventListener("change", () => { field.value = element.value; });
+  element.subscribe((value) => { if (document.activeElement !== field) field.value = value; });
+  return h("label", { class: "ted-picker" }, "element", field, h("span", { class: "rlnb-note" }, `of ${elements}`));
+}
+

@@ -1,0 +1,160 @@
+"""Measure one entry: shape, storage, statistics and a tiny picture."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from tensordict import MemoryMappedTensor
+
+from rlnb_widgets.ted_explorer.entries import Entry
+from rlnb_widgets.ted_explorer.literals import object_text, values_text, without_addresses
+from rlnb_widgets.ted_explorer.numbers import as_array, histogram, stats_of, thumb_of
+from rlnb_widgets.ted_explorer.schema import Cell, Dim
+
+
+def measure(entry: Entry, batch_dims: int, has_time: bool) -> Cell:
+    """Summarise one entry; what cannot be summarised becomes a cell with a message.
+
+    Args:
+        entry: from :func:`~rlnb_widgets.ted_explorer.entries.walk`.
+        batch_dims: the batch dimensions of the whole TensorDict, time included.
+        has_time: whether the last of them is time.
+
+    Returns:
+        The cell.
+    """
+    try:
+        if entry.kind == "node":
+            return _node(entry, batch_dims, has_time)
+        if entry.kind == "non-tensor":
+            return _non_tensor(entry, batch_dims, has_time)
+        if entry.kind == "ragged":
+            return _ragged(entry, batch_dims, has_time)
+        if entry.kind == "leaf":
+            return _leaf(entry, batch_dims, has_time)
+        return Cell("?", "", (), None, "", message=f"cannot be read: {entry.note}")
+    except Exception as error:
+        return Cell("?", "", (), None, "", message=_cannot(error))
+
+
+def _cannot(error: Exception) -> str:
+    reason = without_addresses(str(error)).split("\n")[0][:160]
+    return f"cannot be summarised: {type(error).__name__}: {reason}"
+
+
+def dims_of(shape: tuple[int | None, ...], own: int, batch_dims: int, has_time: bool) -> tuple[Dim, ...]:
+    """Say what each dimension of a shape stands for.
+
+    Args:
+        shape: the sizes.
+        own: batch dimensions of the TensorDict that holds the entry.
+        batch_dims: batch dimensions of the whole TensorDict.
+        has_time: whether the last of those is time.
+
+    Returns:
+        One :class:`Dim` for each size.
+
+    Example:
+        >>> [dim.role for dim in dims_of((4, 9, 2, 3), own=3, batch_dims=2, has_time=True)]
+        ['batch', 'time', 'nested', 'feature']
+    """
+    out = []
+    for i, size in enumerate(shape):
+        if i < batch_dims:
+            out.append(Dim("time" if has_time and i == batch_dims - 1 else "batch", size))
+        else:
+            out.append(Dim("nested" if i < own else "feature", size))
+    return tuple(out)
+
+
+def storage_of(value: Any, lazy: bool) -> str:
+    """Where the numbers lie.
+
+    Args:
+        value: a tensor or a TensorDict.
+        lazy: whether it came out of a lazy stack.
+
+    Returns:
+        ``"lazily stacked"``, ``"memory-mapped"``, ``"shared"`` or ``"in memory"``.
+    """
+    if lazy:
+        return "lazily stacked"
+    is_mapped = value.is_memmap() if hasattr(value, "is_memmap") else isinstance(value, MemoryMappedTensor)
+    if is_mapped:
+        return "memory-mapped"
+    # tensors on an accelerator always call themselves shared
+    on_cpu = getattr(value.device, "type", "cpu") == "cpu"
+    return "shared" if on_cpu and value.is_shared() else "in memory"
+
+
+def _leaf(entry: Entry, batch_dims: int, has_time: bool) -> Cell:
+    tensor = entry.value
+    # a jagged tensor has sizes that are no numbers
+    shape = tuple(size if type(size) is int else None for size in tensor.shape)
+    cell = Cell(
+        dtype=str(tensor.dtype).removeprefix("torch."),
+        device=str(tensor.device),
+        dims=dims_of(shape, entry.batch_dims, batch_dims, has_time),
+        nbytes=None,
+        storage="",
+    )
+    try:
+        array = as_array(tensor)
+        return replace(
+            cell,
+            nbytes=tensor.numel() * tensor.element_size(),
+            storage=storage_of(tensor, entry.lazy),
+            stats=stats_of(array),
+            thumb=thumb_of(array, batch_dims, has_time),
+            preview="" if has_time else values_text(array),
+            message="" if tensor.numel() else "no elements",
+        )
+    except Exception as error:
+        return replace(cell, message=_cannot(error))
+
+
+def _ragged(entry: Entry, batch_dims: int, has_time: bool) -> Cell:
+    pieces = entry.value
+    ranks = {piece.dim() for piece in pieces}
+    shape: list[int | None] = []
+    if len(ranks) == 1:
+        sizes = list(zip(*(piece.shape for piece in pieces), strict=True))
+        shape = [group[0] if len(set(group)) == 1 else None for group in sizes]
+        shape.insert(entry.stack_dim, entry.pieces)
+    flat = np.concatenate([as_array(piece).reshape(-1) for piece in pieces])
+    dtypes = sorted({str(piece.dtype).removeprefix("torch.") for piece in pieces})
+    shapes = ", ".join(dict.fromkeys(str(list(piece.shape)) for piece in pieces[:8]))
+    return Cell(
+        dtype="/".join(dtypes),
+        device=str(pieces[0].device),
+        dims=dims_of(tuple(shape), entry.batch_dims, batch_dims, has_time),
+        nbytes=sum(piece.numel() * piece.element_size() for piece in pieces),
+        storage="lazily stacked",
+        stats=stats_of(flat),
+        thumb=histogram(flat) if flat.size > 1 else None,
+        message=f"{entry.note}: {shapes}{', ...' if len(pieces) > 8 else ''}",
+    )
+
+
+def _non_tensor(entry: Entry, batch_dims: int, has_time: bool) -> Cell:
+    value = entry.value
+    data = value.tolist()
+    first: Any = data
+    for size in value.batch_size:
+        if not isinstance(first, list) or not size:
+            break
+        first = first[0]
+    dims = dims_of(tuple(value.batch_size), entry.batch_dims, batch_dims, has_time)
+    return Cell(type(first).__name__, "", dims, None, "non-tensor", preview=object_text(data))
+
+
+def _node(entry: Entry, batch_dims: int, has_time: bool) -> Cell:
+    td = entry.value
+    dims = dims_of(tuple(td.batch_size), len(td.batch_size), batch_dims, has_time)
+    lazy = entry.lazy or hasattr(td, "tensordicts")
+    message = "" if list(td.keys()) or lazy else "empty"
+    name = type(td).__name__
+    name = "TensorDict" if "TensorDict" in name else name
+    return Cell(name, str(td.device or ""), dims, None, storage_of(td, lazy), message=message)

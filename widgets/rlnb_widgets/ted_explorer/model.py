@@ -1,0 +1,184 @@
+"""From a TensorDict to the plain model that a TED explorer shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import torch
+from tensordict import is_non_tensor, is_tensor_collection
+
+from rlnb_widgets.ted_explorer.carry import carry_of
+from rlnb_widgets.ted_explorer.difference import differences
+from rlnb_widgets.ted_explorer.entries import Entry, Path, walk
+from rlnb_widgets.ted_explorer.episodes import boundaries, ended, inside_episodes
+from rlnb_widgets.ted_explorer.measure import measure
+from rlnb_widgets.ted_explorer.overlay import problems_of
+from rlnb_widgets.ted_explorer.schema import Boundary, Carry, Cell, Row, TedModel
+
+NEXT = frozenset({"next"})
+
+NOT_A_TED = (
+    'This TensorDict has no "next", so it is not an episode in TED form; its entries are shown in one column. '
+    "A rollout, a collector batch or a sample of stored transitions has one."
+)
+
+
+def ted_model(
+    td: Any,
+    spec: Any = None,
+    other: Any = None,
+    *,
+    action_keys: Iterable[Any] = ("action",),
+    reward_keys: Iterable[Any] = ("reward",),
+) -> TedModel:
+    """Build the model of a TED.
+
+    Args:
+        td: a TensorDict of batch size ``[*B, T]``, time last; without ``"next"`` it is shown in one column.
+        spec: a ``Composite``, or an environment, to hold the data against.
+        other: another TensorDict to compare with.
+        action_keys: what ``step_mdp`` drops from the root: a string is a name in any group, a tuple one exact path.
+        reward_keys: the same for what it drops from ``"next"``.
+
+    Returns:
+        The model; it holds no data and compares by value.
+
+    Raises:
+        TypeError: if ``td`` or ``other`` is no TensorDict.
+
+    Example:
+        >>> import torch
+        >>> from tensordict import TensorDict
+        >>> obs = torch.arange(4.0)
+        >>> td = TensorDict({"x": obs[:3], "next": {"x": obs[1:], "reward": torch.ones(3, 1)}}, [3])
+        >>> ted_model(td).row("x").carry.holds
+        True
+    """
+    for name, value in (("td", td), ("other", other)):
+        if not is_tensor_collection(value) and not (name == "other" and value is None):
+            raise TypeError(
+                f"{name} must be a TensorDict such as env.rollout(...) returns, got {type(value).__name__}."
+                + (" Wrap the dict: TensorDict(data, batch_size=[T])." if isinstance(value, dict) else "")
+            )
+    following = next_of(td)
+    dims, has_time = len(td.batch_size), following is not None and len(td.batch_size) > 0
+    inside: torch.Tensor | None = None
+    found: tuple[Boundary, ...] = ()
+    ends = 0
+    if has_time:
+        inside = inside_episodes(following, td, int(td.batch_size[-1]))
+        found, ends = boundaries(following)
+    problems, unchecked = problems_of(spec, td, following) if spec is not None else ({}, ())
+    differs = differences(td, other) if other is not None else {}
+    before = {entry.path: entry for entry in walk(td, NEXT if following is not None else frozenset())}
+    after = {} if following is None else {entry.path: entry for entry in walk(following)}
+    keys = _names(action_keys), _names(reward_keys)
+    rows = []
+    for path, leaf in _order(before, after, problems, differs):
+        old, new = before.get(path), after.get(path)
+        only_nodes = not leaf and all(entry is None or entry.kind == "node" for entry in (old, new))
+        silent = following is None or only_nodes
+        rows.append(
+            Row(
+                path=path,
+                leaf=leaf,
+                root=None if old is None else measure(old, dims, has_time),
+                next=None if new is None else measure(new, dims, has_time),
+                carry=Carry() if silent else carry_of(old, new, inside, dims, *keys),
+                problems=problems.get(path, ()),
+                differences=differs.get(path, ()),
+            )
+        )
+    measured = _with_sums(rows)
+    return TedModel(
+        is_ted=following is not None,
+        batch=tuple(int(size) for size in (td.batch_size[:-1] if has_time else td.batch_size)),
+        steps=int(td.batch_size[-1]) if has_time else None,
+        rows=measured,
+        nbytes=sum(cell.nbytes or 0 for row in measured if row.leaf for cell in (row.root, row.next) if cell),
+        boundaries=found,
+        ends=ends,
+        notes=(*_notes(td, following), *unchecked),
+        compared=other is not None,
+        checked=spec is not None,
+    )
+
+
+def next_of(td: Any) -> Any:
+    """Return the ``"next"`` of a TED.
+
+    Args:
+        td: any TensorDict.
+
+    Returns:
+        The nested TensorDict, or ``None`` if there is no such entry or it is something else.
+    """
+    if "next" not in set(td.keys()):
+        return None
+    following = td.get("next")
+    return following if is_tensor_collection(following) and not is_non_tensor(following) else None
+
+
+def _order(*found: Mapping[Path, Any]) -> list[tuple[Path, bool]]:
+    """Merge the paths of all sides into one tree, in the order of the data; say which of them are leaves."""
+    tree: dict[str, Any] = {}
+    nodes = set()
+    for side in found:
+        for path, entry in side.items():
+            level = tree
+            for key in path:
+                level = level.setdefault(key, {})
+            if isinstance(entry, Entry) and entry.kind == "node":
+                nodes.add(path)
+    out: list[tuple[Path, bool]] = []
+
+    def visit(level: dict[str, Any], prefix: Path) -> None:
+        for key, below in level.items():
+            path = (*prefix, key)
+            out.append((path, not below and path not in nodes))
+            visit(below, path)
+
+    visit(tree, ())
+    return out
+
+
+def _with_sums(rows: list[Row]) -> tuple[Row, ...]:
+    """Give each node the bytes of the leaves below it."""
+    sums: dict[tuple[str, Path], int] = {}
+    for row in rows:
+        for side, cell in (("root", row.root), ("next", row.next)):
+            if row.leaf and cell is not None:
+                for depth in range(1, len(row.path)):
+                    key = (side, row.path[:depth])
+                    sums[key] = sums.get(key, 0) + (cell.nbytes or 0)
+
+    def summed(cell: Cell | None, side: str, path: Path) -> Cell | None:
+        return None if cell is None else replace(cell, nbytes=sums.get((side, path), 0))
+
+    return tuple(
+        row
+        if row.leaf
+        else replace(row, root=summed(row.root, "root", row.path), next=summed(row.next, "next", row.path))
+        for row in rows
+    )
+
+
+def _notes(td: Any, following: Any) -> tuple[str, ...]:
+    if not list(td.keys()) and not hasattr(td, "tensordicts"):
+        return ("This TensorDict is empty: it has no entries.",)
+    if following is None:
+        return (NOT_A_TED,)
+    if not td.batch_size:
+        return (
+            "The batch size is [], so this is a single step without a time dimension: "
+            "there is no next row to compare with.",
+        )
+    if ended(following) is None:
+        return ('There is no done flag in "next", so all steps are taken for one episode.',)
+    return ()
+
+
+def _names(keys: Iterable[Any]) -> frozenset[str | Path]:
+    return frozenset(tuple(key) if isinstance(key, (tuple, list)) else str(key) for key in keys)

@@ -1,0 +1,99 @@
+"""From the model to the JSON that the page draws: short names, texts ready to show."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from rlnb_widgets.ted_explorer.explain import row_words, ted_words
+from rlnb_widgets.ted_explorer.schema import Cell, Row, TedModel, Thumb
+from rlnb_widgets.ted_explorer.text import bytes_text, headline, stats_text
+from rlnb_widgets.ted_explorer.values import Refs
+
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+-"
+
+
+def payload(model: TedModel, refs: Refs) -> str:
+    """Write a model for the page.
+
+    Args:
+        model: from :func:`~rlnb_widgets.ted_explorer.ted_model`.
+        refs: where each leaf's values lie, from :func:`~rlnb_widgets.ted_explorer.values.pack_values`.
+
+    Returns:
+        JSON; equal models give equal text.
+    """
+    ends: dict[str, list[list[int]]] = {}
+    for boundary in model.boundaries:
+        ends.setdefault(boundary.kind, []).append([boundary.env, boundary.t])
+    data = {
+        "ted": model.is_ted,
+        "batch": list(model.batch),
+        "steps": model.steps,
+        "headline": headline(model),
+        "notes": list(model.notes),
+        "words": ted_words(model).split("\n\n"),
+        "ends": ends,
+        "rows": [_row(row, refs) for row in model.rows],
+    }
+    return json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+def _row(row: Row, refs: Refs) -> dict[str, Any]:
+    out: dict[str, Any] = {"path": list(row.path)}
+    if not row.leaf:
+        out["node"] = True
+    if row.root is not None:
+        out["root"] = _cell(row.root, refs.get(("root", row.path)))
+    if row.next is not None:
+        out["next"] = _cell(row.next, refs.get(("next", row.path)))
+    if row.carry.kind:
+        out["carry"] = row.carry.kind
+    if row.carry.holds is not None:
+        out["holds"] = row.carry.holds
+        out["at"] = list(row.carry.index)
+    if words := row_words(row):
+        out["words"] = words
+    for name, found in (("spec", row.problems), ("diff", row.differences)):
+        if found:
+            out[name] = [{"side": f.side, "kind": f.kind, "text": f.text(), "fix": f.fix} for f in found]
+    return out
+
+
+def _cell(cell: Cell, ref: dict[str, Any] | None) -> dict[str, Any]:
+    out: dict[str, Any] = {
+        "dtype": cell.dtype,
+        "dims": [[dim.role[0], dim.size] for dim in cell.dims],
+        "shape": cell.shape,
+        "storage": cell.storage,
+    }
+    if cell.device:
+        out["device"] = cell.device
+    if cell.nbytes is not None:
+        out["bytes"] = bytes_text(cell.nbytes)
+    if cell.stats is not None:
+        out["range"] = stats_text(cell.stats)
+        if cell.stats.nan or cell.stats.inf:
+            out["odd"] = [cell.stats.nan, cell.stats.inf]
+    if cell.thumb is not None:
+        out["thumb"] = [cell.thumb.kind, cell.thumb.rows, encode(cell.thumb)]
+    if cell.preview:
+        out["preview"] = cell.preview
+    if cell.message:
+        out["message"] = cell.message
+    if ref is not None:
+        out["values"] = ref
+    return out
+
+
+def encode(thumb: Thumb) -> str:
+    """Write the levels of a thumbnail as letters, ``.`` for a gap.
+
+    Args:
+        thumb: a thumbnail.
+
+    Example:
+        >>> encode(Thumb("spark", 1, (0, 1, 63, -1)))
+        'AB-.'
+    """
+    return "".join("." if level < 0 else LETTERS[level] for level in thumb.levels)

@@ -1,0 +1,139 @@
+// One line of the tree: the key, the root, what step_mdp does, and "next".
+
+import { h } from "../_core/core.js";
+import { depthOf, label, printable } from "./tree.js";
+import { drawThumb } from "./thumb.js";
+import { valueText } from "./values.js";
+
+const THUMB = [56, 28];
+const DIM_CLASS = { b: "batch", t: "time", n: "nested", f: "feature" };
+
+/** A shape with its roles told apart by colour and by letter. */
+export function shapeOf(dims) {
+  const box = h("span", { class: "ted-shape" }, "[");
+  dims.forEach(([role, size], i) => {
+    const same = i > 0 && dims[i - 1][0] === role;
+    if (i) box.append(same ? "," : " | ");
+    const tag = same || role === "f" ? "" : `${role.toUpperCase()}=`;
+    box.append(h("span", { class: `ted-${DIM_CLASS[role]}` }, `${tag}${size ?? "?"}`));
+  });
+  box.append("]");
+  return box;
+}
+
+/** Make the element of a row. `place` is { position, count, folded (or null), id }. */
+export function rowElement(row, i, view, place) {
+  const element = h("div", {
+    class: `ted-row${row.node ? " ted-node" : ""}`, role: "treeitem", id: place.id, "data-row": i, "data-key": label(row),
+    "aria-level": depthOf(row) + 1, "aria-setsize": place.count, "aria-posinset": place.position,
+    "aria-expanded": place.folded === null ? null : String(!place.folded), "aria-selected": "false",
+    "aria-label": spoken(row, view.ted),
+  });
+  element.append(keyOf(row, place), cellOf(row, "root", view));
+  if (view.ted) element.append(markOf(row, view), cellOf(row, "next", view));
+  return element;
+}
+
+/** What a screen reader says of a row. */
+export function spoken(row, ted) {
+  const side = (name) => {
+    const cell = row[name];
+    if (!cell) return "";
+    const what = cell.message && cell.dtype === "?" ? cell.message : `${cell.dtype} ${cell.shape}`;
+    return ted ? `${name} ${what}` : what;
+  };
+  const found = [...(row.spec ?? []), ...(row.diff ?? [])].map((finding) => finding.text);
+  const check = { true: "next becomes the next root", false: "next does not become the next root" }[row.holds] ?? "";
+  const carry = row.carry && row.carry !== "carried" ? `${row.carry} by step_mdp` : "";
+  return [label(row), side("root"), side("next"), carry, check, ...badges(row), ...found].filter(Boolean).join("; ");
+}
+
+function keyOf(row, place) {
+  const twisty = h("span", { class: "ted-twisty", "aria-hidden": "true" },
+    place.folded === null ? "" : place.folded ? "▸" : "▾");
+  const name = printable(row.path.at(-1));
+  const text = h("div", { class: "ted-label" }, h("span", { class: "ted-name" }, name));
+  const key = h("div", { class: "ted-key", title: label(row) }, twisty, text);
+  key.style.setProperty("--depth", Math.min(depthOf(row), 8));
+  const marks = badges(row);
+  if (marks.length) text.append(h("span", { class: "ted-badges", "aria-hidden": "true" }, ...marks.map((m) => h("span", { class: "ted-badge" }, m))));
+  return key;
+}
+
+function badges(row) {
+  const total = (k) => Math.max(row.root?.odd?.[k] ?? 0, row.next?.odd?.[k] ?? 0);
+  const out = [];
+  if (row.spec) out.push(row.spec.every((f) => f.kind === "extra") ? "not in spec" : row.spec.every((f) => f.kind === "missing") ? "missing" : "spec");
+  if (row.diff) out.push("diff");
+  if (total(0)) out.push(`${total(0)} NaN`);
+  if (total(1)) out.push(`${total(1)} inf`);
+  return out;
+}
+
+function markOf(row, view) {
+  const mark = h("div", { class: "ted-mark" });
+  if (row.carry !== "carried") {
+    mark.append(h("span", { class: "ted-quiet" }, row.carry ?? ""));
+    return mark;
+  }
+  const state = row.holds === undefined ? "open" : row.holds ? "good" : "bad";
+  mark.classList.add(`ted-${state}`);
+  mark.append(h("span", { class: "ted-arrow" }, "⟵"));
+  // batch and time are enough to find the row; the details give the whole index
+  const where = row.at?.length ? `[${row.at.slice(0, view.batch.length + 1).join(", ")}]` : "";
+  if (state === "good") mark.append(h("span", { class: "ted-check" }, "✓"));
+  if (state === "bad") mark.append(h("span", { class: "ted-check" }, "✗"), h("span", { class: "ted-at" }, where));
+  return mark;
+}
+
+function cellOf(row, side, view) {
+  const cell = row[side];
+  const box = h("div", { class: "ted-cell", "data-side": side, "data-key": side === "next" ? `next.${label(row)}` : label(row) });
+  if (!cell) {
+    box.append(h("span", { class: "ted-quiet" }, row.node && !row.root && !row.next ? "" : "—"));
+    return box;
+  }
+  if (cell.dtype === "?") {
+    box.append(h("span", { class: "ted-message", title: cell.message }, cell.message));
+    return box;
+  }
+  const spec = h("span", { class: "ted-spec", title: `${cell.dtype} ${cell.shape}` },
+    h("span", { class: "ted-dtype" }, cell.dtype), " ", shapeOf(cell.dims));
+  box.append(spec);
+  if (row.node) {
+    spec.append(h("span", { class: "ted-quiet" }, ` ${[cell.bytes, cell.storage === "in memory" ? "" : cell.storage, cell.message].filter(Boolean).join(", ")}`));
+    box.classList.add("ted-whole");
+    return box;
+  }
+  box.append(h("span", { class: "ted-value", "data-value": side }));
+  if (cell.thumb) box.append(h("canvas", { class: "ted-thumb", "data-thumb": side, "aria-hidden": "true" }));
+  paintValue(box, row, side, view);
+  return box;
+}
+
+function paintValue(box, row, side, view) {
+  const output = box.querySelector("[data-value]");
+  if (!output) return;
+  const cell = row[side];
+  const now = view.showRange ? "" : valueText(view.store, cell.values, view.steps, view.element, view.t, 3);
+  const shown = now || (view.showRange ? "" : cell.preview) || cell.message || cell.range || "";
+  if (output.textContent === shown) return;
+  output.textContent = shown;
+  output.title = shown;
+  output.classList.toggle("ted-quiet", !now && !cell.preview);
+}
+
+/** Bring the values of a row up to the playhead. */
+export function updateRow(element, row, view) {
+  for (const side of ["root", "next"]) {
+    const box = row[side] && element.querySelector(`.ted-cell[data-side="${side}"]`);
+    if (box) paintValue(box, row, side, view);
+  }
+}
+
+/** Draw the tiny pictures of a row; once it is in the page, and again when the theme changes. */
+export function paintThumbs(element, row, color) {
+  for (const canvas of element.querySelectorAll("canvas[data-thumb]")) {
+    drawThumb(canvas, row[canvas.dataset.thumb].thumb, ...THUMB, color);
+  }
+}

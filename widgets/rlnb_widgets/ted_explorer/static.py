@@ -1,0 +1,173 @@
+"""The static face of a TED explorer: the two columns as one picture of bounded height."""
+
+from __future__ import annotations
+
+from rlnb_widgets._core import Svg
+from rlnb_widgets._core.svg import coordinate
+from rlnb_widgets._core.text import plural, shorten
+from rlnb_widgets.ted_explorer.explain import ted_words
+from rlnb_widgets.ted_explorer.numbers import LEVELS
+from rlnb_widgets.ted_explorer.schema import Carry, Cell, Dim, Row, TedModel, Thumb
+from rlnb_widgets.ted_explorer.text import findings, headline, mark_text, path_text, range_text, visible
+
+WIDTH = 940
+ROW = 22
+MAX_ROWS = 40
+MAX_FINDINGS = 6
+CHAR = 6.05  # advance of the fixed-width font at size 10
+KEY, ROOT, MARK, NEXT, RANGE = 14, 180, 432, 524, 776
+COLORS = {"batch": "c4", "time": "accent", "nested": "c1", "feature": "ink"}
+
+
+def ted_svg(model: TedModel) -> Svg:
+    """Draw a model.
+
+    Args:
+        model: from :func:`~rlnb_widgets.ted_explorer.ted_model`.
+
+    Returns:
+        The picture: the first rows, what ``step_mdp`` does with each, tiny plots, and the first findings.
+    """
+    shown = model.rows[:MAX_ROWS]
+    more = len(model.rows) - len(shown)
+    lines = [*model.notes, *findings(model)]
+    below = lines[:MAX_FINDINGS] + ([f"+{len(lines) - MAX_FINDINGS} more"] if len(lines) > MAX_FINDINGS else [])
+    height = 66 + ROW * (len(shown) + bool(more)) + (18 * len(below) + 10 if below else 0)
+    svg = Svg(WIDTH, height, title=f"TEDExplorer: {headline(model)}", desc=ted_words(model))
+    svg.text(KEY, 24, "TEDExplorer", size=13, bold=True)
+    svg.text(KEY + 96, 24, headline(model), fill="muted", size=12)
+    _header(svg, model)
+    y = 58.0
+    for i, row in enumerate(shown):
+        if i % 2:
+            svg.rect(6, y, WIDTH - 12, ROW, fill="panel", rx=3)
+        _row(svg, row, y + 15, model.is_ted)
+        y += ROW
+    if more:
+        svg.text(KEY, y + 15, f"+{plural(more, 'more row')}", fill="muted")
+        y += ROW
+    for line in below:
+        y += 18
+        note = line in model.notes
+        svg.text(KEY, y, shorten(line, 150), fill="muted" if note else "bad", size=11)
+    return svg
+
+
+def _header(svg: Svg, model: TedModel) -> None:
+    svg.text(KEY, 48, "key", fill="muted")
+    svg.text(ROOT, 48, "root[t]" if model.is_ted else "entry", fill="muted")
+    if model.is_ted:
+        svg.text(MARK, 48, "step_mdp", fill="muted")
+        svg.text(NEXT, 48, "next[t], carried to root[t+1]", fill="muted")
+    svg.text(RANGE, 48, "min / mean / max", fill="muted")
+    svg.line(6, 55, WIDTH - 6, 55)
+
+
+def _row(svg: Svg, row: Row, y: float, is_ted: bool) -> None:
+    depth = min(len(row.path) - 1, 6)
+    svg.open(data_key=path_text(row.path))
+    svg.text(KEY + 12 * depth, y, visible(row.path[-1], 24 - 2 * depth), bold=not row.leaf, size=12)
+    _cell(svg, row.root, ROOT, y, thumb=True)
+    if is_ted:
+        _mark(svg, row.carry, y)
+        _cell(svg, row.next, NEXT, y, thumb=row.root is None)
+    svg.text(RANGE, y, shorten(range_text(row, 3), 25), fill="ink", size=10, mono=True)
+    svg.close()
+
+
+def _cell(svg: Svg, cell: Cell | None, x: float, y: float, thumb: bool) -> None:
+    if cell is None:
+        svg.text(x, y, "-", fill="muted", size=10)
+        return
+    if cell.dtype == "?":
+        svg.text(x, y, shorten(cell.message, 38), fill="bad", size=10)
+        return
+    svg.text(x, y, cell.dtype[:12], fill="muted", size=10, mono=True)
+    x_shape = x + (min(len(cell.dtype), 12) + 1) * CHAR
+    end = _shape(svg, cell.dims, x_shape, y)
+    if cell.message.startswith("cannot"):
+        svg.text(end + 6, y, shorten(cell.message, 26), fill="bad", size=9)
+    elif cell.storage not in ("in memory", "non-tensor"):
+        svg.text(end + 6, y, cell.storage, fill="warn", size=9)
+    elif thumb and cell.thumb is not None and end < x + 200:
+        _thumb(svg, cell.thumb, x + 200, y - 11, 40, 13)
+    elif cell.preview:
+        svg.text(end + 6, y, shorten(visible(cell.preview), 22), size=10)
+
+
+def _shape(svg: Svg, dims: tuple[Dim, ...], x: float, y: float) -> float:
+    """Write a shape, a colour for each role; return where it ends."""
+    parts: list[tuple[str, str]] = [("[", "muted")]
+    for i, dim in enumerate(dims):
+        same = i > 0 and dims[i - 1].role == dim.role
+        if i:
+            parts.append(("," if same else " | ", "muted"))
+        tag = "" if same or dim.role == "feature" else f"{dim.role[0].upper()}="
+        parts.append((tag + ("?" if dim.size is None else str(dim.size)), COLORS[dim.role]))
+    parts.append(("]", "muted"))
+    for text, color in parts:
+        svg.text(x, y, text, fill=color, size=10, mono=True, style="white-space:pre")
+        x += CHAR * len(text)
+    return x
+
+
+def _mark(svg: Svg, carry: Carry, y: float) -> None:
+    text = mark_text(carry)
+    if carry.kind != "carried":
+        svg.text(MARK, y, text, fill="muted", size=10)
+        return
+    color = "muted" if carry.holds is None else "good" if carry.holds else "bad"
+    svg.line(MARK + 2, y - 4, MARK + 24, y - 4, stroke=color, stroke_width=1.5)
+    svg.polygon([(MARK, y - 4), (MARK + 6, y - 7.5), (MARK + 6, y - 0.5)], fill=color)
+    if carry.holds:
+        svg.polyline([(MARK + 30, y - 4), (MARK + 33, y - 1), (MARK + 39, y - 8)], stroke=color, stroke_width=1.8)
+    elif carry.holds is False:
+        svg.line(MARK + 30, y - 8, MARK + 37, y - 1, stroke=color, stroke_width=1.8)
+        svg.line(MARK + 37, y - 8, MARK + 30, y - 1, stroke=color, stroke_width=1.8)
+        svg.text(MARK + 42, y, shorten(str(list(carry.index)) if carry.index else "", 8), fill=color, size=9)
+
+
+def _thumb(svg: Svg, thumb: Thumb, x: float, y: float, w: float, h: float) -> None:
+    levels = thumb.levels
+    if thumb.kind != "hist" and len(set(levels)) == 1 and levels[0] >= 0:  # a constant; by far the most frequent thumb
+        svg.line(x, y + h / 2, x + w, y + h / 2, stroke="accent")
+        return
+    if thumb.kind == "spark":
+        step = w / max(len(levels) - 1, 1)
+        nan = float("nan")
+        svg.polyline(
+            [(x + i * step, nan if v < 0 else y + h - v / LEVELS * h) for i, v in enumerate(levels)], stroke_width=1
+        )
+        return
+    if thumb.kind == "band":
+        step = 2 * w / max(len(levels) - 2, 1)
+        tops, floors = levels[1::2], levels[::2]
+        edge = [(x + i * step, y + h - v / LEVELS * h) for i, v in enumerate(tops) if v >= 0]
+        edge += [(x + i * step, y + h - v / LEVELS * h) for i, v in reversed(list(enumerate(floors))) if v >= 0]
+        svg.polygon(edge, fill="accent", stroke="accent", stroke_width=1)
+        return
+    if thumb.kind == "hist":
+        step = w / len(levels)
+        for i, v in enumerate(levels):
+            if v > 0:
+                svg.rect(x + i * step, y + h - v / LEVELS * h, step - 0.3, v / LEVELS * h, fill="accent")
+        return
+    _heat(svg, thumb, x, y, w, h)
+
+
+def _heat(svg: Svg, thumb: Thumb, x: float, y: float, w: float, h: float) -> None:
+    """A heat map as one path for each of four shades, every second column, to stay small."""
+    columns = len(thumb.levels) // thumb.rows
+    stride = 2 if columns > 12 else 1
+    cell_w, cell_h = w / -(-columns // stride), h / thumb.rows
+    shades: dict[int, list[str]] = {}
+    for i, level in enumerate(thumb.levels):
+        r, c = divmod(i, columns)
+        if level >= 0 and c % stride == 0:
+            left, top = coordinate(x + c // stride * cell_w), coordinate(y + r * cell_h)
+            box = f"M{left} {top}h{coordinate(cell_w)}v{coordinate(cell_h)}h-{coordinate(cell_w)}"
+            shades.setdefault(min(level * 4 // (LEVELS + 1), 3), []).append(box)
+    for shade, boxes in sorted(shades.items()):
+        svg.path(
+            "".join(boxes), fill="accent", fill_opacity=(0.12, 0.38, 0.64, 0.92)[shade], shape_rendering="crispEdges"
+        )

@@ -1,0 +1,187 @@
+"""The text face of a TED explorer: one aligned table, then what was found, a line each."""
+
+from __future__ import annotations
+
+import math
+
+from rlnb_widgets._core.text import number, plural, shorten, table
+from rlnb_widgets.ted_explorer.schema import Carry, Cell, Row, Stats, TedModel
+
+MAX_ROWS = 40
+MAX_FINDINGS = 12
+
+
+def ted_text(model: TedModel) -> str:
+    """Write a model as text, the same on every machine.
+
+    Args:
+        model: from :func:`~rlnb_widgets.ted_explorer.ted_model`.
+
+    Returns:
+        Several lines, without a newline at the end.
+    """
+    shown = model.rows[:MAX_ROWS]
+    if model.is_ted:
+        headers = ["key", "root[t]", "step_mdp", "next[t]", "min / mean / max"]
+        rows = [[name(r), cell_text(r.root), mark_text(r.carry), cell_text(r.next), range_text(r)] for r in shown]
+    else:
+        headers = ["key", "entry", "min / mean / max"]
+        rows = [[name(r), cell_text(r.root), range_text(r)] for r in shown]
+    lines = [f"TEDExplorer({headline(model)})"]
+    if rows:
+        lines.append(table(rows, headers))
+    if len(model.rows) > MAX_ROWS:
+        lines.append(f"+{plural(len(model.rows) - MAX_ROWS, 'more row')}")
+    lines += model.notes
+    found = findings(model)
+    lines += found[:MAX_FINDINGS]
+    if len(found) > MAX_FINDINGS:
+        lines.append(f"+{plural(len(found) - MAX_FINDINGS, 'more finding')}")
+    if model.checked and not any(row.problems for row in model.rows):
+        lines.append("spec: every entry fits")
+    if model.compared and not any(row.differences for row in model.rows):
+        lines.append("other: the same")
+    return "\n".join(lines)
+
+
+def headline(model: TedModel) -> str:
+    """The whole in one line: batch, steps, leaves, bytes, episode ends."""
+    parts = []
+    if model.batch:
+        parts.append(f"{'B' if model.is_ted else 'batch'}={','.join(map(str, model.batch))}")
+    if model.steps is not None:
+        parts.append(f"T={model.steps}")
+    parts += [plural(model.leaves, "leaf", "leaves"), bytes_text(model.nbytes)]
+    if model.steps is not None:
+        parts.append(plural(model.ends, "episode end"))
+    return ", ".join(parts)
+
+
+def visible(text: str, width: int = 40) -> str:
+    r"""Make a key safe to print on one line: control characters are shown as escapes, the end is cut.
+
+    Args:
+        text: a key from the data.
+        width: most characters.
+
+    Example:
+        >>> visible("a\nb")
+        'a\\nb'
+    """
+    text = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+    return text if len(text) <= width else f"{text[: width - 1]}…"
+
+
+def path_text(path: tuple[str, ...]) -> str:
+    """Join a path with dots, as labels show it."""
+    return ".".join(visible(key) for key in path)
+
+
+def name(row: Row) -> str:
+    """The last key of a row, indented by its depth."""
+    return "  " * (len(row.path) - 1) + visible(row.path[-1])
+
+
+def cell_text(cell: Cell | None) -> str:
+    """One side of a row: dtype, shape, and the storage where it is not plain memory."""
+    if cell is None:
+        return "-"
+    if cell.dtype == "?":
+        return cell.message
+    parts = [cell.dtype, cell.shape]
+    if cell.storage not in ("in memory", "non-tensor", ""):
+        parts.append(f"({cell.storage})")
+    if cell.storage == "non-tensor":
+        parts.append(shorten(visible(cell.preview), 32))
+    if cell.message:
+        parts.append(f"({shorten(cell.message, 60)})")
+    return " ".join(parts)
+
+
+def mark_text(carry: Carry) -> str:
+    """What ``step_mdp`` does with a row: ``<-`` carries, followed by whether the data agree."""
+    if carry.kind != "carried":
+        return carry.kind
+    if carry.holds is None:
+        return "<-"
+    if carry.holds:
+        return "<- ok"
+    return f"<- differs {list(carry.index)}" if carry.index else "<- differs"
+
+
+def range_text(row: Row, digits: int = 4) -> str:
+    """The range of a row's numbers (of the root, where both sides have them), and NaN and inf."""
+    cell = row.root if row.root is not None and row.root.stats is not None else row.next
+    return "" if cell is None or cell.stats is None else stats_text(cell.stats, digits)
+
+
+def stats_text(stats: Stats, digits: int = 4) -> str:
+    """Minimum, mean and maximum, with the count of NaN and inf where there are any.
+
+    Example:
+        >>> stats_text(Stats(4, 0.0, 0.5, 1.0, nan=1))
+        '0 / 0.5 / 1, 1 NaN'
+    """
+    if stats.count == 0:
+        return "no elements"
+    parts = []
+    if stats.low is not None and stats.mean is not None and stats.high is not None:
+        text = " / ".join(number(v, digits) for v in (stats.low, stats.mean, stats.high))
+        parts.append(f"|z| {text}" if stats.of == "|z|" else text)
+    parts += [f"{count:,} {word}" for count, word in ((stats.nan, "NaN"), (stats.inf, "inf")) if count]
+    if stats.sampled:
+        parts.append("of a sample")
+    return ", ".join(parts)
+
+
+def bytes_text(n: int) -> str:
+    """Write a number of bytes.
+
+    Example:
+        >>> [bytes_text(n) for n in (0, 999, 3200, 2_500_000, 10**12)]
+        ['0 B', '999 B', '3.2 kB', '2.5 MB', '1000 GB']
+    """
+    if n < 1000:
+        return f"{n} B"
+    power = min(int(math.log(n, 1000) + 1e-9), 3)
+    return f"{number(n / 1000**power, 4 if n >= 999_950 else 3)} {'kMG'[power - 1]}B"
+
+
+def findings(model: TedModel) -> list[str]:
+    """All that does not fit, a line each: rows that are not carried over, the spec, the other TED, NaN and inf."""
+    lines = []
+    for row in model.rows:
+        label = path_text(row.path)
+        if row.carry.holds is False:
+            lines.append(f"{label}: {carry_sentence(row.carry)}")
+        lines += [f"{label}: spec: {problem.text()}" for problem in row.problems]
+        lines += [f"{label}: other: {difference.text()}" for difference in row.differences]
+        for side, cell in (("root", row.root), ("next", row.next)):
+            if cell is not None and cell.stats is not None and (cell.stats.nan or cell.stats.inf):
+                lines.append(f"{label}: {side}: {not_finite(cell.stats)}")
+    return lines
+
+
+def not_finite(stats: Stats) -> str:
+    """How many values are not finite."""
+    return f"{stats.nan:,} NaN and {stats.inf:,} inf among {stats.count:,} values"
+
+
+def carry_sentence(carry: Carry) -> str:
+    """Say what ``step_mdp`` does with an entry and whether the data agree, in a sentence."""
+    if carry.kind == "dropped":
+        return "step_mdp drops it: the next step gets its own."
+    if carry.kind == "kept":
+        return "only in the root: step_mdp keeps it as it is."
+    if carry.kind != "carried":
+        return ""
+    if carry.holds:
+        return "step_mdp carries next[t] to root[t+1], and the data agree everywhere inside episodes."
+    if carry.holds is None:
+        return f"step_mdp carries next[t] to root[t+1]; not checked: {carry.why}."
+    if not carry.index:
+        return f"next[t] does not become root[t+1]: {carry.why}."
+    return (
+        f"next[t] == root[t+1] fails first at {list(carry.index)}: "
+        f"{carry.next_value} in next, {carry.root_value} in the root one step later."
+    )

@@ -1,0 +1,64 @@
+// The values under the playhead, read from the packed bytes, and what the done flags mean there.
+
+import { text, typed } from "../_core/core.js";
+
+const BYTES = { f4: 4, f8: 8, u1: 1 };
+
+/** The numbers of one leaf at one step, as they were packed: an array, or null if they are not in the page. */
+export function numbersAt(store, ref, steps, element, t) {
+  if (!ref || ref.at === undefined) return null;
+  const each = ref.n * (ref.complex ? 2 : 1);
+  const start = ref.at + (element * steps + t) * each * BYTES[ref.kind];
+  return Array.from(typed(store, ref.kind, start, each));
+}
+
+/** The value of a leaf at one step as text; digits are significant ones. "" if it is not in the page. */
+export function valueText(store, ref, steps, element, t, digits = 4) {
+  if (!ref) return "";
+  if (ref.texts) return ref.texts.length === 1 ? ref.texts[0] : ref.texts[element * steps + t] ?? "";
+  const numbers = numbersAt(store, ref, steps, element, t);
+  if (!numbers) return "";
+  const parts = ref.complex
+    ? numbers.flatMap((x, i) => (i % 2 ? [] : [`${short(x, digits)}${signed(numbers[i + 1], digits)}j`]))
+    : numbers.map((x) => (ref.bool ? (x ? "True" : "False") : short(x, digits)));
+  if (ref.of === 1) return parts[0];
+  return ref.of > ref.n ? `[${parts.join(", ")}, … ${ref.of} values]` : `[${parts.join(", ")}]`;
+}
+
+function short(x, digits) {
+  return Number.isFinite(x) && !Number.isInteger(x) ? text(Number(x.toPrecision(digits))) : text(x);
+}
+
+function signed(x, digits) {
+  const written = short(x, digits);
+  return /^[-n]/.test(written) ? (written === "nan" ? "+nan" : written) : `+${written}`;
+}
+
+/** The ends of episodes of one batch element: kind -> sorted steps. */
+export function marksOf(ends, element) {
+  const marks = {};
+  for (const [kind, list] of Object.entries(ends)) {
+    marks[kind] = list.filter(([env]) => env === element).map(([, t]) => t).sort((a, b) => a - b);
+  }
+  return marks;
+}
+
+const MEANING = {
+  terminated: "terminated, so done: the value of the next state is zero.",
+  truncated: "truncated, so done: cut short, and its value is bootstrapped from next.",
+  both: "terminated and truncated, so done: the value of the next state is zero.",
+  done: "done; the data do not say whether it was terminated or truncated.",
+};
+
+/** What the done flags mean at step t, in a sentence. */
+export function stepWords(marks, steps, t) {
+  const at = (step) => Object.keys(marks).find((kind) => marks[kind].includes(step));
+  const kind = at(t);
+  if (kind) {
+    const after = t + 1 < steps ? ` root[${t + 1}] is a fresh reset.` : "";
+    return `Step ${t}: ${MEANING[kind]}${after}`;
+  }
+  if (t > 0 && at(t - 1)) return `Step ${t}: the first of an episode; its root comes from a reset.`;
+  if (t + 1 < steps) return `Step ${t}: inside an episode; next[${t}] becomes root[${t + 1}].`;
+  return `Step ${t}: the last one stored; the episode goes on beyond the data.`;
+}
