@@ -169,6 +169,14 @@ def test_leaves_must_share_the_leading_dims_of_the_tensordict():
     assert not spec.expand(5).is_in(good)
 
 
+@pytest.mark.parametrize("batch_size", [[], [3], [2, 3]])
+def test_the_batch_size_counts_even_where_there_is_no_tensor(batch_size):
+    spec = Composite(n=None, shape=(2,))
+    assert not spec.is_in(TensorDict({}, batch_size=batch_size))
+    assert spec.is_in(TensorDict({}, batch_size=[2]))
+    assert spec.is_in(TensorDict({}, batch_size=[5, 2]))
+
+
 def test_a_lazy_stack_is_checked_too(spec):
     lazy = LazyStackedTensorDict(*[spec.rand() for _ in range(3)], stack_dim=0)
     assert spec.is_in(lazy)

@@ -369,3 +369,26 @@ def test_gradients_pass_through_projection_and_not_into_numpy():
     wild = torch.tensor([3.0, 0.5], requires_grad=True)
     spec.project(wild).sum().backward()
     assert wild.grad.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("spec", "value"),
+    [
+        (OneHot(3, dtype=torch.int64), [0, 2, 0]),
+        (OneHot(3, dtype=torch.int64), [0, -1, 0]),
+        (OneHot(3, dtype=torch.float32), [0.0, 0.5, 0.0]),
+        (OneHot(3, dtype=torch.float32), [1.0, math.nan, 0.0]),
+        (MultiOneHot([2, 3], dtype=torch.int64), [2, 0, 0, 1, 0]),
+        (MultiOneHot([2, 3], dtype=torch.float32), [1.0, 0.0, 0.0, 0.5, 0.0]),
+        (MultiOneHot([2, 3], dtype=torch.float32), [1.0, 0.0, 0.0, math.nan, 0.0]),
+        (MultiOneHot([2, 3]), [True, True, True, False, False]),
+        (MultiOneHot([2, 3]), [True, False, True, True, False]),
+        (Binary(2, dtype=torch.float32), [0.5, 1.0]),
+        (Categorical(1, dtype=torch.bool), True),
+    ],
+)
+def test_what_only_resembles_a_choice_is_not_one(spec, value):
+    value = torch.tensor(value, dtype=spec.dtype)
+    assert not spec.is_in(value)
+    assert [violation.kind for violation in spec.violations(value)] == ["domain"]
+    assert spec.is_in(spec.project(value))

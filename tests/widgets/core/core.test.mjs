@@ -60,18 +60,19 @@ test("throttle calls at once, then rarely, and never loses the last call", async
 });
 
 test("advance keeps the part of a step left over", () => {
-  let state = { t: 0, length: 100, rate: 30, loop: false, carry: 0 };
+  let state = { t: 0, start: 0, stop: 100, rate: 30, loop: false, carry: 0 };
   for (let i = 0; i < 60; i++) state = { ...state, ...advance(state, 1000 / 60) };
   assert.equal(state.t, 30);
 });
 
 test("advance stops at the end, or starts over", () => {
-  const state = { t: 8, length: 10, rate: 10, carry: 0 };
+  const state = { t: 8, start: 0, stop: 10, rate: 10, carry: 0 };
   assert.deepEqual(advance({ ...state, loop: false }, 500), { t: 9, carry: 0, ended: true });
   const again = advance({ ...state, loop: true }, 500);
   assert.equal(again.t, 3);
   assert.equal(again.ended, false);
-  assert.equal(advance({ ...state, t: 0, length: 1, loop: true }, 500).ended, true);
+  assert.equal(advance({ ...state, start: 6, loop: true }, 500).t, 9);
+  assert.equal(advance({ ...state, t: 0, stop: 1, loop: true }, 500).ended, true);
 });
 
 test("nextMark finds neighbours on both sides", () => {
@@ -116,6 +117,28 @@ test("a move by hand stops the playing; steps stay in range", () => {
   assert.equal(head.t, 0);
   head.seek(1e9);
   assert.equal(head.t, 99);
+});
+
+test("a range limits what is played, not where one can go", async () => {
+  const model = timed({ length: 50, range: [10, 20] });
+  const head = new Playhead(model);
+  head.seek(40);
+  assert.equal(head.t, 40);
+  head.play();
+  assert.equal(head.t, 10);
+  for (let i = 0; i < 20; i++) runFrame(200);
+  assert.deepEqual([head.t, head.playing], [19, false]);
+  head.seek(30);
+  head.limit("start");
+  assert.deepEqual([head.start, head.stop], [30, 50]);
+  head.seek(35);
+  head.limit("stop");
+  assert.deepEqual(head.channels.range.value, [30, 36]);
+  head.limit("all");
+  assert.equal(head.channels.range.value, null);
+  await sleep(60); // Python's word counts once ours has been sent.
+  model.python("range", [45, 99]);
+  assert.deepEqual([head.start, head.stop], [45, 50]);
 });
 
 test("Python moves the playhead", () => {

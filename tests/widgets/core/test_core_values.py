@@ -14,7 +14,7 @@ from rlnb_widgets._core.colors import OKABE_ITO, ROLES, css_variables, series_ro
 from rlnb_widgets._core.svg import Svg, coordinate, image_tag
 from rlnb_widgets._core.text import key_text, number, plural, shorten, sparkline, table
 
-HOSTILE = '<img src=x onerror=alert(1)>"&\'</svg></script>'
+HOSTILE = "<img src=x onerror=alert(1)>\"&'</svg></script>"
 
 
 def _luminance(colour: str) -> float:

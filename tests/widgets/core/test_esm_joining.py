@@ -35,7 +35,7 @@ def _run(module: str, missing) -> str:
 def test_joined_modules_run_and_keep_their_own_names(write, missing):
     entry = write(
         a="const secret = 1;\nexport function one() {\n  return secret;\n}\n",
-        b='import { one } from "./a.js";\nconst secret = 2;\nexport const two = secret * one();\nexport class K {}\n',
+        b=('import { one } from "./a.js";\nconst secret = 2;\nexport const two = secret * one();\nexport class K {}\n'),
         all='export { one } from "./a.js";\nexport { two as zwei, K } from "./b.js";\n',
         main='import {\n  one,\n  zwei as deux,\n} from "./all.js";\nconst secret = 3;\nexport default [one(), deux, secret];\n',
     )

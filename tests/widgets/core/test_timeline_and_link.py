@@ -32,7 +32,9 @@ def test_mimebundle_has_all_three_faces():
     data, _ = Timeline(5)._repr_mimebundle_()
     assert data["text/plain"] == "Timeline(t=0 of 5 steps)"
     assert "application/vnd.jupyter.widget-view+json" in data
-    found = re.fullmatch(r'<img alt="Timeline\(t=0 of 5 steps\)" src="data:image/svg\+xml;base64,([^"]+)">', data["text/html"])
+    found = re.fullmatch(
+        r'<img alt="Timeline\(t=0 of 5 steps\)" src="data:image/svg\+xml;base64,([^"]+)">', data["text/html"]
+    )
     ET.fromstring(base64.b64decode(found[1]))
 
 
@@ -49,6 +51,25 @@ def test_speed_must_be_positive(speed):
     with pytest.raises(traitlets.TraitError, match=r"^speed must be a positive number, got"):
         timeline.speed = speed
     assert timeline.speed == 1.0
+
+
+@pytest.mark.parametrize("value", [(0, 11), (3, 3), (-1, 2)])
+def test_range_must_lie_within(value):
+    timeline = Timeline(10)
+    with pytest.raises(
+        traitlets.TraitError, match=r"^range must be \(start, stop\) with 0 <= start < stop <= 10, or None"
+    ):
+        timeline.range = value
+    assert timeline.range is None
+
+
+def test_a_linked_range_is_cut_to_the_shorter():
+    long, short = Timeline(100), Timeline(10)
+    link(long, short)
+    long.range = (5, 50)
+    assert (long.range, short.range) == ((5, 50), (5, 10))
+    long.range = (20, 50)
+    assert (long.range, short.range) == ((20, 50), None)
 
 
 def test_marks_outside_are_refused():
@@ -80,7 +101,7 @@ def test_to_html_and_to_svg_write_what_they_return(tmp_path):
     assert timeline.to_svg(tmp_path / "a.svg") == (tmp_path / "a.svg").read_text(encoding="utf-8")
     assert '"marks": {"\\u003c/script>": [1]}' in html
     state = json.loads(re.search(r'id="rlnb-state">(.*?)</script>', html)[1])
-    assert set(state) == {"_links", "fps", "length", "loop", "marks", "playing", "speed", "t"}
+    assert set(state) == {"_links", "fps", "length", "loop", "marks", "playing", "range", "speed", "t"}
 
 
 def test_faces_are_deterministic():
@@ -101,7 +122,7 @@ def test_link_moves_both_ways_and_unlinks():
     tie.unlink()
     a.t = 0
     assert (b.t, a._links, b._links) == (5, [], [])
-    assert repr(tie) == "Link(Timeline, Timeline; t, playing, speed, loop)"
+    assert repr(tie) == "Link(Timeline, Timeline; t, playing, speed, loop, range)"
 
 
 def test_a_shorter_timeline_does_not_pull_the_longer_back():

@@ -34,7 +34,11 @@ def gym_rollout(env_id: str, steps: int, seed: int = 0, limit: int | None = None
             "observation": torch.as_tensor(np.asarray(observation)),
             "action": torch.as_tensor(act),
             **{name: flag(False) for name in ends},
-            "next": {"observation": torch.as_tensor(np.asarray(after)), "reward": torch.tensor([float(reward)]), **ends},
+            "next": {
+                "observation": torch.as_tensor(np.asarray(after)),
+                "reward": torch.tensor([float(reward)]),
+                **ends,
+            },
         }
         rows.append(TensorDict(row, []))
         observation = after
@@ -60,7 +64,7 @@ def batch():
 
 @pytest.fixture
 def tiny():
-    """Write a rollout by hand: tiny(done=[0, 1], reward=[1.0, 2.0], x=[...], next_x=[...])."""
+    """Write a rollout by hand, as in ``tiny(done=[0, 1], reward=[1.0, 2.0], x=[...], next_x=[...])``."""
 
     def tiny(reward=None, done=None, terminated=None, truncated=None, **entries):
         steps = len(next(v for v in (reward, done, terminated, truncated, *entries.values()) if v is not None))

@@ -29,10 +29,10 @@ def test_text_face_word_for_word(small):
     assert repr(RolloutPlayer(small, t=1)).splitlines() == [
         "RolloutPlayer: 3 steps, 1 environment, 2 episodes",
         "  episodes        1 terminated, 1 open; return 1.5",
-        "  frames          the rollout holds no pixels. Make the env with from_pixels=True, or pass frames=..., or pass "
-        "env=... if the env can be drawn from its state.",
+        "  frames          the rollout holds no pixels. Make the env with from_pixels=True, or pass frames=..., or "
+        "pass env=... if the env can be drawn from its state.",
         "  reward          ▃▁█  0.5 to 2",
-        "  return so far   ▁▄█  1 to 2",
+        "  return so far   ▁▅█  1 to 2",
         "  observation[0]  ▁█▁  0 to 2",
         "  observation[1]  ██▁  0 to 1",
         "  action          ▁██  one of 0 1",
@@ -49,7 +49,9 @@ def test_text_face_word_for_word(small):
 
 def test_explanation_names_ends_and_their_rules(small):
     text = RolloutPlayer(small).explain()
-    assert text.startswith("A rollout of 3 steps, 1 environment, 2 episodes. 1 episode ends terminated: the episode is over: ")
+    assert text.startswith(
+        "A rollout of 3 steps, 1 environment, 2 episodes. 1 episode ends terminated: the episode is over: "
+    )
     assert "no bootstrap, the value target is the reward alone." in text
     assert "1 episode ends open: the data ends while the episode goes on: bootstrap from" in text
     assert "The return of an episode is 1.5." in text
@@ -96,7 +98,7 @@ def test_page_holds_data_and_no_address(cartpole, tmp_path):
     state = json.loads(re.search(r'id="rlnb-state">(.*?)</script>', html)[1])
     assert set(state) == {
         "_columns", "_head", "_label", "_links", "_pictures", "fps", "length", "loop", "playing",
-        "selected_env", "speed", "t",
+        "range", "selected_env", "speed", "t",
     }  # fmt: skip
     assert not re.findall(r"https?://(?!www\.w3\.org)", html)
 

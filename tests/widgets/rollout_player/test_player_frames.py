@@ -49,8 +49,8 @@ def test_the_budget_holds_and_thinning_is_said():
     assert sum(map(len, frames.pictures.data)) <= 20_000
     assert frames.pictures.left_out == 50 - len(frames.pictures.data) > 0
     assert frames.note == (
-        f"Frames are thinned to {len(frames.pictures.data)} pictures: a frame that was left out shows the one before it. "
-        "Raise max_bytes, or play a slice of the rollout, to see all."
+        f"Frames are thinned to {len(frames.pictures.data)} pictures: a frame that was left out shows the one before "
+        "it. Raise max_bytes, or play a slice of the rollout, to see all."
     )
     assert (np.diff(frames.pictures.index[:50]) >= 0).all()
 
@@ -62,7 +62,13 @@ def test_large_frames_are_shrunk():
 
 @pytest.mark.parametrize(
     ("shape", "dtype"),
-    [((9, 12), np.uint8), ((9, 12, 1), np.uint8), ((1, 9, 12), np.uint8), ((3, 9, 12), np.float32), ((9, 12, 4), np.uint8)],
+    [
+        ((9, 12), np.uint8),
+        ((9, 12, 1), np.uint8),
+        ((1, 9, 12), np.uint8),
+        ((3, 9, 12), np.float32),
+        ((9, 12, 4), np.uint8),
+    ],
 )
 def test_layouts_of_pictures(shape, dtype):
     value = 0.5 if dtype == np.float32 else 127
@@ -93,7 +99,10 @@ def test_given_frames_of_a_batch():
 @pytest.mark.parametrize("count", [3, 6])
 def test_given_frames_must_fit(count):
     td = TensorDict({"next": {"done": torch.zeros(4, 1, dtype=torch.bool)}}, [4])
-    with pytest.raises(ValueError, match=rf"^frames must hold one picture a step, \[4, \.\.\.\] or one more at the end, got shape \[{count}, "):
+    with pytest.raises(
+        ValueError,
+        match=rf"^frames must hold one picture a step, \[4, \.\.\.\] or one more at the end, got shape \[{count}, ",
+    ):
         player_model(td, frames=pixels(count))
 
 
@@ -109,7 +118,9 @@ def test_an_env_without_a_drawing_is_not_run(cartpole):
                 raise AssertionError("the env must not be touched")
             raise AttributeError(name)
 
-    assert player_model(cartpole, Env()).frames.note.startswith("No frames: there is no drawing for Env, and the env is")
+    assert player_model(cartpole, Env()).frames.note.startswith(
+        "No frames: there is no drawing for Env, and the env is"
+    )
 
 
 def test_the_state_is_drawn(cartpole):

@@ -23,9 +23,11 @@ def spans(model, env=0):
 def test_each_end_has_its_kind(tiny):
     model = player_model(
         tiny(
-            reward=[1, 2, 3, 4, 5, 6], done=[0, 1, 1, 1, 1, 0],
-            terminated=[0, 1, 0, 1, 0, 0], truncated=[0, 0, 1, 1, 0, 0],
-        )  # fmt: skip
+            reward=[1, 2, 3, 4, 5, 6],
+            done=[0, 1, 1, 1, 1, 0],
+            terminated=[0, 1, 0, 1, 0, 0],
+            truncated=[0, 0, 1, 1, 0, 0],
+        )
     )
     assert kinds(model) == ["", "terminated", "truncated", "terminated", "done", "open"]
     assert spans(model) == [
@@ -124,7 +126,9 @@ def test_more_batch_dimensions_are_environments():
 
 
 def test_large_batches_are_bounded_and_say_so():
-    td = TensorDict({"next": {"reward": torch.zeros(40, 5, 1), "done": torch.zeros(40, 5, 1, dtype=torch.bool)}}, [40, 5])
+    td = TensorDict(
+        {"next": {"reward": torch.zeros(40, 5, 1), "done": torch.zeros(40, 5, 1, dtype=torch.bool)}}, [40, 5]
+    )
     model = player_model(td)
     assert len(model.labels) == 16
     assert "Shown are 16 of 40 environments; envs=[...] chooses others." in model.notes
@@ -174,7 +178,9 @@ def test_values_and_probabilities_are_drawn_by_themselves(tiny):
 
 
 def test_wanted_strips(cartpole):
-    strips = player_model(cartpole, strips=[("observation", -1), ("next", "done"), "action", ("next", "observation", 0)])
+    strips = player_model(
+        cartpole, strips=[("observation", -1), ("next", "done"), "action", ("next", "observation", 0)]
+    )
     labels = [(s.label, s.kind) for s in strips.strips[2:]]
     assert labels == [
         ("observation[3]", "line"), ("next / done", "band"), ("action", "band"), ("next / observation[0]", "line"),
@@ -200,7 +206,11 @@ def test_wrong_strips_are_refused(cartpole, strip, error, message):
     [
         ({"a": 1}, TypeError, "RolloutPlayer plays a TensorDict with batch size [T] or [B, T], got dict. "),
         (TensorDict({}, []), ValueError, "RolloutPlayer needs a time dimension, got a TensorDict with batch size []. "),
-        (TensorDict({}, [3, 0]), ValueError, "RolloutPlayer needs at least one step, got a TensorDict with batch size [3, 0]."),
+        (
+            TensorDict({}, [3, 0]),
+            ValueError,
+            "RolloutPlayer needs at least one step, got a TensorDict with batch size [3, 0].",
+        ),
     ],
 )
 def test_what_is_no_rollout_is_refused(rollout, error, message):
@@ -211,7 +221,10 @@ def test_what_is_no_rollout_is_refused(rollout, error, message):
 
 @pytest.mark.parametrize(
     ("envs", "error", "message"),
-    [([3], IndexError, "envs names 3, but there are 3 environments (0 to 2)."), ([], ValueError, "envs must name at least")],
+    [
+        ([3], IndexError, "envs names 3, but there are 3 environments (0 to 2)."),
+        ([], ValueError, "envs must name at least"),
+    ],
 )
 def test_wrong_envs_are_refused(batch, envs, error, message):
     with pytest.raises(error) as caught:
@@ -235,7 +248,10 @@ def test_objects_are_shown_without_their_address():
 
 
 def test_what_cannot_be_stacked_is_said_and_the_rest_shown():
-    rows = [TensorDict({"x": torch.zeros(i + 1), "y": torch.ones(2), **({"z": torch.ones(1)} if i else {})}) for i in range(3)]
+    rows = [
+        TensorDict({"x": torch.zeros(i + 1), "y": torch.ones(2), **({"z": torch.ones(1)} if i else {})})
+        for i in range(3)
+    ]
     model = player_model(LazyStackedTensorDict(*rows))
     assert [leaf.key for leaf in model.leaves] == [("y",)]
     assert model.notes[0].startswith('"x" cannot be shown: ')
@@ -249,7 +265,9 @@ def test_lazy_batches_read_like_dense_ones(batch):
     assert [leaf.key for leaf in one.leaves] == [leaf.key for leaf in two.leaves]
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64, torch.complex64, torch.int8, torch.bool])
+@pytest.mark.parametrize(
+    "dtype", [torch.bfloat16, torch.float16, torch.float64, torch.complex64, torch.int8, torch.bool]
+)
 def test_every_dtype_is_read(dtype):
     td = TensorDict({"x": torch.ones(2, 3, dtype=dtype), "next": {"reward": torch.ones(2, 1).to(dtype)}}, [2])
     leaf = player_model(td).leaf("x")

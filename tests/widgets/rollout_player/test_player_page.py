@@ -17,7 +17,7 @@ COLOURS = """(i) => { const c = document.querySelectorAll('canvas')[i];
 
 @pytest.fixture(scope="module")
 def browse(missing, tmp_path_factory):
-    """browse(widget, act, **context): run act(page) on the widget's page and return what it returns."""
+    """Run ``act(page)`` on the page of a widget and return what it returns."""
     chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if chromium is None:
         missing("chromium", "no chromium or google-chrome on the PATH")
@@ -33,7 +33,9 @@ def browse(missing, tmp_path_factory):
             said, asked = [], []
             page.on("console", lambda m: said.append(m.text) if m.type == "error" else None)
             page.on("pageerror", lambda e: said.append(str(e)))
-            page.on("request", lambda r: asked.append(r.url) if not r.url.startswith(("file:", "blob:", "data:")) else None)
+            page.on(
+                "request", lambda r: asked.append(r.url) if not r.url.startswith(("file:", "blob:", "data:")) else None
+            )
             page.on("dialog", lambda d: (said.append("dialog"), d.dismiss()))
             page.goto(path.as_uri())
             page.wait_for_selector(f"{ROOT}[data-ready='1']", timeout=20_000)
@@ -105,7 +107,8 @@ def test_reduced_motion_stops_what_would_start_by_itself(browse, cartpole):
 def test_every_control_has_a_name_and_focus_is_seen(browse, batch):
     def act(page):
         names = page.eval_on_selector_all(
-            "button, select, [tabindex]", "all => all.map(e => [e.getAttribute('aria-label'), e.title || e.getAttribute('role')])"
+            "button, select, [tabindex]",
+            "all => all.map(e => [e.getAttribute('aria-label'), e.title || e.getAttribute('role')])",
         )
         page.locator(".rlnb-cell").first.focus()
         page.keyboard.press("Tab")
@@ -137,7 +140,9 @@ def test_hostile_data_stays_text(browse, tiny):
 @pytest.mark.parametrize(("scheme", "dark"), [("light", "0"), ("dark", "1")])
 def test_the_theme_is_followed(browse, tiny, scheme, dark):
     read = "getComputedStyle(document.querySelector('.rlnb')).getPropertyValue('--rlnb-dark').trim()"
-    assert browse(RolloutPlayer(tiny(reward=[1], done=[0])), lambda page: page.evaluate(read), color_scheme=scheme) == dark
+    assert (
+        browse(RolloutPlayer(tiny(reward=[1], done=[0])), lambda page: page.evaluate(read), color_scheme=scheme) == dark
+    )
 
 
 def test_nothing_is_wider_than_a_narrow_page(browse, cartpole):

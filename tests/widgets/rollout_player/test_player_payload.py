@@ -106,7 +106,9 @@ def test_10_000_steps_are_built_fast_and_small(rollout):
     assert len(player.to_svg()) < 80_000
 
 
-@pytest.mark.parametrize("key", ["<img src=x onerror=alert(1)>", "</script><script>alert(1)</script>", 'a"b\\c', "\u202e", ""])
+@pytest.mark.parametrize(
+    "key", ["<img src=x onerror=alert(1)>", "</script><script>alert(1)</script>", 'a"b\\c', "\u202e", ""]
+)
 def test_hostile_keys_and_texts(key):
     td = TensorDict({key or "k": torch.zeros(3, 2), "next": {"reward": torch.ones(3, 1)}}, [3])
     td.set_non_tensor("said", key)

@@ -23,6 +23,8 @@ function outbox(model) {
   return outboxes.get(model);
 }
 
+const same = (a, b) => a === b || (Array.isArray(a) && Array.isArray(b) && String(a) === String(b));
+
 export class Channel {
   /** `clean` turns any value that arrives into a legal one. */
   constructor(model, name, clean = (value) => value) {
@@ -43,7 +45,7 @@ export class Channel {
   /** Change the value from this visualizer: its listeners, the linked ones and Python hear of it. */
   set(value) {
     const next = this.clean(value);
-    if (next === this.value) return;
+    if (same(next, this.value)) return;
     this.value = next;
     outbox(this.model).put(this.name, next);
     this.tell(value, "here");
@@ -58,14 +60,14 @@ export class Channel {
   fromLink(value) {
     this.movedByLink = performance.now();
     const next = this.clean(value);
-    if (next === this.value) return;
+    if (same(next, this.value)) return;
     this.value = next;
     for (const fn of [...this.listeners]) fn(next, "link");
   }
 
   fromModel() {
     const next = this.clean(this.model.get(this.name));
-    if (next === this.value || outbox(this.model).holds(this.name)) return;
+    if (same(next, this.value) || outbox(this.model).holds(this.name)) return;
     if (performance.now() - this.movedByLink < ECHO_MS) return;
     this.value = next;
     this.tell(next, "python");

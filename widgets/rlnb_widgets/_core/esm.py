@@ -83,7 +83,7 @@ def _wrap(path: Path, source: str, earlier: list[Path]) -> str:
     body = _DEFAULT.sub("const __default = ", _EXPORT.sub(r"\1 \2", body))
     if stray := _LEFTOVER.search(body):
         raise ValueError(
-            f"{path.name}: cannot join `{stray[0].strip()}`; write `import {{ a }} from \"./x.js\"`, "
+            f'{path.name}: cannot join `{stray[0].strip()}`; write `import {{ a }} from "./x.js"`, '
             "`export function|const|let|class name` or `export default value`, at the start of a line."
         )
     returned = ", ".join("default: __default" if n == "default" else n for n in names)

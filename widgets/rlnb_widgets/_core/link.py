@@ -12,7 +12,7 @@ from rlnb_widgets._core.visualizer import Visualizer
 __all__ = ["LINKABLE", "Link", "link"]
 
 #: Names of traits that linking shares, where both visualizers have them.
-LINKABLE: tuple[str, ...] = ("t", "playing", "speed", "loop", "selected_env", "selection")
+LINKABLE: tuple[str, ...] = ("t", "playing", "speed", "loop", "range", "selected_env", "selection")
 
 
 class Link:
@@ -48,7 +48,7 @@ class Link:
         try:
             for widget in self.widgets:
                 if widget is not source and widget.has_trait(name) and getattr(widget, name) != value:
-                    setattr(widget, name, value)
+                    setattr(widget, name, _fitting(widget, name, value))
         finally:
             self._busy = False
 
@@ -63,6 +63,15 @@ class Link:
     def __repr__(self) -> str:
         """Return the kinds of the widgets and the traits they share."""
         return f"Link({', '.join(type(w).__name__ for w in self.widgets)}; {', '.join(self.names)})"
+
+
+def _fitting(widget: Visualizer, name: str, value: Any) -> Any:
+    """Return a range cut to what a shorter timeline has, None where nothing is left of it."""
+    length = getattr(widget, "length", None)
+    if name != "range" or value is None or length is None:
+        return value
+    start, stop = value[0], min(value[1], length)
+    return (start, stop) if start < stop else None
 
 
 def link(*visualizers: Visualizer) -> Link:

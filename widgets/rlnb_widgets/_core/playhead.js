@@ -4,17 +4,17 @@ import { Channel } from "./channel.js";
 import { clamp } from "./data.js";
 
 /**
- * Where the playhead is after `ms` milliseconds at `rate` steps a second.
+ * Where the playhead is after `ms` milliseconds at `rate` steps a second, played from `start` up to `stop`.
  *
  * `carry` is the part of a step left over from before. Returns { t, carry, ended }.
  */
-export function advance({ t, length, rate, loop, carry }, ms) {
+export function advance({ t, start, stop, rate, loop, carry }, ms) {
   const exact = carry + (ms * rate) / 1000;
   const whole = Math.floor(exact + 1e-9);
   const rest = Math.max(exact - whole, 0);
-  if (t + whole < length) return { t: t + whole, carry: rest, ended: false };
-  if (loop && length > 1) return { t: (t + whole) % length, carry: rest, ended: false };
-  return { t: Math.max(length - 1, 0), carry: 0, ended: true };
+  if (t + whole < stop) return { t: t + whole, carry: rest, ended: false };
+  if (loop && stop - start > 1) return { t: start + ((t + whole - start) % (stop - start)), carry: rest, ended: false };
+  return { t: Math.max(stop - 1, 0), carry: 0, ended: true };
 }
 
 /** The first mark after t (direction 1) or the last before it (-1) in a sorted list, or null. */
@@ -39,11 +39,12 @@ export class Playhead {
       playing: new Channel(model, "playing", Boolean),
       speed: new Channel(model, "speed", (v) => (Number(v) > 0 ? Number(v) : 1)),
       loop: new Channel(model, "loop", Boolean),
+      range: new Channel(model, "range", (v) => this.part(v)),
     };
     this.listeners = new Set();
     this.carry = 0;
     this.frame = 0;
-    for (const channel of [this.channels.t, this.channels.speed, this.channels.loop]) {
+    for (const channel of [this.channels.t, this.channels.speed, this.channels.loop, this.channels.range]) {
       channel.subscribe(() => this.notify());
     }
     this.channels.playing.subscribe((on, origin) => { this.run(on, origin); this.notify(); });
@@ -63,7 +64,23 @@ export class Playhead {
   get playing() { return this.channels.playing.value; }
   get speed() { return this.channels.speed.value; }
   get loop() { return this.channels.loop.value; }
+  get start() { return this.channels.range.value?.[0] ?? 0; }
+  get stop() { return this.channels.range.value?.[1] ?? this.length; }
   get last() { return Math.max(this.length - 1, 0); }
+
+  /** A range cut to what there is, or null for all. */
+  part(range) {
+    if (!Array.isArray(range)) return null;
+    const [start, stop] = [Math.max(Math.round(range[0]), 0), Math.min(Math.round(range[1]), this.length)];
+    return start < stop && (start > 0 || stop < this.length) ? [start, stop] : null;
+  }
+
+  /** Play only from here on, up to here, or all: "start", "stop" or "all". */
+  limit(what) {
+    if (what === "all") this.channels.range.set(null);
+    else if (what === "start") this.channels.range.set([this.t, this.stop > this.t ? this.stop : this.length]);
+    else this.channels.range.set([this.start <= this.t ? this.start : 0, this.t + 1]);
+  }
 
   /** Move to step t; a move by hand stops the running. */
   seek(t) {
@@ -74,7 +91,7 @@ export class Playhead {
   step(by) { this.seek(this.t + by); }
 
   play() {
-    if (this.t >= this.last) this.channels.t.set(0);
+    if (this.t >= this.stop - 1 || this.t < this.start) this.channels.t.set(this.start);
     this.channels.playing.set(true);
   }
 
@@ -100,7 +117,7 @@ export class Playhead {
     let before = performance.now();
     const tick = (now) => {
       const rate = (this.model.get("fps") || 30) * this.speed;
-      const state = { t: this.t, length: this.length, rate, loop: this.loop, carry: this.carry };
+      const state = { t: this.t, start: this.start, stop: this.stop, rate, loop: this.loop, carry: this.carry };
       // A tab that slept must not leap ahead on waking.
       const next = advance(state, Math.min(Math.max(now - before, 0), 250));
       before = now;

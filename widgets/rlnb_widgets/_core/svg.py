@@ -105,13 +105,25 @@ class Svg:
         self._shape("path", {"d": d}, fill, style)
 
     def text(
-        self, x: float, y: float, text: object, fill: str = "ink", size: float = 11, anchor: str = "start",
-        bold: bool = False, mono: bool = False, **style: Any,
+        self,
+        x: float,
+        y: float,
+        text: object,
+        fill: str = "ink",
+        size: float = 11,
+        anchor: str = "start",
+        bold: bool = False,
+        mono: bool = False,
+        **style: Any,
     ) -> None:
         """Add a line of text with its baseline at (x, y); `anchor` is ``start``, ``middle`` or ``end``."""
         attrs = {
-            "x": x, "y": y, "font-size": size, "text-anchor": None if anchor == "start" else anchor,
-            "font-weight": "600" if bold else None, "class": "mono" if mono else None,
+            "x": x,
+            "y": y,
+            "font-size": size,
+            "text-anchor": None if anchor == "start" else anchor,
+            "font-weight": "600" if bold else None,
+            "class": "mono" if mono else None,
         }
         self._shape("text", attrs, fill, style, content=escape(str(text), quote=False))
 
@@ -143,7 +155,12 @@ class Svg:
         self._body.append(f"<title>{escape(str(text), quote=False)}</title>")
 
     def _shape(
-        self, tag: str, attrs: dict[str, Any], fill: str | None, style: dict[str, Any], content: str = "",
+        self,
+        tag: str,
+        attrs: dict[str, Any],
+        fill: str | None,
+        style: dict[str, Any],
+        content: str = "",
         paint: bool = True,
     ) -> None:
         hint = style.pop("hint", None)

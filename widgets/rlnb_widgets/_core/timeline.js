@@ -17,6 +17,9 @@ export function timelineKeys(playhead, jump) {
     End: () => playhead.seek(playhead.last),
     n: () => jump(1),
     p: () => jump(-1),
+    "[": () => playhead.limit("start"),
+    "]": () => playhead.limit("stop"),
+    "\\": () => playhead.limit("all"),
   };
 }
 
@@ -37,6 +40,10 @@ export function timelineBar(playhead, marks = () => ({})) {
   const loop = button({ icon: "loop", label: "loop", title: "start over at the end", onclick: () => playhead.setLoop(!playhead.loop) });
   const kind = select({ options: [], value: "", label: "kind of mark to jump to", onchange: () => paint() });
 
+  const limit = (words, label, key, what) =>
+    button({ text: words, label, title: `${label} (${key})`, onclick: () => playhead.limit(what) });
+  const whole = limit("×", "play all", "\\", "all");
+
   const jump = (direction) => {
     const found = nextMark(marks()[kind.value] ?? [], playhead.t, direction);
     if (found !== null) playhead.seek(found);
@@ -55,7 +62,8 @@ export function timelineBar(playhead, marks = () => ({})) {
       act("forward10", "forward 10 steps", "Page Down", () => playhead.step(10)),
       act("last", "last step", "End", () => playhead.seek(playhead.last))),
     where,
-    h("span", { class: "rlnb-group" }, speed, loop),
+    h("span", { class: "rlnb-group" }, speed, loop,
+      limit("[", "play from here", "[", "start"), limit("]", "play up to here", "]", "stop"), whole),
     jumps);
 
   let shownKinds = "";
@@ -82,6 +90,7 @@ export function timelineBar(playhead, marks = () => ({})) {
       play.setAttribute("aria-label", label);
       play.title = `${label} (space)`;
     }
+    whole.hidden = playhead.channels.range.value === null;
     loop.setAttribute("aria-pressed", String(playhead.loop));
     const speedText = String(playhead.speed);
     if (![...speed.options].some((o) => o.value === speedText)) speed.append(h("option", { value: speedText }, `${speedText}×`));

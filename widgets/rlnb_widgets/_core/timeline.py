@@ -29,6 +29,7 @@ class TimeTraits(traitlets.HasTraits):
         speed: Factor on `fps`.
         loop: Whether playing starts over at the end.
         playing: Whether the playhead is running.
+        range: The part that is played, ``(start, stop)`` with *stop* left out, or None for all.
     """
 
     t = traitlets.Int(0).tag(sync=True)
@@ -37,6 +38,16 @@ class TimeTraits(traitlets.HasTraits):
     speed = traitlets.Float(1.0).tag(sync=True)
     loop = traitlets.Bool(False).tag(sync=True)
     playing = traitlets.Bool(False).tag(sync=True)
+    range = traitlets.Tuple(traitlets.Int(), traitlets.Int(), default_value=None, allow_none=True).tag(sync=True)
+
+    @traitlets.validate("range")
+    def _within(self, proposal: traitlets.Bunch) -> tuple[int, int] | None:
+        value = proposal["value"]
+        if value is not None and not 0 <= value[0] < value[1] <= self.length:
+            raise traitlets.TraitError(
+                f"range must be (start, stop) with 0 <= start < stop <= {self.length}, or None for all, got {value}."
+            )
+        return value
 
     @traitlets.validate("t")
     def _clamp(self, proposal: traitlets.Bunch) -> int:
@@ -103,14 +114,26 @@ class Timeline(TimeTraits, Visualizer):
     marks = traitlets.Dict().tag(sync=True)
 
     def __init__(
-        self, length: int, marks: Mapping[str, Iterable[int]] | None = None, *, t: int = 0, fps: float = 30.0,
-        speed: float = 1.0, loop: bool = False, **unknown: Any,
+        self,
+        length: int,
+        marks: Mapping[str, Iterable[int]] | None = None,
+        *,
+        t: int = 0,
+        fps: float = 30.0,
+        speed: float = 1.0,
+        loop: bool = False,
+        **unknown: Any,
     ) -> None:
         self._refuse_unknown(unknown)
         if length < 1:
             raise ValueError(f"a timeline needs at least 1 step, got length={length}.")
         super().__init__(
-            length=length, marks=check_marks(marks, length), t=t, fps=fps, speed=speed, loop=loop,
+            length=length,
+            marks=check_marks(marks, length),
+            t=t,
+            fps=fps,
+            speed=speed,
+            loop=loop,
         )
 
     def _text(self) -> str:

@@ -25,6 +25,11 @@ export default visualizer("timeline", ({ model, root, playhead }) => {
       context.fillStyle = color(`c${row % 8}`);
       for (const step of steps) context.fillRect(LEFT + step * scale - 1, y - 5, 2, 11);
     });
+    context.fillStyle = color("panel");
+    context.globalAlpha = 0.75;
+    context.fillRect(LEFT - 1, 0, playhead.start * scale, height);
+    context.fillRect(LEFT + playhead.stop * scale, 0, (playhead.length - playhead.stop) * scale, height);
+    context.globalAlpha = 1;
     const x = LEFT + playhead.t * scale;
     context.fillStyle = color("ink");
     context.fillRect(x - 0.75, 0, 1.5, height);

@@ -23,11 +23,11 @@ _HERE = Path(__file__).parent
 
 
 class RolloutPlayer(TimeTraits, Visualizer):
-    """Plays a rollout: frames above synchronized strips, and the TED row under the playhead.
+    r"""Plays a rollout: frames above synchronized strips, and the TED row under the playhead.
 
     Everything is in the page once it is shown: moving the playhead never asks Python. Keys: space plays, the arrows
     move by a step, Page Up and Page Down by ten, Home and End to the ends, ``n`` and ``p`` to the next and previous
-    mark, ``+``, ``-`` and ``0`` zoom.
+    mark, ``+``, ``-`` and ``0`` zoom, ``[`` and ``]`` limit what is played, ``\`` lifts the limit.
 
     Args:
         rollout: TensorDict of batch size ``[T]`` or ``[*B, T]`` in TED format; what it lacks is said and left out.

@@ -110,4 +110,3 @@ def _frames(frames: Frames, blob: bytes) -> tuple[dict[str, Any], bytes, bytes]:
     head["mime"] = pictures.mime
     head["offsets"] = np.cumsum([0, *map(len, pictures.data)]).tolist()
     return head, blob + index.blob, b"".join(pictures.data)
-

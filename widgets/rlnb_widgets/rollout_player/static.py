@@ -162,9 +162,7 @@ def _box(x: float, y: float, w: float, h: float) -> str:
     return f"M{coordinate(x)} {coordinate(y)}h{coordinate(w)}v{coordinate(h)}h{coordinate(-w)}z"
 
 
-def _strip(
-    svg: Svg, model: PlayerModel, strip: Strip, envs: tuple[int, ...], y: float, h: float, scale: float
-) -> None:
+def _strip(svg: Svg, model: PlayerModel, strip: Strip, envs: tuple[int, ...], y: float, h: float, scale: float) -> None:
     _caption(svg, [strip.label], y, h)
     part = h / len(envs)
     if strip.kind == "band":
@@ -189,9 +187,7 @@ def _area(svg: Svg, data: np.ndarray, y: float, h: float, scale: float) -> None:
         svg.polygon([(line[0][0], y + h), *line, (line[-1][0], y + h)], fill=f"c{k % 8}")
 
 
-def _lines(
-    svg: Svg, model: PlayerModel, strip: Strip, env: int, y: float, h: float, scale: float, lane: int
-) -> None:
+def _lines(svg: Svg, model: PlayerModel, strip: Strip, env: int, y: float, h: float, scale: float, lane: int) -> None:
     span = strip.high - strip.low
     for k in range(strip.data.shape[-1]):
         points: list[tuple[float, float]] = []

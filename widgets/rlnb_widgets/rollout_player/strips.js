@@ -52,6 +52,7 @@ export function stripsPanel(head, columns, playhead, envs) {
     const { left, right, color } = scene;
     const x = xOf(playhead.t, view, left, right);
     const bottom = rows[rows.length - 1].y + rows[rows.length - 1].h;
+    shadeOutside(context, scene, bottom);
     context.strokeStyle = context.fillStyle = color("ink");
     context.lineWidth = 1.5;
     context.beginPath();
@@ -63,6 +64,16 @@ export function stripsPanel(head, columns, playhead, envs) {
     context.lineTo(x + 5, 0);
     context.lineTo(x, 7);
     context.fill();
+  }
+
+  function shadeOutside(context, { left, right, color }, bottom) {
+    const a = Math.max(left, xOf(playhead.start - 0.5, view, left, right));
+    const b = Math.min(right, xOf(playhead.stop - 0.5, view, left, right));
+    context.fillStyle = color("panel");
+    context.globalAlpha = 0.75;
+    if (playhead.start > 0) context.fillRect(left, 3, Math.max(a - left, 0), bottom - 1);
+    if (playhead.stop < head.steps) context.fillRect(b, 3, Math.max(right - b, 0), bottom - 1);
+    context.globalAlpha = 1;
   }
 
   const stepUnder = (event) => {
