@@ -37,7 +37,8 @@ def test_joined_modules_run_and_keep_their_own_names(write, missing):
         a="const secret = 1;\nexport function one() {\n  return secret;\n}\n",
         b=('import { one } from "./a.js";\nconst secret = 2;\nexport const two = secret * one();\nexport class K {}\n'),
         all='export { one } from "./a.js";\nexport { two as zwei, K } from "./b.js";\n',
-        main='import {\n  one,\n  zwei as deux,\n} from "./all.js";\nconst secret = 3;\nexport default [one(), deux, secret];\n',
+        main='import {\n  one,\n  zwei as deux,\n} from "./all.js";\nconst secret = 3;\n'
+        "export default [one(), deux, secret];\n",
     )
     text = bundle_js(entry)
     assert not re.search(r"^import", text, re.MULTILINE)

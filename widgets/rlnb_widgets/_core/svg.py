@@ -67,6 +67,7 @@ class Svg:
         self.title, self.desc = title, desc
         self._body: list[str] = []
         self._styles: list[str] = []
+        self._definitions: list[str] = []
         self._roles: set[str] = {"paper"}
 
     def rect(
@@ -145,6 +146,11 @@ class Svg:
         """Add SVG text written elsewhere, as it is: the caller answers for its escaping."""
         self._body.append(fragment)
 
+    def define(self, fragment: str) -> None:
+        """Add SVG text to the definitions, for ``<use>``; once however often it is given."""
+        if fragment not in self._definitions:
+            self._definitions.append(fragment)
+
     def style(self, css: str) -> None:
         """Add style rules, once however often they are given."""
         if css not in self._styles:
@@ -188,9 +194,10 @@ class Svg:
         w, h = coordinate(self.width), coordinate(self.height)
         words = (("title", self.title), ("desc", self.desc))
         head = "".join(f"<{tag}>{escape(text, quote=False)}</{tag}>" for tag, text in words if text)
+        definitions = f"<defs>{''.join(self._definitions)}</defs>" if self._definitions else ""
         return (
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{w}" height="{h}" viewBox="0 0 {w} {h}" role="img">'
-            f"{head}<style>{self._style()}</style>"
+            f"{head}<style>{self._style()}</style>{definitions}"
             f'<rect width="{w}" height="{h}" rx="6" fill="none" class="f-paper"/>' + "".join(self._body) + "</svg>"
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +13,7 @@ from rlnb_widgets.rollout_player.episodes import KINDS, RULES
 from rlnb_widgets.rollout_player.model import PlayerModel
 from rlnb_widgets.rollout_player.strips import Strip
 from rlnb_widgets.rollout_player.text import explanation, headline
-from rlnb_widgets.scenes import frame_svg, scene_style
+from rlnb_widgets.scenes import ROLES, frame_svg
 
 __all__ = ["player_svg", "thin"]
 
@@ -107,15 +108,25 @@ def _film(model: PlayerModel, t: int, env: int) -> list[tuple[int, float, float,
 def _frame(svg: Svg, model: PlayerModel, env: int, step: int, x: float, y: float, w: float, h: float) -> None:
     frames, row = model.frames, env * model.length + step
     if frames.scene is not None:
-        svg.style(scene_style())
-        place = f"translate({coordinate(x)} {coordinate(y)}) scale({w / frames.scene.width:.4f})"
-        svg.open(place)
-        svg.raw(frame_svg(frames.scene, row))
+        # What never moves is written once, and shown in every frame.
+        still, mark, moving = frame_svg(frames.scene, row).removesuffix("</g>").partition("<g data-part")
+        svg.define(f'<g id="still">{still}</g></g>')
+        svg.style(_scene_colours(still + moving))
+        svg.open(f"translate({coordinate(x)} {coordinate(y)}) scale({w / frames.scene.width:.4f})")
+        svg.raw(f'<use href="#still"/><g class="rlnb-scene">{mark}{moving}</g>')
         svg.close()
     elif frames.pictures is not None:
         picture = frames.pictures
         svg.image(x, y, w, h, picture.data[picture.index[row]], picture.mime)
     svg.rect(x, y, w, h, fill=None, stroke="line", rx=3)
+
+
+def _scene_colours(fragment: str) -> str:
+    """Return the rules for the colours that a scene uses: the whole style sheet of scenes is several times as long."""
+    used = sorted(set(re.findall(r"rlnb-(fill|stroke)-(\w+)", fragment)))
+    light, dark = ("".join(f".rlnb-{kind}-{role}{{{kind}:{ROLES[role][i]}}}" for kind, role in used) for i in (0, 1))
+    round_ends = ".rlnb-scene line,.rlnb-scene polygon{stroke-linecap:round;stroke-linejoin:round}"
+    return f"{round_ends}.rlnb-scene text{{font-weight:600}}{light}@media (prefers-color-scheme:dark){{{dark}}}"
 
 
 def _lane(lane: int) -> str:
