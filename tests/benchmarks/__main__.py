@@ -1,4 +1,4 @@
-"""Prints how fast rlnb is, as ratios within one run: beside Gymnasium, and beside TorchRL if an interpreter has it."""
+"""Prints how fast rlnb is, within one run: beside Gymnasium, and beside TorchRL if an interpreter has it."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ HERE = pathlib.Path(__file__).parent
 PASSES = 3  # the libraries take turns, so that a busy moment of the machine hits all of them
 
 
-def run(python: str, *arguments: str) -> str:
-    """Run a script under an interpreter and return the last line that it prints."""
+def run(python: str, *arguments: str, lines: int | None = 1) -> str:
+    """Run a script under an interpreter and return the last lines that it prints; None: all of them."""
     done = subprocess.run([python, *arguments], capture_output=True, text=True, cwd=HERE)
     if done.returncode:
         sys.exit(f"{' '.join((python, *arguments))} failed:\n{done.stderr}")
-    return done.stdout.strip().splitlines()[-1]
+    return "\n".join(done.stdout.rstrip().splitlines()[-(lines or 0) :])
 
 
 def rollouts(peer: str | None) -> None:
@@ -56,6 +56,12 @@ def imports() -> None:
     print(f"  import rlnb.envs adds {added:.2f} s (at most 0.30) {'reached' if added <= 0.3 else 'NOT REACHED'}")
 
 
+def players() -> None:
+    """Measure the RolloutPlayer: what it costs to build, and how it opens and scrubs in a browser."""
+    for script in ("player.py", "opening.py"):
+        print(run(sys.executable, script, lines=None))
+
+
 def ratio(what: str, value: float, target: float) -> None:
     """Print a ratio beside the figure to reach."""
     print(f"  {what}: {value:.2f} (at least {target}) {'reached' if value >= target else 'NOT REACHED'}")
@@ -68,6 +74,7 @@ def main() -> None:
     arguments = parser.parse_args()
     rollouts(arguments.peer)
     imports()
+    players()
 
 
 if __name__ == "__main__":
