@@ -35,8 +35,8 @@ def _wrong(*lines: str, says: str) -> WrongAnswer:
     title="A steadier hand",
     prompt=f"""
         Write `steady(observation)`, a policy that looks at the angular velocity too, so that it pushes *before* the
-        pole leans. It should stand for more than {WANTED_STEPS} steps on the average of {EPISODES} episodes of
-        {MAX_STEPS} steps at most.
+        pole leans. Over {EPISODES} episodes of {MAX_STEPS} steps at most, the pole should stand for more than
+        {WANTED_STEPS} steps on average.
 
         The cell below the stub checks it. Run it before you write anything, to see what a check looks like.
         When your policy is good enough, the check plays one of its episodes.

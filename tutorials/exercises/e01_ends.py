@@ -123,7 +123,7 @@ def _explain_returns(got: list[float], td: TensorDictBase) -> None:
     said = (
         f"It gave {[round(number, 3) for number in got]} for {last + 1} steps with ends at {some(ends) or 'no step'}. "
     )
-    player = RolloutPlayer(td, cart_pole())
+    player = RolloutPlayer(td, cart_pole(), strips=["action"])
     for what, wrong in known.items():
         if any(_equal(got, numbers) for numbers in wrong):
             fail(said + what, player)
