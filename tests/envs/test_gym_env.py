@@ -256,3 +256,19 @@ def test_rollout_with_td_of_other_entries_keeps_them():
     env = GymEnv("CartPole-v1")
     data = env.rollout(4, tensordict=TensorDict({"goal": torch.tensor([2.0])}))
     assert data["goal"].tolist() == [[2.0]] * 4
+
+
+def test_a_subclass_with_its_own_step_is_asked_for_every_step():
+    class Doubled(GymEnv):
+        def _step(self, tensordict):
+            data = super()._step(tensordict)
+            return data.set("reward", 2 * data["reward"])
+
+    assert Doubled("CartPole-v1").rollout(3)["next", "reward"].flatten().tolist() == [2, 2, 2]
+
+
+def test_checks_of_every_step_where_they_are_wanted(scripted, box):
+    env = GymWrapper(scripted(box, observe=lambda t: np.zeros(3 if t < 3 else 4, np.float32)))
+    env.run_type_checks = True
+    with pytest.raises(RuntimeError, match=r"observation: expected shape \[3\], got \[4\]"):
+        env.rollout(5)
