@@ -12,9 +12,9 @@ import pytest
 import torch
 import traitlets
 from rlnb_widgets import TEDExplorer, Timeline, link
+from rlnb_widgets._core.text import visible
 from rlnb_widgets.ted_explorer import Thumb, ted_model
 from rlnb_widgets.ted_explorer.payload import encode
-from rlnb_widgets.ted_explorer.text import visible
 from rlnb_widgets.ted_explorer.values import pack_values
 from tensordict import NonTensorData, NonTensorStack, TensorDict
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from rlnb_widgets._core.colors import css_variables
 
-__all__ = ["bundle_css", "bundle_js"]
+__all__ = ["TREE_CSS", "bundle_css", "bundle_js"]
 
 _IMPORT = re.compile(r"^import\s*\{([^}]*)\}\s*from\s*[\"']([^\"']+)[\"'];?[ \t]*$", re.MULTILINE)
 _REEXPORT = re.compile(r"^export\s*\{([^}]*)\}\s*from\s*[\"']([^\"']+)[\"'];?[ \t]*$", re.MULTILINE)
@@ -20,6 +20,9 @@ _EXPORT = re.compile(r"^export\s+((?:async\s+)?function\*?|const|let|class)\s+([
 _DEFAULT = re.compile(r"^export\s+default\s+", re.MULTILINE)
 _LEFTOVER = re.compile(r"^(?:import|export)\b.*$", re.MULTILINE)
 _CORE = Path(__file__).parent
+
+#: The style of the shared tree and its details pane, for `bundle_css`.
+TREE_CSS = _CORE / "tree.css"
 
 
 def bundle_js(entry: str | Path) -> str:

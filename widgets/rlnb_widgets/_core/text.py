@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["key_text", "number", "plural", "shorten", "sparkline", "table"]
+__all__ = ["key_text", "number", "path_text", "plural", "shorten", "sparkline", "table", "visible"]
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
 
@@ -127,3 +127,23 @@ def key_text(key: str | tuple[str, ...]) -> str:
             return key_text(key[0])
         return "(" + ", ".join(key_text(k) for k in key) + ")"
     return '"' + str(key).replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def visible(text: str, width: int = 40) -> str:
+    r"""Make a key safe to print on one line: control characters are shown as escapes, the end is cut.
+
+    Args:
+        text: a key from the data.
+        width: most characters.
+
+    Example:
+        >>> visible("a\nb")
+        'a\\nb'
+    """
+    text = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+    return text if len(text) <= width else f"{text[: width - 1]}…"
+
+
+def path_text(path: tuple[str, ...]) -> str:
+    """Join a path with dots, as labels show it."""
+    return ".".join(visible(key) for key in path)

@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
+from rlnb_widgets._core.literals import number_text, object_text
 from rlnb_widgets.ted_explorer.entries import Entry, Path
-from rlnb_widgets.ted_explorer.literals import number_text, object_text
 from rlnb_widgets.ted_explorer.schema import Carry
 
 CHUNK = 16_000_000  # numbers compared at once

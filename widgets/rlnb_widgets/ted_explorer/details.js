@@ -1,9 +1,11 @@
 // The pane below the tree: everything about the selected row, and the code to reach it.
 
 import { button, h } from "../_core/core.js";
-import { shapeOf } from "./row.js";
+import { copier } from "../_core/copy.js";
+import { shapeOf } from "../_core/shape.js";
+import { label } from "../_core/tree.js";
 import { drawThumb } from "./thumb.js";
-import { accessCode, label, pathCode, unravel } from "./tree.js";
+import { accessCode, pathCode, unravel } from "./tree.js";
 import { valueText } from "./values.js";
 
 const THUMB = [232, 40];
@@ -22,32 +24,22 @@ export function codeOf(row, side, view) {
 
 /** Make the pane. Returns { el, show(row), update(), copy(), paint() }. */
 export function detailsPane(view, color) {
-  const body = h("div", { class: "ted-details-body" });
-  const status = h("div", { class: "ted-status", role: "status", "aria-live": "polite" });
-  const el = h("div", { class: "ted-details", role: "region", "aria-label": "the selected entry" }, body, status);
+  const body = h("div", { class: "rlnb-details-body" });
+  const status = h("div", { class: "rlnb-status", role: "status", "aria-live": "polite" });
+  const el = h("div", { class: "rlnb-details", role: "region", "aria-label": "the selected entry" }, body, status);
   let current = null;
   let live = [];
 
-  const copy = async (text) => {
-    try {
-      await navigator.clipboard.writeText(text);
-      status.replaceChildren("copied ", h("code", {}, text));
-    } catch {
-      const field = h("input", { class: "ted-copy", readonly: true, value: text, "aria-label": "press Ctrl+C to copy" });
-      status.replaceChildren(field, " press Ctrl+C to copy");
-      field.focus();
-      field.select();
-    }
-  };
+  const copy = copier(status);
 
   const sideBlock = (row, side) => {
     const cell = row[side];
-    const code = h("code", { class: "ted-code", "data-code": side });
+    const code = h("code", { class: "rlnb-code", "data-code": side });
     const value = h("span", { class: "ted-full", "data-full": side });
     const thumb = cell.thumb ? h("canvas", { class: "ted-large", "aria-hidden": "true" }) : null;
     live.push({ row, side, code, value, thumb });
-    const fact = (name, ...content) => h("div", { class: "ted-fact" }, h("span", { class: "ted-quiet" }, name), h("span", { class: "ted-what" }, ...content));
-    const facts = h("div", { class: "ted-facts" },
+    const fact = (name, ...content) => h("div", { class: "rlnb-fact" }, h("span", { class: "rlnb-quiet" }, name), h("span", { class: "rlnb-what" }, ...content));
+    const facts = h("div", { class: "rlnb-facts" },
       fact("code", code,
         button({ text: "copy", label: `copy the code of ${side}`, title: "copy the code (c)", onclick: () => copy(code.textContent) }),
         button({ text: "copy key", label: `copy the key of ${side}`, onclick: () => copy(pathCode(row.path, side)) })));
@@ -58,16 +50,16 @@ export function detailsPane(view, color) {
     if (/\d/.test(cell.range ?? "")) facts.append(fact("range", `${cell.range} (min / mean / max)`));
     if (!row.node && !/^no elements/.test(cell.message ?? "") && (view.steps !== null || cell.preview)) facts.append(fact("value", value));
     if (cell.message) facts.append(fact("note", cell.message));
-    const heading = view.ted ? h("div", { class: "ted-side" }, TITLE[side], h("span", { class: "ted-quiet", "data-at": side })) : null;
-    const whose = thumb && view.batch.length && view.steps !== null && cell.thumb[0] !== "hist" ? h("div", { class: "ted-quiet ted-whose" }, "over time, batch element 0") : null;
+    const heading = view.ted ? h("div", { class: "ted-side" }, TITLE[side], h("span", { class: "rlnb-quiet", "data-at": side })) : null;
+    const whose = thumb && view.batch.length && view.steps !== null && cell.thumb[0] !== "hist" ? h("div", { class: "rlnb-quiet ted-whose" }, "over time, batch element 0") : null;
     return h("div", { class: "ted-block" }, heading, facts, thumb, whose);
   };
 
   const findings = (row) => {
     const lines = [...(row.spec ?? []).map((f) => ["spec", f]), ...(row.diff ?? []).map((f) => ["other", f])];
     if (lines.length === 0) return null;
-    return h("ul", { class: "ted-findings" }, ...lines.map(([where, finding]) =>
-      h("li", {}, `${where}: ${finding.text}`, finding.fix ? h("span", { class: "ted-fix" }, finding.fix) : null)));
+    return h("ul", { class: "rlnb-findings" }, ...lines.map(([where, finding]) =>
+      h("li", {}, `${where}: ${finding.text}`, finding.fix ? h("span", { class: "rlnb-fix" }, finding.fix) : null)));
   };
 
   const update = () => {
@@ -91,7 +83,7 @@ export function detailsPane(view, color) {
     status.replaceChildren();
     body.replaceChildren();
     if (!row) return;
-    body.append(h("div", { class: "ted-title" }, h("strong", {}, label(row)), row.words ? ` ${row.words}` : ""));
+    body.append(h("div", { class: "rlnb-title" }, h("strong", {}, label(row)), row.words ? ` ${row.words}` : ""));
     const found = findings(row);
     if (found) body.append(found);
     body.append(h("div", { class: "ted-blocks" }, ...sidesOf(row).map((side) => sideBlock(row, side))));

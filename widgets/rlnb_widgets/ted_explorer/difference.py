@@ -6,10 +6,10 @@ from typing import Any
 
 import torch
 
+from rlnb_widgets._core.literals import number_text, object_text
 from rlnb_widgets._core.text import shorten
 from rlnb_widgets.ted_explorer.carry import first_true, unequal
 from rlnb_widgets.ted_explorer.entries import Entry, Path, walk
-from rlnb_widgets.ted_explorer.literals import number_text, object_text
 from rlnb_widgets.ted_explorer.schema import Finding, Side
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from rlnb_widgets._core.text import plural
+from rlnb_widgets._core.text import path_text, plural
 from rlnb_widgets.ted_explorer.schema import Row, TedModel
-from rlnb_widgets.ted_explorer.text import bytes_text, carry_sentence, findings, path_text
+from rlnb_widgets.ted_explorer.text import bytes_text, carry_sentence, findings
 
 
 def ted_words(model: TedModel) -> str:

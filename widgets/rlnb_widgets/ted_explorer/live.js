@@ -3,8 +3,10 @@
 import { Channel, button, clamp, h, keyboard, palette, timelineBar, visualizer, watchTheme } from "../_core/core.js";
 import { detailsPane } from "./details.js";
 import { endsStrip } from "./strip.js";
-import { treeView } from "./treeview.js";
-import { flagged, foldable } from "./tree.js";
+import { shapeLegend } from "../_core/shape.js";
+import { foldable } from "../_core/tree.js";
+import { tedTree } from "./treeview.js";
+import { flagged } from "./tree.js";
 import { marksOf, stepWords } from "./values.js";
 
 let made = 0;
@@ -22,11 +24,11 @@ export default visualizer("ted-explorer", ({ model, root, playhead }) => {
   // before the root is in the page there are no colours to read
   const colors = () => (root.isConnected ? (color ??= palette(root)) : palette(root));
   const details = detailsPane(view, colors);
-  const tree = treeView(view, colors, (row) => {
+  const tree = tedTree(view, colors, (row) => {
     details.show(row);
     selected.set(row ? row.path : []);
   }, () => details.update());
-  const search = h("input", { type: "search", class: "ted-search", placeholder: "Search (/)", "aria-label": "search keys, dtypes, shapes", title: "search keys, dtypes, shapes (/)" });
+  const search = h("input", { type: "search", class: "rlnb-field rlnb-search", placeholder: "Search (/)", "aria-label": "search keys, dtypes, shapes", title: "search keys, dtypes, shapes (/)" });
   const count = h("span", { class: "rlnb-note ted-count", role: "status" });
   const tools = toolbar({ data, view, tree, search, count });
   root.append(heading(data), ...data.notes.map((note) => h("p", { class: "rlnb-note ted-note" }, note)), tools);
@@ -42,7 +44,7 @@ export default visualizer("ted-explorer", ({ model, root, playhead }) => {
   const words = h("p", { class: "ted-words" });
   if (elements > 1) search.after(elementPicker(elements, element));
   if (timed) root.append(bar.el, strip.el, words);
-  root.append(tree.el, details.el, h("details", { class: "ted-inwords" }, h("summary", {}, "In words"),
+  root.append(tree.el, details.el, h("details", { class: "rlnb-inwords" }, h("summary", {}, "In words"),
     ...data.words.map((part) => h("p", {}, part))));
 
   const filter = () => {
@@ -91,12 +93,8 @@ export default visualizer("ted-explorer", ({ model, root, playhead }) => {
 });
 
 function heading(data) {
-  const part = (role, text) => h("span", { class: `ted-${role}` }, text);
-  const dims = new Set(data.rows.flatMap((row) => ["root", "next"].flatMap((side) => (row[side]?.dims ?? []).map(([role]) => role))));
-  const legend = [["b", part("batch", "B batch")], ["t", part("time", "T time")], ["n", part("nested", "N nested batch")],
-    ["f", part("feature", "features")]].filter(([role]) => dims.has(role)).map(([, text]) => text);
-  return h("div", { class: "ted-head" }, h("span", { class: "ted-headline" }, data.headline),
-    h("span", { class: "ted-legend", "aria-label": "colours of the dimensions" }, ...legend));
+  const shapes = data.rows.flatMap((row) => ["root", "next"].map((side) => row[side]?.dims ?? []));
+  return h("div", { class: "rlnb-head" }, h("span", { class: "rlnb-headline" }, data.headline), shapeLegend(shapes));
 }
 
 function toolbar({ data, view, tree, search, count }) {
@@ -131,7 +129,7 @@ function toolbar({ data, view, tree, search, count }) {
 }
 
 function elementPicker(elements, element) {
-  const field = h("input", { type: "number", class: "ted-element", min: 0, max: elements - 1, value: element.value, "aria-label": "batch element" });
+  const field = h("input", { type: "number", class: "rlnb-field ted-element", min: 0, max: elements - 1, value: element.value, "aria-label": "batch element" });
   field.addEventListener("input", () => { if (field.value !== "") element.set(Number(field.value)); });
   field.addEventListener("change", () => { field.value = element.value; });
   element.subscribe((value) => { if (document.activeElement !== field) field.value = value; });

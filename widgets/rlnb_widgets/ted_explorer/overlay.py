@@ -7,8 +7,8 @@ from typing import Any
 from rlnb.data import Composite
 from rlnb.data.specs.violations import Violation, violations
 from rlnb.data.ted.keys import END_KEYS
+from rlnb_widgets._core.literals import number_text
 from rlnb_widgets.ted_explorer.entries import Path
-from rlnb_widgets.ted_explorer.literals import number_text
 from rlnb_widgets.ted_explorer.schema import Finding, Side
 
 ROOT_PARTS = ("full_observation_spec", "full_state_spec", "full_action_spec", "full_done_spec")

@@ -1,35 +1,18 @@
 // One line of the tree: the key, the root, what step_mdp does, and "next".
 
 import { h } from "../_core/core.js";
-import { depthOf, label, printable } from "./tree.js";
+import { shapeOf } from "../_core/shape.js";
+import { label } from "../_core/tree.js";
+import { rowOf } from "../_core/treeview.js";
 import { drawThumb } from "./thumb.js";
 import { valueText } from "./values.js";
 
 const THUMB = [56, 28];
-const DIM_CLASS = { b: "batch", t: "time", n: "nested", f: "feature" };
-
-/** A shape with its roles told apart by colour and by letter. */
-export function shapeOf(dims) {
-  const box = h("span", { class: "ted-shape" }, "[");
-  dims.forEach(([role, size], i) => {
-    const same = i > 0 && dims[i - 1][0] === role;
-    if (i) box.append(same ? "," : " | ");
-    const tag = same || role === "f" ? "" : `${role.toUpperCase()}=`;
-    box.append(h("span", { class: `ted-${DIM_CLASS[role]}` }, `${tag}${size ?? "?"}`));
-  });
-  box.append("]");
-  return box;
-}
 
 /** Make the element of a row. `place` is { position, count, folded (or null), id }. */
 export function rowElement(row, i, view, place) {
-  const element = h("div", {
-    class: `ted-row${row.node ? " ted-node" : ""}`, role: "treeitem", id: place.id, "data-row": i, "data-key": label(row),
-    "aria-level": depthOf(row) + 1, "aria-setsize": place.count, "aria-posinset": place.position,
-    "aria-expanded": place.folded === null ? null : String(!place.folded), "aria-selected": "false",
-    "aria-label": spoken(row, view.ted),
-  });
-  element.append(keyOf(row, place), cellOf(row, "root", view));
+  const element = rowOf(row, i, place, { spoken: spoken(row, view.ted), badges: badges(row) });
+  element.append(cellOf(row, "root", view));
   if (view.ted) element.append(markOf(row, view), cellOf(row, "next", view));
   return element;
 }
@@ -48,18 +31,6 @@ export function spoken(row, ted) {
   return [label(row), side("root"), side("next"), carry, check, ...badges(row), ...found].filter(Boolean).join("; ");
 }
 
-function keyOf(row, place) {
-  const twisty = h("span", { class: "ted-twisty", "aria-hidden": "true" },
-    place.folded === null ? "" : place.folded ? "▸" : "▾");
-  const name = printable(row.path.at(-1));
-  const text = h("div", { class: "ted-label" }, h("span", { class: "ted-name" }, name));
-  const key = h("div", { class: "ted-key", title: label(row) }, twisty, text);
-  key.style.setProperty("--depth", Math.min(depthOf(row), 8));
-  const marks = badges(row);
-  if (marks.length) text.append(h("span", { class: "ted-badges", "aria-hidden": "true" }, ...marks.map((m) => h("span", { class: "ted-badge" }, m))));
-  return key;
-}
-
 function badges(row) {
   const total = (k) => Math.max(row.root?.odd?.[k] ?? 0, row.next?.odd?.[k] ?? 0);
   const out = [];
@@ -73,7 +44,7 @@ function badges(row) {
 function markOf(row, view) {
   const mark = h("div", { class: "ted-mark" });
   if (row.carry !== "carried") {
-    mark.append(h("span", { class: "ted-quiet" }, row.carry ?? ""));
+    mark.append(h("span", { class: "rlnb-quiet" }, row.carry ?? ""));
     return mark;
   }
   const state = row.holds === undefined ? "open" : row.holds ? "good" : "bad";
@@ -90,7 +61,7 @@ function cellOf(row, side, view) {
   const cell = row[side];
   const box = h("div", { class: "ted-cell", "data-side": side, "data-key": side === "next" ? `next.${label(row)}` : label(row) });
   if (!cell) {
-    box.append(h("span", { class: "ted-quiet" }, row.node && !row.root && !row.next ? "" : "—"));
+    box.append(h("span", { class: "rlnb-quiet" }, row.node && !row.root && !row.next ? "" : "—"));
     return box;
   }
   if (cell.dtype === "?") {
@@ -101,7 +72,7 @@ function cellOf(row, side, view) {
     h("span", { class: "ted-dtype" }, cell.dtype), " ", shapeOf(cell.dims));
   box.append(spec);
   if (row.node) {
-    spec.append(h("span", { class: "ted-quiet" }, ` ${[cell.bytes, cell.storage === "in memory" ? "" : cell.storage, cell.message].filter(Boolean).join(", ")}`));
+    spec.append(h("span", { class: "rlnb-quiet" }, ` ${[cell.bytes, cell.storage === "in memory" ? "" : cell.storage, cell.message].filter(Boolean).join(", ")}`));
     box.classList.add("ted-whole");
     return box;
   }
@@ -120,7 +91,7 @@ function paintValue(box, row, side, view) {
   if (output.textContent === shown) return;
   output.textContent = shown;
   output.title = shown;
-  output.classList.toggle("ted-quiet", !now && !cell.preview);
+  output.classList.toggle("rlnb-quiet", !now && !cell.preview);
 }
 
 /** Bring the values of a row up to the playhead. */

@@ -5,49 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from rlnb_widgets._core.dims import Dim, shape_text
+
 Side = Literal["root", "next"]
-Role = Literal["batch", "time", "nested", "feature"]
-
-ROLE_TAG: dict[str, str] = {"batch": "B", "time": "T", "nested": "N", "feature": ""}
-
-
-@dataclass(frozen=True)
-class Dim:
-    """One dimension of a shape and what it stands for.
-
-    Args:
-        role: ``"batch"``, ``"time"``, ``"nested"`` (a batch dimension of a nested TensorDict only) or ``"feature"``.
-        size: the length, or ``None`` where a lazy stack holds differing lengths.
-    """
-
-    role: Role
-    size: int | None
-
-
-def shape_text(dims: tuple[Dim, ...]) -> str:
-    """Write a shape with batch, time and feature dimensions told apart.
-
-    Args:
-        dims: the dimensions in order.
-
-    Returns:
-        The text; neighbours of one role share a group, ``?`` stands for differing lengths.
-
-    Example:
-        >>> shape_text((Dim("batch", 4), Dim("time", 200), Dim("feature", 3)))
-        '[B=4 | T=200 | 3]'
-        >>> shape_text(())
-        '[]'
-    """
-    groups: list[tuple[str, list[str]]] = []
-    for dim in dims:
-        size = "?" if dim.size is None else str(dim.size)
-        if groups and groups[-1][0] == dim.role:
-            groups[-1][1].append(size)
-        else:
-            groups.append((dim.role, [size]))
-    parts = [f"{ROLE_TAG[role]}={','.join(sizes)}" if ROLE_TAG[role] else ",".join(sizes) for role, sizes in groups]
-    return f"[{' | '.join(parts)}]"
 
 
 @dataclass(frozen=True)

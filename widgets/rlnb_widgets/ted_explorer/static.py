@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from rlnb_widgets._core import Svg
+from rlnb_widgets._core.dims import CHAR, write_shape
 from rlnb_widgets._core.svg import coordinate
-from rlnb_widgets._core.text import plural, shorten
+from rlnb_widgets._core.text import path_text, plural, shorten, visible
 from rlnb_widgets.ted_explorer.explain import ted_words
 from rlnb_widgets.ted_explorer.numbers import LEVELS
-from rlnb_widgets.ted_explorer.schema import Carry, Cell, Dim, Row, TedModel, Thumb
-from rlnb_widgets.ted_explorer.text import findings, headline, mark_text, path_text, range_text, visible
+from rlnb_widgets.ted_explorer.schema import Carry, Cell, Row, TedModel, Thumb
+from rlnb_widgets.ted_explorer.text import findings, headline, mark_text, range_text
 
 WIDTH = 940
 ROW = 22
 MAX_ROWS = 40
 MAX_FINDINGS = 6
-CHAR = 6.05  # advance of the fixed-width font at size 10
 KEY, ROOT, MARK, NEXT, RANGE = 14, 180, 432, 524, 776
-COLORS = {"batch": "c4", "time": "accent", "nested": "c1", "feature": "ink"}
 
 
 def ted_svg(model: TedModel) -> Svg:
@@ -84,7 +83,7 @@ def _cell(svg: Svg, cell: Cell | None, x: float, y: float, thumb: bool) -> None:
         return
     svg.text(x, y, cell.dtype[:12], fill="muted", size=10, mono=True)
     x_shape = x + (min(len(cell.dtype), 12) + 1) * CHAR
-    end = _shape(svg, cell.dims, x_shape, y)
+    end = write_shape(svg, cell.dims, x_shape, y)
     if cell.message.startswith("cannot"):
         svg.text(end + 6, y, shorten(cell.message, 26), fill="bad", size=9)
     elif cell.storage not in ("in memory", "non-tensor"):
@@ -93,22 +92,6 @@ def _cell(svg: Svg, cell: Cell | None, x: float, y: float, thumb: bool) -> None:
         _thumb(svg, cell.thumb, x + 200, y - 11, 40, 13)
     elif cell.preview:
         svg.text(end + 6, y, shorten(visible(cell.preview), 22), size=10)
-
-
-def _shape(svg: Svg, dims: tuple[Dim, ...], x: float, y: float) -> float:
-    """Write a shape, a colour for each role; return where it ends."""
-    parts: list[tuple[str, str]] = [("[", "muted")]
-    for i, dim in enumerate(dims):
-        same = i > 0 and dims[i - 1].role == dim.role
-        if i:
-            parts.append(("," if same else " | ", "muted"))
-        tag = "" if same or dim.role == "feature" else f"{dim.role[0].upper()}="
-        parts.append((tag + ("?" if dim.size is None else str(dim.size)), COLORS[dim.role]))
-    parts.append(("]", "muted"))
-    for text, color in parts:
-        svg.text(x, y, text, fill=color, size=10, mono=True, style="white-space:pre")
-        x += CHAR * len(text)
-    return x
 
 
 def _mark(svg: Svg, carry: Carry, y: float) -> None:

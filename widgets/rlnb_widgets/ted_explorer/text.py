@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from rlnb_widgets._core.text import number, plural, shorten, table
+from rlnb_widgets._core.text import number, path_text, plural, shorten, table, visible
 from rlnb_widgets.ted_explorer.schema import Carry, Cell, Row, Stats, TedModel
 
 MAX_ROWS = 40
@@ -55,26 +55,6 @@ def headline(model: TedModel) -> str:
     if model.steps is not None:
         parts.append(plural(model.ends, "episode end"))
     return ", ".join(parts)
-
-
-def visible(text: str, width: int = 40) -> str:
-    r"""Make a key safe to print on one line: control characters are shown as escapes, the end is cut.
-
-    Args:
-        text: a key from the data.
-        width: most characters.
-
-    Example:
-        >>> visible("a\nb")
-        'a\\nb'
-    """
-    text = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
-    return text if len(text) <= width else f"{text[: width - 1]}…"
-
-
-def path_text(path: tuple[str, ...]) -> str:
-    """Join a path with dots, as labels show it."""
-    return ".".join(visible(key) for key in path)
 
 
 def name(row: Row) -> str:

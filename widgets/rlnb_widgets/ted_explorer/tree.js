@@ -1,22 +1,6 @@
-// The tree of a TED as plain functions: which rows show, where the keys lead, what the access code is.
+// The tree of a TED as plain functions: what a search finds, what is flagged, what the access code is.
 
-/** The depth of a row: 0 at the top. */
-export function depthOf(row) {
-  return row.path.length - 1;
-}
-
-/** A row as a test or a label names it: "agents.reward". */
-export function label(row) {
-  return row.path.map(printable).join(".");
-}
-
-/** Text on one line: control characters and direction marks are shown as escapes. */
-export function printable(text) {
-  return String(text).replace(/[\p{C}\u2028\u2029]/gu, (c) => {
-    const short = { "\n": "\\n", "\r": "\\r", "\t": "\\t" }[c];
-    return short ?? `\\u{${c.codePointAt(0).toString(16)}}`;
-  });
-}
+import { answers, entryCode, keyCode, shownRows, wordsOf } from "../_core/tree.js";
 
 /** Whether a row has something to look at: against the spec, against the other TED, or by its values. */
 export function flagged(row) {
@@ -24,118 +8,28 @@ export function flagged(row) {
     || /^cannot/.test(row.root?.message ?? "") || /^cannot/.test(row.next?.message ?? ""));
 }
 
-/**
- * The indices of the rows that show.
- *
- * folded is a set of indices. A search or `onlyFlagged` shows what matches with all above it, folded or not.
- */
+/** The indices of the rows that show; see shownRows. A search or `onlyFlagged` shows what matches. */
 export function visibleRows(rows, folded, search = "", onlyFlagged = false) {
-  const words = search.toLowerCase().split(/\s+/).filter(Boolean);
-  if (words.length === 0 && !onlyFlagged) return unfolded(rows, folded);
-  const keep = new Set();
-  const above = [];
-  rows.forEach((row, i) => {
-    const depth = depthOf(row);
-    above.length = depth;
-    above[depth] = i;
-    if (matches(row, words) && (!onlyFlagged || flagged(row))) above.forEach((parent) => keep.add(parent));
-  });
-  return [...keep].sort((a, b) => a - b);
+  const words = wordsOf(search);
+  const keep = (row) => answers(row, words, traits(row)) && (!onlyFlagged || flagged(row));
+  return shownRows(rows, folded, words.length || onlyFlagged ? keep : null);
 }
 
-function unfolded(rows, folded) {
-  const shown = [];
-  let hiddenBelow = Infinity;
-  rows.forEach((row, i) => {
-    const depth = depthOf(row);
-    if (depth > hiddenBelow) return;
-    hiddenBelow = folded.has(i) ? depth : Infinity;
-    shown.push(i);
-  });
-  return shown;
-}
-
-// A word may stand anywhere in the key; of all else about the entry it must be the beginning, or "y" would find "memory".
-function matches(row, words) {
-  if (words.length === 0) return true;
-  const name = label(row).toLowerCase();
+function traits(row) {
   const sides = ["root", "next"].filter((side) => row[side]).map((side) => (
     `${side} ${row[side].dtype} ${row[side].shape} ${row[side].storage}`));
-  const traits = [row.carry ?? "", ...sides].join(" ").toLowerCase().split(/[\s|,[\]]+/);
-  return words.every((word) => name.includes(word) || traits.some((trait) => trait.startsWith(word)));
-}
-
-/** The indices of all rows that can be folded. */
-export function foldable(rows) {
-  return rows.flatMap((row, i) => (row.node && i + 1 < rows.length && depthOf(rows[i + 1]) > depthOf(row) ? [i] : []));
-}
-
-/**
- * Where a key leads in the tree, after the pattern for trees of the WAI-ARIA practices.
- *
- * Returns { active, fold } with fold = null, or [index, folded].
- */
-export function move(key, active, shown, rows, folded, searching = false) {
-  const at = shown.indexOf(active);
-  const stay = { active, fold: null };
-  if (shown.length === 0) return stay;
-  if (at < 0) return { active: shown[0], fold: null };
-  const go = (position) => ({ active: shown[Math.min(Math.max(position, 0), shown.length - 1)], fold: null });
-  const canFold = !searching && foldable(rows).includes(active);
-  switch (key) {
-    case "ArrowDown": return go(at + 1);
-    case "ArrowUp": return go(at - 1);
-    case "PageDown": return go(at + 10);
-    case "PageUp": return go(at - 10);
-    case "Home": return go(0);
-    case "End": return go(shown.length - 1);
-    case "ArrowRight":
-      if (canFold && folded.has(active)) return { active, fold: [active, false] };
-      return canFold ? go(at + 1) : stay;
-    case "ArrowLeft": {
-      if (canFold && !folded.has(active)) return { active, fold: [active, true] };
-      const parent = shown.slice(0, at).reverse().find((i) => depthOf(rows[i]) < depthOf(rows[active]));
-      return parent === undefined ? stay : { active: parent, fold: null };
-    }
-    case "Enter": return canFold ? { active, fold: [active, !folded.has(active)] } : stay;
-    default: return stay;
-  }
-}
-
-/** The part of a long list that must be in the page: [first, last). */
-export function slice(scrollTop, height, rowHeight, count, extra = 20) {
-  const first = Math.max(0, Math.floor(scrollTop / rowHeight) - extra);
-  const last = Math.min(count, Math.ceil((scrollTop + height) / rowHeight) + extra);
-  return [Math.min(first, last), last];
-}
-
-/** The place of each row among its shown siblings: index -> [position, how many]. */
-export function siblings(rows, shown) {
-  const groups = new Map();
-  const parents = [];
-  for (const i of shown) {
-    const depth = depthOf(rows[i]);
-    parents.length = depth;
-    const parent = depth === 0 ? -1 : parents[depth - 1];
-    parents[depth] = i;
-    if (!groups.has(parent)) groups.set(parent, []);
-    groups.get(parent).push(i);
-  }
-  const places = new Map();
-  for (const group of groups.values()) group.forEach((i, k) => places.set(i, [k + 1, group.length]));
-  return places;
+  return [row.carry ?? "", ...sides].join(" ");
 }
 
 /** A key of the TensorDict as Python writes it: "reward" or ("next", "reward"). */
 export function pathCode(path, side) {
-  const keys = (side === "next" ? ["next", ...path] : path).map((key) => JSON.stringify(key));
-  return keys.length === 1 ? keys[0] : `(${keys.join(", ")})`;
+  return keyCode(side === "next" ? ["next", ...path] : path);
 }
 
 /** The code that reads an entry: td["next", "reward"][3]. */
 export function accessCode(path, side, index = []) {
-  const keys = (side === "next" ? ["next", ...path] : path).map((key) => JSON.stringify(key));
-  return `td[${keys.join(", ")}]${index.length ? `[${index.join(", ")}]` : ""}`;
+  const code = entryCode("td", side === "next" ? ["next", ...path] : path);
+  return index.length ? `${code}[${index.join(", ")}]` : code;
 }
 
 /** A flat index as one index for each dimension. */

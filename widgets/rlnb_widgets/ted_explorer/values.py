@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from rlnb_widgets._core.literals import object_text
 from rlnb_widgets.ted_explorer.entries import Entry, Path, walk
-from rlnb_widgets.ted_explorer.literals import object_text
 from rlnb_widgets.ted_explorer.numbers import as_array
 from rlnb_widgets.ted_explorer.schema import Side
 

@@ -8,7 +8,7 @@ from typing import Any
 import traitlets
 
 from rlnb.data.ted.keys import as_keys
-from rlnb_widgets._core import Svg, TimeTraits, Visualizer, bundle_css, bundle_js
+from rlnb_widgets._core import TREE_CSS, Svg, TimeTraits, Visualizer, bundle_css, bundle_js
 from rlnb_widgets.ted_explorer.explain import ted_words
 from rlnb_widgets.ted_explorer.model import next_of, ted_model
 from rlnb_widgets.ted_explorer.payload import payload
@@ -59,7 +59,7 @@ class TEDExplorer(TimeTraits, Visualizer):
     """
 
     _esm = bundle_js(_HERE / "live.js")
-    _css = bundle_css(_HERE / "live.css")
+    _css = bundle_css(TREE_CSS, _HERE / "live.css")
     payload = traitlets.Unicode().tag(sync=True)
     values = traitlets.Bytes().tag(sync=True)
     element = traitlets.Int(0).tag(sync=True)

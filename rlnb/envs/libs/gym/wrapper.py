@@ -145,9 +145,9 @@ class GymWrapper(EnvBase):
     @property
     def _fills_rows(self) -> bool:
         on_cpu = self.device is None or self.device.type == "cpu"
-        # Rows skip _step and all checks but the first: a subclass that has its own step, or wants them all, goes without.
-        own_step = type(self)._step is not GymWrapper._step
-        return on_cpu and self._one_action and not own_step and not self.run_type_checks
+        # Rows go past _reset and _step, and past all checks but the first: not for who overrides or wants them.
+        own = any(getattr(type(self), name) is not getattr(GymWrapper, name) for name in ("_reset", "_step"))
+        return on_cpu and self._one_action and not own and not self.run_type_checks
 
     def _row_leaves(self) -> tuple[dict[NestedKey, LeafInfo], dict[NestedKey, LeafInfo]]:
         root: dict[NestedKey, LeafInfo] = {}
