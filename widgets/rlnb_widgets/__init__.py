@@ -13,18 +13,20 @@ if TYPE_CHECKING:
     from rlnb_widgets._core.timeline import Timeline
     from rlnb_widgets._core.visualizer import Visualizer
     from rlnb_widgets.rollout_player import RolloutPlayer
+    from rlnb_widgets.spec_explorer import SpecExplorer
     from rlnb_widgets.ted_explorer import TEDExplorer
 
 _HOMES = {
     "Link": "_core.link",
     "RolloutPlayer": "rollout_player",
+    "SpecExplorer": "spec_explorer",
     "TEDExplorer": "ted_explorer",
     "Timeline": "_core.timeline",
     "Visualizer": "_core.visualizer",
     "link": "_core.link",
 }
 
-__all__ = ["Link", "RolloutPlayer", "TEDExplorer", "Timeline", "Visualizer", "link"]
+__all__ = ["Link", "RolloutPlayer", "SpecExplorer", "TEDExplorer", "Timeline", "Visualizer", "link"]
 
 
 def __getattr__(name: str) -> Any:

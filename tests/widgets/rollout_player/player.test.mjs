@@ -5,7 +5,7 @@ import { test } from "node:test";
 import { decode } from "../../../widgets/rlnb_widgets/rollout_player/columns.js";
 import { valueAt } from "../../../widgets/rlnb_widgets/rollout_player/draw.js";
 import { nextFrame } from "../../../widgets/rlnb_widgets/rollout_player/frames.js";
-import { following, gutter, layout, marksOf, spans, stepAt, thin, xOf, zoomed } from "../../../widgets/rlnb_widgets/rollout_player/geometry.js";
+import { MARKER, following, gutter, layout, marksOf, numberAt, spans, stepAt, thin, xOf, zoomed } from "../../../widgets/rlnb_widgets/rollout_player/geometry.js";
 import { changed, sideAt } from "../../../widgets/rlnb_widgets/rollout_player/row.js";
 import { fit, poseAt } from "../../../widgets/rlnb_widgets/rollout_player/scene.js";
 import { episodeAt, spoken } from "../../../widgets/rlnb_widgets/rollout_player/strips.js";
@@ -83,8 +83,19 @@ test("marks: ends, resets, changes of reward, the first difference", () => {
   const columns = [[0, 1, 0, 4, 0, 5], [0, 0, 0, 0, 7, 7]];
   assert.deepEqual(marksOf(head({ strips }), columns, 0), { "reward change": [4], done: [1], reset: [2, 4] });
   assert.deepEqual(marksOf(head({ parting: { t: 3 } }), [[0, 0, 0, 0, 0, 5]], 0), { "first difference": [3] });
+  assert.deepEqual(Object.keys(marksOf(head({ strips, parting: { t: 2 } }), columns, 0)), ["done", "first difference", "reward change", "reset"]);
   const always = marksOf(head({ strips }), [[0, 0, 0, 0, 0, 5], [1, 2, 3, 4, 5, 6]], 0);
   assert.deepEqual(always, {});
+});
+
+test("the playhead at an episode's first step leaves its number readable", () => {
+  for (const width of [6, 12, 30]) {
+    for (const pixels of [0.5, 3, 16, 40, 200]) {
+      const middle = 267 + pixels / 2;
+      const x = numberAt(267, middle, width);
+      assert.ok(x > 267 && (x + width < middle - MARKER || x > middle + MARKER), `${width} wide, ${pixels} a step: ${x}`);
+    }
+  }
 });
 
 test("the frame of next is the row after, or one of its own", () => {
@@ -103,6 +114,9 @@ test("a row: values, changes, what is absent or long", () => {
   assert.equal(sideAt(h, columns, side({ dtype: "bool", shape: [1], columns: [2] }), 0, 0).words, "True");
   assert.equal(sideAt(h, columns, side({ shape: [3, 64, 64], columns: [] }), 0, 0).words, "float32 [3, 64, 64]");
   assert.equal(sideAt(h, columns, side({ texts: ["'<b>'"], columns: [0] }), 0, 0).words, "'<b>'");
+  const hot = side({ dtype: "int64", shape: [500], hot: true });
+  assert.equal(sideAt(h, [[0, 6], [499, -1]], { ...hot, columns: [1] }, 0, 0).words, "one-hot [500], 1\u00a0at\u00a0499");
+  assert.equal(sideAt(h, [[0, 6], [499, -1]], { ...hot, columns: [1] }, 0, 1).words, "—");
   assert.equal(sideAt(h, columns, side({ absent: [0] }), 0, 0).words, "—");
   assert.equal(sideAt(h, columns, null, 0, 0).words, "");
   assert.equal(changed({ values: [NaN] }, { values: [NaN] }), false);

@@ -158,6 +158,7 @@ def test_nan_rewards_are_said_and_stay_nan(tiny):
         (torch.tensor([[0], [2], [1]]), "band", [0, 2, 1]),
         (torch.tensor([[1, 0, 0], [0, 0, 1], [0, 1, 0]]), "band", [0, 2, 1]),
         (torch.tensor([[True, False], [False, False], [False, True]]), "band", [0, -1, 1]),
+        (torch.tensor([[1, 0], [1, 1], [0, 0]]), "line", [1, 1, 0]),
         (torch.tensor([0.5, -1.0, 2.0]), "line", [0.5, -1, 2]),
         (torch.tensor([[0.5], [-1.0], [2.0]]), "line", [0.5, -1, 2]),
         (torch.tensor([-5, 1000, 3]), "line", [-5, 1000, 3]),
@@ -167,6 +168,66 @@ def test_actions_are_recognised(tiny, action, kind, data):
     strip = player_model(tiny(done=[0, 0, 0], action=action)).strips[-1]
     assert (strip.label, strip.kind) == ("action", kind)
     assert strip.data[0, :, 0].tolist() == data
+
+
+def one_hot(*places, size=16, dtype=torch.int64):
+    return torch.nn.functional.one_hot(torch.tensor(places), size).to(dtype)
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.uint8, torch.bool])
+@pytest.mark.parametrize("strips", [None, ["observation"]])
+@pytest.mark.parametrize("size", [5, 500])
+def test_one_hot_observations_are_one_strip(tiny, dtype, strips, size):
+    td = tiny(done=[0, 0, 0], observation=one_hot(4, 0, 3, size=size, dtype=dtype))
+    model = player_model(td, strips=strips)
+    (strip,) = model.strips
+    assert (strip.label, strip.kind, strip.low, strip.high) == ("observation (one-hot)", "line", 0, size - 1)
+    assert strip.data.tolist() == [[[4], [0], [3]]]
+    assert [model.leaf("observation").text_at(0, t) for t in (0, 2)] == [
+        f"one-hot [{size}], 1 at 4", f"one-hot [{size}], 1 at 3",
+    ]  # fmt: skip
+    (single,) = player_model(td, strips=[("observation", 3)]).strips
+    assert (single.label, single.data.ravel().tolist()) == ("observation[3]", [0, 0, 1])
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [[0, 1, 0], [0, 0, 0]], [[0, 1, 0], [0, 1, 1]], [[0, 1, 0], [0, 2, 0]], [[0, 1, 0], [0, -1, 0]],
+        [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]],
+    ],
+)  # fmt: skip
+def test_what_only_looks_one_hot_keeps_its_components(tiny, rows):
+    model = player_model(tiny(done=[0, 0], observation=torch.tensor(rows)))
+    assert [s.label for s in model.strips] == ["observation[0]", "observation[1]", "observation[2]"]
+    assert model.leaf("observation").hot is None
+
+
+def test_short_one_hot_vectors_are_written_out(tiny):
+    leaf = player_model(tiny(done=[0, 0], observation=one_hot(0, 2, size=4))).leaf("observation")
+    assert (leaf.hot.tolist(), leaf.text_at(0, 1)) == ([[0, 2]], "[0, 0, 1, 0]")
+
+
+def test_padding_may_be_empty_in_a_one_hot_observation(tiny):
+    td = tiny(done=[0, 1, 0], observation=one_hot(4, 7, 0), mask=[True, True, False])
+    td["observation"][2] = 0
+    (strip,) = player_model(td).strips
+    np.testing.assert_array_equal(strip.data.ravel(), [4, 7, np.nan])
+
+
+def test_compared_one_hot_observations(tiny):
+    a = tiny(done=[0, 0, 0], observation=one_hot(4, 7, 9))
+    b = tiny(done=[0, 0], observation=one_hot(4, 8))
+    model = player_model(a, compare=b)
+    np.testing.assert_array_equal(model.strips[0].data[..., 0], [[4, 7, 9], [4, 8, np.nan]])
+    assert '"observation" is one-hot [16], 1 at 7 in a and one-hot [16], 1 at 8 in b.' in str(model.parting)
+    none = player_model(a, compare=tiny(done=[0, 0, 0]))
+    np.testing.assert_array_equal(none.strips[0].data[..., 0], [[4, 7, 9], [np.nan] * 3])
+    assert (none.leaf("observation").text_at(0, 1), none.leaf("observation").text_at(1, 1)) == (
+        "one-hot [16], 1 at 7", "—",
+    )  # fmt: skip
+    mixed = player_model(a, compare=tiny(done=[0, 0, 0], observation=torch.full((3, 16), 2)))
+    assert len(mixed.strips) == 4 and mixed.leaf("observation").hot is None
 
 
 def test_values_and_probabilities_are_drawn_by_themselves(tiny):

@@ -2,59 +2,14 @@
 
 from __future__ import annotations
 
-import shutil
-from concurrent.futures import ThreadPoolExecutor
-
 import pytest
-from rlnb_widgets import RolloutPlayer, Timeline
+from rlnb_widgets import RolloutPlayer, TEDExplorer, Timeline
 
 ROOT = "[data-rlnb]"
 COLOURS = """(i) => { const c = document.querySelectorAll('canvas')[i];
   const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data, seen = new Set();
   for (let k = 0; k < d.length; k += 4) seen.add((d[k] << 16) | (d[k + 1] << 8) | d[k + 2]);
   return seen.size; }"""
-
-
-@pytest.fixture(scope="module")
-def browse(missing, tmp_path_factory):
-    """Run ``act(page)`` on the page of a widget and return what it returns."""
-    chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if chromium is None:
-        missing("chromium", "no chromium or google-chrome on the PATH")
-    from playwright.sync_api import sync_playwright
-
-    folder = tmp_path_factory.mktemp("pages")
-
-    def run(path, act, options):
-        with sync_playwright() as playwright:
-            flags = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"]
-            browser = playwright.chromium.launch(executable_path=chromium, args=flags)
-            page = browser.new_page(viewport={"width": 900, "height": 800}, **options)
-            said, asked = [], []
-            page.on("console", lambda m: said.append(m.text) if m.type == "error" else None)
-            page.on("pageerror", lambda e: said.append(str(e)))
-            page.on(
-                "request", lambda r: asked.append(r.url) if not r.url.startswith(("file:", "blob:", "data:")) else None
-            )
-            page.on("dialog", lambda d: (said.append("dialog"), d.dismiss()))
-            page.goto(path.as_uri())
-            page.wait_for_selector(f"{ROOT}[data-ready='1']", timeout=20_000)
-            page.wait_for_timeout(100)
-            found = act(page)
-            page.wait_for_timeout(50)
-            browser.close()
-        assert (said, asked) == ([], [])
-        return found
-
-    # Playwright leaves an event loop in its thread; it must not be the one of the other tests.
-    with ThreadPoolExecutor(1) as pool:
-
-        def browse(widget, act, **options):
-            path = folder / "page.html"
-            widget.to_html(path)
-            return pool.submit(run, path, act, options).result(timeout=90)
-
-        yield browse
 
 
 def step(page):
@@ -95,6 +50,69 @@ def test_keys_pointer_and_play(browse, cartpole):
     assert found["pointer"] > 115 and found["dragged"] < 10
     assert found["spoken"].startswith(f"step {found['dragged']} of 119, reward 1, return so far ")
     assert min(found["painted"]) > 4
+
+
+PLACES = [
+    ".rlnb-now canvas",
+    ".rlnb-then .rlnb-caption",
+    ".rlnb-row-panel caption",
+    ".rlnb-row td",
+    ".rlnb-where",
+    ".rlnb-legend",
+]
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_click_anywhere_gives_the_player_the_keyboard(browse, cartpole, place):
+    def act(page):
+        page.locator(place).first.click()
+        page.keyboard.press("ArrowRight")
+        page.keyboard.press("ArrowRight")
+        held = page.evaluate("document.activeElement.closest('[data-rlnb]') !== null")
+        shielded = page.evaluate("document.activeElement.getAttribute('data-lm-suppress-shortcuts')")
+        return step(page), held, shielded, page.evaluate("scrollY")
+
+    assert browse(RolloutPlayer(cartpole, "CartPole-v1"), act) == (2, True, "true", 0)
+
+
+def test_a_click_leaves_controls_and_selected_text_alone(browse, cartpole):
+    def act(page):
+        where = "document.activeElement.getAttribute('aria-label')"
+        page.get_by_role("button", name="forward 1 step").click()
+        button = page.evaluate(where)
+        page.get_by_label("speed").click()
+        speed = page.evaluate(where)
+        page.keyboard.press("Escape")
+        page.locator(".rlnb-legend b").first.dblclick()
+        return button, speed, page.evaluate("getSelection().toString().trim()")
+
+    player = RolloutPlayer(cartpole, "CartPole-v1")
+    assert browse(player, act) == ("forward 1 step", "speed", "terminated")
+
+
+def test_the_menu_of_marks_begins_with_done(browse, cartpole):
+    read = "document.querySelector('.rlnb-jumps select').value"
+    assert browse(RolloutPlayer(cartpole), lambda page: page.evaluate(read)) == "done"
+    assert browse(TEDExplorer(cartpole), lambda page: page.evaluate(read)) == "done"
+
+
+@pytest.mark.parametrize("entries", [0, 5, 40])
+def test_the_table_of_the_row_ends_in_a_line(browse, cartpole, entries):
+    td = cartpole.clone()
+    for i in range(entries):
+        td[f"extra{i}"] = td["observation"]
+
+    def act(page):
+        return page.evaluate(
+            "(() => { const p = document.querySelector('.rlnb-row-panel'), s = getComputedStyle(p);"
+            "p.scrollTop = 1e6; const last = p.querySelector('tbody tr:last-child').getBoundingClientRect();"
+            "const box = p.getBoundingClientRect();"
+            "return [s.borderBottomWidth, s.borderBottomStyle, box.bottom - 1 - last.bottom, box.height]; })()"
+        )
+
+    width, style, gap, height = browse(RolloutPlayer(td, "CartPole-v1"), act)
+    assert (width, style) == ("1px", "solid")
+    assert abs(gap) < 0.51 and height <= 421
 
 
 def test_reduced_motion_stops_what_would_start_by_itself(browse, cartpole):
@@ -176,6 +194,10 @@ def test_pictures_are_shown(browse, tiny):
 
 def test_the_timeline_alone(browse):
     def act(page):
+        page.locator(".rlnb-where").click()
+        page.keyboard.press("ArrowRight")
+        assert step(page) == 1
+        page.keyboard.press("Home")
         page.locator(".rlnb-strip").focus()
         page.keyboard.press("n")
         page.get_by_role("button", name="loop").click()

@@ -93,6 +93,20 @@ def test_long_entries_travel_only_in_part():
     assert entries['"image"']["columns"] == []
 
 
+def test_a_long_one_hot_entry_travels_as_its_index():
+    states = torch.nn.functional.one_hot(torch.tensor([5, 499, 0, 7]), 500)
+    td = TensorDict({"o": states[:3], "next": {"o": states[1:]}}, [3])
+    head, blob, _ = payload(player_model(td))
+    columns = decode(head["columns"], blob, 3)
+    (entry,) = head["entries"]
+    for side, expected in (("root", [5, 499, 0]), ("next", [499, 0, 7])):
+        assert (entry[side]["hot"], entry[side]["shape"]) == (True, [500])
+        assert columns[entry[side]["columns"][0]].tolist() == expected
+    td["next", "o"][2] = 0  # no longer one-hot: then neither side is shortened, and the two can be compared
+    (entry,) = payload(player_model(td))[0]["entries"]
+    assert all("hot" not in entry[side] and len(entry[side]["columns"]) == 6 for side in ("root", "next"))
+
+
 def test_10_000_steps_are_built_fast_and_small(rollout):
     td = rollout("CartPole-v1", 10_000)
     RolloutPlayer(td[:10], "CartPole-v1")  # imports are not what is measured

@@ -50,18 +50,18 @@ def test_the_text(ted):
         repr(TEDExplorer(td))
         == """\
 TEDExplorer(B=4, T=6, 11 leaves, 1.39 kB, 4 episode ends)
-key          root[t]                        step_mdp              next[t]                  min / mean / max
------------  -----------------------------  --------------------  -----------------------  ----------------
-observation  float32 [B=4 | T=6 | 2]        <- differs [1, 3, 0]  float32 [B=4 | T=6 | 2]  0 / 5.5 / 11
-action       int64 [B=4 | T=6]              dropped               -                        0 / 0 / 0
-terminated   bool [B=4 | T=6 | 1]           <- ok                 bool [B=4 | T=6 | 1]     0 / 0 / 0
-truncated    bool [B=4 | T=6 | 1]           <- ok                 bool [B=4 | T=6 | 1]     0 / 0 / 0
-done         bool [B=4 | T=6 | 1]           <- ok                 bool [B=4 | T=6 | 1]     0 / 0 / 0
-agents       TensorDict [B=4 | T=6 | N=2]                         -
-  position   float32 [B=4 | T=6 | N=2 | 3]  kept                  -                        0 / 0 / 0
-reward       -                              dropped               float32 [B=4 | T=6 | 1]  1 / 1 / 1, 1 NaN
+key          root[t]                        min / mean / max  step_mdp              next[t]                  min / mean / max
+-----------  -----------------------------  ----------------  --------------------  -----------------------  -----------------
+observation  float32 [B=4 | T=6 | 2]        0 / 5.5 / 11      <- differs [1, 3, 0]  float32 [B=4 | T=6 | 2]  -1 / 173.2 / 1002
+action       int64 [B=4 | T=6]              0 / 0 / 0         dropped               -
+terminated   bool [B=4 | T=6 | 1]           0 / 0 / 0         <- ok                 bool [B=4 | T=6 | 1]     0 / 0.1667 / 1
+truncated    bool [B=4 | T=6 | 1]           0 / 0 / 0         <- ok                 bool [B=4 | T=6 | 1]     0 / 0 / 0
+done         bool [B=4 | T=6 | 1]           0 / 0 / 0         <- ok                 bool [B=4 | T=6 | 1]     0 / 0.1667 / 1
+agents       TensorDict [B=4 | T=6 | N=2]                                           -
+  position   float32 [B=4 | T=6 | N=2 | 3]  0 / 0 / 0         kept                  -
+reward       -                                                dropped               float32 [B=4 | T=6 | 1]  1 / 1 / 1, 1 NaN
 observation: next[t] == root[t+1] fails first at [1, 3, 0]: -1 in next, 8 in the root one step later.
-reward: next: 1 NaN and 0 inf among 24 values"""
+reward: next: 1 NaN and 0 inf among 24 values"""  # noqa: E501
     )
 
 
@@ -101,6 +101,29 @@ def test_the_picture_has_a_row_for_each_entry_and_a_bounded_height():
     lots, high = keys(TEDExplorer(many(1000)))
     assert len(lots) == 40 and short < high < 1200
     assert "+460 more rows" in TEDExplorer(many(1000)).to_svg()
+
+
+def test_the_picture_shows_the_numbers_of_both_sides(ted):
+    svg = ElementTree.fromstring(TEDExplorer(ted(40, (), {2: "terminated", 20: "terminated"})).to_svg())
+    space = "{http://www.w3.org/2000/svg}"
+    (done,) = [g for g in svg.iter(f"{space}g") if g.get("data-key") == "done"]
+    spreads = {e.text: float(e.get("x")) for e in done.iter(f"{space}text") if " / " in (e.text or "")}
+    assert list(spreads) == ["0 / 0 / 0", "0 / 0.05 / 1"]
+    plots = [e for e in done if e.get("class") == "s-accent"]
+    # the root is constant, so its plot is a line; next jumps at the two ends
+    assert [e.tag.removeprefix(space) for e in plots] == ["line", "path"]
+    assert spreads["0 / 0 / 0"] < float(plots[0].get("x1")) < spreads["0 / 0.05 / 1"]
+
+
+def test_nothing_in_the_picture_is_wider_than_it(ted):
+    td = ted(300, (64,), {5: "terminated"})
+    td["next", "observation"][0, 0, 0] = float("nan")
+    td["observation"] = td["observation"] * -1234.567
+    svg = ElementTree.fromstring(TEDExplorer(td).to_svg())
+    for text in svg.iter("{http://www.w3.org/2000/svg}text"):
+        if text.get("class", "").startswith("mono"):
+            end = float(text.get("x")) + 6.05 * len(text.text)
+            assert end <= float(svg.get("width")), text.text
 
 
 def test_the_picture_stays_small(ted):

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { decode } from "../../../widgets/rlnb_widgets/ted_explorer/thumb.js";
-import { marksOf, numbersAt, stepWords, valueText } from "../../../widgets/rlnb_widgets/ted_explorer/values.js";
+import { jumpsOf, marksOf, numbersAt, stepWords, valueText } from "../../../widgets/rlnb_widgets/ted_explorer/values.js";
 
 /** A store as a model gives it: a DataView whose offset is not a multiple of four. */
 function store(...arrays) {
@@ -12,6 +12,13 @@ function store(...arrays) {
   for (const part of parts) { all.set(part, at); at += part.length; }
   return new DataView(all.buffer, 3);
 }
+
+test("one jumps to all ends first, whatever their kind", () => {
+  const jumps = jumpsOf({ truncated: [3, 9], terminated: [5] });
+  assert.deepEqual(Object.entries(jumps), [["done", [3, 5, 9]], ["truncated", [3, 9]], ["terminated", [5]]]);
+  assert.deepEqual(jumpsOf({ done: [4, 8] }), { done: [4, 8] });
+  assert.deepEqual(jumpsOf({ truncated: [] }), { truncated: [] });
+});
 
 test("numbers lie by batch element, step and feature", () => {
   const view = store(Float32Array.from({ length: 12 }, (_, i) => i), Float64Array.of(2 ** 30 + 1, 7, 8));

@@ -61,16 +61,27 @@ export function errorBox(what, error) {
   return h("div", { class: "rlnb-error", role: "alert" }, h("strong", {}, what), " ", message);
 }
 
+const FOCUSABLE = "a[href], button, input, label, select, summary, textarea, [tabindex]";
+
+/** Whether the focus must stay after a click on `target`: it lies in something that takes it, or text is being selected. */
+export function keepsFocus(root, target) {
+  const own = target.closest(FOCUSABLE);
+  return (own !== null && own !== root && root.contains(own)) || root.ownerDocument.getSelection()?.isCollapsed === false;
+}
+
 /**
  * Let `root` take keys: actions maps KeyboardEvent.key to a function.
  *
  * JupyterLab listens for single letters and arrows too; it leaves them alone only where the focused element itself
  * carries the attribute, so it is put on whatever inside `root` takes the focus. Keys not listed stay the page's.
+ * A press on what takes no focus itself, a picture or a margin, focuses `home`.
  */
-export function keyboard(root, actions) {
+export function keyboard(root, actions, home = null) {
   const mark = (event) => event.target.setAttribute("data-lm-suppress-shortcuts", "true");
   root.setAttribute("data-lm-suppress-shortcuts", "true");
   root.addEventListener("focusin", mark);
+  // On click, which comes last: JupyterLab moves the focus when the button goes down and when it comes up.
+  if (home) root.addEventListener("click", (event) => { if (!keepsFocus(root, event.target)) home.focus({ preventScroll: true }); });
   root.addEventListener("keydown", (event) => {
     if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
     const kind = event.target.tagName;

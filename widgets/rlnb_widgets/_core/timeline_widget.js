@@ -44,7 +44,7 @@ export default visualizer("timeline", ({ model, root, playhead }) => {
   };
   strip.addEventListener("pointerdown", (event) => { strip.setPointerCapture(event.pointerId); scrub(event); });
   strip.addEventListener("pointermove", (event) => { if (strip.hasPointerCapture(event.pointerId)) scrub(event); });
-  keyboard(root, bar.keys);
+  keyboard(root, bar.keys, strip);
 
   const update = () => {
     strip.style.height = `${Math.max(Object.keys(marks()).length, 1) * ROW + 8}px`;

@@ -1,7 +1,7 @@
 // Paints the strips: episodes, lines, bands, shares, the ends of episodes, and the axis.
 
 import { text } from "../_core/core.js";
-import { spans, thin, xOf } from "./geometry.js";
+import { numberAt, spans, thin, xOf } from "./geometry.js";
 
 const FONT = "12px system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, 'DejaVu Sans', sans-serif";
 const NARROW = 6; // Pixels; episodes that are narrower on the mean are not told apart.
@@ -91,9 +91,11 @@ function episodes(context, scene, row) {
       context.fillRect(a, row.y + lane * h, w, h - (envs.length > 1 ? 1 : 0));
       context.globalAlpha = 1;
       const name = String(number + 1);
-      if (h >= 12 && context.measureText(name).width + 8 < w) {
+      const wide = context.measureText(name).width;
+      const x = numberAt(a, xOf(start, scene.view, scene.left, scene.right), wide);
+      if (h >= 12 && x + wide + 4 < a + w) {
         context.fillStyle = color("ink");
-        context.fillText(name, a + 4, row.y + h / 2 + 0.5);
+        context.fillText(name, x, row.y + h / 2 + 0.5);
       }
     }
   });

@@ -4,6 +4,7 @@ import { clamp } from "../_core/core.js";
 
 export const HEIGHTS = { episodes: 16, line: 34, area: 34, band: 16 };
 export const GAP = 7;
+export const MARKER = 5; // Half the width of the playhead's head.
 
 /** The part of a width that labels take. */
 export function gutter(width) {
@@ -24,6 +25,12 @@ export function layout(strips) {
 /** x of the middle of step t in a plot from left to right that shows view.from .. view.to. */
 export function xOf(t, view, left, right) {
   return left + ((t + 0.5 - view.from) / (view.to - view.from)) * (right - left);
+}
+
+/** x of the number of an episode from x = a: past the playhead where that, at the episode's first step, would cover it. */
+export function numberAt(a, middle, width) {
+  const beside = a + 4;
+  return beside + width < middle - MARKER ? beside : middle + MARKER + 1;
 }
 
 /** The step at x, within what is shown. */
@@ -95,23 +102,19 @@ export function thin(values, offset, start, stop, buckets) {
   return points;
 }
 
-/** Steps at which a column changes within an episode (for rewards), and steps of each kind of end, by name. */
+/** Steps to jump to, by kind, those with none left out: ends, where two rollouts part, changes of reward, resets. */
 export function marksOf(head, columns, e) {
   const offset = e * head.steps;
   const code = columns[head.code];
   const padding = head.kinds.indexOf("padding");
-  const marks = {};
   const rewards = head.strips.find((s) => s.label === "reward");
-  if (head.parting && head.parting.t !== null) marks["first difference"] = [head.parting.t];
+  const changes = [];
   if (rewards) {
-    const changes = [];
     const values = columns[rewards.columns[0]];
     for (let t = 1; t < head.steps; t++) {
       const [a, b] = [values[offset + t - 1], values[offset + t]];
       if (a !== b && !(Number.isNaN(a) && Number.isNaN(b)) && code[offset + t] !== padding) changes.push(t);
     }
-    // A reward that changes at every other step is no place to jump to.
-    if (changes.length < head.steps / 2) marks["reward change"] = changes;
   }
   const done = [];
   const resets = [];
@@ -121,7 +124,9 @@ export function marksOf(head, columns, e) {
     if (head.kinds[code[offset + t]] !== "cut") done.push(t);
     if (t + 1 < head.steps && code[offset + t + 1] !== padding) resets.push(t + 1);
   }
-  marks.done = done;
-  marks.reset = resets;
+  const parting = head.parting && head.parting.t !== null ? [head.parting.t] : [];
+  // A reward that changes at every other step is no place to jump to.
+  const few = changes.length < head.steps / 2 ? changes : [];
+  const marks = { done, "first difference": parting, "reward change": few, reset: resets };
   return Object.fromEntries(Object.entries(marks).filter(([, steps]) => steps.length));
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from tensordict import LazyStackedTensorDict, TensorDictBase, is_non_tensor, is_
 
 from rlnb_widgets._core.text import key_text, number, shorten
 
-__all__ = ["Key", "Leaf", "read_leaves", "steps_shape"]
+__all__ = ["Key", "Leaf", "read_leaves", "steps_shape", "with_hot"]
 
 Key = tuple[str, ...]
 _MAX_TEXTS = 256
@@ -32,6 +32,7 @@ class Leaf:
         values: For numbers ``[E, T, *shape]``; for text the index into `texts`, ``[E, T]``.
         texts: The distinct texts.
         absent: Rows of environments that do not have the entry.
+        hot: Where every row is one-hot, the index of its 1, ``[E, T]``, -1 in padding; else None. See `with_hot`.
     """
 
     key: Key
@@ -41,6 +42,7 @@ class Leaf:
     values: np.ndarray
     texts: tuple[str, ...] = ()
     absent: tuple[int, ...] = ()
+    hot: np.ndarray | None = None
 
     @property
     def is_next(self) -> bool:
@@ -63,6 +65,8 @@ class Leaf:
             return "—"
         if self.kind == "text":
             return shorten(repr(self.texts[int(self.values[env, t])]), 40)
+        if self.hot is not None and self.shape[0] > _SHOWN:
+            return f"one-hot [{self.shape[0]}], 1 at {self.hot[env, t]}"
         values = self.columns()[env, t]
         if len(self.shape) >= 2 and values.size > _SHOWN:
             return f"{self.dtype} {list(self.shape)}"
@@ -74,6 +78,29 @@ class Leaf:
     def columns(self) -> np.ndarray:
         """Return the values as ``[E, T, F]``."""
         return self.values.reshape(*self.values.shape[:2], -1)
+
+
+def with_hot(leaf: Leaf, padding: np.ndarray) -> Leaf:
+    """Return the leaf with `Leaf.hot` filled in, if its rows are one-hot: whole numbers, a single 1 among zeros.
+
+    Args:
+        leaf: An entry.
+        padding: Rows that hold no step, ``[E, T]``.
+
+    Example:
+        >>> states = np.eye(3, dtype=np.int64)[[[0, 2, 2]]]
+        >>> leaf = Leaf(("observation",), "number", "int64", (3,), states)
+        >>> with_hot(leaf, np.array([[False, False, True]])).hot
+        array([[ 0,  2, -1]])
+    """
+    data = leaf.values
+    if leaf.kind != "number" or len(leaf.shape) != 1 or leaf.shape[0] < 2 or data.dtype.kind not in "biu":
+        return leaf
+    rows = data[~padding]
+    single = (rows != 0).sum(-1) == 1
+    if not len(rows) or not single.all() or not (rows.max(-1) == 1).all():
+        return leaf
+    return replace(leaf, hot=np.where(padding, -1, data.argmax(-1)))
 
 
 def steps_shape(rollout: Any) -> tuple[int, int]:

@@ -12,7 +12,7 @@ from rlnb_widgets._core.text import plural
 from rlnb_widgets.rollout_player.compare import Parting, first_parting
 from rlnb_widgets.rollout_player.episodes import KINDS, Episode, ends, episodes, returns_so_far
 from rlnb_widgets.rollout_player.frames import Frames, find_frames
-from rlnb_widgets.rollout_player.leaves import Key, Leaf, read_leaves, steps_shape
+from rlnb_widgets.rollout_player.leaves import Key, Leaf, read_leaves, steps_shape, with_hot
 from rlnb_widgets.rollout_player.strips import Strip, choose_strips
 
 __all__ = ["PlayerModel", "player_model"]
@@ -141,7 +141,8 @@ def _side(rollout: Any, chosen: np.ndarray) -> _Side:
     leaves, problems = read_leaves(rollout, chosen)
     by_key = {leaf.key: leaf for leaf in leaves}
     code, notes = ends(by_key, len(chosen), steps)
-    return _Side(by_key, code, problems + notes)
+    padding = code == KINDS.index("padding")
+    return _Side({key: with_hot(leaf, padding) for key, leaf in by_key.items()}, code, problems + notes)
 
 
 def _chosen(envs: Iterable[int] | None, total: int, one: bool) -> np.ndarray:
@@ -200,7 +201,10 @@ def _beside(a: Leaf, b: Leaf, steps: int) -> Leaf:
         if leaf.kind == "text":
             array = np.array([texts.index(text) for text in leaf.texts], np.int32)[array]
         values.append(_padded(array, steps))
-    return replace(a, values=np.concatenate(values), texts=texts)
+    hot = None
+    if a.hot is not None and b.hot is not None:
+        hot = np.concatenate([_padded(a.hot, steps, -1), _padded(b.hot, steps, -1)])
+    return replace(a, values=np.concatenate(values), texts=texts, hot=hot)
 
 
 def _alone(leaf: Leaf, steps: int, first: bool) -> Leaf:
@@ -208,7 +212,12 @@ def _alone(leaf: Leaf, steps: int, first: bool) -> Leaf:
     other = np.zeros_like(values)
     if values.dtype.kind == "f":
         other[:] = np.nan
-    return replace(leaf, values=np.concatenate([values, other] if first else [other, values]), absent=(int(first),))
+    both = np.concatenate([values, other] if first else [other, values])
+    hot = None
+    if leaf.hot is not None:
+        here, none = _padded(leaf.hot, steps, -1), np.full((1, steps), -1)
+        hot = np.concatenate([here, none] if first else [none, here])
+    return replace(leaf, values=both, absent=(int(first),), hot=hot)
 
 
 def _padded(array: np.ndarray, steps: int, value: int | None = None) -> np.ndarray:

@@ -64,13 +64,16 @@ def _entries(model: PlayerModel, columns: Columns) -> list[dict[str, Any]]:
     nexts = {leaf.base: leaf for leaf in model.leaves if leaf.is_next}
     entries = []
     for base in sorted({*roots, *nexts}):
-        root = _entry(roots.get(base), columns, None)
-        following = _entry(nexts.get(base), columns, root)
+        sides = roots.get(base), nexts.get(base)
+        # Both or neither, so that the two can be compared.
+        hot = all(leaf is None or leaf.hot is not None for leaf in sides)
+        root = _entry(sides[0], columns, None, hot)
+        following = _entry(sides[1], columns, root, hot)
         entries.append({"key": shorten(key_text(base), 60), "root": root, "next": following})
     return entries
 
 
-def _entry(leaf: Leaf | None, columns: Columns, ahead_of: dict[str, Any] | None) -> dict[str, Any] | None:
+def _entry(leaf: Leaf | None, columns: Columns, ahead_of: dict[str, Any] | None, hot: bool) -> dict[str, Any] | None:
     if leaf is None:
         return None
     entry: dict[str, Any] = {"dtype": leaf.dtype, "shape": list(leaf.shape), "absent": list(leaf.absent), "columns": []}
@@ -79,6 +82,12 @@ def _entry(leaf: Leaf | None, columns: Columns, ahead_of: dict[str, Any] | None)
         entry["columns"] = [columns.add(leaf.values.ravel())]
         return entry
     data = leaf.columns()
+    if hot and leaf.hot is not None and data.shape[-1] > _MOST_VALUES:
+        # One number says what hundreds would.
+        entry["hot"] = True
+        before = None if ahead_of is None else ahead_of["columns"][0]
+        entry["columns"] = [columns.add(leaf.hot.ravel(), ahead_of=before)]
+        return entry
     if len(leaf.shape) >= 2 and data.shape[-1] > _MOST_VALUES:
         return entry
     for i in range(min(data.shape[-1], _MOST_VALUES)):

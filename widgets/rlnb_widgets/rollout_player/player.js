@@ -49,7 +49,7 @@ export default visualizer("rollout-player", ({ model, root, playhead }) => {
   keyboard(root, {
     ...bar.keys,
     "+": () => strips.zoom(0.5), "=": () => strips.zoom(0.5), "-": () => strips.zoom(2), 0: () => strips.zoom(0),
-  });
+  }, strips.slider);
 
   let frame = 0;
   const paint = () => {

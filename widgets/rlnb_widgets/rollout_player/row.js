@@ -10,6 +10,7 @@ export function sideAt(head, columns, side, e, t) {
   const size = side.shape.reduce((a, b) => a * b, 1);
   const values = side.columns.map((c) => columns[c][e * head.steps + t]);
   if (side.texts) return { words: side.texts[values[0]] ?? "", values };
+  if (side.hot) return { words: `one-hot [${size}], 1\u00a0at\u00a0${values[0]}`, values };
   if (values.length === 0) return { words: `${side.dtype} [${side.shape.join(", ")}]`, values: null };
   const written = values.map((v) => (side.dtype === "bool" ? (v ? "True" : "False") : text(v))).join(", ");
   if (size === 1 && side.shape.length <= 1) return { words: written, values };

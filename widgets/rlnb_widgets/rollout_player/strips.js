@@ -2,7 +2,7 @@
 
 import { h, palette, stage } from "../_core/core.js";
 import { paintGutter, paintStrips, valueAt } from "./draw.js";
-import { following, gutter, layout, stepAt, xOf, zoomed } from "./geometry.js";
+import { MARKER, following, gutter, layout, stepAt, xOf, zoomed } from "./geometry.js";
 
 const RIGHT = 8;
 
@@ -60,8 +60,8 @@ export function stripsPanel(head, columns, playhead, envs) {
     context.lineTo(x, bottom + 2);
     context.stroke();
     context.beginPath();
-    context.moveTo(x - 5, 0);
-    context.lineTo(x + 5, 0);
+    context.moveTo(x - MARKER, 0);
+    context.lineTo(x + MARKER, 0);
     context.lineTo(x, 7);
     context.fill();
   }

@@ -75,7 +75,9 @@ def _automatic(leaves: dict[Key, Leaf], fields: Sequence[str]) -> list[Strip]:
         if (leaf := leaves.get((name,))) is not None and leaf.kind == "number" and len(leaf.shape) < 2:
             found.append(_lines(name, leaf.columns()[..., :_MOST_LINES]))
     state = leaves.get(("observation",)) or next((v for k, v in leaves.items() if _is_state(k, v)), None)
-    if state is not None and _is_state(state.key, state):
+    if state is not None and state.hot is not None:
+        found.append(_place(state, state.hot))
+    elif state is not None and _is_state(state.key, state):
         for i in range(min(state.columns().shape[-1], _MOST_COMPONENTS)):
             found.append(_component(state, i, fields))
     for name in _PROBABILITIES:
@@ -113,6 +115,8 @@ def _wanted(leaves: dict[Key, Leaf], item: Any, fields: Sequence[str]) -> Strip:
         return _action(leaf)
     if key[-1] in _PROBABILITIES and len(leaf.shape) == 1:
         return _shares(_label(key), leaf)
+    if leaf.hot is not None:
+        return _place(leaf, leaf.hot)
     if leaf.dtype == "bool" and size == 1:
         return _band(_label(key), leaf.columns()[..., 0], ("False", "True"))
     return _lines(_label(key), leaf.columns()[..., :_MOST_LINES])
@@ -130,14 +134,20 @@ def _component(leaf: Leaf, i: int, fields: Sequence[str]) -> Strip:
     return _lines(label, leaf.columns()[..., i : i + 1])
 
 
+def _place(leaf: Leaf, hot: np.ndarray) -> Strip:
+    """Draw a one-hot vector as what it says: the index of its 1, on the scale of all there are."""
+    data = np.where(hot < 0, np.nan, hot)[..., None]
+    return Strip(f"{_label(leaf.key)} (one-hot)", "line", data, 0.0, float(leaf.shape[0] - 1))
+
+
 def _action(leaf: Leaf) -> Strip:
     label = _label(leaf.key)
     data = leaf.columns()
     if leaf.kind == "text":
         return _band(label, leaf.values, leaf.texts)
     whole = leaf.dtype == "bool" or "int" in leaf.dtype
-    if whole and data.shape[-1] > 1 and set(np.unique(data).tolist()) <= {0, 1}:
-        # One-hot: the category, or none where the row is padding.
+    if whole and data.shape[-1] > 1 and set(np.unique(data).tolist()) <= {0, 1} and data.sum(-1).max() == 1:
+        # One-hot: the category, or none where the row is empty.
         return _band(label, np.where(data.any(-1), data.argmax(-1), -1), tuple(map(str, range(data.shape[-1]))))
     if whole and data.shape[-1] == 1 and data.min() >= 0 and data.max() < 64:
         return _band(label, data[..., 0], tuple(map(str, range(int(data.max()) + 1))))

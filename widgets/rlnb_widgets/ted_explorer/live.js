@@ -7,7 +7,7 @@ import { shapeLegend } from "../_core/shape.js";
 import { foldable } from "../_core/tree.js";
 import { tedTree } from "./treeview.js";
 import { flagged } from "./tree.js";
-import { marksOf, stepWords } from "./values.js";
+import { jumpsOf, marksOf, stepWords } from "./values.js";
 
 let made = 0;
 
@@ -35,11 +35,15 @@ export default visualizer("ted-explorer", ({ model, root, playhead }) => {
 
   const timed = data.steps !== null && data.steps > 1;
   let known = { element: -1 };
-  const marks = () => {
-    if (known.element !== view.element) known = { element: view.element, marks: marksOf(data.ends, view.element) };
-    return known.marks;
+  const here = () => {
+    if (known.element !== view.element) {
+      const ends = marksOf(data.ends, view.element);
+      known = { element: view.element, ends, jumps: jumpsOf(ends) };
+    }
+    return known;
   };
-  const bar = timed ? timelineBar(playhead, marks) : null;
+  const marks = () => here().ends;
+  const bar = timed ? timelineBar(playhead, () => here().jumps) : null;
   const strip = timed ? endsStrip(playhead, marks) : null;
   const words = h("p", { class: "ted-words" });
   if (elements > 1) search.after(elementPicker(elements, element));
@@ -60,16 +64,16 @@ export default visualizer("ted-explorer", ({ model, root, playhead }) => {
   const find = () => { search.focus(); search.select(); };
   const moves = timed ? { ",": bar.keys.ArrowLeft, ".": bar.keys.ArrowRight, " ": bar.keys[" "], n: bar.keys.n, p: bar.keys.p } : {};
   keyboard(tree.focusable, { ...tree.keys, ...moves, c: () => details.copy(), "/": find });
-  keyboard(root, { ...(timed ? bar.keys : {}), c: () => details.copy(), "/": find });
+  keyboard(root, { ...(timed ? bar.keys : {}), c: () => details.copy(), "/": find }, tree.focusable);
 
   const update = () => {
     view.t = playhead.t;
     view.element = element.value;
     root.setAttribute("data-t", view.t);
     root.setAttribute("data-element", view.element);
-    const here = marks();
-    view.ends = Object.values(here).some((steps) => steps.includes(view.t));
-    if (timed) words.textContent = stepWords(here, data.steps, view.t);
+    const ends = marks();
+    view.ends = Object.values(ends).some((steps) => steps.includes(view.t));
+    if (timed) words.textContent = stepWords(ends, data.steps, view.t);
     strip?.update();
     tree.update();
     details.update();

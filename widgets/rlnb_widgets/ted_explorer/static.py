@@ -9,13 +9,15 @@ from rlnb_widgets._core.text import path_text, plural, shorten, visible
 from rlnb_widgets.ted_explorer.explain import ted_words
 from rlnb_widgets.ted_explorer.numbers import LEVELS
 from rlnb_widgets.ted_explorer.schema import Carry, Cell, Row, TedModel, Thumb
-from rlnb_widgets.ted_explorer.text import findings, headline, mark_text, range_text
+from rlnb_widgets.ted_explorer.text import SPREAD, findings, headline, mark_text, range_text
 
-WIDTH = 940
-ROW = 22
+WIDTH = 780
+ROW = 26
 MAX_ROWS = 40
 MAX_FINDINGS = 6
-KEY, ROOT, MARK, NEXT, RANGE = 14, 180, 432, 524, 776
+MAX_LETTERS = 125
+KEY, ROOT, MARK, NEXT = 14, 180, 432, 524
+THUMB = 200  # from the left of a column to its tiny plot
 
 
 def ted_svg(model: TedModel) -> Svg:
@@ -40,7 +42,7 @@ def ted_svg(model: TedModel) -> Svg:
     for i, row in enumerate(shown):
         if i % 2:
             svg.rect(6, y, WIDTH - 12, ROW, fill="panel", rx=3)
-        _row(svg, row, y + 15, model.is_ted)
+        _row(svg, row, y + 12, model.is_ted)
         y += ROW
     if more:
         svg.text(KEY, y + 15, f"+{plural(more, 'more row')}", fill="muted")
@@ -48,17 +50,16 @@ def ted_svg(model: TedModel) -> Svg:
     for line in below:
         y += 18
         note = line in model.notes
-        svg.text(KEY, y, shorten(line, 150), fill="muted" if note else "bad", size=11)
+        svg.text(KEY, y, shorten(line, MAX_LETTERS), fill="muted" if note else "bad", size=11)
     return svg
 
 
 def _header(svg: Svg, model: TedModel) -> None:
     svg.text(KEY, 48, "key", fill="muted")
-    svg.text(ROOT, 48, "root[t]" if model.is_ted else "entry", fill="muted")
+    svg.text(ROOT, 48, f"{'root[t]' if model.is_ted else 'entry'}, with {SPREAD}", fill="muted")
     if model.is_ted:
         svg.text(MARK, 48, "step_mdp", fill="muted")
         svg.text(NEXT, 48, "next[t], carried to root[t+1]", fill="muted")
-    svg.text(RANGE, 48, "min / mean / max", fill="muted")
     svg.line(6, 55, WIDTH - 6, 55)
 
 
@@ -66,15 +67,15 @@ def _row(svg: Svg, row: Row, y: float, is_ted: bool) -> None:
     depth = min(len(row.path) - 1, 6)
     svg.open(data_key=path_text(row.path))
     svg.text(KEY + 12 * depth, y, visible(row.path[-1], 24 - 2 * depth), bold=not row.leaf, size=12)
-    _cell(svg, row.root, ROOT, y, thumb=True)
+    _cell(svg, row.root, ROOT, y)
     if is_ted:
         _mark(svg, row.carry, y)
-        _cell(svg, row.next, NEXT, y, thumb=row.root is None)
-    svg.text(RANGE, y, shorten(range_text(row, 3), 25), fill="ink", size=10, mono=True)
+        _cell(svg, row.next, NEXT, y)
     svg.close()
 
 
-def _cell(svg: Svg, cell: Cell | None, x: float, y: float, thumb: bool) -> None:
+def _cell(svg: Svg, cell: Cell | None, x: float, y: float) -> None:
+    """Two lines: dtype and shape, below them the range; beside both a tiny plot where there is room."""
     if cell is None:
         svg.text(x, y, "-", fill="muted", size=10)
         return
@@ -88,10 +89,13 @@ def _cell(svg: Svg, cell: Cell | None, x: float, y: float, thumb: bool) -> None:
         svg.text(end + 6, y, shorten(cell.message, 26), fill="bad", size=9)
     elif cell.storage not in ("in memory", "non-tensor"):
         svg.text(end + 6, y, cell.storage, fill="warn", size=9)
-    elif thumb and cell.thumb is not None and end < x + 200:
-        _thumb(svg, cell.thumb, x + 200, y - 11, 40, 13)
+    elif cell.thumb is not None and end < x + THUMB:
+        _thumb(svg, cell.thumb, x + THUMB, y - 7, 40, 16)
     elif cell.preview:
         svg.text(end + 6, y, shorten(visible(cell.preview), 22), size=10)
+    spread = shorten(range_text(cell), int(THUMB / CHAR) - 1)
+    if spread:
+        svg.text(x, y + 11, spread, size=10, mono=True)
 
 
 def _mark(svg: Svg, carry: Carry, y: float) -> None:

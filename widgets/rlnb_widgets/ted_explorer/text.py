@@ -9,6 +9,7 @@ from rlnb_widgets.ted_explorer.schema import Carry, Cell, Row, Stats, TedModel
 
 MAX_ROWS = 40
 MAX_FINDINGS = 12
+SPREAD = "min / mean / max"
 
 
 def ted_text(model: TedModel) -> str:
@@ -22,11 +23,11 @@ def ted_text(model: TedModel) -> str:
     """
     shown = model.rows[:MAX_ROWS]
     if model.is_ted:
-        headers = ["key", "root[t]", "step_mdp", "next[t]", "min / mean / max"]
-        rows = [[name(r), cell_text(r.root), mark_text(r.carry), cell_text(r.next), range_text(r)] for r in shown]
+        headers = ["key", "root[t]", SPREAD, "step_mdp", "next[t]", SPREAD]
+        rows = [[name(r), *side_texts(r.root), mark_text(r.carry), *side_texts(r.next)] for r in shown]
     else:
-        headers = ["key", "entry", "min / mean / max"]
-        rows = [[name(r), cell_text(r.root), range_text(r)] for r in shown]
+        headers = ["key", "entry", SPREAD]
+        rows = [[name(r), *side_texts(r.root)] for r in shown]
     lines = [f"TEDExplorer({headline(model)})"]
     if rows:
         lines.append(table(rows, headers))
@@ -89,10 +90,14 @@ def mark_text(carry: Carry) -> str:
     return f"<- differs {list(carry.index)}" if carry.index else "<- differs"
 
 
-def range_text(row: Row, digits: int = 4) -> str:
-    """The range of a row's numbers (of the root, where both sides have them), and NaN and inf."""
-    cell = row.root if row.root is not None and row.root.stats is not None else row.next
-    return "" if cell is None or cell.stats is None else stats_text(cell.stats, digits)
+def range_text(cell: Cell | None) -> str:
+    """The range of a cell's numbers, and NaN and inf."""
+    return "" if cell is None or cell.stats is None else stats_text(cell.stats)
+
+
+def side_texts(cell: Cell | None) -> tuple[str, str]:
+    """The two columns of one side of a row: what it is, and the range of its numbers."""
+    return cell_text(cell), range_text(cell)
 
 
 def stats_text(stats: Stats, digits: int = 4) -> str:

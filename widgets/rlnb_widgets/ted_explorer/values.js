@@ -34,6 +34,12 @@ function signed(x, digits) {
   return /^[-n]/.test(written) ? (written === "nan" ? "+nan" : written) : `+${written}`;
 }
 
+/** The steps to jump to of one batch element: all ends first, as "done", where the kinds are told apart. */
+export function jumpsOf(marks) {
+  const done = Object.values(marks).flat().sort((a, b) => a - b);
+  return done.length ? { done, ...marks } : marks;
+}
+
 /** The ends of episodes of one batch element: kind -> sorted steps. */
 export function marksOf(ends, element) {
   const marks = {};

@@ -51,10 +51,10 @@ class TEDExplorer(TimeTraits, Visualizer):
         >>> x = torch.arange(4.0)
         >>> TEDExplorer(TensorDict({"x": x[:3], "next": {"x": x[1:], "reward": torch.ones(3, 1)}}, [3]))
         TEDExplorer(T=3, 3 leaves, 36 B, 0 episode ends)
-        key     root[t]        step_mdp  next[t]            min / mean / max
-        ------  -------------  --------  -----------------  ----------------
-        x       float32 [T=3]  <- ok     float32 [T=3]      0 / 1 / 2
-        reward  -              dropped   float32 [T=3 | 1]  1 / 1 / 1
+        key     root[t]        min / mean / max  step_mdp  next[t]            min / mean / max
+        ------  -------------  ----------------  --------  -----------------  ----------------
+        x       float32 [T=3]  0 / 1 / 2         <- ok     float32 [T=3]      1 / 2 / 3
+        reward  -                                dropped   float32 [T=3 | 1]  1 / 1 / 1
         There is no done flag in "next", so all steps are taken for one episode.
     """
 

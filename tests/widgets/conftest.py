@@ -1,0 +1,50 @@
+"""A real browser for the pages that the visualizers write."""
+
+from __future__ import annotations
+
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def browse(missing, tmp_path_factory):
+    """Run ``act(page)`` on the page of a widget and return what it returns."""
+    chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if chromium is None:
+        missing("chromium", "no chromium or google-chrome on the PATH")
+    from playwright.sync_api import sync_playwright
+
+    folder = tmp_path_factory.mktemp("pages")
+
+    def run(path, act, options):
+        with sync_playwright() as playwright:
+            flags = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"]
+            browser = playwright.chromium.launch(executable_path=chromium, args=flags)
+            page = browser.new_page(viewport={"width": 900, "height": 800}, **options)
+            said, asked = [], []
+            page.on("console", lambda m: said.append(m.text) if m.type == "error" else None)
+            page.on("pageerror", lambda e: said.append(str(e)))
+            page.on(
+                "request", lambda r: asked.append(r.url) if not r.url.startswith(("file:", "blob:", "data:")) else None
+            )
+            page.on("dialog", lambda d: (said.append("dialog"), d.dismiss()))
+            page.goto(path.as_uri())
+            page.wait_for_selector("[data-rlnb][data-ready='1']", timeout=20_000)
+            page.wait_for_timeout(100)
+            found = act(page)
+            page.wait_for_timeout(50)
+            browser.close()
+        assert (said, asked) == ([], [])
+        return found
+
+    # Playwright leaves an event loop in its thread; it must not be the one of the other tests.
+    with ThreadPoolExecutor(1) as pool:
+
+        def browse(widget, act, **options):
+            path = folder / "page.html"
+            widget.to_html(path)
+            return pool.submit(run, path, act, options).result(timeout=90)
+
+        yield browse

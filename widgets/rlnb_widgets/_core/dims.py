@@ -1,0 +1,71 @@
+"""Dimensions and what they stand for: batch, time, nested batch and features told apart in text and in pictures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from rlnb_widgets._core.svg import Svg
+
+__all__ = ["CHAR", "Dim", "Role", "shape_text", "write_shape"]
+
+Role = Literal["batch", "time", "nested", "feature"]
+
+ROLE_TAG: dict[str, str] = {"batch": "B", "time": "T", "nested": "N", "feature": ""}
+COLORS = {"batch": "c4", "time": "accent", "nested": "c1", "feature": "ink"}
+CHAR = 6.05  # advance of the fixed-width font at size 10
+
+
+@dataclass(frozen=True)
+class Dim:
+    """One dimension of a shape and what it stands for.
+
+    Args:
+        role: ``"batch"``, ``"time"``, ``"nested"`` (a batch dimension of a nested TensorDict only) or ``"feature"``.
+        size: the length, or ``None`` where a lazy stack holds differing lengths.
+    """
+
+    role: Role
+    size: int | None
+
+
+def shape_text(dims: tuple[Dim, ...]) -> str:
+    """Write a shape with batch, time and feature dimensions told apart.
+
+    Args:
+        dims: the dimensions in order.
+
+    Returns:
+        The text; neighbours of one role share a group, ``?`` stands for differing lengths.
+
+    Example:
+        >>> shape_text((Dim("batch", 4), Dim("time", 200), Dim("feature", 3)))
+        '[B=4 | T=200 | 3]'
+        >>> shape_text(())
+        '[]'
+    """
+    groups: list[tuple[str, list[str]]] = []
+    for dim in dims:
+        size = "?" if dim.size is None else str(dim.size)
+        if groups and groups[-1][0] == dim.role:
+            groups[-1][1].append(size)
+        else:
+            groups.append((dim.role, [size]))
+    parts = [f"{ROLE_TAG[role]}={','.join(sizes)}" if ROLE_TAG[role] else ",".join(sizes) for role, sizes in groups]
+    return f"[{' | '.join(parts)}]"
+
+
+def write_shape(svg: Svg, dims: tuple[Dim, ...], x: float, y: float) -> float:
+    """Write a shape, a colour for each role; return where it ends."""
+    parts: list[tuple[str, str]] = [("[", "muted")]
+    for i, dim in enumerate(dims):
+        same = i > 0 and dims[i - 1].role == dim.role
+        if i:
+            parts.append(("," if same else " | ", "muted"))
+        tag = "" if same or dim.role == "feature" else f"{dim.role[0].upper()}="
+        parts.append((tag + ("?" if dim.size is None else str(dim.size)), COLORS[dim.role]))
+    parts.append(("]", "muted"))
+    for text, color in parts:
+        svg.text(x, y, text, fill=color, size=10, mono=True, style="white-space:pre")
+        x += CHAR * len(text)
+    return x

@@ -1,0 +1,194 @@
+// A tree in the page: only the rows near the window are there, so that a thousand leaves cost what forty cost.
+
+import { h } from "./dom.js";
+import { depthOf, foldable, label, move, printable, siblings, slice } from "./tree.js";
+
+const KEYS = ["ArrowDown", "ArrowUp", "ArrowLeft", "ArrowRight", "PageDown", "PageUp", "Home", "End", "Enter"];
+
+/** Make the element of a row with its key; `place` comes from the tree, `spoken` is what a screen reader says of it. */
+export function rowOf(row, i, place, { spoken, badges = [] }) {
+  const twisty = h("span", { class: "rlnb-twisty", "aria-hidden": "true" },
+    place.folded === null ? "" : place.folded ? "▸" : "▾");
+  const text = h("div", { class: "rlnb-label" }, h("span", { class: "rlnb-name" }, printable(row.path.at(-1) ?? row.name ?? "")));
+  const key = h("div", { class: "rlnb-key", title: label(row) }, twisty, text);
+  key.style.setProperty("--depth", Math.min(depthOf(row), 8));
+  if (badges.length) text.append(h("span", { class: "rlnb-badges", "aria-hidden": "true" }, ...badges.map((b) => h("span", { class: "rlnb-badge" }, b))));
+  return h("div", {
+    class: `rlnb-row${row.node ? " rlnb-node" : ""}`, role: "treeitem", id: place.id, "data-row": i, "data-key": label(row),
+    "aria-level": depthOf(row) + 1, "aria-setsize": place.count, "aria-posinset": place.position,
+    "aria-expanded": place.folded === null ? null : String(!place.folded), "aria-selected": "false", "aria-label": spoken,
+  }, key);
+}
+
+/**
+ * Make the tree.
+ *
+ * rows: the rows, parents before children; name: of the whole, for screen readers; id: a prefix unique in the page;
+ * header: the element above the rows; heights: [of a row, of a row where the tree is narrower than `narrow` pixels];
+ * find(folded, search, filtering): the indices that show; build(row, i, place): the element of a row, see rowOf;
+ * update(element, row) and paint(element, row): its values and its pictures; onSelect(row or null);
+ * onAttached(): once the tree is in the page and colours can be read.
+ */
+export function treeView({ rows, name, id, header: head, heights, narrow, find, build: make, update, paint, onSelect, onAttached = () => {} }) {
+  const canFold = new Set(foldable(rows));
+  const folded = new Set();
+  const inPage = new Map();
+  let shown = find(folded, "", false);
+  let places = siblings(rows, shown);
+  let search = "";
+  let active = -1;
+  let rowHeight = heights[0];
+  let frame = 0;
+  let attached = false;
+
+  const spacer = h("div", { class: "rlnb-spacer", role: "none" });
+  const scroller = h("div", { class: "rlnb-tree", role: "tree", tabindex: 0, "aria-label": name }, spacer);
+  head.classList.add("rlnb-row", "rlnb-header");
+  head.setAttribute("aria-hidden", "true");
+  const empty = h("p", { class: "rlnb-note rlnb-empty" }, "Nothing matches.");
+  const el = h("div", { class: `rlnb-table${canFold.size ? "" : " rlnb-flat"}` }, head, scroller, empty);
+  const idOf = (i) => `${id}-${i}`;
+
+  const build = (i) => {
+    const [position, count] = places.get(i);
+    const place = { id: idOf(i), position, count, folded: canFold.has(i) ? folded.has(i) && !searching() : null };
+    const element = make(rows[i], i, place);
+    element.setAttribute("aria-selected", String(i === active));
+    return element;
+  };
+
+  const searching = () => search !== "" || tree.filtering;
+
+  const draw = () => {
+    frame = 0;
+    const [first, last] = slice(scroller.scrollTop, scroller.clientHeight || 440, rowHeight, shown.length);
+    const wanted = new Set(shown.slice(first, last));
+    for (const [i, element] of inPage) {
+      if (!wanted.has(i)) { element.remove(); inPage.delete(i); }
+    }
+    const fresh = [];
+    for (let k = first; k < last; k += 1) {
+      const i = shown[k];
+      let element = inPage.get(i);
+      if (!element) {
+        element = build(i);
+        inPage.set(i, element);
+        fresh.push([i, element]);
+      }
+      element.style.top = `${k * rowHeight}px`;
+      element.classList.toggle("rlnb-odd", k % 2 === 1);
+      // in the order of the list, for screen readers and for copying
+      if (spacer.children[k - first] !== element) spacer.insertBefore(element, spacer.children[k - first] ?? null);
+    }
+    for (const [i, element] of fresh) {
+      update(element, rows[i]);
+      paint(element, rows[i]);
+    }
+  };
+  const later = () => { frame ||= requestAnimationFrame(draw); };
+
+  const refresh = () => {
+    shown = find(folded, search, tree.filtering);
+    places = siblings(rows, shown);
+    for (const element of inPage.values()) element.remove();
+    inPage.clear();
+    spacer.style.height = `${shown.length * rowHeight}px`;
+    head.style.paddingRight = `${8 + scroller.offsetWidth - scroller.clientWidth}px`;
+    empty.hidden = shown.length > 0 || rows.length === 0;
+    if (!shown.includes(active)) activate(parentShown(active));
+    draw();
+    reveal();
+  };
+
+  const parentShown = (i) => {
+    for (let k = i; k >= 0; k -= 1) {
+      if (shown.includes(k) && rows[i]?.path.join("\0").startsWith(rows[k].path.join("\0"))) return k;
+    }
+    return shown[0] ?? -1;
+  };
+
+  const activate = (i) => {
+    if (i === active) return;
+    inPage.get(active)?.setAttribute("aria-selected", "false");
+    active = i;
+    inPage.get(i)?.setAttribute("aria-selected", "true");
+    if (i >= 0) scroller.setAttribute("aria-activedescendant", idOf(i));
+    else scroller.removeAttribute("aria-activedescendant");
+    onSelect(rows[i] ?? null);
+  };
+
+  const reveal = () => {
+    const k = shown.indexOf(active);
+    if (k < 0) return;
+    const top = k * rowHeight;
+    if (top < scroller.scrollTop) scroller.scrollTop = top;
+    else if (top + rowHeight > scroller.scrollTop + scroller.clientHeight) scroller.scrollTop = top + rowHeight - scroller.clientHeight;
+    draw();
+  };
+
+  const setFold = (i, fold) => {
+    if (fold) folded.add(i); else folded.delete(i);
+    refresh();
+  };
+
+  const onKey = (event) => {
+    const next = move(event.key, active, shown, rows, folded, searching());
+    if (next.fold) setFold(...next.fold);
+    activate(next.active);
+    reveal();
+  };
+
+  const onClick = (event) => {
+    const element = event.target.closest(".rlnb-row");
+    if (!element) return;
+    const i = Number(element.dataset.row);
+    activate(i);
+    const onTwisty = event.target.closest(".rlnb-twisty") || event.detail === 2;
+    if (onTwisty && canFold.has(i) && !searching()) setFold(i, !folded.has(i));
+  };
+
+  const resize = new ResizeObserver(() => {
+    const width = el.clientWidth;
+    if (!width) return;
+    const height = heights[Number(width < narrow)];
+    el.classList.toggle("rlnb-narrow", width < narrow);
+    head.style.paddingRight = `${8 + scroller.offsetWidth - scroller.clientWidth}px`;
+    if (!attached) {
+      attached = true;
+      tree.repaint();
+      onAttached();
+    }
+    if (height !== rowHeight) {
+      rowHeight = height;
+      refresh();
+    } else later();
+  });
+  scroller.addEventListener("scroll", later, { passive: true });
+  spacer.addEventListener("click", onClick);
+  resize.observe(el);
+
+  const tree = {
+    el,
+    focusable: scroller,
+    filtering: false,
+    keys: Object.fromEntries(KEYS.map((key) => [key, onKey])),
+    focus: () => scroller.focus(),
+    filter(text) { search = text.trim(); refresh(); return shown.length; },
+    foldAll(fold) {
+      folded.clear();
+      if (fold) for (const i of canFold) folded.add(i);
+      refresh();
+    },
+    select(path) {
+      const i = rows.findIndex((row) => row.path.length === path.length && row.path.every((key, k) => key === path[k]));
+      activate(i >= 0 ? i : active >= 0 ? active : shown[0] ?? -1);
+      reveal();
+    },
+    update() { for (const [i, element] of inPage) update(element, rows[i]); },
+    repaint() { for (const [i, element] of inPage) paint(element, rows[i]); },
+    destroy() { resize.disconnect(); cancelAnimationFrame(frame); },
+  };
+  spacer.style.height = `${shown.length * rowHeight}px`;
+  empty.hidden = shown.length > 0 || rows.length === 0;
+  return tree;
+}

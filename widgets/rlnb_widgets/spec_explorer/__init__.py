@@ -1,0 +1,23 @@
+"""The spec explorer: a spec as a tree, its domains drawn, and answers about any value."""
+
+from __future__ import annotations
+
+from rlnb_widgets.spec_explorer.answer import Answer, Reply
+from rlnb_widgets.spec_explorer.domain import domain_of
+from rlnb_widgets.spec_explorer.model import spec_model
+from rlnb_widgets.spec_explorer.schema import Cell, Difference, Domain, Lane, Row, SpecModel
+from rlnb_widgets.spec_explorer.widget import SpecExplorer
+
+__all__ = [
+    "Answer",
+    "Cell",
+    "Difference",
+    "Domain",
+    "Lane",
+    "Reply",
+    "Row",
+    "SpecExplorer",
+    "SpecModel",
+    "domain_of",
+    "spec_model",
+]

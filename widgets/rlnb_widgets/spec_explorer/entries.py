@@ -1,0 +1,113 @@
+"""Walk a spec and list its entries, whatever classes they are of."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from rlnb.data import Composite, TensorSpec
+from rlnb_widgets._core.dims import Dim
+from rlnb_widgets.spec_explorer.schema import Path
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One entry as found in the spec.
+
+    Args:
+        path: its keys, ``"[0]"`` and so on for members of a stack; empty for the spec itself.
+        spec: the spec there; None where a key has none.
+        node: whether it has entries of its own.
+        code: how it is read in code.
+        dims: its shape, the dimensions of the whole spec's batch told apart from those of nested ones and of features.
+    """
+
+    path: Path
+    spec: Any
+    node: bool
+    code: str
+    dims: tuple[Dim, ...]
+
+
+def source_of(value: Any, name: str = "spec") -> tuple[Any, str]:
+    """Return the spec and what it is called in code.
+
+    Args:
+        value: a spec, or an environment (anything with ``specs``).
+        name: what the argument is called.
+
+    Raises:
+        TypeError: it is neither.
+    """
+    if isinstance(value, TensorSpec):
+        return value, name
+    specs = getattr(value, "specs", None)
+    if isinstance(specs, TensorSpec):
+        return specs, "env.specs"
+    raise TypeError(
+        f"{name} must be a spec of rlnb.data such as env.observation_spec, or an environment, got "
+        f"{type(value).__name__}."
+        + (" Wrap the dict: Composite(specs)." if isinstance(value, dict) else "")
+        + (" Convert the space: spec_from_space(space)." if hasattr(value, "contains") else "")
+    )
+
+
+@dataclass(frozen=True)
+class _Part:
+    key: str
+    spec: Any
+    code: str  # what is appended to the code of the whole
+    dropped: int = 0  # leading dimensions of the whole that it lacks
+
+
+def parts_of(spec: Any) -> list[_Part] | None:
+    """Return what is directly below a spec: entries, members of a stack, choices. None for a leaf."""
+    if isinstance(spec, TensorSpec) and isinstance(getattr(spec, "specs", None), tuple):  # Stacked, StackedComposite
+        before = ":, " * int(spec.stack_dim)  # type: ignore[attr-defined]
+        return [_Part(f"[{i}]", part, f"[{before}{i}]", 1) for i, part in enumerate(spec.specs)]  # type: ignore[attr-defined]
+    choices = getattr(spec, "choices", None)
+    if isinstance(choices, (list, tuple)) and all(isinstance(choice, TensorSpec) for choice in choices):
+        return [
+            _Part(f"[{i}]", part, f".choices[{i}]", len(spec.shape) - len(part.shape)) for i, part in enumerate(choices)
+        ]
+    if isinstance(spec, Composite):
+        return [_Part(str(key), part, f"[{json.dumps(str(key), ensure_ascii=False)}]") for key, part in spec.items()]
+    return None
+
+
+def walk(spec: Any, name: str = "spec") -> Iterator[Entry]:
+    """Yield the spec itself and what is below it, nodes before what they hold, in the order of the spec.
+
+    Args:
+        spec: any spec.
+        name: what it is called in code.
+
+    Yields:
+        One :class:`Entry` for each.
+
+    Example:
+        >>> from rlnb.data import Unbounded
+        >>> [entry.code for entry in walk(Composite(a=Composite(b=Unbounded(1))))]
+        ['spec', 'spec["a"]', 'spec["a", "b"]']
+    """
+    root = len(spec.shape) if isinstance(spec, Composite) else 0
+    yield from _walk(_Part("", spec, name), (), "", root, root)
+
+
+def _walk(here: _Part, path: Path, before: str, root: int, own: int) -> Iterator[Entry]:
+    spec, parts = here.spec, parts_of(here.spec)
+    # nested keys share a pair of brackets
+    joined = before.endswith('"]') and here.code.startswith('["')
+    code = f"{before[:-1]}, {here.code[1:]}" if joined else f"{before}{here.code}"
+    named = len(spec.shape) if isinstance(spec, Composite) else own
+    yield Entry(path, spec, parts is not None, code, _dims(spec, root, named))
+    for part in parts or ():
+        less = (max(root - part.dropped, 0), max(named - part.dropped, 0))
+        yield from _walk(part, (*path, part.key), code, *less)
+
+
+def _dims(spec: Any, root: int, own: int) -> tuple[Dim, ...]:
+    shape = getattr(spec, "shape", ())
+    return tuple(Dim("batch" if i < root else "nested" if i < own else "feature", int(n)) for i, n in enumerate(shape))

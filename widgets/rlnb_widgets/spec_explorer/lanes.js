@@ -1,0 +1,158 @@
+// The picture of a domain as plain shapes, and the value under a pointer; no page needed.
+
+const TOP = 99; // the height of the highest bar, as Python counts it
+
+/**
+ * The shapes of one lane inside a box [x, y, width, height].
+ *
+ * levels: heights of the bars, or null; dots: [place, legal] of a value that is tried, or null. Returns a list of
+ * ["rect", x, y, w, h, role, opacity], ["frame", x, y, w, h, role], ["line", x1, y1, x2, y2, role, width],
+ * ["disc", x, y, r, role] and ["wedge", x, y, toX, half, role].
+ */
+export function laneShapes(lane, levels, dots, box) {
+  const shapes = lane.kind === "line" ? line(lane, levels, box) : lane.kind === "choices" ? choices(lane, levels, box) : cells(lane, levels, box);
+  for (const [place, legal] of dots ?? []) {
+    const [x, y] = placeOf(lane, place, box);
+    shapes.push(["disc", x, y, Math.max(Math.min(box[3] / 5, 5), 2.5), legal ? "good" : "danger"]);
+  }
+  return shapes;
+}
+
+function bars(levels, [x, y, w, h]) {
+  const step = w / (levels?.length || 1);
+  return (levels ?? []).flatMap((level, i) => {
+    const tall = Math.max((h * level) / TOP, 1);
+    return level ? [["rect", x + i * step, y + h - tall, step, tall, "accent", 0.45]] : [];
+  });
+}
+
+function line(lane, levels, [x, y, w, h]) {
+  const base = y + h - 2;
+  const size = Math.min(5, h / 2);
+  const [left, right] = lane.ends;
+  const [a, b] = [x + w * (left ?? 0), x + w * (right ?? 1)];
+  const shapes = bars(levels, [x, y, w, h - 2]);
+  if (lane.zero !== null && h > 20) shapes.push(["line", x + w * lane.zero, y + 2, x + w * lane.zero, base, "line", 1]);
+  shapes.push(["line", a, base, b, base, "ink", 1.5]);
+  for (const [at, end, way] of [[a, left, 1], [b, right, -1]]) {
+    if (end === null) shapes.push(["wedge", at - way * 2, base, at + way * 5, size * 0.8, "ink"]);
+    else shapes.push(["line", at, base - size, at, Math.min(base + size, y + h), "ink", 1.5]);
+  }
+  return shapes;
+}
+
+function choices(lane, levels, [x, y, w, h]) {
+  const step = w / lane.n;
+  const base = y + h - 3;
+  const barred = new Set(lane.barred ?? []);
+  const shapes = [["line", x, base, x + w, base, "line", 1]];
+  for (let i = 0; i < lane.n; i += 1) {
+    const middle = x + (i + 0.5) * step;
+    const tall = ((h - 4) * (levels?.[i] ?? 0)) / TOP;
+    if (tall) shapes.push(["rect", middle - Math.min(step * 0.3, 8), base - tall, Math.min(step * 0.6, 16), tall, "accent", 0.45]);
+    const r = Math.min(3, h / 3);
+    if (barred.has(i)) shapes.push(["line", middle - r, base - r, middle + r, base + r, "danger", 1.6], ["line", middle - r, base + r, middle + r, base - r, "danger", 1.6]);
+    else shapes.push(["disc", middle, base, r * 0.85, "ink"]);
+  }
+  return shapes;
+}
+
+function cells(lane, levels, box) {
+  const [x, y, , h] = box;
+  const { count, step, gap } = cellSize(lane, box);
+  const barred = new Set(count === lane.n ? lane.barred ?? [] : []);
+  const shapes = [];
+  for (let i = 0; i < count; i += 1) {
+    const left = x + i * step;
+    const level = levels?.[i] ?? 0;
+    if (level) shapes.push(["rect", left, y, step - gap, h, "accent", 0.06 + (0.34 * level) / TOP]);
+    shapes.push(["frame", left, y, step - gap, h, "ink"]);
+    if (barred.has(i)) shapes.push(["line", left, y + h, left + step - gap, y, "danger", 1.6]);
+  }
+  return shapes;
+}
+
+function cellSize(lane, [, , w, h]) {
+  const count = Math.min(lane.n, 24);
+  const step = Math.min(w / count, Math.max(28, h * 1.5));
+  return { count, step, gap: lane.kind === "bits" && step > 6 ? 3 : 0 };
+}
+
+/** Where the centre of a place is: a share of a line, the number of a choice, of a cell or of a bit. */
+export function placeOf(lane, place, box) {
+  const [x, y, w, h] = box;
+  if (lane.kind === "line") return [x + w * place, y + h - 2];
+  if (lane.kind === "choices") return [x + (place + 0.5) * (w / lane.n), y + h - 3];
+  const { count, step, gap } = cellSize(lane, box);
+  return [x + (Math.floor((place * count) / lane.n) + 0.5) * step - gap / 2, y + h / 2];
+}
+
+/** What is under a pointer at x: a number on a line, else the number of a choice, cell or bit; null beside it. */
+export function valueAt(lane, x, box) {
+  const [left, , w] = box;
+  const share = (x - left) / w;
+  if (lane.kind === "line") {
+    const [low, high] = lane.view;
+    const value = low + (high - low) * Math.min(Math.max(share, 0), 1);
+    return lane.whole ? Math.round(value) : Number(value.toPrecision(3));
+  }
+  const step = lane.kind === "choices" ? w / lane.n : cellSize(lane, box).step;
+  const i = Math.floor((x - left) / step);
+  return i >= 0 && i < lane.n ? i : null;
+}
+
+/**
+ * The text of a value after a click on a lane: what is typed already is kept as far as it has the shape.
+ *
+ * found: from valueAt. A click on a cell makes it the only one of its lane, a click on a bit turns it.
+ */
+export function withPicked(text, shape, lanes, lane, found) {
+  const size = shape.reduce((a, b) => a * b, 1);
+  const values = flatOf(text, size) ?? startOf(size, lanes, shape);
+  const last = shape.at(-1) ?? 1;
+  const whole = (at, n) => (at ?? Array.from({ length: n }, (_, i) => i));
+  if (lane.kind === "line" || lane.kind === "choices") {
+    for (const i of whole(lane.at, size)) values[i] = lane.kind === "line" ? found : lane.start + found;
+  } else {
+    for (const lead of whole(lane.at, size / last)) {
+      const begin = lead * last + (lane.begin ?? 0);
+      if (lane.kind === "bits") values[begin + found] = values[begin + found] ? 0 : 1;
+      else for (let i = 0; i < lane.n; i += 1) values[begin + i] = i === found ? 1 : 0;
+    }
+  }
+  return JSON.stringify(nested(values, shape));
+}
+
+function flatOf(text, size) {
+  try {
+    const flat = [JSON.parse(text.replace(/\bTrue\b/g, "1").replace(/\bFalse\b/g, "0"))].flat(Infinity);
+    return flat.length === size && flat.every((x) => typeof x === "number") ? flat : null;
+  } catch {
+    return null;
+  }
+}
+
+function startOf(size, lanes, shape) {
+  const values = Array(size).fill(0);
+  const last = shape.at(-1) ?? 1;
+  for (const lane of lanes) {
+    const first = [...Array(lane.n ?? 0).keys()].find((i) => !(lane.barred ?? []).includes(i)) ?? 0;
+    if (lane.kind === "cells") {
+      for (let lead = 0; lead < size / last; lead += 1) {
+        if (!lane.at || lane.at.includes(lead)) values[lead * last + (lane.begin ?? 0) + first] = 1;
+      }
+    }
+    if (lane.kind === "bits" || lane.kind === "cells") continue;
+    const start = lane.kind === "choices" ? lane.start + first : lane.legal;
+    for (let i = 0; i < size; i += 1) if (!lane.at || lane.at.includes(i)) values[i] = start;
+  }
+  return values;
+}
+
+/** Numbers as a list nested to a shape; a bare number for no dimensions. */
+export function nested(values, shape) {
+  if (shape.length === 0) return values[0];
+  if (shape.length === 1) return values;
+  const each = values.length / shape[0];
+  return Array.from({ length: shape[0] }, (_, i) => nested(values.slice(i * each, (i + 1) * each), shape.slice(1)));
+}

@@ -1,0 +1,124 @@
+// The live spec explorer: search, tree, samples, details and the box to try a value.
+
+import { Channel, button, h, keyboard, palette, visualizer, watchTheme } from "../_core/core.js";
+import { shapeLegend } from "../_core/shape.js";
+import { foldable } from "../_core/tree.js";
+import { treeView } from "../_core/treeview.js";
+import { hasKernel } from "./ask.js";
+import { detailsPane } from "./details.js";
+import { paintRow, rowElement } from "./row.js";
+import { drawnWords, visibleRows } from "./tree.js";
+
+let made = 0;
+const MOST_SEED = 2 ** 31 - 1;
+
+export default visualizer("spec-explorer", ({ model, root }) => {
+  const data = JSON.parse(model.get("payload"));
+  const { rows } = data;
+  const place = new Map(rows.map((row, i) => [row, i]));
+  const seed = new Channel(model, "seed", (v) => Math.min(Math.max(Math.round(Number(v) || 0), 0), MOST_SEED));
+  const selected = new Channel(model, "selected", (v) => (Array.isArray(v) ? v : []));
+  let samples = JSON.parse(model.get("samples"));
+  let showSamples = true;
+  let color = null;
+  const colors = () => (root.isConnected ? (color ??= palette(root)) : palette(root));
+  const drawnOf = (row) => (showSamples ? samples[place.get(row)] ?? null : null);
+  const details = detailsPane(model, colors);
+  let current = null;
+  const tree = treeView({
+    rows, name: "entries of the spec", id: `spec-${(made += 1)}`, heights: [48, 78], narrow: 640,
+    header: h("div", {}, ...["key", "spec", "domain", "gymnasium space"].map((text) => h("div", {}, text))),
+    find: (folded, search, differing) => visibleRows(rows, folded, search, differing),
+    build: rowElement,
+    update: () => {},
+    paint: (element, row) => paintRow(element, row, drawnOf(row), colors()),
+    onSelect: (row) => {
+      current = row;
+      details.show(row, row && drawnOf(row));
+      selected.set(row ? row.path : []);
+    },
+    onAttached: () => details.paint(),
+  });
+  const words = h("span", { class: "rlnb-note spec-drawn", role: "status" });
+  const search = h("input", { type: "search", class: "rlnb-field rlnb-search", placeholder: "Search (/)", "aria-label": "search keys, classes, dtypes, shapes", title: "search keys, classes, dtypes, shapes (/)" });
+  const count = h("span", { class: "rlnb-note", role: "status" });
+  const repaint = () => {
+    words.textContent = drawnWords(samples, seed.value);
+    tree.repaint();
+    if (current) details.drawn(drawnOf(current));
+  };
+  const onSamples = () => { samples = JSON.parse(model.get("samples")); repaint(); };
+  model.on("change:samples", onSamples);
+  const bar = h("div", { class: "rlnb-bar", role: "toolbar", "aria-label": "tree and samples" }, search,
+    treeButtons(rows, tree, () => filter()), count,
+    sampleTools({ seed, kernel: hasKernel(model), words, show: (on) => { showSamples = on; repaint(); } }));
+  root.append(
+    h("div", { class: "rlnb-head" }, h("span", { class: "rlnb-headline" }, data.headline), shapeLegend(rows.map((row) => row.dims))),
+    bar, tree.el, details.el,
+    h("details", { class: "rlnb-inwords" }, h("summary", {}, "In words"), ...data.words.map((part) => h("p", {}, part))));
+
+  const filter = () => {
+    const shown = tree.filter(search.value);
+    count.textContent = search.value || tree.filtering ? `${shown} of ${rows.length}` : "";
+  };
+  search.addEventListener("input", filter);
+  search.addEventListener("keydown", (event) => {
+    if (event.key === "Escape" && search.value) { search.value = ""; filter(); event.stopPropagation(); }
+    else if (event.key === "ArrowDown" || event.key === "Enter") { event.preventDefault(); event.stopPropagation(); tree.focus(); }
+  });
+  const find = () => { search.focus(); search.select(); };
+  const common = { c: () => details.copy(), "/": find, t: () => details.focus() };
+  keyboard(tree.focusable, { ...tree.keys, ...common });
+  keyboard(root, common);
+  const stops = [
+    selected.subscribe((path, origin) => { if (origin !== "here") tree.select(path); }),
+    watchTheme(() => { color = null; tree.repaint(); details.paint(); }),
+  ];
+  repaint();
+  tree.select(selected.value);
+  return () => {
+    stops.forEach((stop) => stop());
+    model.off("change:samples", onSamples);
+    seed.dispose();
+    selected.dispose();
+    details.destroy();
+    tree.destroy();
+  };
+});
+
+function toggle(text, title, on, flip) {
+  const made = button({ text, label: text, title, onclick: () => {
+    const next = made.getAttribute("aria-pressed") !== "true";
+    made.setAttribute("aria-pressed", String(next));
+    flip(next);
+  } });
+  made.setAttribute("aria-pressed", String(on));
+  return made;
+}
+
+function treeButtons(rows, tree, filter) {
+  const group = h("span", { class: "rlnb-group" });
+  if (foldable(rows).length) {
+    group.append(
+      button({ text: "Expand all", label: "expand all", onclick: () => tree.foldAll(false) }),
+      button({ text: "Collapse all", label: "collapse all", onclick: () => tree.foldAll(true) }));
+  }
+  const differing = rows.filter((row) => row.diff).length;
+  if (differing) {
+    group.append(toggle(`Differences (${differing})`, "show only what differs from the other spec", false, (on) => { tree.filtering = on; filter(); }));
+  }
+  return group;
+}
+
+function sampleTools({ seed, kernel, words, show }) {
+  const field = h("input", { type: "number", class: "rlnb-field spec-seed", min: 0, max: MOST_SEED, value: seed.value, "aria-label": "seed of the samples", disabled: !kernel });
+  field.addEventListener("change", () => { if (field.value !== "") seed.set(Number(field.value)); field.value = seed.value; });
+  seed.subscribe((value) => { field.value = value; });
+  const again = button({
+    text: "Draw samples", label: "draw samples", onclick: () => seed.set((seed.value + 1) % MOST_SEED),
+    title: kernel ? "draw anew, with the next seed" : "drawing anew needs a Python kernel; these samples were stored",
+  });
+  again.disabled = !kernel;
+  return h("span", { class: "rlnb-group spec-tools" }, toggle("Samples", "show samples on the domains", true, show), again,
+    h("label", { class: "spec-label" }, "seed", field), words);
+}

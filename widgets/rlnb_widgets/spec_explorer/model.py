@@ -1,0 +1,97 @@
+"""From a spec to the plain model that a spec explorer shows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rlnb.data import Composite
+from rlnb_widgets._core.text import plural
+from rlnb_widgets.spec_explorer.difference import differences
+from rlnb_widgets.spec_explorer.domain import domain_of
+from rlnb_widgets.spec_explorer.entries import Entry, parts_of, source_of, walk
+from rlnb_widgets.spec_explorer.schema import Cell, Domain, Path, Row, SpecModel
+from rlnb_widgets.spec_explorer.space import space_text
+
+
+def spec_model(spec: Any, other: Any = None) -> SpecModel:
+    """Build the model of a spec.
+
+    Args:
+        spec: a leaf spec, a Composite, or an environment.
+        other: another one to compare with.
+
+    Returns:
+        The model; it holds no spec and compares by value.
+
+    Raises:
+        TypeError: ``spec`` or ``other`` is neither a spec nor an environment.
+
+    Example:
+        >>> from rlnb.data import Bounded, Composite
+        >>> model = spec_model(Composite(x=Bounded(0, 1, shape=(2,)), shape=()))
+        >>> model.row("x").cell.domain.text, model.row("x").cell.space
+        ('[0, 1]', 'Box(0.0, 1.0, (2,), float32)')
+    """
+    source, name = source_of(spec)
+    here = {entry.path: entry for entry in walk(source, name)}
+    there = {} if other is None else {entry.path: entry for entry in walk(*source_of(other, "other"))}
+    rows = []
+    for path in _order(here, there):
+        old, new = here.get(path), there.get(path)
+        cells = [None if entry is None else _cell(entry) for entry in (old, new)]
+        shown, entry = cells[0] or cells[1], old or new
+        assert shown is not None and entry is not None
+        found = differences(old, new, *cells) if other is not None else ()
+        rows.append(Row(path, not entry.node, entry.code, shown, found))
+    return SpecModel(name, tuple(rows), compared=other is not None)
+
+
+def specs_of(spec: Any) -> dict[Path, Any]:
+    """Return the spec of each path, the whole under the empty path."""
+    return {entry.path: entry.spec for entry in walk(*source_of(spec))}
+
+
+def _order(here: Mapping[Path, Entry], there: Mapping[Path, Entry]) -> list[Path]:
+    """This spec's paths in its order, the other's own ones behind their siblings."""
+    below: dict[Path, list[Path]] = {}
+    for path in dict.fromkeys((*here, *there)):
+        if path:
+            below.setdefault(path[:-1], []).append(path)
+    order: list[Path] = []
+
+    def visit(path: Path) -> None:
+        order.append(path)
+        for part in below.get(path, ()):
+            visit(part)
+
+    visit(())
+    return order
+
+
+def _cell(entry: Entry) -> Cell:
+    spec = entry.spec
+    space, why = space_text(spec)
+    domain = _node_domain(entry) if entry.node else domain_of(spec)
+    return Cell(
+        kind="None" if spec is None else type(spec).__name__,
+        dims=entry.dims,
+        dtype=_name(getattr(spec, "dtype", None)),
+        device=_name(getattr(spec, "device", None)),
+        domain=domain,
+        space=space,
+        why=why,
+    )
+
+
+def _node_domain(entry: Entry) -> Domain:
+    count = len(parts_of(entry.spec) or ())
+    if hasattr(entry.spec, "stack_dim"):
+        return Domain("stack", f"{plural(count, 'spec')} along dim {entry.spec.stack_dim}")
+    if isinstance(entry.spec, Composite):
+        return Domain("composite", plural(count, "key"))
+    return Domain("choice", f"one of {plural(count, 'spec')}")
+
+
+def _name(value: Any) -> str:
+    return "" if value is None else str(value).removeprefix("torch.")

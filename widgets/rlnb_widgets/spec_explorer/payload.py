@@ -1,0 +1,101 @@
+"""From the model to the JSON that the page draws: short names, texts ready to show."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from rlnb_widgets.spec_explorer.ends import end_texts, ends_of, legal_of, zero_of
+from rlnb_widgets.spec_explorer.explain import row_words, spec_words
+from rlnb_widgets.spec_explorer.picks import MOST
+from rlnb_widgets.spec_explorer.samples import Samples
+from rlnb_widgets.spec_explorer.schema import Lane, Path, Row, SpecModel
+from rlnb_widgets.spec_explorer.text import headline
+
+
+def payload(model: SpecModel, picks: Mapping[Path, list[str]]) -> str:
+    """Write a model for the page.
+
+    Args:
+        model: from :func:`~rlnb_widgets.spec_explorer.spec_model`.
+        picks: the names of the values that can be picked for each path.
+
+    Returns:
+        JSON; equal models give equal text.
+    """
+    data = {
+        "name": model.name,
+        "headline": headline(model),
+        "compared": model.compared,
+        "words": spec_words(model).split("\n\n"),
+        "rows": [_row(model, row, picks.get(row.path, [])) for row in model.rows],
+    }
+    return _json(data)
+
+
+def samples_json(model: SpecModel, samples: Mapping[Path, Samples]) -> str:
+    """Write what was drawn from each row, in the order of the rows; null where nothing is to be drawn.
+
+    Args:
+        model: the model.
+        samples: from :func:`~rlnb_widgets.spec_explorer.samples.draw`.
+    """
+    found = [samples.get(row.path) if row.leaf else None for row in model.rows]
+    return _json([None if s is None else {"n": s.draws, "levels": s.levels, "note": s.note} for s in found])
+
+
+def _json(data: Any) -> str:
+    return json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+def _row(model: SpecModel, row: Row, picks: list[str]) -> dict[str, Any]:
+    cell = row.cell
+    out: dict[str, Any] = {
+        "path": list(row.path),
+        "depth": len(row.path),
+        "kind": cell.kind,
+        "dtype": cell.dtype,
+        "device": cell.device,
+        "dims": [[dim.role[0], dim.size] for dim in cell.dims],
+        "shape": cell.shape,
+        "domain": cell.domain.text,
+        "words": row_words(row),
+        "picks": picks,
+        "code": row.code,
+    }
+    if not row.path:
+        out["name"] = model.name
+    if not row.leaf:
+        out["node"] = True
+    if not row.here:
+        out["elsewhere"] = True
+    if cell.domain.lanes:
+        out["lanes"] = [_lane(lane) for lane in cell.domain.lanes]
+    if cell.domain.more:
+        out["more"] = cell.domain.more
+    if cell.domain.note:
+        out["note"] = cell.domain.note
+    out["why" if cell.why else "space"] = cell.why or cell.space
+    if row.differences:
+        out["diff"] = [{"kind": d.kind, "text": d.text()} for d in row.differences]
+    return out
+
+
+def _lane(lane: Lane) -> dict[str, Any]:
+    out: dict[str, Any] = {"kind": lane.kind}
+    if lane.label:
+        out["label"] = lane.label
+    if lane.elements is not None and len(lane.elements) <= MOST:
+        out["at"] = list(lane.elements)
+    if lane.kind == "line":
+        left, right = ends_of(lane)
+        out |= {"ends": [left, right], "texts": list(end_texts(lane)), "zero": zero_of(lane)}
+        out |= {"view": list(lane.view), "legal": legal_of(lane)}
+        return out | ({"whole": True} if lane.whole else {})
+    out |= {"n": lane.n, "start": lane.start}
+    if lane.begin:
+        out["begin"] = lane.begin
+    if lane.barred:
+        out["barred"] = list(lane.barred)
+    return out

@@ -1,0 +1,131 @@
+"""Values to pick instead of typing them: a sample, the ends of the domain, and some that are out on purpose."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+from rlnb.data import Bounded, TensorSpec
+from rlnb_widgets.spec_explorer.schema import Cell, Row
+
+#: More numbers than this are not worth reading in a text field.
+MOST = 24
+
+_BY_KIND: dict[str, tuple[str, ...]] = {
+    "interval": ("sample", "lowest", "highest", "too high", "wrong shape"),
+    "any": ("sample", "zeros", "wrong shape"),
+    "choices": ("sample", "first", "last", "beyond the last", "a fraction"),
+    "one-hot": ("sample", "an integer", "all zeros", "two ones"),
+    "binary": ("sample", "zeros", "twos", "halves"),
+    "multi": ("sample", "zeros", "wrong shape"),
+    "non-tensor": ("sample", "a number"),
+    "composite": ("sample",),
+    "choice": ("sample",),
+}
+
+
+def picks_of(row: Row) -> list[str]:
+    """Return the names of the values that can be picked for a row.
+
+    Args:
+        row: a row of the model.
+    """
+    cell = row.cell
+    names = _BY_KIND.get(cell.domain.kind, ()) if row.here and 0 < _size(cell) <= MOST else ()
+    return [name for name in names if _offered(name, cell)]
+
+
+def _offered(name: str, cell: Cell) -> bool:
+    lanes = cell.domain.lanes
+    if name == "lowest":
+        return all(lane.kind != "line" or lane.low is not None for lane in lanes)
+    if name in ("highest", "too high"):
+        return all(lane.kind != "line" or lane.high is not None for lane in lanes)
+    if name == "a fraction":
+        return cell.dtype != "bool"
+    return True
+
+
+def pick(spec: TensorSpec, name: str, seed: int) -> Any:
+    """Make the value of a name, as one would type it.
+
+    Args:
+        spec: the spec.
+        name: one of `picks_of`.
+        seed: for a sample.
+
+    Returns:
+        Numbers, lists, dictionaries or other data.
+
+    Raises:
+        ValueError: there is no such pick.
+    """
+    if name == "sample":
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            return plain(spec.rand())
+    if name in ("lowest", "highest", "too high") and isinstance(spec, Bounded):
+        bound = spec.low if name == "lowest" else spec.high
+        return plain(bound + 1 if name == "too high" and bound.dtype.is_floating_point else _above(bound, name))
+    shape, n, start = tuple(spec.shape), int(getattr(spec, "n", 1)), int(_scalar(getattr(spec, "start", 0)))
+    made: dict[str, Any] = {
+        "zeros": lambda: plain(spec.zero()),
+        "all zeros": lambda: plain(spec.zero()),
+        "wrong shape": lambda: [0] * (shape[-1] + 1 if shape else 2),
+        "first": lambda: _filled(shape, start),
+        "last": lambda: _filled(shape, start + n - 1),
+        "beyond the last": lambda: _filled(shape, start + n),
+        "a fraction": lambda: _filled(shape, start + 0.5),
+        "an integer": lambda: _filled(shape[:-1], start),
+        "two ones": lambda: _filled(shape[:-1], [1, 1, *[0] * (n - 2)] if n > 1 else [2]),
+        "twos": lambda: _filled(shape, 2),
+        "halves": lambda: _filled(shape, 0.5),
+        "a number": lambda: 1,
+    }
+    if name not in made:
+        raise ValueError(f"there is no pick {name!r}; there are sample, lowest, highest, too high, {', '.join(made)}.")
+    return made[name]()
+
+
+def plain(value: Any) -> Any:
+    """Turn a value of a spec into numbers, lists and dictionaries.
+
+    Args:
+        value: a tensor, a TensorDict, non-tensor data.
+    """
+    if isinstance(value, torch.Tensor):
+        numbers = value.detach().cpu()
+        return _short(numbers.tolist()) if numbers.is_floating_point() else numbers.tolist()
+    if hasattr(value, "keys"):
+        return {key: plain(value.get(key)) for key in value.keys()}  # noqa: SIM118
+    return value.data if hasattr(value, "data") else value
+
+
+def _short(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_short(part) for part in value]
+    return float(f"{value:.4g}") if math.isfinite(value) and abs(value) < 1e6 else value
+
+
+def _above(bound: torch.Tensor, name: str) -> torch.Tensor:
+    # one beyond the largest int64 would wrap around
+    return bound.to(torch.float64) + 1 if name == "too high" else bound
+
+
+def _filled(shape: tuple[int, ...], value: Any) -> Any:
+    for size in reversed(shape):
+        value = [value] * max(size, 1)
+    return value
+
+
+def _scalar(value: Any) -> Any:
+    return value.flatten()[0].item() if isinstance(value, torch.Tensor) else value
+
+
+def _size(cell: Cell) -> int:
+    total = 1
+    for dim in cell.dims:
+        total *= 1 if dim.size in (None, -1) else dim.size
+    return total

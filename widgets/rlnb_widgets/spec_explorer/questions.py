@@ -1,0 +1,126 @@
+"""Answer what the page asks: about a typed or a picked value, with where it lies on the picture of the domain."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+
+from rlnb_widgets._core.literals import without_addresses
+from rlnb_widgets.spec_explorer.answer import Answer, as_value, ask
+from rlnb_widgets.spec_explorer.picks import pick
+from rlnb_widgets.spec_explorer.samples import lane_values, positions, values_of
+from rlnb_widgets.spec_explorer.schema import Lane, Path, SpecModel
+from rlnb_widgets.spec_explorer.typed import read_literal
+
+MAX_DOTS = 24
+
+
+def reply_to(content: Any, specs: Mapping[Path, Any], model: SpecModel, seed: int) -> dict[str, Any] | None:
+    """Answer a message of the page.
+
+    Args:
+        content: ``{"ask": number, "path": keys, "text": typed}``, or with ``"pick": name`` in place of ``"text"``.
+        specs: the spec of each path.
+        model: the model that the page shows.
+        seed: the seed of a picked sample.
+
+    Returns:
+        ``{"answer": number, ...}`` with the answers as text, or with ``"error"``; None for a message of another kind.
+    """
+    if not isinstance(content, Mapping) or "ask" not in content:
+        return None
+    number = content["ask"]
+    try:
+        path = tuple(str(key) for key in content.get("path", ()))
+        if path not in specs:
+            raise ValueError("this entry is only in the other spec.")
+        spec = specs[path]
+        if "pick" in content:
+            given = pick(spec, str(content["pick"]), seed)
+            text = literal(given)
+        else:
+            text = str(content.get("text", ""))
+            given = read_literal(text)
+        answer = ask(spec, path, given)
+        dots = dots_of(spec, model.row(*path).cell.domain.lanes, given)
+        return {"answer": number, "text": text, **as_json(answer), "dots": dots}
+    except Exception as error:
+        return {"answer": number, "error": without_addresses(str(error)) or type(error).__name__}
+
+
+def literal(value: Any) -> str:
+    """Write a picked value as one would type it.
+
+    Args:
+        value: numbers, lists, dictionaries, text.
+    """
+    return repr(value)
+
+
+def as_json(answer: Answer) -> dict[str, Any]:
+    """Return an answer as plain data for the page.
+
+    Args:
+        answer: from :func:`~rlnb_widgets.spec_explorer.answer.ask`.
+    """
+    methods = {name: getattr(answer, name) for name in ("project", "encode", "to_numpy")}
+    return {
+        "value": answer.value,
+        "in": answer.is_in,
+        "reasons": list(answer.reasons),
+        "methods": [[name, reply.ok, reply.text] for name, reply in methods.items()],
+    }
+
+
+def dots_of(spec: Any, lanes: tuple[Lane, ...], given: Any) -> list[list[list[Any]]]:
+    """Return where the numbers of a value lie on each lane.
+
+    Args:
+        spec: the spec.
+        lanes: its lanes.
+        given: the value.
+
+    Returns:
+        For each lane a list of ``[place, legal]``: on a line from 0 to 1 (a little outside where it is beyond the
+        picture), else the number of the choice or cell. Empty where the shape does not fit.
+    """
+    try:
+        value = as_value(spec, given)
+        shape = tuple(spec.shape)
+        if not isinstance(value, torch.Tensor) or tuple(value.shape) != shape:
+            return []
+        numbers = values_of(value)[None]
+        return [_dots(lane, lane_values(lane, numbers)) for lane in lanes]
+    except Exception:
+        # the answers say what is wrong; there is only no dot to draw
+        return []
+
+
+def _dots(lane: Lane, values: np.ndarray) -> list[list[Any]]:
+    if lane.kind in ("cells", "bits"):
+        on = [i for i in range(lane.n) if values[:, i].any()]
+        legal = lane.kind == "bits" or len(on) == 1
+        return [[i, bool(legal and i not in lane.barred and set(values[:, i]) <= {0.0, 1.0})] for i in on[:MAX_DOTS]]
+    flat = values[:MAX_DOTS, 0]
+    if lane.kind == "choices":
+        return [[_rounded(x - lane.start, -1, lane.n), _is_choice(lane, float(x))] for x in flat]
+    at = positions(lane, flat)
+    return [[_rounded(p, -0.03, 1.03), _on_line(lane, float(x))] for p, x in zip(at, flat, strict=True)]
+
+
+def _rounded(x: float, low: float, high: float) -> float:
+    return round(float(min(max(np.nan_to_num(x, nan=low), low), high)), 4)
+
+
+def _is_choice(lane: Lane, x: float) -> bool:
+    place = x - lane.start
+    return place == round(place) and 0 <= place < lane.n and int(place) not in lane.barred if np.isfinite(x) else False
+
+
+def _on_line(lane: Lane, x: float) -> bool:
+    if np.isnan(x):
+        return lane.low is None and lane.high is None
+    return (lane.low is None or x >= lane.low) and (lane.high is None or x <= lane.high)

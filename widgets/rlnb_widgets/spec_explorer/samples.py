@@ -1,0 +1,126 @@
+"""Draw from a leaf spec under a seed, and count what falls where on each lane of its picture."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from rlnb_widgets._core.literals import without_addresses
+from rlnb_widgets._core.text import shorten
+from rlnb_widgets.spec_explorer.schema import Domain, Lane
+
+DRAWS = 200
+BINS = 24
+#: Numbers drawn for one leaf at most; a leaf of many elements is drawn less often.
+BUDGET = 40_000
+LEVELS = 99
+
+
+@dataclass(frozen=True)
+class Samples:
+    """What was drawn from one leaf.
+
+    Args:
+        draws: how often.
+        levels: for each lane, the heights of its bars from 0 to 99, the highest being 99.
+        note: why there is nothing to show.
+    """
+
+    draws: int
+    levels: tuple[tuple[int, ...], ...] = ()
+    note: str = ""
+
+
+def draw(spec: Any, domain: Domain, seed: int, draws: int = DRAWS) -> Samples:
+    """Draw from a leaf spec; torch's global generator is left as it was.
+
+    The draws are those of ``torch.manual_seed(seed); spec.rand((draws,))``.
+
+    Args:
+        spec: a leaf spec.
+        domain: its domain.
+        seed: the seed.
+        draws: how often to draw; fewer times where a value has very many elements.
+
+    Returns:
+        The counts; a reason instead where drawing fails or there is nothing to draw.
+
+    Example:
+        >>> from rlnb.data import Categorical
+        >>> from rlnb_widgets.spec_explorer.domain import domain_of
+        >>> spec = Categorical(2)
+        >>> draw(spec, domain_of(spec), seed=0)
+        Samples(draws=200, levels=((97, 99),), note='')
+    """
+    if not domain.lanes:
+        return Samples(0)
+    size = max(int(np.prod([max(int(n), 1) for n in spec.shape], dtype=np.int64)), 1)
+    draws = max(min(draws, BUDGET // size), 1)
+    try:
+        cuda = [spec.device] if getattr(spec.device, "type", "cpu") == "cuda" else []
+        with torch.random.fork_rng(devices=cuda):
+            torch.manual_seed(seed)
+            drawn = spec.rand((draws,))
+        numbers = values_of(drawn)
+        return Samples(draws, tuple(_levels(_counts(lane, numbers)) for lane in domain.lanes))
+    except Exception as error:
+        return Samples(0, note=shorten(f"cannot be drawn from: {without_addresses(str(error))}", 200))
+
+
+def values_of(tensor: torch.Tensor) -> np.ndarray:
+    """Return the numbers of a tensor as float64.
+
+    Args:
+        tensor: any tensor of real numbers.
+    """
+    return tensor.detach().cpu().to(torch.float64).numpy()
+
+
+def lane_values(lane: Lane, numbers: np.ndarray) -> np.ndarray:
+    """Pick what a lane is about.
+
+    Args:
+        lane: the lane.
+        numbers: values of the spec behind one leading dimension.
+
+    Returns:
+        Rows of cells or bits; one column of numbers for the other kinds.
+    """
+    rows = numbers.reshape(len(numbers), -1)
+    if lane.kind in ("cells", "bits"):
+        cells = numbers.reshape(len(numbers), -1, numbers.shape[-1] if numbers.ndim > 1 else 1)
+        picked = cells if lane.elements is None else cells[:, list(lane.elements)]
+        return picked[..., lane.begin : lane.begin + lane.n].reshape(-1, lane.n)
+    return (rows if lane.elements is None else rows[:, list(lane.elements)]).reshape(-1, 1)
+
+
+def _counts(lane: Lane, numbers: np.ndarray) -> np.ndarray:
+    values = lane_values(lane, numbers)
+    if lane.kind in ("cells", "bits"):
+        totals = (values != 0).sum(0)
+        return totals if lane.n <= BINS else np.array([part.sum() for part in np.array_split(totals, BINS)])
+    if lane.kind == "choices":
+        places = np.clip(np.rint(values[:, 0]) - lane.start, 0, lane.n - 1).astype(np.int64)
+        return np.bincount(places, minlength=lane.n)
+    share = np.clip(positions(lane, values[:, 0]), 0, 1 - 1e-9)
+    return np.bincount((share * BINS).astype(np.int64), minlength=BINS)
+
+
+def positions(lane: Lane, values: np.ndarray) -> np.ndarray:
+    """Where numbers lie on a line: 0 at the left end of what is drawn, 1 at the right end.
+
+    Args:
+        lane: a lane of kind ``"line"``.
+        values: numbers.
+    """
+    low, high = lane.view
+    # halves, since the difference of the largest floats overflows
+    return np.asarray(np.nan_to_num((values / 2 - low / 2) / (high / 2 - low / 2), nan=0.5, posinf=1.0, neginf=0.0))
+
+
+def _levels(counts: np.ndarray) -> tuple[int, ...]:
+    top = counts.max(initial=0)
+    return tuple(int(c) for c in np.rint(counts * LEVELS / top)) if top else (0,) * len(counts)

@@ -1,0 +1,36 @@
+"""The gymnasium space that a spec converts to, as text, or the reason why there is none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rlnb.data import space_from_spec
+from rlnb_widgets._core.literals import without_addresses
+from rlnb_widgets._core.text import shorten
+
+MAX_TEXT = 400
+
+
+def space_text(spec: Any) -> tuple[str, str]:
+    """Convert a spec and write the space.
+
+    Args:
+        spec: any spec, or None.
+
+    Returns:
+        The space on one line, and the reason why there is none; one of the two is empty.
+
+    Example:
+        >>> from rlnb.data import NonTensor, OneHot
+        >>> space_text(OneHot(3))
+        ('Discrete(3)', '')
+        >>> space_text(NonTensor())[1].partition(".")[0]
+        'there is no Gymnasium space for a NonTensor'
+    """
+    if spec is None:
+        return "", "nothing is said about this entry, so it is left out"
+    try:
+        space = space_from_spec(spec)
+    except Exception as error:
+        return "", shorten(without_addresses(str(error)) or type(error).__name__, MAX_TEXT)
+    return shorten(without_addresses(repr(space)), MAX_TEXT), ""

@@ -1,0 +1,109 @@
+"""The static face of a spec explorer: the tree with its domains drawn, as one picture of bounded height."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rlnb_widgets._core import Svg
+from rlnb_widgets._core.dims import write_shape
+from rlnb_widgets._core.text import plural, shorten, visible
+from rlnb_widgets.spec_explorer.explain import spec_words
+from rlnb_widgets.spec_explorer.samples import Samples
+from rlnb_widgets.spec_explorer.schema import Lane, Path, Row, SpecModel
+from rlnb_widgets.spec_explorer.strokes import draw_lane
+from rlnb_widgets.spec_explorer.text import findings, headline, label
+
+WIDTH = 940
+ROW = 38
+MAX_ROWS = 28
+MAX_FINDINGS = 8
+MAX_DRAWN = 4
+KEY, CLASS, DOMAIN, SPACE = 14, 196, 452, 690
+PICTURE = (200.0, 14.0)
+
+
+def spec_svg(model: SpecModel, samples: Mapping[Path, Samples], seed: int) -> Svg:
+    """Draw a model.
+
+    Args:
+        model: from :func:`~rlnb_widgets.spec_explorer.spec_model`.
+        samples: what was drawn from each leaf.
+        seed: under which seed.
+
+    Returns:
+        The picture: the first rows with domain, samples and gymnasium space, and the first differences.
+    """
+    shown = model.rows[:MAX_ROWS]
+    more = len(model.rows) - len(shown)
+    lines = findings(model)
+    below = lines[:MAX_FINDINGS] + ([f"+{len(lines) - MAX_FINDINGS} more"] if len(lines) > MAX_FINDINGS else [])
+    height = 66 + ROW * len(shown) + (22 if more else 0) + (18 * len(below) + 10 if below else 0)
+    svg = Svg(WIDTH, height, title=f"SpecExplorer: {headline(model)}", desc=spec_words(model))
+    svg.text(KEY, 24, "SpecExplorer", size=13, bold=True)
+    svg.text(KEY + 100, 24, headline(model), fill="muted", size=12)
+    drawn = max((s.draws for s in samples.values()), default=0)
+    columns = ((KEY, "key"), (CLASS, "spec"), (DOMAIN, _domain_head(drawn, seed)), (SPACE, "gymnasium space"))
+    for x, title in columns:
+        svg.text(x, 48, title, fill="muted")
+    svg.line(6, 55, WIDTH - 6, 55)
+    y = 58.0
+    for i, row in enumerate(shown):
+        if i % 2:
+            svg.rect(6, y, WIDTH - 12, ROW, fill="panel", rx=3)
+        _row(svg, model, row, samples.get(row.path), y)
+        y += ROW
+    if more:
+        svg.text(KEY, y + 15, f"+{plural(more, 'more row')}", fill="muted")
+        y += 22
+    for line in below:
+        y += 18
+        svg.text(KEY, y, shorten(line, 150), fill="bad")
+    return svg
+
+
+def _domain_head(drawn: int, seed: int) -> str:
+    return f"domain, with {plural(drawn, 'sample')} (seed {seed})" if drawn else "domain"
+
+
+def _row(svg: Svg, model: SpecModel, row: Row, samples: Samples | None, y: float) -> None:
+    depth = min(len(row.path), 6)
+    cell = row.cell
+    svg.open(data_key=label(model, row))
+    ink = "bad" if row.differences else "ink"
+    key = visible(row.path[-1], 24 - 2 * depth) if row.path else model.name
+    svg.text(KEY + 12 * depth, y + 16, key, bold=not row.leaf, size=12, fill=ink)
+    if row.differences:
+        svg.text(KEY + 12 * depth, y + 30, row.differences[0].kind, fill="bad", size=10)
+    svg.text(CLASS, y + 16, cell.kind, size=12)
+    svg.text(CLASS, y + 30, cell.dtype, fill="muted", size=10, mono=True)
+    write_shape(svg, cell.dims, CLASS + (6.05 * (len(cell.dtype) + 1) if cell.dtype else 0), y + 30)
+    lanes = cell.domain.lanes
+    text_y = y + 30 if lanes else y + 16
+    _lanes(svg, lanes, samples, y)
+    svg.text(DOMAIN, text_y, shorten(visible(cell.domain.text, 200), 38), fill="muted", size=10, mono=True)
+    _space(svg, row, y)
+    svg.close()
+
+
+def _lanes(svg: Svg, lanes: tuple[Lane, ...], samples: Samples | None, y: float) -> None:
+    drawn = lanes[:MAX_DRAWN]
+    width, height = PICTURE
+    each = height / max(len(drawn), 1)
+    for i, lane in enumerate(drawn):
+        levels = samples.levels[i] if samples is not None and i < len(samples.levels) else ()
+        draw_lane(svg, lane, levels, (DOMAIN, y + 4 + i * each, width, each - (1 if len(drawn) > 1 else 0)))
+
+
+def _space(svg: Svg, row: Row, y: float) -> None:
+    cell = row.cell
+    if cell.why:
+        svg.text(SPACE, y + 16, "none", fill="muted", size=10, mono=True)
+        svg.text(SPACE, y + 30, shorten(cell.why, 46), fill="muted", size=9)
+        return
+    text = visible(cell.space.partition("(")[0] if cell.domain.kind == "composite" else cell.space, 400)
+    first, rest = text[:39], text[39:]
+    svg.text(SPACE, y + 16, first, size=10, mono=True)
+    if rest:
+        svg.text(SPACE, y + 30, shorten(rest, 39), size=10, mono=True)
+
+

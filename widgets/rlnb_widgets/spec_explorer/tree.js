@@ -1,0 +1,33 @@
+// The tree of a spec as plain functions: what a search finds, what differs, what a screen reader says.
+
+import { answers, label, shownRows, wordsOf } from "../_core/tree.js";
+
+/** The indices of the rows that show; see shownRows. A search or `onlyDiffering` shows what matches. */
+export function visibleRows(rows, folded, search = "", onlyDiffering = false) {
+  const words = wordsOf(search);
+  const keep = (row) => answers(row, words, traits(row)) && (!onlyDiffering || Boolean(row.diff));
+  return shownRows(rows, folded, words.length || onlyDiffering ? keep : null);
+}
+
+function traits(row) {
+  return [row.kind, row.dtype, row.device, row.shape, row.domain, row.space ?? "none"].join(" ");
+}
+
+/** What stands beside a key: what differs. */
+export function badges(row) {
+  return (row.diff ?? []).map((difference) => difference.kind);
+}
+
+/** What a screen reader says of a row. */
+export function spoken(row) {
+  const found = (row.diff ?? []).map((difference) => difference.text);
+  return [label(row), row.kind, `${row.dtype} ${row.shape}`.trim(), row.domain, ...found].filter(Boolean).join("; ");
+}
+
+/** How often the leaves were drawn, in words: all alike, or "up to 200" where large leaves were drawn less often. */
+export function drawnWords(samples, seed) {
+  const counts = samples.filter((s) => s?.n).map((s) => s.n);
+  if (counts.length === 0) return "nothing drawn";
+  const most = Math.max(...counts);
+  return `${Math.min(...counts) === most ? "" : "up to "}${most} sample${most === 1 ? "" : "s"}, seed ${seed}`;
+}
