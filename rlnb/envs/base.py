@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import operator
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,16 +13,16 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 
 from rlnb.data import Composite
-from rlnb.data.ted.keys import DONE, NestedKey, as_key, as_tuple
+from rlnb.data.ted.keys import DONE, as_key, as_tuple
 from rlnb.data.ted.step_mdp import step_mdp
 from rlnb.envs import faults
-from rlnb.envs.done import complete_done
-from rlnb.envs.partial_reset import masked_update, reset_masks
+from rlnb.envs.done import complete_done, override
+from rlnb.envs.guards import EnvGuards
+from rlnb.envs.partial_reset import Masks, masked_update, reset_masks
 from rlnb.envs.rollout import rollout
-from rlnb.envs.specs import EnvSpecs
 
 
-class EnvBase(EnvSpecs, ABC):
+class EnvBase(EnvGuards, ABC):
     """The base of all environments.
 
     A subclass sets its specs in ``__init__`` and writes three methods: ``_reset`` and ``_step``, which return a new
@@ -55,8 +56,6 @@ class EnvBase(EnvSpecs, ABC):
         tensor([1., 2., 3.])
     """
 
-    batch_locked: bool = True
-
     def __init__(
         self,
         device: torch.device | str | int | None = None,
@@ -68,8 +67,7 @@ class EnvBase(EnvSpecs, ABC):
         super().__init__(None if device is None else torch.device(device), torch.Size(batch_size or ()))
         self.run_type_checks = run_type_checks
         self.allow_done_after_reset = allow_done_after_reset
-        self.is_closed = False
-        self._unchecked = {"reset", "step"}
+        self._generator_state: torch.Tensor | None = None
 
     # For subclasses -----------------------------------------------------------------------------------------------
 
@@ -108,7 +106,7 @@ class EnvBase(EnvSpecs, ABC):
             ['done', 'observation', 'terminated', 'truncated']
         """
         self._assert_open("reset")
-        masks = {}
+        masks: Masks = {}
         if tensordict is not None:
             self._assert_batch_size(tensordict, "reset")
             masks = reset_masks(self, tensordict)
@@ -118,10 +116,9 @@ class EnvBase(EnvSpecs, ABC):
         self._assert_new(fresh, tensordict, "_reset")
         complete_done(self, fresh, at_reset=True)
         self._check_data(fresh, "reset")
-        out = fresh if tensordict is None else masked_update(tensordict, fresh, masks)
         if not self.allow_done_after_reset:
-            faults.assert_not_done(self, out, masks)
-        return out
+            faults.assert_not_done(self, fresh, masks)
+        return fresh if tensordict is None else masked_update(tensordict, fresh, masks, self.ndim)
 
     def step(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Take one step.
@@ -152,10 +149,10 @@ class EnvBase(EnvSpecs, ABC):
         given = tensordict.get("next", None)
         result = self._step(tensordict)
         self._assert_new(result, tensordict, "_step")
+        if given is not None:
+            override(self, result, given)
         complete_done(self, result)
         self._check_data(result, "step")
-        if given is not None:
-            result.update(given)
         return tensordict.set("next", result)
 
     forward = step
@@ -189,6 +186,7 @@ class EnvBase(EnvSpecs, ABC):
         Returns:
             ``tensordict`` itself if no env is done, else a copy with the data of the reset where one is.
         """
+        self._assert_batch_size(tensordict, "maybe_reset")
         masks = {}
         for group, reset_key in zip(self.done_keys_groups, self.reset_keys, strict=True):
             done_key = as_key((*as_tuple(group[0])[:-1], DONE))
@@ -216,12 +214,32 @@ class EnvBase(EnvSpecs, ABC):
         Returns:
             ``tensordict``, or a new one, with an action drawn from the action spec.
         """
-        if tensordict is None:
-            tensordict = TensorDict({}, self.batch_size, device=self.device)
-        shape = () if self.batch_locked else tensordict.batch_size[: tensordict.ndim - self.ndim]
-        for key, spec in self._action_leaves():
-            tensordict.set(key, spec.rand(shape))
-        return tensordict
+        shape: Sequence[int] = ()
+        if tensordict is not None and not self.batch_locked:
+            shape = tensordict.batch_size[: tensordict.ndim - self.ndim]
+        leaves = self._action_leaves()
+        with self.own_randomness():
+            if tensordict is None or len(leaves) != 1 or not isinstance(leaves[0][0], str):
+                action = self.full_action_spec.rand(shape)
+                return action if tensordict is None else tensordict.update(action)
+            return tensordict.set(leaves[0][0], leaves[0][1].rand(shape))
+
+    @contextlib.contextmanager
+    def own_randomness(self) -> Iterator[None]:
+        """Draw random numbers for the env: from its own generator once it is seeded, from torch's until then.
+
+        Torch's generator is left as it was by what is drawn inside after :meth:`set_seed`.
+        """
+        if self._generator_state is None:
+            yield
+            return
+        outer = torch.get_rng_state()
+        torch.set_rng_state(self._generator_state)
+        try:
+            yield
+        finally:
+            self._generator_state = torch.get_rng_state()
+            torch.set_rng_state(outer)
 
     def rand_step(self, tensordict: TensorDictBase | None = None) -> TensorDictBase:
         """Take one step with a random action.
@@ -254,9 +272,10 @@ class EnvBase(EnvSpecs, ABC):
 
         Args:
             max_steps: the most steps to take.
-            policy: what chooses the action. None: random actions. A TensorDictModule, or a function with an argument
-                called ``td`` or ``tensordict``: takes and returns the TensorDict. Any other callable: takes the
-                observations in the order of ``observation_spec`` and returns the action.
+            policy: what chooses the action. None: random actions. A TensorDictModule, or a function whose first
+                argument is called ``td``, ``tensordict``, ``td_in``, ``tensordict_in`` or ``data`` or is annotated as
+                a TensorDict: takes and returns the TensorDict. Any other callable: takes the observations in the order
+                of ``observation_spec`` and returns the action.
             callback: called after each step with the step's TensorDict, or with the env and that TensorDict.
             auto_reset: start with a reset. If False, go on from ``tensordict``.
             auto_cast_to_device: move the policy's input to the policy's device, and its output back.
@@ -304,14 +323,17 @@ class EnvBase(EnvSpecs, ABC):
     # Seeds, fake data, life ---------------------------------------------------------------------------------------
 
     def set_seed(self, seed: int | None = None, static_seed: bool = False) -> int | None:
-        """Seed the env, and torch, from which random actions are drawn.
+        """Seed the env, and the random actions that it draws. Torch's own generator is left alone.
 
         Args:
-            seed: the seed.
+            seed: the seed, an integer from 0 on; None seeds with nothing in particular.
             static_seed: return ``seed`` itself, so that envs seeded in a chain all get the same one.
 
         Returns:
             The seed for the next env of a chain, computed from this one.
+
+        Raises:
+            ValueError: if ``seed`` is no such integer. Nothing is seeded then.
 
         Example:
             >>> from rlnb.envs import GymEnv
@@ -320,10 +342,16 @@ class EnvBase(EnvSpecs, ABC):
             >>> _ = env.set_seed(0); bool((env.rollout(5) == first).all())
             True
         """
-        if seed is not None:
-            torch.manual_seed(seed)
+        if seed is None:
+            self._generator_state = None
+            self._set_seed(None)
+            return None
+        if isinstance(seed, bool) or not hasattr(seed, "__index__") or seed < 0:
+            raise ValueError(f"A seed must be an integer from 0 on and is {seed!r}.")
+        seed = operator.index(seed)
         self._set_seed(seed)
-        if seed is None or static_seed:
+        self._generator_state = torch.Generator().manual_seed(seed).get_state()
+        if static_seed:
             return seed
         return int(np.random.SeedSequence(seed).generate_state(1)[0])
 
@@ -372,45 +400,3 @@ class EnvBase(EnvSpecs, ABC):
             self.empty_cache()
         super().to(*args, **kwargs)
         return self
-
-    # Checks -------------------------------------------------------------------------------------------------------
-
-    def _assert_open(self, what: str) -> None:
-        if self.is_closed:
-            raise RuntimeError(faults.closed(self, what))
-
-    def _assert_batch_size(self, tensordict: TensorDictBase, what: str) -> None:
-        got, dims = tensordict.batch_size, self.ndim
-        fits = got == self._batch_size if self.batch_locked else got[len(got) - dims :] == self._batch_size
-        if not fits:
-            raise RuntimeError(faults.batch_size(self, got, what))
-
-    def _assert_new(self, result: Any, given: TensorDictBase | None, method: str) -> None:
-        if not isinstance(result, TensorDictBase) or result is given:
-            raise TypeError(faults.not_new(self, result, method))
-
-    def _action_leaves(self) -> list[tuple[NestedKey, Any]]:
-        if "action_leaves" not in self._cache:
-            spec = self.full_action_spec
-            self._cache["action_leaves"] = [(key, spec[key]) for key in self.action_keys]
-        return self._cache["action_leaves"]
-
-    def _check_actions(self, tensordict: TensorDictBase) -> None:
-        for key, spec in self._action_leaves():
-            action = tensordict.get(key, None)
-            if action is None:
-                raise KeyError(faults.no_action(key, tensordict))
-            shape = spec.shape
-            if not self.batch_locked:
-                shape = torch.Size((*tensordict.batch_size, *shape[self.ndim :]))
-            faults.check_action(key, spec, action, shape)
-
-    def _check_data(self, data: TensorDictBase, moment: str) -> None:
-        """Compare the first data of a reset and of a step with the specs: all that is wrong, in one message."""
-        if moment not in self._unchecked and not self.run_type_checks:
-            return
-        specs = [self.observation_spec, self.full_done_spec]
-        if moment == "step":
-            specs.append(self.full_reward_spec)
-        faults.check_data(self, specs, data, moment)
-        self._unchecked.discard(moment)

@@ -11,6 +11,7 @@ from tensordict import TensorDictBase
 from rlnb.data import Bounded, Categorical, Composite, TensorSpec
 from rlnb.data.specs.violations import Violation, format_key, violations
 from rlnb.data.ted.keys import DONE, TERMINATED, TRUNCATED, as_key, as_tuple
+from rlnb.envs.specs import EnvSpecs
 
 if TYPE_CHECKING:
     from rlnb.envs.base import EnvBase
@@ -37,7 +38,8 @@ def check_env_specs(
     """Compare what an env does with what its specs say.
 
     A reset and a few random steps are held against the specs: their keys, shapes, dtypes, devices and values, and that
-    done is the union of terminated and truncated. Random generators are left as they were.
+    done is the union of terminated and truncated. Torch's generator is left as it was, and so is the seed that the env
+    is to use at its next reset.
 
     Args:
         env: the env; it is reset.
@@ -46,15 +48,21 @@ def check_env_specs(
         seed: to seed the env with first.
 
     Raises:
+        TypeError: if ``env`` is no env.
         AssertionError: if anything is wrong, with a row for each problem and specs that fit the data, as code.
 
     Example:
         >>> from rlnb.envs import GymEnv
         >>> check_env_specs(GymEnv("CartPole-v1"))
     """
-    state = torch.get_rng_state()
-    unchecked, env._unchecked = env._unchecked, set()
-    run_type_checks, env.run_type_checks = env.run_type_checks, False
+    if not isinstance(env, EnvSpecs):
+        what = f"the class {env.__name__}" if isinstance(env, type) else f"a {type(env).__name__}"
+        raise TypeError(
+            f"check_env_specs checks an env of rlnb and got {what}. "
+            "Fix: check_env_specs(GymEnv('CartPole-v1')), or GymWrapper(env) around one of Gymnasium."
+        )
+    torch_state, own_state, pending = torch.get_rng_state(), env._generator_state, getattr(env, "_seed", None)
+    env._checks_data = False
     try:
         if seed is not None:
             env.set_seed(seed)
@@ -63,14 +71,20 @@ def check_env_specs(
             problems = [problem for problem in problems if problem.violation.kind != "dtype"]
         if problems:
             raise AssertionError(_report(env, problems, seen))
-        env.rollout(_STEPS, return_contiguous=return_contiguous is not False)
+        if return_contiguous is None:
+            return_contiguous = not any(-1 in spec.shape for spec in env.output_spec.values(True, True) if spec)
+        env.rollout(_STEPS, return_contiguous=return_contiguous)
     finally:
-        env._unchecked, env.run_type_checks = unchecked, run_type_checks
-        torch.set_rng_state(state)
+        env._checks_data = True
+        env._generator_state = own_state
+        torch.set_rng_state(torch_state)
+        if pending is not None:
+            env._set_seed(pending)
 
 
 def _look(env: EnvBase) -> tuple[list[Problem], list[TensorDictBase]]:
     """Reset and step; note each problem once, and the data of every moment."""
+    env.assert_distinct_keys()
     problems: dict[Any, Problem] = {}
 
     def note(moment: str, found: list[Violation]) -> None:
@@ -163,20 +177,26 @@ def _proposal(env: EnvBase, problems: list[Problem], seen: list[TensorDictBase])
     }
     known = {as_tuple(k) for spec in (env.input_spec, env.output_spec) for k in _leaf_keys(spec)}
     blocks = []
+    signals = {key for key in wrong if key[-1] == TRUNCATED and key not in known}
+    if signals:
+        blocks.append("  env.add_truncated_keys()")
     for name in ("observation", "reward", "done"):
         spec: Composite = getattr(env, f"full_{name}_spec")
         keys = [as_tuple(key) for key in spec.keys(True, True)]
         if name == "observation":
-            keys += sorted(key for key in wrong if key not in known)
+            keys += sorted(wrong - known - signals)
         if not wrong.intersection(keys):
             continue
-        lines = []
+        lines, inferred = [], False
         for key in map(as_key, keys):
             values = [data.get(key) for data in seen if isinstance(data.get(key, None), torch.Tensor)]
             if as_tuple(key) not in wrong:
                 lines.append(f"    {key!r}: env.full_{name}_spec[{key!r}],")
-            elif values:
+            elif values and _alike(values):
+                inferred = True
                 lines.append(f"    {key!r}: {_infer(values, spec.get(key, None))},")
+        if not inferred:
+            continue
         body = "\n".join(["  " + line for line in lines])
         blocks.append(f"  env.{name}_spec = Composite({{\n{body}\n  }}, shape={tuple(env.batch_size)})")
     return "\n".join(blocks)
@@ -185,6 +205,11 @@ def _proposal(env: EnvBase, problems: list[Problem], seen: list[TensorDictBase])
 def _leaf_keys(spec: Composite) -> list[tuple[str, ...]]:
     """The keys of all leaves below the "full_..." entries of an input or output spec."""
     return [as_tuple(key)[1:] for key in spec.keys(True, True)]
+
+
+def _alike(values: list[torch.Tensor]) -> bool:
+    """Whether one spec could fit all of them."""
+    return len({(value.shape, value.dtype) for value in values}) == 1
 
 
 def _infer(values: list[torch.Tensor], spec: TensorSpec | None) -> str:

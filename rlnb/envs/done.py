@@ -13,6 +13,23 @@ if TYPE_CHECKING:
     from rlnb.envs.specs import EnvSpecs
 
 
+def override(env: EnvSpecs, data: TensorDictBase, given: TensorDictBase) -> None:
+    """Let entries that stood under "next" before the step prevail over what the step computed.
+
+    Args:
+        env: the env.
+        data: the output of the step; written to. Where an end signal is overridden, the others of its level are
+            dropped, to be derived from it.
+        given: what prevails.
+    """
+    for group in env.done_keys_groups:
+        if any(given.get(key, None) is not None for key in group):
+            for key in group:
+                if given.get(key, None) is None and data.get(key, None) is not None:
+                    data.del_(key)
+    data.update(given)
+
+
 def complete_done(env: EnvSpecs, data: TensorDictBase, at_reset: bool = False) -> None:
     """Write the end signals that the env did not give, so that ``done == terminated | truncated`` holds.
 

@@ -12,8 +12,8 @@ from rlnb.data.ted.keys import DONE, NestedKey, as_tuple
 from rlnb.data.ted.leaves import leaf_keys
 
 if TYPE_CHECKING:
-    from rlnb.envs.base import EnvBase
     from rlnb.envs.partial_reset import Masks
+    from rlnb.envs.specs import EnvSpecs
 
 
 def closed(env: Any, what: str) -> str:
@@ -29,7 +29,7 @@ def not_reset(env: Any) -> str:
     )
 
 
-def batch_size(env: EnvBase, got: torch.Size, what: str) -> str:
+def batch_size(env: EnvSpecs, got: torch.Size, what: str) -> str:
     """Say that an input has another batch size than the env."""
     want = tuple(env.batch_size)
     text = f"{what} got a TensorDict of batch size {tuple(got)}; the batch size of {type(env).__name__} is {want}. "
@@ -61,14 +61,40 @@ def no_action(key: NestedKey, tensordict: TensorDictBase) -> str:
     )
 
 
+def no_tensordict(what: str, given: Any) -> str:
+    """Say that something else was given where a TensorDict is expected."""
+    text = f"{what} takes a TensorDict and got a {type(given).__name__}. "
+    return text + ("Fix: TensorDict(your_dict, batch_size=[])." if isinstance(given, dict) else "See env.reset().")
+
+
+def result_batch_size(env: Any, result: TensorDictBase, want: torch.Size, method: str) -> str:
+    """Say that a subclass's private method returned another batch size than it must."""
+    return (
+        f"{type(env).__name__}.{method} returned a TensorDict of batch size {tuple(result.batch_size)}, and it must be "
+        f"{tuple(want)}. Fix: TensorDict({{...}}, batch_size={list(want)})."
+    )
+
+
+def policy_name(policy: Any) -> str:
+    """Call a policy what its author does."""
+    return type(policy).__name__ if isinstance(policy, torch.nn.Module) else getattr(policy, "__name__", repr(policy))
+
+
+def policy_returned(policy: Any, result: Any) -> TypeError:
+    """Say that a policy over TensorDicts returned something else."""
+    return TypeError(
+        f"The policy {policy_name(policy)} takes a TensorDict and must return one, and it returned a "
+        f"{type(result).__name__}. Fix: return the TensorDict that it wrote the action to."
+    )
+
+
 def policy_wrote_no_action(policy: Any, missing: list[NestedKey], before: set[Any], after: TensorDictBase) -> KeyError:
     """Say that a policy did not write the action."""
     wrote = [key for key in leaf_keys(after) if key not in before]
-    name = type(policy).__name__ if isinstance(policy, torch.nn.Module) else getattr(policy, "__name__", repr(policy))
     said = f"it wrote {wrote}" if wrote else "it wrote nothing new"
     keys = list(missing)
     return KeyError(
-        f"The policy {name} wrote no action: the env reads {keys}, and {said}. "
+        f"The policy {policy_name(policy)} wrote no action: the env reads {keys}, and {said}. "
         f"Fix: let the policy write {keys[0]!r}, for example TensorDictModule(net, ['observation'], [{keys[0]!r}])."
     )
 
@@ -130,7 +156,7 @@ def _action_shape(key: NestedKey, spec: TensorSpec, action: torch.Tensor, shape:
     return text + "See env.action_spec."
 
 
-def assert_not_done(env: EnvBase, data: TensorDictBase, masks: Masks) -> None:
+def assert_not_done(env: EnvSpecs, data: TensorDictBase, masks: Masks) -> None:
     """Refuse an env that is done right after its reset.
 
     Args:
@@ -156,24 +182,24 @@ def assert_not_done(env: EnvBase, data: TensorDictBase, masks: Masks) -> None:
             )
 
 
-def check_data(env: EnvBase, specs: list[Composite], data: TensorDictBase, moment: str) -> None:
+def check_data(env: EnvSpecs, specs: list[Composite], data: TensorDictBase, moment: str) -> None:
     """Compare data with the specs that it must fit, in all but the values.
 
     Args:
         env: the env.
         specs: the composites whose entries must be in the data.
         data: the output of a reset or step.
-        moment: "reset" or "step".
+        moment: "first reset", "step" and the like.
 
     Raises:
         RuntimeError: with everything that is wrong.
     """
     found = [v for spec in specs for v in violations(spec, data) if v.kind in ("missing", "type", "shape", "dtype")]
-    if moment == "reset":
+    if moment.endswith("reset"):
         found = [v for v in found if v.kind != "missing"]
     if found:
         rows = "\n".join(f"  - {violation}" for violation in found)
         raise RuntimeError(
-            f"The data of {type(env).__name__}'s first {moment} does not fit its specs:\n{rows}\n"
+            f"The data of {type(env).__name__}'s {moment} does not fit its specs:\n{rows}\n"
             "rlnb.envs.utils.check_env_specs(env) tells all about it, and proposes specs that fit."
         )

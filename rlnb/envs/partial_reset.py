@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import torch
-from tensordict import TensorDictBase
+from tensordict import TensorDictBase, lazy_stack
 
-from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
+from rlnb.data.ted.keys import as_key, as_tuple
 from rlnb.data.ted.leaves import leaf_keys
 
 if TYPE_CHECKING:
@@ -49,18 +49,25 @@ def reset_masks(env: EnvSpecs, tensordict: TensorDictBase) -> Masks:
     return {(): masks[()]} if () in masks else masks
 
 
-def masked_update(previous: TensorDictBase, fresh: TensorDictBase, masks: Masks) -> TensorDictBase:
+def masked_update(previous: TensorDictBase, fresh: TensorDictBase, masks: Masks, batch_dims: int) -> TensorDictBase:
     """Write the data of a reset into its input, where the masks say so.
 
     Args:
         previous: the input of the reset; written to.
         fresh: what the env's reset returned.
         masks: as from :func:`reset_masks`; empty for a full reset.
+        batch_dims: the number of the env's batch dimensions.
 
     Returns:
         ``previous``, without its "_reset" entries.
     """
-    merged = {key: _merge(key, fresh.get(key), previous.get(key, None), masks) for key in leaf_keys(fresh)}
+    merged = {}
+    for key in leaf_keys(fresh):
+        new, old, mask = fresh.get(key), previous.get(key, None), _mask_of(as_tuple(key), masks)
+        if mask is None or old is None or bool(mask.all()):
+            merged[key] = new
+        else:
+            merged[key] = _choose(_fit(mask, new.shape, batch_dims), new, old)
     for path in _reset_entries(previous):
         previous.del_(as_key(path))
     for key, value in merged.items():
@@ -68,16 +75,13 @@ def masked_update(previous: TensorDictBase, fresh: TensorDictBase, masks: Masks)
     return previous
 
 
-def _merge(key: NestedKey, new: Any, old: Any, masks: Masks) -> Any:
-    mask = _mask_of(as_tuple(key), masks)
-    if mask is None or old is None or bool(mask.all()):
-        return new
-    if not isinstance(new, torch.Tensor):
-        raise TypeError(
-            f"The entry {key!r} is no tensor, so it cannot be reset for some envs of the batch and not for others. "
-            "Reset the whole batch, or encode the entry as a tensor."
-        )
-    return torch.where(_fit(mask, new), new, old)
+def _choose(mask: torch.Tensor, new: Any, old: Any) -> Any:
+    """Take new data where the mask is True; non-tensor data goes row by row."""
+    if isinstance(new, torch.Tensor):
+        return torch.where(mask.reshape((*mask.shape, *[1] * (new.ndim - mask.ndim))), new, old)
+    if not mask.ndim:
+        return new if bool(mask) else old
+    return lazy_stack([_choose(mask[i], new[i], old[i]) for i in range(len(mask))])
 
 
 def _mask_of(path: tuple[str, ...], masks: Masks) -> torch.Tensor | None:
@@ -88,12 +92,16 @@ def _mask_of(path: tuple[str, ...], masks: Masks) -> torch.Tensor | None:
     return None
 
 
-def _fit(mask: torch.Tensor, data: torch.Tensor) -> torch.Tensor:
-    """Give a mask of shape ``[*batch, 1]`` as many dimensions as the data has."""
-    while mask.ndim > data.ndim and mask.shape[-1] == 1:
+def _fit(mask: torch.Tensor, shape: torch.Size, batch_dims: int) -> torch.Tensor:
+    """Give a mask the leading dimensions of the data that it belongs to.
+
+    End signals may have dimensions of their own behind those of the batch. Where the data has them too, it is chosen
+    along them; else an env is reset if any of its signals says so.
+    """
+    while mask.ndim > batch_dims and mask.shape[-1] == 1:
         mask = mask.squeeze(-1)
-    while mask.ndim < data.ndim:
-        mask = mask.unsqueeze(-1) if mask.ndim == 0 or mask.shape[-1] != 1 else mask.unsqueeze(-2)
+    if mask.shape != shape[: mask.ndim]:
+        mask = mask.flatten(batch_dims).any(-1)
     return mask
 
 

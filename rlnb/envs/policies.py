@@ -96,7 +96,14 @@ class ObservationPolicy:
             The same TensorDict.
         """
         result = self.function(*(tensordict.get(key) for key in self.in_keys))
+        if isinstance(result, (dict, TensorDictBase)):
+            return tensordict.update(result)
         actions = result if isinstance(result, tuple) else (result,)
+        if len(actions) > len(self.out_keys):
+            raise ValueError(
+                f"The policy {self.__name__} returned {len(actions)} values, and the env has the actions "
+                f"{self.out_keys}. Fix: return one value for each, or write more entries with a TensorDictModule."
+            )
         for key, action in zip(self.out_keys, actions, strict=False):
             if action is not None:
                 tensordict.set(key, action)
@@ -111,16 +118,9 @@ def is_random(env: EnvBase, policy: Any) -> bool:
         policy: as given to a rollout.
 
     Returns:
-        True for None, ``env.rand_action``, ``env.rand_step`` and a :class:`RandomPolicy` over the env's own spec.
+        True for None, ``env.rand_action`` and ``env.rand_step``.
     """
-    if policy is None or policy in (env.rand_action, env.rand_step):
-        return True
-    if type(policy) is not RandomPolicy:
-        return False
-    spec = policy.action_spec
-    return policy.out_keys == env.action_keys and spec == (
-        env.full_action_spec if isinstance(spec, Composite) else env.action_spec
-    )
+    return policy is None or policy in (env.rand_action, env.rand_step)
 
 
 def make_policy(

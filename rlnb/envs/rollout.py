@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import inspect
+import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
-from tensordict import TensorDict, TensorDictBase, lazy_stack
+from tensordict import TensorDictBase, lazy_stack
 
-from rlnb.data.ted.keys import DONE, TRUNCATED, as_key, as_tuple
-from rlnb.data.ted.leaves import is_branch, leaf_keys
+from rlnb.data.ted.keys import DONE, TRUNCATED, NestedKey, as_key, as_tuple
+from rlnb.data.ted.leaves import leaf_keys
 from rlnb.envs import faults
 from rlnb.envs.policies import make_policy
 from rlnb.envs.rows import collect_rows, fills_rows
+from rlnb.envs.stacking import stack_steps
 
 if TYPE_CHECKING:
     from rlnb.envs.base import EnvBase
@@ -37,27 +39,28 @@ def rollout(
 ) -> TensorDictBase:
     """Collect steps; see :meth:`rlnb.envs.EnvBase.rollout`, which documents the arguments."""
     stop = _stop_rule(break_when_any_done, break_when_all_done)
-    _check_arguments(env, max_steps, auto_reset, tensordict, set_truncated)
+    max_steps = _check_arguments(env, max_steps, auto_reset, tensordict, set_truncated)
     act = make_policy(env, policy, trust_policy, auto_cast_to_device)
     report = _make_callback(env, callback)
     start = None if tensordict is None else tensordict.exclude("next")
     data = env.reset(start) if auto_reset or start is None else env.maybe_reset(start)
     result: TensorDictBase
-    if return_contiguous and tensordict is None and fills_rows(env, act):
-        result = collect_rows(env, act, data, max_steps, report, keep_going=stop != "any")
+    if return_contiguous and tensordict is None and report is None and fills_rows(env, act):
+        result = collect_rows(env, act, data, max_steps, keep_going=stop == "never")
+        if set_truncated:
+            _truncate(env, result[-1].get("next"))
     else:
+        dim = data.batch_dims  # a stateless env takes any batch size
         steps = _collect(env, act, data, max_steps, report, stop)
-        names: list[Any] = [None] * env.batch_dims + ["time"]
+        if set_truncated:
+            _truncate(env, steps[-1].get("next"))
+        names: list[Any] = [None] * dim + ["time"]
         if return_contiguous:
-            result = stack_steps(steps, env.batch_dims, names)
+            result = stack_steps(steps, dim, names)
         else:
-            result = lazy_stack(steps, env.batch_dims)
+            result = lazy_stack(steps, dim)
             result.names = names
-    if set_truncated:
-        for key in env.done_keys:
-            if as_tuple(key)[-1] in (DONE, TRUNCATED):
-                result.get(as_key(("next", *as_tuple(key))))[(slice(None),) * env.batch_dims + (-1,)] = True
-    return result if out is None else out.update_(result)
+    return result if out is None else _write_out(out, result)
 
 
 def _collect(
@@ -70,77 +73,61 @@ def _collect(
 ) -> list[TensorDictBase]:
     """Step any env: a TensorDict a step."""
     steps: list[TensorDictBase] = []
-    ended: torch.Tensor | None = None
-    done_key = next(key for key in env.done_keys if as_tuple(key)[-1] == DONE)
+    ended: list[torch.Tensor] | None = None
+    done_keys = _deciding_done_keys(env)
     before = set(leaf_keys(data))
     while True:
-        data = act(data)
+        acted = act(data)
         if not steps:
-            missing = [key for key in env.action_keys if data.get(key, None) is None]
-            if missing:
-                raise faults.policy_wrote_no_action(act, missing, before, data)
-        data = env.step(data)
+            _check_policy(env, act, before, acted)
+        data = env.step(acted)
         steps.append(data)
         if report is not None:
             report(data)
         if len(steps) == max_steps:
             return steps
-        done = data.get(as_key(("next", *as_tuple(done_key))))
+        done = [data.get(as_key(("next", *as_tuple(key)))) for key in done_keys]
         if stop == "any":
-            if bool(done.any()):
+            if any(bool(flags.any()) for flags in done):
                 return steps
             data = env._step_mdp(data)
             continue
         if stop == "all":
-            ended = done if ended is None else ended | done
-            if bool(ended.all()):
+            ended = done if ended is None else [a | b for a, b in zip(ended, done, strict=True)]
+            if all(bool(flags.all()) for flags in ended):
                 return steps
         data = env.maybe_reset(env._step_mdp(data))
 
 
-def stack_steps(steps: list[TensorDictBase], dim: int, names: list[Any] | None = None) -> TensorDict:
-    """Stack steps along a new dimension, leaf by leaf.
-
-    Stacking a leaf at a time is many times faster than stacking TensorDicts, and keeps gradients.
-
-    Args:
-        steps: TensorDicts of one batch size.
-        dim: where the new dimension goes.
-        names: of the dimensions of the result.
-
-    Returns:
-        A TensorDict with the entries that all the steps have.
-
-    Raises:
-        RuntimeError: if an entry changes its shape from step to step.
-    """
-    entries: dict[str, Any] = {}
-    for name, first in steps[0].items():
-        values = [step.get(name, None) for step in steps]
-        if any(value is None for value in values):
-            continue
-        if is_branch(first):
-            entries[name] = stack_steps(values, dim)
-        elif isinstance(first, torch.Tensor):
-            entries[name] = _stack_leaf(name, values, dim)
-        else:
-            entries[name] = lazy_stack(values, dim)
-    batch = list(steps[0].batch_size)
-    batch.insert(dim, len(steps))
-    return TensorDict(entries, batch, device=steps[0].device, names=names)
+def _deciding_done_keys(env: EnvBase) -> list[NestedKey]:
+    """The "done" at the root where there is one, else those of all levels."""
+    keys = [key for key in env.done_keys if as_tuple(key)[-1] == DONE]
+    return [DONE] if DONE in keys else keys
 
 
-def _stack_leaf(name: str, values: list[torch.Tensor], dim: int) -> torch.Tensor:
-    try:
-        return torch.stack(values, dim)
-    except RuntimeError as error:
-        odd = next((t for t, value in enumerate(values) if value.shape != values[0].shape), None)
-        if odd is None:
-            raise
-        raise RuntimeError(
-            f"The entry {name!r} has shape {tuple(values[0].shape)} at step 0 and {tuple(values[odd].shape)} at step "
-            f"{odd}, so the steps do not fit into one tensor. Fix: rollout(..., return_contiguous=False)."
-        ) from error
+def _check_policy(env: EnvBase, act: Any, before: set[Any], acted: Any) -> None:
+    if not isinstance(acted, TensorDictBase):
+        raise faults.policy_returned(act, acted)
+    missing = [key for key in env.action_keys if acted.get(key, None) is None]
+    if missing:
+        raise faults.policy_wrote_no_action(act, missing, before, acted)
+
+
+def _truncate(env: EnvBase, last: TensorDictBase) -> None:
+    """Mark the last step as truncated, in place where the data is part of a larger block."""
+    for key in env.done_keys:
+        if as_tuple(key)[-1] in (DONE, TRUNCATED):
+            last.get(key).fill_(True)
+
+
+def _write_out(out: TensorDictBase, result: TensorDictBase) -> TensorDictBase:
+    if out.batch_size != result.batch_size:
+        raise ValueError(
+            f"out has batch size {tuple(out.batch_size)}, and the rollout has {tuple(result.batch_size)}: it is "
+            "written to only if they are the same. The rollout may be shorter than max_steps if an env is done; "
+            "break_when_any_done=False makes its length certain."
+        )
+    return out.update(result, inplace=True)
 
 
 def _stop_rule(any_done: bool | None, all_done: bool | None) -> str:
@@ -156,9 +143,11 @@ def _stop_rule(any_done: bool | None, all_done: bool | None) -> str:
 
 def _check_arguments(
     env: EnvBase, max_steps: int, auto_reset: bool, tensordict: TensorDictBase | None, set_truncated: bool
-) -> None:
-    if isinstance(max_steps, bool) or not isinstance(max_steps, int) or max_steps < 1:
+) -> int:
+    if isinstance(max_steps, bool) or not hasattr(max_steps, "__index__") or max_steps < 1:
         raise ValueError(f"max_steps must be a positive integer and is {max_steps!r}.")
+    if tensordict is not None and not isinstance(tensordict, TensorDictBase):
+        raise TypeError(faults.no_tensordict("rollout(tensordict=...)", tensordict))
     if not auto_reset and tensordict is None:
         raise ValueError(
             "auto_reset=False goes on from a TensorDict, and none was given. "
@@ -170,6 +159,7 @@ def _check_arguments(
             f"set_truncated=True marks the last step as truncated, and {type(env).__name__} has no 'truncated' "
             "signal. Fix: env.add_truncated_keys()."
         )
+    return operator.index(max_steps)
 
 
 def _make_callback(env: EnvBase, callback: Callable[..., Any] | None) -> Callable[[TensorDictBase], Any] | None:

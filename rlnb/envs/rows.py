@@ -10,7 +10,9 @@ from tensordict import TensorDict, TensorDictBase
 
 from rlnb.data.ted.block import LeafInfo, TEDBlock
 from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
+from rlnb.data.ted.leaves import leaf_keys
 from rlnb.envs import faults
+from rlnb.envs.stacking import stack_leaf
 
 if TYPE_CHECKING:
     from rlnb.envs.base import EnvBase
@@ -65,7 +67,6 @@ def collect_rows(
     act: Callable[[TensorDictBase], TensorDictBase],
     data: TensorDictBase,
     max_steps: int,
-    report: Callable[[TensorDictBase], Any] | None,
     keep_going: bool,
 ) -> TensorDict:
     """Collect a rollout of one env, row by row.
@@ -75,7 +76,6 @@ def collect_rows(
         act: the policy; ``env.rand_action`` itself for random actions.
         data: the output of the reset.
         max_steps: the most steps to take.
-        report: called with the TensorDict of each step.
         keep_going: reset at the end of an episode, and go on.
 
     Returns:
@@ -90,8 +90,6 @@ def collect_rows(
     t = 0
     while True:
         done = step(t, choose(t, block))
-        if report is not None:
-            report(_step_tensordict(env, block, choose, t))
         t += 1
         if t == max_steps or (done and not keep_going):
             break
@@ -106,11 +104,12 @@ def collect_rows(
 
 
 class _RandomActions:
-    """Draws actions many at a time, and leaves torch's generator as though they had been drawn one by one."""
+    """Draws actions many at a time, and leaves the generator as though they had been drawn one by one."""
 
     def __init__(self, env: Any, max_steps: int) -> None:
         self.env, self.left = env, max_steps
-        self.spec = env.full_action_spec[env.action_key]
+        self.key = env.action_key
+        self.spec = env.full_action_spec[self.key]
         self.drawn: list[torch.Tensor] = []
         self.native: list[Any] = []
         self.start = 0
@@ -124,19 +123,22 @@ class _RandomActions:
 
     def _draw(self, n: int) -> None:
         self.left -= n
-        self.state = torch.get_rng_state()
-        self.drawn.append(self.spec.rand((n,)))
+        with self.env.own_randomness():
+            self.before = torch.get_rng_state()
+            self.drawn.append(self.spec.rand((n,)))
+            self.after = torch.get_rng_state()
         self.native = self.env._drawn_actions(self.drawn[-1])
-
-    def row(self, t: int) -> dict[NestedKey, torch.Tensor]:
-        return {self.env.action_key: self.drawn[-1][t - self.start]}
 
     def finish(self, length: int) -> dict[NestedKey, torch.Tensor]:
         used = length - self.start
         if used < len(self.native):
-            torch.set_rng_state(self.state)
-            self.drawn[-1] = self.spec.rand((used,))
-        return {self.env.action_key: self.drawn[0] if len(self.drawn) == 1 else torch.cat(self.drawn)}
+            with self.env.own_randomness():
+                # Somebody else may have drawn from torch's generator meanwhile: then it must not be turned back.
+                if torch.equal(torch.get_rng_state(), self.after):
+                    torch.set_rng_state(self.before)
+                    self.spec.rand((used,))
+            self.drawn[-1] = self.drawn[-1][:used].clone()
+        return {self.key: self.drawn[0] if len(self.drawn) == 1 else torch.cat(self.drawn)}
 
 
 class _PolicyActions:
@@ -154,6 +156,10 @@ class _PolicyActions:
         if self.carried:
             entries = {**self.carried, **entries}
         data = self.act(TensorDict(entries, self.batch_size, device=self.device))
+        if not isinstance(data, TensorDictBase):
+            raise faults.policy_returned(self.act, data)
+        if not t:
+            self._find_more(entries, data)
         for key, values in self.written.items():
             value = data.get(key, None)
             if value is None:
@@ -165,17 +171,19 @@ class _PolicyActions:
         faults.check_action(self.key, self.spec, action, self.spec.shape)
         return self.native(action)
 
-    def row(self, t: int) -> dict[NestedKey, Any]:
-        return {key: values[t] for key, values in self.written.items()}
+    def _find_more(self, entries: dict[NestedKey, torch.Tensor], data: TensorDictBase) -> None:
+        """Take what the policy writes without having announced it."""
+        for key in leaf_keys(data):
+            if as_tuple(key)[0] == "next":
+                raise KeyError(
+                    f"The policy {faults.policy_name(self.act)} writes {key!r}, which is not among its out_keys "
+                    f"{list(self.written)}. Fix: add it to out_keys."
+                )
+            if key not in entries:
+                self.written.setdefault(key, [])
 
     def finish(self, length: int) -> dict[NestedKey, Any]:
-        return {key: torch.stack(values) for key, values in self.written.items()}
-
-
-def _step_tensordict(env: Any, block: TEDBlock, choose: Any, t: int) -> TensorDict:
-    after = TensorDict(block.next_row(t), env.batch_size, device=env.device)
-    entries = {**block.root_row(t), **choose.row(t), "next": after}
-    return TensorDict(entries, env.batch_size, device=env.device)
+        return {key: stack_leaf(key, values, 0) for key, values in self.written.items()}
 
 
 __all__ = ["RowEnv", "collect_rows", "fills_rows"]

@@ -29,6 +29,7 @@ class EnvSpecs(torch.nn.Module):
         self._device = device
         self._batch_size = batch_size
         self._cache: dict[str, Any] = {}
+        self._unchecked: set[str] = set()
         self._specs = {name: Composite(shape=batch_size, device=device) for name in (*_INPUT, *_OUTPUT)}
         self.reward_spec = Unbounded(shape=(*batch_size, 1), device=device)
         self.done_spec = Categorical(2, shape=(*batch_size, 1), dtype=torch.bool, device=device)
@@ -53,6 +54,7 @@ class EnvSpecs(torch.nn.Module):
         if name == "full_done_spec":
             spec = _with_twins(spec)
         self._specs[name] = spec.lock_()
+        self._unchecked = {"reset", "step"}
         self.empty_cache()
 
     def _leaf_or_composite(self, name: str) -> TensorSpec:
@@ -256,6 +258,28 @@ class EnvSpecs(torch.nn.Module):
     def empty_cache(self) -> None:
         """Forget what was derived from the specs, such as lists of keys."""
         self._cache.clear()
+
+    def assert_distinct_keys(self) -> None:
+        """Refuse specs that put two things into one place.
+
+        Raises:
+            ValueError: if an entry is in two of the env's specs, or is called "next" or "_reset".
+        """
+        homes: dict[tuple[str, ...], str] = {}
+        for name, spec in self._specs.items():
+            for key in map(as_tuple, spec.keys(True, True)):
+                public = name.removeprefix("full_")
+                if key[0] == "next" or key[-1] == "_reset":
+                    raise ValueError(
+                        f"{public} has an entry {as_key(key)!r}, and 'next' and '_reset' are the names of places that "
+                        "every env has. Fix: give the entry another name."
+                    )
+                if key in homes:
+                    raise ValueError(
+                        f"The entry {as_key(key)!r} is in {homes[key]} and in {public}: one would overwrite the other. "
+                        "Fix: give one of them another name."
+                    )
+                homes[key] = public
 
     def add_truncated_keys(self) -> EnvSpecs:
         """Add a "truncated" signal beside each "done" in the spec.

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
 import torch
 from tensordict import TensorDict
 
 from rlnb.data import Bounded, Categorical, Composite, Unbounded
-from rlnb.envs import EnvBase
 
 T, F = True, False
 
@@ -168,101 +168,6 @@ def test_set_seed_chains(counter):
     assert env.set_seed(7, static_seed=True) == 7
 
 
-# Partial resets -------------------------------------------------------------------------------------------------------
-
-
-def test_only_marked_rows_are_reset(counter):
-    env = counter((3,))
-    td = TensorDict({"observation": torch.tensor([[1.5], [2.5], [3.5]]), "_reset": flag(F, T, F)}, [3])
-    out = env.reset(td)
-    assert out["observation"].flatten().tolist() == [1.5, 0, 3.5]
-    assert "_reset" not in out
-
-
-def test_nobody_is_reset_when_no_row_is_marked(counter):
-    env = counter((2,))
-    td = TensorDict({"observation": torch.ones(2, 1), "_reset": flag(F, F)}, [2])
-    assert env.reset(td)["observation"].flatten().tolist() == [1, 1]
-    assert env.resets == 0 and "_reset" not in td
-
-
-class Agents(EnvBase):
-    """Zeros after a reset, with end signals for each of two agents, and for all."""
-
-    def __init__(self, root_done: bool) -> None:
-        super().__init__()
-        bools = Categorical(2, shape=(2,), dtype=torch.bool)
-        agents = ("agent0", "agent1")
-        self.observation_spec = Composite({(a, "val"): Unbounded(shape=(2,)) for a in agents})
-        self.action_spec = Categorical(2)
-        levels = [(a, "done") for a in agents] + (["done"] if root_done else [])
-        self.done_spec = Composite({level: bools.clone() for level in levels})
-
-    def _reset(self, tensordict=None, **kwargs):
-        return TensorDict({("agent0", "val"): torch.zeros(2), ("agent1", "val"): torch.zeros(2)})
-
-    def _step(self, tensordict):
-        raise AssertionError("not stepped here")
-
-    def _set_seed(self, seed):
-        pass
-
-
-def agents_data(**root) -> TensorDict:
-    return TensorDict(
-        {
-            ("agent0", "val"): torch.tensor([1.0, 1.0]),
-            ("agent0", "_reset"): torch.tensor([F, T]),
-            ("agent1", "val"): torch.tensor([2.0, 2.0]),
-            ("agent1", "_reset"): torch.tensor([T, F]),
-            **root,
-        }
-    )
-
-
-def test_nested_resets():
-    data = Agents(root_done=False).reset(agents_data())
-    assert data["agent0", "val"].tolist() == [1, 0] and data["agent1", "val"].tolist() == [0, 2]
-    assert not any("_reset" in key for key in data.keys(True, True))
-
-
-def test_a_reset_at_the_root_overrides_those_below():
-    data = Agents(root_done=True).reset(agents_data(_reset=torch.tensor([T, T])))
-    assert data["agent0", "val"].tolist() == [0, 0] and data["agent1", "val"].tolist() == [0, 0]
-
-
-def test_a_reset_without_a_done_beside_it_is_refused():
-    text = (
-        "The entry '_reset' has no 'done' beside it, so there is nothing that it could reset. "
-        "This env can be reset at: [('agent0', '_reset'), ('agent1', '_reset')]."
-    )
-    data = agents_data(_reset=torch.tensor([T, T]))
-    with pytest.raises(ValueError, match=f"^{re.escape(text)}$"):
-        Agents(root_done=False).reset(data)
-    assert data["agent0", "val"].tolist() == [1, 1]
-
-
-def test_a_mask_of_the_wrong_shape_is_refused(counter):
-    env = counter((2,))
-    td = TensorDict({"observation": torch.ones(2, 1), "_reset": torch.tensor([T, F])}, [2])
-    text = (
-        "The mask '_reset' must have the shape and dtype of 'done', (2, 1) and torch.bool, and has (2,) and torch.bool."
-    )
-    with pytest.raises(ValueError, match=f"^{re.escape(text)}$"):
-        env.reset(td)
-
-
-def test_maybe_reset_touches_only_what_is_done(counter):
-    env = counter((2,))
-    td = env.reset()
-    td["observation"] = torch.tensor([[5.0], [6.0]])
-    td["done"] = flag(T, F)
-    out = env.maybe_reset(td)
-    assert out["observation"].flatten().tolist() == [0, 6] and not out["done"].any()
-    assert "_reset" not in td and td["done"].any()
-    assert env.maybe_reset(out) is out
-
-
 # Misuse ---------------------------------------------------------------------------------------------------------------
 
 
@@ -325,18 +230,130 @@ def test_done_after_reset(counter):
     assert counter(reset=reset, allow_done_after_reset=True).reset()["done"].item()
 
 
-def test_a_partial_reset_that_cannot_be_done_changes_nothing(counter):
-    def reset(env):
-        return TensorDict({"observation": torch.zeros(2, 1), "note": "fresh"}, [2])
-
-    env = counter((2,), reset=reset)
-    td = env.reset()
-    td["observation"] = torch.ones(2, 1)
-    td["_reset"] = flag(T, F)
-    text = (
-        "The entry 'note' is no tensor, so it cannot be reset for some envs of the batch and not for others. "
-        "Reset the whole batch, or encode the entry as a tensor."
-    )
-    with pytest.raises(TypeError, match=f"^{re.escape(text)}$"):
+def test_done_after_a_reset_leaves_the_input_alone(counter):
+    env = counter(reset=lambda env: TensorDict({"observation": torch.full((1,), 5.0), "done": flag(T)}))
+    td = TensorDict({"observation": torch.ones(1)})
+    with pytest.raises(RuntimeError, match="done right after its reset"):
         env.reset(td)
-    assert td["observation"].flatten().tolist() == [1, 1] and "_reset" in td
+    assert td["observation"].item() == 1 and set(td.keys()) == {"observation"}
+
+
+@pytest.mark.parametrize("seed", [-1, 1.5, "3", True])
+def test_a_bad_seed_changes_nothing(counter, seed):
+    env = counter()
+    env.set_seed(4)
+    with pytest.raises(ValueError, match=rf"^A seed must be an integer from 0 on and is {re.escape(repr(seed))}\.$"):
+        env.set_seed(seed)
+    assert env.seed == 4
+
+
+def test_a_seed_is_local(counter):
+    env = counter()
+    torch.manual_seed(1)
+    before = torch.get_rng_state()
+    assert env.set_seed(np.int64(3)) == env.set_seed(3)
+    first = [env.rand_action()["action"].item() for _ in range(20)]
+    assert torch.equal(before, torch.get_rng_state())
+    env.set_seed(3)
+    assert [env.rand_action()["action"].item() for _ in range(20)] == first and len(set(first)) == 2
+    env.set_seed(None)
+    torch.manual_seed(3)
+    assert [env.rand_action()["action"].item() for _ in range(20)] == first
+
+
+def test_random_actions_have_the_batch_size_of_their_level(counter):
+    env = counter()
+    env.action_spec = Composite(agents=Composite(action=Categorical(3, shape=(2,)), shape=(2,)))
+    assert env.rand_action()["agents"].batch_size == (2,)
+    assert env.rand_action(TensorDict({"x": torch.ones(1)}))["agents", "action"].shape == (2,)
+
+
+def test_an_overriding_done_decides_about_terminated(counter):
+    env = counter()
+    env.add_truncated_keys()
+    td = env.rand_action(env.reset())
+    td["next"] = TensorDict({"done": flag(T)})
+    after = env.step(td)["next"]
+    assert (after["terminated"].item(), after["truncated"].item()) == (T, F)
+    td = env.rand_action(env.reset())
+    td["next"] = TensorDict({"truncated": flag(T)})
+    after = env.step(td)["next"]
+    assert (after["done"].item(), after["terminated"].item()) == (T, F)
+
+
+NO_TENSORDICT = {
+    "step takes a TensorDict and got a NoneType. See env.reset().": lambda env: env.step(None),
+    "step takes a TensorDict and got a dict. Fix: TensorDict(your_dict, batch_size=[]).": lambda env: env.step({}),
+    "reset takes a TensorDict and got a dict. Fix: TensorDict(your_dict, batch_size=[]).": lambda env: env.reset({}),
+    "rollout(tensordict=...) takes a TensorDict and got a int. See env.reset().": lambda env: env.rollout(
+        3, tensordict=3
+    ),
+}
+
+
+@pytest.mark.parametrize("text", NO_TENSORDICT)
+def test_what_is_no_tensordict(counter, text):
+    with pytest.raises(TypeError, match=f"^{re.escape(text)}$"):
+        NO_TENSORDICT[text](counter())
+
+
+@pytest.mark.parametrize("lost", ["observation", "reward", "done"])
+def test_an_entry_that_goes_missing_later(counter, lost):
+    def step(env, td):
+        data = {"observation": td["observation"] + 1, "reward": torch.ones(1), "done": flag(F)}
+        return TensorDict(data).exclude(*([lost] if td["observation"].item() == 2 else []))
+
+    with pytest.raises(RuntimeError, match=f"^The data of Counter's step does not fit its specs:\n  - {lost}: missing"):
+        counter(step=step).rollout(5)
+
+
+def test_every_step_is_checked_where_that_is_wanted(counter):
+    def step(env, td):
+        n = 1 if td["observation"][0].item() < 2 else 2
+        return TensorDict(
+            {"observation": td["observation"][:1].repeat(n) + 1, "reward": torch.ones(1), "done": flag(F)}
+        )
+
+    env = counter(step=step, run_type_checks=True)
+    with pytest.raises(RuntimeError, match=r"^The data of Counter's step does not .*\n  - observation: expected shape"):
+        env.rollout(5)
+
+
+def test_the_first_check_is_due_again_after_a_spec_was_set(counter):
+    env = counter()
+    env.rollout(2)
+    env.observation_spec = Unbounded(shape=(5,))
+    with pytest.raises(
+        RuntimeError, match=r"first reset does not fit its specs:\n  - observation: expected shape \[5\]"
+    ):
+        env.rollout(2)
+
+
+def test_a_wrong_batch_size_from_the_env(counter):
+    text = (
+        "Counter._reset returned a TensorDict of batch size (), and it must be (2,). "
+        "Fix: TensorDict({...}, batch_size=[2])."
+    )
+    with pytest.raises(RuntimeError, match=f"^{re.escape(text)}$"):
+        counter((2,), reset=lambda env: TensorDict({"observation": torch.zeros(2, 1)})).reset()
+
+
+COLLISIONS = {
+    "The entry 'reward' is in observation_spec and in reward_spec: one would overwrite the other. "
+    "Fix: give one of them another name.": "reward",
+    "The entry 'done' is in observation_spec and in done_spec: one would overwrite the other. "
+    "Fix: give one of them another name.": "done",
+    "observation_spec has an entry 'next', and 'next' and '_reset' are the names of places that every env has. "
+    "Fix: give the entry another name.": "next",
+}
+
+
+@pytest.mark.parametrize("text", COLLISIONS)
+def test_two_things_in_one_place(counter, text):
+    env = counter()
+    env.observation_spec = Composite({COLLISIONS[text]: Unbounded(shape=(1,))})
+    # the order in which the specs are named follows the specs, so either may come first
+    with pytest.raises(ValueError, match="another name") as caught:
+        env.reset()
+    said = str(caught.value)
+    assert said == text or {*said.split()} == {*text.split()}

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+
+import gymnasium
 import pytest
 import torch
 from gymnasium import spaces
@@ -63,7 +66,6 @@ What to do:
 Or, if the data is right and the specs are wrong, specs that fit what was seen:
   env.observation_spec = Composite({
       'position': Bounded(-1, 3.5, shape=(2,), dtype=torch.float32),
-      'velocity': Unbounded(shape=(4,), dtype=torch.float64),
       'extra': Unbounded(shape=(1,), dtype=torch.float32),
   }, shape=())
   env.reward_spec = Composite({
@@ -98,9 +100,66 @@ def test_the_proposed_code_runs_and_fits():
 
 
 def test_entries_that_are_right_keep_their_spec_in_the_proposal(counter):
+    def data():
+        return {"right": torch.ones(1), "wrong": torch.ones(3)}
+
+    env = counter(
+        reset=lambda env: TensorDict(data()),
+        step=lambda env, td: TensorDict({**data(), "reward": torch.ones(1), "done": torch.zeros(1) > 0}),
+    )
+    env.observation_spec = Composite(right=Unbounded(shape=(1,)), wrong=Bounded(0, 1, shape=(2,)))
+    text = report_on(env)
+    assert "'right': env.full_observation_spec['right']," in text
+    assert "'wrong': Bounded(0, 1, shape=(3,), dtype=torch.float32)," in text
+
+
+def test_no_proposal_where_no_spec_fits(counter):
     env = counter()
     env.observation_spec = Composite(observation=Unbounded(shape=(1,)), missing=Bounded(0, 1, shape=(2,)))
-    assert "'observation': env.full_observation_spec['observation']," in report_on(env)
+    text = report_on(env)
+    assert "missing" in text and "specs that fit" not in text
+
+
+def test_a_truncated_signal_that_the_spec_lacks(counter):
+    def step(env, td):
+        flags = {key: torch.zeros(1) > 0 for key in ("done", "terminated", "truncated")}
+        return TensorDict({"observation": td["observation"], "reward": torch.ones(1), **flags})
+
+    env = counter(step=step)
+    text = report_on(env)
+    assert text.endswith("specs that fit what was seen:\n  env.add_truncated_keys()")
+    env.add_truncated_keys()
+    check_env_specs(env)
+
+
+@pytest.mark.parametrize(
+    ("given", "what"),
+    [("CartPole-v1", "a str"), (GymEnv, "the class GymEnv"), (gymnasium.make("CartPole-v1"), "a TimeLimit")],
+)
+def test_what_is_no_env(given, what):
+    text = (
+        f"check_env_specs checks an env of rlnb and got {what}. "
+        "Fix: check_env_specs(GymEnv('CartPole-v1')), or GymWrapper(env) around one of Gymnasium."
+    )
+    with pytest.raises(TypeError, match=f"^{re.escape(text)}$"):
+        check_env_specs(given)
+
+
+def test_a_seed_that_is_still_to_be_used_is_left():
+    env = GymEnv("CartPole-v1")
+    env.set_seed(7)
+    expected = env.rollout(20)
+    env.set_seed(7)
+    check_env_specs(env)
+    assert bool((env.rollout(20) == expected).all())
+
+
+def test_the_seed_argument_is_used():
+    env = GymEnv("FrozenLake-v1")
+    seen = []
+    env._set_seed = seen.append
+    check_env_specs(env, seed=11)
+    assert seen[0] == 11
 
 
 @pytest.mark.parametrize(

@@ -43,6 +43,7 @@ def test_laws(name, seed, length, go_on, with_policy):
     rollouts = []
     for _ in range(2):
         env.set_seed(seed)
+        torch.manual_seed(seed)  # a RandomPolicy draws from torch's generator
         rollouts.append(env.rollout(length, policy, break_when_any_done=not go_on))
     first, second = rollouts
     assert bool((first == second).all())
@@ -118,6 +119,7 @@ def test_random_policies_agree(form):
         "policy": RandomPolicy(env.action_spec),
     }[form]
     env.set_seed(0)
+    torch.manual_seed(0)
     assert bool((env.rollout(50, policy, break_when_any_done=False) == expected).all())
 
 
@@ -325,3 +327,83 @@ def test_random_policy_of_a_composite():
     spec = Composite(a=Categorical(2), b=Composite(c=Categorical(5)))
     data = RandomPolicy(spec)(TensorDict({}))
     assert spec.is_in(data)
+
+
+@pytest.mark.parametrize("arguments", [{}, {"break_when_any_done": False}, {"return_contiguous": False}])
+def test_a_stateless_env_rolls_out_any_batch_size(counter, arguments):
+    def reset(env, tensordict):
+        return TensorDict({"observation": torch.zeros(*tensordict.batch_size, 1)}, tensordict.batch_size)
+
+    env = counter()
+    env.batch_locked = False
+    env._reset = lambda tensordict=None, **kwargs: reset(env, tensordict)
+    data = env.rollout(6, tensordict=TensorDict({}, [5]), **arguments)
+    length = 6 if "break_when_any_done" in arguments else 3
+    assert data.batch_size == (5, length) and data.names == [None, "time"]
+    again = env.rollout(2, auto_reset=False, tensordict=step_mdp(data[..., -1]))
+    assert again.batch_size == (5, 2)
+
+
+@pytest.mark.parametrize("levels", [("a", "b"), ("", "a")])
+def test_which_done_stops_a_rollout(counter, levels):
+    keys = [(level, "done") if level else "done" for level in levels]
+
+    def step(env, td):
+        observation = td["observation"] + 1
+        ends = {key: observation >= limit for key, limit in zip(keys, (3, 2), strict=True)}
+        return TensorDict({"observation": observation, "reward": observation, **ends})
+
+    env = counter(step=step)
+    env.done_spec = Composite({key: Categorical(2, shape=(1,), dtype=torch.bool) for key in keys})
+    assert len(env.rollout(6)) == (2 if "" not in levels else 3)  # a done at the root decides alone
+    if "" in levels:
+        assert len(env.rollout(6, break_when_all_done=True)) == 3
+
+
+def test_policies_that_return_no_tensordict():
+    env = ENVS["CartPole-v1"]
+
+    def forgets(td):
+        td["action"] = torch.tensor(0)
+
+    text = (
+        "The policy forgets takes a TensorDict and must return one, and it returned a NoneType. "
+        "Fix: return the TensorDict that it wrote the action to."
+    )
+    with pytest.raises(TypeError, match=f"^{re.escape(text)}$"):
+        env.rollout(3, forgets)
+
+
+def test_observation_policies_may_return_mappings_but_not_too_much():
+    env = ENVS["CartPole-v1"]
+    assert env.rollout(2, lambda o: {"action": torch.tensor(1), "more": o})["more"].shape == (2, 4)
+    assert env.rollout(2, lambda o: TensorDict({"action": torch.tensor(1)}))["action"].tolist() == [1, 1]
+    text = "The policy <lambda> returned 2 values, and the env has the actions ['action']."
+    with pytest.raises(ValueError, match=f"^{re.escape(text)}"):
+        env.rollout(2, lambda o: (torch.tensor(1), o))
+
+
+def test_out_of_another_size(counter):
+    env = counter((2,), length=9)
+    out = TensorDict({}, [2, 4])
+    assert env.rollout(4, out=out) is out and "action" in out
+    text = "out has batch size (2, 4), and the rollout has (2, 3): it is written to only if they are the same."
+    with pytest.raises(ValueError, match=f"^{re.escape(text)}"):
+        env.rollout(3, out=out)
+
+
+def test_a_whole_rollout_is_nothing_to_go_on_from(counter):
+    env = counter((2,), length=9)
+    text = (
+        "maybe_reset got a TensorDict of batch size (2, 3); the batch size of Counter is (2,). It has one dimension "
+        "too many at the end: is it a rollout? One step of it is td[..., t]."
+    )
+    with pytest.raises(RuntimeError, match=f"^{re.escape(text)}$"):
+        env.rollout(2, auto_reset=False, tensordict=env.rollout(3))
+
+
+def test_a_callback_may_add_entries_and_have_defaults():
+    env = ENVS["CartPole-v1"]
+    seen = []
+    data = env.rollout(3, callback=lambda td, extra=1: (seen.append(td), td.set("added", torch.ones(1))))
+    assert len(seen) == 3 and data["added"].shape == (3, 1)

@@ -6,11 +6,21 @@ from rlnb.data.specs.base import TensorSpec
 from rlnb.data.specs.binary import Binary
 from rlnb.data.specs.bounded import Bounded, BoundedContinuous, BoundedDiscrete
 from rlnb.data.specs.categorical import Categorical
+from rlnb.data.specs.choice import Choice
 from rlnb.data.specs.composite import Composite
-from rlnb.data.specs.multi import MultiCategorical, MultiOneHot
+from rlnb.data.specs.helpers import (
+    check_no_exclusive_keys,
+    consolidate_spec,
+    contains_lazy_spec,
+    make_composite_from_td,
+)
+from rlnb.data.specs.multi import MultiCategorical
+from rlnb.data.specs.multi_one_hot import MultiOneHot
 from rlnb.data.specs.non_tensor import NonTensor
 from rlnb.data.specs.one_hot import OneHot
 from rlnb.data.specs.spaces import space_from_spec, spec_from_space
+from rlnb.data.specs.stacked import Stacked
+from rlnb.data.specs.stacked_composite import StackedComposite
 from rlnb.data.specs.unbounded import Unbounded, UnboundedContinuous, UnboundedDiscrete
 from rlnb.data.specs.violations import Violation, violations
 
@@ -25,6 +35,8 @@ MultiOneHotDiscreteTensorSpec = MultiOneHot
 BinaryDiscreteTensorSpec = Binary
 NonTensorSpec = NonTensor
 CompositeSpec = Composite
+LazyStackedTensorSpec = Stacked
+LazyStackedCompositeSpec = StackedComposite
 
 __all__ = [
     "Binary",
@@ -34,9 +46,12 @@ __all__ = [
     "BoundedDiscrete",
     "BoundedTensorSpec",
     "Categorical",
+    "Choice",
     "Composite",
     "CompositeSpec",
     "DiscreteTensorSpec",
+    "LazyStackedCompositeSpec",
+    "LazyStackedTensorSpec",
     "MultiCategorical",
     "MultiDiscreteTensorSpec",
     "MultiOneHot",
@@ -45,6 +60,8 @@ __all__ = [
     "NonTensorSpec",
     "OneHot",
     "OneHotDiscreteTensorSpec",
+    "Stacked",
+    "StackedComposite",
     "TensorSpec",
     "Unbounded",
     "UnboundedContinuous",
@@ -52,6 +69,10 @@ __all__ = [
     "UnboundedDiscrete",
     "UnboundedDiscreteTensorSpec",
     "Violation",
+    "check_no_exclusive_keys",
+    "consolidate_spec",
+    "contains_lazy_spec",
+    "make_composite_from_td",
     "space_from_spec",
     "spec_from_space",
     "violations",

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, Self
 
 import torch
 
+from rlnb.data.specs.enumeration import combinations
 from rlnb.data.specs.normalize import Device, Shape, as_size
+from rlnb.data.specs.shape_methods import ShapeMethods
+from rlnb.data.specs.variable import blank_size
 from rlnb.data.specs.violations import Frame, Violation, violations
 
 
-class TensorSpec(ABC):
+class TensorSpec(ShapeMethods, ABC):
     """What a tensor looks like: its shape, dtype, device, and the values it may take (its domain).
 
     A spec draws random values (`rand`), makes blank ones (`zero`, `one`), checks (`is_in`), repairs (`project`), and
     converts from and to what Gymnasium speaks (`encode`, `to_numpy`). Specs do not change once built, apart from the
-    entries of a `Composite`.
+    entries of a `Composite` and the masks of choices (``update_mask``).
 
     A value may have any dims in front of the spec's shape: a spec of shape ``[3]`` describes ``[3]``, ``[10, 3]``, ...
+    A size of -1 in the shape is a dim of variable size: values of any size there fit, and `rand`, `zero` and `one`
+    make it 1.
 
     Example:
         >>> from rlnb.data import Bounded
@@ -135,13 +141,63 @@ class TensorSpec(ABC):
     def project(self, value: Any) -> Any:
         """Return the value of the domain nearest to ``value``; ``value`` itself when it is in the domain."""
 
+    def cardinality(self, use_mask: bool = False) -> int | float:
+        """Return how many values there are: an int, or infinity.
+
+        Args:
+            use_mask: whether to count only what the masks of choices leave.
+
+        Example:
+            >>> from rlnb.data import Bounded, Categorical
+            >>> Categorical(3).cardinality(), Categorical(3, shape=(2,)).cardinality()
+            (3, 9)
+            >>> Bounded(0, 1, shape=(1,)).cardinality()
+            inf
+        """
+        return math.inf
+
+    def enumerate(self, use_mask: bool = False) -> Any:
+        """List all values, stacked along a new first dim; the last entry changes fastest.
+
+        Args:
+            use_mask: whether to list only what the masks of choices leave.
+
+        Returns:
+            A tensor of shape ``[cardinality, *spec.shape]``; a TensorDict of that batch size for a Composite.
+
+        Raises:
+            ValueError: there are endlessly many, or too many to list.
+
+        Example:
+            >>> from rlnb.data import MultiCategorical
+            >>> MultiCategorical([2, 2]).enumerate().tolist()
+            [[0, 0], [0, 1], [1, 0], [1, 1]]
+        """
+        return combinations([self.cardinality(use_mask)], type(self).__name__)
+
+    def index(self, index: Any, tensor: torch.Tensor) -> torch.Tensor:
+        """Take from ``tensor`` what a value of the spec chooses; only specs of choices can.
+
+        Args:
+            index: a value of the spec.
+            tensor: numbers, one for each choice along the last dim.
+
+        Raises:
+            TypeError: the spec is none of choices.
+        """
+        raise TypeError(
+            f"{type(self).__name__}.index: its values choose nothing. Specs that do: Categorical, OneHot, "
+            "MultiCategorical, MultiOneHot."
+        )
+
     @abstractmethod
-    def encode(self, value: Any, *, check: bool = True) -> Any:
+    def encode(self, value: Any, *, check: bool = True, ignore_device: bool = False) -> Any:
         """Turn python numbers, lists, numpy arrays or tensors into a value of the spec.
 
         Args:
             value: what a Gymnasium environment returns, with any leading dims.
             check: whether to raise for a value outside the domain.
+            ignore_device: whether to leave the value on the device where it is.
 
         Raises:
             TypeError: it cannot be made a tensor.
@@ -197,27 +253,16 @@ class TensorSpec(ABC):
 
     @abstractmethod
     def _stack(self, others: Sequence[TensorSpec], dim: int) -> Self:
-        """Stack this spec with ``others``, all of this class."""
+        """Stack this spec with ``others``, which are equal to it."""
 
-    @classmethod
-    def __torch_function__(
-        cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        """Let ``torch.stack([spec, spec], dim)`` work on specs."""
-        if func is not torch.stack:
-            return NotImplemented
-        return _stack_specs(*args, **(kwargs or {}))
+    def cpu(self) -> Self:
+        """Return the spec on the CPU."""
+        return self.to("cpu")
+
+    def cuda(self, device: Device = "cuda") -> Self:
+        """Return the spec on a CUDA device."""
+        return self.to(device)
 
     def _size(self, shape: Shape) -> torch.Size:
-        return self._shape if shape == () else torch.Size((*as_size(shape), *self._shape))
-
-
-def _stack_specs(tensors: Sequence[TensorSpec], dim: int = 0) -> TensorSpec:
-    first = tensors[0]
-    for i, other in enumerate(tensors):
-        if type(other) is not type(first):
-            raise ValueError(
-                f"torch.stack needs specs of one kind: number 0 is {type(first).__name__}, "
-                f"number {i} is {type(other).__name__}."
-            )
-    return first._stack(tensors[1:], dim)
+        own = blank_size(self._shape)
+        return own if shape == () else torch.Size((*as_size(shape), *own))

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 
 from rlnb.data.specs.boxes import CategoricalBox
+from rlnb.data.specs.categorical import Categorical
+from rlnb.data.specs.enumeration import combinations
 from rlnb.data.specs.leaf import LeafSpec
 from rlnb.data.specs.normalize import Device, Shape, as_size
+from rlnb.data.specs.one_hot import OneHot
 
 
 class Binary(LeafSpec):
@@ -28,7 +33,9 @@ class Binary(LeafSpec):
         tensor([1, 0, 1], dtype=torch.int8)
     """
 
-    _domain_fix = "Threshold it first, for example (value > 0.5), or round it with spec.project(value)."
+    #: Whether Gymnasium's MultiBinary was given its one size in a list, which to it is another space.
+    _size_in_list = False
+    _domain_advice = "Threshold it first, for example (value > 0.5), or round it with spec.project(value)."
 
     def __init__(
         self,
@@ -66,6 +73,72 @@ class Binary(LeafSpec):
             shape: sizes in front of the spec's shape.
         """
         return torch.randint(0, 2, self._size(shape), dtype=self._dtype, device=self._device)
+
+    def cardinality(self, use_mask: bool = False) -> int | float:
+        """Return how many values there are: ``2 ** entries``, infinity for a variable size.
+
+        Args:
+            use_mask: there to match specs of choices; bits have no mask.
+        """
+        return math.inf if -1 in self._shape else 2 ** self._shape.numel()
+
+    def enumerate(self, use_mask: bool = False) -> torch.Tensor:
+        """List all values, counting up in binary; see `TensorSpec.enumerate`.
+
+        Args:
+            use_mask: there to match specs of choices; bits have no mask.
+
+        Raises:
+            ValueError: there are endlessly many, or too many to list.
+
+        Example:
+            >>> Binary(2).enumerate().tolist()
+            [[0, 0], [0, 1], [1, 0], [1, 1]]
+        """
+        counts = [math.inf] if -1 in self._shape else [2] * self._shape.numel()
+        bits = combinations(counts, "Binary").to(self._device, self._dtype)
+        return bits.view(len(bits), *self._shape)
+
+    def to_categorical_spec(self) -> Categorical:
+        """Return the `Categorical` of two choices for each entry."""
+        return Categorical(2, shape=self._shape, device=self._device)
+
+    def to_categorical(self, value: torch.Tensor, safe: bool = True) -> torch.Tensor:
+        """Turn bits into integers.
+
+        Args:
+            value: bits of shape ``[..., *spec.shape]``, of any dtype.
+            safe: whether to check them.
+
+        Returns:
+            An int64 tensor of the same shape.
+
+        Raises:
+            ValueError: the value is not in the spec.
+        """
+        like = self.to(value.dtype)
+        if safe and not like.is_in(value):
+            raise ValueError(f"Binary.to_categorical: {like._complaints(value)[0]}")
+        return value.to(torch.int64)
+
+    def to_one_hot_spec(self) -> OneHot:
+        """Return the `OneHot` of two choices for each entry."""
+        return self.to_categorical_spec().to_one_hot_spec()
+
+    def to_one_hot(self, value: torch.Tensor, safe: bool = True) -> torch.Tensor:
+        """Turn bits into one-hot vectors of length 2.
+
+        Args:
+            value: bits of shape ``[..., *spec.shape]``, of any dtype.
+            safe: whether to check them.
+
+        Returns:
+            A boolean tensor of shape ``[..., *spec.shape, 2]``.
+
+        Raises:
+            ValueError: the value is not in the spec.
+        """
+        return self.to_categorical_spec().to_one_hot(self.to_categorical(value, safe), safe)
 
     def _contains(self, value: torch.Tensor) -> bool:
         if self._dtype == torch.bool:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 import torch
 
 from rlnb.data.specs.boxes import ContinuousBox
+from rlnb.data.specs.enumeration import combinations
 from rlnb.data.specs.leaf import LeafSpec
 from rlnb.data.specs.normalize import Device, Shape, as_dtype, as_size
 from rlnb.data.specs.sampling import Draw, sampler_between
+from rlnb.data.specs.variable import blank_size
 from rlnb.data.specs.violations import format_number
 
 Bound = float | int | list[Any] | np.ndarray | torch.Tensor
@@ -33,7 +36,8 @@ class Bounded(LeafSpec):
 
     Raises:
         TypeError: a bound is missing.
-        ValueError: no shape is given or implied, the bounds do not fit it, a bound is NaN, or ``low > high``.
+        ValueError: no shape is given or implied, the bounds do not fit it, or no number lies between them: a bound is
+            NaN, ``low > high``, or an infinity is on the wrong side.
 
     Example:
         >>> spec = Bounded(-1, 1, shape=(3,))
@@ -63,12 +67,10 @@ class Bounded(LeafSpec):
         kind = as_dtype(dtype, _implied_dtype(low, high))
         super().__init__(_implied_shape(given, shape), device, kind, kind)
         lower, upper = (_fit_bound(bound, kind) for bound in given)
-        if bool((lower != lower).any() or (upper != upper).any()):
-            raise ValueError("the bounds of Bounded must be numbers, got NaN.")
-        if bool((lower > upper).any()):
-            raise ValueError(f"Bounded needs low <= high everywhere, got low={lower.tolist()}, high={upper.tolist()}.")
-        self._low = lower.to(self._device).expand(self._shape).contiguous()
-        self._high = upper.to(self._device).expand(self._shape).contiguous()
+        _refuse_senseless(lower, upper)
+        self._low, self._high = (
+            bound.to(self._device).expand(blank_size(self._shape)).contiguous() for bound in (lower, upper)
+        )
         # The class follows the dtype, also for Bounded(...).to(torch.int64) and for a subclass's name used directly.
         self._follow_dtype()
         self._prepare()
@@ -98,12 +100,12 @@ class Bounded(LeafSpec):
 
     @property
     def low(self) -> torch.Tensor:
-        """The lower bounds, of the spec's shape."""
+        """The lower bounds, of the spec's shape (1 in a dim of variable size)."""
         return self._low
 
     @property
     def high(self) -> torch.Tensor:
-        """The upper bounds, of the spec's shape."""
+        """The upper bounds, of the spec's shape (1 in a dim of variable size)."""
         return self._high
 
     def rand(self, shape: Shape = ()) -> torch.Tensor:
@@ -116,6 +118,35 @@ class Bounded(LeafSpec):
             shape: sizes in front of the spec's shape.
         """
         return self._draw(self._size(shape))
+
+    def _spans(self) -> list[int]:
+        low, high = (bound.flatten().tolist() for bound in (self._low, self._high))
+        return [int(last) - int(first) + 1 for first, last in zip(low, high, strict=True)]
+
+    def cardinality(self, use_mask: bool = False) -> int | float:
+        """Return how many values there are: a product for integers, infinity for floats and for variable sizes.
+
+        Args:
+            use_mask: there to match specs of choices; bounds have no mask.
+        """
+        return math.inf if self._dtype.is_floating_point or -1 in self._shape else math.prod(self._spans())
+
+    def enumerate(self, use_mask: bool = False) -> torch.Tensor:
+        """List all values of integers; see `TensorSpec.enumerate`.
+
+        Args:
+            use_mask: there to match specs of choices; bounds have no mask.
+
+        Raises:
+            ValueError: there are endlessly many, or too many to list.
+
+        Example:
+            >>> Bounded(0, [1, 2], dtype=torch.int64).enumerate().tolist()
+            [[0, 0], [0, 1], [0, 2], [1, 0], [1, 1], [1, 2]]
+        """
+        endless = self.cardinality() == math.inf
+        steps = combinations([math.inf] if endless else self._spans(), type(self).__name__)
+        return steps.to(self._device).view(len(steps), *self._shape).add(self._low.to(torch.int64)).to(self._dtype)
 
     def _clipped(self, value: torch.Tensor) -> torch.Tensor:
         if self._numbers is not None and value.numel() > _SMALL:
@@ -150,9 +181,16 @@ class Bounded(LeafSpec):
         return self._clipped(_saturating_cast(value, self._dtype))
 
     def _to_dtype(self, dtype: torch.dtype) -> Bounded:
-        new = self._with(_dtype=dtype, _low=_fit_bound(self._low, dtype), _high=_fit_bound(self._high, dtype))
+        low, high = _fit_bound(self._low, dtype), _fit_bound(self._high, dtype)
+        _refuse_senseless(low, high)
+        new = self._with(_dtype=dtype, _low=low, _high=high)
         new._follow_dtype()
         return new
+
+    def _hash_key(self) -> Any:
+        # Numbers and not bytes: 0.0 and -0.0 are equal bounds.
+        ends = (self._low.flatten()[:1], self._low.flatten()[-1:], self._high.flatten()[:1], self._high.flatten()[-1:])
+        return tuple(number for end in ends for number in end.tolist())
 
 
 class BoundedContinuous(Bounded):
@@ -205,13 +243,36 @@ def _implied_shape(bounds: list[torch.Tensor], shape: Shape | None) -> torch.Siz
         if shape is None and implied == ():
             raise ValueError("Bounded needs a shape: pass shape=(3,) or shape=(), or bounds that have one.")
         size = implied if shape is None else as_size(shape)
-        if torch.broadcast_shapes(implied, size) != size:
+        blank = blank_size(size)
+        if torch.broadcast_shapes(implied, blank) != blank:
             raise RuntimeError
     except RuntimeError:
         given = "none" if shape is None else list(as_size(shape))
         low, high = (list(bound.shape) for bound in bounds)
         raise ValueError(f"the bounds of shapes {low} (low) and {high} (high) do not fit the shape {given}.") from None
     return size
+
+
+def _refuse_senseless(low: torch.Tensor, high: torch.Tensor) -> None:
+    if bool((low != low).any() or (high != high).any()):
+        raise ValueError("the bounds of Bounded must be numbers, got NaN.")
+    if bool((low > high).any()):
+        raise ValueError(f"Bounded needs low <= high everywhere, got {_bounds_text(low, high, low > high)}.")
+    senseless = (low == torch.inf) | (high == -torch.inf) if low.is_floating_point() else torch.tensor(False)
+    if bool(senseless.any()):
+        raise ValueError(
+            f"no number of {low.dtype} lies between the bounds of Bounded, {_bounds_text(low, high, senseless)}: an "
+            "infinite low is -torch.inf, an infinite high torch.inf."
+        )
+
+
+def _bounds_text(low: torch.Tensor, high: torch.Tensor, wrong: torch.Tensor) -> str:
+    """Write the bounds if they are few, else the first ones that are wrong."""
+    if wrong.numel() <= 8:
+        return f"low={low.tolist()}, high={high.tolist()}"
+    index = tuple(wrong.nonzero()[0].tolist())
+    low, high = low.expand(wrong.shape), high.expand(wrong.shape)
+    return f"low={format_number(low[index].item())}, high={format_number(high[index].item())} at index {index}"
 
 
 def _fit_bound(bound: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:

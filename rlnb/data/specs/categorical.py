@@ -9,15 +9,17 @@ import torch
 
 from rlnb.data.specs.bounded import _saturating_cast
 from rlnb.data.specs.boxes import CategoricalBox
-from rlnb.data.specs.leaf import LeafSpec
-from rlnb.data.specs.normalize import Device, Shape
+from rlnb.data.specs.maskable import MaskableSpec
+from rlnb.data.specs.masks import legal_text
+from rlnb.data.specs.normalize import Device, Shape, as_size
 from rlnb.data.specs.sampling import Draw, draw_choice
+from rlnb.data.specs.variable import blank_size, fits_shape
 
 if TYPE_CHECKING:
     from rlnb.data.specs.one_hot import OneHot
 
 
-class Categorical(LeafSpec):
+class Categorical(MaskableSpec):
     """One of ``n`` choices as an integer: ``start, ..., start + n - 1``.
 
     Args:
@@ -25,10 +27,12 @@ class Categorical(LeafSpec):
         shape: the shape of one value; ``()`` is one choice.
         device: where the values live; torch's default device when None.
         dtype: an integer dtype, or ``torch.bool`` for two choices (as done flags are).
+        mask: booleans, True where a value is legal; see `update_mask`. All are legal when None.
         start: the smallest value, as in Gymnasium's ``Discrete(n, start=...)``.
 
     Raises:
-        ValueError: ``n`` is not positive, or the dtype cannot hold the values.
+        TypeError: the mask is not one of booleans.
+        ValueError: ``n`` is not positive, the dtype cannot hold the values, or the mask has the wrong shape.
 
     Example:
         >>> spec = Categorical(3)
@@ -38,8 +42,8 @@ class Categorical(LeafSpec):
         tensor([False,  True, False])
     """
 
-    _fields = ("n", "start")
-    _domain_fix = "Check how the value is computed, or give the spec more choices."
+    _fields = ("n", "start", "_mask")
+    _domain_advice = "Check how the value is computed, or give the spec more choices."
     _draw: Draw
 
     def __init__(
@@ -48,13 +52,16 @@ class Categorical(LeafSpec):
         shape: Shape | None = None,
         device: Device = None,
         dtype: torch.dtype | str | None = torch.int64,
+        mask: Any = None,
         start: int = 0,
     ) -> None:
         super().__init__(() if shape is None else shape, device, dtype, torch.int64)
         self.n, self.start = check_choices(type(self).__name__, n, start, self._dtype)
         self._prepare()
+        self.update_mask(mask)
 
     def _prepare(self) -> None:
+        self._prepare_mask()
         self._draw = partial(draw_choice, self.n, self.start, self._dtype, self._device)
 
     @property
@@ -68,31 +75,60 @@ class Categorical(LeafSpec):
         return CategoricalBox(self.n, self.start)
 
     def rand(self, shape: Shape = ()) -> torch.Tensor:
-        """Draw choices, each as likely.
+        """Draw choices, each legal one as likely.
 
         Args:
             shape: sizes in front of the spec's shape.
+
+        Raises:
+            ValueError: the mask leaves nothing to choose from.
         """
-        return self._draw(self._size(shape))
+        if self._table is None:
+            return self._draw(self._size(shape))
+        return self._from_positions(self._table.draw(as_size(shape), "Categorical.rand"))
+
+    def _mask_size(self) -> torch.Size:
+        return torch.Size((*blank_size(self._shape), self.n))
+
+    def _counts(self) -> list[int]:
+        return [self.n] * self._shape.numel()
+
+    def _rows(self) -> torch.Size:
+        return self._shape
+
+    def _positions(self, value: torch.Tensor) -> torch.Tensor:
+        return value.to(torch.int64) - self.start
+
+    def _from_positions(self, position: torch.Tensor) -> torch.Tensor:
+        return (position + self.start if self.start else position).to(self._dtype)
 
     def _contains(self, value: torch.Tensor) -> bool:
+        if self._table is not None:
+            return bool(self._table.allows(self._positions(value)).all())
         if self._dtype == torch.bool:
             return self.n == 2 or not bool((value != self.start).any())
         return torch.equal(torch.clamp(value, self.start, self.start + self.n - 1), value)
 
     def _outside(self, value: torch.Tensor) -> torch.Tensor:
         number = value.to(torch.int64)
+        if self._table is not None:
+            return ~self._table.allows(number - self.start)
         return (number < self.start) | (number >= self.start + self.n)
 
     def _domain_text(self, index: tuple[int, ...]) -> str:
+        if self._mask is not None:
+            return f"{legal_text(self._mask[index], self.start)}, the values that the mask leaves"
         return choices_text(self.n, self.start)
 
     def _nearest(self, value: torch.Tensor) -> torch.Tensor:
         whole = value.nan_to_num(0.0).round() if value.is_floating_point() else value
-        return _saturating_cast(whole, torch.int64).clamp(self.start, self.start + self.n - 1).to(self._dtype)
+        near = _saturating_cast(whole, torch.int64).clamp(self.start, self.start + self.n - 1)
+        if self._table is not None:
+            return self._from_positions(self._table.nearest(near - self.start, "Categorical.project"))
+        return near.to(self._dtype)
 
     def _shape_fix(self, expected: torch.Size, value: torch.Tensor) -> str:
-        if value.shape == torch.Size((*expected, self.n)):
+        if fits_shape(value.shape, (*expected, self.n)):
             return (
                 "A one-hot vector was given where an integer is expected: spec.to_one_hot_spec().to_categorical(value)."
             )
@@ -106,11 +142,15 @@ class Categorical(LeafSpec):
         check_choices(type(self).__name__, self.n, self.start, dtype)
         return self._with(_dtype=dtype)
 
-    def to_one_hot(self, value: torch.Tensor) -> torch.Tensor:
+    def _hash_key(self) -> Any:
+        return self.n, self.start
+
+    def to_one_hot(self, value: torch.Tensor, safe: bool = True) -> torch.Tensor:
         """Turn integers into one-hot vectors.
 
         Args:
             value: integers of the spec, shape ``[..., *spec.shape]``.
+            safe: whether to check the value; its mask does not matter.
 
         Returns:
             A boolean tensor of shape ``[..., *spec.shape, n]``.
@@ -118,17 +158,18 @@ class Categorical(LeafSpec):
         Raises:
             ValueError: the value is not in the spec.
         """
-        if not self.is_in(value):
-            raise ValueError(f"{type(self).__name__}.to_one_hot: " + self._complaints(value)[0])
+        like = self._maskless()
+        if safe and not like.is_in(value):
+            raise ValueError(f"{type(self).__name__}.to_one_hot: " + like._complaints(value)[0])
         return torch.eq(value.unsqueeze(-1), torch.arange(self.start, self.start + self.n, device=value.device))
 
     def to_one_hot_spec(self) -> OneHot:
-        """Return the `OneHot` of the same choices."""
+        """Return the `OneHot` of the same choices and mask."""
         from rlnb.data.specs.one_hot import OneHot
 
-        return OneHot(self.n, shape=(*self._shape, self.n), device=self._device, start=self.start)
+        return OneHot(self.n, shape=(*self._shape, self.n), device=self._device, mask=self._mask, start=self.start)
 
-    def to_categorical(self, value: torch.Tensor) -> torch.Tensor:
+    def to_categorical(self, value: torch.Tensor, safe: bool = True) -> torch.Tensor:
         """Return ``value`` as it is: it is categorical already."""
         return value
 

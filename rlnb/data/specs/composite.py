@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import dataclasses
+import math
+from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 import torch
-from tensordict import TensorDict, TensorDictBase, is_tensor_collection
+from tensordict import TensorDict, is_tensor_collection, is_tensorclass
 
 from rlnb._tensordict import fast_tensordict, raw_entries
 from rlnb.data.specs.base import TensorSpec
-from rlnb.data.specs.composite_shapes import CompositeShapes
-from rlnb.data.specs.normalize import Device, Key, Shape, as_device, as_size
-from rlnb.data.specs.violations import Frame, Violation, format_key
+from rlnb.data.specs.composite_checks import CompositeChecks, named
+from rlnb.data.specs.composite_keys import unknown_key
+from rlnb.data.specs.enumeration import combinations
+from rlnb.data.specs.normalize import Device, Shape, as_device, as_size
+from rlnb.data.specs.variable import blank_size
 
 
-class Composite(CompositeShapes):
+class Composite(CompositeChecks):
     """A spec of a TensorDict: a spec for each key, nested as deep as the data.
 
     Args:
@@ -25,11 +29,13 @@ class Composite(CompositeShapes):
         shape: the batch size that all entries lead with.
         batch_size: another name of ``shape``.
         device: where all entries live; they are moved there. None: where each of them is.
+        data_cls: the tensorclass that the values are instances of; None for TensorDicts.
         **kwargs: more specs by name.
 
     Raises:
+        KeyError: ``data_cls`` has no field of an entry's name.
         ValueError: an entry does not lead with ``shape``.
-        TypeError: an entry is no spec.
+        TypeError: an entry is no spec, or ``data_cls`` is no tensorclass.
 
     Example:
         >>> from rlnb.data import Bounded, OneHot
@@ -46,6 +52,7 @@ class Composite(CompositeShapes):
         shape: Shape | None = None,
         batch_size: Shape | None = None,
         device: Device = None,
+        data_cls: type | None = None,
         **kwargs: Any,
     ) -> None:
         if len(args) > 1 or (args and not isinstance(args[0], (Mapping, Composite))):
@@ -57,10 +64,19 @@ class Composite(CompositeShapes):
         self._device = None if device is None else as_device(device)
         self._dtype = None
         self._locked = False
+        self._as_tuple: bool | None = None
+        self._data_cls = _checked_data_cls(data_cls)
         self._specs: dict[str, TensorSpec | None] = {}
         for source in (*args, kwargs):
             for key, spec in source.items():
                 self.set(key, spec)
+
+    def _put(self, path: tuple[str, ...], spec: Any, full: tuple[str, ...]) -> None:
+        if self._data_cls is not None:
+            fields = [field.name for field in dataclasses.fields(self._data_cls)]
+            if path[0] not in fields:
+                raise unknown_key(path[0], fields, f"the tensorclass {self._data_cls.__name__}")
+        super()._put(path, spec, full)
 
     def _nested(self, specs: Mapping[Any, Any]) -> Self:
         return type(self)(specs, shape=self._shape, device=self._device)
@@ -76,11 +92,19 @@ class Composite(CompositeShapes):
         return None
 
     @property
-    def batch_size(self) -> torch.Size:
-        """The batch size that all entries lead with (another name of ``shape``)."""
-        return self._shape
+    def data_cls(self) -> type | None:
+        """The tensorclass that the values are instances of; None for TensorDicts."""
+        return self._data_cls
 
-    def rand(self, shape: Shape = ()) -> TensorDict:
+    @property
+    def _gives_tuple(self) -> bool:
+        """Whether values become a tuple for Gymnasium: by how the spec was made, else by its keys."""
+        keys = [key for key, spec in self._specs.items() if spec is not None]
+        if self._as_tuple is False:
+            return False
+        return is_tuple_keys(keys) if keys else bool(self._as_tuple)
+
+    def rand(self, shape: Shape = ()) -> Any:
         """Draw a TensorDict, one leaf after the other.
 
         ``rand((T,))`` draws all ``T`` rows of the first leaf before the second: each leaf keeps the sequential order of
@@ -90,121 +114,67 @@ class Composite(CompositeShapes):
             shape: sizes in front of the spec's shape.
 
         Returns:
-            A TensorDict of batch size ``[*shape, *spec.shape]``.
+            A TensorDict, or an instance of ``data_cls``, of batch size ``[*shape, *spec.shape]``.
         """
-        extra = shape if shape == () else as_size(shape)
-        drawn = {key: spec.rand(extra) for key, spec in self._specs.items() if spec is not None}
-        return fast_tensordict(drawn, self._size(shape), self._device)
+        return self._filled("rand", shape)
 
-    def zero(self, shape: Shape = ()) -> TensorDict:
+    def zero(self, shape: Shape = ()) -> Any:
         """Make a TensorDict filled with zeros, batch size ``[*shape, *spec.shape]``."""
-        extra = shape if shape == () else as_size(shape)
-        blank = {key: spec.zero(extra) for key, spec in self._specs.items() if spec is not None}
-        return fast_tensordict(blank, self._size(shape), self._device)
+        return self._filled("zero", shape)
 
-    def one(self, shape: Shape = ()) -> TensorDict:
+    def one(self, shape: Shape = ()) -> Any:
         """Make a TensorDict filled with ones, batch size ``[*shape, *spec.shape]``."""
+        return self._filled("one", shape)
+
+    def _filled(self, how: str, shape: Shape) -> Any:
         extra = shape if shape == () else as_size(shape)
-        blank = {key: spec.one(extra) for key, spec in self._specs.items() if spec is not None}
-        return fast_tensordict(blank, self._size(shape), self._device)
+        values = {key: getattr(spec, how)(extra) for key, spec in self._specs.items() if spec is not None}
+        return self._wrapped(values, self._size(shape))
 
-    def _accepts(self, value: Any, lead: torch.Size | None) -> bool:
-        if not isinstance(value, TensorDictBase):
-            return False
-        got = value.batch_size
-        if lead is None:
-            extra = len(got) - len(self._shape)
-            if extra < 0 or got[extra:] != self._shape:
-                return False
-            lead = got[:extra]
-        elif got[: len(lead) + len(self._shape)] != (lead + self._shape if lead else self._shape):
-            return False
-        entries = raw_entries(value)
-        for key, spec in self._specs.items():
-            if spec is not None and (key not in entries or not spec._accepts(entries[key], lead)):
-                return False
-        return True
+    def _wrapped(self, entries: dict[str, Any], batch_size: torch.Size) -> Any:
+        data = fast_tensordict(entries, batch_size, self._device)
+        return data if self._data_cls is None else self._data_cls.from_tensordict(data)  # type: ignore[attr-defined]
 
-    def _violations(self, value: Any, key: tuple[str, ...], frame: Frame) -> list[Violation]:
-        if not isinstance(value, TensorDictBase):
-            fix = "Wrap the tensors: TensorDict({...}, batch_size=...)."
-            return [Violation(key, "type", "TensorDict", type(value).__name__, fix=fix)]
-        found = []
-        got = value.batch_size
-        expected = frame.expected(self._shape, got)
-        # A nested TensorDict may name more of its dims than its spec does; the data's root decides its own.
-        if got != expected and (not key or got[: len(expected)] != expected):
-            fix = f"Set it: td.batch_size = {list(expected)}."
-            found.append(Violation(key, "shape", f"(batch size) {list(expected)}", str(list(got)), fix=fix))
-        elif frame.lead is None:
-            frame = frame.bind(self._shape, got)
-        entries = raw_entries(value)
-        for name, spec in self._specs.items():
-            if spec is None:
-                continue
-            if name in entries:
-                found.extend(spec._violations(entries[name], (*key, name), frame))
-            else:
-                found.append(self._missing((*key, name), spec, frame, got))
-        legal = ", ".join(map(repr, self._specs)) or "no keys"
-        for name in entries:
-            if name not in self._specs:
-                fix = f"Remove it, or add it to the spec: spec[{format_key((*key, name))!r}] = ..."
-                kind = type(entries[name]).__name__
-                found.append(Violation((*key, name), "extra", legal, kind, fix=fix))
-        return found
-
-    def _missing(self, key: tuple[str, ...], spec: TensorSpec, frame: Frame, got: torch.Size) -> Violation:
-        shape = list(frame.expected(spec.shape, got if frame.lead is None else frame.lead + spec.shape))
-        if isinstance(spec, Composite):
-            expected = f"a TensorDict of batch size {shape}"
-        elif spec.dtype is None:
-            expected = f"non-tensor data of batch size {shape}"
-        else:
-            expected = f"a tensor of shape {shape} and dtype {spec.dtype}"
-        return Violation(key, "missing", expected, "nothing", fix="Write it before returning the data.")
-
-    def project(self, value: TensorDictBase) -> TensorDictBase:
-        """Return ``value`` with each entry projected; ``value`` itself when all of them are in the domain.
-
-        Keys that the spec does not know are kept.
+    def cardinality(self, use_mask: bool = False) -> int | float:
+        """Return how many values there are: the product of the entries' numbers; 1 when there are none.
 
         Args:
-            value: a TensorDict of batch size ``[..., *spec.shape]``.
+            use_mask: whether to count only what the masks of choices leave.
+
+        Example:
+            >>> from rlnb.data import Categorical
+            >>> Composite(a=Categorical(3), b=Categorical(2)).cardinality()
+            6
+        """
+        return math.prod(spec.cardinality(use_mask) for spec in self._specs.values() if spec is not None)
+
+    def enumerate(self, use_mask: bool = False) -> Any:
+        """List all values, stacked along a new first dim; the last entry changes fastest.
+
+        Args:
+            use_mask: whether to list only what the masks of choices leave.
+
+        Returns:
+            A TensorDict of batch size ``[cardinality, *spec.shape]``.
 
         Raises:
-            KeyError: a key of the spec is missing.
-            TypeError: an entry has the wrong type.
-            ValueError: an entry has the wrong shape.
+            ValueError: there are endlessly many, or too many to list.
         """
-        if not isinstance(value, TensorDictBase):
-            raise TypeError("Composite.project: " + self._complaints(value)[0])
-        entries = raw_entries(value)
-        changed = {}
-        for key, spec in self._specs.items():
-            if spec is None:
-                continue
-            if key not in entries:
-                raise self._unknown(key, list(entries), "the data")
-            new = _named(key, spec.project, entries[key])
-            if new is not entries[key]:
-                changed[key] = new
-        if not changed:
-            return value
-        result = value.copy()
-        for key, new in changed.items():
-            result.set(key, new)
-        return result
+        known = {key: spec for key, spec in self._specs.items() if spec is not None}
+        chosen = combinations([spec.cardinality(use_mask) for spec in known.values()], "a Composite")
+        entries = {key: spec.enumerate(use_mask)[chosen[:, i]] for i, (key, spec) in enumerate(known.items())}
+        return self._wrapped(entries, torch.Size((len(chosen), *blank_size(self._shape))))
 
-    def encode(self, value: Any, *, check: bool = True) -> TensorDict:
+    def encode(self, value: Any, *, check: bool = True, ignore_device: bool = False) -> Any:
         """Turn a (nested) dictionary of numbers, lists, arrays or tensors into a TensorDict.
 
         Args:
             value: a mapping or a TensorDict with exactly the keys of the spec; or a tuple, for keys ``"0", "1", ...``.
             check: whether to raise for a value outside the domain.
+            ignore_device: whether to leave tensors on the device where they are.
 
         Returns:
-            A TensorDict of batch size ``[..., *spec.shape]``.
+            A TensorDict, or an instance of ``data_cls``, of batch size ``[..., *spec.shape]``.
 
         Raises:
             KeyError: a key is missing or unknown.
@@ -218,27 +188,37 @@ class Composite(CompositeShapes):
                 f"Composite.encode: expected a dictionary with the keys {list(self._specs)}, got a "
                 f"{type(value).__name__}."
             )
-        entries = value if isinstance(value, Mapping) else raw_entries(value)
+        # A TensorDict is a Mapping too, but iterates its rows.
+        entries = raw_entries(value) if is_tensor_collection(value) else value
         for key in entries:
             if key not in self._specs:
-                raise self._unknown(key, list(self._specs), "the spec")
+                raise unknown_key(key, list(self._specs), "the spec")
         for key, spec in self._specs.items():
             if spec is not None and key not in entries:
-                raise self._unknown(key, list(entries), "the data")
+                raise unknown_key(key, list(entries), "the data")
         known = {key: spec for key, spec in self._specs.items() if spec is not None}
         telling = {key: spec for key, spec in known.items() if _has_tensors(spec)}
-        encoded = {key: _named(key, partial(spec.encode, check=check), entries[key]) for key, spec in telling.items()}
+        options = {"check": check, "ignore_device": ignore_device}
+        encoded = {key: named(key, partial(spec.encode, **options), entries[key]) for key, spec in telling.items()}
         lead = self._common_lead(encoded)
         for key in known.keys() - telling.keys():
             # Without a tensor in it, an entry's leading dims are those of the others.
             whole = known[key].expand(*lead, *known[key].shape)
-            encoded[key] = _named(key, partial(whole.encode, check=check), entries[key])
-        return fast_tensordict({key: encoded[key] for key in known}, lead + self._shape, self._device)
+            encoded[key] = named(key, partial(whole.encode, **options), entries[key])
+        return self._wrapped({key: encoded[key] for key in known}, lead + self._batch_of(encoded, len(lead)))
+
+    def _batch_of(self, encoded: Mapping[str, Any], lead: int) -> torch.Size:
+        """Return the spec's shape with its variable dims as they are in the data."""
+        if -1 not in self._shape:
+            return self._shape
+        sizes = [_plain_shape(value)[lead : lead + self.ndim] for value in encoded.values()]
+        return torch.Size(sizes[0]) if sizes else blank_size(self._shape)
 
     def _common_lead(self, encoded: Mapping[str, Any]) -> torch.Size:
         lead = None
         for key, value in encoded.items():
-            extra = value.shape[: value.ndim - self[key].ndim]
+            shape = _plain_shape(value)
+            extra = torch.Size(shape[: len(shape) - self[key].ndim])
             if lead is not None and extra != lead:
                 raise ValueError(
                     f"Composite.encode: {key}: expected the leading dimensions {list(lead)} of the entries before it, "
@@ -247,7 +227,7 @@ class Composite(CompositeShapes):
             lead = extra
         return torch.Size(()) if lead is None else lead
 
-    def to_numpy(self, value: TensorDictBase, *, check: bool = True) -> Any:
+    def to_numpy(self, value: Any, *, check: bool = True) -> Any:
         """Turn a TensorDict of the spec into what a Gymnasium environment takes.
 
         Args:
@@ -266,53 +246,34 @@ class Composite(CompositeShapes):
         numbers = {
             key: spec.to_numpy(entries[key], check=False) for key, spec in self._specs.items() if spec is not None
         }
-        return tuple(numbers.values()) if is_tuple_keys(list(numbers)) else numbers
-
-    def type_check(self, value: Any, key: Any = None) -> None:
-        """Raise unless each entry has its spec's dtype.
-
-        Args:
-            value: a TensorDict, or one entry of it when ``key`` is given.
-            key: the key of that entry.
-
-        Raises:
-            KeyError: a key is missing.
-            TypeError: a dtype differs.
-        """
-        if key is not None:
-            spec = self[key]
-            if spec is not None:
-                spec.type_check(value, key)
-            return
-        entries = raw_entries(value)
-        for name, spec in self._specs.items():
-            if spec is None:
-                continue
-            if name not in entries:
-                raise self._unknown(name, list(entries), "the data")
-            if isinstance(spec, Composite):
-                spec.type_check(entries[name])
-            else:
-                spec.type_check(entries[name], name)
+        return tuple(numbers.values()) if self._gives_tuple else numbers
 
     def __iter__(self) -> Iterator[str]:
-        return iter(list(self._specs))
+        return iter(self._names())
 
     def __eq__(self, other: object) -> bool:
         return (
             type(other) is type(self)
             and isinstance(other, Composite)
-            and (self._shape, self._device) == (other._shape, other._device)
+            and (self._shape, self._device, self._data_cls) == (other._shape, other._device, other._data_cls)
+            and self._gives_tuple == other._gives_tuple
             and self._specs == other._specs
         )
 
-    __hash__ = None  # type: ignore[assignment]
+    def __hash__(self) -> NoReturn:
+        raise TypeError(
+            f"a {type(self).__name__} cannot be hashed, for its entries may change: it cannot be a key of a dictionary "
+            "or a member of a set. Use its text, repr(spec), or compare specs with ==."
+        )
 
     def __repr__(self) -> str:
         lines = [f"{key}: {spec!r}".replace("\n", "\n    ") for key, spec in self._specs.items()]
+        about = [f"device={self._device}", f"shape={self._shape}"]
+        if self._data_cls is not None:
+            about.append(f"data_cls={self._data_cls.__name__}")
         if not lines:
-            return f"Composite(device={self._device}, shape={self._shape})"
-        lines += [f"device={self._device}", f"shape={self._shape}"]
+            return f"Composite({', '.join(about)})"
+        lines += about
         return "Composite(\n    " + ",\n    ".join(lines) + ")"
 
 
@@ -332,9 +293,17 @@ def is_tuple_keys(keys: list[str]) -> bool:
     return bool(keys) and keys == [str(i) for i in range(len(keys))]
 
 
-def _named(key: Key, call: Callable[[Any], Any], value: Any) -> Any:
-    """Call, and put the key in front of what an error says."""
-    try:
-        return call(value)
-    except (TypeError, ValueError) as error:
-        raise type(error)(f"{key}: {error}") from None
+def _plain_shape(value: Any) -> tuple[int, ...]:
+    """Return the shape of a value; a nested tensor, which has none, is as its first member with a dim for the stack."""
+    if isinstance(value, torch.Tensor) and value.is_nested:
+        first = value.unbind()[0].shape
+        return (*first, 1)
+    return tuple(value.shape)
+
+
+def _checked_data_cls(data_cls: type | None) -> type | None:
+    if data_cls is None or data_cls is TensorDict:
+        return None
+    if not (isinstance(data_cls, type) and is_tensorclass(data_cls)):
+        raise TypeError(f"data_cls must be a tensorclass, got {data_cls!r}. Decorate the class with @tensorclass.")
+    return data_cls

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 from abc import abstractmethod
-from collections.abc import ItemsView, Mapping, ValuesView
+from collections.abc import ItemsView, Mapping, Sequence, ValuesView
 from typing import TYPE_CHECKING, Any, Self
 
 import torch
@@ -14,7 +15,8 @@ from rlnb.data.specs.normalize import Key, as_key, as_path
 if TYPE_CHECKING:
     from rlnb.data.specs.composite import Composite
 
-_RAISE = object()
+#: Stands for "nothing there" where None means a key without a spec.
+MISSING: Any = object()
 
 
 class SpecKeyError(KeyError):
@@ -24,11 +26,41 @@ class SpecKeyError(KeyError):
         return str(self.args[0])
 
 
+def unknown_key(key: Any, legal: Sequence[Any], where: str) -> SpecKeyError:
+    """Return the error for a key that ``where`` does not have: the legal ones, and the one that was probably meant.
+
+    Example:
+        >>> print(unknown_key("acton", ["observation", "action"], "the spec"))
+        no key 'acton' in the spec, which has 'observation', 'action'. Did you mean 'action'?
+    """
+    names = ", ".join(map(repr, legal)) or "no keys"
+    text = f"no key {key!r} in {where}, which has {names}."
+    spelled = {_spelled(known): known for known in legal}
+    near = difflib.get_close_matches(_spelled(key), spelled, n=1, cutoff=0.75)
+    if not near:
+        # The right name at the wrong depth is as common as a slip of the pen.
+        last = _spelled(key).rpartition("/")[-1]
+        near = [text for text in spelled if text.rpartition("/")[-1] == last][:1]
+    return SpecKeyError(f"{text} Did you mean {spelled[near[0]]!r}?" if near else text)
+
+
+def _spelled(key: Any) -> str:
+    return "/".join(as_path(key)) if isinstance(key, (str, tuple)) else str(key)
+
+
 class CompositeKeys(TensorSpec):
     """The dictionary side of `Composite`: keys, reading, writing, locking."""
 
     _specs: dict[str, TensorSpec | None]
     _locked: bool
+
+    def _names(self) -> list[str]:
+        """List the keys of this level."""
+        return list(self._specs)
+
+    def _child(self, name: str) -> Any:
+        """Return the spec of one key of this level, MISSING when there is none."""
+        return self._specs.get(name, MISSING)
 
     def keys(self, include_nested: bool = False, leaves_only: bool = False) -> list[Key]:
         """List the keys, in the order in which they were set.
@@ -71,7 +103,7 @@ class CompositeKeys(TensorSpec):
         return True
 
     def __contains__(self, key: object) -> bool:
-        return self.get(key, _RAISE) is not _RAISE  # type: ignore[arg-type]
+        return self.get(key, MISSING) is not MISSING  # type: ignore[arg-type]
 
     def is_empty(self, recurse: bool = False) -> bool:
         """Whether there are no keys.
@@ -81,7 +113,7 @@ class CompositeKeys(TensorSpec):
         """
         if not recurse:
             return not self._specs
-        return all(isinstance(spec, CompositeKeys) and spec.is_empty(True) for spec in self._specs.values())
+        return all(isinstance(spec, CompositeKeys) and spec.is_empty(True) for spec in self.values())
 
     def get(self, key: Key, default: Any = None) -> Any:
         """Return the spec at ``key``, or ``default`` when there is none.
@@ -92,9 +124,9 @@ class CompositeKeys(TensorSpec):
         """
         here: Any = self
         for name in as_path(key):
-            if not isinstance(here, CompositeKeys) or name not in here._specs:
+            here = here._child(name) if isinstance(here, CompositeKeys) else MISSING
+            if here is MISSING:
                 return default
-            here = here._specs[name]
         return here
 
     def __getitem__(self, index: Any) -> Any:
@@ -105,13 +137,13 @@ class CompositeKeys(TensorSpec):
             IndexError: the index has more dims than the batch size.
         """
         if isinstance(index, str):
-            found = self._specs.get(index, _RAISE)
+            found = self._child(index)
         elif isinstance(index, tuple) and index and isinstance(index[0], (str, tuple)):
-            found = self.get(index, _RAISE)
+            found = self.get(index, MISSING)
         else:
             return self._indexed(index)
-        if found is _RAISE:
-            raise self._unknown(index, self.keys(include_nested=True), "the spec")
+        if found is MISSING:
+            raise self._no_key(index)
         return found
 
     @abstractmethod
@@ -122,10 +154,8 @@ class CompositeKeys(TensorSpec):
     def _nested(self, specs: Mapping[Any, Any]) -> Self:
         """Make a Composite of the same shape and device."""
 
-    @staticmethod
-    def _unknown(key: Any, legal: list[Any], where: str) -> SpecKeyError:
-        names = ", ".join(map(repr, legal)) or "no keys"
-        return SpecKeyError(f"no key {key!r} in {where}, which has {names}.")
+    def _no_key(self, key: Any) -> SpecKeyError:
+        return unknown_key(key, self.keys(include_nested=True), "the spec")
 
     def set(self, key: Key, spec: TensorSpec | Mapping[Any, Any] | None) -> Self:
         """Put a spec at ``key``, making the Composites on the way there.
@@ -143,15 +173,17 @@ class CompositeKeys(TensorSpec):
             ValueError: the spec does not lead with the Composite's shape.
         """
         path = as_path(key)
-        owner: CompositeKeys = self
-        for depth, name in enumerate(path):
-            owner._refuse_if_locked(f"set {as_key(path)!r}")
-            here, rest = owner._specs.get(name), path[depth + 1 :]
-            if not rest or not isinstance(here, CompositeKeys):
-                break
-            owner = here
-        owner._specs[name] = owner._fitted(path, {as_key(rest): spec} if rest else spec)
+        self._refuse_below(path, f"set {as_key(path)!r}")
+        self._put(path, spec, path)
         return self
+
+    def _put(self, path: tuple[str, ...], spec: Any, full: tuple[str, ...]) -> None:
+        """Write at ``path`` from here; ``full`` is the key that the caller gave, for errors."""
+        here, rest = self._child(path[0]), path[1:]
+        if rest and isinstance(here, CompositeKeys):
+            here._put(rest, spec, full)
+        else:
+            self._specs[path[0]] = self._fitted(full, {as_key(rest): spec} if rest else spec)
 
     def _fitted(self, path: tuple[str, ...], spec: Any) -> TensorSpec | None:
         if isinstance(spec, Mapping):
@@ -196,10 +228,14 @@ class CompositeKeys(TensorSpec):
                 here.update(spec)  # type: ignore[arg-type]
             else:
                 draft.set(key, spec)
-        self._specs = draft._specs
+        self._adopt(draft)
         return self
 
-    def pop(self, key: Key, default: Any = _RAISE) -> Any:
+    def _adopt(self, other: Self) -> None:
+        """Take over the entries of ``other``, a changed clone of this Composite."""
+        self._specs = other._specs
+
+    def pop(self, key: Key, default: Any = MISSING) -> Any:
         """Remove a key and return its spec.
 
         Args:
@@ -211,90 +247,67 @@ class CompositeKeys(TensorSpec):
             RuntimeError: the Composite is locked.
         """
         path = as_path(key)
-        self._refuse_if_locked(f"delete {as_key(path)!r}")
+        self._refuse_below(path, f"delete {as_key(path)!r}")
         if key not in self:
-            if default is not _RAISE:
+            if default is not MISSING:
                 return default
-            raise self._unknown(key, self.keys(include_nested=True), "the spec")
-        owner = self.get(as_key(path[:-1])) if len(path) > 1 else self
-        owner._refuse_if_locked(f"delete {as_key(path)!r}")
-        return owner._specs.pop(path[-1])
+            raise self._no_key(key)
+        return self._take(path)
+
+    def _take(self, path: tuple[str, ...]) -> Any:
+        """Remove the spec at ``path``, which is there, and return it."""
+        return self._child(path[0])._take(path[1:]) if len(path) > 1 else self._specs.pop(path[0])
 
     def __delitem__(self, key: Key) -> None:
         self.pop(key)
-
-    def select(self, *keys: Key, strict: bool = True) -> Self:
-        """Return a Composite with these keys only, in the spec's own order.
-
-        Args:
-            *keys: names, or tuples of names for nested ones.
-            strict: whether an unknown key is an error.
-
-        Raises:
-            KeyError: there is no such key (with ``strict``).
-        """
-        paths = self._known_paths(keys, strict)
-        return self._filtered(lambda path: any(path[: len(p)] == p for p in paths), keep_empty=False)
-
-    def exclude(self, *keys: Key, strict: bool = False) -> Self:
-        """Return a Composite without these keys.
-
-        Args:
-            *keys: names, or tuples of names for nested ones.
-            strict: whether an unknown key is an error.
-
-        Raises:
-            KeyError: there is no such key (with ``strict``).
-        """
-        paths = self._known_paths(keys, strict)
-        return self._filtered(lambda path: not any(path[: len(p)] == p for p in paths), keep_empty=True)
-
-    def _known_paths(self, keys: tuple[Key, ...], strict: bool) -> list[tuple[str, ...]]:
-        for key in keys:
-            if strict and key not in self:
-                raise self._unknown(key, self.keys(include_nested=True), "the spec")
-        return [as_path(key) for key in keys]
-
-    def _filtered(self, keep: Any, keep_empty: bool, prefix: tuple[str, ...] = ()) -> Self:
-        new = self.clone()
-        for name, spec in self._specs.items():
-            path = (*prefix, name)
-            if isinstance(spec, CompositeKeys) and len(spec):
-                part = spec._filtered(keep, keep_empty, path)
-                if len(part) or (keep_empty and keep(path)):
-                    new._specs[name] = part
-                    continue
-            elif keep(path):
-                continue
-            del new._specs[name]
-        return new
 
     @property
     def is_locked(self) -> bool:
         """Whether writing is refused."""
         return self._locked
 
-    def lock_(self) -> Self:
-        """Refuse writes, here and in nested Composites, until `unlock_`."""
-        return self._set_lock(True)
+    @property
+    def locked(self) -> bool:
+        """Whether writing is refused (another name of ``is_locked``)."""
+        return self.is_locked
 
-    def unlock_(self) -> Self:
-        """Allow writes again, here and in nested Composites."""
-        return self._set_lock(False)
+    def lock_(self, recurse: bool = True) -> Self:
+        """Refuse writes until `unlock_`.
 
-    def _set_lock(self, locked: bool) -> Self:
-        self._locked = locked
-        for spec in self._specs.values():
-            if isinstance(spec, CompositeKeys):
-                spec._set_lock(locked)
+        Args:
+            recurse: whether nested Composites refuse them too.
+        """
+        self._set_lock(True, recurse)
         return self
 
+    def unlock_(self, recurse: bool = True) -> Self:
+        """Allow writes again.
+
+        Args:
+            recurse: whether nested Composites allow them too.
+        """
+        self._set_lock(False, recurse)
+        return self
+
+    def _set_lock(self, locked: bool, recurse: bool) -> None:
+        self._locked = locked
+        for spec in self._specs.values():
+            if recurse and isinstance(spec, CompositeKeys):
+                spec._set_lock(locked, recurse)
+
     def _refuse_if_locked(self, action: str) -> None:
-        if self._locked:
+        if self.is_locked:
             raise RuntimeError(
                 f"cannot {action}: this Composite is locked, so that it stays what its owner (an environment, say) was "
                 "built with. Change a copy, spec.clone(), or unlock it first: spec.unlock_()."
             )
+
+    def _refuse_below(self, path: tuple[str, ...], action: str) -> None:
+        """Raise if this Composite, or one on the way to ``path``, is locked."""
+        self._refuse_if_locked(action)
+        here = self._child(path[0]) if len(path) > 1 else None
+        if isinstance(here, CompositeKeys):
+            here._refuse_below(path[1:], action)
 
     @property
     def dtype(self) -> torch.dtype | None:

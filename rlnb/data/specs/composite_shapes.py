@@ -9,11 +9,13 @@ from typing import Any, Self
 import torch
 
 from rlnb.data.specs.base import TensorSpec
-from rlnb.data.specs.composite_keys import CompositeKeys
-from rlnb.data.specs.normalize import Device, as_device, leading_dim, leading_index
+from rlnb.data.specs.composite_subsets import CompositeSubsets
+from rlnb.data.specs.normalize import Device, Shape, as_device, as_size, as_sizes, leading_dim, leading_index
+from rlnb.data.specs.variable import TensorMap, map_size, shape_text
+from rlnb.data.specs.violations import format_key
 
 
-class CompositeShapes(CompositeKeys):
+class CompositeShapes(CompositeSubsets):
     """The shape side of `Composite`: what is done to it is done to every entry."""
 
     def _rebuilt(self, shape: torch.Size, change: Callable[[TensorSpec], TensorSpec]) -> Self:
@@ -25,6 +27,72 @@ class CompositeShapes(CompositeKeys):
     def clone(self) -> Self:
         """Return an independent, unlocked copy."""
         return self._rebuilt(self._shape, lambda spec: spec.clone())
+
+    @property
+    def shape(self) -> torch.Size:
+        """The batch size that all entries lead with. Setting it keeps the entries, which must lead with it."""
+        return self._shape
+
+    @shape.setter
+    def shape(self, shape: Shape) -> None:
+        size = as_size(shape)
+        self._refuse_if_locked(f"set its batch size to {list(size)}")
+        self._refuse_size(size, ())
+        self._set_size(size)
+
+    @property
+    def batch_size(self) -> torch.Size:
+        """The batch size that all entries lead with (another name of ``shape``)."""
+        return self._shape
+
+    @batch_size.setter
+    def batch_size(self, shape: Shape) -> None:
+        self.shape = shape
+
+    def _refuse_size(self, size: torch.Size, prefix: tuple[str, ...]) -> None:
+        for name, spec in self._specs.items():
+            path = (*prefix, name)
+            if isinstance(spec, CompositeShapes):
+                spec._refuse_size(size, path)
+            elif spec is not None and spec.shape[: len(size)] != size:
+                raise ValueError(
+                    f"{format_key(path)}: expected a shape that begins with {list(size)}, the new batch size of the "
+                    f"Composite, got {list(spec.shape)}. Set a batch size that all entries lead with, or expand the "
+                    "Composite: spec.expand(...)."
+                )
+
+    def _set_size(self, size: torch.Size) -> None:
+        for spec in self._specs.values():
+            # A nested Composite may name more of its dims than its owner does.
+            if isinstance(spec, CompositeShapes) and spec.shape[: len(size)] != size:
+                spec._set_size(size)
+        self._shape = size
+
+    @property
+    def device(self) -> torch.device | None:
+        """Where all entries live; None where each says it itself. Setting it moves the entries."""
+        return self._device
+
+    @device.setter
+    def device(self, device: Device) -> None:
+        self._refuse_if_locked(f"set its device to {device}")
+        if device is None:
+            self._forget_device()
+        else:
+            moved = self.to(as_device(device))
+            self._device = moved._device
+            self._adopt(moved)
+
+    def _forget_device(self) -> None:
+        self._device = None
+        for spec in self._specs.values():
+            if isinstance(spec, CompositeShapes):
+                spec._forget_device()
+
+    def clear_device_(self) -> Self:
+        """Say nothing about the device any more, here and in nested Composites; the leaves stay where they are."""
+        self.device = None
+        return self
 
     def to(self, dest: torch.dtype | Device) -> Self:
         """Return the spec with its entries on another device, or its floating entries in another floating dtype.
@@ -45,7 +113,8 @@ class CompositeShapes(CompositeKeys):
 
             return self._rebuilt(self._shape, cast)
         device = as_device(dest)
-        new = self._rebuilt(self._shape, lambda spec: spec.to(device))
+        # A leaf that is there already would be shared, and with it its mask.
+        new = self._rebuilt(self._shape, lambda spec: spec.clone().to(device))
         new._device = device
         return new
 
@@ -58,13 +127,13 @@ class CompositeShapes(CompositeKeys):
         Raises:
             ValueError: the batch size does not stretch to it.
         """
-        sizes = tuple(shape[0]) if len(shape) == 1 and not isinstance(shape[0], int) else shape
+        sizes = as_sizes(shape)
         try:
-            size = torch.empty(()).expand(self._shape).expand(sizes).shape
+            size = map_size(lambda tensor: tensor.expand(sizes), self._shape)
         except RuntimeError:
             raise ValueError(
-                f"Composite of shape {list(self._shape)} does not expand to {list(sizes)}: the new shape must end with "
-                f"{list(self._shape)}, where only dims of size 1 may change."
+                f"Composite of shape {shape_text(self._shape)} does not expand to {list(sizes)}: the new shape must "
+                f"end with {shape_text(self._shape)}, where only dims of size 1 may change."
             ) from None
         return self._rebuilt(size, lambda spec: spec.expand(*size, *spec.shape[self.ndim :]))
 
@@ -86,25 +155,15 @@ class CompositeShapes(CompositeKeys):
         size = torch.Size((*self._shape[:at], 1, *self._shape[at:]))
         return self._rebuilt(size, lambda spec: spec.unsqueeze(at))
 
+    def _mapped(self, fn: TensorMap) -> Self:
+        return self._rebuilt(map_size(fn, self._shape), lambda spec: spec._mapped(fn))
+
     def _indexed(self, index: Any) -> Self:
         parts = leading_index(index, self.ndim)
-        size = torch.empty(()).expand(self._shape)[parts].shape
+        size = map_size(lambda tensor: tensor[parts], self._shape)
         return self._rebuilt(size, lambda spec: spec[parts])
 
     def _stack(self, others: Sequence[TensorSpec], dim: int) -> Self:
-        for i, other in enumerate(others, start=1):
-            assert isinstance(other, CompositeShapes)
-            if set(other._specs) != set(self._specs) or other.shape != self.shape:
-                raise ValueError(
-                    f"torch.stack needs Composites of equal shape and keys: number {i} has shape {list(other.shape)} "
-                    f"and keys {list(other._specs)}, number 0 has shape {list(self.shape)} and keys "
-                    f"{list(self._specs)}."
-                )
         at = leading_dim(dim, self.ndim, 0, "torch.stack", insert=True)
-        new = self._rebuilt(torch.Size((*self._shape[:at], len(others) + 1, *self._shape[at:])), lambda spec: spec)
-        for key, spec in self._specs.items():
-            rest = [other._specs[key] for other in others if isinstance(other, CompositeShapes)]
-            if spec is None and any(other is not None for other in rest):
-                raise ValueError(f"torch.stack: {key} is None in number 0 and a spec in another.")
-            new._specs[key] = None if spec is None else torch.stack([spec, *rest], at)  # type: ignore
-        return new
+        size = torch.Size((*self._shape[:at], len(others) + 1, *self._shape[at:]))
+        return self._rebuilt(size, lambda spec: spec._stack([spec] * len(others), at))

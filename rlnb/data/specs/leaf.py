@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
 
 from rlnb.data.specs.normalize import Device, Shape, as_device, as_dtype, as_size
 from rlnb.data.specs.reshape import ReshapableSpec
+from rlnb.data.specs.variable import fits_shape, shape_text
 from rlnb.data.specs.violations import Frame, Violation, format_number
 
 
@@ -40,7 +41,11 @@ class LeafSpec(ReshapableSpec):
     def _nearest(self, value: torch.Tensor) -> torch.Tensor:
         """Project ``value``, of the right shape and device but of any dtype."""
 
-    _domain_fix: ClassVar[str] = "Clip it with spec.project(value), or widen the bounds of the spec."
+    _domain_advice: ClassVar[str] = "Clip it with spec.project(value), or widen the bounds of the spec."
+
+    def _domain_fix(self) -> str:
+        """Say what to do about a value outside the domain."""
+        return self._domain_advice
 
     def _offence(self, value: torch.Tensor, index: tuple[int, ...]) -> tuple[str, float | int | bool | None]:
         """Describe what is at the offending ``index``: in words, and as a number."""
@@ -50,17 +55,19 @@ class LeafSpec(ReshapableSpec):
     def _shape_fix(self, expected: torch.Size, value: torch.Tensor) -> str:
         """Say the likely cause of a wrong shape and the line that repairs it."""
         got = value.shape
-        if torch.Size((1, *got)) == expected:
+        if fits_shape((1, *got), expected):
             return "A leading dimension is missing: value.unsqueeze(0)."
-        if len(got) < len(expected) and got == expected[len(expected) - len(got) :]:
-            lead = list(expected[: len(expected) - len(got)])
-            return f"The batch dimensions {lead} are missing: give one row for each, or value.expand({list(expected)})."
-        if torch.Size((*got, 1)) == expected:
+        if len(got) < len(expected) and fits_shape(got, expected[len(expected) - len(got) :]):
+            lead = shape_text(expected[: len(expected) - len(got)])
+            spread = "" if -1 in expected else f", or value.expand({list(expected)})"
+            what = "batch dimensions" if len(got) else "dimensions"
+            return f"The {what} {lead} are missing: give one {'row' if len(got) else 'number'} for each{spread}."
+        if fits_shape((*got, 1), expected):
             return "A trailing dimension of size 1 is missing: value.unsqueeze(-1)."
         for dim in reversed(range(len(got))):
-            if got[dim] == 1 and torch.Size((*got[:dim], *got[dim + 1 :])) == expected:
+            if got[dim] == 1 and fits_shape((*got[:dim], *got[dim + 1 :]), expected):
                 return f"There is an extra dimension of size 1: value.squeeze({dim})."
-        if got.numel() == expected.numel():
+        if -1 not in expected and got.numel() == expected.numel():
             return f"The number of entries is right: value.reshape({list(expected)})."
         return "Change the data, or the shape of the spec."
 
@@ -77,15 +84,15 @@ class LeafSpec(ReshapableSpec):
             return False
         shape = value.shape
         if lead:
-            if shape != lead + self._shape:
+            if shape != lead + self._shape and not fits_shape(shape, lead + self._shape):
                 return False
-        elif shape != self._shape and (lead is not None or not self._ends_well(shape)):
+        elif shape != self._shape and not (self._ends_well(shape) if lead is None else fits_shape(shape, self._shape)):
             return False
         return self._contains(value)
 
     def _ends_well(self, shape: torch.Size) -> bool:
         extra = len(shape) - len(self._shape)
-        return extra >= 0 and shape[extra:] == self._shape
+        return extra >= 0 and (shape[extra:] == self._shape or fits_shape(shape[extra:], self._shape))
 
     def _violations(self, value: Any, key: tuple[str, ...], frame: Frame) -> list[Violation]:
         if not isinstance(value, torch.Tensor):
@@ -93,9 +100,10 @@ class LeafSpec(ReshapableSpec):
             return [Violation(key, "type", "torch.Tensor", type(value).__name__, fix=fix)]
         found = []
         expected = frame.expected(self._shape, value.shape)
-        if value.shape != expected:
+        fits = fits_shape(value.shape, expected)
+        if not fits:
             fix = self._shape_fix(expected, value)
-            found.append(Violation(key, "shape", str(list(expected)), str(list(value.shape)), fix=fix))
+            found.append(Violation(key, "shape", shape_text(expected), shape_text(value.shape), fix=fix))
         if value.dtype != self._dtype:
             fix = f"Cast it: value.to({self._dtype})."
             found.append(Violation(key, "dtype", str(self._dtype), str(value.dtype), fix=fix))
@@ -103,7 +111,7 @@ class LeafSpec(ReshapableSpec):
             fix = f"Move it: value.to('{self._device}'), or the spec: spec.to('{value.device}')."
             found.append(Violation(key, "device", str(self._device), str(value.device), fix=fix))
         exact = self._dtype.is_floating_point or not value.is_floating_point()
-        if value.shape == expected and value.device == self._device and exact:
+        if fits and value.device == self._device and exact:
             found.extend(self._domain_violation(value.to(self._dtype), value, key, frame))
         return found
 
@@ -121,9 +129,12 @@ class LeafSpec(ReshapableSpec):
         own = index if time is None else index[:time] + index[time + 1 :]
         got, number = self._offence(value, index)
         others = f" (and {len(indices) - 1} more)" if len(indices) > 1 else ""
-        legal = self._domain_text(own[len(own) - (self.ndim - self._event_dims) :])
+        ndim = self.ndim - self._event_dims
+        # What is said of a dim of variable size is said once.
+        place = zip(own[len(own) - ndim :], self._shape, strict=False)
+        legal = self._domain_text(tuple(0 if length == -1 else at for at, length in place))
         at = f" at index {index}" if index else ""
-        return [Violation(key, "domain", legal, f"{got}{at}{others}", index, number, self._domain_fix)]
+        return [Violation(key, "domain", legal, f"{got}{at}{others}", index, number, self._domain_fix())]
 
     def project(self, value: torch.Tensor) -> torch.Tensor:
         """Return the tensor of the domain nearest to ``value``; ``value`` itself when it is in the domain.
@@ -145,22 +156,29 @@ class LeafSpec(ReshapableSpec):
             raise ValueError(f"{type(self).__name__}.project: " + self._complaints(value)[0])
         return self._nearest(value.to(self._device))
 
-    def encode(self, value: Any, *, check: bool = True) -> torch.Tensor:
+    def encode(self, value: Any, *, check: bool = True, ignore_device: bool = False) -> torch.Tensor:
         """Turn python numbers, lists, numpy arrays or tensors into a tensor of the spec.
 
         Args:
             value: what a Gymnasium environment returns, with any leading dims.
             check: whether to raise for a value outside the domain.
+            ignore_device: whether to leave the value on the device where it is; otherwise it goes to the spec's.
 
         Returns:
-            A tensor of shape ``[..., *spec.shape]`` with the spec's dtype, on its device.
+            A tensor of shape ``[..., *spec.shape]`` with the spec's dtype.
 
         Raises:
             TypeError: it cannot be made a tensor.
             ValueError: the shape does not fit, an integer is expected and a fraction came, or (with ``check``) the
                 value is outside the domain.
         """
-        return self._encode_tensor(self._as_tensor(value), check, type(self).__name__)
+        raw = self._as_tensor(value)
+        there = self._placed(raw, ignore_device)
+        return there._encode_tensor(raw.to(there._device), check, type(self).__name__)
+
+    def _placed(self, value: torch.Tensor, ignore_device: bool) -> Self:
+        """Return this spec, where ``value`` is if the device is to be ignored."""
+        return self.to(value.device) if ignore_device else self
 
     def _encode_tensor(self, raw: torch.Tensor, check: bool, who: str) -> torch.Tensor:
         cast = raw if raw.dtype == self._dtype else raw.to(self._dtype)
@@ -178,13 +196,13 @@ class LeafSpec(ReshapableSpec):
 
     def _as_tensor(self, value: Any) -> torch.Tensor:
         if isinstance(value, torch.Tensor):
-            return value.to(self._device)
+            return value
         try:
             if isinstance(value, (list, tuple)) and any(isinstance(part, torch.Tensor) for part in value):
                 return torch.stack([self._as_tensor(part) for part in value])
             array = np.asarray(value)
             # The numpy defaults would lose what python floats hold before the spec's dtype is known.
-            return torch.from_numpy(np.array(array, copy=True)).to(self._device)
+            return torch.from_numpy(np.array(array, copy=True))
         except (TypeError, ValueError, RuntimeError) as error:
             raise TypeError(
                 f"{type(self).__name__}.encode: a {type(value).__name__} cannot be made a tensor of dtype "
@@ -233,5 +251,9 @@ class LeafSpec(ReshapableSpec):
         space = repr(self.space).replace("\n", "\n    ")
         return (
             f"{type(self).__name__}(\n    shape={self._shape},\n    space={space},\n    device={self._device},\n"
-            f"    dtype={self._dtype},\n    domain={self.domain})"
+            f"    dtype={self._dtype},\n    domain={self.domain}{self._extra_repr()})"
         )
+
+    def _extra_repr(self) -> str:
+        """Write what a class has beyond the usual lines."""
+        return ""

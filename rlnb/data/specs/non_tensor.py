@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import copy
+from collections.abc import Iterator, Mapping
 from typing import Any, Self
 
+import numpy as np
 import torch
 from tensordict import NonTensorData, NonTensorStack, is_tensor_collection
 
-from rlnb.data.specs.base import TensorSpec
 from rlnb.data.specs.normalize import Device, Shape, as_device, as_size
 from rlnb.data.specs.reshape import ReshapableSpec
+from rlnb.data.specs.variable import fits_shape, shape_text
 from rlnb.data.specs.violations import Frame, Violation
 
 
 class NonTensor(ReshapableSpec):
-    """Data that is no tensor. Anything but a tensor or a TensorDict is in it.
+    """Data that is no tensor. Anything but a tensor or a TensorDict is in it, unless a space says more.
 
     Args:
         shape: the batch size of one value.
         device: the device that the values are marked with, or None.
         dtype: there to match the other specs; data that is no tensor has none.
-        example_data: what `rand`, `zero` and `one` give.
+        example_data: what `zero` and `one` give, and `rand` too where there is no space.
+        space: a Gymnasium space (``Text``, ``Sequence``, ``Graph``) that the data of each row is in; None for no
+            statement. `rand` then samples it, seeded by torch, row by row.
 
     Raises:
         TypeError: a dtype is given.
@@ -30,9 +34,13 @@ class NonTensor(ReshapableSpec):
         >>> spec = NonTensor(shape=(), example_data="go left")
         >>> spec.rand().data
         'go left'
+        >>> from gymnasium.spaces import Text
+        >>> spec = NonTensor(shape=(), space=Text(5, charset="ab"))
+        >>> spec.is_in("abba"), spec.is_in("abc"), spec.is_in(spec.rand((2,)))
+        (True, False, True)
     """
 
-    _fields = ("example_data",)
+    _fields = ("example_data", "_space")
 
     def __init__(
         self,
@@ -40,13 +48,16 @@ class NonTensor(ReshapableSpec):
         device: Device = None,
         dtype: torch.dtype | None = None,
         example_data: Any = None,
+        space: Any = None,
     ) -> None:
         if dtype is not None:
             raise TypeError(f"NonTensor has no dtype, got {dtype}. Leave it out.")
         self._shape = as_size(shape)
         self._device = None if device is None else as_device(device)
         self._dtype = None
-        self.example_data = example_data
+        # A copy: sampling moves the generator that a space has.
+        self._space = copy.deepcopy(space)
+        self.example_data = self._sampled(0) if space is not None and example_data is None else example_data
 
     @property
     def domain(self) -> None:
@@ -54,25 +65,35 @@ class NonTensor(ReshapableSpec):
         return None
 
     @property
-    def space(self) -> None:
-        """None: there are no bounds."""
-        return None
+    def space(self) -> Any:
+        """The Gymnasium space that the data is in; None where there is none."""
+        return self._space
 
-    def rand(self, shape: Shape = ()) -> NonTensorData:
-        """Give the example data with batch size ``[*shape, *spec.shape]``.
+    def _sampled(self, seed: int) -> Any:
+        self._space.seed(seed)
+        return self._space.sample()
+
+    def rand(self, shape: Shape = ()) -> Any:
+        """Sample the space for each row; without one, give the example data with batch size ``[*shape, *spec.shape]``.
 
         Args:
             shape: sizes in front of the spec's shape.
         """
-        return NonTensorData(self.example_data, batch_size=self._size(shape), device=self._device)
+        size = self._size(shape)
+        return self.zero(shape) if self._space is None or not size.numel() else self._rows(size)
+
+    def _rows(self, size: torch.Size) -> Any:
+        if size:
+            return NonTensorStack(*[self._rows(size[1:]) for _ in range(size[0])], stack_dim=0)
+        return NonTensorData(self._sampled(int(torch.randint(2**31 - 1, ()))), device=self._device)
 
     def zero(self, shape: Shape = ()) -> NonTensorData:
-        """Give the example data, as `rand` does."""
-        return self.rand(shape)
+        """Give the example data with batch size ``[*shape, *spec.shape]``."""
+        return NonTensorData(self.example_data, batch_size=self._size(shape), device=self._device)
 
     def one(self, shape: Shape = ()) -> NonTensorData:
-        """Give the example data, as `rand` does."""
-        return self.rand(shape)
+        """Give the example data, as `zero` does."""
+        return self.zero(shape)
 
     def _accepts(self, value: Any, lead: torch.Size | None) -> bool:
         return not self._violations(value, (), Frame(lead))
@@ -80,53 +101,65 @@ class NonTensor(ReshapableSpec):
     def _violations(self, value: Any, key: tuple[str, ...], frame: Frame) -> list[Violation]:
         if isinstance(value, (NonTensorData, NonTensorStack)):
             expected = frame.expected(self._shape, value.batch_size)
-            if value.batch_size == expected:
-                return []
-            fix = "Wrap the data with NonTensorData(data, batch_size=...)."
-            return [Violation(key, "shape", str(list(expected)), str(list(value.batch_size)), fix=fix)]
-        if isinstance(value, torch.Tensor) or is_tensor_collection(value):
+            if not fits_shape(value.batch_size, expected):
+                fix = "Wrap the data with NonTensorData(data, batch_size=...)."
+                return [Violation(key, "shape", shape_text(expected), shape_text(value.batch_size), fix=fix)]
+        elif isinstance(value, torch.Tensor) or is_tensor_collection(value):
             fix = "Describe tensors with Unbounded or Bounded, TensorDicts with Composite."
             return [Violation(key, "type", "NonTensorData", type(value).__name__, fix=fix)]
-        return []
+        if self._space is None:
+            return []
+        wrong = [(index, data) for index, data in _rows_of(value) if not self._space.contains(data)]
+        if not wrong:
+            return []
+        index, data = wrong[0]
+        at = f" at index {index}" if index else ""
+        others = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
+        fix = "Check how the data is made, or describe it with another space."
+        return [Violation(key, "domain", repr(self._space), f"{data!r}{at}{others}", index, fix=fix)]
 
     def project(self, value: Any) -> Any:
         """Return ``value``.
 
         Raises:
-            ValueError: it is a tensor, or has the wrong batch size.
+            ValueError: it is a tensor, has the wrong batch size, or is not in the space.
         """
-        if not self._accepts(value, None):
-            raise ValueError("NonTensor.project: " + self._complaints(value)[0])
+        self._check(value, "project")
         return value
 
-    def encode(self, value: Any, *, check: bool = True) -> Any:
+    def _check(self, value: Any, call: str) -> None:
+        if not self._accepts(value, None):
+            raise ValueError(f"NonTensor.{call}: " + self._complaints(value)[0])
+
+    def encode(self, value: Any, *, check: bool = True, ignore_device: bool = False) -> Any:
         """Wrap ``value`` with the spec's batch size, unless it is wrapped already.
 
         Args:
             value: any data.
-            check: whether to raise for a tensor.
+            check: whether to raise for a tensor, or for data that is not in the space.
+            ignore_device: there to match the other specs; the data is on no device.
 
         Raises:
-            ValueError: it is a tensor, or has the wrong batch size.
+            ValueError: it is a tensor, has the wrong batch size, or is not in the space.
         """
-        if check and not self._accepts(value, None):
-            raise ValueError("NonTensor.encode: " + self._complaints(value)[0])
+        if check:
+            self._check(value, "encode")
         if isinstance(value, (NonTensorData, NonTensorStack)):
             return value
-        return NonTensorData(value, batch_size=self._shape, device=self._device)
+        return NonTensorData(value, batch_size=self._size(()), device=self._device)
 
     def to_numpy(self, value: Any, *, check: bool = True) -> Any:
         """Return the data itself (a list where the rows differ).
 
         Args:
             value: wrapped data.
-            check: whether to raise for a tensor.
+            check: whether to raise for a tensor, or for data that is not in the space.
 
         Raises:
-            ValueError: it is a tensor, or has the wrong batch size.
+            ValueError: it is a tensor, has the wrong batch size, or is not in the space.
         """
-        if check and not self._accepts(value, None):
-            raise ValueError("NonTensor.to_numpy: " + self._complaints(value)[0])
+        if check:
+            self._check(value, "to_numpy")
         if isinstance(value, NonTensorStack):
             return value.tolist()
         return value.data if isinstance(value, NonTensorData) else value
@@ -149,12 +182,45 @@ class NonTensor(ReshapableSpec):
         """Return the spec with its values marked with another device. A dtype changes nothing."""
         return self if isinstance(dest, torch.dtype) else self._with(_device=as_device(dest))
 
-    def _stack(self, others: Sequence[TensorSpec], dim: int) -> Self:
-        same = [other._with(example_data=self.example_data) for other in others if isinstance(other, NonTensor)]
-        return super()._stack(same, dim)
+    def clone(self) -> Self:
+        """Return an independent copy."""
+        return self._with(_space=copy.deepcopy(self._space))
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, NonTensor)
+            and (self._shape, self._device) == (other._shape, other._device)
+            and self._space == other._space
+            and _alike(self.example_data, other.example_data)
+        )
+
+    def __hash__(self) -> int:
+        return hash((type(self), self._shape, self._device))
 
     def __repr__(self) -> str:
         return (
-            f"NonTensor(\n    shape={self._shape},\n    space=None,\n    device={self._device},\n    dtype=None,\n"
-            f"    domain=None,\n    example_data={self.example_data!r})"
+            f"NonTensor(\n    shape={self._shape},\n    space={self._space!r},\n    device={self._device},\n"
+            f"    dtype=None,\n    domain=None,\n    example_data={self.example_data!r})"
         )
+
+
+def _rows_of(value: Any, index: tuple[int, ...] = ()) -> Iterator[tuple[tuple[int, ...], Any]]:
+    """Walk the data of each row with its index; data that all rows share comes once."""
+    if isinstance(value, NonTensorStack):
+        for i, part in enumerate(value.unbind(0)):
+            yield from _rows_of(part, (*index, i))
+    else:
+        yield index, value.data if isinstance(value, NonTensorData) else value
+
+
+def _alike(first: Any, second: Any) -> bool:
+    """Whether two pieces of data are equal, arrays inside them too."""
+    if isinstance(first, np.ndarray) or isinstance(second, np.ndarray):
+        return bool(np.array_equal(first, second))
+    if type(first) is not type(second):
+        return False
+    if isinstance(first, (tuple, list)):
+        return len(first) == len(second) and all(map(_alike, first, second))
+    if isinstance(first, Mapping):
+        return first.keys() == second.keys() and all(_alike(first[key], second[key]) for key in first)
+    return bool(first == second)

@@ -32,19 +32,32 @@ def as_size(shape: Shape) -> torch.Size:
     """Return ``shape`` as a ``torch.Size``.
 
     Args:
-        shape: an int (one dimension) or the sizes.
+        shape: an int (one dimension) or the sizes; -1 is a dimension of variable size.
 
     Raises:
-        ValueError: a size is negative.
+        ValueError: a size is below -1.
 
     Example:
-        >>> as_size(3), as_size([2, 1])
-        (torch.Size([3]), torch.Size([2, 1]))
+        >>> as_size(3), as_size([2, -1])
+        (torch.Size([3]), torch.Size([2, -1]))
     """
     size = torch.Size((shape,)) if isinstance(shape, int) else torch.Size(shape)
-    if any(length < 0 for length in size):
-        raise ValueError(f"a shape has no negative sizes, got {tuple(size)}. Give every dimension its length.")
+    if any(length < -1 for length in size):
+        raise ValueError(
+            f"a shape has no negative sizes but -1 (a dimension of variable size), got {tuple(size)}. Give every "
+            "dimension its length."
+        )
     return size
+
+
+def as_sizes(shape: tuple[Any, ...]) -> tuple[int, ...]:
+    """Return sizes given one by one, or as one sequence, as a tuple.
+
+    Example:
+        >>> as_sizes((2, 3)), as_sizes(([2, 3],))
+        ((2, 3), (2, 3))
+    """
+    return tuple(shape[0]) if len(shape) == 1 and not isinstance(shape[0], int) else shape
 
 
 def as_dtype(dtype: torch.dtype | str | None, default: torch.dtype) -> torch.dtype:

@@ -8,11 +8,13 @@ import torch
 
 from rlnb.data.specs.boxes import CategoricalBox
 from rlnb.data.specs.categorical import Categorical, index_dtype
-from rlnb.data.specs.leaf import LeafSpec
+from rlnb.data.specs.maskable import MaskableSpec
+from rlnb.data.specs.masks import legal_text
 from rlnb.data.specs.normalize import Device, Shape, as_size
+from rlnb.data.specs.variable import blank_size, fits_shape
 
 
-class OneHot(LeafSpec):
+class OneHot(MaskableSpec):
     """One of ``n`` choices as a vector of ``n`` entries, one of which is 1 (or True) and the others 0.
 
     `zero` and `one` make blanks: neither is a one-hot vector.
@@ -22,11 +24,13 @@ class OneHot(LeafSpec):
         shape: the shape of one value, ending with ``n``; ``(n,)`` when None.
         device: where the values live; torch's default device when None.
         dtype: the dtype.
+        mask: booleans, True where a value is legal; see `update_mask`. All are legal when None.
         start: the number of the first choice where choices are written as integers: Gymnasium's
             ``Discrete(n, start=...)``. It only matters to `encode`, `to_numpy` and `to_categorical`.
 
     Raises:
-        ValueError: ``n`` is not positive, or the shape does not end with ``n``.
+        TypeError: the mask is not one of booleans.
+        ValueError: ``n`` is not positive, the shape does not end with ``n``, or the mask has the wrong shape.
 
     Example:
         >>> spec = OneHot(3)
@@ -37,8 +41,8 @@ class OneHot(LeafSpec):
     """
 
     _event_dims = 1
-    _fields = ("n", "start")
-    _domain_fix = "Make it with spec.encode(i), or take the largest entry: spec.project(value)."
+    _fields = ("n", "start", "_mask")
+    _domain_advice = "Make it with spec.encode(i), or take the largest entry: spec.project(value)."
     _ticks: torch.Tensor
 
     def __init__(
@@ -47,6 +51,7 @@ class OneHot(LeafSpec):
         shape: Shape | None = None,
         device: Device = None,
         dtype: torch.dtype | str | None = torch.bool,
+        mask: Any = None,
         start: int = 0,
     ) -> None:
         size = as_size((int(n),) if shape is None else shape)
@@ -55,8 +60,10 @@ class OneHot(LeafSpec):
         super().__init__(size, device, dtype, torch.bool)
         self.n, self.start = int(n), int(start)
         self._prepare()
+        self.update_mask(mask)
 
     def _prepare(self) -> None:
+        self._prepare_mask()
         self._ticks = torch.arange(self.n, device=self._device)
 
     @property
@@ -70,11 +77,16 @@ class OneHot(LeafSpec):
         return CategoricalBox(self.n, self.start)
 
     def rand(self, shape: Shape = ()) -> torch.Tensor:
-        """Draw one-hot vectors, each choice as likely.
+        """Draw one-hot vectors, each legal choice as likely.
 
         Args:
             shape: sizes in front of the spec's shape.
+
+        Raises:
+            ValueError: the mask leaves nothing to choose from.
         """
+        if self._table is not None:
+            return self._from_positions(self._table.draw(as_size(shape), "OneHot.rand"))
         size = (*self._size(shape)[:-1], 1)
         return self._written(torch.randint(self.n, size, device=self._device))
 
@@ -83,37 +95,59 @@ class OneHot(LeafSpec):
         vector = torch.eq(position, self._ticks)
         return vector if self._dtype == torch.bool else vector.to(self._dtype)
 
+    def _mask_size(self) -> torch.Size:
+        return blank_size(self._shape)
+
+    def _counts(self) -> list[int]:
+        return [self.n] * self._shape[:-1].numel()
+
+    def _rows(self) -> torch.Size:
+        return self._shape[:-1]
+
+    def _positions(self, value: torch.Tensor) -> torch.Tensor:
+        return value.to(torch.uint8).argmax(-1)
+
+    def _from_positions(self, position: torch.Tensor) -> torch.Tensor:
+        return self._written(position.unsqueeze(-1))
+
     def _contains(self, value: torch.Tensor) -> bool:
         return not bool(self._outside(value).any())
 
     def _outside(self, value: torch.Tensor) -> torch.Tensor:
         if value.dtype == torch.bool:
-            return value.sum(-1) != 1
-        # One entry that is not zero, and it is 1.
-        return (torch.count_nonzero(value, -1) != 1) | ~(value == 1).any(-1)
+            wrong = value.sum(-1) != 1
+        else:
+            # One entry that is not zero, and it is 1.
+            wrong = (torch.count_nonzero(value, -1) != 1) | ~(value == 1).any(-1)
+        return wrong if self._mask is None else wrong | ((value != 0) & ~self._mask).any(-1)
 
     def _domain_text(self, index: tuple[int, ...]) -> str:
+        if self._mask is not None:
+            legal = legal_text(self._mask[index])
+            return f"the one-hot vectors of length {self.n} with the 1 at {legal}, as the mask says"
         return f"the one-hot vectors of length {self.n} (one entry is 1, the others are 0)"
 
     def _offence(self, value: torch.Tensor, index: tuple[int, ...]) -> tuple[str, None]:
         return vector_text(value[index]), None
 
     def _nearest(self, value: torch.Tensor) -> torch.Tensor:
-        comparable = value.nan_to_num(nan=-torch.inf) if value.is_floating_point() else value.to(torch.int64)
-        return self._written(comparable.argmax(-1, keepdim=True))
+        if self._table is not None:
+            self._table.refuse_empty("OneHot.project")
+        return self._written(comparable_entries(value, self._mask).argmax(-1, keepdim=True))
 
     def _shape_fix(self, expected: torch.Size, value: torch.Tensor) -> str:
-        if value.shape == expected[:-1] and not value.is_floating_point():
+        if fits_shape(value.shape, expected[:-1]) and not value.is_floating_point():
             return f"An integer was given where a one-hot vector of length {self.n} is expected: spec.encode(value)."
         return super()._shape_fix(expected, value)
 
-    def encode(self, value: Any, *, check: bool = True) -> torch.Tensor:
+    def encode(self, value: Any, *, check: bool = True, ignore_device: bool = False) -> torch.Tensor:
         """Turn integers, or vectors that are one-hot already, into one-hot vectors.
 
         Args:
             value: integers ``start, ..., start + n - 1`` of shape ``[..., *spec.shape[:-1]]``; or boolean or floating
                 vectors of shape ``[..., *spec.shape]``. An integer tensor always counts as choices.
-            check: whether to raise for floating or boolean vectors that are not one-hot.
+            check: whether to raise for floating or boolean vectors that are not one-hot, and for masked choices.
+            ignore_device: whether to leave the value on the device where it is; otherwise it goes to the spec's.
 
         Returns:
             A tensor of shape ``[..., *spec.shape]``.
@@ -128,23 +162,31 @@ class OneHot(LeafSpec):
                     [False, False,  True]])
         """
         raw = self._as_tensor(value)
+        there = self._placed(raw, ignore_device)
+        return there._encode_choices(raw.to(there._device), check)
+
+    def _encode_choices(self, raw: torch.Tensor, check: bool) -> torch.Tensor:
         if raw.is_floating_point() or raw.dtype == torch.bool:
             return self._encode_tensor(raw, check, type(self).__name__)
-        position = self.to_categorical_spec()._encode_tensor(raw, True, type(self).__name__) - self.start
-        return self._written(position.unsqueeze(-1))
+        integers = (self if check else self._maskless()).to_categorical_spec()
+        return self._from_positions(integers._encode_tensor(raw, True, type(self).__name__) - self.start)
 
     def _index_dtype(self) -> torch.dtype:
         return index_dtype(self._dtype, self.start, self.start + self.n - 1)
 
     def _decode(self, value: torch.Tensor) -> Any:
-        index = value.to(torch.uint8).argmax(-1) + self.start
+        index = self._positions(value) + self.start
         return index.to(self._index_dtype()).numpy()[()]
 
-    def to_categorical(self, value: torch.Tensor) -> torch.Tensor:
+    def _hash_key(self) -> Any:
+        return self.n, self.start
+
+    def to_categorical(self, value: torch.Tensor, safe: bool = True) -> torch.Tensor:
         """Turn one-hot vectors into integers.
 
         Args:
             value: one-hot vectors of shape ``[..., *spec.shape]``, of any dtype.
+            safe: whether to check the value; its mask does not matter.
 
         Returns:
             An int64 tensor of shape ``[..., *spec.shape[:-1]]``.
@@ -152,23 +194,40 @@ class OneHot(LeafSpec):
         Raises:
             ValueError: the value is not one-hot.
         """
-        like = self.to(value.dtype)
-        if not like.is_in(value):
+        like = self._maskless().to(value.dtype)
+        if safe and not like.is_in(value):
             raise ValueError(f"OneHot.to_categorical: {like._complaints(value)[0]}")
-        index = value.to(torch.uint8).argmax(-1)
+        index = self._positions(value)
         return index + self.start if self.start else index
 
     def to_categorical_spec(self) -> Categorical:
-        """Return the `Categorical` of the same choices."""
-        return Categorical(self.n, shape=self._shape[:-1], device=self._device, start=self.start)
+        """Return the `Categorical` of the same choices and mask."""
+        return Categorical(self.n, shape=self._shape[:-1], device=self._device, mask=self._mask, start=self.start)
 
-    def to_one_hot(self, value: torch.Tensor) -> torch.Tensor:
+    def to_one_hot(self, value: torch.Tensor, safe: bool = True) -> torch.Tensor:
         """Return ``value`` as it is: it is one-hot already."""
         return value
 
     def to_one_hot_spec(self) -> OneHot:
         """Return a copy: it is one-hot already."""
         return self.clone()
+
+
+def comparable_entries(value: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
+    """Return entries whose largest is that of ``value`` among the legal ones, NaN counting least.
+
+    Args:
+        value: any numbers.
+        mask: which of them are legal; None for all.
+
+    Example:
+        >>> comparable_entries(torch.tensor([1.0, 5.0, float("nan")]), torch.tensor([True, False, True])).argmax()
+        tensor(0)
+    """
+    if mask is None:
+        return value.nan_to_num(nan=-torch.inf) if value.is_floating_point() else value.to(torch.int64)
+    lowest = torch.finfo(torch.float64).min
+    return value.double().nan_to_num(nan=lowest, neginf=lowest).where(mask, -torch.inf)
 
 
 def vector_text(vector: torch.Tensor) -> str:

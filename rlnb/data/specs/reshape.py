@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 import torch
 
 from rlnb.data.specs.base import TensorSpec
-from rlnb.data.specs.normalize import Device, as_device, as_dtype, leading_dim, leading_index
-
-TensorMap = Callable[[torch.Tensor], torch.Tensor]
+from rlnb.data.specs.normalize import Device, as_device, as_dtype, as_sizes, leading_dim, leading_index
+from rlnb.data.specs.variable import TensorMap, map_field, map_rows, map_size, shape_text
 
 
 class ReshapableSpec(TensorSpec):
     """A spec whose fields follow its shape: expand, squeeze, unsqueeze, index, stack, move and cast."""
 
-    #: How many trailing dims hold one encoded choice, so that no shape operation may touch them.
-    _event_dims: ClassVar[int] = 0
     #: Attributes that tell this spec from others of its class, beside shape, dtype and device.
     _fields: ClassVar[tuple[str, ...]] = ()
     #: Those of ``_fields`` that are tensors of the spec's leading shape and follow its shape operations.
     _shaped: ClassVar[tuple[str, ...]] = ()
+    #: Those of ``_fields`` that have one more dim behind it: a row for each entry. None where there are no rows.
+    _rowed: ClassVar[tuple[str, ...]] = ()
 
     def _prepare(self) -> None:
         """Recompute what is derived from the fields. Called after any of them changed."""
@@ -35,11 +34,13 @@ class ReshapableSpec(TensorSpec):
         return new
 
     def _mapped(self, fn: TensorMap) -> Self:
-        """Apply a shape operation, given as a function of a tensor of the spec's leading shape."""
         ndim = self.ndim - self._event_dims
-        lead = fn(torch.empty(()).expand(self._shape[:ndim])).shape
-        shaped = {name: fn(getattr(self, name)) for name in self._shaped}
-        return self._with(_shape=torch.Size((*lead, *self._shape[ndim:])), **shaped)
+        lead = self._shape[:ndim]
+        new = map_size(fn, lead)
+        fields = {name: map_field(fn, getattr(self, name), lead, new) for name in self._shaped}
+        rows = {name: getattr(self, name) for name in self._rowed}
+        fields.update({name: map_rows(fn, field, lead, new) for name, field in rows.items() if field is not None})
+        return self._with(_shape=torch.Size((*new, *self._shape[ndim:])), **fields)
 
     def clone(self) -> Self:
         """Return an independent copy."""
@@ -83,7 +84,7 @@ class ReshapableSpec(TensorSpec):
             >>> OneHot(4).expand(2, 4).shape
             torch.Size([2, 4])
         """
-        sizes = tuple(shape[0]) if len(shape) == 1 and not isinstance(shape[0], int) else shape
+        sizes = as_sizes(shape)
         event = self._shape[self.ndim - self._event_dims :]
         lead, tail = sizes[: len(sizes) - len(event)], sizes[len(sizes) - len(event) :]
         try:
@@ -92,8 +93,8 @@ class ReshapableSpec(TensorSpec):
             return self._mapped(lambda tensor: tensor.expand(lead))
         except (RuntimeError, ValueError):
             raise ValueError(
-                f"{type(self).__name__} of shape {list(self._shape)} does not expand to {list(sizes)}: the new shape "
-                f"must end with {list(self._shape)}, where only dims of size 1 may change."
+                f"{type(self).__name__} of shape {shape_text(self._shape)} does not expand to {shape_text(sizes)}: the "
+                f"new shape must end with {shape_text(self._shape)}, where only dims of size 1 may change."
             ) from None
 
     def squeeze(self, dim: int | None = None) -> Self:
@@ -121,9 +122,6 @@ class ReshapableSpec(TensorSpec):
         return self._mapped(lambda tensor: tensor[parts])
 
     def _stack(self, others: Sequence[TensorSpec], dim: int) -> Self:
-        for i, other in enumerate(others, start=1):
-            if other != self:
-                raise ValueError(f"torch.stack needs equal specs: number {i} differs from number 0:\n{other}\n{self}")
         at = leading_dim(dim, self.ndim, self._event_dims, "torch.stack", insert=True)
         new = self.unsqueeze(at)
         return new.expand(*new.shape[:at], len(others) + 1, *new.shape[at + 1 :])
@@ -136,7 +134,12 @@ class ReshapableSpec(TensorSpec):
             return False
         return all(_same(getattr(self, name), getattr(other, name)) for name in self._fields)
 
-    __hash__ = None  # type: ignore[assignment]
+    def __hash__(self) -> int:
+        return hash((type(self), self._shape, self._dtype, self._device, self._hash_key()))
+
+    def _hash_key(self) -> Any:
+        """Return what tells this spec from others of its kind and never changes: a mask is left out, for it does."""
+        return None
 
 
 def _same(first: Any, second: Any) -> bool:

@@ -14,8 +14,8 @@ import torch
 
 Draw = Callable[[torch.Size], torch.Tensor]
 
-#: Above this, float64 no longer tells neighbouring integers apart.
-_EXACT = 2**53
+#: From twice this on, float64 no longer tells neighbouring integers apart.
+_EXACT = 2**52
 
 
 def _uniform(size: torch.Size, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
@@ -132,7 +132,8 @@ def sampler_between(low: torch.Tensor, high: torch.Tensor) -> Draw:
     if uniform and high.item() < 2**63 - 1:
         first, last = int(low.item()), int(high.item())
         return partial(draw_choice, last - first + 1, first, low.dtype, low.device)
-    spans = high.double() - low.double() + 1
-    if bool((spans >= _EXACT).any()):
+    if bool((high.double() - low.double() >= _EXACT).any()):
         return partial(draw_wide_integers, low, high)
+    # Near the ends of int64 the difference of the rounded numbers is not the rounded difference.
+    spans = (high.to(torch.int64) - low.to(torch.int64)).double() + 1
     return partial(draw_choices, spans, low.to(torch.int64), low.dtype)

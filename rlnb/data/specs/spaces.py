@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,17 @@ from rlnb.data.specs.base import TensorSpec
 from rlnb.data.specs.binary import Binary
 from rlnb.data.specs.bounded import Bounded
 from rlnb.data.specs.categorical import Categorical
-from rlnb.data.specs.composite import Composite, is_tuple_keys
-from rlnb.data.specs.multi import MultiCategorical, MultiOneHot
+from rlnb.data.specs.choice import Choice
+from rlnb.data.specs.composite import Composite
+from rlnb.data.specs.lazy_stack import LazyStack
+from rlnb.data.specs.leaf import LeafSpec
+from rlnb.data.specs.multi import MultiCategorical
+from rlnb.data.specs.multi_one_hot import MultiOneHot
+from rlnb.data.specs.non_tensor import NonTensor
 from rlnb.data.specs.normalize import SUPPORTED_DTYPES, Device
 from rlnb.data.specs.one_hot import OneHot
 from rlnb.data.specs.unbounded import Unbounded
+from rlnb.data.specs.variable import shape_text
 
 
 def spec_from_space(space: Any, *, device: Device = None, categorical: bool = False) -> TensorSpec:
@@ -31,9 +38,13 @@ def spec_from_space(space: Any, *, device: Device = None, categorical: bool = Fa
     ``MultiBinary``               `Binary`
     ``Dict``                      `Composite` of the same keys
     ``Tuple``                     `Composite` of the keys ``"0", "1", ...``
+    ``OneOf``                     `Choice` of Composites of the member's number ``"0"`` and its value ``"1"``
+    ``Text, Sequence, Graph``     `NonTensor` that keeps the space
     ============================  =====================================================
 
-    Every spec has the dtype of its space, one-hot vectors included.
+    Every spec has the dtype of its space, one-hot vectors included. `space_from_spec` leads back to an equal space,
+    but that keys of a ``Dict`` become strings. ``spec.encode(space.sample())`` is in the spec, and
+    ``spec.to_numpy(...)`` of that is in the space.
 
     Args:
         space: the Gymnasium space.
@@ -54,25 +65,46 @@ def spec_from_space(space: Any, *, device: Device = None, categorical: bool = Fa
     if isinstance(space, spaces.Box):
         return _from_box(space, device)
     if isinstance(space, spaces.Discrete):
-        if categorical:
-            return Categorical(int(space.n), dtype=_torch_dtype(space), start=int(space.start), **options)
-        return OneHot(int(space.n), dtype=_torch_dtype(space), start=int(space.start), **options)
+        kind = Categorical if categorical else OneHot
+        return kind(int(space.n), dtype=_torch_dtype(space), start=int(space.start), **options)
     if isinstance(space, spaces.MultiDiscrete):
-        if categorical:
-            return MultiCategorical(space.nvec, dtype=_torch_dtype(space), start=space.start, **options)
-        return MultiOneHot(space.nvec, dtype=_torch_dtype(space), start=space.start, **options)
+        several = MultiCategorical if categorical else MultiOneHot
+        return several(space.nvec, dtype=_torch_dtype(space), start=space.start, **options)
     if isinstance(space, spaces.MultiBinary):
-        return Binary(shape=space.shape, dtype=_torch_dtype(space), **options)
+        spec = Binary(shape=space.shape, dtype=_torch_dtype(space), **options)
+        spec._size_in_list = not isinstance(space.n, (int, np.integer))
+        return spec
     if isinstance(space, (spaces.Dict, spaces.Tuple)):
-        parts = space.spaces.items() if isinstance(space, spaces.Dict) else enumerate(space.spaces)
-        return Composite(
-            {str(key): spec_from_space(part, device=device, categorical=categorical) for key, part in parts},
-            device=device,
-        )
+        return _from_members(space, device, categorical)
+    if isinstance(space, spaces.OneOf):
+        members = [spec_from_space(member, device=device, categorical=categorical) for member in space.spaces]
+        return Choice([_numbered(i, member, device) for i, member in enumerate(members)])
+    if isinstance(space, (spaces.Text, spaces.Sequence, spaces.Graph)):
+        return NonTensor(shape=(), device=device, space=space)
     raise TypeError(
         f"there is no spec for a {type(space).__name__} space. Convertible: Box, Discrete, MultiDiscrete, MultiBinary, "
-        "Dict, Tuple. Wrap the environment so that its data has one of these, or use NonTensor for what is no tensor."
+        "Dict, Tuple, OneOf, Text, Sequence, Graph. Wrap the environment so that its data has one of these."
     )
+
+
+def _from_members(space: Any, device: Device, categorical: bool) -> Composite:
+    is_dict = hasattr(space.spaces, "items")
+    parts = list(space.spaces.items() if is_dict else enumerate(space.spaces))
+    names = [str(key) for key, _ in parts]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise TypeError(
+            f"there is no spec for a Dict space in which two keys are written {twice!r}: the keys of a Composite are "
+            "strings. Rename one of them."
+        )
+    members = {str(key): spec_from_space(part, device=device, categorical=categorical) for key, part in parts}
+    spec = Composite(members, device=device)
+    spec._as_tuple = not is_dict
+    return spec
+
+
+def _numbered(number: int, member: TensorSpec, device: Device) -> Composite:
+    return Composite({"0": Categorical(1, start=number, device=device), "1": member}, device=device)
 
 
 def _torch_dtype(space: Any) -> torch.dtype:
@@ -101,8 +133,9 @@ def space_from_spec(spec: TensorSpec) -> Any:
     """Return the Gymnasium space of a spec: the inverse of `spec_from_space`.
 
     One-hot vectors become the integers that Gymnasium uses, and a spec of several of them a ``MultiDiscrete``. A
-    `Composite` whose keys are exactly ``"0", "1", ...`` becomes a ``Tuple``, any other a ``Dict``; entries that are
-    None are left out. ``spec.to_numpy(value)`` is in the space for every value of the spec.
+    `Composite` whose keys are exactly ``"0", "1", ...`` becomes a ``Tuple`` (unless it was made of a ``Dict``), any
+    other a ``Dict``; entries that are None are left out. A lazy stack becomes the ``Tuple`` of its members.
+    ``spec.to_numpy(value)`` is in the space for every value of the spec.
 
     Args:
         spec: the spec.
@@ -116,6 +149,7 @@ def space_from_spec(spec: TensorSpec) -> Any:
     """
     from gymnasium import spaces
 
+    _refuse_variable(spec)
     if isinstance(spec, (Bounded, Unbounded)):
         box = spec.space
         # numpy has no bfloat16; float32 holds all of its numbers.
@@ -133,14 +167,49 @@ def space_from_spec(spec: TensorSpec) -> Any:
         nvec, start = spec.nvec.cpu().numpy().copy(), spec.start.cpu().numpy().copy()
         return spaces.MultiDiscrete(nvec, dtype=_numpy_dtype(spec), start=start)
     if isinstance(spec, Binary):
-        return spaces.MultiBinary(spec.shape[0] if spec.ndim == 1 else list(spec.shape))
+        return spaces.MultiBinary(spec.shape[0] if spec.ndim == 1 and not spec._size_in_list else list(spec.shape))
+    if isinstance(spec, LazyStack):
+        return spaces.Tuple(tuple(space_from_spec(member) for member in spec.specs))
     if isinstance(spec, Composite):
         parts = {key: space_from_spec(part) for key, part in spec.items() if part is not None}
-        return spaces.Tuple(tuple(parts.values())) if is_tuple_keys(list(parts)) else spaces.Dict(parts)
+        return spaces.Tuple(tuple(parts.values())) if spec._gives_tuple else spaces.Dict(parts)
+    if isinstance(spec, Choice):
+        return spaces.OneOf(tuple(space_from_spec(member) for member in _numbered_members(spec)))
+    if isinstance(spec, NonTensor):
+        if spec.space is not None and not spec.shape:
+            return copy.deepcopy(spec.space)
+        lack = f"is of shape {list(spec.shape)}: index a row" if spec.space is not None else "says nothing of its data"
+        raise TypeError(
+            f"there is no Gymnasium space for a NonTensor that {lack}. Describe the data of one row: "
+            "NonTensor(shape=(), space=gymnasium.spaces.Text(...))."
+        )
     raise TypeError(
         f"there is no Gymnasium space for a {type(spec).__name__}. Convertible: Bounded, Unbounded, Categorical, "
-        "OneHot, MultiCategorical, MultiOneHot, Binary, Composite."
+        "OneHot, MultiCategorical, MultiOneHot, Binary, Composite, Choice, Stacked, StackedComposite, NonTensor."
     )
+
+
+def _refuse_variable(spec: TensorSpec) -> None:
+    if isinstance(spec, LeafSpec) and -1 in spec.shape:
+        raise TypeError(
+            f"there is no Gymnasium space for a {type(spec).__name__} of shape {shape_text(spec.shape)}: a space has "
+            "no dims of variable size. Give the dim its largest size, and pad the data to it."
+        )
+
+
+def _numbered_members(spec: Choice) -> list[TensorSpec]:
+    """Return the members of a choice that tells which one a value is of, as Gymnasium's ``OneOf`` does."""
+    members = []
+    for i, choice in enumerate(spec.choices):
+        number = choice.get("0") if isinstance(choice, Composite) and choice.keys() == ["0", "1"] else None
+        if spec.ndim or not isinstance(number, Categorical) or (number.n, number.start) != (1, i):
+            raise TypeError(
+                "there is no Gymnasium space for this Choice: a OneOf also tells which member a value is of. Make each "
+                f'choice a Composite of shape () with the keys "0" and "1": Composite({{"0": Categorical(1, start={i}),'
+                ' "1": spec}).'
+            )
+        members.append(choice["1"])
+    return members
 
 
 def _numpy_dtype(spec: Categorical | OneHot | MultiCategorical) -> Any:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 
 import torch
 
 from rlnb.data.specs.bounded import _saturating_cast
 from rlnb.data.specs.boxes import ContinuousBox
+from rlnb.data.specs.enumeration import combinations
 from rlnb.data.specs.leaf import LeafSpec
 from rlnb.data.specs.normalize import Device, Shape
 from rlnb.data.specs.sampling import Draw, draw_normal
+from rlnb.data.specs.variable import blank_size
 
 
 class Unbounded(LeafSpec):
@@ -57,11 +60,11 @@ class Unbounded(LeafSpec):
     @property
     def space(self) -> ContinuousBox:
         """The ends of the dtype: infinities, or the smallest and largest integer."""
-        low, high = _limits(self._dtype)
-        return ContinuousBox(
-            torch.full(self._shape, low, dtype=self._dtype, device=self._device),
-            torch.full(self._shape, high, dtype=self._dtype, device=self._device),
+        low, high = (
+            torch.full(blank_size(self._shape), end, dtype=self._dtype, device=self._device)
+            for end in _limits(self._dtype)
         )
+        return ContinuousBox(low, high)
 
     def rand(self, shape: Shape = ()) -> torch.Tensor:
         """Draw standard normal numbers, or integers from all of the dtype's range.
@@ -70,6 +73,32 @@ class Unbounded(LeafSpec):
             shape: sizes in front of the spec's shape.
         """
         return self._draw(self._size(shape))
+
+    def cardinality(self, use_mask: bool = False) -> int | float:
+        """Return how many values there are: infinity for floats and for variable sizes.
+
+        Args:
+            use_mask: there to match specs of choices.
+        """
+        if self._dtype.is_floating_point or -1 in self._shape:
+            return math.inf
+        low, high = _limits(self._dtype)
+        return int(high - low + 1) ** self._shape.numel()
+
+    def enumerate(self, use_mask: bool = False) -> torch.Tensor:
+        """List all values of a small integer dtype or of booleans; see `TensorSpec.enumerate`.
+
+        Args:
+            use_mask: there to match specs of choices.
+
+        Raises:
+            ValueError: there are endlessly many, or too many to list.
+        """
+        low, high = _limits(self._dtype)
+        endless = self.cardinality() == math.inf
+        counts = [math.inf] if endless else [int(high - low + 1)] * self._shape.numel()
+        steps = combinations(counts, type(self).__name__)
+        return (steps + int(low)).to(self._device, self._dtype).view(len(steps), *self._shape)
 
     def _contains(self, value: torch.Tensor) -> bool:
         return True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
@@ -47,6 +47,8 @@ class Violation:
         index: the first offending index into the data's tensor, for a value outside its domain.
         value: the number at that index, where there is one.
         fix: what to do about it, in a sentence.
+        member: in which member of a lazy stack, of a stack of stacks the outer one first; ``index`` then counts in the
+            member's own tensor.
 
     Example:
         >>> from rlnb.data import Bounded
@@ -61,9 +63,16 @@ class Violation:
     index: tuple[int, ...] | None = None
     value: float | int | bool | None = None
     fix: str = ""
+    member: tuple[int, ...] = ()
+
+    def in_member(self, member: int) -> Violation:
+        """Return the same, found in a member of a lazy stack."""
+        return replace(self, member=(member, *self.member))
 
     def __str__(self) -> str:
         where = format_key(self.key)
+        if self.member:
+            where += f" in member {', '.join(map(str, self.member))}"
         if self.kind == "missing":
             text = f"{where}: missing, expected {self.expected}."
         elif self.kind == "extra":
@@ -90,7 +99,10 @@ class Frame:
     steps: int | None = None
 
     def expected(self, shape: torch.Size, got: torch.Size) -> torch.Size:
-        """Return the whole shape that data of a spec of shape ``shape`` should have, given what it has."""
+        """Return the whole shape that data of a spec of shape ``shape`` should have, given what it has.
+
+        Dims of variable size stay -1.
+        """
         timed = self.time_at is not None
         lead = self.lead
         if lead is None:
@@ -106,6 +118,17 @@ class Frame:
         whole = self.expected(shape, got)
         lead = whole[: len(whole) - len(shape) - (self.time_at is not None)]
         return Frame(lead, self.time_at, None if self.time_at is None else whole[len(lead) + self.time_at])
+
+    def of_member(self, dim: int) -> Frame:
+        """Return the frame for one member of a lazy stack along the dim ``dim`` of its spec."""
+        if self.time_at is None or dim >= self.time_at:
+            return self
+        return Frame(self.lead, self.time_at - 1, self.steps)
+
+    def stack_position(self, dim: int) -> int:
+        """Return where data with this frame's leading and time dims has the dim ``dim`` of its spec."""
+        lead = 0 if self.lead is None else len(self.lead)
+        return lead + dim + (self.time_at is not None and dim >= self.time_at)
 
     def time_position(self, ndim: int, spec_ndim: int) -> int | None:
         """Return where the time dim is in a tensor of ``ndim`` dims whose spec has ``spec_ndim``."""

@@ -91,17 +91,6 @@ class TEDBlock:
         """
         return {key: tensor[t] for key, tensor in self._root.items()}
 
-    def next_row(self, t: int) -> dict[NestedKey, torch.Tensor]:
-        """Look at what the step of one row wrote.
-
-        Args:
-            t: the row.
-
-        Returns:
-            A view of each entry, by key.
-        """
-        return {key: tensor[t] for key, tensor in self._next.items()}
-
     def to_tensordict(self, length: int, extra: Mapping[NestedKey, Any] | None = None, **kwargs: Any) -> TensorDict:
         """Build the TensorDict around the first rows: once, at the end.
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from tensordict import LazyStackedTensorDict, TensorDict, TensorDictBase, lazy_stack
 
-from rlnb.data.ted.keys import NestedKey, as_keys
-from rlnb.data.ted.leaves import is_branch
+from rlnb.data.ted.keys import NestedKey, as_key, as_keys
+from rlnb.data.ted.leaves import is_branch, leaf_keys
 
 _Path = tuple[str, ...]
 
@@ -31,7 +31,8 @@ def step_mdp(
     Args:
         tensordict: a step, of any batch size, with a ``"next"`` entry.
         next_tensordict: written to and returned, if given.
-        keep_other: keep root entries that ``"next"`` does not have (hidden states, parameters).
+        keep_other: keep root entries that ``"next"`` does not have (hidden states, parameters). If False, only the
+            action is kept of them, and that only with ``exclude_action=False``.
         exclude_reward: leave the reward behind.
         exclude_done: leave the end-of-episode signals behind.
         exclude_action: leave the action behind.
@@ -74,8 +75,13 @@ def step_mdp(
     never_kept = dropped | {("next",)}
     if exclude_action:
         never_kept.update(as_keys(action_keys))
-    other = tensordict if keep_other else None
-    out = _merge(next_entry, other, dropped, never_kept)
+    if keep_other:
+        out = _merge(next_entry, tensordict, dropped, never_kept)
+    else:
+        kept = (
+            [] if exclude_action else [key for key in map(as_key, as_keys(action_keys)) if key in leaf_keys(tensordict)]
+        )
+        out = _merge(next_entry, tensordict.select(*kept) if kept else None, dropped, never_kept)
     return out if next_tensordict is None else next_tensordict.update(out)
 
 

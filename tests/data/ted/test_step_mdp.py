@@ -118,3 +118,10 @@ def test_law_every_key_comes_from_one_place(root, after, keep_other):
     result = step_mdp(data, keep_other=keep_other)
     expected = {k: 0.0 for k in root if keep_other} | dict.fromkeys(after, 1.0)
     assert {k: v.item() for k, v in result.items()} == expected
+
+
+def test_an_action_can_be_kept_alone():
+    assert set(step_mdp(step(), keep_other=False, exclude_action=False).keys()) == {"observation", "done", "action"}
+    data = TensorDict({"a": {"action": torch.ones(1), "x": torch.ones(1)}, "next": {"y": torch.ones(1)}})
+    after = step_mdp(data, keep_other=False, exclude_action=False, action_keys=[("a", "action")])
+    assert set(after.keys(True, True)) == {("a", "action"), "y"}

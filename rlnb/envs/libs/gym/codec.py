@@ -9,10 +9,8 @@ import gymnasium
 import numpy as np
 import torch
 
-from rlnb.data import Categorical, Composite, MultiOneHot, OneHot, TensorSpec
+from rlnb.data import Bounded, Categorical, Choice, Composite, MultiOneHot, OneHot, TensorSpec, Unbounded
 from rlnb.data.ted.keys import NestedKey, as_key
-
-Write = Callable[[np.ndarray, Any, Any], None]
 
 
 class ObservationLeaf:
@@ -63,28 +61,41 @@ class ObservationLeaf:
         """Make the function that writes this leaf into a row.
 
         Returns:
-            A function of the rows, the index of a row (which must hold zeros) and the whole observation.
+            A function of the rows, the index of a row (which must hold zeros) and the whole observation. It raises
+            RuntimeError for a value that does not fit the spec's shape and dtype.
         """
         pick = self.pick if self.path else None
-        if isinstance(self.spec, OneHot):
-            start = self.spec.start
+        if isinstance(self.spec, OneHot) and self.spec.shape == (self.spec.n,):
+            first, last = self.spec.start, self.spec.start + self.spec.n - 1
 
             def write_one_hot(rows: np.ndarray, t: int, observation: Any) -> None:
-                index = observation if pick is None else pick(observation)
-                rows[t, int(index) - start] = 1
+                value = observation if pick is None else pick(observation)
+                if not hasattr(value, "__index__") or not first <= value <= last:
+                    raise RuntimeError(self._misfit(f"an integer from {first} to {last}", repr(value)))
+                rows[t, value - first] = 1
 
             return write_one_hot
-        if self.encoded:
-
-            def write_encoded(rows: np.ndarray, t: int, observation: Any) -> None:
-                rows[t] = self.tensor(observation).numpy()
-
-            return write_encoded
+        shape, dtype = tuple(self.spec.shape), torch.empty(0, dtype=self.spec.dtype).numpy().dtype
 
         def write(rows: np.ndarray, t: int, observation: Any) -> None:
-            rows[t] = observation if pick is None else pick(observation)
+            value = observation if pick is None else pick(observation)
+            if self.encoded:
+                value = self.spec.encode(value).numpy()
+            # numpy would spread a smaller value over the row, and cut numbers off, without a word
+            elif type(value) is not np.ndarray or value.shape != shape or value.dtype != dtype:
+                value = np.asarray(value)
+                if value.shape != shape or not np.can_cast(value.dtype, dtype, "same_kind"):
+                    got = f"shape {list(value.shape)} and dtype {value.dtype}"
+                    raise RuntimeError(self._misfit(f"shape {list(shape)} and dtype {dtype}", got))
+            rows[t] = value
 
         return write
+
+    def _misfit(self, expected: str, got: str) -> str:
+        return (
+            f"The observation {self.key!r} left its spec in the middle of a rollout: expected {expected}, got {got}. "
+            "Fix: let the env return what its observation_space says; env.run_type_checks = True checks every step."
+        )
 
 
 def observation_leaves(space: gymnasium.Space, spec: Composite) -> list[ObservationLeaf]:
@@ -98,6 +109,9 @@ def observation_leaves(space: gymnasium.Space, spec: Composite) -> list[Observat
 
     Returns:
         The leaves, in the order of the spec.
+
+    Raises:
+        TypeError: if a member's values are no tensors of one shape.
     """
     found: list[ObservationLeaf] = []
 
@@ -105,11 +119,17 @@ def observation_leaves(space: gymnasium.Space, spec: Composite) -> list[Observat
         if isinstance(space, gymnasium.spaces.Dict):
             for name, member in space.spaces.items():
                 walk(member, (*key, str(name)), (*path, name))
-        elif isinstance(space, gymnasium.spaces.Tuple):
+        elif isinstance(space, gymnasium.spaces.Tuple) and space.spaces:
             for i, member in enumerate(space.spaces):
                 walk(member, (*key, str(i)), (*path, i))
         else:
-            found.append(ObservationLeaf(as_key(key), path, space, spec[as_key(key)]))
+            leaf = spec[as_key(key)]
+            if leaf.dtype is None or isinstance(leaf, (Choice, Composite)):
+                raise TypeError(
+                    f"The observation {as_key(key)!r} has the space {space}, whose values are no tensors of one shape. "
+                    "Fix: encode them as numbers, with gymnasium.wrappers.TransformObservation around the env."
+                )
+            found.append(ObservationLeaf(as_key(key), path, space, leaf))
 
     root = () if isinstance(space, gymnasium.spaces.Dict) else ("observation",)
     walk(space, root, ())
@@ -157,7 +177,14 @@ def native_action(spec: TensorSpec, action: torch.Tensor) -> Any:
                 "Fix: is the policy's output as wide as the number of actions? See env.action_spec."
             )
         return np.int64(index)
-    return spec.to_numpy(action.to(spec.dtype))
+    cast = action.to(spec.dtype)
+    if cast.dtype != action.dtype and not cast.is_floating_point() and not torch.equal(cast.to(action.dtype), action):
+        raise ValueError(
+            f"The action {action.tolist()} does not fit into the env's dtype {spec.dtype}: the numbers would wrap "
+            "around. See env.action_spec."
+        )
+    # Bounds are the backend's to enforce: a Gaussian policy goes beyond them, and Gymnasium's envs clip.
+    return spec.to_numpy(cast, check=not isinstance(spec, (Bounded, Unbounded)))
 
 
 def native_mapping(space: gymnasium.Space, spec: TensorSpec, action: Any) -> Any:

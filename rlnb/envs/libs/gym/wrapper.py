@@ -19,6 +19,18 @@ from rlnb.envs import faults
 from rlnb.envs.base import EnvBase
 from rlnb.envs.libs.gym.codec import drawn_actions, native_action, native_mapping, observation_leaves
 
+_PASSED_BY = (
+    "reset",
+    "step",
+    "rand_action",
+    "rand_step",
+    "maybe_reset",
+    "step_and_maybe_reset",
+    "_reset",
+    "_step",
+    "_step_mdp",
+)
+
 
 class GymWrapper(EnvBase):
     """Wraps an environment of Gymnasium.
@@ -83,6 +95,7 @@ class GymWrapper(EnvBase):
         end = Categorical(2, shape=(1,), dtype=torch.bool, device=device)
         self.done_spec = Composite({key: end.clone() for key in END_KEYS}, device=device)
         self._one_action = not isinstance(action, Composite)
+        self.assert_distinct_keys()
 
     def _with_pixels(self, spec: Composite, pixels_only: bool) -> Composite:
         if self._env.render_mode != "rgb_array":
@@ -123,7 +136,7 @@ class GymWrapper(EnvBase):
         if terminated or truncated:
             flags[:, 0] = torch.tensor([terminated or truncated, bool(terminated), bool(truncated)])
         data: dict[NestedKey, Any] = dict(zip(END_KEYS, flags.unbind(0), strict=True))
-        data["reward"] = _reward(reward)
+        data[self.reward_key] = torch.full(self.reward_spec.shape, _number(reward))
         return self._tensordict(observation, data)
 
     def _tensordict(self, observation: Any, entries: dict[NestedKey, Any]) -> TensorDict:
@@ -144,10 +157,16 @@ class GymWrapper(EnvBase):
 
     @property
     def _fills_rows(self) -> bool:
-        on_cpu = self.device is None or self.device.type == "cpu"
-        # Rows go past _reset and _step, and past all checks but the first: not for who overrides or wants them.
-        own = any(getattr(type(self), name) is not getattr(GymWrapper, name) for name in ("_reset", "_step"))
-        return on_cpu and self._one_action and not own and not self.run_type_checks
+        if "fills_rows" not in self._cache:
+            # Rows go past these methods and past all checks but the first: not for who overrides or wants them, and
+            # not for who changed the specs that the rows are made of.
+            own = any(getattr(type(self), name) is not getattr(GymWrapper, name) for name in _PASSED_BY)
+            expected = {leaf.key for leaf in self._leaves} | ({"pixels"} if self.from_pixels else set())
+            same = set(self.observation_keys) == expected and self.done_keys == list(END_KEYS)
+            one_reward = len(self.reward_keys) == 1 and self.reward_spec.shape.numel() == 1
+            on_cpu = self.device is None or self.device.type == "cpu"
+            self._cache["fills_rows"] = on_cpu and self._one_action and not own and same and one_reward
+        return self._cache["fills_rows"] and not self.run_type_checks
 
     def _row_leaves(self) -> tuple[dict[NestedKey, LeafInfo], dict[NestedKey, LeafInfo]]:
         root: dict[NestedKey, LeafInfo] = {}
@@ -156,11 +175,11 @@ class GymWrapper(EnvBase):
                 spec = composite[key]
                 assert spec.dtype is not None  # a space that becomes a spec without a dtype is refused at the start
                 root[key] = spec.shape, spec.dtype
-        return root, {"reward": (self.reward_spec.shape, torch.float32)}
+        return root, {self.reward_key: (self.reward_spec.shape, torch.float32)}
 
     def _row_functions(self, block: TEDBlock) -> tuple[Callable[[int, Any], bool], Callable[[int], None]]:
         env_step, env_reset = self._env.step, self._env.reset
-        reward_rows = block.next["reward"][:, 0]
+        reward_rows = block.next[self.reward_key].reshape(-1)
         terminated_rows, truncated_rows, done_rows = (block.next[k][:, 0] for k in (TERMINATED, TRUNCATED, DONE))
         write_next = self._writer(block.next)
         write_root = self._writer(block.root)
@@ -170,7 +189,7 @@ class GymWrapper(EnvBase):
             if "step" in self._unchecked:
                 self._check_first_step(observation, reward)
             write_next(t, observation)
-            reward_rows[t] = reward
+            reward_rows[t] = reward if type(reward) is float else _number(reward)
             if terminated or truncated:
                 terminated_rows[t], truncated_rows[t], done_rows[t] = terminated, truncated, True
                 return True
@@ -199,7 +218,7 @@ class GymWrapper(EnvBase):
 
     def _check_first_step(self, observation: Any, reward: Any) -> None:
         data: dict[NestedKey, Any] = {key: torch.zeros(1, dtype=torch.bool) for key in END_KEYS}
-        data["reward"] = _reward(reward)
+        data[self.reward_key] = torch.full(self.reward_spec.shape, _number(reward))
         self._check_data(self._tensordict(observation, data), "step")
 
     def _drawn_actions(self, actions: torch.Tensor) -> list[Any]:
@@ -223,11 +242,11 @@ class GymWrapper(EnvBase):
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}.")
         try:
             return self._env.get_wrapper_attr(name)
-        except AttributeError:
+        except AttributeError as error:
             raise AttributeError(
                 f"Neither {type(self).__name__} nor the {type(self._env.unwrapped).__name__} in it has an attribute "
                 f"{name!r}."
-            ) from None
+            ) from error
 
     def __repr__(self) -> str:
         spec = self._env.spec
@@ -235,6 +254,12 @@ class GymWrapper(EnvBase):
         return f"{type(self).__name__}(env={name}, batch_size={self.batch_size}, device={self.device})"
 
 
-def _reward(reward: Any) -> torch.Tensor:
-    """Make the reward a tensor of shape ``[1]``; a backend's may be a number or an array of any shape with one."""
-    return torch.from_numpy(np.array(reward, dtype=np.float32).reshape(-1))
+def _number(reward: Any) -> float:
+    """Take the reward out of whatever the backend gives: a number, or an array of any shape that holds one."""
+    array = np.asarray(reward)
+    if array.size != 1 or array.dtype.kind not in "biuf":
+        raise RuntimeError(
+            f"The reward must be one number and is {reward!r}. Fix: let the env's step return (observation, reward, "
+            "terminated, truncated, info) with a float as reward."
+        )
+    return float(array.reshape(()))

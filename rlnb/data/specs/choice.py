@@ -1,0 +1,335 @@
+"""Choice: a value of one of several specs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Self
+
+import torch
+from tensordict import NonTensorData, NonTensorStack, TensorDictBase, lazy_stack
+
+from rlnb.data.specs.base import TensorSpec
+from rlnb.data.specs.non_tensor import NonTensor, _alike
+from rlnb.data.specs.normalize import Device, Shape
+from rlnb.data.specs.reshape import ReshapableSpec
+from rlnb.data.specs.variable import fits_shape, shape_text
+from rlnb.data.specs.violations import Frame, Violation
+
+
+class Choice(ReshapableSpec):
+    """A value of one of several specs. Each row chooses for itself.
+
+    A choice may be a spec or fixed data that is no tensor (``NonTensorData``). Dims that shape operations put in front
+    of the choices' own are rows.
+
+    Args:
+        choices: the specs, all of one class, shape, dtype and device; or ``NonTensorData`` of one batch size.
+
+    Raises:
+        TypeError: a choice is neither, or the choices are of different classes.
+        ValueError: there are no choices, or their shapes, dtypes or devices differ.
+
+    Example:
+        >>> from rlnb.data import Bounded, Categorical
+        >>> spec = Choice([Bounded(-2, -1, shape=(2,)), Bounded(1, 2, shape=(2,))])
+        >>> spec.is_in(torch.tensor([1.5, 1.5])), spec.is_in(torch.tensor([-1.5, 1.5]))
+        (True, False)
+        >>> Choice([Categorical(3), Categorical(4, start=10)]).cardinality()
+        7
+    """
+
+    _fields = ("choices",)
+    choices: list[Any]
+
+    def __init__(self, choices: Sequence[TensorSpec | NonTensorData | NonTensorStack]) -> None:
+        self.choices = [_as_spec(choice, i) for i, choice in enumerate(choices)]
+        if not self.choices:
+            raise ValueError("Choice needs at least one choice, got none.")
+        first = self.choices[0]
+        for i, choice in enumerate(self.choices):
+            if type(choice) is not type(first):
+                raise TypeError(
+                    f"Choice needs choices of one class: number 0 is {type(first).__name__}, number {i} is "
+                    f"{type(choice).__name__}. Wrap each in a Composite of the same keys."
+                )
+            for what in ("shape", "dtype", "device"):
+                mine, other = getattr(choice, what), getattr(first, what)
+                if mine != other:
+                    raise ValueError(
+                        f"Choice needs choices of one {what}: number 0 has {other}, number {i} has {mine}."
+                    )
+        self._shape, self._dtype, self._device = first.shape, first.dtype, first.device
+
+    @property
+    def _event_dims(self) -> int:  # type: ignore[override]
+        return len(self.choices[0].shape)
+
+    @property
+    def num_choices(self) -> int:
+        """How many choices there are."""
+        return len(self.choices)
+
+    @property
+    def domain(self) -> None:
+        """None: each choice has its own."""
+        return None
+
+    @property
+    def space(self) -> None:
+        """None: each choice has its own."""
+        return None
+
+    def rand(self, shape: Shape = ()) -> Any:
+        """Draw a choice for each row, each as likely, and a value of it.
+
+        Args:
+            shape: sizes in front of the spec's shape.
+        """
+        size = self._size(shape)
+        return self._rows(size[: len(size) - self._event_dims])
+
+    def _rows(self, lead: torch.Size) -> Any:
+        if not lead:
+            return self.choices[int(torch.randint(len(self.choices), ()))].rand()
+        if not lead.numel():
+            return self.choices[0].zero(lead)
+        return _stacked([self._rows(lead[1:]) for _ in range(lead[0])])
+
+    def zero(self, shape: Shape = ()) -> Any:
+        """Make a blank of the first choice filled with zeros."""
+        return self.choices[0].zero(self._lead_of(shape))
+
+    def one(self, shape: Shape = ()) -> Any:
+        """Make a blank of the first choice filled with ones."""
+        return self.choices[0].one(self._lead_of(shape))
+
+    def _lead_of(self, shape: Shape) -> torch.Size:
+        size = self._size(shape)
+        return size[: len(size) - self._event_dims]
+
+    def cardinality(self, use_mask: bool = False) -> int | float:
+        """Return how many values there are; one that two choices share counts twice.
+
+        Args:
+            use_mask: whether to count only what the masks of choices leave.
+        """
+        rows = math.prod(self._lead_of(()))
+        total = sum(choice.cardinality(use_mask) for choice in self.choices)
+        return total**rows
+
+    def enumerate(self, use_mask: bool = False) -> Any:
+        """List all values, those of the first choice first.
+
+        Args:
+            use_mask: whether to list only what the masks of choices leave.
+
+        Raises:
+            ValueError: there are endlessly many, or rows that choose for themselves.
+        """
+        if self._lead_of(()):
+            raise ValueError(
+                f"Choice.enumerate: its {shape_text(self._lead_of(()))} rows choose for themselves. List the values of "
+                "one row: spec[0].enumerate()."
+            )
+        return _stacked([row for choice in self.choices for row in choice.enumerate(use_mask).unbind(0)])
+
+    def _own_rows(self, value: Any, lead: torch.Size | None) -> tuple[torch.Size, bool]:
+        """Return the sizes in front of a choice's own shape, and whether the spec's shape fits behind ``lead``."""
+        size = value.batch_size if hasattr(value, "batch_size") else getattr(value, "shape", torch.Size(()))
+        rows = torch.Size(size[: max(len(size) - self._event_dims, 0)])
+        if lead is None:
+            own = self._lead_of(())
+            return rows, fits_shape(rows[len(rows) - len(own) :], own)
+        return torch.Size((*lead, *self._lead_of(()))), True
+
+    def _accepts(self, value: Any, lead: torch.Size | None) -> bool:
+        rows, fits = self._own_rows(value, lead)
+        return fits and self._fit_rows(value, rows)
+
+    def _fit_rows(self, value: Any, rows: torch.Size) -> bool:
+        if any(choice._accepts(value, rows) for choice in self.choices):
+            return True
+        if not rows or not hasattr(value, "unbind") or not fits_shape(value.shape[: len(rows)], rows):
+            return False
+        return self._bad_row(value, torch.Size(value.shape[: len(rows)])) is None
+
+    def _violations(self, value: Any, key: tuple[str, ...], frame: Frame) -> list[Violation]:
+        rows, _ = self._own_rows(value, None)
+        expected = frame.expected(self._lead_of(()), rows)
+        if not fits_shape(rows, expected) or not hasattr(value, "unbind"):
+            found = self.choices[0]._violations(value, key, Frame(expected))
+            fix = "Give each row a value of one of the choices."
+            return found or [Violation(key, "shape", shape_text(expected), shape_text(rows), fix=fix)]
+        bad = self._bad_row(value, rows)
+        if bad is None:
+            return []
+        index, row = bad
+        faults = [choice._violations(row, key, Frame(torch.Size(()))) for choice in self.choices]
+        near = min(range(len(faults)), key=lambda i: len(faults[i]))
+        where = f" in row {index}" if index else ""
+        first = faults[near][0]
+        if first.kind != "domain":
+            return [replace(fault, got=fault.got + where) for fault in faults[near]]
+        legal = f"every choice, of which number {near} has {first.expected}"
+        fix = "Check how the value is computed, or take the nearest: spec.project(value)."
+        at = (*index, *(first.index or ()))
+        return [replace(first, expected=legal, got=first.got + where, index=at, fix=fix)]
+
+    def _bad_row(self, value: Any, rows: torch.Size, index: tuple[int, ...] = ()) -> tuple[tuple[int, ...], Any] | None:
+        """Find the first row that is in no choice."""
+        if any(choice._accepts(value, rows) for choice in self.choices):
+            return None
+        if not rows:
+            return index, value
+        found = (self._bad_row(row, rows[1:], (*index, i)) for i, row in enumerate(value.unbind(0)))
+        return next((bad for bad in found if bad is not None), None)
+
+    def project(self, value: Any) -> Any:
+        """Return for each row the nearest value of a choice; ``value`` itself when all rows are in one.
+
+        Nearest is the choice whose projection changes the least, by the sum of squares; the first one where that cannot
+        be measured.
+
+        Raises:
+            ValueError: the shape does not fit.
+        """
+        if self._accepts(value, None):
+            return value
+        rows, fits = self._own_rows(value, None)
+        if not fits:
+            raise ValueError("Choice.project: " + self._complaints(value)[0])
+        return self._project_rows(value, len(rows))
+
+    def _project_rows(self, value: Any, rows: int) -> Any:
+        if rows:
+            return _stacked([self._project_rows(row, rows - 1) for row in value.unbind(0)])
+        projected = [choice.project(value) for choice in self.choices if not isinstance(choice, _Fixed)]
+        if not projected:
+            raise ValueError("Choice.project: " + self._complaints(value)[0])
+        return min(projected, key=lambda new: _distance(new, value))
+
+    def encode(self, value: Any, *, check: bool = True, ignore_device: bool = False) -> Any:
+        """Turn a value into one of the first choice that takes it.
+
+        Args:
+            value: what the choices' ``encode`` takes.
+            check: whether to raise for a value that no choice takes; otherwise the first one encodes it unchecked.
+            ignore_device: whether to leave tensors on the device where they are.
+
+        Raises:
+            ValueError: no choice takes it.
+        """
+        refused = []
+        for choice in self.choices:
+            try:
+                return choice.encode(value, ignore_device=ignore_device)
+            except (KeyError, TypeError, ValueError) as error:
+                refused.append(str(error))
+        if not check:
+            return self.choices[0].encode(value, check=False, ignore_device=ignore_device)
+        lines = "".join(f"\n  {i}: {text}" for i, text in enumerate(refused))
+        raise ValueError(f"Choice.encode: none of the {len(refused)} choices takes the value:{lines}")
+
+    def to_numpy(self, value: Any, *, check: bool = True) -> Any:
+        """Turn a value into what a Gymnasium environment takes; a list where there are rows.
+
+        Args:
+            value: a value of the spec.
+            check: whether to raise for one that is in no choice.
+
+        Raises:
+            ValueError: the value is in no choice.
+        """
+        rows, fits = self._own_rows(value, None)
+        if check and not (fits and self._fit_rows(value, rows)):
+            raise ValueError("Choice.to_numpy: " + self._complaints(value)[0])
+        for choice in self.choices:
+            if choice._accepts(value, rows):
+                return choice.to_numpy(value, check=False)
+        if not rows:
+            return self.choices[0].to_numpy(value, check=False)
+        return [self.to_numpy(row, check=False) for row in value.unbind(0)]
+
+    def type_check(self, value: Any, key: Any = None) -> None:
+        """Raise unless ``value`` has the choices' dtype.
+
+        Args:
+            value: the value.
+            key: its name, for the error.
+
+        Raises:
+            TypeError: the dtype differs.
+        """
+        self.choices[0].type_check(value, key)
+
+    def to(self, dest: torch.dtype | Device) -> Self:
+        """Return the spec with its choices in another dtype or on another device."""
+        choices = [choice.to(dest) for choice in self.choices]
+        return self._with(choices=choices, _dtype=choices[0].dtype, _device=choices[0].device)
+
+    def clone(self) -> Self:
+        """Return an independent copy."""
+        return self._with(choices=[choice.clone() for choice in self.choices])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Choice) and self._shape == other._shape and self.choices == other.choices
+
+    def __hash__(self) -> int:
+        return hash((type(self), self._shape, self._dtype, self._device))
+
+    def __repr__(self) -> str:
+        lines = [f"{i}: {choice!r}".replace("\n", "\n        ") for i, choice in enumerate(self.choices)]
+        listed = "".join(f"\n        {line}," for line in lines).rstrip(",")
+        return (
+            f"Choice(\n    shape={self._shape},\n    choices={{{listed}}},\n    device={self._device},\n"
+            f"    dtype={self._dtype},\n    domain=None)"
+        )
+
+
+class _Fixed(NonTensor):
+    """Data that is no tensor and always the same."""
+
+    def cardinality(self, use_mask: bool = False) -> int:
+        return 1
+
+    def enumerate(self, use_mask: bool = False) -> Any:
+        return self.zero((1,))
+
+    def _violations(self, value: Any, key: tuple[str, ...], frame: Frame) -> list[Violation]:
+        found = super()._violations(value, key, frame)
+        data = value.tolist() if isinstance(value, NonTensorStack) else getattr(value, "data", value)
+        if found or _alike(data, self.example_data):
+            return found
+        return [Violation(key, "domain", repr(self.example_data), repr(data))]
+
+
+def _as_spec(choice: Any, number: int) -> TensorSpec:
+    if isinstance(choice, TensorSpec):
+        return choice
+    if isinstance(choice, NonTensorStack):
+        return _Fixed(choice.batch_size, choice.device, example_data=choice.tolist())
+    if isinstance(choice, NonTensorData):
+        return _Fixed(choice.batch_size, choice.device, example_data=choice.data)
+    raise TypeError(
+        f"Choice: number {number} is a {type(choice).__name__}. Each choice is a spec, or data that is no tensor: "
+        "NonTensorData(data)."
+    )
+
+
+def _stacked(rows: list[Any]) -> Any:
+    # What the choices give need not go into one dense TensorDict.
+    if isinstance(rows[0], TensorDictBase):
+        return lazy_stack(rows, 0)
+    return torch.stack(rows)
+
+
+def _distance(new: Any, value: Any) -> float:
+    if not isinstance(value, torch.Tensor):
+        return 0.0
+    gap = (new.double() - value.double()).nan_to_num(0.0)
+    return float((gap * gap).sum())
+
+
+__all__ = ["Choice"]

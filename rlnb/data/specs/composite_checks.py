@@ -1,0 +1,231 @@
+"""CompositeChecks: whether a TensorDict fits a Composite, what is wrong with it, and its projection."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Self
+
+import torch
+from tensordict import NonTensorData, NonTensorStack, TensorDictBase, is_tensor_collection, lazy_stack
+
+from rlnb._tensordict import raw_entries
+from rlnb.data.specs.base import TensorSpec
+from rlnb.data.specs.composite_keys import SpecKeyError, unknown_key
+from rlnb.data.specs.composite_shapes import CompositeShapes
+from rlnb.data.specs.normalize import Key
+from rlnb.data.specs.variable import fits_shape, shape_text
+from rlnb.data.specs.violations import Frame, Violation, format_key
+
+
+class CompositeChecks(CompositeShapes):
+    """The checking side of `Composite`."""
+
+    _data_cls: type | None
+
+    def _is_data(self, value: Any) -> bool:
+        """Whether ``value`` is a TensorDict, or of the tensorclass that the Composite describes."""
+        if self._data_cls is not None:
+            return isinstance(value, self._data_cls)
+        return isinstance(value, TensorDictBase) or (
+            is_tensor_collection(value) and not isinstance(value, (NonTensorData, NonTensorStack))
+        )
+
+    def _accepts(self, value: Any, lead: torch.Size | None) -> bool:
+        if not self._is_data(value):
+            return False
+        got, own = value.batch_size, self._shape
+        if lead is None:
+            extra = len(got) - len(own)
+            if extra < 0 or (got[extra:] != own and not fits_shape(got[extra:], own)):
+                return False
+            lead = got[:extra]
+        else:
+            expected = lead + own if lead else own
+            begin = got[: len(expected)]
+            if begin != expected and not fits_shape(begin, expected):
+                return False
+        entries = _entries(value)
+        if entries is None:
+            rows = self._row_specs(value, Frame(lead))
+            return rows is not None and all(spec._accepts(row, frame.lead) for spec, row, frame in rows)
+        for key, spec in self._specs.items():
+            if spec is not None and (key not in entries or not spec._accepts(entries[key], lead)):
+                return False
+        return True
+
+    def _row_specs(self, value: Any, frame: Frame) -> list[tuple[Self, Any, Frame]] | None:
+        """Pair each row of a lazy stack without a common form with its spec and frame; None when it has too many dims.
+
+        Args:
+            value: the stack, whose batch size fits.
+            frame: the leading and time dims of ``value``.
+        """
+        at, lead = _stack_dim(value), torch.Size(()) if frame.lead is None else frame.lead
+        rows = value.unbind(at)
+        if at < len(lead):
+            inner = Frame(lead[:at] + lead[at + 1 :], frame.time_at, frame.steps)
+            return [(self, row, inner) for row in rows]
+        if frame.time_at is not None and at == len(lead) + frame.time_at:
+            return [(self, row, Frame(lead)) for row in rows]
+        own = at - len(lead) - (frame.time_at is not None and at > len(lead) + frame.time_at)
+        if own >= self.ndim:
+            return None
+        inner = frame.of_member(own)
+        which = [0 if self._shape[own] == -1 else i for i in range(len(rows))]
+        index = (slice(None),) * own
+        return [(self._indexed((*index, i)), row, inner) for i, row in zip(which, rows, strict=True)]
+
+    def _violations(self, value: Any, key: tuple[str, ...], frame: Frame) -> list[Violation]:
+        if not self._is_data(value):
+            return [self._wrong_type(value, key)]
+        found = []
+        got = value.batch_size
+        expected = frame.expected(self._shape, got)
+        # A nested TensorDict may name more of its dims than its spec does; the data's root decides its own.
+        if not fits_shape(got if not key else got[: len(expected)], expected):
+            fix = f"Set it: td.batch_size = {shape_text(expected)}."
+            found.append(Violation(key, "shape", f"(batch size) {shape_text(expected)}", str(list(got)), fix=fix))
+        elif frame.lead is None:
+            frame = frame.bind(self._shape, got)
+        entries = _entries(value)
+        if entries is None:
+            rows = None if found else self._row_specs(value, frame)
+            if rows is None:
+                fix = "Stack TensorDicts that have the same entries."
+                found = found or [Violation(key, "type", "a TensorDict with one form", "a lazy stack", fix=fix)]
+                return found
+            return [f.in_member(i) for i, (spec, row, at) in enumerate(rows) for f in spec._violations(row, key, at)]
+        for name, spec in self._specs.items():
+            if spec is None:
+                continue
+            if name in entries:
+                found.extend(spec._violations(entries[name], (*key, name), frame))
+            else:
+                found.append(self._missing((*key, name), spec, frame, got))
+        return found + self._extra(entries, key)
+
+    def _wrong_type(self, value: Any, key: tuple[str, ...]) -> Violation:
+        if self._data_cls is None:
+            fix = "Wrap the tensors: TensorDict({...}, batch_size=...)."
+            return Violation(key, "type", "TensorDict", type(value).__name__, fix=fix)
+        name = self._data_cls.__name__
+        fix = f"Make it one: {name}.from_tensordict(td), or {name}(..., batch_size=...)."
+        return Violation(key, "type", name, type(value).__name__, fix=fix)
+
+    def _extra(self, entries: Mapping[str, Any], key: tuple[str, ...]) -> list[Violation]:
+        """List the entries that the spec does not have."""
+        legal = ", ".join(map(repr, self._names())) or "no keys"
+        found = []
+        for name in entries:
+            if name not in self:
+                fix = f"Remove it, or add it to the spec: spec[{format_key((*key, name))!r}] = ..."
+                found.append(Violation((*key, name), "extra", legal, type(entries[name]).__name__, fix=fix))
+        return found
+
+    def _missing(self, key: tuple[str, ...], spec: TensorSpec, frame: Frame, got: torch.Size) -> Violation:
+        shape = shape_text(frame.expected(spec.shape, got if frame.lead is None else frame.lead + spec.shape))
+        if isinstance(spec, CompositeShapes):
+            expected = f"a TensorDict of batch size {shape}"
+        elif spec.dtype is None:
+            expected = f"non-tensor data of batch size {shape}"
+        else:
+            expected = f"a tensor of shape {shape} and dtype {spec.dtype}"
+        return Violation(key, "missing", expected, "nothing", fix="Write it before returning the data.")
+
+    def project(self, value: Any) -> Any:
+        """Return ``value`` with each entry projected; ``value`` itself when all of them are in the domain.
+
+        Keys that the spec does not know are kept.
+
+        Args:
+            value: a TensorDict of batch size ``[..., *spec.shape]``.
+
+        Raises:
+            KeyError: a key of the spec is missing.
+            TypeError: an entry has the wrong type.
+            ValueError: an entry has the wrong shape.
+        """
+        if not self._is_data(value):
+            raise TypeError("Composite.project: " + self._complaints(value)[0])
+        entries = _entries(value)
+        if entries is None:
+            return self._project_rows(value)
+        changed = {}
+        for key, spec in self._specs.items():
+            if spec is None:
+                continue
+            if key not in entries:
+                raise unknown_key(key, list(entries), "the data")
+            new = named(key, spec.project, entries[key])
+            if new is not entries[key]:
+                changed[key] = new
+        if not changed:
+            return value
+        result = value.copy()
+        for key, new in changed.items():
+            result.set(key, new)
+        return result
+
+    def _project_rows(self, value: Any) -> Any:
+        extra = value.ndim - self.ndim
+        rows = self._row_specs(value, Frame(value.batch_size[:extra])) if extra >= 0 else None
+        if rows is None:
+            raise ValueError("Composite.project: " + self._complaints(value)[0])
+        fixed = [spec.project(row) for spec, row, _ in rows]
+        same = all(new is row for new, (_, row, _) in zip(fixed, rows, strict=True))
+        return value if same else lazy_stack(fixed, _stack_dim(value))
+
+    def type_check(self, value: Any, key: Any = None) -> None:
+        """Raise unless each entry has its spec's dtype.
+
+        Args:
+            value: a TensorDict, or one entry of it when ``key`` is given.
+            key: the key of that entry.
+
+        Raises:
+            KeyError: a key is missing.
+            TypeError: a dtype differs.
+        """
+        if key is not None:
+            spec = self[key]
+            if spec is not None:
+                spec.type_check(value, key)
+            return
+        entries = raw_entries(value)
+        for name, spec in self._specs.items():
+            if spec is None:
+                continue
+            if name not in entries:
+                raise unknown_key(name, list(entries), "the data")
+            if isinstance(spec, CompositeShapes):
+                spec.type_check(entries[name])
+            else:
+                spec.type_check(entries[name], name)
+
+
+def _entries(value: Any) -> Mapping[str, Any] | None:
+    """Return the entries of a TensorDict; None for a lazy stack whose rows have no common form."""
+    try:
+        return raw_entries(value)
+    except (AttributeError, RuntimeError, TypeError, ValueError):
+        if _stack_dim(value) is None:
+            raise
+        return None
+
+
+def _stack_dim(value: Any) -> Any:
+    return getattr(getattr(value, "_tensordict", value), "stack_dim", None)
+
+
+def named(key: Key, call: Callable[[Any], Any], value: Any) -> Any:
+    """Call, and put the key in front of what an error says.
+
+    Example:
+        >>> named("a", int, "x")
+        Traceback (most recent call last):
+        ValueError: a: invalid literal for int() with base 10: 'x'
+    """
+    try:
+        return call(value)
+    except (SpecKeyError, TypeError, ValueError) as error:
+        raise type(error)(f"{key}: {error}") from None

@@ -1,0 +1,204 @@
+"""Helpers around Composites: from data to a spec, and exclusive keys of lazy stacks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from tensordict import LazyStackedTensorDict, NonTensorData, NonTensorStack, TensorDictBase, is_tensor_collection
+
+from rlnb._tensordict import raw_entries
+from rlnb.data.specs.base import TensorSpec
+from rlnb.data.specs.composite import Composite
+from rlnb.data.specs.lazy_stack import LazyStack
+from rlnb.data.specs.non_tensor import NonTensor
+from rlnb.data.specs.stacked_composite import StackedComposite
+from rlnb.data.specs.stacking import stack_specs
+from rlnb.data.specs.unbounded import Unbounded
+
+
+def make_composite_from_td(
+    data: TensorDictBase, *, unsqueeze_null_shapes: bool = True, dynamic_shape: bool = False
+) -> Composite:
+    """Return the spec of a TensorDict: `Unbounded` for each tensor, `NonTensor` for what is none.
+
+    Args:
+        data: the TensorDict, or an instance of a tensorclass. A lazy stack becomes a stack of specs.
+        unsqueeze_null_shapes: whether a tensor without dims gets the shape ``(1,)``, as rewards and flags have.
+        dynamic_shape: whether the last dim of each tensor is of variable size (-1), unless it is a batch dim.
+
+    Raises:
+        TypeError: ``data`` is no TensorDict.
+
+    Example:
+        >>> from tensordict import TensorDict
+        >>> data = TensorDict({"observation": torch.zeros(3), "next": {"reward": torch.zeros(1)}})
+        >>> spec = make_composite_from_td(data)
+        >>> spec["next", "reward"].shape, spec.is_in(data)
+        (torch.Size([1]), True)
+    """
+    if not _is_dict_like(data):
+        raise TypeError(
+            f"make_composite_from_td: expected a TensorDict, got a {type(data).__name__}. "
+            "Wrap tensors: TensorDict({...}, batch_size=...)."
+        )
+    inner = getattr(data, "_tensordict", data)
+    if isinstance(inner, LazyStackedTensorDict):
+        # Within the stack a tensor without dims has one.
+        parts = [
+            make_composite_from_td(part, unsqueeze_null_shapes=False, dynamic_shape=dynamic_shape)
+            for part in data.unbind(inner.stack_dim)
+        ]
+        stacked: Composite = stack_specs(parts, inner.stack_dim)
+        return stacked
+    entries: dict[str, TensorSpec] = {}
+    for name, value in raw_entries(data).items():
+        if isinstance(value, (NonTensorData, NonTensorStack)):
+            example = value.data if isinstance(value, NonTensorData) else _first_of(value)
+            entries[name] = NonTensor(value.batch_size, value.device, example_data=example)
+        elif _is_dict_like(value):
+            entries[name] = make_composite_from_td(
+                value, unsqueeze_null_shapes=unsqueeze_null_shapes, dynamic_shape=dynamic_shape
+            )
+        elif value.is_nested:
+            entries[name] = _of_nested(value)
+        else:
+            shape = value.shape if len(value.shape) or not unsqueeze_null_shapes else torch.Size((1,))
+            if dynamic_shape and len(shape) > data.ndim:
+                shape = torch.Size((*shape[:-1], -1))
+            entries[name] = Unbounded(shape, device=value.device, dtype=value.dtype)
+    data_cls = None if isinstance(data, TensorDictBase) else type(data)
+    return Composite(entries, shape=data.batch_size, device=data.device, data_cls=data_cls)
+
+
+def _of_nested(value: torch.Tensor) -> TensorSpec:
+    parts = [Unbounded(part.shape, device=part.device, dtype=part.dtype) for part in value.unbind()]
+    stacked: TensorSpec = stack_specs(parts)
+    return stacked
+
+
+def _is_dict_like(value: Any) -> bool:
+    return is_tensor_collection(value) and not isinstance(value, (NonTensorData, NonTensorStack))
+
+
+def _first_of(value: Any) -> Any:
+    return _first_of(value.unbind(0)[0]) if isinstance(value, NonTensorStack) else value.data
+
+
+def consolidate_spec(
+    spec: Composite, recurse_through_entries: bool = True, recurse_through_stack: bool = True
+) -> Composite:
+    """Return the spec without exclusive keys: a member that lacks a key of another one gets an empty entry for it.
+
+    All dims of such an entry behind the batch dims have size 0. Where there are none that could (a single number, one
+    one-hot vector, data that is no tensor) the entry is a full one. A nested Composite keeps its batch size, and its
+    entries are empty.
+
+    Args:
+        spec: the spec, which is left as it is.
+        recurse_through_entries: whether to do so in nested Composites too.
+        recurse_through_stack: whether to do so in the members of lazy stacks first, which may hold lazy stacks.
+
+    Example:
+        >>> from rlnb.data import Unbounded
+        >>> spec = torch.stack([Composite(a=Unbounded(3)), Composite(a=Unbounded(3), b=Unbounded(2))])
+        >>> consolidate_spec(spec)[0]["b"].shape
+        torch.Size([0])
+        >>> check_no_exclusive_keys(spec), check_no_exclusive_keys(consolidate_spec(spec))
+        (False, True)
+    """
+    new = spec.clone()
+    _consolidate(new, recurse_through_entries, recurse_through_stack)
+    return new
+
+
+def _consolidate(spec: Composite, entries: bool, stack: bool) -> None:
+    if not isinstance(spec, StackedComposite):
+        for part in spec.values() if entries else ():
+            if isinstance(part, Composite):
+                _consolidate(part, entries, stack)
+        return
+    if stack:
+        for member in spec.specs:
+            _consolidate(member, entries, stack)
+    every = {name: member[name] for member in reversed(spec.specs) for name in member.keys()}  # noqa: SIM118
+    for member in spec.specs:
+        for name, part in every.items():
+            if name not in member:
+                member.set(name, None if part is None else _emptied(part, member.ndim))
+    if entries:
+        for part in _stacked_entries(spec):
+            _consolidate(part, entries, stack)
+
+
+def _stacked_entries(spec: StackedComposite) -> list[StackedComposite]:
+    """List the nested Composites that all members have and that go together."""
+    found = []
+    for name in spec.keys():  # noqa: SIM118 - iterating is by rows
+        parts = [member[name] for member in spec.specs]
+        if all(isinstance(part, Composite) and part.shape == parts[0].shape for part in parts):
+            found.append(spec[name])
+    return found
+
+
+def _emptied(spec: TensorSpec, batch_dims: int) -> TensorSpec:
+    """Return the spec with size 0 in the dims behind the batch dims."""
+    new = spec.clone()
+    if isinstance(new, StackedComposite):
+        members = [_emptied(member, member.ndim) for member in new.specs]
+        return StackedComposite(*members, dim=new.stack_dim)  # type: ignore[arg-type]
+    if isinstance(new, Composite):
+        for name, part in new.items():
+            if part is not None:
+                new.set(name, _emptied(part, new.ndim))
+        return new
+    free = spec.ndim - spec._event_dims - batch_dims
+    # A stack has at least one member.
+    if isinstance(spec, LazyStack) or free <= 0:
+        return new
+    empty: TensorSpec = spec[(*[slice(None)] * batch_dims, *[slice(0, 0)] * free)]
+    return empty
+
+
+def check_no_exclusive_keys(spec: TensorSpec, recurse: bool = True) -> bool:
+    """Whether every member of a lazy stack has the keys of all the others.
+
+    Args:
+        spec: the spec.
+        recurse: whether to look into nested Composites too.
+
+    Example:
+        >>> spec = torch.stack([Composite(a=None), Composite(a=None, b=None)])
+        >>> check_no_exclusive_keys(spec)
+        False
+    """
+    if not isinstance(spec, Composite):
+        return True
+    parts: list[Any] = list(spec.specs) if isinstance(spec, StackedComposite) else []
+    if isinstance(spec, StackedComposite):
+        if any(spec.exclusive_keys()):
+            return False
+        parts += _stacked_entries(spec)
+    else:
+        parts += list(spec.values())
+    return not recurse or all(check_no_exclusive_keys(part) for part in parts if part is not None)
+
+
+def contains_lazy_spec(spec: TensorSpec) -> bool:
+    """Whether the spec is, or holds, a lazy stack.
+
+    Args:
+        spec: the spec.
+
+    Example:
+        >>> from rlnb.data import Categorical
+        >>> contains_lazy_spec(Composite(a=torch.stack([Categorical(2), Categorical(3)])))
+        True
+    """
+    if isinstance(spec, LazyStack):
+        return True
+    parts = spec.values() if isinstance(spec, Composite) else getattr(spec, "choices", ())
+    return any(contains_lazy_spec(part) for part in parts if part is not None)
+
+
+__all__ = ["check_no_exclusive_keys", "consolidate_spec", "contains_lazy_spec", "make_composite_from_td"]

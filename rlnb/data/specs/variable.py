@@ -1,0 +1,113 @@
+"""Dims of variable size, written -1 in a shape: what fits them, what stands in for them, how they are reshaped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+
+TensorMap = Callable[[torch.Tensor], torch.Tensor]
+
+#: Two sizes that a variable dim is tried with: what differs between them is variable afterwards. Both divide by 1..10.
+_STAND_INS = (5040, 10080)
+
+
+def blank_size(shape: torch.Size) -> torch.Size:
+    """Return the shape of a blank: every variable dim gets the size 1.
+
+    Example:
+        >>> blank_size(torch.Size([3, -1]))
+        torch.Size([3, 1])
+    """
+    return _filled(shape, 1) if -1 in shape else shape
+
+
+def fits_shape(got: Sequence[int], shape: Sequence[int]) -> bool:
+    """Whether ``got`` is ``shape``, a variable dim of which takes any size.
+
+    Example:
+        >>> fits_shape([3, 7], [3, -1]), fits_shape([4, 7], [3, -1])
+        (True, False)
+    """
+    return len(got) == len(shape) and all(b in (-1, a) for a, b in zip(got, shape, strict=True))
+
+
+def shape_text(shape: Sequence[int]) -> str:
+    """Write a shape for an error.
+
+    Example:
+        >>> shape_text(torch.Size([3, -1, 2]))
+        '[3, any, 2]'
+    """
+    return "[" + ", ".join("any" if length == -1 else str(length) for length in shape) + "]"
+
+
+def map_size(fn: TensorMap, shape: torch.Size) -> torch.Size:
+    """Return what a shape operation makes of ``shape``.
+
+    Args:
+        fn: the operation, as a function of a tensor of that shape.
+        shape: the shape, maybe with variable dims.
+
+    Example:
+        >>> map_size(lambda tensor: tensor.flatten(0, 1), torch.Size([3, -1, 2]))
+        torch.Size([-1, 2])
+    """
+    if -1 not in shape:
+        return fn(torch.empty(()).expand(shape)).shape
+    first, second = (fn(torch.empty((), dtype=torch.bool).expand(_filled(shape, size))).shape for size in _STAND_INS)
+    return torch.Size(a if a == b else -1 for a, b in zip(first, second, strict=True))
+
+
+def map_field(fn: TensorMap, field: torch.Tensor, shape: torch.Size, new_shape: torch.Size) -> torch.Tensor:
+    """Apply a shape operation to a tensor that has one number for each entry of ``shape`` (1 in a variable dim).
+
+    Args:
+        fn: the operation.
+        field: a tensor of shape ``blank_size(shape)``.
+        shape: the shape before.
+        new_shape: what `map_size` made of it.
+
+    Returns:
+        A tensor of shape ``blank_size(new_shape)``.
+
+    Raises:
+        ValueError: the numbers would differ along a variable dim.
+    """
+    if -1 not in shape:
+        return fn(field)
+    new_blank = blank_size(new_shape)
+    if field.numel() and bool((field == field.flatten()[0]).all()):
+        return field.flatten()[0].expand(new_blank)
+    whole = fn(field.expand(_filled(shape, _STAND_INS[0])))
+    small = whole[tuple(slice(0, 1) if length == -1 else slice(None) for length in new_shape)]
+    if not torch.equal(small.expand(whole.shape), whole):
+        raise ValueError(
+            f"a dim of variable size of {shape_text(shape)} cannot be merged with others here: the domain differs "
+            "along them."
+        )
+    return small
+
+
+def map_rows(fn: TensorMap, rows: torch.Tensor, shape: torch.Size, new_shape: torch.Size) -> torch.Tensor:
+    """Apply a shape operation to a tensor that has a row of numbers for each entry of ``shape``.
+
+    Args:
+        fn: the operation.
+        rows: a tensor of shape ``[*blank_size(shape), width]``.
+        shape: the shape before.
+        new_shape: what `map_size` made of it.
+
+    Returns:
+        A tensor of shape ``[*blank_size(new_shape), width]``.
+    """
+    size = rows.shape[:-1]
+    flat = rows.reshape(size.numel(), rows.shape[-1])
+    number = torch.arange(size.numel())
+    if -1 in shape and bool((flat == flat[:1]).all()):
+        number = torch.zeros_like(number)
+    return flat[map_field(fn, number.view(size), shape, new_shape).to(rows.device)]
+
+
+def _filled(shape: torch.Size, size: int) -> torch.Size:
+    return torch.Size(size if length == -1 else length for length in shape)

@@ -1,0 +1,72 @@
+"""Steps stacked along time, leaf by leaf: many times faster than stacking TensorDicts, and gradients are kept."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from tensordict import TensorDict, TensorDictBase, lazy_stack
+
+from rlnb.data.ted.keys import NestedKey
+from rlnb.data.ted.leaves import is_branch
+
+
+def stack_steps(steps: list[TensorDictBase], dim: int, names: list[Any] | None = None) -> TensorDict:
+    """Stack steps along a new dimension.
+
+    Args:
+        steps: TensorDicts of one batch size.
+        dim: where the new dimension goes.
+        names: of the dimensions of the result.
+
+    Returns:
+        A TensorDict with the entries that all the steps have.
+
+    Raises:
+        RuntimeError: if an entry changes its shape from step to step.
+
+    Example:
+        >>> steps = [TensorDict({"observation": torch.tensor([float(t)])}) for t in range(3)]
+        >>> stack_steps(steps, 0)["observation"].tolist()
+        [[0.0], [1.0], [2.0]]
+    """
+    entries: dict[str, Any] = {}
+    for name, first in steps[0].items():
+        values = [step.get(name, None) for step in steps]
+        if any(value is None for value in values):
+            continue
+        if is_branch(first):
+            entries[name] = stack_steps(values, dim)
+        elif isinstance(first, torch.Tensor):
+            entries[name] = stack_leaf(name, values, dim)
+        else:
+            entries[name] = lazy_stack(values, dim)
+    batch = list(steps[0].batch_size)
+    batch.insert(dim, len(steps))
+    return TensorDict(entries, batch, device=steps[0].device, names=names)
+
+
+def stack_leaf(key: NestedKey, values: list[torch.Tensor], dim: int) -> torch.Tensor:
+    """Stack one entry of all steps.
+
+    Args:
+        key: of the entry, for the message.
+        values: a tensor for each step.
+        dim: where the new dimension goes.
+
+    Returns:
+        The stacked tensor.
+
+    Raises:
+        RuntimeError: if the shape changes from step to step.
+    """
+    try:
+        return torch.stack(values, dim)
+    except RuntimeError as error:
+        odd = next((t for t, value in enumerate(values) if value.shape != values[0].shape), None)
+        if odd is None:
+            raise
+        raise RuntimeError(
+            f"The entry {key!r} has shape {tuple(values[0].shape)} at step 0 and {tuple(values[odd].shape)} at step "
+            f"{odd}, so the steps do not fit into one tensor. Fix: rollout(..., return_contiguous=False)."
+        ) from error
