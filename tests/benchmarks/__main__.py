@@ -20,17 +20,23 @@ def run(python: str, *arguments: str, lines: int | None = 1) -> str:
     return "\n".join(done.stdout.rstrip().splitlines()[-(lines or 0) :])
 
 
+def best_times(script: str, libraries: dict[str, str]) -> dict[str, dict[str, float]]:
+    """Run a script for each library, given with its interpreter, in turns; return the best seconds of each case."""
+    best: dict[str, dict[str, float]] = {}
+    for _ in range(PASSES):
+        for name, python in libraries.items():
+            found = json.loads(run(python, script, name, "5"))
+            old = best.get(name, found)
+            best[name] = {key: min(old[key], found[key]) for key in found}
+    return best
+
+
 def rollouts(peer: str | None) -> None:
     """Compare steps per second."""
     libraries = {"gymnasium": sys.executable, "rlnb": sys.executable}
     if peer:
         libraries["torchrl"] = peer
-    best: dict[str, dict[str, float]] = {}
-    for _ in range(PASSES):
-        for name, python in libraries.items():
-            found = json.loads(run(python, "speed.py", name, "5"))
-            old = best.get(name, found)
-            best[name] = {key: min(old[key], found[key]) for key in found}
+    best = best_times("speed.py", libraries)
     print("CartPole-v1, 1000 steps with resets        steps/s    us/step")
     for name, times in best.items():
         for key, seconds in times.items():
@@ -42,6 +48,18 @@ def rollouts(peer: str | None) -> None:
         ratio("4-64-2 network: rlnb / torchrl", best["torchrl"]["network"] / ours["network"], 3)
     else:
         print("  torchrl: not measured. Name an interpreter that has it: make bench PEER=path/to/python")
+
+
+def specs(peer: str | None) -> None:
+    """Compare what a Composite of eight leaves does."""
+    libraries = {"rlnb": sys.executable, **({"torchrl": peer} if peer else {})}
+    best = best_times("specs.py", libraries)
+    print("Composite of eight leaves                 calls/s    us/call")
+    for name, times in best.items():
+        for key, seconds in times.items():
+            print(f"  {name:10s} {key:28s} {1 / seconds:10,.0f} {seconds * 1e6:10.1f}")
+    for key, seconds in best.get("torchrl", {}).items():
+        ratio(f"Composite.{key}: rlnb / torchrl", seconds / best["rlnb"][key], 3)
 
 
 def imports() -> None:
@@ -73,6 +91,7 @@ def main() -> None:
     parser.add_argument("--peer", help="an interpreter that has torchrl")
     arguments = parser.parse_args()
     rollouts(arguments.peer)
+    specs(arguments.peer)
     imports()
     players()
 
