@@ -135,7 +135,7 @@ def _is_mapping(value: object) -> bool:
 
 
 def _is_array(value: object) -> bool:
-    return hasattr(value, "shape") and hasattr(value, "dtype") and not _is_mapping(value)
+    return hasattr(value, "__array__") and not _is_mapping(value)
 
 
 def _is_data(value: object) -> bool:

@@ -193,8 +193,8 @@ def _array_text(array: np.ndarray, dtype: str) -> str:
     shape = f" {list(array.shape)}" if array.ndim else ""
     if array.size == 0:
         return f"{dtype}{shape}"
-    flat = values_text(array.reshape(-1) if array.ndim else array, MOST)
-    return f"{dtype}{shape}: {flat}"
+    flat = values_text(array, MOST)
+    return f"{dtype}{shape}: {f'[{flat}]' if array.ndim and array.size == 1 else flat}"
 
 
 def _reply(method: Callable[[Any], Any], value: Any) -> Reply:

@@ -11,7 +11,7 @@ import { TALL, drawLarge, largeBoxes } from "./picture.js";
 const PICKABLE = 24; // numbers that a click may set at once
 
 /** Make the pane. Returns { el, show(row, samples), paint(), copy(), focus(), destroy() }. */
-export function detailsPane(model, color) {
+export function detailsPane(model, color, seed) {
   const title = h("div", { class: "rlnb-title" });
   const facts = h("div", { class: "spec-facts" });
   const canvas = h("canvas", { class: "spec-large", "aria-hidden": "true" });
@@ -62,7 +62,7 @@ export function detailsPane(model, color) {
   const describe = () => {
     const notes = [];
     if (current.more) notes.push(`+${current.more} more like these`);
-    if (samples?.n) notes.push(`bars: ${samples.n} draw${samples.n === 1 ? "" : "s"}`);
+    if (samples?.n) notes.push(`bars: rand((${samples.n},)) after torch.manual_seed(${seed()})`);
     if (samples?.note) notes.push(samples.note);
     if (canPick()) notes.push("click to pick");
     more.textContent = notes.join(" · ");

@@ -62,6 +62,9 @@ def _known(spec: Any) -> Domain:
         lane = Lane("bits", n=spec.n)
         return Domain("binary", f"{{0, 1}} in each of {plural(spec.n, 'place')}", (lane,))
     if isinstance(spec, NonTensor):
+        space = getattr(spec, "space", None)
+        if space is not None:
+            return Domain("non-tensor", f"data of {object_text(space)}")
         return Domain("non-tensor", f"any data, such as {object_text(spec.example_data)}")
     return _unknown(spec, "")
 

@@ -31,7 +31,7 @@ function line(lane, levels, [x, y, w, h]) {
   const size = Math.min(5, h / 2);
   const [left, right] = lane.ends;
   const [a, b] = [x + w * (left ?? 0), x + w * (right ?? 1)];
-  const shapes = bars(levels, [x, y, w, h - 2]);
+  const shapes = bars(levels, [a, y, b - a, h - 2]);
   if (lane.zero !== null && h > 20) shapes.push(["line", x + w * lane.zero, y + 2, x + w * lane.zero, base, "line", 1]);
   shapes.push(["line", a, base, b, base, "ink", 1.5]);
   for (const [at, end, way] of [[a, left, 1], [b, right, -1]]) {
@@ -81,8 +81,9 @@ function cellSize(lane, [, , w, h]) {
 /** Where the centre of a place is: a share of a line, the number of a choice, of a cell or of a bit. */
 export function placeOf(lane, place, box) {
   const [x, y, w, h] = box;
-  if (lane.kind === "line") return [x + w * place, y + h - 2];
-  if (lane.kind === "choices") return [x + (place + 0.5) * (w / lane.n), y + h - 3];
+  const inside = (at) => Math.min(Math.max(at, x - 5), x + w + 5);
+  if (lane.kind === "line") return [inside(x + w * place), y + h - 2];
+  if (lane.kind === "choices") return [inside(x + (place + 0.5) * (w / lane.n)), y + h - 3];
   const { count, step, gap } = cellSize(lane, box);
   return [x + (Math.floor((place * count) / lane.n) + 0.5) * step - gap / 2, y + h / 2];
 }

@@ -23,7 +23,7 @@ export default visualizer("spec-explorer", ({ model, root }) => {
   let color = null;
   const colors = () => (root.isConnected ? (color ??= palette(root)) : palette(root));
   const drawnOf = (row) => (showSamples ? samples[place.get(row)] ?? null : null);
-  const details = detailsPane(model, colors);
+  const details = detailsPane(model, colors, () => seed.value);
   let current = null;
   const tree = treeView({
     rows, name: "entries of the spec", id: `spec-${(made += 1)}`, heights: [48, 78], narrow: 640,
@@ -53,7 +53,7 @@ export default visualizer("spec-explorer", ({ model, root }) => {
     treeButtons(rows, tree, () => filter()), count,
     sampleTools({ seed, kernel: hasKernel(model), words, show: (on) => { showSamples = on; repaint(); } }));
   root.append(
-    h("div", { class: "rlnb-head" }, h("span", { class: "rlnb-headline" }, data.headline), shapeLegend(rows.map((row) => row.dims))),
+    h("div", { class: "rlnb-head" }, h("span", { class: "rlnb-headline" }, data.headline), legendOf(rows)),
     bar, tree.el, details.el,
     h("details", { class: "rlnb-inwords" }, h("summary", {}, "In words"), ...data.words.map((part) => h("p", {}, part))));
 
@@ -86,6 +86,12 @@ export default visualizer("spec-explorer", ({ model, root }) => {
   };
 });
 
+/** The colours of shapes, where there is more than one. */
+function legendOf(rows) {
+  const shapes = rows.map((row) => row.dims);
+  return shapes.flat().some(([role]) => role !== "f") ? shapeLegend(shapes) : null;
+}
+
 function toggle(text, title, on, flip) {
   const made = button({ text, label: text, title, onclick: () => {
     const next = made.getAttribute("aria-pressed") !== "true";
@@ -115,7 +121,7 @@ function sampleTools({ seed, kernel, words, show }) {
   field.addEventListener("change", () => { if (field.value !== "") seed.set(Number(field.value)); field.value = seed.value; });
   seed.subscribe((value) => { field.value = value; });
   const again = button({
-    text: "Draw samples", label: "draw samples", onclick: () => seed.set((seed.value + 1) % MOST_SEED),
+    text: "Draw 200 samples", label: "draw 200 samples", onclick: () => seed.set((seed.value + 1) % MOST_SEED),
     title: kernel ? "draw anew, with the next seed" : "drawing anew needs a Python kernel; these samples were stored",
   });
   again.disabled = !kernel;

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from rlnb.data import Bounded, TensorSpec
+from rlnb_widgets.spec_explorer.samples import seeded
 from rlnb_widgets.spec_explorer.schema import Cell, Row
 
 #: More numbers than this are not worth reading in a text field.
@@ -41,7 +42,9 @@ def _offered(name: str, cell: Cell) -> bool:
     lanes = cell.domain.lanes
     if name == "lowest":
         return all(lane.kind != "line" or lane.low is not None for lane in lanes)
-    if name in ("highest", "too high"):
+    if name == "too high":
+        return any(lane.kind == "choices" or lane.high is not None for lane in lanes)
+    if name == "highest":
         return all(lane.kind != "line" or lane.high is not None for lane in lanes)
     if name == "a fraction":
         return cell.dtype != "bool"
@@ -63,12 +66,14 @@ def pick(spec: TensorSpec, name: str, seed: int) -> Any:
         ValueError: there is no such pick.
     """
     if name == "sample":
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
+        with seeded(spec, seed):
             return plain(spec.rand())
-    if name in ("lowest", "highest", "too high") and isinstance(spec, Bounded):
-        bound = spec.low if name == "lowest" else spec.high
-        return plain(bound + 1 if name == "too high" and bound.dtype.is_floating_point else _above(bound, name))
+    if name in ("lowest", "highest") and isinstance(spec, Bounded):
+        return plain(spec.low if name == "lowest" else spec.high)
+    if name == "too high" and isinstance(spec, Bounded):
+        # float64: one more than the largest integer of a dtype would wrap around
+        high = spec.high.to(torch.float64)
+        return plain(torch.where(high.isinf(), 0.0, high + 1))
     shape, n, start = tuple(spec.shape), int(getattr(spec, "n", 1)), int(_scalar(getattr(spec, "start", 0)))
     made: dict[str, Any] = {
         "zeros": lambda: plain(spec.zero()),
@@ -107,11 +112,6 @@ def _short(value: Any) -> Any:
     if isinstance(value, list):
         return [_short(part) for part in value]
     return float(f"{value:.4g}") if math.isfinite(value) and abs(value) < 1e6 else value
-
-
-def _above(bound: torch.Tensor, name: str) -> torch.Tensor:
-    # one beyond the largest int64 would wrap around
-    return bound.to(torch.float64) + 1 if name == "too high" else bound
 
 
 def _filled(shape: tuple[int, ...], value: Any) -> Any:

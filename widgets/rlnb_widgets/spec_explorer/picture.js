@@ -104,7 +104,9 @@ function marksOf(lane, [x, , w, h]) {
     const [left, right] = lane.ends;
     const [a, b] = [x + w * (left ?? 0), x + w * (right ?? 1)];
     const inner = lane.zero !== null && (lane.zero - (left ?? 0)) * w > 46 && ((right ?? 1) - lane.zero) * w > 46 ? [["0", x + w * lane.zero, "center"]] : [];
-    return [[lane.texts[0], a, "left"], ...inner, [lane.texts[1], b, "right"]];
+    // beside a short line there is more room than under it
+    const sides = b - a < 110 && left !== null && right !== null ? ["right", "left"] : ["left", "right"];
+    return [[lane.texts[0], a, sides[0]], ...inner, [lane.texts[1], b, sides[1]]];
   }
   const step = lane.kind === "choices" ? w / lane.n : Math.min(w / Math.min(lane.n, 24), Math.max(28, h * 1.5));
   const every = Math.ceil(30 / step);

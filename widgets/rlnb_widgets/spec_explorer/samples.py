@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,14 +62,29 @@ def draw(spec: Any, domain: Domain, seed: int, draws: int = DRAWS) -> Samples:
     size = max(int(np.prod([max(int(n), 1) for n in spec.shape], dtype=np.int64)), 1)
     draws = max(min(draws, BUDGET // size), 1)
     try:
-        cuda = [spec.device] if getattr(spec.device, "type", "cpu") == "cuda" else []
-        with torch.random.fork_rng(devices=cuda):
-            torch.manual_seed(seed)
+        with seeded(spec, seed):
             drawn = spec.rand((draws,))
         numbers = values_of(drawn)
         return Samples(draws, tuple(_levels(_counts(lane, numbers)) for lane in domain.lanes))
     except Exception as error:
         return Samples(0, note=shorten(f"cannot be drawn from: {without_addresses(str(error))}", 200))
+
+
+@contextmanager
+def seeded(spec: Any, seed: int) -> Iterator[None]:
+    """Seed torch's generators of a spec's device as ``torch.manual_seed`` does, and put them back afterwards.
+
+    Args:
+        spec: the spec to draw from.
+        seed: the seed.
+    """
+    cuda = getattr(spec.device, "type", "cpu") == "cuda"
+    with torch.random.fork_rng(devices=[spec.device] if cuda else []):
+        # torch.manual_seed also visits every other kind of device, which takes longer than drawing
+        torch.default_generator.manual_seed(seed)
+        if cuda:
+            torch.cuda.manual_seed_all(seed)
+        yield
 
 
 def values_of(tensor: torch.Tensor) -> np.ndarray:
@@ -105,7 +122,12 @@ def _counts(lane: Lane, numbers: np.ndarray) -> np.ndarray:
     if lane.kind == "choices":
         places = np.clip(np.rint(values[:, 0]) - lane.start, 0, lane.n - 1).astype(np.int64)
         return np.bincount(places, minlength=lane.n)
-    share = np.clip(positions(lane, values[:, 0]), 0, 1 - 1e-9)
+    # the bars fill what is legal, from end to end; an open side goes as far as the picture
+    low = lane.view[0] if lane.low is None else float(lane.low)
+    high = lane.view[1] if lane.high is None else float(lane.high)
+    if low == high:
+        return np.array([len(values)])
+    share = np.clip(_shares(values[:, 0], low, high), 0, 1 - 1e-9)
     return np.bincount((share * BINS).astype(np.int64), minlength=BINS)
 
 
@@ -116,9 +138,13 @@ def positions(lane: Lane, values: np.ndarray) -> np.ndarray:
         lane: a lane of kind ``"line"``.
         values: numbers.
     """
-    low, high = lane.view
+    return _shares(values, *lane.view)
+
+
+def _shares(values: np.ndarray, low: float, high: float) -> np.ndarray:
     # halves, since the difference of the largest floats overflows
-    return np.asarray(np.nan_to_num((values / 2 - low / 2) / (high / 2 - low / 2), nan=0.5, posinf=1.0, neginf=0.0))
+    shares = (values / 2 - low / 2) / (high / 2 - low / 2)
+    return np.asarray(np.nan_to_num(shares, nan=0.5, posinf=2.0, neginf=-1.0))
 
 
 def _levels(counts: np.ndarray) -> tuple[int, ...]:

@@ -21,11 +21,9 @@ def space_text(spec: Any) -> tuple[str, str]:
         The space on one line, and the reason why there is none; one of the two is empty.
 
     Example:
-        >>> from rlnb.data import NonTensor, OneHot
+        >>> from rlnb.data import OneHot
         >>> space_text(OneHot(3))
         ('Discrete(3)', '')
-        >>> space_text(NonTensor())[1].partition(".")[0]
-        'there is no Gymnasium space for a NonTensor'
     """
     if spec is None:
         return "", "nothing is said about this entry, so it is left out"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping
 
 from rlnb_widgets._core import Svg
-from rlnb_widgets._core.dims import write_shape
+from rlnb_widgets._core.dims import CHAR, write_shape
 from rlnb_widgets._core.text import plural, shorten, visible
 from rlnb_widgets.spec_explorer.explain import spec_words
 from rlnb_widgets.spec_explorer.samples import Samples
@@ -76,7 +77,8 @@ def _row(svg: Svg, model: SpecModel, row: Row, samples: Samples | None, y: float
         svg.text(KEY + 12 * depth, y + 30, row.differences[0].kind, fill="bad", size=10)
     svg.text(CLASS, y + 16, cell.kind, size=12)
     svg.text(CLASS, y + 30, cell.dtype, fill="muted", size=10, mono=True)
-    write_shape(svg, cell.dims, CLASS + (6.05 * (len(cell.dtype) + 1) if cell.dtype else 0), y + 30)
+    if cell.dtype or cell.dims:
+        write_shape(svg, cell.dims, CLASS + (CHAR * (len(cell.dtype) + 1) if cell.dtype else 0), y + 30)
     lanes = cell.domain.lanes
     text_y = y + 30 if lanes else y + 16
     _lanes(svg, lanes, samples, y)
@@ -101,9 +103,7 @@ def _space(svg: Svg, row: Row, y: float) -> None:
         svg.text(SPACE, y + 30, shorten(cell.why, 46), fill="muted", size=9)
         return
     text = visible(cell.space.partition("(")[0] if cell.domain.kind == "composite" else cell.space, 400)
-    first, rest = text[:39], text[39:]
-    svg.text(SPACE, y + 16, first, size=10, mono=True)
-    if rest:
-        svg.text(SPACE, y + 30, shorten(rest, 39), size=10, mono=True)
+    for i, line in enumerate(textwrap.wrap(text, 39, max_lines=2, placeholder="…")):
+        svg.text(SPACE, y + 16 + 14 * i, line, size=10, mono=True)
 
 

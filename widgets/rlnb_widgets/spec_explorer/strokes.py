@@ -33,9 +33,9 @@ def draw_lane(svg: Svg, lane: Lane, levels: Sequence[int], box: Box) -> None:
 def _line(svg: Svg, lane: Lane, levels: Sequence[int], box: Box) -> None:
     x, y, w, h = box
     base = y + h - 1.5
-    _bars(svg, levels, (x, y, w, h - 1.5))
     left, right = ends_of(lane)
     a, b = x + w * (0 if left is None else left), x + w * (1 if right is None else right)
+    _bars(svg, levels, (a, y, b - a, h - 1.5))
     svg.line(a, base, b, base, stroke="ink", stroke_width=1.4)
     size = min(4.0, h / 2)
     for at, end, way in ((a, left, 1), (b, right, -1)):

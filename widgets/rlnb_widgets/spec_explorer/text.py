@@ -28,7 +28,7 @@ def spec_text(model: SpecModel) -> str:
         cell = row.cell
         device = [cell.device or "-"] if several else []
         rows.append([
-            name(model, row), cell.kind, cell.dtype or "-", *device, cell.shape,
+            name(model, row), cell.kind, cell.dtype or "-", *device, cell.shape if cell.dtype or cell.dims else "-",
             shorten(visible(cell.domain.text, 200), WIDE), space_brief(row),
         ])  # fmt: skip
     lines = [f"SpecExplorer({headline(model)})", table(rows, headers)]

@@ -46,7 +46,7 @@ class SpecExplorer(Visualizer):
         SpecExplorer(Composite, 2 leaves, cpu)
         key            class              dtype    shape  domain        gymnasium space
         -------------  -----------------  -------  -----  ------------  -----------------------------
-        spec           Composite          -        []     2 keys        Dict
+        spec           Composite          -        -      2 keys        Dict
           observation  BoundedContinuous  float32  [2]    [-1, 1]       Box(-1.0, 1.0, (2,), float32)
           action       OneHot             bool     [3]    one-hot of 3  Discrete(3)
         >>> explorer.try_value("action", [0, 1, 0]).is_in
@@ -67,10 +67,10 @@ class SpecExplorer(Visualizer):
         self._samples: dict[Keys, Samples] = {}
         picks = {row.path: picks_of(row) for row in self.model.rows}
         super().__init__(payload=payload(self.model, picks), seed=seed)
+        self.observe(self._draw, "seed")
         self._draw()
         self.on_msg(self._on_message)
 
-    @traitlets.observe("seed")
     def _draw(self, _change: Any = None) -> None:
         rows = [row for row in self.model.rows if row.leaf and row.here]
         self._samples = {row.path: draw(self._specs[row.path], row.cell.domain, self.seed, DRAWS) for row in rows}

@@ -1,0 +1,72 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { laneShapes, nested, placeOf, valueAt, withPicked } from "../../../widgets/rlnb_widgets/spec_explorer/lanes.js";
+
+const BOX = [10, 0, 100, 20];
+const LINE = { kind: "line", ends: [0, 1], zero: 0.5, view: [-1, 1], legal: 0, texts: ["-1", "1"] };
+const CHOICES = { kind: "choices", n: 4, start: 2, barred: [1] };
+const CELLS = { kind: "cells", n: 3, start: 0 };
+const BITS = { kind: "bits", n: 3, start: 0 };
+const kinds = (shapes, kind) => shapes.filter(([k]) => k === kind);
+
+test("closed ends are bars across, open ends are arrows", () => {
+  const closed = laneShapes(LINE, null, null, BOX);
+  assert.equal(kinds(closed, "wedge").length, 0);
+  assert.equal(kinds(closed, "line").length, 3);
+  const open = laneShapes({ ...LINE, ends: [0.2, null] }, null, null, BOX);
+  assert.equal(kinds(open, "wedge").length, 1);
+  assert.deepEqual(kinds(open, "line")[0].slice(1, 5), [30, 18, 110, 18]);
+});
+
+test("bars of samples lie between the ends and are as high as their level", () => {
+  const shapes = kinds(laneShapes({ ...LINE, ends: [0, 0.5] }, [99, 0], null, BOX), "rect");
+  assert.deepEqual(shapes.map((s) => s.slice(1, 5)), [[10, 0, 25, 18]]);
+});
+
+test("masked choices are crossed out, the others are dots", () => {
+  const shapes = laneShapes(CHOICES, null, null, BOX);
+  assert.equal(kinds(shapes, "disc").length, 3);
+  assert.equal(kinds(shapes, "line").filter((s) => s[5] === "danger").length, 2);
+  const cells = laneShapes({ ...CELLS, barred: [0, 2] }, null, null, BOX);
+  assert.equal(kinds(cells, "frame").length, 3);
+  assert.equal(kinds(cells, "line").length, 2);
+});
+
+test("a tried value is a dot: green where it is legal, and never off the picture", () => {
+  const dots = kinds(laneShapes(LINE, null, [[0.25, true], [1.03, false], [9, false]], BOX), "disc");
+  assert.deepEqual(dots.map(([, x, , , role]) => [x, role]), [[35, "good"], [113, "danger"], [115, "danger"]]);
+  assert.deepEqual(placeOf(CHOICES, 0, BOX), [22.5, 17]);
+  assert.deepEqual(placeOf(CHOICES, 7, BOX), [115, 17]);
+});
+
+test("a pointer finds the number, the choice or the cell under it", () => {
+  assert.equal(valueAt(LINE, 60, BOX), 0);
+  assert.equal(valueAt(LINE, 500, BOX), 1);
+  assert.equal(valueAt({ ...LINE, view: [0, 255], whole: true }, 60, BOX), 128);
+  assert.equal(valueAt(CHOICES, 36, BOX), 1);
+  assert.equal(valueAt(CELLS, 11, BOX), 0);
+  assert.equal(valueAt(CELLS, 109, BOX), null);
+});
+
+test("a click sets what the lane is about and keeps the rest", () => {
+  const [a, b] = [{ ...LINE, at: [0] }, { ...LINE, at: [1], legal: 3 }];
+  assert.equal(withPicked("", [2], [a, b], a, 0.5), "[0.5,3]");
+  assert.equal(withPicked("[0.5, 3]", [2], [a, b], b, -1), "[0.5,-1]");
+  assert.equal(withPicked("[1, 2, 3]", [2], [a, b], b, -1), "[0,-1]");
+  assert.equal(withPicked("", [], [LINE], LINE, 0.25), "0.25");
+  assert.equal(withPicked("", [2, 2], [CHOICES], CHOICES, 3), "[[5,5],[5,5]]");
+});
+
+test("a click on a cell makes it the only one, a click on a bit turns it", () => {
+  assert.equal(withPicked("[True, False, False]", [3], [CELLS], CELLS, 2), "[0,0,1]");
+  assert.equal(withPicked("", [2, 3], [CELLS], CELLS, 1), "[[0,1,0],[0,1,0]]");
+  assert.equal(withPicked("[1, 0, 1]", [3], [BITS], BITS, 0), "[0,0,1]");
+  const [a, b] = [{ ...CELLS, n: 2 }, { ...CELLS, n: 3, begin: 2, barred: [0] }];
+  assert.equal(withPicked("", [5], [a, b], a, 1), "[0,1,0,1,0]");
+});
+
+test("flat numbers become nested lists", () => {
+  assert.equal(nested([7], []), 7);
+  assert.deepEqual(nested([1, 2, 3, 4, 5, 6], [3, 2]), [[1, 2], [3, 4], [5, 6]]);
+});

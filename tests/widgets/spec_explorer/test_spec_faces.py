@@ -1,0 +1,212 @@
+"""Text, static picture, page and words: the same from run to run, bounded, and safe against what keys hold."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from xml.etree import ElementTree
+
+import pytest
+import torch
+import traitlets
+from rlnb_widgets import SpecExplorer
+
+from rlnb.data import Binary, Bounded, Categorical, Composite, NonTensor, OneHot, Unbounded
+
+SVG = "{http://www.w3.org/2000/svg}"
+HOSTILE = [
+    "<img src=x onerror=alert(1)>",
+    "</script><b>",
+    "quote\" and '",
+    "line\nbreak",
+    "nul\x00",
+    "a.b",
+    "\u202ertl",
+    "]]>",
+]
+
+
+def hostile() -> Composite:
+    parts = {key: Unbounded(1) for key in HOSTILE}
+    return Composite({**parts, "text": NonTensor(shape=(), example_data="<svg onload=alert(2)>")})
+
+
+def many(leaves: int) -> Composite:
+    return Composite({f"k{i:04d}": Bounded(0, i + 1, shape=(2,)) for i in range(leaves)})
+
+
+def test_the_text(nested):
+    explorer = SpecExplorer(nested)
+    table = [line[:74].rstrip() for line in repr(explorer).splitlines()]
+    assert table == [
+        "SpecExplorer(Composite, B=4, 9 leaves, cpu)",
+        "key           class                dtype    shape      domain",
+        "------------  -------------------  -------  ---------  -------------------",
+        "spec          Composite            -        [B=4]      3 keys",
+        "  agents      Composite            -        [B=4]      7 keys",
+        "    position  BoundedContinuous    float32  [B=4 | 2]  2 intervals: [-1, 1",
+        "    goal      UnboundedContinuous  float32  [B=4 | 2]  any float32",
+        "    action    OneHot               bool     [B=4 | 3]  one-hot of 3",
+        "    gears     MultiCategorical     int64    [B=4 | 2]  choices of 2, 3",
+        "    keys      MultiOneHot          bool     [B=4 | 5]  one-hot of 2 + 3",
+        "    bits      Binary               int8     [B=4 | 2]  {0, 1} in each of 2",
+        "    say       NonTensor            -        [B=4]      any data, such as '",
+        "  step        Categorical          int64    [B=4 | 1]  {0, ..., 4}",
+        "  nothing     None                 -        -          nothing is said abo",
+    ]
+
+
+def test_the_text_of_a_difference():
+    here = Composite(x=Bounded(0, 1, shape=(2,)), y=OneHot(2))
+    there = Composite(x=Bounded(0, 2, shape=(3,)), z=Binary(2))
+    assert (
+        repr(SpecExplorer(here, there))
+        == """\
+SpecExplorer(Composite, 2 leaves, cpu, 3 differing entries)
+key   class              dtype    shape  domain                      gymnasium space
+----  -----------------  -------  -----  --------------------------  ----------------------------
+spec  Composite          -        -      2 keys                      Dict
+  x   BoundedContinuous  float32  [2]    [0, 1]                      Box(0.0, 1.0, (2,), float32)
+  y   OneHot             bool     [2]    one-hot of 2                Discrete(2)
+  z   Binary             int8     [2]    {0, 1} in each of 2 places  MultiBinary(2)
+x: shape: [2] here, [3] in the other
+x: domain: [0, 1] here, [0, 2] in the other
+y: only here: OneHot bool [2]
+z: only in the other: Binary int8 [2]"""
+    )
+
+
+def test_equal_specs_say_so():
+    assert repr(SpecExplorer(OneHot(2), OneHot(2))).endswith("\nother: the same")
+    assert SpecExplorer(OneHot(2), OneHot(2)).explain().endswith("The other spec is the same.")
+
+
+def test_the_words():
+    spec = Composite(x=Bounded(0, 1, shape=(2,)), y=Categorical(3, mask=torch.tensor([True, False, True])))
+    assert SpecExplorer(spec, Composite(x=Bounded(0, 1, shape=(2,)))).explain() == (
+        "A spec says what data look like: shape, dtype, device, and which values are legal (the domain). This one has "
+        "2 leaves.\n\n"
+        "- x: float32 [2], [0, 1]. Numbers between two bounds, both included; an open side has no bound.\n"
+        "- y: int64 [], {0, 2} of 3. One of a few choices, written as an integer. Some are masked out: they are never "
+        "drawn, and not legal.\n\n"
+        "The whole converts to a gymnasium space: Dict.\n\n"
+        "It differs from the other spec:\n- y: only here: Categorical int64 []"
+    )
+
+
+def test_the_text_of_many_leaves_is_bounded():
+    text = repr(SpecExplorer(many(200)))
+    assert text.endswith("\n+161 more rows") and len(text.splitlines()) < 60
+
+
+def test_devices_have_a_column_where_there_are_several():
+    spec = Composite(a=Unbounded(1), b=Unbounded(1, device="meta"))
+    lines = repr(SpecExplorer(spec)).splitlines()
+    assert lines[0] == "SpecExplorer(Composite, 2 leaves)"
+    assert lines[1].split()[:5] == ["key", "class", "dtype", "device", "shape"]
+    assert [line.split()[3] for line in lines[4:6]] == ["cpu", "meta"]
+
+
+def test_equal_specs_give_equal_faces(nested):
+    one, two = SpecExplorer(nested), SpecExplorer(nested.clone())
+    for face in ("__repr__", "explain", "to_svg", "to_html"):
+        assert getattr(one, face)() == getattr(two, face)(), face
+    assert "0x" not in repr(one) + one.explain()
+
+
+def test_the_picture_has_a_row_for_each_entry_and_a_bounded_height():
+    def rows(explorer):
+        root = ElementTree.fromstring(explorer.to_svg())
+        return [g.get("data-key") for g in root.iter(f"{SVG}g")], float(root.get("height"))
+
+    few, short = rows(SpecExplorer(many(3)))
+    assert few == ["spec", "k0000", "k0001", "k0002"]
+    lots, high = rows(SpecExplorer(many(1000)))
+    assert len(lots) == 28 and short < high < 1300
+    assert "+973 more rows" in SpecExplorer(many(1000)).to_svg()
+
+
+def test_the_picture_shows_what_is_masked_and_what_is_open():
+    def count(spec, tag, css):
+        root = ElementTree.fromstring(SpecExplorer(spec).to_svg())
+        return sum(css in (e.get("class") or "") for e in root.iter(f"{SVG}{tag}"))
+
+    masked = Categorical(4, mask=torch.tensor([True, False, True, False]))
+    assert count(masked, "line", "s-bad") == 4 and count(Categorical(4), "line", "s-bad") == 0
+    arrows = [count(Bounded(low, high, shape=(1,)), "polygon", "f-ink") for low, high in ((0, 1), (0, torch.inf))]
+    assert [*arrows, count(Unbounded(1), "polygon", "f-ink")] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("face", ["to_svg", "to_html"])
+def test_nothing_from_the_spec_becomes_markup(face):
+    text = getattr(SpecExplorer(hostile(), Composite({"<i>only there</i>": Unbounded(1)})), face)()
+    for markup in ("<img src=x", "<svg onload", "</script><b>", "<i>only"):
+        assert markup not in text
+    if face == "to_svg":
+        shown = [e.text for e in ElementTree.fromstring(text).iter(f"{SVG}text")]
+        assert "<img src=x onerror=al…" in shown and "line\\nbreak" in shown
+
+
+def test_the_text_keeps_hostile_keys_on_one_line_each():
+    lines = repr(SpecExplorer(hostile())).splitlines()
+    assert len([line for line in lines if "float32" in line and "Unbounded" in line]) == len(HOSTILE)
+    assert all(line.isprintable() for line in lines)
+
+
+def test_the_code_reads_the_entry_whatever_the_key_holds():
+    spec = Composite({"group": hostile()})
+    for row in SpecExplorer(spec).model.rows:
+        assert eval(row.code, {"spec": spec}) == (spec if not row.path else spec[row.path])
+
+
+def test_the_payload_is_plain_json_with_the_keys_as_they_are():
+    explorer = SpecExplorer(hostile())
+    rows = json.loads(explorer.payload)["rows"]
+    assert [row["path"] for row in rows][1 : len(HOSTILE) + 1] == [[key] for key in HOSTILE]
+    assert rows[0]["name"] == "spec" and rows[0]["node"] is True
+    assert rows[-1]["domain"] == "any data, such as '<svg onload=alert(2)>'"
+    samples = json.loads(explorer.samples)
+    assert len(samples) == len(rows) and samples[0] is None and samples[1]["n"] == 200
+
+
+def test_a_lane_in_the_payload():
+    low = torch.tensor([0.0, -torch.inf])
+    rows = json.loads(SpecExplorer(Bounded(low, torch.tensor([4.0, 2.0]))).payload)["rows"]
+    first, second = rows[0]["lanes"]
+    assert first == {
+        "kind": "line", "label": "[0]", "at": [0], "ends": [3.5 / 7.5, 1.0], "texts": ["0", "4"], "zero": 3.5 / 7.5,
+        "view": [-3.5, 4.0], "legal": 0,
+    }  # fmt: skip
+    assert (second["ends"][0], second["texts"]) == (None, ["-inf", "2"])
+
+
+@pytest.mark.parametrize("seed", [-1, 2**31])
+def test_a_seed_outside_the_range_is_refused(seed):
+    with pytest.raises(traitlets.TraitError):
+        SpecExplorer(Unbounded(1), seed=seed)
+    explorer = SpecExplorer(Unbounded(1), seed=3)
+    with pytest.raises(traitlets.TraitError):
+        explorer.seed = seed
+    assert explorer.seed == 3
+
+
+def test_an_unknown_argument_lists_the_legal_ones():
+    with pytest.raises(TypeError) as caught:
+        SpecExplorer(Unbounded(1), seeds=3)
+    assert str(caught.value) == "SpecExplorer has no argument 'seeds'; it takes spec, other, seed."
+
+
+def test_the_page_needs_no_network(nested):
+    text = SpecExplorer(nested).to_html()
+    assert set(re.findall(r"https?://[\w./-]+", text)) == {"http://www.w3.org/2000/svg"}
+
+
+def test_a_thousand_leaves_open_at_once():
+    spec = many(1000)
+    SpecExplorer(many(2))
+    start = time.perf_counter()
+    explorer = SpecExplorer(spec)
+    explorer._repr_mimebundle_()
+    assert time.perf_counter() - start < 5.0  # 0.4 s on a quiet machine
+    assert explorer.model.leaves == 1000 and len(explorer.payload) < 800_000 and len(explorer.samples) < 200_000
