@@ -8,12 +8,13 @@ import torch
 
 from rlnb.data import Categorical, Composite, TensorSpec, Unbounded
 from rlnb.data.ted.keys import DONE, END_KEYS, TERMINATED, TRUNCATED, NestedKey, as_key, as_tuple, by_depth
+from rlnb.envs.unbatched import UnbatchedSpecs
 
 _INPUT = ("full_action_spec", "full_state_spec")
 _OUTPUT = ("full_observation_spec", "full_reward_spec", "full_done_spec")
 
 
-class EnvSpecs(torch.nn.Module):
+class EnvSpecs(UnbatchedSpecs, torch.nn.Module):
     """The spec and key properties of an environment; the base of :class:`~rlnb.envs.EnvBase`.
 
     Specs are kept as two locked composites, ``input_spec`` and ``output_spec``. A spec is set as a leaf (it gets the
