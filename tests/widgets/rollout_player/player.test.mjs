@@ -69,7 +69,7 @@ test("spans end at ends and leave padding out", () => {
 });
 
 test("episodes are counted as spans are", () => {
-  for (const code of [[0, 1, 0, 2, 0, 5], [1, 1, 1, 1, 1, 1], [0, 0, 5, 6, 6, 6], [0, 0, 0, 0, 0, 5], [0, 4, 0, 1, 6, 6]]) {
+  for (const code of [[0, 1, 0, 2, 0, 5], [1, 1, 1, 1, 1, 1], [0, 0, 5, 6, 6, 6], [0, 0, 0, 0, 0, 5], [0, 4, 0, 1, 6, 6], [0, 5, 6, 6, 0, 5], [6, 0, 5, 6, 1, 5]]) {
     const all = spans(code, 0, 6, 6);
     all.forEach(([start, stop], i) => {
       for (let t = start; t < stop; t++) assert.equal(episodeAt(head(), [code], 0, t), `${i + 1} of ${all.length}`);

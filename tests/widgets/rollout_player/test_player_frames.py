@@ -8,10 +8,14 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from rlnb_widgets import RolloutPlayer
 from rlnb_widgets.rollout_player.frames import NO_FRAMES
 from rlnb_widgets.rollout_player.model import player_model
 from rlnb_widgets.rollout_player.pictures import as_rgb, encode
+from rlnb_widgets.scenes import scene_names
 from tensordict import TensorDict
+
+from rlnb.envs import GymEnv
 
 
 def pixels(steps: int, offset: int = 0) -> torch.Tensor:
@@ -152,9 +156,84 @@ def test_a_drawing_that_does_not_fit_says_why(tiny):
     assert note == 'No frames: the drawing needs "observation", which the rollout does not have.'
 
 
-def test_our_env_is_drawn():
-    from rlnb.envs import GymEnv
+#: An id of every environment with a drawing; those with a "/" in their name need JAX, and share the drawing of another.
+IDS = {
+    "Acrobot": "Acrobot-v1", "Blackjack": "Blackjack-v1", "CartPole": "CartPole-v1", "CliffWalking": "CliffWalking-v1",
+    "CliffWalkingSlippery": "CliffWalkingSlippery-v1", "FrozenLake": "FrozenLake-v1",
+    "FrozenLake8x8": "FrozenLake8x8-v1", "MountainCar": "MountainCar-v0",
+    "MountainCarContinuous": "MountainCarContinuous-v0", "Pendulum": "Pendulum-v1", "Taxi": "Taxi-v4",
+}  # fmt: skip
 
+
+def test_every_drawing_is_tried():
+    # The example of register_scene adds "MyCartPole".
+    assert {name for name in scene_names() if "/" not in name} - {"MyCartPole"} == set(IDS)
+
+
+@pytest.mark.parametrize("categorical", [False, True])
+@pytest.mark.parametrize("name", IDS.values())
+def test_every_environment_with_a_drawing_is_drawn(name, categorical):
+    env = GymEnv(name, categorical_action_encoding=categorical)
+    env.set_seed(0)
+    player = RolloutPlayer(env.rollout(10, break_when_any_done=False), env)
+    assert repr(player).splitlines()[2].split(maxsplit=1) == ["frames", "drawn from the state"]
+    frames = player.model.frames
+    assert len(frames.scene) == 10 + len(frames.extra)
+    assert np.isfinite(frames.scene.poses).all(-1).any(-1).all()
+    assert frames.acting or name == "Acrobot-v1", "the actions are drawn"
+
+
+@pytest.mark.parametrize("categorical", [False, True])
+def test_blackjack_is_drawn_as_gymnasium_plays_it(categorical):
+    env = GymEnv("Blackjack-v1", categorical_action_encoding=categorical)
+    env.set_seed(3)
+    td = env.rollout(12, break_when_any_done=False)
+    model = player_model(td, env)
+
+    def said(row):
+        total, card, ace = (int(row[k] if categorical else row[k].argmax()) for k in "012")
+        faces = ("A", *map(str, range(2, 11)))
+        return f"player has {total}{' with a usable ace' if ace else ''}, dealer shows {faces[card - 1]}"
+
+    scene, extra = model.frames.scene, model.frames.extra
+    assert [scene.caption_at(t).partition(";")[0] for t in range(12)] == [said(td["observation"][t]) for t in range(12)]
+    assert [scene.caption_at(12 + i) for i in range(len(extra))] == [said(td["next", "observation"][t]) for t in extra]
+    assert [strip.label for strip in model.strips] == [
+        "reward", "return so far", "player's sum", "dealer's card", "usable ace", "action",
+    ]  # fmt: skip
+    assert model.strips[2].data.ravel().tolist() == [int(said(row).split()[2].rstrip(",")) for row in td["observation"]]
+
+
+def test_a_tuple_that_does_not_fit_says_why(tiny):
+    td = tiny(done=[0, 0])
+    td["observation"] = TensorDict({"0": torch.tensor([4, 5]), "1": torch.tensor([1, 1])}, [2])
+    note = player_model(td, "CartPole-v1").frames.note
+    assert note.startswith("No frames: CartPole is drawn from observations of shape [N, 4]")
+    assert player_model(td, "Blackjack-v1").frames.kind == "none"
+
+
+@pytest.mark.parametrize(("name", "size"), [("FrozenLake-v1", "4x4"), ("FrozenLake8x8-v1", "8x8")])
+@pytest.mark.parametrize("categorical", [False, True])
+def test_a_map_that_is_assumed_is_said(name, size, categorical):
+    env = GymEnv(name, categorical_action_encoding=categorical)
+    td = env.rollout(5)
+    note = f"The default {size} map is assumed; pass the env itself to draw its own map."
+    player = RolloutPlayer(td, name)
+    assert player.model.frames.note == note
+    assert repr(player).splitlines()[2].split(maxsplit=1) == ["frames", f"drawn from the state. {note}"]
+    assert note in player.to_svg() and note in player.to_html()
+    assert RolloutPlayer(td, env).model.frames.note == ""
+
+
+def test_the_map_of_the_env_is_not_assumed():
+    env = GymEnv("FrozenLake-v1", desc=["SFFF", "FFFF", "FFFF", "HFFG"], is_slippery=False)
+    td = env.rollout(5)
+    own, assumed = player_model(td, env).frames, player_model(td, "FrozenLake-v1").frames
+    assert (own.note, assumed.note != "") == ("", True)
+    assert own.scene.background != assumed.scene.background
+
+
+def test_our_env_is_drawn():
     env = GymEnv("CartPole-v1")
     td = env.rollout(60, break_when_any_done=False)
     model = player_model(td, env)

@@ -7,6 +7,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from rlnb_widgets import RolloutPlayer
 from rlnb_widgets.rollout_player.episodes import KINDS, episodes, returns_so_far
 from rlnb_widgets.rollout_player.model import player_model
 from tensordict import LazyStackedTensorDict, NonTensorData, NonTensorStack, TensorDict
@@ -253,6 +254,7 @@ def test_wanted_strips(cartpole):
     [
         ("vlaue", KeyError, 'the rollout has no numbers under "vlaue"; it has "action", "done", "observation", '),
         (("observation", 9), IndexError, '"observation" has 4 components (0 to 3), got 9.'),
+        ((), TypeError, 'a strip is a key like "value", or a key and a component like ("observation", 0), got ().'),
         (3, TypeError, 'a strip is a key like "value", or a key and a component like ("observation", 0), got 3.'),
     ],
 )
@@ -284,13 +286,82 @@ def test_what_is_no_rollout_is_refused(rollout, error, message):
     ("envs", "error", "message"),
     [
         ([3], IndexError, "envs names 3, but there are 3 environments (0 to 2)."),
+        (3, IndexError, "envs names 3, but there are 3 environments (0 to 2)."),
         ([], ValueError, "envs must name at least"),
+        (1.5, TypeError, "envs must be the index of an environment, or several, got 1.5."),
+        ([0, 1.5], TypeError, "envs must be the index of an environment, or several, got [0, 1.5]."),
     ],
 )
 def test_wrong_envs_are_refused(batch, envs, error, message):
     with pytest.raises(error) as caught:
         player_model(batch, envs=envs)
     assert str(caught.value).startswith(message)
+
+
+@pytest.mark.parametrize("one", [1, np.int64(1), torch.tensor([1]), range(1, 2), (1,)])
+def test_one_environment_may_be_named_alone(batch, one):
+    assert player_model(batch, envs=one).envs == (1,)
+
+
+@pytest.mark.parametrize(
+    ("alone", "label"),
+    [
+        ("action", "action"),
+        ("state_value", "state_value"),
+        (("observation", 2), "observation[2]"),
+        (("next", "done"), "next / done"),
+        (("next", "observation", -1), "next / observation[3]"),
+    ],
+)
+def test_one_strip_may_be_named_alone(cartpole, alone, label):
+    td = cartpole.clone()
+    td["state_value"] = torch.zeros(120, 1)
+    labels = [strip.label for strip in player_model(td, strips=alone).strips[2:]]
+    assert labels == [label] == [strip.label for strip in player_model(td, strips=[alone]).strips[2:]]
+
+
+def test_a_tuple_of_names_is_several_strips(cartpole):
+    labels = [strip.label for strip in player_model(cartpole, strips=("action", "done")).strips[2:]]
+    assert labels == ["action", "done"]
+
+
+@pytest.mark.parametrize(
+    ("env", "said"),
+    [
+        (3, "int."),
+        (True, "bool."),
+        ({"a": 1}, "dict."),
+        (b"CartPole-v1", "bytes."),
+        (np.zeros(3), "ndarray. Pictures are given as frames=..., keys to draw as strips=..."),
+        (["action"], "list. Pictures are given as frames=..., keys to draw as strips=..."),
+        (TensorDict({}, [3]), "TensorDict. To compare two rollouts, call RolloutPlayer.compare(a, b)."),
+        (dict, "the class dict. Pass an instance of the class."),
+        (
+            lambda: None,
+            "function. If it makes the environment, call it; it is no policy that is wanted, as nothing is run.",
+        ),
+    ],
+)
+def test_what_is_no_environment_is_refused(cartpole, env, said):
+    with pytest.raises(TypeError) as caught:
+        RolloutPlayer(cartpole, env)
+    assert str(caught.value) == f'env must be an environment or its id, such as "CartPole-v1", got {said}'
+
+
+def test_complex_numbers_are_said_to_be_magnitudes(tiny):
+    td = tiny(done=[0, 0], observation=torch.tensor([[3 + 4j], [1j]]), reward=[0, 0])
+    assert player_model(td).notes == ('"observation" is complex: magnitudes are shown in place of the numbers.',)
+    td["next", "reward"] = torch.tensor([[-1 + 0j], [2 + 0j]])
+    model = player_model(td)
+    assert model.strips[0].data.ravel().tolist() == [1, 2]
+    assert model.notes == (
+        '"observation", ("next", "reward") are complex: magnitudes are shown in place of the numbers.',
+    )
+    for i in range(4):
+        td[f"z{i}"] = torch.zeros(2, dtype=torch.complex64)
+    assert player_model(td).notes == (
+        '"observation", "z0", "z1", "z2" and 2 more are complex: magnitudes are shown in place of the numbers.',
+    )
 
 
 def test_text_entries_are_shown_and_bounded():

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
-from rlnb_widgets import RolloutPlayer, TEDExplorer, Timeline
+from rlnb_widgets import RolloutPlayer, SpecExplorer, TEDExplorer, Timeline
+from rlnb_widgets.rollout_player import live
 
 ROOT = "[data-rlnb]"
 COLOURS = """(i) => { const c = document.querySelectorAll('canvas')[i];
@@ -56,7 +60,7 @@ PLACES = [
     ".rlnb-now canvas",
     ".rlnb-then .rlnb-caption",
     ".rlnb-row-panel caption",
-    ".rlnb-row td",
+    ".rlnb-ted-row td",
     ".rlnb-where",
     ".rlnb-legend",
 ]
@@ -148,7 +152,7 @@ def test_hostile_data_stays_text(browse, tiny):
     td.set_non_tensor("said", hostile)
 
     def act(page):
-        return page.locator("img").count(), page.locator(".rlnb-row").inner_text()
+        return page.locator("img").count(), page.locator(".rlnb-ted-row").inner_text()
 
     images, text = browse(RolloutPlayer(td, strips=[hostile]), act)
     assert images == 0
@@ -204,3 +208,41 @@ def test_the_timeline_alone(browse):
         return step(page), page.get_by_role("button", name="loop").get_attribute("aria-pressed")
 
     assert browse(Timeline(50, marks={"done": [20, 40]}), act) == (20, "true")
+
+
+BOXES = """() => [...document.querySelectorAll('[data-rlnb] *')].map((e) => {
+  const { x, y, width, height } = e.getBoundingClientRect(), s = getComputedStyle(e);
+  return [e.className, x, y, width, height, s.display, s.color, s.font, s.padding, s.margin, s.border].join(' ');
+})"""
+
+
+@pytest.mark.parametrize("order", ["before", "after"])
+def test_style_sheets_of_other_visualizers_change_nothing(browse, cartpole, order):
+    """In a notebook the style sheets of all visualizers are there at once."""
+    others = [str(visualizer._css) for visualizer in (TEDExplorer, SpecExplorer, Timeline)]
+
+    def act(page):
+        before = page.evaluate(BOXES)
+        where = "prepend" if order == "before" else "append"
+        add = (
+            f"(css) => {{ const s = document.createElement('style'); s.textContent = css; document.head.{where}(s); }}"
+        )
+        for css in others:
+            page.evaluate(add, css)
+        page.wait_for_timeout(100)
+        rows = page.locator(".rlnb-row-panel tbody tr").count()
+        panel, last = (page.locator(f".rlnb-row-panel{part}").bounding_box() for part in ("", " tbody tr >> nth=-1"))
+        inside = last["y"] + last["height"] <= panel["y"] + panel["height"] + 1
+        return before, page.evaluate(BOXES), rows, inside
+
+    before, after, rows, inside = browse(RolloutPlayer(cartpole, "CartPole-v1", t=3), act)
+    assert after == before
+    assert rows == 6 and inside
+
+
+def test_the_style_sheet_of_the_player_reaches_no_other_visualizer():
+    own = Path(live.__file__).with_name("player.css").read_text(encoding="utf-8")
+    rules = re.findall(r"([^{}]+)\{[^{}]*\}", re.sub(r"/\*.*?\*/", "", own, flags=re.DOTALL))
+    selectors = [selector.strip() for rule in rules for selector in rule.split(",")]
+    assert len(selectors) > 40
+    assert [selector for selector in selectors if not selector.startswith(".rlnb-rollout-player ")] == []

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
 from rlnb_widgets.rollout_player.leaves import Key, Leaf
+from rlnb_widgets.rollout_player.starts import breaks, breaks_note, starts
 
 __all__ = ["KINDS", "RULES", "Episode", "ends", "episodes", "returns_so_far"]
 
@@ -43,7 +45,10 @@ class Episode:
 
 
 def ends(leaves: dict[Key, Leaf], count: int, steps: int) -> tuple[np.ndarray, list[str]]:
-    """Return the code of `KINDS` for each step, ``[E, T]`` uint8, and notes on what is missing.
+    """Return the code of `KINDS` for each step, ``[E, T]`` uint8, and notes on what is missing or does not fit.
+
+    Episodes end where the flags in ``"next"`` say so, where padding begins, and where another trajectory begins, which
+    `starts` decides. A row that merely does not fit the one before it ends nothing, and is noted.
 
     Args:
         leaves: Leaves by key.
@@ -53,24 +58,21 @@ def ends(leaves: dict[Key, Leaf], count: int, steps: int) -> tuple[np.ndarray, l
     notes: list[str] = []
     done, terminated, truncated = (_flag(leaves, name, notes) for name in ("done", "terminated", "truncated"))
     code = np.zeros((count, steps), np.uint8)
+    padding = _padding(leaves, code.shape)
+    for name, flag in (("done", done), ("truncated", truncated), ("terminated", terminated)):
+        if flag is not None:
+            code[flag] = KINDS.index(name)
     if done is None and terminated is None and truncated is None:
         notes.append('There is no ("next", "done"): ends of episodes are unknown.')
-        code[:, -1] = KINDS.index("open")
-        code[_padding(leaves, code.shape)] = KINDS.index("padding")
-        return code, notes
-    code[:, :-1][_jumps(leaves, count, steps)] = KINDS.index("cut")
-    code[:, -1] = KINDS.index("open")
-    if done is not None:
-        code[done] = KINDS.index("done")
-    if truncated is not None:
-        code[truncated] = KINDS.index("truncated")
-    if terminated is not None:
-        code[terminated] = KINDS.index("terminated")
-    padding = _padding(leaves, code.shape)
-    last = np.zeros_like(padding)
-    last[:, :-1] = padding[:, 1:] & ~padding[:, :-1]
-    # A shorter trajectory ends where its padding begins.
-    code[last & ((code == 0) | (code == KINDS.index("cut")))] = KINDS.index("open")
+    else:
+        inside = (code[:, :-1] == 0) & ~padding[:, 1:] & ~padding[:, :-1]
+        broken, by_key = breaks(leaves, inside)
+        begun = starts(leaves, inside, broken)
+        code[:, :-1][begun] = KINDS.index("cut")
+        notes += breaks_note(by_key, begun)
+    # A trajectory that no flag ends stops with the data, or where its padding begins.
+    last = np.append(padding[:, 1:], np.ones((count, 1), bool), axis=1)
+    code[last & (code == 0)] = KINDS.index("open")
     code[padding] = KINDS.index("padding")
     return code, notes
 
@@ -94,23 +96,6 @@ def _padding(leaves: dict[Key, Leaf], shape: tuple[int, int]) -> np.ndarray:
     return np.zeros(shape, bool)
 
 
-def _jumps(leaves: dict[Key, Leaf], count: int, steps: int) -> np.ndarray:
-    """Return where row t+1 does not continue row t, ``[E, T - 1]``: trajectories laid end to end."""
-    jump = np.zeros((count, max(steps - 1, 0)), bool)
-    for key in (("collector", "traj_ids"), ("traj_ids",), ("episode",)):
-        ids = leaves.get(key)
-        if ids is not None and ids.kind == "number":
-            flat = ids.columns()
-            return np.asarray((flat[:, 1:] != flat[:, :-1]).any(-1))
-    pairs = [(leaves[leaf.base], leaf) for leaf in leaves.values() if leaf.is_next and leaf.base in leaves]
-    for root, following in pairs:
-        observed = root.kind == "number" and root.base[-1] not in ("done", "terminated", "truncated", "reward")
-        if observed and root.shape == following.shape and "float" in root.dtype:
-            a, b = following.columns()[:, :-1], root.columns()[:, 1:]
-            jump |= ((a != b) & ~(np.isnan(a) & np.isnan(b))).any(-1)
-    return jump
-
-
 def returns_so_far(reward: np.ndarray, code: np.ndarray) -> np.ndarray:
     """Return the sum of the rewards of the running episode up to and with each step, ``[E, T]`` float64.
 
@@ -130,10 +115,11 @@ def returns_so_far(reward: np.ndarray, code: np.ndarray) -> np.ndarray:
 
 
 def _spans(code: np.ndarray) -> list[tuple[int, int]]:
-    stops = (np.flatnonzero((code != 0) & (code != KINDS.index("padding"))) + 1).tolist()
-    if not stops or stops[-1] != len(code):
-        stops.append(len(code))
-    return list(zip([0, *stops[:-1]], stops, strict=True))
+    """Return the stretches of steps that belong together, and those of padding."""
+    padding = code == KINDS.index("padding")
+    parted = ((code != 0) & ~padding)[:-1] | (padding[1:] != padding[:-1])
+    edges = [0, *(np.flatnonzero(parted) + 1).tolist(), len(code)]
+    return list(pairwise(edges))
 
 
 def episodes(code: np.ndarray, returns: np.ndarray | None) -> tuple[Episode, ...]:

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from rlnb_widgets._core.text import key_text, shorten
+from rlnb_widgets._core.text import key_text
+from rlnb_widgets.rollout_player.drawing import draw
 from rlnb_widgets.rollout_player.leaves import Key, Leaf
 from rlnb_widgets.rollout_player.pictures import Pictures, encode, is_frames
-from rlnb_widgets.scenes import Scene, find_scene
+from rlnb_widgets.scenes import Scene
 
 __all__ = ["NO_FRAMES", "Frames", "find_frames"]
 
@@ -76,10 +77,10 @@ def find_frames(
         except ValueError as error:
             notes.append(f"{key_text(pixels.key)} cannot be drawn: {error}")
     if env is not None:
-        found = _drawn(leaves, extra, env)
-        if isinstance(found, Frames):
-            return found
-        notes.append(found)
+        drawn = draw(leaves, extra, env)
+        if not isinstance(drawn, str):
+            return Frames("scene", extra, drawn.note, scene=drawn.scene, fields=drawn.fields, acting=drawn.acting)
+        notes.append(drawn)
     return Frames("none", extra, note=" ".join(notes) or NO_FRAMES)
 
 
@@ -155,42 +156,3 @@ def _as_arrays(frames: Any) -> Any:
     if not items:
         raise ValueError("frames is empty: give one picture a step.")
     return np.stack([np.asarray(f) for f in items])
-
-
-def _drawn(leaves: dict[Key, Leaf], extra: np.ndarray, env: Any) -> Frames | str:
-    spec = find_scene(env)
-    name = env if isinstance(env, str) else type(env).__name__
-    if spec is None:
-        return (
-            f"No frames: there is no drawing for {shorten(str(name), 60)}, and the env is not run again. "
-            "Make it with from_pixels=True, or pass frames=..., or add a drawing with register_scene."
-        )
-    state = next((leaves[k] for k in (("observation",), ("state",)) if k in leaves), None)
-    if state is None:
-        return 'No frames: the drawing needs "observation", which the rollout does not have.'
-    n = state.values.shape[0] * state.values.shape[1]
-    rows = state.values.reshape(n, *state.shape)
-    after = leaves.get(("next", *state.base))
-    ends = rows[extra] if after is None else after.values.reshape(n, *state.shape)[extra]
-    both = np.concatenate([rows, ends])
-    try:
-        idle = spec.pose(both)
-    except ValueError as error:
-        return f"No frames: {error}"
-    scene = _with_actions(spec, both, leaves, n) or idle
-    acts = np.isnan(idle.poses).any(-1).all(0) & ~np.isnan(scene.poses).any(-1).all(0)
-    acting = tuple(np.flatnonzero(acts).tolist())
-    return Frames("scene", extra, scene=scene, fields=tuple(getattr(spec, "fields", ())), acting=acting)
-
-
-def _with_actions(spec: Any, states: np.ndarray, leaves: dict[Key, Leaf], n: int) -> Scene | None:
-    action = leaves.get(("action",))
-    if action is None or action.kind != "number":
-        return None
-    # Nothing was done yet in the frames that show where a step led.
-    acted = action.values.reshape(n, *action.shape).astype(np.float64)
-    rest = np.full((len(states) - n, *action.shape), 0.0 if action.shape and action.shape[-1] > 1 else np.nan)
-    try:
-        return spec.pose(states, np.concatenate([acted, rest]))
-    except ValueError:
-        return None  # an action in another encoding is no reason to show no picture

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +12,7 @@ from tensordict import LazyStackedTensorDict, TensorDictBase, is_non_tensor, is_
 
 from rlnb_widgets._core.text import key_text, number, shorten
 
-__all__ = ["Key", "Leaf", "read_leaves", "steps_shape", "with_hot"]
+__all__ = ["Key", "Leaf", "members", "read_leaves", "steps_shape", "with_hot"]
 
 Key = tuple[str, ...]
 _MAX_TEXTS = 256
@@ -103,6 +103,22 @@ def with_hot(leaf: Leaf, padding: np.ndarray) -> Leaf:
     return replace(leaf, hot=np.where(padding, -1, data.argmax(-1)))
 
 
+def members(leaves: Mapping[Key, Leaf], name: str) -> tuple[Leaf, ...]:
+    """Return the members of a Gymnasium ``Tuple``, which are stored under ``(name, "0")``, ``(name, "1")`` and so on.
+
+    Args:
+        leaves: Leaves by key.
+        name: Name of the entry.
+
+    Returns:
+        All of them in order, or none if there are none or one is no number.
+    """
+    found: list[Leaf] = []
+    while (leaf := leaves.get((name, str(len(found))))) is not None:
+        found.append(leaf)
+    return tuple(found) if all(leaf.kind == "number" for leaf in found) else ()
+
+
 def steps_shape(rollout: Any) -> tuple[int, int]:
     """Return (number of environments, number of steps); all batch dimensions but the last count as environments.
 
@@ -147,6 +163,7 @@ def read_leaves(rollout: TensorDictBase, envs: np.ndarray) -> tuple[list[Leaf], 
     count, steps = steps_shape(rollout)
     leaves: list[Leaf] = []
     problems: list[str] = []
+    magnitudes: list[Key] = []
     for key, value in _walk(rollout, ()):
         if len(leaves) == _MAX_LEAVES:
             problems.append(f"Only the first {_MAX_LEAVES} entries are shown.")
@@ -155,9 +172,11 @@ def read_leaves(rollout: TensorDictBase, envs: np.ndarray) -> tuple[list[Leaf], 
             if isinstance(value, Exception):
                 raise value
             leaves.append(_leaf(key, value, rollout.ndim, count, steps, envs))
+            if isinstance(value, torch.Tensor) and value.is_complex():
+                magnitudes.append(key)
         except Exception as error:  # whatever one entry holds, the others must still be shown
             problems.append(f"{_shown(key)} cannot be shown: {shorten(str(error), 160)}")
-    problems += _partial_keys(rollout)
+    problems += _magnitudes_note(magnitudes) + _partial_keys(rollout)
     return leaves, problems
 
 
@@ -230,6 +249,14 @@ def _flatten(nested: Any) -> Iterator[Any]:
             yield from _flatten(item)
     else:
         yield nested
+
+
+def _magnitudes_note(keys: list[Key]) -> list[str]:
+    if not keys:
+        return []
+    names = ", ".join(map(_shown, keys[:_SHOWN]))
+    more = f" and {len(keys) - _SHOWN} more" if len(keys) > _SHOWN else ""
+    return [f"{names}{more} {'is' if len(keys) == 1 else 'are'} complex: magnitudes are shown in place of the numbers."]
 
 
 def _partial_keys(rollout: TensorDictBase) -> list[str]:

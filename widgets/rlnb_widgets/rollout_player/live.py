@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,14 @@ class RolloutPlayer(TimeTraits, Visualizer):
     move by a step, Page Up and Page Down by ten, Home and End to the ends, ``n`` and ``p`` to the next and previous
     mark, ``+``, ``-`` and ``0`` zoom, ``[`` and ``]`` limit what is played, ``\`` lifts the limit.
 
+    Episodes end where a flag in ``"next"`` says so, where a mask says that padding begins, and where another trajectory
+    begins. The data says where: by a new number in ``("collector", "traj_ids")``, ``"traj_ids"`` or ``"episode"``, else
+    by ``"is_init"`` or a ``"step_count"`` that falls. Without any of these, rows that do not continue the row
+    before them are taken for the seams of a flattened batch ``[B, T]`` if they lie at the ends of equal shares of the
+    data, and for another trajectory if root and ``"next"`` alike jump farther than any step of the data leads. Any
+    other row whose root is not the ``"next"`` of the row before ends no episode; a note tells how many there are. NaN
+    on one side only is no difference.
+
     Args:
         rollout: TensorDict of batch size ``[T]`` or ``[*B, T]`` in TED format; what it lacks is said and left out.
         env: The environment, or its id, to draw the state of; it is only looked at and never run again.
@@ -36,8 +44,8 @@ class RolloutPlayer(TimeTraits, Visualizer):
             last step led. Without it ``"pixels"`` of the rollout are shown if there, else the env's drawing.
         fps: Steps a second at speed 1.
         strips: What is drawn below reward and return: keys, or keys with the number of a component last, such as
-            ``("observation", 2)``. None chooses.
-        envs: Which environments of a batch to show, as flat indices; None shows the first 16.
+            ``("observation", 2)``; one of these alone, or a list of them. None chooses.
+        envs: Which environments of a batch to show, as a flat index or several; None shows the first 16.
         compare: A second rollout, shown beside the first one, with the first step at which they part.
         max_bytes: Most bytes of encoded pictures; more are thinned, with a note.
         t: Step at which the playhead stands first.
@@ -49,7 +57,7 @@ class RolloutPlayer(TimeTraits, Visualizer):
         selected_env: Which of the environments shown the strips and the row follow.
 
     Raises:
-        TypeError: If the rollout is not a TensorDict, or an argument is unknown.
+        TypeError: If the rollout is not a TensorDict, `env` no environment, or an argument unknown.
         ValueError: If the rollout is empty or has no time, or `frames` do not fit.
         KeyError: If `strips` names a key that is not there.
         IndexError: If `envs` or `strips` name an environment or component that is not there.
@@ -79,8 +87,8 @@ class RolloutPlayer(TimeTraits, Visualizer):
         *,
         frames: Any = None,
         fps: float = 30.0,
-        strips: Sequence[Any] | None = None,
-        envs: Iterable[int] | None = None,
+        strips: Any = None,
+        envs: int | Iterable[int] | None = None,
         compare: Any = None,
         max_bytes: int = 8_000_000,
         t: int = 0,

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from rlnb_widgets._core.text import plural
+from rlnb_widgets._core.text import plural, shorten
 from rlnb_widgets.rollout_player.compare import Parting, first_parting
+from rlnb_widgets.rollout_player.drawing import check_env
 from rlnb_widgets.rollout_player.episodes import KINDS, Episode, ends, episodes, returns_so_far
 from rlnb_widgets.rollout_player.frames import Frames, find_frames
 from rlnb_widgets.rollout_player.leaves import Key, Leaf, read_leaves, steps_shape, with_hot
@@ -60,8 +62,8 @@ def player_model(
     env: Any = None,
     *,
     frames: Any = None,
-    strips: Sequence[Any] | None = None,
-    envs: Iterable[int] | None = None,
+    strips: Any = None,
+    envs: int | Iterable[int] | None = None,
     compare: Any = None,
     max_bytes: int = 8_000_000,
 ) -> PlayerModel:
@@ -71,13 +73,13 @@ def player_model(
         rollout: TensorDict of batch size ``[T]`` or ``[*B, T]``, entries as an environment's rollout has them.
         env: The environment or its id, used only to find a drawing; it is never run.
         frames: Pictures, one a step (and one more at the end), ``[T, H, W, C]`` or ``[B, T, H, W, C]``.
-        strips: Keys, or keys with a component last, drawn below reward and return; None chooses.
-        envs: Flat indices of the environments to show; None shows the first 16.
+        strips: Keys, or keys with a component last, or one of these, drawn below reward and return; None chooses.
+        envs: Flat indices of the environments to show, or one of them; None shows the first 16.
         compare: A second rollout.
         max_bytes: Most bytes of encoded pictures.
 
     Raises:
-        TypeError: If a rollout is not a TensorDict.
+        TypeError: If a rollout is not a TensorDict, `env` no environment and no id, or `envs` no index and not several.
         ValueError: If it is empty, or `frames` do not fit.
         IndexError: If `envs` names one that is not there.
         KeyError: If `strips` names a key that is not there.
@@ -91,6 +93,7 @@ def player_model(
         [(0, 2, 2.0, 'terminated'), (2, 3, 1.0, 'open')]
     """
     total, _ = steps_shape(rollout)
+    check_env(env)
     if compare is not None:
         chosen = _chosen(envs if envs is not None else [0], min(total, steps_shape(compare)[0]), one=True)
         side = _join(_side(rollout, chosen), _side(compare, chosen))
@@ -145,10 +148,14 @@ def _side(rollout: Any, chosen: np.ndarray) -> _Side:
     return _Side({key: with_hot(leaf, padding) for key, leaf in by_key.items()}, code, problems + notes)
 
 
-def _chosen(envs: Iterable[int] | None, total: int, one: bool) -> np.ndarray:
+def _chosen(envs: int | Iterable[int] | None, total: int, one: bool) -> np.ndarray:
     if envs is None:
         return np.arange(min(total, _MOST_SHOWN))
-    chosen = np.asarray(list(envs), dtype=np.int64)
+    try:
+        chosen = np.array([*map(operator.index, envs if isinstance(envs, Iterable) else [envs])], dtype=np.int64)
+    except TypeError:
+        got = shorten(repr(envs), 60)
+        raise TypeError(f"envs must be the index of an environment, or several, got {got}.") from None
     if not chosen.size or (one and chosen.size != 1):
         need = "one environment" if one else "at least one environment"
         raise ValueError(f"envs must name {need}, got {chosen.tolist()}.")

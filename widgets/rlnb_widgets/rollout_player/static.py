@@ -60,7 +60,7 @@ def player_svg(model: PlayerModel, name: str, t: int, env: int) -> Svg:
     film_height = max((h for *_, h in film), default=0.0)
     heights = [14.0, *(_HEIGHTS[s.kind] for s in model.strips)]
     kinds = [k for k in RULES if (model.code[list(envs)] == KINDS.index(k)).any()]
-    notes = [model.frames.note] if model.frames.kind == "none" else []
+    notes = [model.frames.note] if model.frames.note and model.frames.kind != "pixels" else []
     if model.parting:
         notes.append(str(model.parting))
     films = top + 18 * len(notes)

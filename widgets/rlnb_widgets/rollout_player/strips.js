@@ -134,11 +134,12 @@ export function episodeAt(head, columns, e, t) {
   const padding = head.kinds.indexOf("padding");
   const offset = e * head.steps;
   if (code[offset + t] === padding) return "none";
-  let number = 1;
-  let total = 1;
-  for (let i = 0; i < head.steps - 1; i++) {
-    if (code[offset + i] === 0 || code[offset + i] === padding || code[offset + i + 1] === padding) continue;
-    if (i < t) number++;
+  let number = 0;
+  let total = 0;
+  for (let i = 0; i < head.steps; i++) {
+    // An episode begins after an end and after padding, which may lie between two of them.
+    if (code[offset + i] === padding || (i > 0 && code[offset + i - 1] === 0)) continue;
+    if (i <= t) number++;
     total++;
   }
   return `${number} of ${total}`;

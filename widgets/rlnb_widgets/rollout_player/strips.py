@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from rlnb_widgets._core.text import key_text, shorten
-from rlnb_widgets.rollout_player.leaves import Key, Leaf
+from rlnb_widgets.rollout_player.leaves import Key, Leaf, members
 
 __all__ = ["Strip", "choose_strips"]
 
@@ -41,14 +41,14 @@ class Strip:
 
 
 def choose_strips(
-    leaves: dict[Key, Leaf], returns: np.ndarray | None, wanted: Sequence[Any] | None, fields: Sequence[str]
+    leaves: dict[Key, Leaf], returns: np.ndarray | None, wanted: Any, fields: Sequence[str]
 ) -> tuple[tuple[Strip, ...], list[str]]:
     """Return the strips, and notes on those that cannot be drawn.
 
     Args:
         leaves: Leaves by key.
         returns: Return so far, ``[E, T]``, or None without rewards.
-        wanted: Keys, or keys with the number of a component last; None chooses.
+        wanted: Keys, or keys with the number of a component last, or one of these; None chooses.
         fields: Names of the components of ``"observation"``.
 
     Raises:
@@ -64,9 +64,17 @@ def choose_strips(
     if returns is not None:
         strips.append(_lines("return so far", returns[..., None]))
     if wanted is not None:
-        return (*strips, *(_wanted(leaves, item, fields) for item in wanted)), notes
+        items = [wanted] if _is_one(leaves, wanted) else wanted
+        return (*strips, *(_wanted(leaves, item, fields) for item in items)), notes
     strips += _automatic(leaves, fields)
     return tuple(strips), notes
+
+
+def _is_one(leaves: dict[Key, Leaf], wanted: Any) -> bool:
+    """Whether a single strip is wanted: a name, or a tuple that is a key, perhaps with a component."""
+    if not isinstance(wanted, tuple):
+        return isinstance(wanted, (str, int))
+    return wanted in leaves or (len(wanted) > 1 and type(wanted[-1]) is int)
 
 
 def _automatic(leaves: dict[Key, Leaf], fields: Sequence[str]) -> list[Strip]:
@@ -80,12 +88,22 @@ def _automatic(leaves: dict[Key, Leaf], fields: Sequence[str]) -> list[Strip]:
     elif state is not None and _is_state(state.key, state):
         for i in range(min(state.columns().shape[-1], _MOST_COMPONENTS)):
             found.append(_component(state, i, fields))
+    if state is None:
+        found += _tuple(leaves, fields)
     for name in _PROBABILITIES:
         if (leaf := leaves.get((name,))) is not None and leaf.kind == "number" and len(leaf.shape) == 1:
             found.append(_shares(name, leaf))
             break
     found += [_action(leaf) for key, leaf in leaves.items() if key[-1] == "action" and not leaf.is_next][:2]
     return [strip for strip in found if strip is not None]
+
+
+def _tuple(leaves: dict[Key, Leaf], fields: Sequence[str]) -> list[Strip]:
+    parts = members(leaves, "observation")
+    strips = [_place(leaf, leaf.hot) if leaf.hot is not None else _component(leaf, 0, ()) for leaf in parts]
+    if len(fields) == len(parts):
+        strips = [replace(strip, label=field) for strip, field in zip(strips, fields, strict=True)]
+    return strips[:_MOST_COMPONENTS]
 
 
 def _is_state(key: Key, leaf: Leaf) -> bool:

@@ -46,7 +46,7 @@ def _returns(model: PlayerModel) -> list[float]:
 def _frames_text(model: PlayerModel) -> str:
     frames = model.frames
     if frames.scene is not None:
-        return "drawn from the state"
+        return f"drawn from the state. {frames.note}" if frames.note else "drawn from the state"
     if frames.pictures is not None:
         made = f"{plural(len(frames.pictures.data), 'picture')} of {frames.pictures.width} x {frames.pictures.height}"
         return f"{made}. {frames.note}" if frames.note else made

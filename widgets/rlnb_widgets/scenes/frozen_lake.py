@@ -22,7 +22,11 @@ class FrozenLake(GridWorld):
     """Draws FrozenLake from its state index, on the map of the env it is asked for.
 
     Args:
-        rows: the map, one string of S, F, H and G per row.
+        rows: the map, one string of S, F, H and G per row; None takes one of Gymnasium's.
+        map_name: which of Gymnasium's maps is taken then, a key of `MAPS`.
+
+    Attributes:
+        note: what a reader of the picture must know: empty, or that the map is assumed.
 
     Example:
         >>> import numpy as np
@@ -30,8 +34,12 @@ class FrozenLake(GridWorld):
         'agent at row 1, column 1 (hole)'
     """
 
-    def __init__(self, rows: Sequence[str] = MAPS["4x4"]) -> None:
+    def __init__(self, rows: Sequence[str] | None = None, map_name: str = "4x4") -> None:
         """Lay out the map."""
+        self.note = ""
+        if rows is None:
+            rows = MAPS[map_name]
+            self.note = f"The default {map_name} map is assumed; pass the env itself to draw its own map."
         super().__init__("FrozenLake", rows, (LEFT, DOWN, RIGHT, UP), ("left", "down", "right", "up"), floor="ice")
 
     def for_env(self, env: Any) -> FrozenLake:

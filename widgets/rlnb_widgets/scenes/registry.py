@@ -9,7 +9,7 @@ from rlnb_widgets.scenes.acrobot import Acrobot
 from rlnb_widgets.scenes.blackjack import Blackjack
 from rlnb_widgets.scenes.cartpole import CartPole
 from rlnb_widgets.scenes.cliff_walking import CliffWalking
-from rlnb_widgets.scenes.frozen_lake import MAPS, FrozenLake
+from rlnb_widgets.scenes.frozen_lake import FrozenLake
 from rlnb_widgets.scenes.mountain_car import MountainCar
 from rlnb_widgets.scenes.pendulum import Pendulum
 from rlnb_widgets.scenes.scene import Scene
@@ -43,7 +43,7 @@ _SCENES: dict[str, SceneSpec] = {
     "CliffWalking": CliffWalking(),
     "CliffWalkingSlippery": CliffWalking(),
     "FrozenLake": FrozenLake(),
-    "FrozenLake8x8": FrozenLake(MAPS["8x8"]),
+    "FrozenLake8x8": FrozenLake(map_name="8x8"),
     "MountainCar": MountainCar(),
     "MountainCarContinuous": MountainCar(goal=0.45, continuous=True),
     "Pendulum": Pendulum(),

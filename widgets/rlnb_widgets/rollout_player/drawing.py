@@ -1,0 +1,126 @@
+"""Draws the state of an environment at each step, with the actions taken."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+import torch
+from tensordict import TensorDictBase
+
+from rlnb_widgets._core.text import shorten
+from rlnb_widgets.rollout_player.leaves import Key, Leaf, members
+from rlnb_widgets.scenes import Scene, find_scene
+
+__all__ = ["Drawing", "check_env", "draw"]
+
+
+@dataclass(frozen=True, eq=False)
+class Drawing:
+    """What `draw` makes of a rollout.
+
+    Attributes:
+        scene: The drawing of all frames.
+        fields: Names of the components of the state, where the scene knows them.
+        acting: Parts of the scene that show the action.
+        note: What the reader must know about the picture, such as a map that is assumed.
+    """
+
+    scene: Scene
+    fields: tuple[str, ...]
+    acting: tuple[int, ...]
+    note: str
+
+
+def check_env(env: Any) -> None:
+    """Refuse what cannot be an environment; the environment itself is not touched.
+
+    Args:
+        env: As for `RolloutPlayer`.
+
+    Raises:
+        TypeError: If it is a number, a container, a tensor, a class or a function.
+
+    Example:
+        >>> check_env("CartPole-v1")
+        >>> check_env(3)
+        Traceback (most recent call last):
+        TypeError: env must be an environment or its id, such as "CartPole-v1", got int.
+    """
+    hints: list[tuple[type | tuple[type, ...], str]] = [
+        (TensorDictBase, " To compare two rollouts, call RolloutPlayer.compare(a, b)."),
+        ((np.ndarray, torch.Tensor, list, tuple), " Pictures are given as frames=..., keys to draw as strips=..."),
+        (type, " Pass an instance of the class."),
+        (FunctionType, " If it makes the environment, call it; it is no policy that is wanted, as nothing is run."),
+        ((numbers.Number, bytes, dict, set, frozenset), ""),
+    ]  # fmt: skip
+    for kinds, hint in hints:
+        if isinstance(env, kinds):
+            said = f"the class {env.__name__}" if isinstance(env, type) else type(env).__name__
+            raise TypeError(f'env must be an environment or its id, such as "CartPole-v1", got {said}.{hint}')
+
+
+def draw(leaves: Mapping[Key, Leaf], extra: np.ndarray, env: Any) -> Drawing | str:
+    """Draw each step's root, then ``"next"`` of some steps.
+
+    Args:
+        leaves: Leaves by key.
+        extra: Flat steps ``e * T + t`` whose ``"next"`` is drawn as well.
+        env: The environment or its id.
+
+    Returns:
+        The drawing, or a sentence on why there is none.
+    """
+    spec = find_scene(env)
+    name = env if isinstance(env, str) else type(env).__name__
+    if spec is None:
+        return (
+            f"No frames: there is no drawing for {shorten(str(name), 60)}, and the env is not run again. "
+            "Make it with from_pixels=True, or pass frames=..., or add a drawing with register_scene."
+        )
+    states = _states(leaves, extra)
+    if states is None:
+        return 'No frames: the drawing needs "observation", which the rollout does not have.'
+    try:
+        idle = spec.pose(states)
+    except ValueError as error:
+        return f"No frames: {error}"
+    scene = _with_actions(spec, states, len(idle), leaves, len(idle) - len(extra)) or idle
+    acts = np.isnan(idle.poses).any(-1).all(0) & ~np.isnan(scene.poses).any(-1).all(0)
+    acting = tuple(np.flatnonzero(acts).tolist())
+    return Drawing(scene, tuple(getattr(spec, "fields", ())), acting, str(getattr(spec, "note", "")))
+
+
+def _states(leaves: Mapping[Key, Leaf], extra: np.ndarray) -> Any:
+    """Return the states of root and of "next"; those of a Tuple observation as a tuple of columns."""
+    for name in ("observation", "state"):
+        if (leaf := leaves.get((name,))) is not None:
+            return _both(leaf, leaves, extra)
+        if parts := members(leaves, name):
+            return tuple(_both(part, leaves, extra) for part in parts)
+    return None
+
+
+def _both(leaf: Leaf, leaves: Mapping[Key, Leaf], extra: np.ndarray) -> np.ndarray:
+    rows = leaf.values.reshape(-1, *leaf.shape)
+    after = leaves.get(("next", *leaf.base))
+    ends = rows if after is None or after.shape != leaf.shape else after.values.reshape(-1, *leaf.shape)
+    return np.concatenate([rows, ends[extra]])
+
+
+def _with_actions(spec: Any, states: Any, frames: int, leaves: Mapping[Key, Leaf], n: int) -> Scene | None:
+    action = leaves.get(("action",))
+    if action is None or action.kind != "number":
+        return None
+    pose: Callable[..., Scene] = spec.pose
+    # Nothing was done yet in the frames that show where a step led.
+    acted = action.values.reshape(n, *action.shape).astype(np.float64)
+    rest = np.full((frames - n, *action.shape), 0.0 if action.shape and action.shape[-1] > 1 else np.nan)
+    try:
+        return pose(states, np.concatenate([acted, rest]))
+    except ValueError:
+        return None  # an action in another encoding is no reason to show no picture
