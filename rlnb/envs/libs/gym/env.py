@@ -26,6 +26,7 @@ class GymEnv(GymWrapper):
         categorical_action_encoding: see :class:`GymWrapper`.
         from_pixels: see :class:`GymWrapper`.
         pixels_only: see :class:`GymWrapper`.
+        frame_skip: see :class:`GymWrapper`.
         device: see :class:`GymWrapper`.
         disable_env_checker: leave out Gymnasium's own checks of every step (the default); rlnb checks the first.
         **kwargs: passed to the environment's constructor.
@@ -53,6 +54,7 @@ class GymEnv(GymWrapper):
         categorical_action_encoding: bool = False,
         from_pixels: bool = False,
         pixels_only: bool = True,
+        frame_skip: int = 1,
         device: torch.device | str | int | None = None,
         disable_env_checker: bool = True,
         **kwargs: Any,
@@ -64,6 +66,7 @@ class GymEnv(GymWrapper):
             categorical_action_encoding=categorical_action_encoding,
             from_pixels=from_pixels,
             pixels_only=pixels_only,
+            frame_skip=frame_skip,
             device=device,
         )
         self.env_name = env_name

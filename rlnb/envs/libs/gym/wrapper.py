@@ -18,6 +18,7 @@ from rlnb.data.ted.keys import DONE, END_KEYS, TERMINATED, TRUNCATED, NestedKey
 from rlnb.envs import faults
 from rlnb.envs.base import EnvBase
 from rlnb.envs.libs.gym.codec import drawn_actions, native_action, native_mapping, observation_leaves
+from rlnb.envs.libs.gym.info import BaseInfoDictReader, default_info_dict_reader
 
 _PASSED_BY = (
     "reset",
@@ -45,11 +46,15 @@ class GymWrapper(EnvBase):
         from_pixels: add the rendered frame, as "pixels" of shape ``[height, width, 3]`` and dtype uint8. The env must
             have been made with ``render_mode="rgb_array"``.
         pixels_only: with ``from_pixels``, leave the env's own observation out.
+        frame_skip: how many times each action is repeated; the rewards are added up, and an end stops it.
         device: where the data goes; None (the default) for no statement.
+
+    Attributes:
+        info_dict_reader: the readers that :meth:`set_info_dict_reader` added.
 
     Raises:
         TypeError: if ``env`` is no ``gymnasium.Env``, or has a space that no spec can describe.
-        ValueError: if ``from_pixels`` is asked of an env that renders no frames.
+        ValueError: if ``from_pixels`` is asked of an env that renders no frames, or ``frame_skip`` is not positive.
 
     Example:
         >>> import gymnasium
@@ -65,18 +70,24 @@ class GymWrapper(EnvBase):
         categorical_action_encoding: bool = False,
         from_pixels: bool = False,
         pixels_only: bool = True,
+        frame_skip: int = 1,
         device: torch.device | str | int | None = None,
     ) -> None:
+        if isinstance(frame_skip, bool) or not isinstance(frame_skip, int) or frame_skip < 1:
+            raise ValueError(f"frame_skip must be a positive integer and is {frame_skip!r}.")
         if not isinstance(env, gymnasium.Env):
             raise TypeError(
                 f"GymWrapper wraps a gymnasium.Env and got a {type(env).__name__}. "
                 "Fix: GymWrapper(gymnasium.make('CartPole-v1')), or GymEnv('CartPole-v1')."
             )
         super().__init__(device=device)
-        # nn.Module would register what is a Module; the backend is held as a plain attribute whatever it is.
-        self.__dict__["_env"] = env
+        self._env = env
         self.categorical_action_encoding = categorical_action_encoding
         self.from_pixels = from_pixels
+        self.frame_skip = frame_skip
+        self.info_dict_reader: list[BaseInfoDictReader] = []
+        self._info_at_reset = False
+        self._advance = env.step if frame_skip == 1 else self._repeat
         self._seed: int | None = None
         self._running = False
 
@@ -119,9 +130,14 @@ class GymWrapper(EnvBase):
         if self._seed is not None:
             kwargs.setdefault("seed", self._seed)
             self._seed = None
-        observation, _ = self._env.reset(**kwargs)
+        observation, info = self._env.reset(**kwargs)
         self._running = True
-        return self._tensordict(observation, {})
+        data = self._tensordict(observation, {}, info)
+        if self._info_at_reset:
+            for key in self.observation_keys:
+                if data.get(key, None) is None:
+                    data.set(key, self.observation_spec[key].zero())
+        return data
 
     def _step(self, tensordict: TensorDictBase) -> TensorDict:
         if not self._running:
@@ -131,27 +147,84 @@ class GymWrapper(EnvBase):
             action = native_mapping(space, self.full_action_spec, tensordict)
         else:
             action = native_mapping(space, self.full_action_spec["action"], tensordict.get("action"))
-        observation, reward, terminated, truncated, _ = self._env.step(action)
+        observation, reward, terminated, truncated, info = self._advance(action)
         flags = torch.zeros((3, 1), dtype=torch.bool)
         if terminated or truncated:
             flags[:, 0] = torch.tensor([terminated or truncated, bool(terminated), bool(truncated)])
         data: dict[NestedKey, Any] = dict(zip(END_KEYS, flags.unbind(0), strict=True))
-        data[self.reward_key] = torch.full(self.reward_spec.shape, _number(reward))
-        return self._tensordict(observation, data)
+        data[self.reward_key] = torch.full(self.reward_spec.shape, _number(reward), dtype=self.reward_spec.dtype)
+        return self._tensordict(observation, data, info)
 
-    def _tensordict(self, observation: Any, entries: dict[NestedKey, Any]) -> TensorDict:
+    def _repeat(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Repeat an action ``frame_skip`` times, or until the episode ends."""
+        total = 0.0
+        for _ in range(self.frame_skip):
+            observation, reward, terminated, truncated, info = self._env.step(action)
+            total += _number(reward)
+            if terminated or truncated:
+                break
+        return observation, total, terminated, truncated, info
+
+    def _tensordict(
+        self, observation: Any, entries: dict[NestedKey, Any], info: dict[str, Any] | None = None
+    ) -> TensorDict:
         for leaf in self._leaves:
             entries[leaf.key] = leaf.tensor(observation)
         if self.from_pixels:
             entries["pixels"] = torch.from_numpy(np.array(self._env.render()))
-        if self.device is not None:
-            entries = {key: value.to(self.device) for key, value in entries.items()}
-        return TensorDict(entries, self.batch_size, device=self.device)
+        data = TensorDict(entries, self.batch_size)
+        for reader in self.info_dict_reader:
+            reader(info or {}, data)
+        return data if self.device is None else data.to(self.device)
 
     def _set_seed(self, seed: int | None) -> None:
         self._seed = seed
         if seed is not None:
             self._env.action_space.seed(seed)
+
+    def set_info_dict_reader(self, info_dict_reader: BaseInfoDictReader | None = None) -> GymWrapper:
+        """Read entries of the info dictionary into the data, under "next" (and at the root, where a reset gives them).
+
+        Args:
+            info_dict_reader: what reads them; None for :class:`default_info_dict_reader`, which reads all numbers.
+                Where it has no spec, the env is reset and stepped once to find out.
+
+        Returns:
+            The env.
+
+        Example:
+            >>> from rlnb.envs import GymEnv
+            >>> env = GymEnv("Taxi-v4", categorical_action_encoding=True).set_info_dict_reader()
+            >>> env.rollout(3)["next", "action_mask"].shape
+            torch.Size([3, 6])
+        """
+        reader = default_info_dict_reader() if info_dict_reader is None else info_dict_reader
+        if reader.info_spec is None:
+            self._env.reset()
+            reader(self._env.step(self._env.action_space.sample())[-1], TensorDict({}))
+            self._running = False
+        found = reader.info_spec
+        if found is None or found.is_empty():
+            raise ValueError(
+                f"The info dictionary of {self!r} has no numbers to read. "
+                "Fix: leave the reader out, or name keys and a spec: default_info_dict_reader(keys=[...], spec=...)."
+            )
+        spec = self.observation_spec.clone()
+        spec.update(found)
+        self.observation_spec = spec
+        self.info_dict_reader.append(reader)
+        self.empty_cache()
+        return self
+
+    def auto_register_info_dict(self) -> GymWrapper:
+        """Read all numbers of the info dictionary, with zeros where a reset gives none, so that every step has them.
+
+        Returns:
+            The env.
+        """
+        self.set_info_dict_reader()
+        self._info_at_reset = True
+        return self
 
     # A row at a time ----------------------------------------------------------------------------------------------
 
@@ -164,8 +237,9 @@ class GymWrapper(EnvBase):
             expected = {leaf.key for leaf in self._leaves} | ({"pixels"} if self.from_pixels else set())
             same = set(self.observation_keys) == expected and self.done_keys == list(END_KEYS)
             one_reward = len(self.reward_keys) == 1 and self.reward_spec.shape.numel() == 1
+            simple = self._one_action and one_reward and not self.info_dict_reader
             on_cpu = self.device is None or self.device.type == "cpu"
-            self._cache["fills_rows"] = on_cpu and self._one_action and not own and same and one_reward
+            self._cache["fills_rows"] = on_cpu and simple and not own and same
         return self._cache["fills_rows"] and not self.run_type_checks
 
     def _row_leaves(self) -> tuple[dict[NestedKey, LeafInfo], dict[NestedKey, LeafInfo]]:
@@ -178,7 +252,7 @@ class GymWrapper(EnvBase):
         return root, {self.reward_key: (self.reward_spec.shape, torch.float32)}
 
     def _row_functions(self, block: TEDBlock) -> tuple[Callable[[int, Any], bool], Callable[[int], None]]:
-        env_step, env_reset = self._env.step, self._env.reset
+        env_step, env_reset = self._advance, self._env.reset
         reward_rows = block.next[self.reward_key].reshape(-1)
         terminated_rows, truncated_rows, done_rows = (block.next[k][:, 0] for k in (TERMINATED, TRUNCATED, DONE))
         write_next = self._writer(block.next)
@@ -218,7 +292,7 @@ class GymWrapper(EnvBase):
 
     def _check_first_step(self, observation: Any, reward: Any) -> None:
         data: dict[NestedKey, Any] = {key: torch.zeros(1, dtype=torch.bool) for key in END_KEYS}
-        data[self.reward_key] = torch.full(self.reward_spec.shape, _number(reward))
+        data[self.reward_key] = torch.full(self.reward_spec.shape, _number(reward), dtype=self.reward_spec.dtype)
         self._check_data(self._tensordict(observation, data), "step")
 
     def _drawn_actions(self, actions: torch.Tensor) -> list[Any]:

@@ -1,0 +1,119 @@
+"""Info readers: what turns numbers of a Gymnasium info dictionary into entries of the data."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from tensordict import TensorDictBase
+
+from rlnb.data import Composite, TensorSpec, Unbounded
+
+
+class BaseInfoDictReader(ABC):
+    """The base of info readers."""
+
+    @abstractmethod
+    def __call__(self, info_dict: Mapping[str, Any], tensordict: TensorDictBase) -> TensorDictBase:
+        """Write what is read of an info dictionary into the data of a reset or step, and return that."""
+
+    @property
+    @abstractmethod
+    def info_spec(self) -> Composite | None:
+        """The spec of what is written; None where the first call is to find it out."""
+
+
+class default_info_dict_reader(BaseInfoDictReader):
+    """Reads numbers and arrays of numbers out of the info dictionary.
+
+    Args:
+        keys: which entries to read; None for all that are numbers. Entries whose name starts with an underscore are
+            Gymnasium's own and are left out unless named.
+        spec: what they look like: a spec for each key, or one for all; None: found out by a step of the env.
+
+    Raises:
+        KeyError: when reading, if an entry that is named in ``keys`` is not in an info dictionary that has others.
+
+    Example:
+        >>> from tensordict import TensorDict
+        >>> reader = default_info_dict_reader(["x_position"], Unbounded(shape=(), dtype=torch.float64))
+        >>> reader({"x_position": 0.5, "note": "left out"}, TensorDict({}))["x_position"]
+        tensor(0.5000, dtype=torch.float64)
+    """
+
+    def __init__(
+        self,
+        keys: Sequence[str] | None = None,
+        spec: Composite | Mapping[str, TensorSpec] | Sequence[TensorSpec] | TensorSpec | None = None,
+    ) -> None:
+        self.keys = None if keys is None else list(keys)
+        self._spec: Composite | None = None
+        if isinstance(spec, Composite):
+            self._spec = spec.clone()
+        elif isinstance(spec, Mapping):
+            self._spec = Composite(dict(spec))
+        elif spec is not None:
+            if self.keys is None:
+                raise ValueError(
+                    "default_info_dict_reader got a spec without the keys that it belongs to. "
+                    "Fix: default_info_dict_reader(keys=['x_position'], spec=...), or a Composite."
+                )
+            specs = [spec] * len(self.keys) if isinstance(spec, TensorSpec) else list(spec)
+            self._spec = Composite(dict(zip(self.keys, specs, strict=True)))
+        if self._spec is not None and self.keys is None:
+            self.keys = [str(key) for key in self._spec]
+
+    @property
+    def info_spec(self) -> Composite | None:
+        """The spec of what is written; None where it is still to be found out."""
+        return self._spec
+
+    def _learn(self, info_dict: Mapping[str, Any]) -> None:
+        """Take the keys and the spec from an example."""
+        found = {key: _as_tensor(value) for key, value in self._wanted(info_dict).items()}
+        self._spec = Composite({key: Unbounded(shape=value.shape, dtype=value.dtype) for key, value in found.items()})
+        self.keys = list(found)
+
+    def _wanted(self, info_dict: Mapping[str, Any]) -> dict[str, Any]:
+        if self.keys is None:
+            return {k: v for k, v in info_dict.items() if not k.startswith("_") and _is_number(v)}
+        missing = [key for key in self.keys if key not in info_dict]
+        if missing and info_dict:
+            raise KeyError(
+                f"The info dictionary has no {missing[0]!r}; it has {sorted(info_dict)}. "
+                "Fix: name entries that every step has, default_info_dict_reader(keys=[...])."
+            )
+        return {key: info_dict[key] for key in self.keys if key in info_dict}
+
+    def __call__(self, info_dict: Mapping[str, Any], tensordict: TensorDictBase) -> TensorDictBase:
+        """Write the entries that there are.
+
+        Args:
+            info_dict: of a reset (where it is often empty) or step.
+            tensordict: the data of that reset or step.
+
+        Returns:
+            The same TensorDict.
+        """
+        if self._spec is None:
+            self._learn(info_dict)
+        assert self._spec is not None
+        for key, value in self._wanted(info_dict).items():
+            tensordict.set(key, _as_tensor(value).to(self._spec[key].dtype))
+        return tensordict
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (bool, int, float, np.number, np.bool_)) or (
+        isinstance(value, np.ndarray) and value.dtype.kind in "biuf"
+    )
+
+
+def _as_tensor(value: Any) -> torch.Tensor:
+    return torch.from_numpy(np.array(value))
+
+
+__all__ = ["BaseInfoDictReader", "default_info_dict_reader"]
