@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 
 import execute
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
-from playwright.sync_api import Locator, expect
+from playwright.sync_api import FloatRect, Locator, expect
 
 from tests.browser.lab import Lab
 from tests.browser.server import Server
@@ -21,12 +22,18 @@ group = Composite(observation=Bounded(-1, 1, shape=(2,)), action=OneHot(3))
 explorer = SpecExplorer(Composite(group=group, step=Categorical(4)))
 explorer
 """
+CARTPOLE = """
+from rlnb.envs import GymEnv
+
+SpecExplorer(GymEnv("CartPole-v1"))
+"""
 
 
 @pytest.fixture(scope="module")
 def lab(open_lab: Callable[[str], Lab], server: Server) -> Iterator[Lab]:
     """A notebook with an explorer of a nested spec, run."""
-    nbformat.write(execute.normalise(new_notebook(cells=[new_code_cell(SPEC)])), server.root / "spec_probe.ipynb")
+    notebook = new_notebook(cells=[new_code_cell(SPEC), new_code_cell(CARTPOLE)])
+    nbformat.write(execute.normalise(notebook), server.root / "spec_probe.ipynb")
     lab = open_lab("spec_probe")
     lab.run_all()
     yield lab
@@ -39,8 +46,80 @@ def explorer(lab: Lab) -> Locator:
     return lab.widget("spec-explorer")
 
 
+@pytest.fixture
+def cartpole(lab: Lab) -> Locator:
+    """The explorer of an environment."""
+    return lab.widget("spec-explorer", 1)
+
+
+def box(element: Locator) -> FloatRect:
+    found = element.bounding_box()
+    assert found
+    return found
+
+
 def row(explorer: Locator, key: str) -> Locator:
     return explorer.locator(f'[role=treeitem][data-key="{key}"]')
+
+
+def test_it_opens_at_the_first_domain(lab: Lab, explorer: Locator, cartpole: Locator) -> None:
+    expect(row(explorer, "group.observation")).to_have_attribute("aria-selected", "true")
+    expect(explorer.locator("canvas.spec-large")).to_be_visible()
+    assert lab.kernel("explorer.selected") == "['group', 'observation']"
+    expect(row(cartpole, "input_spec.full_action_spec.action")).to_have_attribute("aria-selected", "true")
+
+
+def test_rows_of_composites_are_low_and_rows_join_without_gaps_when_folded_too(lab: Lab, cartpole: Locator) -> None:
+    tree = cartpole.get_by_role("tree")
+
+    def heights() -> list[float]:
+        boxes = [box(element) for element in tree.get_by_role("treeitem").all()]
+        for above, below in itertools.pairwise(boxes):
+            assert above["y"] + above["height"] == pytest.approx(below["y"], abs=0.5)
+        return [round(found["height"]) for found in boxes]
+
+    assert heights() == [28, 28, 28, 48, 28, 28, 28, 48, 28, 48, 28, 48, 48, 48]
+    assert tree.evaluate("(tree) => tree.scrollHeight - tree.clientHeight") == 0
+    row(cartpole, "input_spec").click()
+    tree.press("ArrowLeft")
+    assert heights() == [28, 28, 28, 28, 48, 28, 48, 28, 48, 48, 48]
+    assert tree.evaluate("(tree) => tree.scrollHeight") == 6 * 28 + 5 * 48
+    tree.press("ArrowRight")
+    lab.shot("rows-of-two-heights", cartpole)
+
+
+def test_no_key_is_cut(cartpole: Locator) -> None:
+    cut = "(names) => names.filter((name) => name.scrollWidth > name.clientWidth).map((name) => name.textContent)"
+    assert cartpole.locator(".rlnb-name").evaluate_all(cut) == []
+
+
+def test_every_component_of_a_leaf_is_listed_beside_its_picture(lab: Lab, cartpole: Locator) -> None:
+    row(cartpole, "output_spec.full_observation_spec.observation").click()
+    names = cartpole.locator(".spec-lane-name")
+    expect(names).to_have_count(4)
+    assert [name.inner_text().split("\n") for name in names.all()] == [
+        ["[0]", "[-4.8, 4.8]"],
+        ["[1]", "(-inf, inf)"],
+        ["[2]", "[-0.4189, 0.4189]"],
+        ["[3]", "(-inf, inf)"],
+    ]
+    picture = box(cartpole.locator("canvas.spec-large"))
+    first, last = box(names.first), box(names.last)
+    assert first["y"] == pytest.approx(picture["y"], abs=1)
+    assert last["y"] + last["height"] == pytest.approx(picture["y"] + picture["height"], abs=1)
+    lab.shot("components", cartpole)
+
+
+def test_the_details_are_as_high_as_what_they_show(cartpole: Locator) -> None:
+    details, found = cartpole.locator(".rlnb-details"), {}
+    for key in ("env.specs", "input_spec.full_action_spec.action", "output_spec.full_observation_spec.observation"):
+        row(cartpole, key).click()
+        drawn = details.locator(".rlnb-code, .spec-picks, .spec-more")
+        lowest = max(box(part)["y"] + box(part)["height"] for part in drawn.all() if part.is_visible())
+        found[key] = box(details)["height"]
+        assert box(details)["y"] + found[key] - lowest < 100, key
+        assert details.evaluate("(pane) => pane.scrollHeight <= pane.clientHeight"), key
+    assert max(found.values()) - min(found.values()) < 60, found
 
 
 def test_it_folds_and_unfolds_by_keyboard(explorer: Locator) -> None:
@@ -76,9 +155,7 @@ def test_a_value_out_of_the_domain_gets_the_reason(lab: Lab, explorer: Locator) 
 def test_a_click_on_the_picture_and_a_pick_are_tried(explorer: Locator) -> None:
     row(explorer, "step").click()
     picture = explorer.locator("canvas.spec-large")
-    box = picture.bounding_box()
-    assert box
-    picture.click(position={"x": box["width"] * 0.6, "y": 12})
+    picture.click(position={"x": box(picture)["width"] * 0.6, "y": 12})
     ask, field = explorer.locator(".spec-ask"), explorer.get_by_label("a value to try")
     expect(field).to_have_value("2")
     expect(ask).to_have_attribute("data-in", "true")

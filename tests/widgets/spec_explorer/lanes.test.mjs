@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { laneShapes, nested, placeOf, valueAt, withPicked } from "../../../widgets/rlnb_widgets/spec_explorer/lanes.js";
+import { laneShapes, nested, placeOf, sideBySide, valueAt, withPicked } from "../../../widgets/rlnb_widgets/spec_explorer/lanes.js";
 
 const BOX = [10, 0, 100, 20];
-const LINE = { kind: "line", ends: [0, 1], zero: 0.5, view: [-1, 1], legal: 0, texts: ["-1", "1"] };
+const LINE = { kind: "line", ends: [0, 1], view: [-1, 1], legal: 0, texts: ["-1", "1"] };
 const CHOICES = { kind: "choices", n: 4, start: 2, barred: [1] };
 const CELLS = { kind: "cells", n: 3, start: 0 };
 const BITS = { kind: "bits", n: 3, start: 0 };
@@ -13,7 +13,7 @@ const kinds = (shapes, kind) => shapes.filter(([k]) => k === kind);
 test("closed ends are bars across, open ends are arrows", () => {
   const closed = laneShapes(LINE, null, null, BOX);
   assert.equal(kinds(closed, "wedge").length, 0);
-  assert.equal(kinds(closed, "line").length, 3);
+  assert.equal(kinds(closed, "line").length, 3); // the line and its two ends
   const open = laneShapes({ ...LINE, ends: [0.2, null] }, null, null, BOX);
   assert.equal(kinds(open, "wedge").length, 1);
   assert.deepEqual(kinds(open, "line")[0].slice(1, 5), [30, 18, 110, 18]);
@@ -22,6 +22,26 @@ test("closed ends are bars across, open ends are arrows", () => {
 test("bars of samples lie between the ends and are as high as their level", () => {
   const shapes = kinds(laneShapes({ ...LINE, ends: [0, 0.5] }, [99, 0], null, BOX), "rect");
   assert.deepEqual(shapes.map((s) => s.slice(1, 5)), [[10, 0, 25, 18]]);
+});
+
+test("lanes side by side fill the box and leave gaps", () => {
+  assert.deepEqual(sideBySide(1, BOX), [BOX]);
+  assert.deepEqual(sideBySide(2, BOX), [[10, 0, 45, 20], [65, 0, 45, 20]]);
+  assert.deepEqual(sideBySide(4, [0, 1, 150, 9], 10).map(([x]) => x), [0, 40, 80, 120]);
+  assert.deepEqual(sideBySide(0, BOX), []);
+});
+
+test("a high box has bars above its cells; a low one shades them", () => {
+  const levels = [99, 0, 50];
+  const low = kinds(laneShapes(CELLS, levels, null, BOX), "rect");
+  assert.deepEqual(low.map(([, , y, , h, , opacity]) => [y, h, opacity > 0.2]), [[0, 20, true], [0, 20, true]]);
+  const high = [0, 10, 300, 100];
+  const [first, last] = kinds(laneShapes(CELLS, levels, null, high), "rect");
+  assert.deepEqual([first[2], first[4]], [11, 74]); // from the top down to the cells
+  assert.ok(last[4] > 37 && last[4] < 38 && last[2] + last[4] === 85);
+  assert.deepEqual(kinds(laneShapes(CELLS, null, null, high), "frame").map(([, x, y, , h]) => [x, y, h]), [[0, 86, 24], [56, 86, 24], [112, 86, 24]]);
+  assert.deepEqual(placeOf(CELLS, 1, high), [84, 98]);
+  assert.equal(valueAt(CELLS, 60, high), 1);
 });
 
 test("masked choices are crossed out, the others are dots", () => {

@@ -11,6 +11,8 @@ import pytest
 import torch
 import traitlets
 from rlnb_widgets import SpecExplorer
+from rlnb_widgets.spec_explorer import Lane
+from rlnb_widgets.spec_explorer.ends import lane_text
 
 from rlnb.data import Binary, Bounded, Categorical, Composite, NonTensor, OneHot, Unbounded
 
@@ -122,6 +124,8 @@ def test_the_picture_has_a_row_for_each_entry_and_a_bounded_height():
 
     few, short = rows(SpecExplorer(many(3)))
     assert few == ["spec", "k0000", "k0001", "k0002"]
+    leaf, node = (rows(SpecExplorer(Composite(a=OneHot(2), **more)))[1] - short for more in ({}, {"b": Composite()}))
+    assert (leaf, node) == (-2 * 38, -2 * 38 + 24)
     lots, high = rows(SpecExplorer(many(1000)))
     assert len(lots) == 28 and short < high < 1300
     assert "+973 more rows" in SpecExplorer(many(1000)).to_svg()
@@ -145,7 +149,7 @@ def test_nothing_from_the_spec_becomes_markup(face):
         assert markup not in text
     if face == "to_svg":
         shown = [e.text for e in ElementTree.fromstring(text).iter(f"{SVG}text")]
-        assert "<img src=x onerror=al…" in shown and "line\\nbreak" in shown
+        assert "<img src=x onerror=aler…" in shown and "line\\nbreak" in shown
 
 
 def test_the_text_keeps_hostile_keys_on_one_line_each():
@@ -175,10 +179,41 @@ def test_a_lane_in_the_payload():
     rows = json.loads(SpecExplorer(Bounded(low, torch.tensor([4.0, 2.0]))).payload)["rows"]
     first, second = rows[0]["lanes"]
     assert first == {
-        "kind": "line", "label": "[0]", "at": [0], "ends": [3.5 / 7.5, 1.0], "texts": ["0", "4"], "zero": 3.5 / 7.5,
+        "kind": "line", "label": "[0]", "text": "[0, 4]", "at": [0], "ends": [3.5 / 7.5, 1.0], "texts": ["0", "4"],
         "view": [-3.5, 4.0], "legal": 0,
     }  # fmt: skip
-    assert (second["ends"][0], second["texts"]) == (None, ["-inf", "2"])
+    assert (second["ends"][0], second["texts"], second["text"]) == (None, ["-inf", "2"], "(-inf, 2]")
+    assert rows[0]["brief"] == "2 intervals"
+
+
+@pytest.mark.parametrize(
+    ("lane", "text"),
+    [
+        (Lane("line", low=0.0, high=4.5), "[0, 4.5]"),
+        (Lane("line"), "(-inf, inf)"),
+        (Lane("line", low=0, high=255, view=(0.0, 255.0), whole=True), "{0, ..., 255}"),
+        (Lane("line", view=(-128.0, 127.0), whole=True), "{-128, ..., 127}"),
+        (Lane("choices", n=3, start=2), "{2, 3, 4}"),
+        (Lane("choices", n=3, start=2, barred=(1,)), "{2, 4} of 3"),
+        (Lane("cells", n=3), "one-hot of 3"),
+        (Lane("cells", n=3, barred=(0,)), "one-hot of 3: {1, 2} of 3"),
+        (Lane("bits", n=2), "{0, 1} in each of 2 places"),
+    ],
+)
+def test_what_a_lane_is_about_in_words(lane, text):
+    assert lane_text(lane) == text
+
+
+def test_it_opens_at_the_first_leaf_that_has_a_picture(nested):
+    assert SpecExplorer(nested).selected == ["agents", "position"]
+    assert SpecExplorer(Composite(say=NonTensor(shape=()), x=OneHot(2))).selected == ["x"]
+    assert SpecExplorer(Composite(x=OneHot(2)), Composite(a=OneHot(2), x=OneHot(2))).selected == ["x"]
+
+
+def test_it_opens_at_the_top_where_there_are_many_keys_or_no_picture():
+    assert SpecExplorer(many(12)).selected == ["k0000"] and SpecExplorer(many(13)).selected == []
+    assert SpecExplorer(Composite(say=NonTensor(shape=()))).selected == []
+    assert SpecExplorer(OneHot(2)).selected == []
 
 
 @pytest.mark.parametrize("seed", [-1, 2**31])

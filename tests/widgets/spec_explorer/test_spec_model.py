@@ -70,6 +70,28 @@ DOMAINS = {
             ),
         ),
     ),
+    "an interval each, one scale, one open": (
+        Bounded(torch.tensor([-4.0, -torch.inf]), torch.tensor([4.0, torch.inf])),
+        Domain(
+            "interval",
+            "2 intervals: [-4, 4], (-inf, inf)",
+            (
+                Lane("line", "[0]", -4.0, 4.0, (-4.0, 4.0), elements=(0,)),
+                Lane("line", "[1]", view=(-4.0, 4.0), elements=(1,)),
+            ),
+        ),
+    ),
+    "an interval each, each on its own scale": (
+        Bounded(torch.tensor([-4.0, -0.5]), torch.tensor([4.0, 0.5])),
+        Domain(
+            "interval",
+            "2 intervals: [-4, 4], [-0.5, 0.5]",
+            (
+                Lane("line", "[0]", -4.0, 4.0, (-4.0, 4.0), elements=(0,)),
+                Lane("line", "[1]", -0.5, 0.5, (-0.5, 0.5), elements=(1,)),
+            ),
+        ),
+    ),
     "an interval each, far apart": (
         Bounded(torch.tensor([0.0, 0.0]), torch.tensor([1.0, 1e6])),
         Domain(
@@ -151,7 +173,7 @@ def test_many_different_elements_are_grouped_and_counted():
     domain = domain_of(Bounded(low, torch.ones(40)))
     assert [lane.label for lane in domain.lanes] == ["39 of 40", "[3]"] and domain.more == 0
     each = domain_of(Bounded(torch.zeros(40), torch.arange(1.0, 41.0)))
-    assert len(each.lanes) == 16 and each.more == 24
+    assert len(each.lanes) == 8 and each.more == 32
     assert each.text == "40 intervals: [0, 1], [0, 2], [0, 3], ..."
 
 

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { move } from "../../../widgets/rlnb_widgets/_core/tree.js";
-import { badges, drawnWords, spoken, visibleRows } from "../../../widgets/rlnb_widgets/spec_explorer/tree.js";
+import { badges, drawnWords, keyWidth, spoken, visibleRows } from "../../../widgets/rlnb_widgets/spec_explorer/tree.js";
 
 const row = (path, more = {}) => ({
   path, depth: path.length, kind: "BoundedContinuous", dtype: "float32", device: "cpu", shape: "[B=4 | 2]", domain: "[-1, 1]",
@@ -46,4 +46,11 @@ test("how often was drawn", () => {
   assert.equal(drawnWords([null, { n: 200 }, { n: 200 }, { n: 0, note: "x" }], 3), "200 samples, seed 3");
   assert.equal(drawnWords([{ n: 200 }, { n: 1 }], 0), "up to 200 samples, seed 0");
   assert.equal(drawnWords([null], 0), "nothing drawn");
+});
+
+test("the column of keys is as wide as the longest one with its indent, within reason", () => {
+  assert.equal(keyWidth(ROWS), 130);
+  const long = row(["output_spec", "full_observation_spec"]);
+  assert.equal(keyWidth([...ROWS, long]), 18 + 2 * 14 + 8 * "full_observation_spec".length);
+  assert.equal(keyWidth([row(["x".repeat(500)])]), 300);
 });

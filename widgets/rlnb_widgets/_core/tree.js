@@ -101,11 +101,30 @@ export function move(key, active, shown, rows, folded, searching = false) {
   }
 }
 
-/** The part of a long list that must be in the page: [first, last). */
-export function slice(scrollTop, height, rowHeight, count, extra = 20) {
-  const first = Math.max(0, Math.floor(scrollTop / rowHeight) - extra);
-  const last = Math.min(count, Math.ceil((scrollTop + height) / rowHeight) + extra);
+/** Where rows of these heights begin below one another; one more number than rows, the last is where they end. */
+export function topsOf(heights) {
+  const tops = [0];
+  for (const height of heights) tops.push(tops.at(-1) + height);
+  return tops;
+}
+
+/** The part of a long list that must be in the page: [first, last). `tops` comes from topsOf. */
+export function slice(scrollTop, height, tops, extra = 20) {
+  const count = tops.length - 1;
+  const first = Math.max(0, firstOf(tops, (top) => top > scrollTop) - 1 - extra);
+  const last = Math.min(count, firstOf(tops, (top) => top >= scrollTop + height) + extra);
   return [Math.min(first, last), last];
+}
+
+/** The index of the first number of an ascending list that is far enough; the length where none is. */
+function firstOf(ascending, far) {
+  let [low, high] = [0, ascending.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (far(ascending[middle])) high = middle;
+    else low = middle + 1;
+  }
+  return low;
 }
 
 /** The place of each row among its shown siblings: index -> [position, how many]. */

@@ -1,7 +1,7 @@
 // A tree in the page: only the rows near the window are there, so that a thousand leaves cost what forty cost.
 
 import { h } from "./dom.js";
-import { depthOf, foldable, label, move, printable, siblings, slice } from "./tree.js";
+import { depthOf, foldable, label, move, printable, siblings, slice, topsOf } from "./tree.js";
 
 const KEYS = ["ArrowDown", "ArrowUp", "ArrowLeft", "ArrowRight", "PageDown", "PageUp", "Home", "End", "Enter"];
 
@@ -25,11 +25,12 @@ export function rowOf(row, i, place, { spoken, badges = [] }) {
  *
  * rows: the rows, parents before children; name: of the whole, for screen readers; id: a prefix unique in the page;
  * header: the element above the rows; heights: [of a row, of a row where the tree is narrower than `narrow` pixels];
+ * nodeHeights: the same for rows that hold others;
  * find(folded, search, filtering): the indices that show; build(row, i, place): the element of a row, see rowOf;
  * update(element, row) and paint(element, row): its values and its pictures; onSelect(row or null);
  * onAttached(): once the tree is in the page and colours can be read.
  */
-export function treeView({ rows, name, id, header: head, heights, narrow, find, build: make, update, paint, onSelect, onAttached = () => {} }) {
+export function treeView({ rows, name, id, header: head, heights, nodeHeights = heights, narrow, find, build: make, update, paint, onSelect, onAttached = () => {} }) {
   const canFold = new Set(foldable(rows));
   const folded = new Set();
   const inPage = new Map();
@@ -37,7 +38,8 @@ export function treeView({ rows, name, id, header: head, heights, narrow, find, 
   let places = siblings(rows, shown);
   let search = "";
   let active = -1;
-  let rowHeight = heights[0];
+  let isNarrow = false;
+  let tops = [0];
   let frame = 0;
   let attached = false;
 
@@ -61,7 +63,7 @@ export function treeView({ rows, name, id, header: head, heights, narrow, find, 
 
   const draw = () => {
     frame = 0;
-    const [first, last] = slice(scroller.scrollTop, scroller.clientHeight || 440, rowHeight, shown.length);
+    const [first, last] = slice(scroller.scrollTop, scroller.clientHeight || 440, tops);
     const wanted = new Set(shown.slice(first, last));
     for (const [i, element] of inPage) {
       if (!wanted.has(i)) { element.remove(); inPage.delete(i); }
@@ -75,7 +77,8 @@ export function treeView({ rows, name, id, header: head, heights, narrow, find, 
         inPage.set(i, element);
         fresh.push([i, element]);
       }
-      element.style.top = `${k * rowHeight}px`;
+      element.style.top = `${tops[k]}px`;
+      element.style.height = `${tops[k + 1] - tops[k]}px`;
       element.classList.toggle("rlnb-odd", k % 2 === 1);
       // in the order of the list, for screen readers and for copying
       if (spacer.children[k - first] !== element) spacer.insertBefore(element, spacer.children[k - first] ?? null);
@@ -87,12 +90,17 @@ export function treeView({ rows, name, id, header: head, heights, narrow, find, 
   };
   const later = () => { frame ||= requestAnimationFrame(draw); };
 
+  const measure = () => {
+    tops = topsOf(shown.map((i) => (rows[i].node ? nodeHeights : heights)[Number(isNarrow)]));
+    spacer.style.height = `${tops.at(-1)}px`;
+  };
+
   const refresh = () => {
     shown = find(folded, search, tree.filtering);
     places = siblings(rows, shown);
+    measure();
     for (const element of inPage.values()) element.remove();
     inPage.clear();
-    spacer.style.height = `${shown.length * rowHeight}px`;
     head.style.paddingRight = `${8 + scroller.offsetWidth - scroller.clientWidth}px`;
     empty.hidden = shown.length > 0 || rows.length === 0;
     if (!shown.includes(active)) activate(parentShown(active));
@@ -120,9 +128,9 @@ export function treeView({ rows, name, id, header: head, heights, narrow, find, 
   const reveal = () => {
     const k = shown.indexOf(active);
     if (k < 0) return;
-    const top = k * rowHeight;
+    const [top, bottom] = tops.slice(k, k + 2);
     if (top < scroller.scrollTop) scroller.scrollTop = top;
-    else if (top + rowHeight > scroller.scrollTop + scroller.clientHeight) scroller.scrollTop = top + rowHeight - scroller.clientHeight;
+    else if (bottom > scroller.scrollTop + scroller.clientHeight) scroller.scrollTop = bottom - scroller.clientHeight;
     draw();
   };
 
@@ -150,18 +158,17 @@ export function treeView({ rows, name, id, header: head, heights, narrow, find, 
   const resize = new ResizeObserver(() => {
     const width = el.clientWidth;
     if (!width) return;
-    const height = heights[Number(width < narrow)];
-    el.classList.toggle("rlnb-narrow", width < narrow);
+    const turned = (width < narrow) !== isNarrow;
+    isNarrow = width < narrow;
+    el.classList.toggle("rlnb-narrow", isNarrow);
     head.style.paddingRight = `${8 + scroller.offsetWidth - scroller.clientWidth}px`;
     if (!attached) {
       attached = true;
       tree.repaint();
       onAttached();
     }
-    if (height !== rowHeight) {
-      rowHeight = height;
-      refresh();
-    } else later();
+    if (turned) refresh();
+    else later();
   });
   scroller.addEventListener("scroll", later, { passive: true });
   spacer.addEventListener("click", onClick);
@@ -188,7 +195,7 @@ export function treeView({ rows, name, id, header: head, heights, narrow, find, 
     repaint() { for (const [i, element] of inPage) paint(element, rows[i]); },
     destroy() { resize.disconnect(); cancelAnimationFrame(frame); },
   };
-  spacer.style.height = `${shown.length * rowHeight}px`;
+  measure();
   empty.hidden = shown.length > 0 || rows.length === 0;
   return tree;
 }

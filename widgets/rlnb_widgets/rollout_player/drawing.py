@@ -82,9 +82,11 @@ def draw(leaves: Mapping[Key, Leaf], extra: np.ndarray, env: Any) -> Drawing | s
             f"No frames: there is no drawing for {shorten(str(name), 60)}, and the env is not run again. "
             "Make it with from_pixels=True, or pass frames=..., or add a drawing with register_scene."
         )
-    states = _states(leaves, extra)
+    reads = tuple(getattr(spec, "reads", ()))
+    states = _columns(reads, leaves, extra) if reads else _states(leaves, extra)
     if states is None:
-        return 'No frames: the drawing needs "observation", which the rollout does not have.'
+        needs = " and ".join(f'"{name}"' for name in reads or ("observation",))
+        return f"No frames: the drawing needs {needs}, which the rollout does not have."
     try:
         idle = spec.pose(states)
     except ValueError as error:
@@ -103,6 +105,14 @@ def _states(leaves: Mapping[Key, Leaf], extra: np.ndarray) -> Any:
         if parts := members(leaves, name):
             return tuple(_both(part, leaves, extra) for part in parts)
     return None
+
+
+def _columns(names: tuple[str, ...], leaves: Mapping[Key, Leaf], extra: np.ndarray) -> np.ndarray | None:
+    """Return the states of a drawing that reads a number each from several entries, one a column."""
+    found = [leaf for name in names if (leaf := leaves.get((name,))) is not None and leaf.shape in ((), (1,))]
+    if len(found) < len(names):
+        return None
+    return np.stack([_both(leaf, leaves, extra).reshape(-1) for leaf in found], axis=-1)
 
 
 def _both(leaf: Leaf, leaves: Mapping[Key, Leaf], extra: np.ndarray) -> np.ndarray:

@@ -50,6 +50,8 @@ def _tile(letter: str, x: float, y: float, cell: float) -> tuple[Shape, ...]:
         return (text(cx, cy, cell * 0.42, "S"),)
     if letter == "G":
         return flag(x + cell * 0.36, y + cell * 0.84, cell * 0.66)
+    if letter == "#":
+        return (Shape("rect", (x, y, cell, cell), fill="muted"),)
     if letter == "C":
         teeth, low, high = 2, y + cell * 0.34, y + cell * 0.12
         points = [x, y + cell]
@@ -63,7 +65,7 @@ _PLACES = {"H": " (hole)", "C": " (cliff)", "S": " (start)", "G": " (goal)"}
 
 
 class GridWorld:
-    """Draws one agent on a map of letters: F (free), H (hole), C (cliff), S (start) and G (goal).
+    """Draws one agent on a map of letters: F or . (free), # (wall), H (hole), C (cliff), S (start) and G (goal).
 
     Args:
         name: name of the environment, for messages.

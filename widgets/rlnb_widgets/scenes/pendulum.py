@@ -42,7 +42,7 @@ class Pendulum:
 
     def pose(self, observations: Any, actions: Any = None) -> Scene:
         """Return the scene of observations [N, 3], with the torque where actions ([N] or [N, 1], N m) are given."""
-        rows = feature_rows(observations, "Pendulum", self.fields)
+        rows = feature_rows(observations, "Pendulum", Pendulum.fields)
         torque = action_values(actions, _MAX_TORQUE, len(rows), "Pendulum")
         theta = np.arctan2(rows[:, 1], rows[:, 0])
         shown = np.isfinite(theta)

@@ -6,12 +6,15 @@ import re
 from typing import Any, Protocol, runtime_checkable
 
 from rlnb_widgets.scenes.acrobot import Acrobot
+from rlnb_widgets.scenes.bandit import Bandit
 from rlnb_widgets.scenes.blackjack import Blackjack
 from rlnb_widgets.scenes.cartpole import CartPole
 from rlnb_widgets.scenes.cliff_walking import CliffWalking
 from rlnb_widgets.scenes.frozen_lake import FrozenLake
+from rlnb_widgets.scenes.grid_map import GridMap
 from rlnb_widgets.scenes.mountain_car import MountainCar
 from rlnb_widgets.scenes.pendulum import Pendulum
+from rlnb_widgets.scenes.pendulum_angles import PendulumAngles
 from rlnb_widgets.scenes.scene import Scene
 from rlnb_widgets.scenes.taxi import Taxi
 
@@ -50,6 +53,11 @@ _SCENES: dict[str, SceneSpec] = {
     "Taxi": Taxi(),
     "phys2d/CartPole": CartPole(),
     "phys2d/Pendulum": Pendulum(),
+    "rlnb/Bandit": Bandit(),
+    "rlnb/CartPole": CartPole(),
+    "rlnb/GridWorld": GridMap(),
+    "rlnb/MountainCar": MountainCar(),
+    "rlnb/Pendulum": PendulumAngles(),
     "tabular/CliffWalking": CliffWalking(),
 }
 
@@ -73,7 +81,8 @@ def register_scene(name: str, spec: SceneSpec) -> None:
 
     Args:
         name: env id; a version at its end is dropped, as a scene draws all versions.
-        spec: an object with ``pose(observations, actions=None) -> Scene``.
+        spec: an object with ``pose(observations, actions=None) -> Scene``. If it has ``reads``, a tuple of keys, its
+            observations are these entries, one a column, in place of "observation".
 
     Raises:
         TypeError: if `spec` has no such method (a class is not an object of it).
@@ -112,7 +121,14 @@ def _env_id(env: Any) -> str | None:
         if isinstance(found, str):
             return found
     name = _read(env, "env_name")
-    return name if isinstance(name, str) else None
+    return name if isinstance(name, str) else _own_name(env)
+
+
+def _own_name(env: Any) -> str | None:
+    """Return what an env of rlnb's own is called here: after its class, or one that this derives from."""
+    own = (cls.__name__ for cls in type(env).__mro__ if cls.__module__.partition(".")[0] == "rlnb")
+    names = (f"rlnb/{name.removesuffix('Env')}" for name in own)
+    return next((name for name in names if name in _SCENES), None)
 
 
 def _layers(env: Any) -> list[Any]:
@@ -132,7 +148,7 @@ def find_scene(env_or_id: Any) -> SceneSpec | None:
 
     Args:
         env_or_id: a Gymnasium env (wrapped or not), an env that holds one (``_env``, ``base_env``
-            or ``env_name``), or an id such as ``"CartPole-v1"``; the version does not matter.
+            or ``env_name``), an env of rlnb's own, or an id such as ``"CartPole-v1"``; the version does not matter.
 
     Returns:
         The scene, fitted to the env where it depends on it (FrozenLake takes the env's map), or None.

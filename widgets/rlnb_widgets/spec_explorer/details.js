@@ -6,8 +6,9 @@ import { shapeOf } from "../_core/shape.js";
 import { keyCode, label, printable } from "../_core/tree.js";
 import { askBox } from "./ask.js";
 import { valueAt, withPicked } from "./lanes.js";
-import { TALL, drawLarge, largeBoxes } from "./picture.js";
+import { drawLarge, laneHeight, largeBoxes } from "./picture.js";
 
+const SHORT = new Set(["spec", "domain"]); // facts that stand beside one another
 const PICKABLE = 24; // numbers that a click may set at once
 
 /** Make the pane. Returns { el, show(row, samples), paint(), copy(), focus(), destroy() }. */
@@ -16,15 +17,16 @@ export function detailsPane(model, color, seed) {
   const facts = h("div", { class: "spec-facts" });
   const canvas = h("canvas", { class: "spec-large", "aria-hidden": "true" });
   const more = h("div", { class: "rlnb-quiet spec-more" });
-  const picture = h("div", { class: "spec-picture" }, canvas);
+  const names = h("div", { class: "spec-names" });
+  const picture = h("div", { class: "spec-picture" }, names, h("div", { class: "spec-drawing" }, canvas));
   const status = h("div", { class: "rlnb-status", role: "status", "aria-live": "polite" });
   let current = null;
   let samples = null;
   let dots = null;
   const ask = askBox(model, (found) => { dots = found; paint(); });
-  const left = h("div", { class: "spec-block" }, facts, picture, more);
+  const left = h("div", { class: "spec-block" }, picture, more);
   const el = h("div", { class: "rlnb-details", role: "region", "aria-label": "the selected entry" },
-    title, h("div", { class: "spec-blocks" }, left, ask.el), status);
+    h("div", { class: "spec-top" }, title, status), facts, h("div", { class: "spec-blocks" }, left, ask.el));
   const copy = copier(status);
 
   const shape = () => current.dims.map(([, size]) => size);
@@ -35,7 +37,7 @@ export function detailsPane(model, color, seed) {
   canvas.addEventListener("click", (event) => {
     if (!canPick()) return;
     const bounds = canvas.getBoundingClientRect();
-    const i = Math.min(Math.floor((event.clientY - bounds.top) / TALL), current.lanes.length - 1);
+    const i = Math.min(Math.floor((event.clientY - bounds.top) / laneHeight(current.lanes.length)), current.lanes.length - 1);
     const lane = current.lanes[i];
     const found = valueAt(lane, event.clientX - bounds.left, largeBoxes(current.lanes, canvas.clientWidth)[i]);
     if (found !== null) ask.type(withPicked(ask.text(), shape(), current.lanes, lane, found));
@@ -52,8 +54,12 @@ export function detailsPane(model, color, seed) {
     if (!row) return;
     title.replaceChildren(h("strong", {}, label(row)), ` ${printable(row.words)}`);
     facts.replaceChildren(...factsOf(row, copy));
-    picture.hidden = !row.lanes;
-    canvas.style.height = `${(row.lanes?.length ?? 0) * TALL}px`;
+    const lanes = row.lanes ?? [];
+    const tall = `${laneHeight(lanes.length)}px`;
+    picture.hidden = lanes.length === 0;
+    canvas.style.height = `calc(${lanes.length} * ${tall})`;
+    names.replaceChildren(...lanes.filter((lane) => lane.label).map((lane) => nameOf(lane, tall)));
+    names.hidden = names.childElementCount === 0;
     ask.show(row);
     canvas.classList.toggle("spec-pickable", canPick());
     describe();
@@ -61,12 +67,13 @@ export function detailsPane(model, color, seed) {
   };
   const describe = () => {
     const notes = [];
-    if (current.more) notes.push(`+${current.more} more like these`);
+    if (current.more) notes.push(`+${current.more} more`);
     if (samples?.n) notes.push(`bars: rand((${samples.n},)) after torch.manual_seed(${seed()})`);
     if (samples?.note) notes.push(samples.note);
     if (canPick()) notes.push("click to pick");
     more.textContent = notes.join(" · ");
     more.hidden = notes.length === 0;
+    left.hidden = picture.hidden && more.hidden;
   };
 
   return {
@@ -80,8 +87,15 @@ export function detailsPane(model, color, seed) {
   };
 }
 
+/** Which elements a lane is about, and what they may be. */
+function nameOf(lane, tall) {
+  const name = h("div", { class: "spec-lane-name" }, h("span", { class: "rlnb-quiet" }, lane.label), h("span", {}, lane.text));
+  name.style.height = tall;
+  return name;
+}
+
 function factsOf(row, copy) {
-  const fact = (what, ...content) => h("div", { class: "spec-fact" }, h("span", { class: "rlnb-quiet" }, what), h("div", { class: "rlnb-what" }, ...content));
+  const fact = (what, ...content) => h("div", { class: SHORT.has(what) ? "spec-fact" : "spec-fact spec-whole" }, h("span", { class: "rlnb-quiet" }, what), h("div", { class: "rlnb-what" }, ...content));
   const found = [];
   if (row.diff) found.push(h("ul", { class: "rlnb-findings" }, ...row.diff.map((d) => h("li", {}, d.text))));
   if (!row.elsewhere) {
@@ -91,7 +105,7 @@ function factsOf(row, copy) {
     found.push(fact("code", h("code", { class: "rlnb-code", "data-code": "" }, code), ...buttons));
   }
   found.push(fact("spec", row.kind, row.dtype ? ` · ${row.dtype} ` : " · shape ", shapeOf(row.dims), row.device ? ` · ${row.device}` : ""));
-  found.push(fact("domain", printable(row.domain)));
+  found.push(fact("domain", printable(row.brief ?? row.domain)));
   if (row.note) found.push(fact("repr", printable(row.note)));
   found.push(row.space === undefined ? fact("gymnasium", "none: ", row.why) : fact("gymnasium", h("code", { class: "rlnb-code spec-long", title: row.space }, printable(row.space))));
   return found;

@@ -13,12 +13,12 @@ from rlnb_widgets._core.literals import object_text
 from rlnb_widgets._core.text import number, plural
 from rlnb_widgets.spec_explorer.schema import Domain, Lane
 
-MAX_LANES = 16
+MAX_LANES = 8
 MAX_TICKS = 24
 #: Where samples of open sides mostly lie: a standard normal, an exponential beyond the only bound.
 NORMAL, TAIL = 3.5, 5.5
 #: Lanes share one scale unless the widest is so many times wider than the narrowest.
-COMPARABLE = 50.0
+COMPARABLE = 4.0
 
 
 def domain_of(spec: Any) -> Domain:
@@ -126,7 +126,7 @@ def interval_text(low: float, high: float, whole: bool = False) -> str:
         if high - low < 4:
             return "{" + ", ".join(str(int(low) + i) for i in range(int(high - low) + 1)) + "}"
         return f"{{{int(low)}, ..., {int(high)}}}"
-    left, right = "([" [math.isfinite(low)], ")]"[math.isfinite(high)]
+    left, right = "(["[math.isfinite(low)], ")]"[math.isfinite(high)]
     return f"{left}{number(low)}, {number(high)}{right}"
 
 
@@ -199,7 +199,7 @@ def _masks(spec: Any, n: int) -> list[tuple[int, ...]]:
 def _one_hot(spec: Any) -> Domain:
     masks = _masks(spec, spec.n)
     lanes = _masked_lanes("cells", masks, spec, tuple(spec.shape[:-1]))
-    allowed = "" if masks == [()] else f": {_allowed(spec.n, spec.start, masks)}"
+    allowed = "" if masks == [()] else f": {allowed_text(spec.n, spec.start, masks)}"
     return Domain("one-hot", f"one-hot of {spec.n}{allowed}", lanes, max(len(masks) - MAX_LANES, 0))
 
 
@@ -210,7 +210,7 @@ def _categorical(spec: Categorical) -> Domain:
     masks = _masks(spec, n)
     more = max(len(masks) - MAX_LANES, 0)
     if masks != [()]:
-        text = _allowed(n, spec.start, masks)
+        text = allowed_text(n, spec.start, masks)
         return Domain("choices", text, _masked_lanes("choices", masks, spec, tuple(spec.shape)), more)
     if spec.dtype == torch.bool and n == 2:
         return Domain("choices", "{False, True}", (Lane("choices", n=2),))
@@ -233,7 +233,18 @@ def _masked_lanes(kind: Any, masks: list[tuple[int, ...]], spec: Any, lead: tupl
     )
 
 
-def _allowed(n: int, start: int, masks: list[tuple[int, ...]]) -> str:
+def allowed_text(n: int, start: int, masks: Sequence[tuple[int, ...]]) -> str:
+    """Write which choices masks leave.
+
+    Args:
+        n: how many choices there are.
+        start: the number of the first one.
+        masks: which of them are masked out, counted from 0, one entry for each mask.
+
+    Example:
+        >>> allowed_text(4, 0, [(1, 3)]), allowed_text(2, 0, [(1,), (0,)])
+        ('{0, 2} of 4', '2 masks over 2 choices')
+    """
     if len(masks) > 1:
         return f"{plural(len(masks), 'mask')} over {n} choices"
     legal = [start + i for i in range(n) if i not in masks[0]]

@@ -1,10 +1,11 @@
-"""Where the ends of a line lie in its picture, and what is written there."""
+"""What is written at a lane, and where the ends of a line lie in its picture."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from rlnb_widgets._core.text import number
+from rlnb_widgets._core.text import number, plural
+from rlnb_widgets.spec_explorer.domain import allowed_text, interval_text
 from rlnb_widgets.spec_explorer.samples import positions
 from rlnb_widgets.spec_explorer.schema import Lane
 
@@ -37,10 +38,22 @@ def end_texts(lane: Lane) -> tuple[str, str]:
     return "-inf" if low is None else number(low), "inf" if high is None else number(high)
 
 
-def zero_of(lane: Lane) -> float | None:
-    """Return where 0 lies inside the picture of a line, None where it does not, or is an end."""
-    at = float(positions(lane, np.array(0.0)))
-    return at if 0.02 < at < 0.98 else None
+def lane_text(lane: Lane) -> str:
+    """Return what the elements of a lane may be.
+
+    Example:
+        >>> lane_text(Lane("line", low=0.0)), lane_text(Lane("choices", n=3, start=1)), lane_text(Lane("cells", n=2))
+        ('[0, inf)', '{1, 2, 3}', 'one-hot of 2')
+    """
+    if lane.kind == "line":
+        low, high = -np.inf if lane.low is None else lane.low, np.inf if lane.high is None else lane.high
+        return interval_text(*(lane.view if lane.whole else (low, high)), lane.whole)
+    if lane.kind == "bits":
+        return f"{{0, 1}} in each of {plural(lane.n, 'place')}"
+    whole = f"one-hot of {lane.n}" if lane.kind == "cells" else ""
+    if lane.barred:
+        return ": ".join(filter(None, (whole, allowed_text(lane.n, lane.start, [lane.barred]))))
+    return whole or interval_text(lane.start, lane.start + lane.n - 1, whole=True)
 
 
 def legal_of(lane: Lane) -> float:

@@ -1,6 +1,15 @@
 // The picture of a domain as plain shapes, and the value under a pointer; no page needed.
 
 const TOP = 99; // the height of the highest bar, as Python counts it
+const BAR = 0.6; // opacity of the bars
+const ROOMY = 40; // boxes that are higher have room for bars above cells
+const STRIP = 24; // how high the cells are then
+
+/** Boxes beside one another in a box [x, y, width, height], one for each of so many lanes. */
+export function sideBySide(count, [x, y, w, h], gap = 10) {
+  const each = (w + gap) / Math.max(count, 1);
+  return Array.from({ length: count }, (_, i) => [x + i * each, y, Math.max(each - gap, 4), h]);
+}
 
 /**
  * The shapes of one lane inside a box [x, y, width, height].
@@ -22,7 +31,7 @@ function bars(levels, [x, y, w, h]) {
   const step = w / (levels?.length || 1);
   return (levels ?? []).flatMap((level, i) => {
     const tall = Math.max((h * level) / TOP, 1);
-    return level ? [["rect", x + i * step, y + h - tall, step, tall, "accent", 0.45]] : [];
+    return level ? [["rect", x + i * step, y + h - tall, step, tall, "accent", BAR]] : [];
   });
 }
 
@@ -32,7 +41,6 @@ function line(lane, levels, [x, y, w, h]) {
   const [left, right] = lane.ends;
   const [a, b] = [x + w * (left ?? 0), x + w * (right ?? 1)];
   const shapes = bars(levels, [a, y, b - a, h - 2]);
-  if (lane.zero !== null && h > 20) shapes.push(["line", x + w * lane.zero, y + 2, x + w * lane.zero, base, "line", 1]);
   shapes.push(["line", a, base, b, base, "ink", 1.5]);
   for (const [at, end, way] of [[a, left, 1], [b, right, -1]]) {
     if (end === null) shapes.push(["wedge", at - way * 2, base, at + way * 5, size * 0.8, "ink"]);
@@ -44,13 +52,14 @@ function line(lane, levels, [x, y, w, h]) {
 function choices(lane, levels, [x, y, w, h]) {
   const step = w / lane.n;
   const base = y + h - 3;
+  const wide = Math.min(step * 0.6, h > ROOMY ? 28 : 16);
   const barred = new Set(lane.barred ?? []);
   const shapes = [["line", x, base, x + w, base, "line", 1]];
   for (let i = 0; i < lane.n; i += 1) {
     const middle = x + (i + 0.5) * step;
     const tall = ((h - 4) * (levels?.[i] ?? 0)) / TOP;
-    if (tall) shapes.push(["rect", middle - Math.min(step * 0.3, 8), base - tall, Math.min(step * 0.6, 16), tall, "accent", 0.45]);
-    const r = Math.min(3, h / 3);
+    if (tall) shapes.push(["rect", middle - wide / 2, base - tall, wide, tall, "accent", BAR]);
+    const r = Math.min(3, h / 3, step * 0.4);
     if (barred.has(i)) shapes.push(["line", middle - r, base - r, middle + r, base + r, "danger", 1.6], ["line", middle - r, base + r, middle + r, base - r, "danger", 1.6]);
     else shapes.push(["disc", middle, base, r * 0.85, "ink"]);
   }
@@ -58,23 +67,34 @@ function choices(lane, levels, [x, y, w, h]) {
 }
 
 function cells(lane, levels, box) {
-  const [x, y, , h] = box;
+  const [x, top, , high] = box;
+  const [, y, , h] = stripOf(box);
   const { count, step, gap } = cellSize(lane, box);
   const barred = new Set(count === lane.n ? lane.barred ?? [] : []);
   const shapes = [];
   for (let i = 0; i < count; i += 1) {
     const left = x + i * step;
     const level = levels?.[i] ?? 0;
-    if (level) shapes.push(["rect", left, y, step - gap, h, "accent", 0.06 + (0.34 * level) / TOP]);
+    const tall = h < high ? ((high - h - 2) * level) / TOP : 0;
+    const wide = Math.min((step - gap) * 0.6, 28);
+    if (tall) shapes.push(["rect", left + (step - gap - wide) / 2, top + high - h - 1 - tall, wide, tall, "accent", BAR]);
+    else if (level) shapes.push(["rect", left, y, step - gap, h, "accent", 0.06 + (0.44 * level) / TOP]);
     shapes.push(["frame", left, y, step - gap, h, "ink"]);
     if (barred.has(i)) shapes.push(["line", left, y + h, left + step - gap, y, "danger", 1.6]);
   }
   return shapes;
 }
 
-function cellSize(lane, [, , w, h]) {
+/** The part of a box in which the cells are: all of a low one, the lower part of a high one. */
+function stripOf([x, y, w, h]) {
+  return h > ROOMY ? [x, y + h - STRIP, w, STRIP] : [x, y, w, h];
+}
+
+/** How many cells of a lane are drawn, how far apart, and the gap between them. */
+export function cellSize(lane, box) {
+  const [, , w, h] = stripOf(box);
   const count = Math.min(lane.n, 24);
-  const step = Math.min(w / count, Math.max(28, h * 1.5));
+  const step = Math.min(w / count, Math.max(box[3] > ROOMY ? 56 : 28, h * 1.5));
   return { count, step, gap: lane.kind === "bits" && step > 6 ? 3 : 0 };
 }
 
@@ -85,7 +105,8 @@ export function placeOf(lane, place, box) {
   if (lane.kind === "line") return [inside(x + w * place), y + h - 2];
   if (lane.kind === "choices") return [inside(x + (place + 0.5) * (w / lane.n)), y + h - 3];
   const { count, step, gap } = cellSize(lane, box);
-  return [x + (Math.floor((place * count) / lane.n) + 0.5) * step - gap / 2, y + h / 2];
+  const [, top, , high] = stripOf(box);
+  return [x + (Math.floor((place * count) / lane.n) + 0.5) * step - gap / 2, top + high / 2];
 }
 
 /** What is under a pointer at x: a number on a line, else the number of a choice, cell or bit; null beside it. */

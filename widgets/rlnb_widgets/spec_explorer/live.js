@@ -7,7 +7,7 @@ import { treeView } from "../_core/treeview.js";
 import { hasKernel } from "./ask.js";
 import { detailsPane } from "./details.js";
 import { paintRow, rowElement } from "./row.js";
-import { drawnWords, visibleRows } from "./tree.js";
+import { drawnWords, keyWidth, visibleRows } from "./tree.js";
 
 let made = 0;
 const MOST_SEED = 2 ** 31 - 1;
@@ -26,7 +26,7 @@ export default visualizer("spec-explorer", ({ model, root }) => {
   const details = detailsPane(model, colors, () => seed.value);
   let current = null;
   const tree = treeView({
-    rows, name: "entries of the spec", id: `spec-${(made += 1)}`, heights: [48, 78], narrow: 640,
+    rows, name: "entries of the spec", id: `spec-${(made += 1)}`, heights: [48, 78], nodeHeights: [28, 28], narrow: 640,
     header: h("div", {}, ...["key", "spec", "domain", "gymnasium space"].map((text) => h("div", {}, text))),
     find: (folded, search, differing) => visibleRows(rows, folded, search, differing),
     build: rowElement,
@@ -39,6 +39,7 @@ export default visualizer("spec-explorer", ({ model, root }) => {
     },
     onAttached: () => details.paint(),
   });
+  tree.el.style.setProperty("--spec-key", `${keyWidth(rows)}px`);
   const words = h("span", { class: "rlnb-note spec-drawn", role: "status" });
   const search = h("input", { type: "search", class: "rlnb-field rlnb-search", placeholder: "Search (/)", "aria-label": "search keys, classes, dtypes, shapes", title: "search keys, classes, dtypes, shapes (/)" });
   const count = h("span", { class: "rlnb-note", role: "status" });

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from rlnb_widgets.spec_explorer.ends import end_texts, ends_of, legal_of, zero_of
+from rlnb_widgets.spec_explorer.ends import end_texts, ends_of, lane_text, legal_of
 from rlnb_widgets.spec_explorer.explain import row_words, spec_words
 from rlnb_widgets.spec_explorer.picks import MOST
 from rlnb_widgets.spec_explorer.samples import Samples
@@ -72,6 +72,8 @@ def _row(model: SpecModel, row: Row, picks: list[str]) -> dict[str, Any]:
         out["elsewhere"] = True
     if cell.domain.lanes:
         out["lanes"] = [_lane(lane) for lane in cell.domain.lanes]
+    if cell.domain.kind == "interval" and len(cell.domain.lanes) > 1:
+        out["brief"] = cell.domain.text.partition(":")[0]  # the intervals are listed beside their pictures
     if cell.domain.more:
         out["more"] = cell.domain.more
     if cell.domain.note:
@@ -85,12 +87,12 @@ def _row(model: SpecModel, row: Row, picks: list[str]) -> dict[str, Any]:
 def _lane(lane: Lane) -> dict[str, Any]:
     out: dict[str, Any] = {"kind": lane.kind}
     if lane.label:
-        out["label"] = lane.label
+        out |= {"label": lane.label, "text": lane_text(lane)}
     if lane.elements is not None and len(lane.elements) <= MOST:
         out["at"] = list(lane.elements)
     if lane.kind == "line":
         left, right = ends_of(lane)
-        out |= {"ends": [left, right], "texts": list(end_texts(lane)), "zero": zero_of(lane)}
+        out |= {"ends": [left, right], "texts": list(end_texts(lane))}
         out |= {"view": list(lane.view), "legal": legal_of(lane)}
         return out | ({"whole": True} if lane.whole else {})
     out |= {"n": lane.n, "start": lane.start}

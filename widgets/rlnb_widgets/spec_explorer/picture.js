@@ -1,10 +1,9 @@
 // Domains on a canvas: tiny in the rows, large in the details.
 
-import { laneShapes } from "./lanes.js";
+import { laneShapes, sideBySide } from "./lanes.js";
+import { marksOf } from "./marks.js";
 
-export const TALL = 46; // one lane of the large picture
-const LABEL = 62;
-const TINY = 6; // lanes in a row
+const SIDE = 10; // room beside the lanes, for arrows
 
 /** Put a canvas to a size in CSS pixels; returns its context, or null where there is no room. */
 function sized(canvas, width, height) {
@@ -59,59 +58,42 @@ function stroke(context, shapes, color) {
   context.globalAlpha = 1;
 }
 
-/** Draw the lanes of a row, one under the other. */
+/** Draw the lanes of a row, side by side. */
 export function drawTiny(canvas, lanes, samples, color) {
   const [width, height] = [canvas.clientWidth, canvas.clientHeight];
   const context = sized(canvas, width, height);
   if (!context) return;
-  const drawn = lanes.slice(0, TINY);
-  const gap = drawn.length > 1 ? 1.5 : 0;
-  const each = (height - 2) / drawn.length;
-  drawn.forEach((lane, i) => {
-    stroke(context, laneShapes(lane, samples?.levels?.[i] ?? null, null, [5, 1 + i * each, width - 10, each - gap]), color);
+  sideBySide(lanes.length, [5, 1, width - 10, height - 2]).forEach((box, i) => {
+    stroke(context, laneShapes(lanes[i], samples?.levels?.[i] ?? null, null, box), color);
   });
+}
+
+/** How high one of so many lanes of the large picture is: few have more room, so that the pane hardly changes. */
+export function laneHeight(count) {
+  return [136, 72][count - 1] ?? 46;
 }
 
 /** The boxes of the lanes in the large picture. */
 export function largeBoxes(lanes, width) {
-  const left = lanes.some((lane) => lane.label) ? LABEL : 8;
-  return lanes.map((_, i) => [left, i * TALL + 4, Math.max(width - left - 10, 10), TALL - 22]);
+  const tall = laneHeight(lanes.length);
+  return lanes.map((_, i) => [SIDE, i * tall + 4, Math.max(width - 2 * SIDE, 10), tall - 24]);
 }
 
-/** Draw the lanes of the details, with names and ends. */
+/** Draw the lanes of the details, with what is written below them. */
 export function drawLarge(canvas, lanes, samples, dots, color) {
   const width = canvas.clientWidth;
-  const context = sized(canvas, width, lanes.length * TALL);
+  const context = sized(canvas, width, lanes.length * laneHeight(lanes.length));
   if (!context) return;
   context.textBaseline = "middle";
+  context.font = "12px system-ui, sans-serif";
   largeBoxes(lanes, width).forEach((box, i) => {
-    const lane = lanes[i];
-    stroke(context, laneShapes(lane, samples?.levels?.[i] ?? null, dots?.[i] ?? null, box), color);
-    context.font = "11px system-ui, sans-serif";
-    context.fillStyle = color("muted");
-    if (lane.label) context.fillText(lane.label, 0, box[1] + box[3] / 2, LABEL - 8);
-    const below = box[1] + box[3] + 8;
-    for (const [text, x, align] of marksOf(lane, box)) {
+    stroke(context, laneShapes(lanes[i], samples?.levels?.[i] ?? null, dots?.[i] ?? null, box), color);
+    const end = box[1] + box[3];
+    for (const [text, x, align, tick] of marksOf(lanes[i], box)) {
+      if (tick) stroke(context, [["line", x, end - 2, x, end + 2, "muted", 1]], color);
+      context.fillStyle = color("muted");
       context.textAlign = align;
-      context.fillText(text, x, below);
+      context.fillText(text, x, end + 10);
     }
-    context.textAlign = "left";
   });
-}
-
-function marksOf(lane, [x, , w, h]) {
-  if (lane.kind === "line") {
-    const [left, right] = lane.ends;
-    const [a, b] = [x + w * (left ?? 0), x + w * (right ?? 1)];
-    const inner = lane.zero !== null && (lane.zero - (left ?? 0)) * w > 46 && ((right ?? 1) - lane.zero) * w > 46 ? [["0", x + w * lane.zero, "center"]] : [];
-    // beside a short line there is more room than under it
-    const sides = b - a < 110 && left !== null && right !== null ? ["right", "left"] : ["left", "right"];
-    return [[lane.texts[0], a, sides[0]], ...inner, [lane.texts[1], b, sides[1]]];
-  }
-  const step = lane.kind === "choices" ? w / lane.n : Math.min(w / Math.min(lane.n, 24), Math.max(28, h * 1.5));
-  const every = Math.ceil(30 / step);
-  const count = lane.kind === "choices" ? lane.n : Math.min(lane.n, 24);
-  if (count < lane.n) return [[`${lane.n} places`, x, "left"]];
-  return Array.from({ length: count }, (_, i) => i).filter((i) => i % every === 0)
-    .map((i) => [lane.kind === "choices" && lane.names ? lane.names[i] : String((lane.start ?? 0) + i), x + (i + 0.5) * step, "center"]);
 }

@@ -10,8 +10,18 @@ from rlnb_widgets._core.dims import Dim, shape_text
 Path = tuple[str, ...]
 LaneKind = Literal["line", "choices", "cells", "bits"]
 DomainKind = Literal[
-    "interval", "any", "choices", "one-hot", "binary", "multi", "non-tensor",
-    "composite", "stack", "choice", "nothing", "unknown",
+    "interval",
+    "any",
+    "choices",
+    "one-hot",
+    "binary",
+    "multi",
+    "non-tensor",
+    "composite",
+    "stack",
+    "choice",
+    "nothing",
+    "unknown",
 ]
 
 

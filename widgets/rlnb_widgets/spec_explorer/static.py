@@ -15,12 +15,14 @@ from rlnb_widgets.spec_explorer.strokes import draw_lane
 from rlnb_widgets.spec_explorer.text import findings, headline, label
 
 WIDTH = 940
-ROW = 38
+ROW, NODE = 38, 24  # the heights of a leaf and of a row that holds others
 MAX_ROWS = 28
 MAX_FINDINGS = 8
-MAX_DRAWN = 4
-KEY, CLASS, DOMAIN, SPACE = 14, 196, 452, 690
+MAX_DRAWN = 8
+KEY, CLASS, DOMAIN, SPACE = 14, 214, 462, 696
+LETTER = 7.2  # the width of one of a class
 PICTURE = (200.0, 14.0)
+GAP = 10.0
 
 
 def spec_svg(model: SpecModel, samples: Mapping[Path, Samples], seed: int) -> Svg:
@@ -38,7 +40,7 @@ def spec_svg(model: SpecModel, samples: Mapping[Path, Samples], seed: int) -> Sv
     more = len(model.rows) - len(shown)
     lines = findings(model)
     below = lines[:MAX_FINDINGS] + ([f"+{len(lines) - MAX_FINDINGS} more"] if len(lines) > MAX_FINDINGS else [])
-    height = 66 + ROW * len(shown) + (22 if more else 0) + (18 * len(below) + 10 if below else 0)
+    height = 66 + sum(map(_height, shown)) + (22 if more else 0) + (18 * len(below) + 10 if below else 0)
     svg = Svg(WIDTH, height, title=f"SpecExplorer: {headline(model)}", desc=spec_words(model))
     svg.text(KEY, 24, "SpecExplorer", size=13, bold=True)
     svg.text(KEY + 100, 24, headline(model), fill="muted", size=12)
@@ -50,9 +52,9 @@ def spec_svg(model: SpecModel, samples: Mapping[Path, Samples], seed: int) -> Sv
     y = 58.0
     for i, row in enumerate(shown):
         if i % 2:
-            svg.rect(6, y, WIDTH - 12, ROW, fill="panel", rx=3)
+            svg.rect(6, y, WIDTH - 12, _height(row), fill="panel", rx=3)
         _row(svg, model, row, samples.get(row.path), y)
-        y += ROW
+        y += _height(row)
     if more:
         svg.text(KEY, y + 15, f"+{plural(more, 'more row')}", fill="muted")
         y += 22
@@ -60,6 +62,11 @@ def spec_svg(model: SpecModel, samples: Mapping[Path, Samples], seed: int) -> Sv
         y += 18
         svg.text(KEY, y, shorten(line, 150), fill="bad")
     return svg
+
+
+def _height(row: Row) -> int:
+    # what differs stands below the key
+    return ROW if row.leaf or row.differences else NODE
 
 
 def _domain_head(drawn: int, seed: int) -> str:
@@ -71,14 +78,15 @@ def _row(svg: Svg, model: SpecModel, row: Row, samples: Samples | None, y: float
     cell = row.cell
     svg.open(data_key=label(model, row))
     ink = "bad" if row.differences else "ink"
-    key = visible(row.path[-1], 24 - 2 * depth) if row.path else model.name
+    key = visible(row.path[-1], 26 - 2 * depth) if row.path else model.name
     svg.text(KEY + 12 * depth, y + 16, key, bold=not row.leaf, size=12, fill=ink)
     if row.differences:
         svg.text(KEY + 12 * depth, y + 30, row.differences[0].kind, fill="bad", size=10)
     svg.text(CLASS, y + 16, cell.kind, size=12)
-    svg.text(CLASS, y + 30, cell.dtype, fill="muted", size=10, mono=True)
+    x, below = (CLASS, y + 30) if row.leaf else (CLASS + LETTER * len(cell.kind) + 8, y + 16)
+    svg.text(x, below, cell.dtype, fill="muted", size=10, mono=True)
     if cell.dtype or cell.dims:
-        write_shape(svg, cell.dims, CLASS + (CHAR * (len(cell.dtype) + 1) if cell.dtype else 0), y + 30)
+        write_shape(svg, cell.dims, x + (CHAR * (len(cell.dtype) + 1) if cell.dtype else 0), below)
     lanes = cell.domain.lanes
     text_y = y + 30 if lanes else y + 16
     _lanes(svg, lanes, samples, y)
@@ -90,20 +98,19 @@ def _row(svg: Svg, model: SpecModel, row: Row, samples: Samples | None, y: float
 def _lanes(svg: Svg, lanes: tuple[Lane, ...], samples: Samples | None, y: float) -> None:
     drawn = lanes[:MAX_DRAWN]
     width, height = PICTURE
-    each = height / max(len(drawn), 1)
+    each = (width + GAP) / max(len(drawn), 1)
     for i, lane in enumerate(drawn):
         levels = samples.levels[i] if samples is not None and i < len(samples.levels) else ()
-        draw_lane(svg, lane, levels, (DOMAIN, y + 4 + i * each, width, each - (1 if len(drawn) > 1 else 0)))
+        draw_lane(svg, lane, levels, (DOMAIN + i * each, y + 4, each - GAP, height))
 
 
 def _space(svg: Svg, row: Row, y: float) -> None:
     cell = row.cell
     if cell.why:
         svg.text(SPACE, y + 16, "none", fill="muted", size=10, mono=True)
-        svg.text(SPACE, y + 30, shorten(cell.why, 46), fill="muted", size=9)
+        if row.leaf:
+            svg.text(SPACE, y + 30, shorten(cell.why, 46), fill="muted", size=9)
         return
     text = visible(cell.space.partition("(")[0] if cell.domain.kind == "composite" else cell.space, 400)
     for i, line in enumerate(textwrap.wrap(text, 39, max_lines=2, placeholder="…")):
         svg.text(SPACE, y + 16 + 14 * i, line, size=10, mono=True)
-
-

@@ -11,6 +11,7 @@ from rlnb_widgets.spec_explorer.samples import LEVELS
 from rlnb_widgets.spec_explorer.schema import Lane
 
 Box = tuple[float, float, float, float]
+BAR = 0.6  # opacity of the bars
 
 
 def draw_lane(svg: Svg, lane: Lane, levels: Sequence[int], box: Box) -> None:
@@ -57,7 +58,7 @@ def _bars(svg: Svg, levels: Sequence[int], box: Box) -> None:
             tall = max(h * level / LEVELS, 0.6)
             left, top = coordinate(x + i * step), coordinate(y + h - tall)
             parts.append(f"M{left} {top}h{coordinate(step)}v{coordinate(tall)}h-{coordinate(step)}z")
-    svg.path("".join(parts), fill="accent", fill_opacity=0.45)
+    svg.path("".join(parts), fill="accent", fill_opacity=BAR)
 
 
 def _choices(svg: Svg, lane: Lane, levels: Sequence[int], box: Box) -> None:
@@ -69,11 +70,11 @@ def _choices(svg: Svg, lane: Lane, levels: Sequence[int], box: Box) -> None:
         if i < len(levels) and levels[i]:
             tall = (h - 3) * levels[i] / LEVELS
             wide = min(step * 0.6, 12)
-            svg.rect(middle - wide / 2, base - tall, wide, tall, fill="accent", fill_opacity=0.45)
+            svg.rect(middle - wide / 2, base - tall, wide, tall, fill="accent", fill_opacity=BAR)
         if i in lane.barred:
-            _cross(svg, middle, base, min(2.5, h / 3))
+            _cross(svg, middle, base, min(2.5, h / 3, step * 0.4))
         else:
-            svg.circle(middle, base, min(2.4, h / 3))
+            svg.circle(middle, base, min(2.4, h / 3, step * 0.4))
 
 
 def _cells(svg: Svg, lane: Lane, levels: Sequence[int], box: Box) -> None:
@@ -84,7 +85,7 @@ def _cells(svg: Svg, lane: Lane, levels: Sequence[int], box: Box) -> None:
     for i in range(n):
         left = x + i * step
         if i < len(levels) and levels[i]:
-            svg.rect(left, y, step - gap, h, fill="accent", fill_opacity=0.06 + 0.34 * levels[i] / LEVELS)
+            svg.rect(left, y, step - gap, h, fill="accent", fill_opacity=0.06 + 0.44 * levels[i] / LEVELS)
         svg.rect(left, y, step - gap, h, fill=None, stroke="ink", stroke_width=0.8)
         if i in lane.barred and n == lane.n:
             svg.line(left, y + h, left + step - gap, y, stroke="bad", stroke_width=1.4)

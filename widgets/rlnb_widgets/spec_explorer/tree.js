@@ -1,6 +1,6 @@
 // The tree of a spec as plain functions: what a search finds, what differs, what a screen reader says.
 
-import { answers, label, shownRows, wordsOf } from "../_core/tree.js";
+import { answers, depthOf, label, printable, shownRows, wordsOf } from "../_core/tree.js";
 
 /** The indices of the rows that show; see shownRows. A search or `onlyDiffering` shows what matches. */
 export function visibleRows(rows, folded, search = "", onlyDiffering = false) {
@@ -11,6 +11,12 @@ export function visibleRows(rows, folded, search = "", onlyDiffering = false) {
 
 function traits(row) {
   return [row.kind, row.dtype, row.device, row.shape, row.domain, row.space ?? "none"].join(" ");
+}
+
+/** How wide the keys are, in pixels, within reason: the depth, a twisty, and a letter is at most 8 pixels wide. */
+export function keyWidth(rows) {
+  const widths = rows.map((row) => 18 + 14 * Math.min(depthOf(row), 8) + 8 * printable(row.path.at(-1) ?? row.name ?? "").length);
+  return Math.min(Math.max(130, ...widths), 300);
 }
 
 /** What stands beside a key: what differs. */

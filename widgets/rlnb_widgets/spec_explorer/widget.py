@@ -21,6 +21,7 @@ from rlnb_widgets.spec_explorer.static import spec_svg
 from rlnb_widgets.spec_explorer.text import headline, spec_text
 
 _HERE = Path(__file__).parent
+FEW = 12  # keys of the spec itself; one with more opens at the top
 
 
 class SpecExplorer(Visualizer):
@@ -34,7 +35,8 @@ class SpecExplorer(Visualizer):
     Attributes:
         model: the plain :class:`~rlnb_widgets.spec_explorer.SpecModel`.
         seed: the seed; setting it draws anew.
-        selected: the path of the selected row, as a list of keys; empty for the spec itself.
+        selected: the path of the selected row, as a list of keys; empty for the spec itself. A spec of few keys opens
+            with its first leaf selected that has a picture.
 
     Raises:
         TypeError: if ``spec`` or ``other`` is neither a spec nor an environment, or an argument is unknown.
@@ -66,7 +68,7 @@ class SpecExplorer(Visualizer):
         self._specs = specs_of(spec)
         self._samples: dict[Keys, Samples] = {}
         picks = {row.path: picks_of(row) for row in self.model.rows}
-        super().__init__(payload=payload(self.model, picks), seed=seed)
+        super().__init__(payload=payload(self.model, picks), seed=seed, selected=list(_first_shown(self.model)))
         self.observe(self._draw, "seed")
         self._draw()
         self.on_msg(self._on_message)
@@ -117,3 +119,11 @@ class SpecExplorer(Visualizer):
 
     def _alt(self) -> str:
         return f"SpecExplorer({headline(self.model)})"
+
+
+def _first_shown(model: SpecModel) -> Keys:
+    """The path that is selected at first: a learner is to see a domain, not that there are three keys."""
+    if sum(len(row.path) == 1 for row in model.rows) > FEW:
+        return ()
+    pictured = (row.path for row in model.rows if row.leaf and row.here and row.cell.domain.lanes)
+    return next(pictured, ())
