@@ -1,16 +1,17 @@
 """rlnb: reinforcement learning you can see.
 
-``rlnb.data`` describes and stores data, ``rlnb.envs`` produces it. Importing ``rlnb`` alone loads neither, nor torch.
+``rlnb.data`` describes and stores data, ``rlnb.envs`` produces it, ``rlnb.modules`` has parts of policies. Importing
+``rlnb`` alone loads none of them, nor torch.
 """
 
 from importlib import import_module, metadata
 from typing import Any
 
 __version__ = metadata.version("rlnb")
-__all__ = ["__version__", "data", "envs"]
+__all__ = ["__version__", "data", "envs", "modules"]
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("data", "envs"):
+    if name in ("data", "envs", "modules"):
         return import_module(f"rlnb.{name}")
-    raise AttributeError(f"module 'rlnb' has no attribute {name!r}. It has: data, envs, __version__.")
+    raise AttributeError(f"module 'rlnb' has no attribute {name!r}. It has: data, envs, modules, __version__.")

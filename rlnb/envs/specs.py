@@ -275,7 +275,9 @@ class EnvSpecs(UnbatchedSpecs, torch.nn.Module):
                         f"{public} has an entry {as_key(key)!r}, and 'next' and '_reset' are the names of places that "
                         "every env has. Fix: give the entry another name."
                     )
-                if key in homes:
+                # A stateless env reads at the root what it wrote under "next": state and observation may share entries.
+                shared = {homes.get(key), public} == {"state_spec", "observation_spec"}
+                if key in homes and not shared:
                     raise ValueError(
                         f"The entry {as_key(key)!r} is in {homes[key]} and in {public}: one would overwrite the other. "
                         "Fix: give one of them another name."

@@ -3,6 +3,28 @@
 from rlnb.data.specs.helpers import check_no_exclusive_keys, make_composite_from_td
 from rlnb.data.ted.step_mdp import step_mdp
 from rlnb.envs.check import check_env_specs
+from rlnb.envs.ended import terminated_or_truncated
+from rlnb.envs.exploration import (
+    ExplorationType,
+    exploration_mode,
+    exploration_type,
+    set_exploration_mode,
+    set_exploration_type,
+)
+from rlnb.envs.libs.available import get_available_libraries
 from rlnb.envs.policies import RandomPolicy
 
-__all__ = ["RandomPolicy", "check_env_specs", "check_no_exclusive_keys", "make_composite_from_td", "step_mdp"]
+__all__ = [
+    "ExplorationType",
+    "RandomPolicy",
+    "check_env_specs",
+    "check_no_exclusive_keys",
+    "exploration_mode",
+    "exploration_type",
+    "get_available_libraries",
+    "make_composite_from_td",
+    "set_exploration_mode",
+    "set_exploration_type",
+    "step_mdp",
+    "terminated_or_truncated",
+]

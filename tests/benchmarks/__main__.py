@@ -62,6 +62,20 @@ def specs(peer: str | None) -> None:
         ratio(f"Composite.{key}: rlnb / torchrl", seconds / best["rlnb"][key], 3)
 
 
+def custom(peer: str | None) -> None:
+    """Compare 1,024 copies of CartPole in torch, and what a framework adds to their physics in a step."""
+    libraries = {"rlnb": sys.executable, **({"torchrl": peer} if peer else {})}
+    best = best_times("custom.py", libraries)
+    print("1,024 torch CartPoles, one thread        env steps/s  us/step of all")
+    for name, times in best.items():
+        for key, seconds in times.items():
+            print(f"  {name:10s} {key:34s} {1024 / seconds:12,.0f} {seconds * 1e6:10.1f}")
+    ratio("CartPoleEnv.rollout: million env steps a second", 1024 / best["rlnb"]["CartPoleEnv.rollout"] / 1e6, 1)
+    if peer:
+        share = {name: times["step_and_maybe_reset"] - times["physics"] for name, times in best.items()}
+        ratio("the framework's share of a step: rlnb / torchrl", share["torchrl"] / share["rlnb"], 4)
+
+
 def imports() -> None:
     """Measure what importing rlnb.envs costs on top of the packages that it stands on."""
     code = (
@@ -75,8 +89,8 @@ def imports() -> None:
 
 
 def players() -> None:
-    """Measure the RolloutPlayer: what it costs to build, and how it opens and scrubs in a browser."""
-    for script in ("player.py", "opening.py"):
+    """Measure the RolloutPlayer: what it costs to build, how it opens and scrubs in a browser; then `make lab`."""
+    for script in ("player.py", "opening.py", "lab.py"):
         print(run(sys.executable, script, lines=None))
 
 
@@ -92,6 +106,7 @@ def main() -> None:
     arguments = parser.parse_args()
     rollouts(arguments.peer)
     specs(arguments.peer)
+    custom(arguments.peer)
     imports()
     players()
 

@@ -357,3 +357,10 @@ def test_two_things_in_one_place(counter, text):
         env.reset()
     said = str(caught.value)
     assert said == text or {*said.split()} == {*text.split()}
+
+
+def test_state_and_observation_may_share_entries(counter):
+    env = counter()
+    env.state_spec = env.observation_spec.clone()
+    assert env.rollout(3)["next", "observation"].flatten().tolist() == [1, 2, 3]
+    assert env.state_keys == ["observation"] and "observation" in env.fake_tensordict()

@@ -33,7 +33,7 @@ class Pendulum:
         'rod 180.0 degrees left, torque +2.00'
     """
 
-    fields = ("cos(theta)", "sin(theta)", "theta_dot")
+    fields: tuple[str, ...] = ("cos(theta)", "sin(theta)", "theta_dot")
     background = (
         paper(_SIZE, _SIZE),
         Shape("circle", (_CENTRE, _CENTRE, _ROD + 20), stroke="faint", stroke_width=STROKE),

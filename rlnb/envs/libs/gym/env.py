@@ -8,6 +8,7 @@ from typing import Any
 import gymnasium
 import torch
 
+from rlnb.envs.libs.gym.backend import gym_backend
 from rlnb.envs.libs.gym.wrapper import GymWrapper
 
 
@@ -74,7 +75,8 @@ class GymEnv(GymWrapper):
 
 def _make(env_name: str, **kwargs: Any) -> gymnasium.Env:
     try:
-        return gymnasium.make(env_name, **kwargs)
+        env: gymnasium.Env = gym_backend().make(env_name, **kwargs)
+        return env
     except gymnasium.error.UnregisteredEnv as error:
         names = [name for name in gymnasium.registry if ("/" in name) == ("/" in env_name)]
         near = difflib.get_close_matches(env_name, names, n=4, cutoff=0.5)

@@ -1,0 +1,191 @@
+"""implement_for: one function, with an implementation for each range of versions of another library."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import re
+from collections.abc import Callable, Sequence
+from importlib import metadata
+from types import ModuleType
+from typing import Any, NamedTuple, TypeVar
+
+F = TypeVar("F", bound=Callable[..., Any])
+_Release = tuple[int, ...]
+
+
+class _Implementation(NamedTuple):
+    """A function, and the versions that it is for."""
+
+    module: str | Callable[[], ModuleType]
+    from_version: str | None
+    to_version: str | None
+    function: Callable[..., Any]
+
+    @property
+    def module_name(self) -> str:
+        return self.module if isinstance(self.module, str) else getattr(self.module, "__name__", "a module")
+
+    def __str__(self) -> str:
+        bounds = [("from", self.from_version), ("below", self.to_version)]
+        given = " and ".join(f"{word} {version}" for word, version in bounds if version is not None)
+        return f"{self.module_name} {given or 'of any version'}"
+
+
+class implement_for:
+    """Choose the implementation of a function by the version of a library that is installed.
+
+    Decorate several functions of the same name in the same place, each with its range of versions. A call goes to
+    the one whose library is installed in a fitting version; if several fit, to the last of them. Where they are for
+    rival libraries of which one is in use (see :class:`~rlnb.envs.libs.gym.set_gym_backend`), to that one's.
+    Libraries are imported at the first call, not before.
+
+    Args:
+        module_name: the name of the library, or a function that returns it.
+        from_version: the first version that fits, such as ``"0.26.0"``; None for no limit. Of pre-releases only the
+            numbers count: ``"1.0rc1"`` is 1.0.
+        to_version: the first version that does not fit any more; None for no limit.
+
+    Raises:
+        TypeError: if ``module_name`` is neither a name nor a function.
+        ValueError: if a version has no numbers, or the range is empty.
+
+    Example:
+        >>> @implement_for("gymnasium", None, "0.26.0")
+        ... def parts_of_a_step():
+        ...     return 4
+        >>> @implement_for("gymnasium", "0.26.0", None)
+        ... def parts_of_a_step():
+        ...     return 5
+        >>> parts_of_a_step()
+        5
+    """
+
+    def __init__(
+        self,
+        module_name: str | Callable[[], ModuleType],
+        from_version: str | None = None,
+        to_version: str | None = None,
+    ) -> None:
+        if not isinstance(module_name, str) and not callable(module_name):
+            raise TypeError(
+                f"implement_for needs the name of a library or a function that returns it, and got {module_name!r}. "
+                'Fix: implement_for("gymnasium", from_version, to_version).'
+            )
+        if from_version is not None and to_version is not None and _release(from_version) >= _release(to_version):
+            raise ValueError(
+                f"No version is from {from_version} and below {to_version}. "
+                "Fix: give the smaller version first; the second one is not part of the range."
+            )
+        for version in (from_version, to_version):
+            _release(version or "0")
+        self.module_name, self.from_version, self.to_version = module_name, from_version, to_version
+
+    def __call__(self, function: F) -> F:
+        """Add an implementation.
+
+        Args:
+            function: the implementation.
+
+        Returns:
+            The function that chooses among all implementations of this name.
+        """
+        name = f"{function.__module__}.{function.__qualname__}"
+        implementations = _IMPLEMENTATIONS.setdefault(name, [])
+        new = _Implementation(self.module_name, self.from_version, self.to_version, function)
+        # A notebook cell that runs again replaces what it defined before.
+        implementations[:] = [old for old in implementations if old[:3] != new[:3]]
+        implementations.append(new)
+
+        @functools.wraps(function)
+        def choose(*args: Any, **kwargs: Any) -> Any:
+            return _fitting(name, implementations)(*args, **kwargs)
+
+        return choose  # type: ignore[return-value]
+
+    @staticmethod
+    def check_version(version: str, from_version: str | None, to_version: str | None) -> bool:
+        """Whether a version lies in a range.
+
+        Args:
+            version: the version.
+            from_version: the first one in the range; None for no limit.
+            to_version: the first one behind it; None for no limit.
+
+        Returns:
+            True if it does.
+
+        Example:
+            >>> implement_for.check_version("0.26.2", "0.26.0", None)
+            True
+        """
+        release = _release(version)
+        above = from_version is None or release >= _release(from_version)
+        return above and (to_version is None or release < _release(to_version))
+
+
+_IMPLEMENTATIONS: dict[str, list[_Implementation]] = {}
+_RIVALS: dict[str, Callable[[], str]] = {}
+
+
+def register_rivals(names: Sequence[str], in_use: Callable[[], str]) -> None:
+    """Declare libraries of which one at a time is in use.
+
+    Args:
+        names: of the libraries.
+        in_use: returns the name of the one that is.
+    """
+    _RIVALS.update(dict.fromkeys(names, in_use))
+
+
+def _fitting(name: str, implementations: Sequence[_Implementation]) -> Callable[..., Any]:
+    """The implementation for what is installed: the last that fits, of the library in use where there are rivals."""
+    fitting, found = [], {}
+    for implementation in implementations:
+        version = found[implementation.module_name] = _installed(implementation)
+        if version is not None and implement_for.check_version(version, *implementation[1:3]):
+            fitting.append(implementation)
+    in_use = [one for one in fitting if one.module_name in _RIVALS and _RIVALS[one.module_name]() == one.module_name]
+    if fitting:
+        return (in_use or fitting)[-1].function
+    state = ", ".join(f"{module} {version or 'is not installed'}" for module, version in found.items())
+    raise ModuleNotFoundError(
+        f"{name} has no implementation that fits what is installed ({state}). "
+        f"It has one for: {'; '.join(map(str, implementations))}. "
+        "Fix: install one of these, or add a function decorated with @implement_for for the version that you have."
+    )
+
+
+def _installed(implementation: _Implementation) -> str | None:
+    """The version of the library, or None if it is not installed."""
+    try:
+        if isinstance(implementation.module, str):
+            module = importlib.import_module(implementation.module)
+        else:
+            module = implementation.module()
+    except ModuleNotFoundError as error:
+        if isinstance(implementation.module, str) and error.name not in _parents(implementation.module):
+            raise  # it is installed, and broken
+        return None
+    version = getattr(module, "__version__", None)
+    return str(version) if version is not None else metadata.version(module.__name__.partition(".")[0])
+
+
+def _parents(module: str) -> list[str]:
+    parts = module.split(".")
+    return [".".join(parts[: i + 1]) for i in range(len(parts))]
+
+
+@functools.cache
+def _release(version: str) -> _Release:
+    """The numbers of a version, without zeros at the end: 1.0 and 1.0.0 are the same."""
+    numbers = re.match(r"v?(\d+(?:\.\d+)*)", version.strip())
+    if numbers is None:
+        raise ValueError(f'{version!r} is no version. Fix: write its numbers, such as "0.26.0".')
+    parts = [int(part) for part in numbers[1].split(".")]
+    while parts and parts[-1] == 0:
+        parts.pop()
+    return tuple(parts)
+
+
+__all__ = ["implement_for", "register_rivals"]

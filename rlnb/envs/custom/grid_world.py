@@ -1,0 +1,181 @@
+"""GridWorldEnv: a map of letters to walk on, with walls, holes, goals and, if wanted, slippery ground."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from rlnb.data import Binary, Categorical, Composite, TensorSpec
+from rlnb.envs.custom.tensor_env import TensorEnv
+
+#: What the letters of a map stand for.
+LETTERS = {"S": "start", "G": "goal", "H": "hole", "#": "wall", ".": "free", "F": "free (frozen)"}
+#: The actions in order, as (rows down, columns right).
+MOVES = {"left": (0, -1), "down": (1, 0), "right": (0, 1), "up": (-1, 0)}
+
+_DEFAULT_MAP = ("S..#....", ".#...#.G", ".#.H.#..", "...#....")
+
+
+class GridWorldEnv(TensorEnv):
+    """An agent on a map of letters that goes left (0), down (1), right (2) or up (3), in any number of copies.
+
+    The letters are S (start; of several, one is drawn at each reset), G (goal), H (hole), # (wall) and . or F (free).
+    A move into a wall or off the map leaves the agent where it is. An episode is terminated on a goal and in a hole,
+    and truncated after ``max_steps``. The observation is the index of the cell, ``row * columns + column``.
+
+    Any map of Gymnasium's FrozenLake is one of these too; its ground is that of ``slip=2/3``.
+
+    Source: R. S. Sutton and A. G. Barto, "Reinforcement Learning: An Introduction", second edition, 2018, examples
+    3.5 and 4.1.
+
+    Args:
+        desc: the map, one string of letters for each row, or one string of several lines. None: a map of 4 x 8.
+        slip: the probability with which the agent goes to one of the two sides of where it wants to go (either with
+            half of it).
+        goal_reward: of the step onto a goal.
+        hole_reward: of the step into a hole.
+        step_reward: of all other steps.
+        action_mask: add the observation "action_mask", ``[*batch_size, 4]``: which moves lead to another
+            cell if the agent does not slip. A cell that has no such move, such as a goal, has all.
+        batch_size: how many copies there are. Default: one, with no batch dimension.
+        device: see :class:`~rlnb.envs.custom.tensor_env.TensorEnv`.
+        seed: as for :meth:`set_seed`.
+        max_steps: an episode is truncated after that many steps; None: never.
+        categorical_action_encoding: actions are indices if True, else one-hot vectors (the default).
+
+    Attributes:
+        desc: the map, a tuple of strings.
+        n_states: how many cells the map has, walls included.
+
+    Raises:
+        ValueError: if the map is empty, ragged, has no start or a letter that means nothing, or ``slip`` is no
+            probability.
+
+    Example:
+        >>> env = GridWorldEnv(["S.G", ".#H"], categorical_action_encoding=True)
+        >>> rollout = env.rollout(10, lambda cell: torch.tensor(2))
+        >>> rollout["next", "observation"].tolist(), rollout["next", "reward"].flatten().tolist()
+        ([1, 2], [0.0, 1.0])
+    """
+
+    def __init__(
+        self,
+        desc: str | Sequence[str] | None = None,
+        *,
+        slip: float = 0.0,
+        goal_reward: float = 1.0,
+        hole_reward: float = 0.0,
+        step_reward: float = 0.0,
+        action_mask: bool = False,
+        batch_size: Sequence[int] | None = None,
+        device: torch.device | str | int | None = None,
+        seed: int | None = None,
+        max_steps: int | None = 100,
+        categorical_action_encoding: bool = False,
+    ) -> None:
+        rows = read_map(_DEFAULT_MAP if desc is None else desc)
+        if not 0 <= slip <= 1:
+            raise ValueError(f"slip is a probability, from 0 to 1, and is {slip!r}.")
+        super().__init__(
+            len(MOVES),
+            batch_size=batch_size,
+            device=device,
+            seed=seed,
+            max_steps=max_steps,
+            categorical_action_encoding=categorical_action_encoding,
+        )
+        self.desc, self.slip, self.action_mask = rows, slip, action_mask
+        letters = "".join(rows)
+        self.n_states = len(letters)
+        rewards = {"G": goal_reward, "H": hole_reward}
+        self._target = torch.tensor(_targets(rows), device=self.device)
+        self._ends = torch.tensor([letter in "GH" for letter in letters], device=self.device)
+        self._reward = torch.tensor([rewards.get(letter, step_reward) for letter in letters], device=self.device)
+        self._starts = torch.tensor([i for i, letter in enumerate(letters) if letter == "S"], device=self.device)
+        moves = self._target != torch.arange(self.n_states, device=self.device).unsqueeze(-1)
+        self._mask = moves | ~moves.any(-1, keepdim=True)
+        batch = self.batch_size
+        specs: dict[str, TensorSpec] = {"observation": Categorical(self.n_states, shape=batch, device=self.device)}
+        if action_mask:
+            shape = (*batch, len(MOVES))
+            specs["action_mask"] = Binary(len(MOVES), shape=shape, dtype=torch.bool, device=self.device)
+        self.observation_spec = Composite(specs, shape=batch)
+
+    def _initial_state(self) -> torch.Tensor:
+        n = len(self._starts)
+        drawn = torch.randint(n, self.batch_size, generator=self.generator, device=self.generator.device)
+        return self._starts[drawn]
+
+    def _given_state(self, state: torch.Tensor) -> torch.Tensor:
+        cell = super()._given_state(state)
+        walls = "".join(self.desc)
+        bad = [i for i in cell.flatten().tolist() if not 0 <= i < self.n_states or walls[i] == "#"]
+        if bad:
+            raise ValueError(
+                f"GridWorldEnv.reset(state=...) got the cell {bad[0]}: a cell is row * columns + column, "
+                f"from 0 to {self.n_states - 1}, and no wall."
+            )
+        return cell
+
+    def _observe(self, state: torch.Tensor) -> dict[str, torch.Tensor]:
+        data = {"observation": state.clone()}
+        if self.action_mask:
+            data["action_mask"] = self._mask[state]
+        return data
+
+    def _transition(self, state: torch.Tensor, action: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        if self.slip:
+            drawn = torch.rand(self.batch_size, generator=self.generator, device=self.generator.device)
+            # The two sides of a move are the actions before and after it.
+            action = (action - (drawn < self.slip / 2).long() + (drawn >= 1 - self.slip / 2).long()) % len(MOVES)
+        target = self._target[state, action]
+        reward = self._reward[target].masked_fill(self._ends[state], 0.0)
+        return target, reward, self._ends[target]
+
+
+def read_map(desc: str | Sequence[str]) -> tuple[str, ...]:
+    """Read a map, or say what is wrong with it.
+
+    Args:
+        desc: one string of letters for each row, or one string of several lines.
+
+    Returns:
+        The rows, without space around them.
+
+    Raises:
+        ValueError: if the map is empty, ragged, or has no start or a letter that means nothing.
+
+    Example:
+        >>> read_map('''
+        ...     S.G
+        ...     .#H
+        ... ''')
+        ('S.G', '.#H')
+    """
+    rows = tuple(row.strip() for row in (desc.strip().splitlines() if isinstance(desc, str) else desc))
+    if not rows or not rows[0] or any(len(row) != len(rows[0]) for row in rows):
+        raise ValueError(f"The rows of a map must be equally long and not empty, and they are {list(rows)}.")
+    for r, row in enumerate(rows):
+        for c, letter in enumerate(row):
+            if letter not in LETTERS:
+                legend = ", ".join(f"{key!r} {name}" for key, name in LETTERS.items())
+                raise ValueError(f"The map has {letter!r} at row {r}, column {c}. Its letters are {legend}.")
+    if not any("S" in row for row in rows):
+        raise ValueError("The map has no start. Fix: put an 'S' where the agent is to start.")
+    return rows
+
+
+def _targets(rows: tuple[str, ...]) -> list[list[int]]:
+    """Tell for each cell and move where it leads; nothing leads on from a goal, a hole or a wall."""
+    height, width = len(rows), len(rows[0])
+
+    def target(r: int, c: int, down: int, right: int) -> int:
+        to_r, to_c = r + down, c + right
+        stays = rows[r][c] in "GH#" or not (0 <= to_r < height and 0 <= to_c < width) or rows[to_r][to_c] == "#"
+        return r * width + c if stays else to_r * width + to_c
+
+    return [[target(r, c, *move) for move in MOVES.values()] for r in range(height) for c in range(width)]
+
+
+__all__ = ["LETTERS", "MOVES", "GridWorldEnv", "read_map"]

@@ -1,0 +1,210 @@
+"""TensorEnv: what the batched environments share, whose copies are the rows of a few tensors."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from tensordict import TensorDictBase
+
+from rlnb._tensordict import fast_tensordict
+from rlnb.data import Categorical, Composite, OneHot
+from rlnb.data.ted.keys import END_KEYS
+from rlnb.envs import faults
+from rlnb.envs.base import EnvBase
+
+
+class TensorEnv(EnvBase):
+    """An env with discrete actions that runs any number of copies at once, as rows of tensors.
+
+    A subclass sets ``observation_spec`` and writes three methods: ``_initial_state``, ``_observe`` and
+    ``_transition``. Batches, time limits, partial resets, seeds and the encoding of actions are kept here.
+    ``reset(state=...)`` starts in a given state, ``[*batch_size, ...]``, in place of a random one.
+
+    Args:
+        n_actions: how many actions there are.
+        batch_size: how many copies there are. Default: one, with no batch dimension.
+        device: where the tensors live; None (the default) for the CPU without a statement of it.
+        seed: as for :meth:`set_seed`; None (the default) draws one from the system.
+        max_steps: an episode is truncated after that many steps; None: never.
+        categorical_action_encoding: actions are indices if True, else one-hot vectors (the default), as in
+            :class:`~rlnb.envs.GymEnv`.
+
+    Attributes:
+        generator: what the env draws its random numbers from; torch's own generator is left alone.
+        max_steps: the most steps of an episode, or None.
+        n_actions: how many actions there are.
+        one_hot: whether actions are one-hot vectors.
+
+    Raises:
+        ValueError: if ``max_steps`` is not positive.
+    """
+
+    def __init__(
+        self,
+        n_actions: int,
+        *,
+        batch_size: Sequence[int] | None = None,
+        device: torch.device | str | int | None = None,
+        seed: int | None = None,
+        max_steps: int | None = None,
+        categorical_action_encoding: bool = False,
+    ) -> None:
+        if max_steps is not None and max_steps < 1:
+            raise ValueError(f"max_steps must be a positive integer, or None for no limit, and is {max_steps!r}.")
+        super().__init__(device, batch_size)
+        self.max_steps, self.n_actions, self.one_hot = max_steps, n_actions, not categorical_action_encoding
+        self.generator = torch.Generator(self.device or "cpu")
+        self._seed: int | None = None
+        self._state: torch.Tensor | None = None
+        self._steps = self._over = torch.empty(0)
+        batch = self.batch_size
+        self.action_spec = (
+            OneHot(n_actions, shape=(*batch, n_actions), dtype=torch.int64, device=self.device)
+            if self.one_hot
+            else Categorical(n_actions, shape=batch, device=self.device)
+        )
+        ends = {key: Categorical(2, shape=(*batch, 1), dtype=torch.bool, device=self.device) for key in END_KEYS}
+        self.done_spec = Composite(ends, shape=batch)
+        if seed is None:
+            self.generator.seed()
+        else:
+            self.set_seed(seed)
+
+    # For subclasses -----------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _initial_state(self) -> torch.Tensor:
+        """Draw the state in which an episode starts, for each copy: ``[*batch_size, ...]``."""
+
+    @abstractmethod
+    def _observe(self, state: torch.Tensor) -> dict[str, torch.Tensor]:
+        """Return the observations of a state by key, in memory of their own."""
+
+    @abstractmethod
+    def _transition(self, state: torch.Tensor, action: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """Return the state after actions given as indices, a new tensor, then the rewards, then what is terminated.
+
+        The last two are of shape ``[*batch_size]``; ``self._over`` says which copies were terminated before.
+        """
+
+    # Reset and step -----------------------------------------------------------------------------------------------
+
+    def _reset(
+        self, tensordict: TensorDictBase | None = None, *, state: torch.Tensor | None = None, **kwargs: Any
+    ) -> TensorDictBase:
+        if kwargs:
+            raise TypeError(f"{type(self).__name__}.reset takes a TensorDict and state=..., and got {sorted(kwargs)}.")
+        mask = None if tensordict is None else tensordict.get("_reset", None)
+        before = self._state
+        if mask is not None and before is None and not bool(mask.all()):
+            raise RuntimeError(
+                f"A partial reset was asked of a {type(self).__name__} that was never reset: the copies that are not "
+                "marked have no state to keep. Fix: call env.reset() first."
+            )
+        fresh = self._initial_state() if state is None else self._given_state(state)
+        self._seed = None
+        if mask is None or before is None:
+            self._steps = torch.zeros(self.batch_size, dtype=torch.int64, device=self.device)
+            self._over = torch.zeros(self.batch_size, dtype=torch.bool, device=self.device)
+            self._state = fresh
+        else:
+            mask = mask.squeeze(-1)
+            self._steps = self._steps.masked_fill(mask, 0)
+            self._over = self._over & ~mask
+            rows = mask.reshape((*mask.shape, *[1] * (fresh.ndim - mask.ndim)))
+            self._state = torch.where(rows, fresh, before)
+        return fast_tensordict({**self._observe(self._state), **self._no_end()}, self.batch_size, self.device)
+
+    def _no_end(self) -> dict[str, torch.Tensor]:
+        return {key: torch.zeros((*self.batch_size, 1), dtype=torch.bool, device=self.device) for key in END_KEYS}
+
+    def _given_state(self, state: Any) -> torch.Tensor:
+        """Take a state that the user wants to start in, or refuse it."""
+        want = self._initial_state_like()
+        found = torch.as_tensor(state, device=self.device)
+        if found.shape != want.shape or not torch.can_cast(found.dtype, want.dtype):
+            raise ValueError(
+                f"{type(self).__name__}.reset(state=...) takes a tensor of shape {tuple(want.shape)} and dtype "
+                f"{want.dtype}, and got {tuple(found.shape)} and {found.dtype}."
+            )
+        return found.to(want.dtype, copy=True)
+
+    def _initial_state_like(self) -> torch.Tensor:
+        """Return a tensor like a state, without drawing from the env's generator."""
+        before = self.generator.get_state()
+        try:
+            return self._initial_state()
+        finally:
+            self.generator.set_state(before)
+
+    def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
+        if self._state is None:
+            raise RuntimeError(faults.not_reset(self))
+        action = self._action_index(tensordict.get("action"))
+        state, reward, terminated = self._transition(self._state, action)
+        steps = self._steps + 1
+        truncated = torch.zeros_like(terminated) if self.max_steps is None else steps >= self.max_steps
+        self._state, self._steps, self._over = state, steps, terminated
+        data = self._observe(state)
+        data["reward"] = reward.unsqueeze(-1)
+        data["done"] = (terminated | truncated).unsqueeze(-1)
+        # The env keeps what it returned as "terminated": a copy, so that nobody can write to it.
+        data["terminated"] = terminated.unsqueeze(-1).clone()
+        data["truncated"] = truncated.unsqueeze(-1)
+        return fast_tensordict(data, self.batch_size, self.device)
+
+    def _action_index(self, action: torch.Tensor) -> torch.Tensor:
+        """Return actions as indices, or refuse values that are no action."""
+        if self.one_hot:
+            hot = action.to(torch.int64)
+            legal = (hot.amin(-1) == 0) & (hot.sum(-1) == 1)
+            if not bool(legal.all()):
+                raise ValueError(self._no_action(action, legal))
+            return hot.argmax(-1)
+        low, high = torch.aminmax(action)
+        if low < 0 or high >= self.n_actions:
+            raise ValueError(self._no_action(action, (action >= 0) & (action < self.n_actions)))
+        return action.to(torch.int64)
+
+    def _no_action(self, action: torch.Tensor, legal: torch.Tensor) -> str:
+        at = tuple((~legal).nonzero()[0].tolist())
+        where = f" at index {at}" if at else ""
+        want = f"one-hot, a single 1 among {self.n_actions} numbers" if self.one_hot else f"0 to {self.n_actions - 1}"
+        return f"{type(self).__name__} got the action {action[at].tolist()}{where}, and its actions are {want}."
+
+    # Seeds and devices --------------------------------------------------------------------------------------------
+
+    def _set_seed(self, seed: int | None) -> None:
+        self._seed = seed  # known until a reset draws with it, so that check_env_specs can give it back
+        if seed is None:
+            self.generator.seed()
+        else:
+            self.generator.manual_seed(seed)
+
+    def to(self, *args: Any, **kwargs: Any) -> TensorEnv:
+        """Move the env to a device, with the state it is in.
+
+        A generator cannot be moved: the one on the new device is seeded with a number drawn from the one before.
+
+        Args:
+            *args: as for ``torch.nn.Module.to``.
+            **kwargs: as for ``torch.nn.Module.to``.
+
+        Returns:
+            The env.
+        """
+        super().to(*args, **kwargs)
+        device = self.device or torch.device("cpu")
+        if device != self.generator.device:
+            drawn = torch.randint(2**62, (), generator=self.generator, device=self.generator.device)
+            self.generator = torch.Generator(device).manual_seed(int(drawn))
+        for name, value in list(vars(self).items()):
+            if isinstance(value, torch.Tensor) and name != "_generator_state":
+                setattr(self, name, value.to(device))
+        return self
+
+
+__all__ = ["TensorEnv"]

@@ -1,0 +1,121 @@
+"""Exploration types: whether probabilistic policies draw their action, or take the mode, the median or the mean."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from tensordict.nn.probabilistic import InteractionType, interaction_type, set_interaction_type
+
+ExplorationType = InteractionType
+"""How a probabilistic module gets a value from its distribution: MODE, MEDIAN, MEAN, RANDOM or DETERMINISTIC.
+
+It is tensordict's ``InteractionType``, so that one setting steers its modules and those built on them.
+"""
+
+
+class set_exploration_type(set_interaction_type):
+    """Set the exploration type of all probabilistic modules for a block of code, or while a decorated function runs.
+
+    Blocks can be nested; at the end of one the type from before is back. Outside of all blocks each module follows
+    its own ``default_interaction_type``.
+
+    Args:
+        type: the type, or its name in any case; None for each module's own default.
+        **kwargs: those of ``tensordict.nn.set_interaction_type``.
+
+    Raises:
+        ValueError: if there is no such type; the legal ones are listed.
+
+    Example:
+        >>> import torch
+        >>> from tensordict import TensorDict
+        >>> from tensordict.nn import ProbabilisticTensorDictModule
+        >>> policy = ProbabilisticTensorDictModule(
+        ...     in_keys=["probs"], out_keys=["action"], distribution_class=torch.distributions.Categorical
+        ... )
+        >>> td = TensorDict({"probs": torch.tensor([0.4, 0.6])})
+        >>> with set_exploration_type(ExplorationType.MODE):
+        ...     policy(td)["action"]
+        tensor(1)
+        >>> with set_exploration_type("random"):
+        ...     sorted({policy(td)["action"].item() for _ in range(100)})
+        [0, 1]
+    """
+
+    def __init__(self, type: ExplorationType | str | None = ExplorationType.DETERMINISTIC, **kwargs: Any) -> None:
+        try:
+            super().__init__(type, **kwargs)
+        except ValueError:
+            names = ", ".join(member.name for member in ExplorationType)
+            raise ValueError(
+                f"There is no exploration type {type!r}. The types are: {names}. "
+                "Fix: set_exploration_type(ExplorationType.RANDOM)."
+            ) from None
+
+
+def exploration_type() -> ExplorationType | None:
+    """Return the current exploration type.
+
+    Returns:
+        The type that :class:`set_exploration_type` has set; None outside of it, when each module follows its own
+        default.
+
+    Example:
+        >>> exploration_type() is None
+        True
+        >>> with set_exploration_type("mean"):
+        ...     exploration_type()
+        <InteractionType.MEAN: 'mean'>
+    """
+    return interaction_type()
+
+
+def set_exploration_mode(mode: ExplorationType | str | None) -> set_exploration_type:
+    """Set the exploration type, under its former name.
+
+    Deprecated: use :class:`set_exploration_type`.
+
+    Args:
+        mode: the name of the type, such as ``"random"``.
+
+    Returns:
+        A context manager and decorator.
+
+    Raises:
+        ValueError: if there is no such type.
+
+    Example:
+        >>> import warnings
+        >>> with warnings.catch_warnings(action="ignore"), set_exploration_mode("mode"):
+        ...     exploration_type()
+        <InteractionType.MODE: 'mode'>
+    """
+    _deprecated("set_exploration_mode(mode)", "set_exploration_type(type)")
+    return set_exploration_type(mode)
+
+
+def exploration_mode() -> str | None:
+    """Return the name of the current exploration type, under the function's former name.
+
+    Deprecated: use :func:`exploration_type`.
+
+    Returns:
+        The name in lower case; None where no type is set.
+
+    Example:
+        >>> import warnings
+        >>> with warnings.catch_warnings(action="ignore"), set_exploration_type("mode"):
+        ...     exploration_mode()
+        'mode'
+    """
+    _deprecated("exploration_mode()", "exploration_type()")
+    current = exploration_type()
+    return None if current is None else current.value
+
+
+def _deprecated(old: str, new: str) -> None:
+    warnings.warn(f"{old} is deprecated. Fix: {new}.", DeprecationWarning, stacklevel=3)
+
+
+__all__ = ["ExplorationType", "exploration_mode", "exploration_type", "set_exploration_mode", "set_exploration_type"]

@@ -1,0 +1,154 @@
+"""The gym backend: which of gymnasium, gym and their relatives is in use."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import pkgutil
+import sys
+from collections.abc import Callable
+from importlib.util import find_spec
+from types import ModuleType
+
+from rlnb._utils import register_rivals
+
+GYM_BACKENDS = ("gymnasium", "gym")
+"""The backends that rlnb knows of, the default first."""
+
+Backend = str | ModuleType | Callable[[], ModuleType]
+
+_in_use: ModuleType | None = None
+
+
+class set_gym_backend(contextlib.ContextDecorator):
+    """Set the gym backend for a block of code, or while a decorated function runs.
+
+    Blocks can be nested; at the end of one, also by an error, the backend from before is back. The backend is that
+    of the whole process, not of one thread.
+
+    Args:
+        backend: a module, its name, or a function that returns it. Names and functions are looked up when the block
+            begins, so that nothing is imported before.
+
+    Raises:
+        TypeError: if ``backend`` is none of these.
+        ImportError: when the block begins, if there is no such module or it makes no environments.
+
+    Example:
+        >>> with set_gym_backend("gymnasium"):
+        ...     gym_backend().__name__
+        'gymnasium'
+        >>> @set_gym_backend("gymnasium")
+        ... def make():
+        ...     return gym_backend().make("CartPole-v1")
+        >>> make().spec.id
+        'CartPole-v1'
+    """
+
+    def __init__(self, backend: Backend) -> None:
+        if not isinstance(backend, (str, ModuleType)) and not callable(backend):
+            raise TypeError(
+                f"A gym backend is a module, its name or a function that returns it, and not {backend!r}. "
+                'Fix: set_gym_backend("gymnasium").'
+            )
+        self.backend = backend
+        self._before: list[ModuleType | None] = []
+
+    def set(self) -> None:
+        """Set the backend for good."""
+        global _in_use
+        _in_use = _load(self.backend)
+
+    def __enter__(self) -> None:
+        before = _in_use
+        self.set()
+        self._before.append(before)
+
+    def __exit__(self, *exc_info: object) -> None:
+        global _in_use
+        _in_use = self._before.pop()
+
+
+def gym_backend(submodule: str | None = None) -> ModuleType:
+    """Return the gym backend in use.
+
+    Args:
+        submodule: the name of one of its modules, such as ``"wrappers"``; None (the default) for the backend itself.
+
+    Returns:
+        The backend that :class:`set_gym_backend` has set, else gymnasium if it is installed, else gym; or its module.
+
+    Raises:
+        ImportError: if no backend is installed, or it has no such module.
+
+    Example:
+        >>> gym_backend().__name__, gym_backend("wrappers").__name__
+        ('gymnasium', 'gymnasium.wrappers')
+    """
+    backend = _in_use if _in_use is not None else _default()
+    if submodule is None:
+        return backend
+    name = f"{backend.__name__}.{submodule}"
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise  # the module is there, and what it needs is not
+        names = ", ".join(sorted(module.name for module in pkgutil.iter_modules(getattr(backend, "__path__", []))))
+        raise ModuleNotFoundError(
+            f"The gym backend {backend.__name__} has no module {submodule!r}. It has: {names or 'none'}.", name=name
+        ) from None
+
+
+def installed_backends() -> list[str]:
+    """List the backends that are installed.
+
+    Returns:
+        Their names, the default first.
+
+    Example:
+        >>> "gymnasium" in installed_backends()
+        True
+    """
+    return [name for name in GYM_BACKENDS if name in sys.modules or find_spec(name) is not None]
+
+
+def _default() -> ModuleType:
+    installed = installed_backends()
+    if not installed:
+        raise ModuleNotFoundError(f"No gym backend is installed. Fix: install {GYM_BACKENDS[0]}.")
+    return importlib.import_module(installed[0])
+
+
+def _load(backend: Backend) -> ModuleType:
+    module: object = backend
+    if isinstance(backend, str):
+        module = _import(backend)
+    elif not isinstance(backend, ModuleType):
+        module = backend()
+    if not isinstance(module, ModuleType) or not callable(getattr(module, "make", None)):
+        what = module.__name__ if isinstance(module, ModuleType) else repr(module)
+        raise ImportError(
+            f"{what} is no gym backend: it has no function make(id). "
+            f"Installed backends: {', '.join(installed_backends())}."
+        )
+    return module
+
+
+def _import(name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name != name.partition(".")[0]:
+            raise
+        installed = installed_backends()
+        raise ModuleNotFoundError(
+            f"The gym backend {name!r} is not installed. Installed backends: {', '.join(installed)}. "
+            f'Fix: set_gym_backend("{installed[0] if installed else GYM_BACKENDS[0]}"), or install {name}.',
+            name=name,
+        ) from None
+
+
+register_rivals(GYM_BACKENDS, lambda: gym_backend().__name__)
+
+__all__ = ["GYM_BACKENDS", "gym_backend", "installed_backends", "set_gym_backend"]
