@@ -18,7 +18,7 @@ from rlnb.data.ted.step_mdp import step_mdp
 from rlnb.envs import faults
 from rlnb.envs.done import complete_done, override
 from rlnb.envs.guards import EnvGuards
-from rlnb.envs.partial_reset import Masks, masked_update, reset_masks
+from rlnb.envs.partial_reset import Masks, deciding, masked_update, reset_masks
 from rlnb.envs.rollout import rollout
 
 
@@ -110,14 +110,17 @@ class EnvBase(EnvGuards, ABC):
         if tensordict is not None:
             self._assert_batch_size(tensordict, "reset")
             masks = reset_masks(self, tensordict)
-            if masks and not any(mask.any() for mask in masks.values()):
+            if masks and not any(mask.any() for mask in deciding(masks).values()):
                 return tensordict.exclude(*self.reset_keys, inplace=True)
+        return self._reset_where(tensordict, masks, **kwargs)
+
+    def _reset_where(self, tensordict: TensorDictBase | None, masks: Masks, **kwargs: Any) -> TensorDictBase:
         fresh = self._reset(tensordict, **kwargs)
         self._assert_new(fresh, tensordict, "_reset")
         complete_done(self, fresh, at_reset=True)
         self._check_data(fresh, "reset")
         if not self.allow_done_after_reset:
-            faults.assert_not_done(self, fresh, masks)
+            faults.assert_not_done(self, fresh, deciding(masks))
         return fresh if tensordict is None else masked_update(tensordict, fresh, masks, self.ndim)
 
     def step(self, tensordict: TensorDictBase) -> TensorDictBase:
@@ -187,18 +190,20 @@ class EnvBase(EnvGuards, ABC):
             ``tensordict`` itself if no env is done, else a copy with the data of the reset where one is.
         """
         self._assert_batch_size(tensordict, "maybe_reset")
-        masks = {}
-        for group, reset_key in zip(self.done_keys_groups, self.reset_keys, strict=True):
-            done_key = as_key((*as_tuple(group[0])[:-1], DONE))
-            done = tensordict.get(done_key, None)
-            if done is not None:
-                masks[reset_key] = done
+        if "done_levels" not in self._cache:
+            levels = [as_tuple(group[0])[:-1] for group in self.done_keys_groups]
+            self._cache["done_levels"] = [(level, as_key((*level, DONE))) for level in levels]
+        found = {level: tensordict.get(key, None) for level, key in self._cache["done_levels"]}
+        masks = deciding({level: done for level, done in found.items() if done is not None})
         if not any(bool(mask.any()) for mask in masks.values()):
             return tensordict
         tensordict = tensordict.copy()
-        for key, mask in masks.items():
-            tensordict.set(key, mask.clone())
-        return self.reset(tensordict)
+        for level, mask in masks.items():
+            tensordict.set(as_key((*level, "_reset")), mask.clone())
+        if type(self).reset is not EnvBase.reset:
+            return self.reset(tensordict)
+        self._assert_open("reset")
+        return self._reset_where(tensordict, masks)
 
     def _step_mdp(self, tensordict: TensorDictBase) -> TensorDictBase:
         return step_mdp(

@@ -24,14 +24,16 @@ def reset_masks(env: EnvSpecs, tensordict: TensorDictBase) -> Masks:
         tensordict: the input of a reset.
 
     Returns:
-        The masks by level; a mask at the root overrides those below it. Empty if everything is to be reset.
+        The masks by level. Empty if everything is to be reset.
 
     Raises:
         ValueError: if a mask stands at a level without end signals, or has not their shape.
     """
     masks: Masks = {}
     legal = {as_tuple(key)[:-1]: group for key, group in zip(env.reset_keys, env.done_keys_groups, strict=True)}
-    for key in _reset_entries(tensordict):
+    for key in map(as_tuple, leaf_keys(tensordict)):
+        if key[-1] != "_reset" or key[0] == "next":  # what stands under "next" belongs to the step before
+            continue
         level, mask = key[:-1], tensordict.get(as_key(key))
         if level not in legal:
             raise ValueError(
@@ -46,6 +48,18 @@ def reset_masks(env: EnvSpecs, tensordict: TensorDictBase) -> Masks:
                 f"and has {tuple(mask.shape)} and {mask.dtype}."
             )
         masks[level] = mask
+    return masks
+
+
+def deciding(masks: Masks) -> Masks:
+    """Leave out the masks that one at the root overrides.
+
+    Args:
+        masks: by level.
+
+    Returns:
+        The mask at the root alone, if there is one, else all of them.
+    """
     return {(): masks[()]} if () in masks else masks
 
 
@@ -55,21 +69,22 @@ def masked_update(previous: TensorDictBase, fresh: TensorDictBase, masks: Masks,
     Args:
         previous: the input of the reset; written to.
         fresh: what the env's reset returned.
-        masks: as from :func:`reset_masks`; empty for a full reset.
+        masks: all "_reset" entries of the input, by level; empty for a full reset.
         batch_dims: the number of the env's batch dimensions.
 
     Returns:
         ``previous``, without its "_reset" entries.
     """
+    partial = {level: mask for level, mask in deciding(masks).items() if not bool(mask.all())}
     merged = {}
     for key in leaf_keys(fresh):
-        new, old, mask = fresh.get(key), previous.get(key, None), _mask_of(as_tuple(key), masks)
-        if mask is None or old is None or bool(mask.all()):
-            merged[key] = new
-        else:
-            merged[key] = _choose(_fit(mask, new.shape, batch_dims), new, old)
-    for path in _reset_entries(previous):
-        previous.del_(as_key(path))
+        new, mask = fresh.get(key), None
+        if partial:
+            mask = _mask_of(as_tuple(key), deciding(masks), partial)
+        old = None if mask is None else previous.get(key, None)
+        merged[key] = new if mask is None or old is None else _choose(_fit(mask, new.shape, batch_dims), new, old)
+    for level in masks:
+        previous.del_(as_key((*level, "_reset")))
     for key, value in merged.items():
         previous.set(key, value)
     return previous
@@ -84,11 +99,11 @@ def _choose(mask: torch.Tensor, new: Any, old: Any) -> Any:
     return lazy_stack([_choose(mask[i], new[i], old[i]) for i in range(len(mask))])
 
 
-def _mask_of(path: tuple[str, ...], masks: Masks) -> torch.Tensor | None:
-    """The mask of the nearest level above an entry."""
+def _mask_of(path: tuple[str, ...], masks: Masks, partial: Masks) -> torch.Tensor | None:
+    """The mask of the nearest level above an entry; None if it leaves nothing as it was."""
     for depth in range(len(path) - 1, -1, -1):
         if path[:depth] in masks:
-            return masks[path[:depth]]
+            return partial.get(path[:depth])
     return None
 
 
@@ -103,9 +118,3 @@ def _fit(mask: torch.Tensor, shape: torch.Size, batch_dims: int) -> torch.Tensor
     if mask.shape != shape[: mask.ndim]:
         mask = mask.flatten(batch_dims).any(-1)
     return mask
-
-
-def _reset_entries(tensordict: TensorDictBase) -> list[tuple[str, ...]]:
-    """The places of all "_reset" entries of an input; what stands under "next" belongs to the step before."""
-    paths = map(as_tuple, leaf_keys(tensordict))
-    return [path for path in paths if path[-1] == "_reset" and path[0] != "next"]
