@@ -114,7 +114,7 @@ def first_change(old: Any, new: Any, path: str) -> str | None:
         if not _is_mapping(new) or set(old.keys()) != set(new.keys()):
             odd = sorted(set(map(str, old.keys())) ^ set(map(str, new.keys()))) if _is_mapping(new) else []
             return path + (f'["{odd[0]}"]' if odd else "")
-        return _first(first_change(old[key], new[key], f'{path}["{key}"]') for key in old.keys())  # noqa: SIM118
+        return _first(first_change(old[key], new[key], f'{path}["{key}"]') for key in old.keys())  # noqa: SIM118 - a TensorDict iterates its rows
     if isinstance(old, list | tuple):
         if len(old) != len(new):
             return path

@@ -121,7 +121,7 @@ def _consolidate(spec: Composite, entries: bool, stack: bool) -> None:
     if stack:
         for member in spec.specs:
             _consolidate(member, entries, stack)
-    every = {name: member[name] for member in reversed(spec.specs) for name in member.keys()}  # noqa: SIM118
+    every = {name: member[name] for member in reversed(spec.specs) for name in member.keys()}  # noqa: SIM118 - iterating is by rows
     for member in spec.specs:
         for name, part in every.items():
             if name not in member:

@@ -12,11 +12,12 @@ import torch
 from rlnb.data.specs.base import TensorSpec
 from rlnb.data.specs.enumeration import combinations
 from rlnb.data.specs.normalize import Device, Shape, as_size, as_sizes, leading_dim, leading_index
+from rlnb.data.specs.rearranging import Rearranging
 from rlnb.data.specs.variable import shape_text
 from rlnb.data.specs.violations import Frame, Violation
 
 
-class LazyStack(TensorSpec):
+class LazyStack(Rearranging, TensorSpec):
     """What `Stacked` and `StackedComposite` share: members along a dim, and what is done to each of them.
 
     Args:

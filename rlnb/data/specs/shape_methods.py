@@ -23,10 +23,7 @@ class ShapeMethods:
 
     def _mapped(self, fn: TensorMap) -> Self:
         """Apply a shape operation, given as a function of a tensor that begins with the spec's leading shape."""
-        raise ValueError(
-            f"a {type(self).__name__} cannot be reshaped, for its members differ. Take it apart first: "
-            "spec.unbind(dim)."
-        )
+        raise NotImplementedError(f"{type(self).__name__} must define _mapped or its own reshaping.")
 
     def reshape(self, *shape: Any) -> Self:
         """Return the spec of the same entries in another shape.

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any
 
 import torch
 from tensordict import lazy_stack
 
-from rlnb.data.specs.base import TensorSpec
 from rlnb.data.specs.composite import Composite
 from rlnb.data.specs.stacked_keys import StackedKeys
 from rlnb.data.specs.variable import fits_shape, shape_text
@@ -199,9 +198,6 @@ class StackedComposite(StackedKeys):
         for member in self._members:
             member._set_size(size[: self._stack_dim] + size[self._stack_dim + 1 :])
         self._set_members(self._members, self._stack_dim)
-
-    def _mapped(self, fn: Any) -> Self:
-        return TensorSpec._mapped(self, fn)
 
     def __repr__(self) -> str:
         fields = "".join(f"\n{_entry(name, self._shown(name))}," for name in self._names()).rstrip(",")

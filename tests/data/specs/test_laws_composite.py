@@ -220,7 +220,7 @@ def test_consolidating_leaves_no_exclusive_keys(spec):  # SP-18 SP-19
     assert check_no_exclusive_keys(whole)
     assert check_no_exclusive_keys(spec) == (whole == spec)
     assert whole.shape == spec.shape
-    names = {name for member in spec.specs for name in member.keys()}  # noqa: SIM118
+    names = {name for member in spec.specs for name in member.keys()}  # noqa: SIM118 - iterating is by rows
     assert set(whole.keys()) == names
     assert all(whole.is_in(whole.rand(lead)) for lead in ((), (2,)))
 

@@ -207,8 +207,6 @@ STACK_ERRORS = [
      "[3, 4]: the new shape must end with [2, any], where only dims of size 1 may change, and -1 keeps a dim."),
     (lambda: torch.stack([Unbounded(3), Unbounded(4)]).encode([1]), "Stacked.encode: expected a list of 2 values, one "
      "for each member, got 1 in a list."),
-    (lambda: torch.stack([Unbounded(3), Unbounded(4)]).reshape(-1), "a Stacked cannot be reshaped, for its members "
-     "differ. Take it apart first: spec.unbind(dim)."),
 ]  # fmt: skip
 
 

@@ -104,7 +104,7 @@ def plain(value: Any) -> Any:
         numbers = value.detach().cpu()
         return _short(numbers.tolist()) if numbers.is_floating_point() else numbers.tolist()
     if hasattr(value, "keys"):
-        return {key: plain(value.get(key)) for key in value.keys()}  # noqa: SIM118
+        return {key: plain(value.get(key)) for key in value.keys()}  # noqa: SIM118 - iterating is by rows
     return value.data if hasattr(value, "data") else value
 
 
