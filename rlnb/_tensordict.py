@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from tensordict import TensorDict
+from tensordict import TensorDict, TensorDictBase
 
 _new_unsafe = getattr(TensorDict, "_new_unsafe", None)
 
@@ -54,3 +54,148 @@ def raw_entries(data: Any) -> Mapping[str, Any]:
         if type(stored) is dict:
             return stored
     return {key: data.get(key) for key in data.keys()}  # noqa: SIM118 - iterating a TensorDict iterates its rows
+
+
+def _storage(data: TensorDictBase) -> dict[str, Any] | None:
+    """The dictionary that a TensorDict keeps its entries in; None where they must be set one by one, with care."""
+    if type(data) is not TensorDict or data.is_locked or getattr(data, "_td_dim_names", ()) is not None:
+        return None
+    return getattr(data, "_tensordict", None)
+
+
+def entry(data: TensorDictBase, key: str | tuple[str, ...]) -> Any:
+    """Return an entry of a TensorDict as it is stored, or None.
+
+    Args:
+        data: any TensorDict.
+        key: of the entry.
+
+    Returns:
+        The entry.
+
+    Example:
+        >>> entry(TensorDict({"a": torch.zeros(2)}), "a"), entry(TensorDict({}), "a")
+        (tensor([0., 0.]), None)
+    """
+    if type(data) is TensorDict and type(key) is str:
+        stored = getattr(data, "_tensordict", None)
+        if stored is not None:
+            return stored.get(key)
+    return data.get(key, None)
+
+
+def set_entry(data: TensorDictBase, key: str | tuple[str, ...], value: Any) -> TensorDictBase:
+    """Set an entry of a TensorDict that is known to be well formed.
+
+    Args:
+        data: written to.
+        key: of the entry.
+        value: a tensor or TensorDict that leads with the batch size of ``data``. It is moved to its device.
+
+    Returns:
+        ``data``.
+
+    Example:
+        >>> set_entry(TensorDict({}), "a", torch.ones(1))["a"]
+        tensor([1.])
+    """
+    stored = _storage(data)
+    if stored is None or type(key) is not str or (data.device is not None and value.device != data.device):
+        return data.set(key, value)
+    stored[key] = value
+    return data
+
+
+def del_entry(data: TensorDictBase, key: str | tuple[str, ...]) -> None:
+    """Delete an entry of a TensorDict.
+
+    Args:
+        data: any TensorDict.
+        key: of the entry.
+    """
+    stored = _storage(data)
+    if stored is None or type(key) is not str:
+        data.del_(key)
+    else:
+        del stored[key]
+
+
+def has_names(data: TensorDictBase) -> bool:
+    """Whether a dimension of a TensorDict has a name.
+
+    Args:
+        data: any TensorDict.
+
+    Returns:
+        True if one has.
+
+    Example:
+        >>> has_names(TensorDict({}, [2])), has_names(TensorDict({}, [2], names=["time"]))
+        (False, True)
+    """
+    if type(data) is TensorDict and getattr(data, "_td_dim_names", ()) is None:
+        return False
+    return any(name is not None for name in data.names)
+
+
+def like(source: dict[str, Any], model: TensorDictBase) -> TensorDict:
+    """Build a TensorDict with the batch size, device and dimension names of another.
+
+    Args:
+        source: entries by name, known to be well formed.
+        model: the other.
+
+    Returns:
+        The TensorDict.
+
+    Example:
+        >>> like({"a": torch.zeros(2)}, TensorDict({}, [2], names=["time"])).names
+        ['time']
+    """
+    if has_names(model):
+        return TensorDict(source, model.batch_size, device=model.device, names=model.names)
+    return fast_tensordict(source, model.batch_size, model.device)
+
+
+def shallow_copy(data: TensorDictBase) -> TensorDictBase:
+    """Copy a TensorDict and the TensorDicts in it, but no tensor.
+
+    Args:
+        data: any TensorDict.
+
+    Returns:
+        A copy that entries can be set in without changing ``data``.
+
+    Example:
+        >>> td = TensorDict({"a": torch.zeros(2), "b": {"c": torch.ones(2)}}, [2])
+        >>> copied = shallow_copy(td)
+        >>> copied["b"].del_("c").is_empty(), td["b"].is_empty(), copied["a"] is td["a"]
+        (True, False, True)
+    """
+    if type(data) is not TensorDict or data.is_locked:
+        return data.copy()
+    entries = {}
+    for name, value in raw_entries(data).items():
+        plain = type(value) is torch.Tensor or not isinstance(value, TensorDictBase)
+        entries[name] = value if plain else shallow_copy(value)
+    return like(entries, data)
+
+
+def write_entries(data: TensorDictBase, entries: Mapping[str, Any]) -> None:
+    """Set entries of a TensorDict; nested dictionaries are written into the TensorDicts that are there.
+
+    Args:
+        data: written to.
+        entries: by name, known to be well formed.
+    """
+    stored = _storage(data) if data.device is None else None
+    for name, value in entries.items():
+        if type(value) is dict:
+            below = entry(data, name)
+            if not isinstance(below, TensorDictBase):
+                below = entry(data.set(name, data.empty()), name)
+            write_entries(below, value)
+        elif stored is not None:
+            stored[name] = value
+        else:
+            data.set(name, value)

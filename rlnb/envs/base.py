@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-import contextlib
-import operator
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
 import torch
 from tensordict import TensorDict, TensorDictBase
 
+from rlnb._tensordict import del_entry, entry, raw_entries, set_entry, shallow_copy, write_entries
 from rlnb.data import Composite
-from rlnb.data.ted.keys import DONE, as_key, as_tuple
-from rlnb.data.ted.step_mdp import step_mdp
+from rlnb.data.ted.keys import as_key
+from rlnb.data.ted.step_mdp import NextStep
 from rlnb.envs import faults
 from rlnb.envs.done import complete_done, override
-from rlnb.envs.guards import EnvGuards
-from rlnb.envs.partial_reset import Masks, deciding, masked_update, reset_masks
+from rlnb.envs.life import EnvLife
+from rlnb.envs.partial_reset import Masks, deciding, merge_reset, reset_masks
 from rlnb.envs.rollout import rollout
 
 
-class EnvBase(EnvGuards, ABC):
+class EnvBase(EnvLife):
     """The base of all environments.
 
     A subclass sets its specs in ``__init__`` and writes three methods: ``_reset`` and ``_step``, which return a new
@@ -67,7 +65,6 @@ class EnvBase(EnvGuards, ABC):
         super().__init__(None if device is None else torch.device(device), torch.Size(batch_size or ()))
         self.run_type_checks = run_type_checks
         self.allow_done_after_reset = allow_done_after_reset
-        self._generator_state: torch.Tensor | None = None
 
     # For subclasses -----------------------------------------------------------------------------------------------
 
@@ -78,10 +75,6 @@ class EnvBase(EnvGuards, ABC):
     @abstractmethod
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Return a new TensorDict with the observations, rewards and end signals of a step, all at its root."""
-
-    @abstractmethod
-    def _set_seed(self, seed: int | None) -> None:
-        """Seed whatever the env draws random numbers from."""
 
     # Reset and step -----------------------------------------------------------------------------------------------
 
@@ -117,11 +110,18 @@ class EnvBase(EnvGuards, ABC):
     def _reset_where(self, tensordict: TensorDictBase | None, masks: Masks, **kwargs: Any) -> TensorDictBase:
         fresh = self._reset(tensordict, **kwargs)
         self._assert_new(fresh, tensordict, "_reset")
-        complete_done(self, fresh, at_reset=True)
-        self._check_data(fresh, "reset")
-        if not self.allow_done_after_reset:
+        if not self._is_complete(fresh, "reset"):
+            complete_done(self, fresh, at_reset=True)
+            self._check_data(fresh, "reset")
+        entries = raw_entries(fresh) if tensordict is None else merge_reset(tensordict, fresh, masks, self.ndim)
+        if not self.allow_done_after_reset and self._may_be_done(entries):
             faults.assert_not_done(self, fresh, deciding(masks))
-        return fresh if tensordict is None else masked_update(tensordict, fresh, masks, self.ndim)
+        if tensordict is None:
+            return fresh
+        for level in masks:
+            del_entry(tensordict, as_key((*level, "_reset")))
+        write_entries(tensordict, entries)
+        return tensordict
 
     def step(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Take one step.
@@ -149,14 +149,15 @@ class EnvBase(EnvGuards, ABC):
         self._assert_open("step")
         self._assert_batch_size(tensordict, "step")
         self._check_actions(tensordict)
-        given = tensordict.get("next", None)
+        given = entry(tensordict, "next")
         result = self._step(tensordict)
         self._assert_new(result, tensordict, "_step")
         if given is not None:
             override(self, result, given)
-        complete_done(self, result)
-        self._check_data(result, "step")
-        return tensordict.set("next", result)
+        if not self._is_complete(result, "step"):
+            complete_done(self, result)
+            self._check_data(result, "step")
+        return set_entry(tensordict, "next", result)
 
     forward = step
 
@@ -190,25 +191,27 @@ class EnvBase(EnvGuards, ABC):
             ``tensordict`` itself if no env is done, else a copy with the data of the reset where one is.
         """
         self._assert_batch_size(tensordict, "maybe_reset")
-        if "done_levels" not in self._cache:
-            levels = [as_tuple(group[0])[:-1] for group in self.done_keys_groups]
-            self._cache["done_levels"] = [(level, as_key((*level, DONE))) for level in levels]
-        found = {level: tensordict.get(key, None) for level, key in self._cache["done_levels"]}
-        masks = deciding({level: done for level, done in found.items() if done is not None})
-        if not any(bool(mask.any()) for mask in masks.values()):
+        masks: Masks = {}
+        for level, key in self._done_levels():
+            done = entry(tensordict, key)
+            if done is not None:
+                masks[level] = done
+            if () in masks:  # a mask at the root, which is looked for first, overrides those below
+                break
+        if not any([bool(mask.any()) for mask in masks.values()]):
             return tensordict
-        tensordict = tensordict.copy()
+        tensordict = shallow_copy(tensordict)
         for level, mask in masks.items():
-            tensordict.set(as_key((*level, "_reset")), mask.clone())
+            set_entry(tensordict, as_key((*level, "_reset")), mask.clone())
         if type(self).reset is not EnvBase.reset:
             return self.reset(tensordict)
         self._assert_open("reset")
         return self._reset_where(tensordict, masks)
 
     def _step_mdp(self, tensordict: TensorDictBase) -> TensorDictBase:
-        return step_mdp(
-            tensordict, reward_keys=self.reward_keys, done_keys=self.done_keys, action_keys=self.action_keys
-        )
+        if "next_step" not in self._cache:
+            self._cache["next_step"] = NextStep(self.reward_keys, self.action_keys)
+        return self._cache["next_step"](tensordict)
 
     def rand_action(self, tensordict: TensorDictBase | None = None) -> TensorDictBase:
         """Write a random action.
@@ -228,23 +231,6 @@ class EnvBase(EnvGuards, ABC):
                 action = self.full_action_spec.rand(shape)
                 return action if tensordict is None else tensordict.update(action)
             return tensordict.set(leaves[0][0], leaves[0][1].rand(shape))
-
-    @contextlib.contextmanager
-    def own_randomness(self) -> Iterator[None]:
-        """Draw random numbers for the env: from its own generator once it is seeded, from torch's until then.
-
-        Torch's generator is left as it was by what is drawn inside after :meth:`set_seed`.
-        """
-        if self._generator_state is None:
-            yield
-            return
-        outer = torch.get_rng_state()
-        torch.set_rng_state(self._generator_state)
-        try:
-            yield
-        finally:
-            self._generator_state = torch.get_rng_state()
-            torch.set_rng_state(outer)
 
     def rand_step(self, tensordict: TensorDictBase | None = None) -> TensorDictBase:
         """Take one step with a random action.
@@ -325,41 +311,6 @@ class EnvBase(EnvGuards, ABC):
             trust_policy=trust_policy,
         )
 
-    # Seeds, fake data, life ---------------------------------------------------------------------------------------
-
-    def set_seed(self, seed: int | None = None, static_seed: bool = False) -> int | None:
-        """Seed the env, and the random actions that it draws. Torch's own generator is left alone.
-
-        Args:
-            seed: the seed, an integer from 0 on; None seeds with nothing in particular.
-            static_seed: return ``seed`` itself, so that envs seeded in a chain all get the same one.
-
-        Returns:
-            The seed for the next env of a chain, computed from this one.
-
-        Raises:
-            ValueError: if ``seed`` is no such integer. Nothing is seeded then.
-
-        Example:
-            >>> from rlnb.envs import GymEnv
-            >>> env = GymEnv("CartPole-v1")
-            >>> _ = env.set_seed(0); first = env.rollout(5)
-            >>> _ = env.set_seed(0); bool((env.rollout(5) == first).all())
-            True
-        """
-        if seed is None:
-            self._generator_state = None
-            self._set_seed(None)
-            return None
-        if isinstance(seed, bool) or not hasattr(seed, "__index__") or seed < 0:
-            raise ValueError(f"A seed must be an integer from 0 on and is {seed!r}.")
-        seed = operator.index(seed)
-        self._set_seed(seed)
-        self._generator_state = torch.Generator().manual_seed(seed).get_state()
-        if static_seed:
-            return seed
-        return int(np.random.SeedSequence(seed).generate_state(1)[0])
-
     def fake_tensordict(self) -> TensorDict:
         """Make a step of zeros with the keys, shapes and dtypes of a real one.
 
@@ -374,34 +325,3 @@ class EnvBase(EnvGuards, ABC):
             root.update(spec)
         after.update(self.full_reward_spec)
         return root.zero().set("next", after.zero())
-
-    def close(self) -> None:
-        """End the env. What can be freed is freed; reset and step are errors from now on."""
-        self.is_closed = True
-
-    def __del__(self) -> None:
-        # At interpreter exit anything may be gone already, and nobody is left to tell.
-        with contextlib.suppress(Exception):
-            if not self.is_closed:
-                self.close()
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(batch_size={self.batch_size}, device={self.device})"
-
-    def to(self, *args: Any, **kwargs: Any) -> EnvBase:
-        """Move the env to a device: from now on its data lives there.
-
-        Args:
-            *args: as for ``torch.nn.Module.to``.
-            **kwargs: as for ``torch.nn.Module.to``.
-
-        Returns:
-            The env.
-        """
-        device = torch._C._nn._parse_to(*args, **kwargs)[0]
-        if device is not None:
-            self._device = device
-            self._specs = {name: spec.to(device).lock_() for name, spec in self._specs.items()}
-            self.empty_cache()
-        super().to(*args, **kwargs)
-        return self

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
-from tensordict import TensorDictBase
+from tensordict import TensorDict, TensorDictBase
 
-from rlnb.data.ted.keys import NestedKey
+from rlnb._tensordict import entry, raw_entries
+from rlnb.data import TensorSpec
+from rlnb.data.ted.keys import DONE, NestedKey, as_key, as_tuple, split_keys
 from rlnb.envs import faults
 from rlnb.envs.specs import EnvSpecs
 
@@ -38,20 +41,19 @@ class EnvGuards(EnvSpecs):
             raise RuntimeError(faults.closed(self, what))
 
     def _assert_batch_size(self, tensordict: TensorDictBase, what: str) -> None:
-        if not isinstance(tensordict, TensorDictBase):
+        if type(tensordict) is not TensorDict and not isinstance(tensordict, TensorDictBase):
             raise TypeError(faults.no_tensordict(what, tensordict))
-        got, dims = tensordict.batch_size, self.ndim
-        fits = got == self._batch_size if self.batch_locked else got[len(got) - dims :] == self._batch_size
-        if not fits:
+        got, want = tensordict.batch_size, self._batch_size
+        if got != want and (self.batch_locked or got[len(got) - len(want) :] != want):
             raise RuntimeError(faults.batch_size(self, got, what))
 
     def _assert_new(self, result: Any, given: TensorDictBase | None, method: str) -> None:
-        if not isinstance(result, TensorDictBase) or result is given:
+        if result is given or (type(result) is not TensorDict and not isinstance(result, TensorDictBase)):
             raise TypeError(faults.not_new(self, result, method))
-        if self.batch_locked and result.batch_size != self._batch_size:
+        if result.batch_size != self._batch_size and self.batch_locked:
             raise RuntimeError(faults.result_batch_size(self, result, self._batch_size, method))
 
-    def _action_leaves(self) -> list[tuple[NestedKey, Any]]:
+    def _action_leaves(self) -> list[tuple[NestedKey, TensorSpec]]:
         if "action_leaves" not in self._cache:
             spec = self.full_action_spec
             self._cache["action_leaves"] = [(key, spec[key]) for key in self.action_keys]
@@ -59,23 +61,45 @@ class EnvGuards(EnvSpecs):
 
     def _check_actions(self, tensordict: TensorDictBase) -> None:
         for key, spec in self._action_leaves():
-            action = tensordict.get(key, None)
+            action = entry(tensordict, key)
             if action is None:
                 raise KeyError(faults.no_action(key, tensordict))
             shape = spec.shape
             if not self.batch_locked:
                 shape = torch.Size((*tensordict.batch_size, *shape[self.ndim :]))
-            faults.check_action(key, spec, action, shape)
+            if type(action) is not torch.Tensor or action.dtype is not spec.dtype or action.shape != shape:
+                faults.check_action(key, spec, action, shape)
+
+    def _is_complete(self, data: TensorDictBase, moment: str) -> bool:
+        """Whether data needs no further look: its first like were checked, and all entries are there.
+
+        A reset may leave observations out.
+        """
+        if moment in self._unchecked or self.run_type_checks:
+            return False
+        if moment not in self._cache:
+            keys = (*self.observation_keys, *self.reward_keys) if moment == "step" else ()
+            names, below = split_keys((*keys, *self.done_keys))
+            self._cache[moment] = frozenset(names), {name: tuple(paths) for name, paths in below.items()}
+        names, below = self._cache[moment]
+        if not raw_entries(data).keys() >= names:
+            return False
+        return not below or all(data.get((name, *p), None) is not None for name, ps in below.items() for p in ps)
 
     def _check_data(self, data: TensorDictBase, moment: str) -> None:
-        """Compare the first data of a reset and of a step with the specs: all that is wrong, in one message.
+        """Compare data with the specs: the first of a reset and of a step, and whatever is not complete.
 
-        Later steps are only asked whether all entries are there, which costs little.
+        Args:
+            data: the output of a reset or step.
+            moment: "reset" or "step".
+
+        Raises:
+            RuntimeError: with all that is wrong, in one message.
         """
         if not self._checks_data:
             return
         first = moment in self._unchecked
-        if not first and not self.run_type_checks and (moment == "reset" or self._complete(data)):
+        if self._is_complete(data, moment) or (moment == "reset" and not first and not self.run_type_checks):
             return
         if first:
             self.assert_distinct_keys()
@@ -85,7 +109,14 @@ class EnvGuards(EnvSpecs):
         faults.check_data(self, specs, data, f"first {moment}" if first else moment)
         self._unchecked.discard(moment)
 
-    def _complete(self, data: TensorDictBase) -> bool:
-        if "step_keys" not in self._cache:
-            self._cache["step_keys"] = (*self.observation_keys, *self.done_keys, *self.reward_keys)
-        return all(data.get(key, None) is not None for key in self._cache["step_keys"])
+    def _done_levels(self) -> list[tuple[tuple[str, ...], NestedKey]]:
+        """The levels that have end signals, each with the key of its "done"."""
+        if "done_levels" not in self._cache:
+            levels = [as_tuple(group[0])[:-1] for group in self.done_keys_groups]
+            self._cache["done_levels"] = [(level, as_key((*level, DONE))) for level in levels]
+        return self._cache["done_levels"]
+
+    def _may_be_done(self, entries: Mapping[str, Any]) -> bool:
+        """A quick look whether an env could be done after a reset: False is certain, True is not."""
+        done = entries.get(DONE) if len(self._done_levels()) == 1 else None
+        return done is None or bool(done.any())

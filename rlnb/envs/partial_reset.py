@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
 from tensordict import TensorDictBase, lazy_stack
 
+from rlnb._tensordict import raw_entries
 from rlnb.data.ted.keys import as_key, as_tuple
-from rlnb.data.ted.leaves import leaf_keys
+from rlnb.data.ted.leaves import is_branch, leaf_keys
 
 if TYPE_CHECKING:
     from rlnb.envs.specs import EnvSpecs
@@ -63,58 +65,86 @@ def deciding(masks: Masks) -> Masks:
     return {(): masks[()]} if () in masks else masks
 
 
-def masked_update(previous: TensorDictBase, fresh: TensorDictBase, masks: Masks, batch_dims: int) -> TensorDictBase:
-    """Write the data of a reset into its input, where the masks say so.
+def merge_reset(previous: TensorDictBase, fresh: TensorDictBase, masks: Masks, batch_dims: int) -> dict[str, Any]:
+    """Choose between the data of a reset and what its input has, as the masks say.
 
     Args:
-        previous: the input of the reset; written to.
+        previous: the input of the reset.
         fresh: what the env's reset returned.
-        masks: all "_reset" entries of the input, by level; empty for a full reset.
+        masks: the "_reset" entries of the input, by level; empty for a full reset.
         batch_dims: the number of the env's batch dimensions.
 
     Returns:
-        ``previous``, without its "_reset" entries.
+        The entries of ``fresh`` by name, in nested dictionaries: new where a mask is True, else as they were.
     """
-    partial = {level: mask for level, mask in deciding(masks).items() if not bool(mask.all())}
-    merged = {}
-    for key in leaf_keys(fresh):
-        new, mask = fresh.get(key), None
-        if partial:
-            mask = _mask_of(as_tuple(key), deciding(masks), partial)
-        old = None if mask is None else previous.get(key, None)
-        merged[key] = new if mask is None or old is None else _choose(_fit(mask, new.shape, batch_dims), new, old)
-    for level in masks:
-        previous.del_(as_key((*level, "_reset")))
-    for key, value in merged.items():
-        previous.set(key, value)
-    return previous
+    fitted = {level: _Fitted(mask, batch_dims) for level, mask in deciding(masks).items()}
+    return _merge(raw_entries(previous), raw_entries(fresh), (), fitted.get(()), fitted)
 
 
-def _choose(mask: torch.Tensor, new: Any, old: Any) -> Any:
-    """Take new data where the mask is True; non-tensor data goes row by row."""
-    if isinstance(new, torch.Tensor):
-        return torch.where(mask.reshape((*mask.shape, *[1] * (new.ndim - mask.ndim))), new, old)
-    if not mask.ndim:
-        return new if bool(mask) else old
-    return lazy_stack([_choose(mask[i], new[i], old[i]) for i in range(len(mask))])
+def _merge(
+    previous: Mapping[str, Any],
+    fresh: Mapping[str, Any],
+    level: tuple[str, ...],
+    mask: _Fitted | None,
+    masks: dict[tuple[str, ...], _Fitted],
+) -> dict[str, Any]:
+    """Merge one level, under the mask of the nearest level above it that has one."""
+    merged: dict[str, Any] = {}
+    for name, new in fresh.items():
+        old = previous.get(name)
+        if type(new) is torch.Tensor and type(old) is torch.Tensor and mask is not None and new.shape == old.shape:
+            merged[name] = torch.where(mask.spread(new), new, old)
+        elif is_branch(new):
+            below = (*level, name)
+            old_entries = raw_entries(old) if is_branch(old) else {}
+            merged[name] = _merge(old_entries, raw_entries(new), below, masks.get(below, mask), masks)
+        else:
+            merged[name] = new if mask is None or old is None or bool(mask.mask.all()) else mask.choose(new, old)
+    return merged
 
 
-def _mask_of(path: tuple[str, ...], masks: Masks, partial: Masks) -> torch.Tensor | None:
-    """The mask of the nearest level above an entry; None if it leaves nothing as it was."""
-    for depth in range(len(path) - 1, -1, -1):
-        if path[:depth] in masks:
-            return partial.get(path[:depth])
-    return None
-
-
-def _fit(mask: torch.Tensor, shape: torch.Size, batch_dims: int) -> torch.Tensor:
-    """Give a mask the leading dimensions of the data that it belongs to.
+class _Fitted:
+    """A mask, and what it says about data of different shapes.
 
     End signals may have dimensions of their own behind those of the batch. Where the data has them too, it is chosen
     along them; else an env is reset if any of its signals says so.
     """
-    while mask.ndim > batch_dims and mask.shape[-1] == 1:
-        mask = mask.squeeze(-1)
-    if mask.shape != shape[: mask.ndim]:
-        mask = mask.flatten(batch_dims).any(-1)
-    return mask
+
+    def __init__(self, mask: torch.Tensor, batch_dims: int) -> None:
+        spread, self.batch_dims = mask, batch_dims
+        while mask.ndim > batch_dims and mask.shape[-1] == 1:
+            mask = mask.squeeze(-1)
+        self.mask = mask
+        # By the number of dimensions of the data; not for a mask with dimensions of its own.
+        self.known = {spread.ndim: spread} if mask.ndim == batch_dims else {}
+
+    def rows(self, shape: torch.Size) -> torch.Tensor:
+        """Give the mask the leading dimensions of data of this shape."""
+        if self.mask.shape == shape[: self.mask.ndim]:
+            return self.mask
+        return self.mask.flatten(self.batch_dims).any(-1)
+
+    def spread(self, data: torch.Tensor) -> torch.Tensor:
+        """Give the mask as many dimensions as the data has."""
+        spread = self.known.get(data.ndim)
+        if spread is None:
+            spread = self.rows(data.shape)
+            spread = spread.reshape((*spread.shape, *[1] * (data.ndim - spread.ndim)))
+            if self.mask.ndim == self.batch_dims:
+                self.known[data.ndim] = spread
+        return spread
+
+    def choose(self, new: Any, old: Any) -> Any:
+        """Choose between data that no mask of tensors can be laid over."""
+        return (
+            torch.where(self.spread(new), new, old)
+            if isinstance(new, torch.Tensor)
+            else _choose(self.rows(new.shape), new, old)
+        )
+
+
+def _choose(mask: torch.Tensor, new: Any, old: Any) -> Any:
+    """Choose row by row where the data is no tensor."""
+    if not mask.ndim:
+        return new if bool(mask) else old
+    return lazy_stack([_choose(mask[i], new[i], old[i]) for i in range(len(mask))])

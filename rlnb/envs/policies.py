@@ -11,6 +11,7 @@ from tensordict import TensorDictBase
 
 from rlnb.data import Composite, TensorSpec
 from rlnb.data.ted.keys import NestedKey
+from rlnb.envs import faults
 
 if TYPE_CHECKING:
     from rlnb.envs.base import EnvBase
@@ -150,7 +151,11 @@ def make_policy(
     function = policy
     if not (trust_policy or hasattr(policy, "in_keys") or _takes_tensordict(policy)):
         function = ObservationPolicy(policy, env.observation_keys, env.action_keys)
-    return _on_device(function, policy, env) if auto_cast_to_device else function
+    parameters = policy.parameters() if isinstance(policy, torch.nn.Module) else iter(())
+    there, here = next((p.device for p in parameters), None), env.device or torch.device("cpu")
+    if there is None or there == here:
+        return function
+    return _moved(function, there, here) if auto_cast_to_device else _explained(function, policy, there, here)
 
 
 def _takes_tensordict(policy: Callable[..., Any]) -> bool:
@@ -167,19 +172,32 @@ def _takes_tensordict(policy: Callable[..., Any]) -> bool:
     return parameters[0].name in _TENSORDICT_NAMES or "TensorDict" in text
 
 
-def _on_device(
-    function: Callable[[TensorDictBase], TensorDictBase], policy: Any, env: EnvBase
+def _moved(
+    function: Callable[[TensorDictBase], TensorDictBase], there: torch.device, here: torch.device
 ) -> Callable[[TensorDictBase], TensorDictBase]:
-    parameters = policy.parameters() if isinstance(policy, torch.nn.Module) else iter(())
-    first = next(parameters, None)
-    if first is None or first.device == env.device:
-        return function
+    """Move the input to the policy's device, and the output back."""
 
     def moved(tensordict: TensorDictBase) -> TensorDictBase:
-        result = function(tensordict.to(first.device))
-        return tensordict.update(result if env.device is None else result.to(env.device))
+        return tensordict.update(function(tensordict.to(there)).to(here))
 
     return moved
+
+
+def _explained(
+    function: Callable[[TensorDictBase], TensorDictBase], policy: Any, there: torch.device, here: torch.device
+) -> Callable[[TensorDictBase], TensorDictBase]:
+    """Let the policy try (it may move its input itself), and say what is wrong if it fails."""
+
+    def explained(tensordict: TensorDictBase) -> TensorDictBase:
+        try:
+            return function(tensordict)
+        except RuntimeError as error:
+            raise RuntimeError(
+                f"The policy {faults.policy_name(policy)} has its parameters on {there}, and the data of the env is on "
+                f"{here}. Fix: policy.to({str(here)!r}), or rollout(..., auto_cast_to_device=True)."
+            ) from error
+
+    return explained
 
 
 __all__ = ["ObservationPolicy", "RandomPolicy", "is_random", "make_policy"]

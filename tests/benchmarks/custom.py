@@ -95,6 +95,16 @@ def stepping(env: Any, actions: list[torch.Tensor]) -> None:
         _, after = env.step_and_maybe_reset(after.set("action", action))
 
 
+def own_methods(env: Any, actions: list[torch.Tensor]) -> None:
+    """Call the env's own ``_step`` and ``_reset`` alone, with no library around them."""
+    observation = env._reset().get("observation")
+    for action in actions:
+        after = env._step(TensorDict({"observation": observation, "action": action}, [COPIES]))
+        if after.get("done").any():
+            after = env._reset(TensorDict({"_reset": after.get("done")}, [COPIES]))
+        observation = after.get("observation")
+
+
 def main(name: str, rounds: int) -> None:
     """Print the best time of each case, in seconds a step of all copies."""
     torch.set_num_threads(1)
@@ -103,6 +113,7 @@ def main(name: str, rounds: int) -> None:
     env = same_physics(name)
     cases: dict[str, Callable[[], object]] = {
         "physics": lambda: physics(actions),
+        "own methods": lambda: own_methods(env, actions),
         "step_and_maybe_reset": lambda: stepping(env, actions),
         "rollout": lambda: env.rollout(STEPS, break_when_any_done=False),
     }

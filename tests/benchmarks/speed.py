@@ -7,24 +7,40 @@ import json
 import sys
 import time
 from collections.abc import Callable
+from typing import Any
+
+import gymnasium
 
 STEPS = 1000
 
 
 def bare_gymnasium() -> dict[str, Callable[[], object]]:
     """Gymnasium's own loop: sample, step, and reset at the end of an episode."""
-    import gymnasium
 
-    env = gymnasium.make("CartPole-v1")
-
-    def loop() -> None:
+    def loop(env: Any) -> None:
         env.reset()
         for _ in range(STEPS):
             _, _, terminated, truncated, _ = env.step(env.action_space.sample())
             if terminated or truncated:
                 env.reset()
 
-    return {"random": loop}
+    plain, nested = gymnasium.make("CartPole-v1"), cart_and_pole()
+    return {"random": lambda: loop(plain), "random, nested": lambda: loop(nested)}
+
+
+def cart_and_pole() -> gymnasium.Env:
+    """CartPole with the observation {"time": ..., "sensors": {"cart": [2], "pole": [2]}}."""
+    box = gymnasium.spaces.Box(-float("inf"), float("inf"), (2,))
+    sensors = gymnasium.spaces.Dict({"cart": box, "pole": box})
+    space = gymnasium.spaces.Dict({"time": gymnasium.spaces.Discrete(501), "sensors": sensors})
+
+    class Sensors(gymnasium.ObservationWrapper):
+        def observation(self, observation: Any) -> dict[str, Any]:
+            return {"time": 0, "sensors": {"cart": observation[:2], "pole": observation[2:]}}
+
+    env = Sensors(gymnasium.make("CartPole-v1"))
+    env.observation_space = space
+    return env
 
 
 def rollouts(package: str) -> dict[str, Callable[[], object]]:
@@ -40,14 +56,25 @@ def rollouts(package: str) -> dict[str, Callable[[], object]]:
         def forward(self, scores: torch.Tensor) -> torch.Tensor:
             return scores.argmax(-1)
 
-    net = torch.nn.Sequential(torch.nn.Linear(4, 64), torch.nn.Tanh(), torch.nn.Linear(64, 2), Greedy())
-    policy = TensorDictModule(net, ["observation"], ["action"])
+    class Joined(torch.nn.Sequential):
+        def forward(self, *observations: torch.Tensor) -> torch.Tensor:
+            return super().forward(observations[0] if len(observations) == 1 else torch.cat(observations, -1))
 
-    def with_policy() -> object:
+    net = Joined(torch.nn.Linear(4, 64), torch.nn.Tanh(), torch.nn.Linear(64, 2), Greedy())
+    policy = TensorDictModule(net, ["observation"], ["action"])
+    nested = envs.GymWrapper(cart_and_pole(), categorical_action_encoding=True)
+    both = TensorDictModule(net, [("sensors", "cart"), ("sensors", "pole")], ["action"])
+
+    def with_policy(env: Any, policy: Any) -> object:
         with torch.no_grad():
             return env.rollout(STEPS, policy, break_when_any_done=False)
 
-    return {"random": lambda: env.rollout(STEPS, break_when_any_done=False), "network": with_policy}
+    return {
+        "random": lambda: env.rollout(STEPS, break_when_any_done=False),
+        "network": lambda: with_policy(env, policy),
+        "random, nested": lambda: nested.rollout(STEPS, break_when_any_done=False),
+        "network, nested": lambda: with_policy(nested, both),
+    }
 
 
 def main(name: str, rounds: int) -> None:

@@ -192,8 +192,18 @@ def test_after_close(what):
         call()
 
 
+def test_a_policy_on_another_device():
+    env = GymEnv("CartPole-v1", device="cpu")
+    text = (
+        "The policy Linear has its parameters on meta, and the data of the env is on cpu. "
+        "Fix: policy.to('cpu'), or rollout(..., auto_cast_to_device=True)."
+    )
+    with pytest.raises(RuntimeError, match=f"^{re.escape(text)}$"):
+        env.rollout(2, torch.nn.Linear(4, 2, device="meta"))
+
+
 UNKNOWN = {
-    "CartPole-v7": "Did you mean CartPole-v1, CartPole-v0?",
+    "CartPole-v7": "CartPole has the versions v0, v1. Fix: GymEnv('CartPole-v1').",
     "Cartpole-v1": "Did you mean CartPole-v1",
     "qqqqqqqqqqqq": "GymEnv.available_envs lists those that there are.",
 }
@@ -201,8 +211,8 @@ UNKNOWN = {
 
 @pytest.mark.parametrize("name", UNKNOWN)
 def test_unknown_env(name):
-    text = f"There is no environment {name!r} in Gymnasium's registry. {UNKNOWN[name]}"
-    with pytest.raises(gymnasium.error.UnregisteredEnv, match=f"^{re.escape(text)}"):
+    text = f"There is no environment {name!r} in Gymnasium's registry"
+    with pytest.raises(gymnasium.error.UnregisteredEnv, match=f"^{re.escape(text)}[.:] {re.escape(UNKNOWN[name])}"):
         GymEnv(name)
 
 

@@ -57,7 +57,7 @@ def as_keys(keys: NestedKey | Iterable[NestedKey]) -> list[tuple[str, ...]]:
         ([('agents', 'reward')], [('reward',), ('agents', 'reward')])
     """
     if isinstance(keys, (str, tuple)):
-        return [as_tuple(keys)]
+        return [as_tuple(keys)] if keys else []
     return [as_tuple(key) for key in keys]
 
 
@@ -75,3 +75,26 @@ def by_depth(keys: Iterable[NestedKey]) -> list[NestedKey]:
         ['done', 'truncated', ('agents', 'done')]
     """
     return [as_key(parts) for parts in sorted(map(as_tuple, keys), key=lambda parts: (len(parts), parts))]
+
+
+def split_keys(keys: Iterable[NestedKey]) -> tuple[set[str], dict[str, list[tuple[str, ...]]]]:
+    """Divide keys into names at this level and, by first name, what remains of the longer ones.
+
+    Args:
+        keys: the keys to divide.
+
+    Returns:
+        The names, and the paths below each name.
+
+    Example:
+        >>> split_keys(["done", ("agents", "done")])
+        ({'done'}, {'agents': [('done',)]})
+    """
+    here: set[str] = set()
+    below: dict[str, list[tuple[str, ...]]] = {}
+    for first, *rest in map(as_tuple, keys):
+        if rest:
+            below.setdefault(first, []).append(tuple(rest))
+        else:
+            here.add(first)
+    return here, below

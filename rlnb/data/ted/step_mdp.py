@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from typing import Any
 
+import torch
 from tensordict import LazyStackedTensorDict, TensorDict, TensorDictBase, lazy_stack
 
-from rlnb.data.ted.keys import NestedKey, as_key, as_keys
-from rlnb.data.ted.leaves import is_branch, leaf_keys
+from rlnb._tensordict import entry, like, raw_entries, shallow_copy
+from rlnb.data.ted.keys import NestedKey, as_key, as_keys, split_keys
+from rlnb.data.ted.leaves import is_branch
 
-_Path = tuple[str, ...]
+_Paths = tuple[tuple[str, ...], ...]
 
 
 def step_mdp(
@@ -47,7 +50,6 @@ def step_mdp(
         KeyError: if ``tensordict`` has no ``"next"`` entry.
 
     Example:
-        >>> import torch
         >>> step = TensorDict({
         ...     "observation": torch.tensor([0.0]), "action": torch.tensor([1]),
         ...     "next": {"observation": torch.tensor([0.5]), "reward": torch.tensor([1.0])},
@@ -55,80 +57,122 @@ def step_mdp(
         >>> step_mdp(step).to_dict()
         {'observation': tensor([0.5000])}
     """
-    if isinstance(tensordict, LazyStackedTensorDict):
-        rows = [
-            step_mdp(
-                row, None, keep_other, exclude_reward, exclude_done, exclude_action, reward_keys, done_keys, action_keys
-            )
-            for row in tensordict.tensordicts
-        ]
-        stacked = lazy_stack(rows, tensordict.stack_dim)
-        return stacked if next_tensordict is None else next_tensordict.update(stacked)
-    next_entry = tensordict.get("next", None)
-    if next_entry is None:
-        raise KeyError(_no_next(tensordict))
-    dropped: set[_Path] = set()
-    if exclude_reward:
-        dropped.update(as_keys(reward_keys))
-    if exclude_done:
-        dropped.update(as_keys(done_keys))
-    never_kept = dropped | {("next",)}
-    if exclude_action:
-        never_kept.update(as_keys(action_keys))
-    if keep_other:
-        out = _merge(next_entry, tensordict, dropped, never_kept)
-    else:
-        kept = (
-            [] if exclude_action else [key for key in map(as_key, as_keys(action_keys)) if key in leaf_keys(tensordict)]
-        )
-        out = _merge(next_entry, tensordict.select(*kept) if kept else None, dropped, never_kept)
+    out = _next_step(
+        _hashable(reward_keys) if exclude_reward else (),
+        _hashable(done_keys) if exclude_done else (),
+        _hashable(action_keys) if exclude_action else (),
+        keep_other,
+    )(tensordict)
+    if not keep_other and not exclude_action:
+        for path in as_keys(action_keys):
+            action = entry(tensordict, as_key(path))
+            if action is not None and entry(out, as_key(path)) is None:
+                out.set(as_key(path), action)
     return out if next_tensordict is None else next_tensordict.update(out)
 
 
-def _merge(
-    new: TensorDictBase, other: TensorDictBase | None, dropped: Iterable[_Path], never_kept: Iterable[_Path]
-) -> TensorDictBase:
-    """Entries of ``new`` without ``dropped``, then those of ``other`` that are neither there nor in ``never_kept``."""
-    dropped_here, dropped_below = _split(dropped)
-    never_here, never_below = _split(never_kept)
+def _hashable(keys: NestedKey | list[NestedKey]) -> tuple[tuple[str, ...], ...]:
+    return ((keys,),) if type(keys) is str else tuple(as_keys(keys))
+
+
+@functools.lru_cache(maxsize=256)
+def _next_step(reward_keys: _Paths, done_keys: _Paths, action_keys: _Paths, keep_other: bool) -> NextStep:
+    return NextStep(list(reward_keys), list(action_keys), list(done_keys), keep_other)
+
+
+class NextStep:
+    """``step_mdp`` for keys that are known beforehand: what an env does after each of its steps.
+
+    Args:
+        reward_keys: what the rewards are called; they are left behind.
+        action_keys: what the actions are called; they are left behind.
+        done_keys: the end-of-episode signals to leave behind, too.
+        keep_other: keep root entries that ``"next"`` does not have.
+
+    Example:
+        >>> after = NextStep("reward", "action")
+        >>> after(TensorDict({"action": 0, "hidden": 1, "next": {"observation": 2, "reward": 3}})).to_dict()
+        {'observation': tensor(2), 'hidden': tensor(1)}
+    """
+
+    def __init__(
+        self,
+        reward_keys: NestedKey | Iterable[NestedKey],
+        action_keys: NestedKey | Iterable[NestedKey],
+        done_keys: NestedKey | Iterable[NestedKey] = (),
+        keep_other: bool = True,
+    ) -> None:
+        dropped = [*as_keys(reward_keys), *as_keys(done_keys)]
+        self.plan = _Plan(dropped, [*dropped, *as_keys(action_keys), ("next",)])
+        self.keep_other = keep_other
+
+    def __call__(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Make the root of the step that follows.
+
+        Args:
+            tensordict: a step, with a ``"next"`` entry.
+
+        Returns:
+            A new TensorDict that shares its tensors with ``tensordict``.
+        """
+        if isinstance(tensordict, LazyStackedTensorDict):
+            return lazy_stack([self(row) for row in tensordict.tensordicts], tensordict.stack_dim)
+        after = entry(tensordict, "next")
+        if after is None:
+            raise KeyError(_no_next(tensordict))
+        return _merge(after, tensordict if self.keep_other else tensordict.empty(), self.plan)
+
+
+class _Plan:
+    """What is left behind at one level and, by name, at the levels below it."""
+
+    def __init__(self, dropped: Iterable[tuple[str, ...]], never_kept: Iterable[tuple[str, ...]]) -> None:
+        self.dropped, dropped_below = split_keys(dropped)
+        self.never_kept, never_below = split_keys(never_kept)
+        names = dropped_below.keys() | never_below.keys()
+        self.below = {name: _Plan(dropped_below.get(name, ()), never_below.get(name, ())) for name in names}
+
+
+_ALL = _Plan((), ())
+
+
+def _merge(new: TensorDictBase, other: TensorDictBase, plan: _Plan) -> TensorDictBase:
+    """Entries of ``new``, then those of ``other`` that are not there, without what the plan leaves behind."""
+    if type(new) is not TensorDict and isinstance(new, LazyStackedTensorDict):
+        pairs = zip(new.tensordicts, other.unbind(new.stack_dim), strict=True)
+        return lazy_stack([_merge(a, b, plan) for a, b in pairs], new.stack_dim)
     entries: dict[str, Any] = {}
-    for name, value in new.items():
-        if name in dropped_here:
+    kept = raw_entries(other)
+    for name, value in raw_entries(new).items():
+        if name in plan.dropped:
             continue
-        if is_branch(value):
-            below = other.get(name, None) if other is not None else None
-            value = _merge(
-                value,
-                below if is_branch(below) else None,
-                dropped_below.get(name, ()),
-                never_below.get(name, ()),
-            )
+        if type(value) is not torch.Tensor and is_branch(value):
+            below = kept.get(name)
+            value = _merge(value, below if is_branch(below) else value.empty(), plan.below.get(name, _ALL))
         entries[name] = value
-    if other is not None:
-        for name, value in other.items():
-            if name in entries or name in never_here:
+    for name, value in kept.items():
+        if name in entries or name in plan.never_kept:
+            continue
+        if type(value) is not torch.Tensor and is_branch(value):
+            # A TensorDict of its own for each step: a policy that writes to one must not change the step before.
+            copied = _without(value, plan.below.get(name, _ALL))
+            if copied.is_empty() and not value.is_empty():
                 continue
-            if name in never_below and is_branch(value):
-                value = _merge(value, None, never_below[name], ())
-                if value.is_empty():
-                    continue
-            entries[name] = value
-    source = new if other is None else other
-    names = source.names
-    named = any(name is not None for name in names)
-    return TensorDict(entries, source.batch_size, device=source.device, names=names if named else None)
+            value = copied
+        entries[name] = value
+    return like(entries, other)
 
 
-def _split(paths: Iterable[_Path]) -> tuple[set[str], dict[str, list[_Path]]]:
-    """Divide paths into names at this level and, by first name, what remains of the longer ones."""
-    here: set[str] = set()
-    below: dict[str, list[_Path]] = {}
-    for path in paths:
-        if len(path) == 1:
-            here.add(path[0])
-        else:
-            below.setdefault(path[0], []).append(path[1:])
-    return here, below
+def _without(data: TensorDictBase, plan: _Plan) -> TensorDictBase:
+    """A copy without what the plan never keeps; tensors are shared."""
+    copied = shallow_copy(data)
+    for name in plan.never_kept & set(copied.keys()):
+        copied.del_(name)
+    for name, below in plan.below.items():
+        value = copied.get(name, None)
+        if is_branch(value):
+            copied.set(name, _without(value, below))
+    return copied
 
 
 def _no_next(tensordict: TensorDictBase) -> str:

@@ -1,0 +1,195 @@
+"""The life of an environment: seeds, devices, transforms around it, its end."""
+
+from __future__ import annotations
+
+import contextlib
+import operator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import torch
+from tensordict import TensorDictBase
+
+from rlnb.data.ted.keys import NestedKey
+from rlnb.envs.guards import EnvGuards
+
+if TYPE_CHECKING:
+    from rlnb.envs.base import EnvBase
+    from rlnb.envs.transforms import Transform, TransformedEnv
+
+
+class EnvLife(EnvGuards, ABC):
+    """What an environment does besides reset and step; the base of :class:`~rlnb.envs.EnvBase`.
+
+    Args:
+        device: where the data of the env lives; None for no statement.
+        batch_size: how many envs are batched together.
+    """
+
+    def __init__(self, device: torch.device | None, batch_size: torch.Size) -> None:
+        super().__init__(device, batch_size)
+        self._generator_state: torch.Tensor | None = None
+
+    # Seeds --------------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _set_seed(self, seed: int | None) -> None:
+        """Seed whatever the env draws random numbers from."""
+
+    def set_seed(self, seed: int | None = None, static_seed: bool = False) -> int | None:
+        """Seed the env, and the random actions that it draws. Torch's own generator is left alone.
+
+        Args:
+            seed: the seed, an integer from 0 on; None seeds with nothing in particular.
+            static_seed: return ``seed`` itself, so that envs seeded in a chain all get the same one.
+
+        Returns:
+            The seed for the next env of a chain, computed from this one.
+
+        Raises:
+            ValueError: if ``seed`` is no such integer. Nothing is seeded then.
+
+        Example:
+            >>> from rlnb.envs import GymEnv
+            >>> env = GymEnv("CartPole-v1")
+            >>> _ = env.set_seed(0); first = env.rollout(5)
+            >>> _ = env.set_seed(0); bool((env.rollout(5) == first).all())
+            True
+        """
+        if seed is None:
+            self._generator_state = None
+            self._set_seed(None)
+            return None
+        if isinstance(seed, bool) or not hasattr(seed, "__index__") or seed < 0:
+            raise ValueError(f"A seed must be an integer from 0 on and is {seed!r}.")
+        seed = operator.index(seed)
+        self._set_seed(seed)
+        self._generator_state = torch.Generator().manual_seed(seed).get_state()
+        if static_seed:
+            return seed
+        return int(np.random.SeedSequence(seed).generate_state(1)[0])
+
+    @contextlib.contextmanager
+    def own_randomness(self) -> Iterator[None]:
+        """Draw random numbers for the env: from its own generator once it is seeded, from torch's until then.
+
+        Torch's generator is left as it was by what is drawn inside after :meth:`set_seed`.
+        """
+        if self._generator_state is None:
+            yield
+            return
+        outer = torch.get_rng_state()
+        torch.set_rng_state(self._generator_state)
+        try:
+            yield
+        finally:
+            self._generator_state = torch.get_rng_state()
+            torch.set_rng_state(outer)
+
+    # Around it ----------------------------------------------------------------------------------------------------
+
+    def append_transform(self, transform: Transform | Callable[[TensorDictBase], TensorDictBase]) -> TransformedEnv:
+        """Put a transform around the env.
+
+        Args:
+            transform: a transform, or a function that takes the data of a reset or step and returns it changed.
+
+        Returns:
+            The transformed env. This env is its base.
+
+        Example:
+            >>> from rlnb.envs import GymEnv
+            >>> GymEnv("CartPole-v1").append_transform(lambda data: data.set("twice", data["observation"] * 2))
+            TransformedEnv(
+                env=GymEnv(env=CartPole-v1, batch_size=torch.Size([]), device=None),
+                transform=_CallableTransform(keys=[]))
+        """
+        from rlnb.envs.transforms import TransformedEnv  # they are built on this class
+
+        return TransformedEnv(cast("EnvBase", self), transform)
+
+    @classmethod
+    def register_gym(
+        cls,
+        id: str,
+        *,
+        entry_point: Callable[..., EnvBase] | None = None,
+        transform: Transform | None = None,
+        info_keys: Sequence[NestedKey] | None = None,
+        backend: Any = None,
+        to_numpy: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        """Register this class with Gymnasium, so that ``gymnasium.make(id)`` makes an env of it.
+
+        Args:
+            id: the name of the env, such as ``"Corridor-v0"``.
+            entry_point: what makes the env in place of this class.
+            transform: put around each env. May be given to ``make``, too.
+            info_keys: entries of the observation that go into the info dictionary. May be given to ``make``, too.
+            backend: the gym backend to register with; None for the one in use.
+            to_numpy: give numpy arrays, not tensors. May be given to ``make``, too.
+            **kwargs: those of Gymnasium's ``register`` (``max_episode_steps``, ``reward_threshold`` and the like); all
+                others go to the env's constructor.
+
+        Example:
+            >>> import gymnasium
+            >>> from rlnb.envs import PendulumEnv
+            >>> PendulumEnv.register_gym("rlnb/Pendulum-v0", to_numpy=True)
+            >>> sorted(gymnasium.make("rlnb/Pendulum-v0").reset(seed=0)[0])
+            ['th', 'thdot']
+        """
+        from rlnb.envs.libs.gym.register import register_gym  # built on this class
+
+        register_gym(
+            cls if entry_point is None else entry_point,
+            id,
+            transform=transform,
+            info_keys=info_keys,
+            backend=backend,
+            to_numpy=to_numpy,
+            **kwargs,
+        )
+
+    # Devices and the end ------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """End the env. What can be freed is freed; reset and step are errors from now on."""
+        self.is_closed = True
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # torch.nn.Module asks of each value whether it is a parameter, a module or a buffer; the state of an env, which
+        # changes with every step, is known to be none of these.
+        if type(value) is torch.Tensor and name in self.__dict__:
+            self.__dict__[name] = value
+        else:
+            super().__setattr__(name, value)
+
+    def __del__(self) -> None:
+        # At interpreter exit anything may be gone already, and nobody is left to tell.
+        with contextlib.suppress(Exception):
+            if not self.is_closed:
+                self.close()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(batch_size={self.batch_size}, device={self.device})"
+
+    def to(self, *args: Any, **kwargs: Any) -> EnvLife:
+        """Move the env to a device: from now on its data lives there.
+
+        Args:
+            *args: as for ``torch.nn.Module.to``.
+            **kwargs: as for ``torch.nn.Module.to``.
+
+        Returns:
+            The env.
+        """
+        device = torch._C._nn._parse_to(*args, **kwargs)[0]
+        if device is not None:
+            self._device = device
+            self._specs = {name: spec.to(device).lock_() for name, spec in self._specs.items()}
+            self.empty_cache()
+        super().to(*args, **kwargs)
+        return self
