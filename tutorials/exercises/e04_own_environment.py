@@ -1,4 +1,4 @@
-"""Exercises of lesson 3 on writing an environment: its step, and its specs."""
+"""Exercises of lesson 4 on writing an environment: its step, and its specs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exercise of lesson 3 on gradients: climb a score, as that of a differentiable rollout."""
+"""Exercise of lesson 4 on gradients: climb a score, as that of a differentiable rollout."""
 
 from __future__ import annotations
 
