@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -153,8 +153,29 @@ def like(source: dict[str, Any], model: TensorDictBase) -> TensorDict:
         ['time']
     """
     if has_names(model):
-        return TensorDict(source, model.batch_size, device=model.device, names=model.names)
+        return named(TensorDict(source, model.batch_size, device=model.device), model.names)
     return fast_tensordict(source, model.batch_size, model.device)
+
+
+def named(data: TensorDict, names: Sequence[str | None]) -> TensorDict:
+    """Name the dimensions of a TensorDict.
+
+    The constructor's own argument fails where a nested TensorDict has more dimensions and another device.
+
+    Args:
+        data: named in place.
+        names: of its batch dimensions, None for a dimension without.
+
+    Returns:
+        ``data``.
+
+    Example:
+        >>> nested = TensorDict({}, [2, 3])
+        >>> named(TensorDict({"agents": nested}, [2], device="cpu"), ["time"])["agents"].names
+        ['time', None]
+    """
+    data.names = list(names)
+    return data
 
 
 def shallow_copy(data: TensorDictBase) -> TensorDictBase:

@@ -139,7 +139,7 @@ class EnvLife(EnvGuards, ABC):
             >>> from rlnb.envs import PendulumEnv
             >>> PendulumEnv.register_gym("rlnb/Pendulum-v0", to_numpy=True)
             >>> sorted(gymnasium.make("rlnb/Pendulum-v0").reset(seed=0)[0])
-            ['th', 'thdot']
+            ['params', 'th', 'thdot']
         """
         from rlnb.envs.libs.gym.register import register_gym  # built on this class
 

@@ -10,7 +10,7 @@ from tensordict import TensorDictBase, lazy_stack
 
 from rlnb._tensordict import raw_entries
 from rlnb.data.ted.keys import as_key, as_tuple
-from rlnb.data.ted.leaves import is_branch, leaf_keys
+from rlnb.data.ted.leaves import is_branch
 
 if TYPE_CHECKING:
     from rlnb.envs.specs import EnvSpecs
@@ -33,7 +33,7 @@ def reset_masks(env: EnvSpecs, tensordict: TensorDictBase) -> Masks:
     """
     masks: Masks = {}
     legal = {as_tuple(key)[:-1]: group for key, group in zip(env.reset_keys, env.done_keys_groups, strict=True)}
-    for key in map(as_tuple, leaf_keys(tensordict)):
+    for key in map(as_tuple, tensordict.keys(True, True)):
         if key[-1] != "_reset" or key[0] == "next":  # what stands under "next" belongs to the step before
             continue
         level, mask = key[:-1], tensordict.get(as_key(key))

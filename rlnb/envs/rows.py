@@ -21,14 +21,18 @@ _CHUNK = 1024
 
 
 class RowEnv(Protocol):
-    """What an env offers that can fill rows; :class:`~rlnb.envs.GymWrapper` is one."""
+    """What an env offers that can fill rows: :class:`~rlnb.envs.GymWrapper`, and a batch of those."""
 
     def _row_leaves(self) -> tuple[dict[NestedKey, LeafInfo], dict[NestedKey, LeafInfo]]:
         """Tell the entries of a root row, and those that only a "next" row has."""
         ...
 
     def _row_functions(self, block: TEDBlock) -> tuple[Callable[[int, Any], bool], Callable[[int], None]]:
-        """Make ``step(t, action) -> done``, which writes "next" row t, and ``reset(t)``, which writes root row t."""
+        """Make ``step(t, action) -> done``, which writes "next" row t, and ``reset(t)``, which writes root row t.
+
+        In a batch, ``done`` says whether any env is done, and ``reset(t)`` writes the row of each env that is; that of
+        the others is there already.
+        """
         ...
 
     def _drawn_actions(self, actions: torch.Tensor) -> list[Any]:
@@ -79,12 +83,12 @@ def collect_rows(
         keep_going: reset at the end of an episode, and go on.
 
     Returns:
-        The steps, of batch size ``[time]``.
+        The steps, of batch size ``[*batch, time]``.
     """
     root, next_only = env._row_leaves()
-    block = TEDBlock(root, next_only, max_steps)
-    for key, rows in block.root.items():
-        rows[0] = data.get(key).numpy()
+    block = TEDBlock(root, next_only, max_steps, env.batch_size)
+    for key, row in block.root_row(0).items():
+        row.copy_(data.get(key))
     choose = _RandomActions(env, max_steps) if act == env.rand_action else _PolicyActions(env, act)
     step, reset = env._row_functions(block)
     t = 0
@@ -96,10 +100,10 @@ def collect_rows(
         if t == block.rows:
             block.grow()
             step, reset = env._row_functions(block)
+        if env.batch_size or not done:
+            block.carry(t - 1)
         if done:
             reset(t)
-        else:
-            block.carry(t - 1)
     return block.to_tensordict(t, choose.finish(t), device=env.device)
 
 
@@ -138,7 +142,8 @@ class _RandomActions:
                     torch.set_rng_state(self.before)
                     self.spec.rand((used,))
             self.drawn[-1] = self.drawn[-1][:used].clone()
-        return {self.key: self.drawn[0] if len(self.drawn) == 1 else torch.cat(self.drawn)}
+        actions = self.drawn[0] if len(self.drawn) == 1 else torch.cat(self.drawn)
+        return {self.key: actions.movedim(0, self.env.ndim).contiguous()}
 
 
 class _PolicyActions:
@@ -183,7 +188,7 @@ class _PolicyActions:
                 self.written.setdefault(key, [])
 
     def finish(self, length: int) -> dict[NestedKey, Any]:
-        return {key: stack_leaf(key, values, 0) for key, values in self.written.items()}
+        return {key: stack_leaf(key, values, len(self.batch_size)) for key, values in self.written.items()}
 
 
 __all__ = ["RowEnv", "collect_rows", "fills_rows"]

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from tensordict import TensorDict, TensorDictBase, lazy_stack
 
+from rlnb._tensordict import named
 from rlnb.data.ted.keys import NestedKey
 from rlnb.data.ted.leaves import is_branch
 
@@ -43,7 +44,8 @@ def stack_steps(steps: list[TensorDictBase], dim: int, names: list[Any] | None =
             entries[name] = lazy_stack(values, dim)
     batch = list(steps[0].batch_size)
     batch.insert(dim, len(steps))
-    return TensorDict(entries, batch, device=steps[0].device, names=names)
+    stacked = TensorDict(entries, batch, device=steps[0].device)
+    return stacked if names is None else named(stacked, names)
 
 
 def stack_leaf(key: NestedKey, values: list[torch.Tensor], dim: int) -> torch.Tensor:

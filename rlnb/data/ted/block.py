@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -17,23 +17,36 @@ _FIRST_BYTES = 1 << 24
 _FIRST_ROWS = 16
 
 LeafInfo = tuple[torch.Size, torch.dtype]
+Allocate = Callable[[tuple[int, ...], np.dtype], np.ndarray]
+
+
+class Rows(NamedTuple):
+    """The rows of one env, as it fills them; both mappings hold arrays of shape ``[rows, *shape]``."""
+
+    root: dict[NestedKey, np.ndarray]
+    next: dict[NestedKey, np.ndarray]
 
 
 class TEDBlock:
-    """Rows of a rollout in the TED format, for an env that writes numpy data.
+    """Rows of a rollout in the TED format, for envs that write numpy data.
 
     Row *t* of ``root`` is what the policy saw, row *t* of ``next`` what the step made of it. Both are written through
     numpy views of torch storage, so a step copies each number once and creates no tensor.
 
     Args:
-        root: shape (without time) and dtype of each entry that a reset writes.
+        root: shape (without batch and time) and dtype of each entry that a reset writes.
         next_only: the same for entries that only a step writes, such as the reward.
         max_rows: the most rows that can be asked for.
+        batch: the batch size of the env.
+        allocate: makes an array of zeros of a shape and dtype. Default: ``numpy.zeros``.
 
     Attributes:
-        root: numpy arrays of shape ``[rows, *shape]``, by key.
-        next: numpy arrays of shape ``[rows, *shape]``, by key.
+        root: numpy arrays of shape ``[*batch, rows, *shape]``, by key.
+        next: numpy arrays of shape ``[*batch, rows, *shape]``, by key.
         rows: how many rows there is room for now.
+
+    Raises:
+        TypeError: if numpy has no such dtype.
 
     Example:
         >>> block = TEDBlock({"observation": ((2,), torch.float32)}, {"reward": ((1,), torch.float32)}, max_rows=8)
@@ -44,29 +57,55 @@ class TEDBlock:
     """
 
     def __init__(
-        self, root: Mapping[NestedKey, LeafInfo], next_only: Mapping[NestedKey, LeafInfo], max_rows: int
+        self,
+        root: Mapping[NestedKey, LeafInfo],
+        next_only: Mapping[NestedKey, LeafInfo],
+        max_rows: int,
+        batch: Sequence[int] = (),
+        allocate: Allocate = np.zeros,
     ) -> None:
-        self.max_rows = max_rows
+        self.max_rows, self.batch, self._allocate = max_rows, tuple(batch), allocate
         leaves = [*root.values(), *root.values(), *next_only.values()]
-        row_bytes = sum(torch.Size(shape).numel() * dtype.itemsize for shape, dtype in leaves)
+        row_bytes = sum(torch.Size((*batch, *shape)).numel() * dtype.itemsize for shape, dtype in leaves)
         self.rows = min(max_rows, max(_FIRST_ROWS, _FIRST_BYTES // max(row_bytes, 1)))
-        self._root = {key: _allocate(self.rows, *info) for key, info in root.items()}
-        self._next = {key: _allocate(self.rows, *info) for key, info in {**root, **next_only}.items()}
+        self._root = {key: self._zeros(*info) for key, info in root.items()}
+        self._next = {key: self._zeros(*info) for key, info in {**root, **next_only}.items()}
         self._view()
+
+    def _zeros(self, shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
+        # numpy's zeros come from the system untouched: rows that are never reached cost nothing, torch's are written.
+        numpy_dtype = torch.empty(0, dtype=dtype).numpy().dtype
+        return torch.from_numpy(self._allocate((*self.batch, self.rows, *shape), numpy_dtype))
 
     def _view(self) -> None:
         self.root = {key: tensor.numpy() for key, tensor in self._root.items()}
         self.next = {key: tensor.numpy() for key, tensor in self._next.items()}
         self._carried = [(self.root[key], self.next[key]) for key in self._root if as_tuple(key)[-1] not in END_KEYS]
 
+    def _at(self, t: int | slice) -> tuple[int | slice, ...]:
+        """Index row t of all envs of the batch."""
+        return (*[slice(None)] * len(self.batch), t)
+
+    def env(self, *index: int) -> Rows:
+        """Look at the rows of one env of the batch.
+
+        Args:
+            *index: of the env, one number for each batch dimension.
+
+        Returns:
+            Views of its rows.
+        """
+        pick = [{key: array[index] for key, array in leaves.items()} for leaves in (self.root, self.next)]
+        return Rows(*pick)
+
     def grow(self) -> None:
         """Double the room, keeping the rows there are; arrays taken from the block before are stale after it."""
-        rows = min(2 * self.rows, self.max_rows)
+        filled = self._at(slice(self.rows))
+        self.rows = min(2 * self.rows, self.max_rows)
         for leaves in (self._root, self._next):
             for key, old in leaves.items():
-                leaves[key] = _allocate(rows, old.shape[1:], old.dtype)
-                leaves[key][: self.rows] = old
-        self.rows = rows
+                leaves[key] = self._zeros(old.shape[len(self.batch) + 1 :], old.dtype)
+                leaves[key][filled] = old
         self._view()
 
     def carry(self, t: int) -> None:
@@ -77,8 +116,9 @@ class TEDBlock:
         Args:
             t: the row that was stepped.
         """
+        now, after = self._at(t), self._at(t + 1)
         for root, next_entry in self._carried:
-            root[t + 1] = next_entry[t]
+            root[after] = next_entry[now]
 
     def root_row(self, t: int) -> dict[NestedKey, torch.Tensor]:
         """Look at the root entries of one row.
@@ -89,30 +129,38 @@ class TEDBlock:
         Returns:
             A view of each entry, by key.
         """
-        return {key: tensor[t] for key, tensor in self._root.items()}
+        now = self._at(t)
+        return {key: tensor[now] for key, tensor in self._root.items()}
+
+    def next_row(self, t: int) -> dict[NestedKey, torch.Tensor]:
+        """Look at the "next" entries of one row.
+
+        Args:
+            t: the row.
+
+        Returns:
+            A view of each entry, by key.
+        """
+        now = self._at(t)
+        return {key: tensor[now] for key, tensor in self._next.items()}
 
     def to_tensordict(self, length: int, extra: Mapping[NestedKey, Any] | None = None, **kwargs: Any) -> TensorDict:
         """Build the TensorDict around the first rows: once, at the end.
 
         Args:
             length: how many rows were filled.
-            extra: further entries of shape ``[length, ...]``; a key may start with ``"next"``.
+            extra: further entries of shape ``[*batch, length, ...]``; a key may start with ``"next"``.
             **kwargs: passed to the TensorDict, such as its device.
 
         Returns:
-            A TensorDict of batch size ``[length]`` whose dimension is named "time".
+            A TensorDict of batch size ``[*batch, length]`` whose last dimension is named "time".
         """
         # A short rollout must not hold on to the storage of a long one.
-        full = length == self.rows
+        full, filled = length == self.rows, self._at(slice(length))
         entries: dict[NestedKey, Any] = {}
         for prefix, leaves in ((), self._root), (("next",), self._next):
             for key, tensor in leaves.items():
-                entries[as_key((*prefix, *as_tuple(key)))] = tensor if full else tensor[:length].clone()
+                entries[as_key((*prefix, *as_tuple(key)))] = tensor if full else tensor[filled].clone()
         entries.update(extra or {})
-        return TensorDict(entries, [length], names=["time"], **kwargs)
-
-
-def _allocate(rows: int, shape: torch.Size | tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
-    # numpy's zeros come from the system untouched: rows that are never reached cost nothing, torch's are written once.
-    numpy_dtype = torch.empty(0, dtype=dtype).numpy().dtype
-    return torch.from_numpy(np.zeros((rows, *shape), dtype=numpy_dtype))
+        names = [*[None] * len(self.batch), "time"]
+        return TensorDict(entries, [*self.batch, length], names=names, **kwargs)

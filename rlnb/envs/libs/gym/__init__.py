@@ -1,8 +1,8 @@
 """Gymnasium's environments: GymEnv makes one by its id, GymWrapper takes one that exists."""
 
+from rlnb.envs.info import BaseInfoDictReader, default_info_dict_reader
 from rlnb.envs.libs.gym.backend import gym_backend, set_gym_backend
 from rlnb.envs.libs.gym.env import GymEnv
-from rlnb.envs.libs.gym.info import BaseInfoDictReader, default_info_dict_reader
 from rlnb.envs.libs.gym.wrapper import GymWrapper
 
 __all__ = ["BaseInfoDictReader", "GymEnv", "GymWrapper", "default_info_dict_reader", "gym_backend", "set_gym_backend"]

@@ -150,7 +150,7 @@ def drawn_actions(spec: TensorSpec, actions: torch.Tensor) -> list[Any]:
 
 
 def native_action(spec: TensorSpec, action: torch.Tensor) -> Any:
-    """Turn one action into an action of the backend.
+    """Turn one action, or one of each env of a vector env, into an action of the backend.
 
     Args:
         spec: of the action; a leaf.
@@ -164,18 +164,18 @@ def native_action(spec: TensorSpec, action: torch.Tensor) -> Any:
     """
     action = action.detach().cpu()
     if isinstance(spec, OneHot):
+        if action.ndim > 1:
+            return _native_one_hots(spec, action)
         numbers = action.tolist()
         if numbers.count(1) != 1 or numbers.count(0) != len(numbers) - 1:
             raise ValueError(_not_one_hot(spec, numbers))
         return np.int64(numbers.index(1) + spec.start)
-    if isinstance(spec, Categorical) and not action.ndim:
+    if isinstance(spec, Categorical):
+        if action.ndim:
+            return _native_indices(spec, action)
         index = action.item()
         if not spec.start <= index < spec.start + spec.n:
-            raise ValueError(
-                f"The action {index} is none of the env's: it must be an integer from {spec.start} to "
-                f"{spec.start + spec.n - 1}. "
-                "Fix: is the policy's output as wide as the number of actions? See env.action_spec."
-            )
+            raise ValueError(_no_such_action(spec, index))
         return np.int64(index)
     cast = action.to(spec.dtype)
     if cast.dtype != action.dtype and not cast.is_floating_point() and not torch.equal(cast.to(action.dtype), action):
@@ -188,10 +188,10 @@ def native_action(spec: TensorSpec, action: torch.Tensor) -> Any:
 
 
 def native_mapping(space: gymnasium.Space, spec: TensorSpec, action: Any) -> Any:
-    """Turn one action of a Dict or Tuple space into the form that the backend expects.
+    """Turn an action of a Dict or Tuple space into the form that the backend expects.
 
     Args:
-        space: the action space.
+        space: the action space; that of one env for a vector env.
         spec: the spec that was made of it.
         action: a TensorDict, or a tensor where the space has no members.
 
@@ -204,6 +204,38 @@ def native_mapping(space: gymnasium.Space, spec: TensorSpec, action: Any) -> Any
     if isinstance(space, gymnasium.spaces.Tuple):
         return tuple(native_mapping(m, spec[str(i)], action.get(str(i))) for i, m in enumerate(space.spaces))
     return native_action(spec, action)
+
+
+def _native_one_hots(spec: OneHot, actions: torch.Tensor) -> np.ndarray:
+    """Turn a batch of one-hot vectors, ``[*batch, n]``, into indices ``[*batch]``."""
+    array = actions.numpy()
+    ones = array == 1
+    legal = (ones.sum(-1) == 1) & (np.count_nonzero(array, -1) == 1)
+    if not legal.all():
+        raise ValueError(_not_one_hot(spec, array[~legal][0].tolist()) + _where(legal))
+    return ones.argmax(-1) + spec.start
+
+
+def _native_indices(spec: Categorical, actions: torch.Tensor) -> np.ndarray:
+    """Turn a batch of indices into those of the backend, or refuse it."""
+    array = actions.numpy()
+    legal = (array >= spec.start) & (array < spec.start + spec.n)
+    if not legal.all():
+        raise ValueError(_no_such_action(spec, array[~legal][0].item()) + _where(legal))
+    return array.astype(np.int64)
+
+
+def _where(legal: np.ndarray) -> str:
+    at = np.argwhere(~legal)[0].tolist()
+    return f" It is the action of env {at[0] if len(at) == 1 else at}."
+
+
+def _no_such_action(spec: Categorical, index: Any) -> str:
+    return (
+        f"The action {index} is none of the env's: it must be an integer from {spec.start} to "
+        f"{spec.start + spec.n - 1}. "
+        "Fix: is the policy's output as wide as the number of actions? See env.action_spec."
+    )
 
 
 def _not_one_hot(spec: OneHot, numbers: list[Any]) -> str:

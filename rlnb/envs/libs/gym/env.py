@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import Any
 
 import gymnasium
 import torch
 
-from rlnb.envs.libs.gym.backend import gym_backend
+from rlnb.envs.gym_reading import repeat_step
+from rlnb.envs.libs.gym.making import make, make_vec
 from rlnb.envs.libs.gym.wrapper import GymWrapper
 
 
@@ -29,6 +29,11 @@ class GymEnv(GymWrapper):
         pixels_only: see :class:`GymWrapper`.
         frame_skip: see :class:`GymWrapper`.
         device: see :class:`GymWrapper`.
+        num_envs: make a vector env of that many, with batch size ``[num_envs]``; 0 (the default) for a single env.
+            Sub-env i does what ``GymEnv(env_name)`` with the seed ``seed + i`` does. They run in this process;
+            ``vectorization_mode="async"`` gives each a process of its own, and ``"vector_entry_point"`` takes the
+            env's own batched implementation, where it has one. Of Gymnasium's ``make_vec`` come also
+            ``vector_kwargs`` and ``wrappers``.
         disable_env_checker: leave out Gymnasium's own checks of every step (the default); rlnb checks the first.
         **kwargs: passed to the environment's constructor.
 
@@ -37,6 +42,7 @@ class GymEnv(GymWrapper):
 
     Raises:
         gymnasium.error.UnregisteredEnv: if there is no such environment; the nearest names are listed.
+        gymnasium.error.DependencyNotInstalled: if it needs a package that is not installed, with what to install.
 
     Example:
         >>> env = GymEnv("Pendulum-v1", g=9.81)
@@ -44,6 +50,8 @@ class GymEnv(GymWrapper):
         9.81
         >>> env.rollout(3).batch_size
         torch.Size([3])
+        >>> GymEnv("Pendulum-v1", num_envs=2).rollout(3)["observation"].shape
+        torch.Size([2, 3, 3])
     """
 
     available_envs = _AvailableEnvs()
@@ -57,31 +65,46 @@ class GymEnv(GymWrapper):
         pixels_only: bool = True,
         frame_skip: int = 1,
         device: torch.device | str | int | None = None,
+        num_envs: int = 0,
         disable_env_checker: bool = True,
         **kwargs: Any,
     ) -> None:
+        if not isinstance(env_name, str):
+            raise TypeError(
+                f"GymEnv makes an environment by its id and got a {type(env_name).__name__}. "
+                "Fix: GymEnv('CartPole-v1'), or GymWrapper(env) for one that is made already."
+            )
+        if isinstance(num_envs, bool) or not isinstance(num_envs, int) or num_envs < 0:
+            raise ValueError(f"num_envs must be an integer from 0 on and is {num_envs!r}.")
         if from_pixels:
             kwargs.setdefault("render_mode", "rgb_array")
+        env: gymnasium.Env | gymnasium.vector.VectorEnv
+        if num_envs:
+            if frame_skip != 1:
+                kwargs["wrappers"] = [*(kwargs.get("wrappers") or ()), lambda env: _FrameSkip(env, frame_skip)]
+            env = make_vec(env_name, num_envs, disable_env_checker=disable_env_checker, **kwargs)
+        else:
+            env = make(env_name, disable_env_checker=disable_env_checker, **kwargs)
         super().__init__(
-            _make(env_name, disable_env_checker=disable_env_checker, **kwargs),
+            env,
             categorical_action_encoding=categorical_action_encoding,
             from_pixels=from_pixels,
             pixels_only=pixels_only,
-            frame_skip=frame_skip,
+            frame_skip=1 if num_envs else frame_skip,
             device=device,
         )
-        self.env_name = env_name
+        self.env_name, self.frame_skip = env_name, frame_skip
 
 
-def _make(env_name: str, **kwargs: Any) -> gymnasium.Env:
-    try:
-        env: gymnasium.Env = gym_backend().make(env_name, **kwargs)
-        return env
-    except gymnasium.error.UnregisteredEnv as error:
-        names = [name for name in gymnasium.registry if ("/" in name) == ("/" in env_name)]
-        near = difflib.get_close_matches(env_name, names, n=4, cutoff=0.5)
-        hint = f"Did you mean {', '.join(near)}?" if near else "GymEnv.available_envs lists those that there are."
-        raise type(error)(f"There is no environment {env_name!r} in Gymnasium's registry. {hint}") from None
+class _FrameSkip(gymnasium.Wrapper):
+    """Repeats each action in a sub-env of a vector env."""
+
+    def __init__(self, env: gymnasium.Env, times: int) -> None:
+        super().__init__(env)
+        self.times = times
+
+    def step(self, action: Any) -> Any:
+        return repeat_step(self.env.step, action, self.times, lambda outputs: outputs[2] or outputs[3])
 
 
 __all__ = ["GymEnv"]

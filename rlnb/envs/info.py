@@ -1,4 +1,4 @@
-"""Info readers: what turns numbers of a Gymnasium info dictionary into entries of the data."""
+"""Info readers: what turns numbers of an info dictionary into entries of the data."""
 
 from __future__ import annotations
 
@@ -30,12 +30,14 @@ class default_info_dict_reader(BaseInfoDictReader):
     """Reads numbers and arrays of numbers out of the info dictionary.
 
     Args:
-        keys: which entries to read; None for all that are numbers. Entries whose name starts with an underscore are
-            Gymnasium's own and are left out unless named.
-        spec: what they look like: a spec for each key, or one for all; None: found out by a step of the env.
+        keys: which entries to read; None for all that are numbers.
+        spec: what they look like in one env: a spec for each key, or one for all; None: found out by a step of the
+            env. A Composite that has the env's batch size already is taken as it is.
+        ignore_private: leave out entries whose name starts with an underscore, which are Gymnasium's own, unless
+            they are named (the default).
 
     Raises:
-        KeyError: when reading, if an entry that is named in ``keys`` is not in an info dictionary that has others.
+        KeyError: when the spec is found out, if an entry that is named in ``keys`` is not in the info dictionary.
 
     Example:
         >>> from tensordict import TensorDict
@@ -48,8 +50,10 @@ class default_info_dict_reader(BaseInfoDictReader):
         self,
         keys: Sequence[str] | None = None,
         spec: Composite | Mapping[str, TensorSpec] | Sequence[TensorSpec] | TensorSpec | None = None,
+        ignore_private: bool = True,
     ) -> None:
         self.keys = None if keys is None else list(keys)
+        self.ignore_private = ignore_private
         self._spec: Composite | None = None
         if isinstance(spec, Composite):
             self._spec = spec.clone()
@@ -71,35 +75,38 @@ class default_info_dict_reader(BaseInfoDictReader):
         """The spec of what is written; None where it is still to be found out."""
         return self._spec
 
-    def _learn(self, info_dict: Mapping[str, Any]) -> None:
+    def _learn(self, info_dict: Mapping[str, Any], batch_size: torch.Size) -> None:
         """Take the keys and the spec from an example."""
-        found = {key: _as_tensor(value) for key, value in self._wanted(info_dict).items()}
-        self._spec = Composite({key: Unbounded(shape=value.shape, dtype=value.dtype) for key, value in found.items()})
-        self.keys = list(found)
-
-    def _wanted(self, info_dict: Mapping[str, Any]) -> dict[str, Any]:
-        if self.keys is None:
-            return {k: v for k, v in info_dict.items() if not k.startswith("_") and _is_number(v)}
-        missing = [key for key in self.keys if key not in info_dict]
-        if missing and info_dict:
+        missing = [key for key in self.keys or () if key not in info_dict]
+        if missing:
             raise KeyError(
                 f"The info dictionary has no {missing[0]!r}; it has {sorted(info_dict)}. "
                 "Fix: name entries that every step has, default_info_dict_reader(keys=[...])."
             )
+        found = {key: _as_tensor(value) for key, value in self._wanted(info_dict).items()}
+        leaves = {key: Unbounded(shape=value.shape, dtype=value.dtype) for key, value in found.items()}
+        self._spec = Composite(leaves, shape=batch_size)
+        self.keys = list(found)
+
+    def _wanted(self, info_dict: Mapping[str, Any]) -> dict[str, Any]:
+        if self.keys is None:
+            private = "_" if self.ignore_private else ()
+            return {k: v for k, v in info_dict.items() if not k.startswith(private) and _is_number(v)}
         return {key: info_dict[key] for key in self.keys if key in info_dict}
 
     def __call__(self, info_dict: Mapping[str, Any], tensordict: TensorDictBase) -> TensorDictBase:
         """Write the entries that there are.
 
         Args:
-            info_dict: of a reset (where it is often empty) or step.
+            info_dict: of a reset or step. A reset often has fewer entries than a step; of a step, the env checks that
+                none is missing.
             tensordict: the data of that reset or step.
 
         Returns:
             The same TensorDict.
         """
         if self._spec is None:
-            self._learn(info_dict)
+            self._learn(info_dict, tensordict.batch_size)
         assert self._spec is not None
         for key, value in self._wanted(info_dict).items():
             tensordict.set(key, _as_tensor(value).to(self._spec[key].dtype))

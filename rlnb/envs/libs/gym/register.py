@@ -1,0 +1,283 @@
+"""register_gym: an environment of rlnb in Gymnasium's registry, to be made by gymnasium.make."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import gymnasium
+import numpy as np
+import torch
+from gymnasium.envs.registration import WrapperSpec
+from tensordict import TensorDictBase
+
+from rlnb.data import Composite
+from rlnb.data.specs.spaces import space_from_spec
+from rlnb.data.ted.keys import DONE, TERMINATED, TRUNCATED, NestedKey, as_key, as_tuple
+from rlnb.envs import faults
+from rlnb.envs.base import EnvBase
+from rlnb.envs.libs.gym.backend import gym_backend, set_gym_backend
+
+
+def register_gym(
+    entry_point_class: Callable[..., Any],
+    id: str,
+    *,
+    entry_point: Callable[..., EnvBase] | None = None,
+    transform: Any = None,
+    info_keys: Sequence[NestedKey] | None = None,
+    backend: Any = None,
+    to_numpy: bool = False,
+    reward_threshold: float | None = None,
+    nondeterministic: bool = False,
+    max_episode_steps: int | None = None,
+    order_enforce: bool = True,
+    autoreset: bool | None = None,
+    disable_env_checker: bool = False,
+    apply_api_compatibility: bool = False,
+    **kwargs: Any,
+) -> None:
+    """Register an environment, so that ``gymnasium.make(id)`` makes it; see :class:`RegisteredEnv` for what it gives.
+
+    ``gymnasium.make`` takes ``transform``, ``info_keys``, ``to_numpy`` and the environment's own arguments, too:
+    they override those that are given here.
+
+    Args:
+        entry_point_class: the class that is asked to register itself.
+        id: in the form that Gymnasium prescribes, such as ``"namespace/Name-v0"``.
+        entry_point: what makes the environment. Default: ``entry_point_class``.
+        transform: a transform, or several in a ``Compose``, around the environment. Each env that is made has its own
+            copy.
+        info_keys: entries that come with the info dictionary and not with the observations. Default: none.
+        backend: where to register: gymnasium, which is also the default. See :class:`~rlnb.envs.set_gym_backend`.
+        to_numpy: give numpy arrays and python numbers instead of tensors.
+        reward_threshold: the reward at which the task counts as solved.
+        nondeterministic: whether a seed and the actions do not determine what happens.
+        max_episode_steps: an episode is truncated after that many steps; None: never.
+        order_enforce: refuse a step before the first reset.
+        autoreset: let a step after the end of an episode reset it, by ``gymnasium.wrappers.Autoreset``.
+        disable_env_checker: leave out Gymnasium's checks of the first reset and step. They know numpy data only, so
+            they are left out unless ``to_numpy`` is set here.
+        apply_api_compatibility: without effect. It adapted the step of old versions, and environments of rlnb always
+            have that of the present one.
+        **kwargs: passed to ``entry_point``.
+
+    Raises:
+        TypeError: if ``entry_point`` cannot make an environment.
+        ValueError: if ``backend`` is not gymnasium.
+
+    Example:
+        >>> from rlnb.envs import PendulumEnv
+        >>> register_gym(PendulumEnv, "rlnb/DocPendulum-v0", info_keys=["params"], to_numpy=True)
+        >>> env = gymnasium.make("rlnb/DocPendulum-v0")
+        >>> observation, info = env.reset(seed=0)
+        >>> sorted(observation), sorted(info)
+        (['th', 'thdot'], ['params'])
+    """
+    make_env = entry_point_class if entry_point is None else entry_point
+    if not callable(make_env) or inspect.isabstract(make_env):
+        name = getattr(make_env, "__name__", repr(make_env))
+        raise TypeError(
+            f"register_gym needs what makes the environment, and {name} cannot be called for one. "
+            f"Fix: MyEnv.register_gym({id!r}), or EnvBase.register_gym({id!r}, entry_point=MyEnv)."
+        )
+    _assert_gymnasium(backend)
+    options = {"transform": transform, "info_keys": info_keys, "to_numpy": to_numpy}
+    gymnasium.register(
+        id,
+        entry_point=functools.partial(RegisteredEnv, make_env),
+        reward_threshold=reward_threshold,
+        nondeterministic=nondeterministic,
+        max_episode_steps=max_episode_steps,
+        order_enforce=order_enforce,
+        disable_env_checker=disable_env_checker or not to_numpy,
+        additional_wrappers=(WrapperSpec("Autoreset", "gymnasium.wrappers:Autoreset", {}),) if autoreset else (),
+        kwargs={**{key: value for key, value in options.items() if value is not None}, **kwargs},
+    )
+
+
+class RegisteredEnv(gymnasium.Env):
+    """An environment of rlnb as one of Gymnasium.
+
+    Observations are a dictionary of entries, nested where the keys are. As tensors (the default) they are what the
+    env's TensorDicts hold, the reward and the end signals have shape ``[*batch_size, 1]``. As numpy data they are
+    values of ``observation_space``, in which one-hot vectors are integers; the reward and the end signals have shape
+    ``[*batch_size]``, or are a float and booleans where the env is a single one.
+
+    An action is a value of ``action_space``, or a tensor as the env's policies write it.
+
+    Args:
+        make_env: makes the env.
+        transform: a transform around it.
+        info_keys: entries that come with the info dictionary.
+        to_numpy: give numpy data.
+        render_mode: passed to ``make_env`` if it is given.
+        **kwargs: passed to ``make_env``.
+
+    Raises:
+        TypeError: if ``make_env`` makes no env of rlnb.
+        KeyError: if an entry of ``info_keys`` is no observation, the env has several rewards or no "done" at its root.
+
+    Example:
+        >>> from rlnb.envs import GymEnv
+        >>> env = RegisteredEnv(GymEnv, env_name="CartPole-v1")
+        >>> observation, info = env.reset(seed=0)
+        >>> observation["observation"].shape, env.action_space
+        (torch.Size([4]), Discrete(2))
+    """
+
+    def __init__(
+        self,
+        make_env: Callable[..., EnvBase],
+        *,
+        transform: Any = None,
+        info_keys: Sequence[NestedKey] | None = None,
+        to_numpy: bool = False,
+        render_mode: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        if render_mode is not None:
+            kwargs["render_mode"] = render_mode
+        env = make_env(**kwargs)
+        if not isinstance(env, EnvBase):
+            raise TypeError(
+                f"The entry point of a registered env makes an env of rlnb, and this one made a {type(env).__name__}."
+            )
+        if transform is not None:
+            env = _transformed(env, transform)
+        if DONE not in env.done_keys:
+            raise KeyError(
+                f"Gymnasium's step tells of one end, and {type(env).__name__} has no 'done' at its root: its end "
+                f"signals are {env.done_keys}."
+            )
+        self._reward_key = env.reward_key
+        self.env = env
+        self.to_numpy = to_numpy
+        self.render_mode = render_mode
+        self.metadata = dict(getattr(env, "metadata", None) or {"render_modes": []})
+        observed, self._info_spec = _split(env, info_keys or ())
+        self._observed_spec = observed
+        self.observation_space = space_from_spec(observed)
+        self.action_space = space_from_spec(env.action_spec)
+        self._data: TensorDictBase | None = None
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Start an episode.
+
+        Args:
+            seed: the env's seed; None: it goes on with its generator.
+            options: passed to the env's reset as keyword arguments.
+
+        Returns:
+            The observations and the info dictionary.
+        """
+        super().reset(seed=seed)
+        if seed is not None:
+            self.env.set_seed(seed)
+        self._data = self.env.reset(**(options or {}))
+        return self._read(self._data)
+
+    def step(self, action: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """Take one step.
+
+        Args:
+            action: a value of ``action_space``, or a tensor.
+
+        Returns:
+            The observations, the reward, whether the env is terminated, whether it is truncated, and the info
+            dictionary.
+
+        Raises:
+            RuntimeError: if the env was not reset.
+        """
+        if self._data is None:
+            raise RuntimeError(faults.not_reset(self.env))
+        data = self.env.step(self._with_action(self._data.copy(), action))
+        after = data.get("next")
+        self._data = self.env._step_mdp(data)
+        reward, terminated = after.get(self._reward_key), after.get(TERMINATED)
+        truncated = after.get(TRUNCATED, None)
+        truncated = torch.zeros_like(terminated) if truncated is None else truncated
+        signals = [_plain(value) if self.to_numpy else value.clone() for value in (reward, terminated, truncated)]
+        observation, info = self._read(after)
+        return observation, signals[0], signals[1], signals[2], info
+
+    def render(self) -> Any:
+        """Return what the env's own ``render`` returns."""
+        render: Any = self.env.render
+        return render()
+
+    def close(self) -> None:
+        """Close the env."""
+        if not self.env.is_closed:
+            self.env.close()
+
+    def _with_action(self, data: TensorDictBase, action: Any) -> TensorDictBase:
+        spec = self.env.action_spec
+        if isinstance(spec, Composite):
+            return data.update(action if isinstance(action, TensorDictBase) else spec.encode(action))
+        # A tensor of the spec's own shape is what a policy writes; everything else is a value of the space.
+        written = isinstance(action, torch.Tensor) and action.shape == spec.shape
+        return data.set(self.env.action_key, action if written else spec.encode(action))
+
+    def _read(self, data: TensorDictBase) -> tuple[Any, dict[str, Any]]:
+        return self._entries(self._observed_spec, data), self._entries(self._info_spec, data)
+
+    def _entries(self, spec: Composite, data: TensorDictBase) -> Any:
+        # A clone, so that who writes to an observation does not write to the state of a stateless env.
+        entries: TensorDictBase = data.select(*spec.keys(True, True)).clone()
+        return spec.to_numpy(entries.cpu(), check=False) if self.to_numpy else entries.to_dict()
+
+    def __str__(self) -> str:
+        return f"<{type(self).__name__}<{self.env!r}>>"
+
+
+def _assert_gymnasium(backend: Any) -> None:
+    if backend is None:
+        module = gym_backend()
+    else:
+        with set_gym_backend(backend):
+            module = gym_backend()
+    if module is not gymnasium:
+        raise ValueError(
+            f"register_gym registers in gymnasium, and the backend is {module.__name__}, whose spaces are not those of "
+            'gymnasium. Fix: backend="gymnasium".'
+        )
+
+
+def _transformed(env: EnvBase, transform: Any) -> EnvBase:
+    from rlnb.envs.transforms import TransformedEnv
+
+    clone = getattr(transform, "clone", None)
+    return TransformedEnv(env, copy.deepcopy(transform) if clone is None else clone())
+
+
+def _split(env: EnvBase, info_keys: Sequence[NestedKey]) -> tuple[Composite, Composite]:
+    """Divide the observations' spec into what is observed and what is info; levels left empty are dropped."""
+    known = [as_tuple(key) for key in env.observation_keys]
+    wanted = [as_tuple(key) for key in info_keys]
+    for path in wanted:
+        if not any(key[: len(path)] == path for key in known):
+            raise KeyError(
+                f"info_keys names {as_key(path)!r}, which is no observation of {type(env).__name__}. "
+                f"Its observations are: {env.observation_keys}."
+            )
+    infos = [key for key in known if any(key[: len(path)] == path for path in wanted)]
+    spec = env.observation_spec
+    rest = [key for key in known if key not in infos]
+    return _only(spec, rest), _only(spec, infos)
+
+
+def _only(spec: Composite, keys: list[tuple[str, ...]]) -> Composite:
+    return Composite({as_key(key): spec[as_key(key)].clone() for key in keys}, shape=spec.shape)
+
+
+def _plain(value: torch.Tensor) -> Any:
+    array = value.detach().squeeze(-1).cpu().numpy()
+    return array.item() if array.ndim == 0 else np.array(array)
+
+
+__all__ = ["RegisteredEnv", "register_gym"]

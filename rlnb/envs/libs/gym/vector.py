@@ -1,0 +1,276 @@
+"""Vector environments of Gymnasium: every step a true transition, in whichever autoreset mode they run."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import gymnasium
+import numpy as np
+import torch
+from gymnasium.vector.utils import batch_space
+
+from rlnb.data import Composite, TensorSpec
+from rlnb.data.specs.spaces import spec_from_space
+
+NEXT_STEP, SAME_STEP, DISABLED = "NextStep", "SameStep", "Disabled"
+"""When a vector env resets a sub-env that is done: at its next step, at once, or only when asked."""
+
+_FINAL = ("final_obs", "final_info", "_final_obs", "_final_info")
+HAS_MODES = hasattr(gymnasium.vector, "AutoresetMode")
+"""Whether Gymnasium has autoreset modes and partial resets: from 1.1 on."""
+
+
+class VectorBackend:
+    """Resets and steps a vector env so that a step never holds the data of two episodes.
+
+    Gymnasium's vector envs may reset a sub-env on their own. Here a sub-env that is done waits for its reset:
+
+    - in the mode DISABLED it does so by itself;
+    - in the mode NEXT_STEP the backend is told to reset it before its next step, so that the step which would have been
+      a reset in disguise never happens;
+    - in the mode SAME_STEP, where the backend has reset it already, the last observation is taken from
+      ``info["final_obs"]``, and the one of the reset is kept until it is asked for.
+
+    Args:
+        env: the vector env.
+
+    Attributes:
+        mode: the autoreset mode, as Gymnasium spells it.
+
+    Raises:
+        ValueError: if the env does not tell its mode, or runs in a mode in which it gives wrong data.
+    """
+
+    def __init__(self, env: gymnasium.vector.VectorEnv) -> None:
+        self.env = env
+        self.mode = autoreset_mode(env)
+        self._reset_some = _partial_reset(env, self.mode)
+        self._over = np.zeros(env.num_envs, dtype=bool)
+        self._fresh: tuple[Any, Mapping[str, Any]] | None = None
+        self._started = False
+        if self.mode == NEXT_STEP and getattr(env.unwrapped, "shared_memory", True) is False:
+            # Its workers forget about a reset that they were asked for: the next step would reset them again.
+            raise ValueError(
+                f"{_name(env)} with shared_memory=False resets its sub-envs twice in the autoreset mode {NEXT_STEP}, "
+                "and the second reset would look like a step. Fix: leave shared_memory=False out, or give "
+                "autoreset_mode=gymnasium.vector.AutoresetMode.DISABLED."
+            )
+
+    def reset(
+        self, mask: np.ndarray | None = None, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, Mapping[str, Any]]:
+        """Start new episodes.
+
+        Args:
+            mask: which sub-envs to reset, ``[num_envs]``; None for all.
+            seed: sub-env i is seeded with ``seed + i``; None: it goes on with its generator.
+            options: as for Gymnasium's reset.
+
+        Returns:
+            The observations and the info dictionary. What they say of sub-envs that are not marked has no meaning.
+
+        Raises:
+            RuntimeError: if the env cannot reset some and leave the others, or was never reset as a whole.
+        """
+        if mask is None:
+            mask, kept = np.ones_like(self._over), np.zeros_like(self._over)
+        else:
+            kept = mask & self._over if self._fresh is not None and seed is None and not options else mask & False
+        if not self._started and not mask.all():
+            raise RuntimeError(
+                f"A partial reset was asked of a {_name(self.env)} that was never reset: the sub-envs that are not "
+                "marked have no state to keep. Fix: call env.reset() first."
+            )
+        asked = mask & ~kept
+        found: tuple[Any, Mapping[str, Any]]
+        if asked.all():
+            found = self.env.reset(seed=seed, options=options)
+        elif not asked.any() and self._fresh is not None:
+            found = self._fresh
+        else:
+            found = self._reset_some(asked, seed, options)
+            if kept.any() and self._fresh is not None:
+                found = _mix(kept, self._fresh[0], found[0]), _mix(kept, self._fresh[1], found[1])
+        self._over &= ~mask
+        self._started = True
+        return found
+
+    def step(self, actions: Any) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, Mapping[str, Any]]:
+        """Take one step of every sub-env.
+
+        Args:
+            actions: one of each sub-env, in the form that Gymnasium expects.
+
+        Returns:
+            What Gymnasium's step returns, each observation and info being of the episode that the step belongs to.
+
+        Raises:
+            RuntimeError: if a sub-env is done and was not reset.
+        """
+        if self._over.any():
+            raise RuntimeError(
+                f"step was called on an env that is done: number {int(self._over.argmax())} of {self.env.num_envs} "
+                "ended and was not reset. Fix: td = env.maybe_reset(step_mdp(td)) before the next step, or "
+                "env.step_and_maybe_reset(td)."
+            )
+        observation, reward, terminated, truncated, info = self.env.step(actions)
+        terminated, truncated = np.asarray(terminated), np.asarray(truncated)
+        over = terminated | truncated
+        if over.any():
+            self._over, self._fresh = over, None
+            if self.mode == SAME_STEP:
+                if "final_obs" not in info:
+                    raise RuntimeError(
+                        f"{_name(self.env)} resets its sub-envs in the step that ends them ({SAME_STEP}), and its info "
+                        'has no "final_obs" to read the last observation from.'
+                    )
+                rest = {key: value for key, value in info.items() if key not in _FINAL}
+                self._fresh = copy.deepcopy(observation), rest
+                observation = _with_rows(observation, over, info["final_obs"])
+                info = _mix(over, info.get("final_info", {}), rest)
+        return observation, reward, terminated, truncated, info
+
+
+def autoreset_mode(env: gymnasium.vector.VectorEnv) -> str:
+    """Tell when a vector env resets a sub-env that is done.
+
+    Args:
+        env: the vector env.
+
+    Returns:
+        ``"NextStep"``, ``"SameStep"`` or ``"Disabled"``.
+
+    Raises:
+        ValueError: if the env does not say.
+
+    Example:
+        >>> autoreset_mode(gymnasium.make_vec("CartPole-v1", num_envs=2, vectorization_mode="sync"))
+        'NextStep'
+    """
+    if not HAS_MODES:
+        return NEXT_STEP
+    mode = env.metadata.get("autoreset_mode")
+    value = getattr(mode, "value", mode)
+    if value not in (NEXT_STEP, SAME_STEP, DISABLED):
+        raise ValueError(
+            f'{_name(env)} must say how it resets sub-envs that are done, and its metadata["autoreset_mode"] is '
+            f'{mode!r}. Fix: env.metadata = {{**env.metadata, "autoreset_mode": '
+            "gymnasium.vector.AutoresetMode.NEXT_STEP} (or SAME_STEP, or DISABLED: what the env does)."
+        )
+    return value
+
+
+class _LastingOptions(dict[str, Any]):
+    """Keeps the mask: the env below takes it out, and wrappers such as RecordEpisodeStatistics look for it later."""
+
+    def pop(self, key: str, *default: Any) -> Any:
+        return self[key] if key == "reset_mask" else super().pop(key, *default)
+
+
+_ResetSome = Callable[[np.ndarray, int | None, dict[str, Any] | None], tuple[Any, Mapping[str, Any]]]
+
+
+def _partial_reset(env: gymnasium.vector.VectorEnv, mode: str) -> _ResetSome:
+    """Choose how some of the sub-envs are reset."""
+    from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
+
+    def by_mask(mask: np.ndarray, seed: int | None, options: dict[str, Any] | None) -> tuple[Any, Mapping[str, Any]]:
+        given = {**(options or {}), "reset_mask": mask.copy()}
+        return env.reset(seed=seed, options=given if env is env.unwrapped else _LastingOptions(given))
+
+    def cart_poles(mask: np.ndarray, seed: int | None, options: dict[str, Any] | None) -> tuple[Any, Mapping[str, Any]]:
+        if seed is not None or options:
+            raise RuntimeError(f"{_name(env)} takes a seed and options only when all of its sub-envs are reset.")
+        poles: Any = env
+        poles.state[:, mask] = env.np_random.uniform(poles.low, poles.high, size=(4, int(mask.sum())))
+        poles.steps[mask], poles.prev_done[mask] = 0, False
+        return poles.state.T.astype(np.float32), {}
+
+    def refuse(mask: np.ndarray, seed: int | None, options: dict[str, Any] | None) -> tuple[Any, Mapping[str, Any]]:
+        cause, fix = f"its autoreset mode is {mode}", "make it of single envs, GymEnv(id, num_envs=n)"
+        if not HAS_MODES:
+            cause, fix = "gymnasium before 1.1 has no partial resets", "install gymnasium>=1.1"
+        raise RuntimeError(
+            f"{_name(env)} cannot reset some of its sub-envs and leave the others: {cause}. Fix: {fix}, or stop at the "
+            "first end, env.rollout(n, break_when_any_done=True)."
+        )
+
+    general = (gymnasium.vector.SyncVectorEnv, gymnasium.vector.AsyncVectorEnv)
+    if HAS_MODES and (isinstance(env.unwrapped, general) or mode == DISABLED):
+        return by_mask
+    # The wrappers around it would not see a reset behind their backs: bare only.
+    return cart_poles if type(env) is CartPoleVectorEnv else refuse
+
+
+def batched_spec(
+    single: gymnasium.Space, batched: gymnasium.Space, n: int, device: torch.device | None, categorical: bool
+) -> TensorSpec:
+    """Make the spec of a batch of values of one space.
+
+    Args:
+        single: the space of one sub-env.
+        batched: that of all of them; its bounds count, which may differ between sub-envs.
+        n: the number of sub-envs.
+        device: as for :func:`~rlnb.data.specs.spaces.spec_from_space`.
+        categorical: as for :func:`~rlnb.data.specs.spaces.spec_from_space`.
+
+    Returns:
+        A spec of shape ``[n, ...]``.
+
+    Raises:
+        TypeError: if the sub-envs differ in more than the bounds of a Box.
+
+    Example:
+        >>> from gymnasium.spaces import Discrete
+        >>> batched_spec(Discrete(3), batch_space(Discrete(3), 5), 5, None, False).shape
+        torch.Size([5, 3])
+    """
+    spec = spec_from_space(single, device=device, categorical=categorical)
+    spec = spec.expand(n, *spec.shape)
+    if batched == batch_space(single, n):
+        return spec
+    members = getattr(single, "spaces", None)
+    if isinstance(single, gymnasium.spaces.Box):
+        return spec_from_space(batched, device=device)
+    if not isinstance(spec, Composite) or members is None:
+        raise TypeError(
+            f"The sub-envs of a vector env have different spaces, {batched} for {n} of {single}: only the bounds of a "
+            "Box may differ. Fix: make the sub-envs alike, for example with gymnasium.wrappers.TransformObservation."
+        )
+    wholes: Any = batched
+    for name in members if isinstance(members, Mapping) else range(len(members)):
+        spec[str(name)] = batched_spec(members[name], wholes[name], n, device, categorical)
+    return spec
+
+
+def _with_rows(batch: Any, rows: np.ndarray, values: Any) -> Any:
+    """Copy a batch of observations with some rows replaced: by ``values[i]``, each one env's observation."""
+    at = np.flatnonzero(rows)
+    if isinstance(batch, Mapping):
+        return {key: _with_rows(part, rows, {i: values[i][key] for i in at}) for key, part in batch.items()}
+    if isinstance(batch, tuple):
+        return tuple(_with_rows(part, rows, {i: values[i][k] for i in at}) for k, part in enumerate(batch))
+    replaced = np.array(batch)
+    replaced[at] = [values[i] for i in at]
+    return replaced
+
+
+def _mix(rows: np.ndarray, chosen: Any, others: Any) -> Any:
+    """Take the rows that are marked from one batch of values, and the others from another."""
+    if isinstance(chosen, Mapping) or isinstance(others, Mapping):
+        chosen, others = chosen or {}, others or {}
+        return {key: _mix(rows, chosen.get(key), others.get(key)) for key in {**others, **chosen}}
+    if isinstance(chosen, tuple):
+        return tuple(_mix(rows, a, b) for a, b in zip(chosen, others, strict=True))
+    chosen = np.zeros_like(others) if chosen is None else np.asarray(chosen)
+    others = np.zeros_like(chosen) if others is None else np.asarray(others)
+    return np.where(rows.reshape(-1, *[1] * (chosen.ndim - 1)), chosen, others)
+
+
+def _name(env: Any) -> str:
+    return type(env.unwrapped).__name__
+
+
+__all__ = ["DISABLED", "HAS_MODES", "NEXT_STEP", "SAME_STEP", "VectorBackend", "autoreset_mode", "batched_spec"]

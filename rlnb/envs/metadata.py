@@ -1,0 +1,128 @@
+"""EnvMetaData: what must be known of an env to make room for its data in another process."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import torch
+from tensordict import TensorDictBase
+
+from rlnb.data import Composite
+
+if TYPE_CHECKING:
+    from rlnb.envs.base import EnvBase
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class EnvMetaData:
+    """What an env takes and gives, without the env: to be pickled and sent to where the env is not.
+
+    Args:
+        tensordict: one step of zeros, of batch size ``[*batch_size]``, in memory of its own, so that it can be shared
+            or memory-mapped.
+        specs: "input_spec" and "output_spec" in one composite; locked.
+        batch_size: of the env.
+        env_str: how the env describes itself.
+        device: where its data lives; None for no statement.
+        batch_locked: False for a stateless env, which takes any batch size.
+
+    Example:
+        >>> from rlnb.envs import GymEnv
+        >>> data = EnvMetaData.metadata_from_env(GymEnv("CartPole-v1")).expand(3)
+        >>> data
+        EnvMetaData(GymEnv(env=CartPole-v1, batch_size=torch.Size([]), device=None), batch_size=(3,), device=None)
+        >>> data.tensordict["next", "observation"].shape
+        torch.Size([3, 4])
+    """
+
+    tensordict: TensorDictBase
+    specs: Composite
+    batch_size: torch.Size
+    env_str: str
+    device: torch.device | None
+    batch_locked: bool
+
+    @classmethod
+    def metadata_from_env(cls, env: EnvBase) -> EnvMetaData:
+        """Read the metadata of an env, which is neither reset nor stepped.
+
+        Args:
+            env: the env.
+
+        Returns:
+            Its metadata, which share no memory with it.
+
+        Raises:
+            TypeError: if ``env`` is no env.
+
+        Example:
+            >>> from rlnb.envs import PendulumEnv
+            >>> EnvMetaData.metadata_from_env(PendulumEnv()).batch_locked
+            False
+        """
+        from rlnb.envs.base import EnvBase
+
+        if not isinstance(env, EnvBase):
+            raise TypeError(
+                f"metadata_from_env reads an env of rlnb and got a {type(env).__name__}. Fix: call the function that "
+                "makes the env first, EnvMetaData.metadata_from_env(make_env())."
+            )
+        return cls(
+            tensordict=env.fake_tensordict().clone(),
+            specs=env.specs.clone().lock_(),
+            batch_size=env.batch_size,
+            env_str=repr(env),
+            device=env.device,
+            batch_locked=env.batch_locked,
+        )
+
+    def expand(self, *size: int) -> EnvMetaData:
+        """Add leading dimensions: the metadata of several such envs.
+
+        Args:
+            *size: their sizes.
+
+        Returns:
+            Metadata of batch size ``[*size, *batch_size]``, with a TensorDict in memory of its own.
+
+        Example:
+            >>> from rlnb.envs import GymEnv
+            >>> EnvMetaData.metadata_from_env(GymEnv("CartPole-v1")).expand(2, 3).specs.shape
+            torch.Size([2, 3])
+        """
+        batch_size = torch.Size((*size, *self.batch_size))
+        return replace(
+            self,
+            tensordict=self.tensordict.expand(batch_size).clone(),
+            specs=self.specs.expand(*batch_size).clone().lock_(),
+            batch_size=batch_size,
+        )
+
+    def clone(self) -> EnvMetaData:
+        """Copy the metadata and the memory that they hold."""
+        return replace(self, tensordict=self.tensordict.clone(), specs=self.specs.clone().lock_())
+
+    def to(self, device: torch.device | str | int) -> EnvMetaData:
+        """Return the metadata of the same env on a device.
+
+        Args:
+            device: the device.
+
+        Returns:
+            Metadata whose specs and TensorDict are there.
+
+        Example:
+            >>> from rlnb.envs import GymEnv
+            >>> EnvMetaData.metadata_from_env(GymEnv("CartPole-v1")).to("cpu").device
+            device(type='cpu')
+        """
+        device = torch.device(device)
+        return replace(self, tensordict=self.tensordict.to(device), specs=self.specs.to(device).lock_(), device=device)
+
+    def __repr__(self) -> str:
+        device = None if self.device is None else str(self.device)
+        return f"{type(self).__name__}({self.env_str}, batch_size={tuple(self.batch_size)}, device={device})"
+
+
+__all__ = ["EnvMetaData"]
