@@ -12,11 +12,13 @@ if TYPE_CHECKING:
     from rlnb_widgets._core.link import Link, link
     from rlnb_widgets._core.timeline import Timeline
     from rlnb_widgets._core.visualizer import Visualizer
+    from rlnb_widgets.game import Game, play
     from rlnb_widgets.rollout_player import RolloutPlayer
     from rlnb_widgets.spec_explorer import SpecExplorer
     from rlnb_widgets.ted_explorer import TEDExplorer
 
 _HOMES = {
+    "Game": "game",
     "Link": "_core.link",
     "RolloutPlayer": "rollout_player",
     "SpecExplorer": "spec_explorer",
@@ -24,9 +26,10 @@ _HOMES = {
     "Timeline": "_core.timeline",
     "Visualizer": "_core.visualizer",
     "link": "_core.link",
+    "play": "game",
 }
 
-__all__ = ["Link", "RolloutPlayer", "SpecExplorer", "TEDExplorer", "Timeline", "Visualizer", "link"]
+__all__ = ["Game", "Link", "RolloutPlayer", "SpecExplorer", "TEDExplorer", "Timeline", "Visualizer", "link", "play"]
 
 
 def __getattr__(name: str) -> Any:

@@ -108,7 +108,10 @@ def _states(leaves: Mapping[Key, Leaf], extra: np.ndarray) -> Any:
 
 
 def _columns(names: tuple[str, ...], leaves: Mapping[Key, Leaf], extra: np.ndarray) -> np.ndarray | None:
-    """Return the states of a drawing that reads a number each from several entries, one a column."""
+    """Return the states of a drawing that names what it reads: one entry as it is, or a number each from several."""
+    if len(names) == 1:
+        whole = leaves.get((names[0],))
+        return None if whole is None or whole.kind != "number" else _both(whole, leaves, extra)
     found = [leaf for name in names if (leaf := leaves.get((name,))) is not None and leaf.shape in ((), (1,))]
     if len(found) < len(names):
         return None

@@ -1,0 +1,289 @@
+"""BoardGameEnv: what games of two players on a board share, who take turns and want a line of their pieces."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from tensordict import TensorDictBase
+
+from rlnb._tensordict import fast_tensordict
+from rlnb.data import Binary, Bounded, Categorical, Composite, Unbounded
+from rlnb.data.ted.keys import END_KEYS
+from rlnb.envs.base import EnvBase
+from rlnb.envs.custom import board_faults as faults
+from rlnb.envs.custom.boards import EMPTY, choose_open, line_matrix, signed_board
+
+PLAYERS = ("player0", "player1")
+
+
+class BoardGameEnv(EnvBase):
+    """A game of two players without state of its own: a position comes in the TensorDict, the next one goes out.
+
+    The entries are
+
+    - "board", int32 ``[..., rows, columns]``: -1 for an empty cell, else the player whose piece is there;
+    - "turn", int32 ``[..., 1]``: the player who is to move, 0 or 1; player 0 begins;
+    - "mask", bool ``[..., actions]``: where a piece can still be put. It speaks of room alone, so it may be True in a
+      position whose game is over;
+    - ("player0", "reward") and ("player1", "reward"), float32 ``[..., 1]``: 1 for the player who gets a line with this
+      move, 0 for the other and for both in all other moves, a draw included. The difference of the two is the
+      reward of a zero-sum game;
+    - "terminated" and "done": somebody has a line, or the board is full. "truncated" is always False.
+
+    Any batch size may be handed in. A reset that is given a "board" starts there ("turn" follows from the number of
+    pieces) unless a "_reset" mask stands beside it, which asks for empty boards. Every step sees at once, for the
+    whole batch, that the position is one that the game can have, that it is not over, and that the action is legal;
+    else nothing is played, and the message names the first row, the rule and the position.
+
+    A subclass sets ``name`` and writes ``_open``, ``_cell_of`` and ``_why_illegal``.
+
+    Args:
+        rows: of the board.
+        columns: of the board.
+        connect: how many pieces in a line win.
+        n_actions: how many actions there are.
+        single_player: the env answers for player 1, with a move drawn from the legal ones; a step is then two moves.
+        batch_size: how many boards a reset without a TensorDict makes, and the least that is handed in. Default: one,
+            with no batch dimension.
+        device: where the data lives; None (the default) for no statement.
+        seed: as for :meth:`set_seed`; None (the default) draws one from the system.
+
+    Attributes:
+        generator: what the answers of ``single_player`` are drawn from; torch's own generator is left alone.
+    """
+
+    batch_locked = False
+    name = "the game"
+
+    def __init__(
+        self,
+        rows: int,
+        columns: int,
+        connect: int,
+        n_actions: int,
+        *,
+        single_player: bool = False,
+        batch_size: Sequence[int] | None = None,
+        device: torch.device | str | int | None = None,
+        seed: int | None = None,
+    ) -> None:
+        line_matrix(rows, columns, connect, torch.device("cpu"))  # refuses a board without lines
+        super().__init__(device, batch_size)
+        self.rows, self.columns, self.connect, self.n_actions = rows, columns, connect, n_actions
+        self.single_player = single_player
+        # It stays on the CPU, so that a seed gives the same games on every device.
+        self.generator = torch.Generator()
+        self._seed: int | None = None
+        self._make_specs()
+        if seed is None:
+            self.generator.seed()
+        else:
+            self.set_seed(seed)
+
+    def _make_specs(self) -> None:
+        batch, device = self.batch_size, self.device
+        board = Bounded(-1, 1, shape=(*batch, self.rows, self.columns), dtype=torch.int32, device=device)
+        turn = Categorical(2, shape=(*batch, 1), dtype=torch.int32, device=device)
+        mask = Binary(self.n_actions, shape=(*batch, self.n_actions), dtype=torch.bool, device=device)
+        self.observation_spec = Composite({"board": board, "turn": turn, "mask": mask}, shape=batch)
+        self.state_spec = self.observation_spec.clone()
+        self.action_spec = Categorical(self.n_actions, shape=batch, device=device)
+        reward = Unbounded(shape=(*batch, 1), device=device)
+        rewards = {player: Composite({"reward": reward.clone()}, shape=batch) for player in PLAYERS}
+        self.reward_spec = Composite(rewards, shape=batch)
+        end = Categorical(2, shape=(*batch, 1), dtype=torch.bool, device=device)
+        self.done_spec = Composite({key: end.clone() for key in END_KEYS}, shape=batch)
+
+    # For subclasses -----------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _open(self, board: torch.Tensor) -> torch.Tensor:
+        """Tell which actions have room on boards ``[n, rows, columns]``, bool ``[n, actions]`` in memory of its own."""
+
+    @abstractmethod
+    def _cell_of(self, board: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
+        """Tell in which cell, as ``row * columns + column``, the piece of each action ``[n]`` comes to lie."""
+
+    @abstractmethod
+    def _why_illegal(self, board: torch.Tensor, action: int) -> str:
+        """Say why an action has no room on one board ``[rows, columns]``."""
+
+    def _floating(self, board: torch.Tensor) -> torch.Tensor | None:
+        """Tell which boards ``[n, rows, columns]`` have a piece where none can be; None if a piece can be anywhere."""
+        return None
+
+    # Reset --------------------------------------------------------------------------------------------------------
+
+    def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
+        name = type(self).__name__
+        if kwargs:
+            raise TypeError(f"{name}.reset takes a TensorDict and nothing else, and got {sorted(kwargs)}.")
+        self._seed = None
+        if tensordict is None or tensordict.get("_reset", None) is not None or tensordict.get("board", None) is None:
+            batch = self.batch_size if tensordict is None else tensordict.batch_size
+            size = (batch.numel(), self.rows, self.columns)
+            board = torch.full(size, EMPTY, dtype=torch.int32, device=self.device)
+        else:
+            batch, board = tensordict.batch_size, self._start(tensordict).clone()
+        return fast_tensordict(self._observe(board, batch), batch, self.device)
+
+    def _start(self, tensordict: TensorDictBase) -> torch.Tensor:
+        """Take positions to start from, or refuse them."""
+        board = self._board_of(tensordict)
+        counts = self._counts(board)
+        bad = self._malformed(tensordict, board, counts) | self._has_line(counts) | ~self._open(board).any(-1)
+        if self.single_player:
+            bad |= counts[:, -1] != 0
+        if bool(bad.any()):
+            raise ValueError(faults.position(self, "reset", tensordict, board))
+        return board
+
+    def _observe(self, board: torch.Tensor, batch: torch.Size) -> dict[str, Any]:
+        turn = (board != EMPTY).flatten(1).sum(-1, dtype=torch.int32) % 2
+        return {
+            "board": board.reshape(*batch, self.rows, self.columns),
+            "turn": turn.reshape(*batch, 1),
+            "mask": self._open(board).reshape(*batch, self.n_actions),
+            **{key: torch.zeros((*batch, 1), dtype=torch.bool, device=board.device) for key in END_KEYS},
+        }
+
+    # Step ---------------------------------------------------------------------------------------------------------
+
+    def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
+        board = self._board_of(tensordict)
+        action = tensordict.get("action").reshape(-1)
+        counts = self._counts(board)
+        bad = self._malformed(tensordict, board, counts) | self._has_line(counts)
+        bad |= (action < 0) | (action >= self.n_actions)
+        action = action.to(torch.int64).clamp(0, self.n_actions - 1)
+        bad |= ~self._open(board).gather(1, action.unsqueeze(-1)).squeeze(-1)
+        if self.single_player:
+            bad |= counts[:, -1] != 0
+        if bool(bad.any()):
+            raise ValueError(faults.position(self, "step", tensordict, board))
+        player = counts[:, -1]
+        board, counts = self._put(board, counts, action, player)
+        won = self._has_line(counts)
+        winners = (won & (player == 0), won & (player == 1))
+        mask = self._open(board)
+        if self.single_player:
+            board, counts, answer_won = self._answer(board, counts, mask, ~won & mask.any(-1))
+            winners, mask = (won, answer_won), self._open(board)
+        return self._result(board, counts[:, -1], mask, winners, tensordict.batch_size)
+
+    def _put(
+        self, board: torch.Tensor, counts: torch.Tensor, action: torch.Tensor, player: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the boards with one more piece each, and their counts."""
+        cell = self._cell_of(board, action).unsqueeze(-1)
+        board = board.clone()
+        board.view(len(board), -1).scatter_(1, cell, player.to(board.dtype).unsqueeze(-1))
+        return board, counts + self._matrix(board.device)[cell.squeeze(-1)] * (1 - 2 * player).unsqueeze(-1)
+
+    def _answer(
+        self, board: torch.Tensor, counts: torch.Tensor, mask: torch.Tensor, goes_on: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Play a random legal move for player 1 where the game goes on; tell where that wins."""
+        share = torch.rand(len(board), generator=self.generator).to(board.device)
+        # A full board has no room for the move that is dropped below: it is taken on an empty one.
+        room = torch.where(mask.any(-1)[:, None, None], board, EMPTY)
+        after, after_counts = self._put(room, counts, choose_open(mask, share), torch.ones_like(counts[:, -1]))
+        won = goes_on & self._has_line(after_counts)
+        return (
+            torch.where(goes_on[:, None, None], after, board),
+            torch.where(goes_on[:, None], after_counts, counts),
+            won,
+        )
+
+    def _result(
+        self,
+        board: torch.Tensor,
+        turn: torch.Tensor,
+        mask: torch.Tensor,
+        winners: tuple[torch.Tensor, torch.Tensor],
+        batch: torch.Size,
+    ) -> TensorDictBase:
+        end = winners[0] | winners[1] | ~mask.any(-1)
+        column = (*batch, 1)
+        data: dict[str, Any] = {
+            "board": board.reshape(*batch, self.rows, self.columns),
+            "turn": turn.to(torch.int32).reshape(column),
+            "mask": mask.reshape(*batch, self.n_actions),
+            "done": end.reshape(column),
+            # Each signal has its own memory: writing to one in place must not change another.
+            "terminated": end.reshape(column).clone(),
+            "truncated": torch.zeros(column, dtype=torch.bool, device=board.device),
+        }
+        for name, won in zip(PLAYERS, winners, strict=True):
+            data[name] = {"reward": won.to(torch.float32).reshape(column)}
+        return fast_tensordict(data, batch, self.device)
+
+    # What both need -----------------------------------------------------------------------------------------------
+
+    def _matrix(self, device: torch.device) -> torch.Tensor:
+        return line_matrix(self.rows, self.columns, self.connect, device)
+
+    def _counts(self, board: torch.Tensor) -> torch.Tensor:
+        """Count X as 1 and O as -1 along each line and, in the last column, on the whole board: that is the turn."""
+        return signed_board(board) @ self._matrix(board.device)
+
+    def _has_line(self, counts: torch.Tensor) -> torch.Tensor:
+        return counts[:, :-1].abs().amax(-1) == self.connect
+
+    def _board_of(self, tensordict: TensorDictBase) -> torch.Tensor:
+        """Read the boards as ``[n, rows, columns]``, or refuse their shape or dtype."""
+        board = tensordict.get("board", None)
+        shape = (*tensordict.batch_size, self.rows, self.columns)
+        if board is None:
+            raise KeyError(faults.no_board(self, tensordict))
+        if board.shape != shape or board.dtype.is_floating_point or board.dtype == torch.bool:
+            raise ValueError(faults.board_shape(self, board, shape))
+        return board.to(torch.int32).reshape(-1, self.rows, self.columns)
+
+    def _malformed(self, tensordict: TensorDictBase, board: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
+        """Tell which positions no game can come to, as far as one can see without playing it back."""
+        flat, difference = board.flatten(1), counts[:, -1]
+        low, high = torch.aminmax(flat, dim=1)
+        bad = (low < EMPTY) | (high > 1) | (difference < 0) | (difference > 1)
+        turn = tensordict.get("turn", None)
+        if turn is not None:
+            bad |= turn.reshape(-1) != difference
+        floating = self._floating(board)
+        return bad if floating is None else bad | floating
+
+    # Random moves, seeds ------------------------------------------------------------------------------------------
+
+    def rand_action(self, tensordict: TensorDictBase | None = None) -> TensorDictBase:
+        """Write a random legal action: each one that "mask" leaves open is as likely.
+
+        Args:
+            tensordict: written to, if given. Without "mask" and "board" the action is drawn from all.
+
+        Returns:
+            ``tensordict``, or a new one, with an action.
+        """
+        if tensordict is None:
+            return super().rand_action()
+        mask = tensordict.get("mask", None)
+        if mask is None and tensordict.get("board", None) is not None:
+            mask = self._open(self._board_of(tensordict)).reshape(*tensordict.batch_size, self.n_actions)
+        if mask is None:
+            return super().rand_action(tensordict)
+        with self.own_randomness():
+            share = torch.rand(tensordict.batch_size, device="cpu")
+        return tensordict.set("action", choose_open(mask, share.to(mask.device)))
+
+    def _set_seed(self, seed: int | None) -> None:
+        self._seed = seed  # known until a reset draws with it, so that check_env_specs can give it back
+        if seed is None:
+            self.generator.seed()
+        else:
+            # The random actions are drawn with this very seed; answers drawn with it too would copy them.
+            self.generator.manual_seed(int(np.random.SeedSequence([seed, 1]).generate_state(1)[0]))
+
+
+__all__ = ["PLAYERS", "BoardGameEnv"]

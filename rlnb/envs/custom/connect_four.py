@@ -1,0 +1,117 @@
+"""ConnectFourEnv: discs that fall into columns, for two players, any number of boards at once, from any position."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from rlnb.envs.custom.board_game import BoardGameEnv
+from rlnb.envs.custom.boards import EMPTY
+
+
+class ConnectFourEnv(BoardGameEnv):
+    """Connect Four: the players drop discs into columns by turns, and four in a line win.
+
+    The action is the column; the disc falls to its lowest free cell. Row 0 is the top one. The env keeps no state; the
+    entries and what is refused are those of :class:`~rlnb.envs.custom.board_game.BoardGameEnv`. Random actions are
+    legal ones.
+
+    Args:
+        rows: of the board.
+        columns: of the board.
+        connect: how many discs in a line win.
+        single_player: the learner is player 0, and the env answers each move with a random legal one.
+        batch_size: how many boards a reset without a TensorDict makes. Default: one, with no batch dimension. Whatever
+            it is, more boards may be handed in, ``env.reset(TensorDict(batch_size=[1024]))``.
+        device: where the data lives; None (the default) for no statement.
+        seed: as for :meth:`set_seed`.
+
+    Raises:
+        ValueError: if a size is not positive, or no line fits on the board.
+
+    Example:
+        >>> from rlnb.envs.custom.boards import board_text
+        >>> env = ConnectFourEnv(rows=4, columns=5, connect=3)
+        >>> rollout = env.rollout(20, lambda board, turn, mask: turn.squeeze(-1).long())
+        >>> print(board_text(rollout[-1]["next", "board"]))
+        . . . . .
+        X . . . .
+        X O . . .
+        X O . . .
+        >>> rollout["next", "player0", "reward"].flatten().tolist()
+        [0.0, 0.0, 0.0, 0.0, 1.0]
+    """
+
+    name = "Connect Four"
+
+    def __init__(
+        self,
+        rows: int = 6,
+        columns: int = 7,
+        connect: int = 4,
+        *,
+        single_player: bool = False,
+        batch_size: Sequence[int] | None = None,
+        device: torch.device | str | int | None = None,
+        seed: int | None = None,
+    ) -> None:
+        super().__init__(
+            rows,
+            columns,
+            connect,
+            columns,
+            single_player=single_player,
+            batch_size=batch_size,
+            device=device,
+            seed=seed,
+        )
+
+    def _open(self, board: torch.Tensor) -> torch.Tensor:
+        return open_columns(board)
+
+    def _cell_of(self, board: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
+        return landing_row(board, action) * self.columns + action
+
+    def _why_illegal(self, board: torch.Tensor, action: int) -> str:
+        return f"column {action} is full"
+
+    def _floating(self, board: torch.Tensor) -> torch.Tensor:
+        return ((board[:, :-1] != EMPTY) & (board[:, 1:] == EMPTY)).flatten(1).any(-1)
+
+
+def open_columns(board: torch.Tensor) -> torch.Tensor:
+    """Tell which columns are not full.
+
+    Args:
+        board: positions, ``[..., rows, columns]``; row 0 is the top one.
+
+    Returns:
+        Booleans of shape ``[..., columns]``.
+
+    Example:
+        >>> open_columns(torch.tensor([[0, -1], [1, 1]])).tolist()
+        [False, True]
+    """
+    return board[..., 0, :] == EMPTY
+
+
+def landing_row(board: torch.Tensor, column: torch.Tensor) -> torch.Tensor:
+    """Tell in which row a disc comes to lie.
+
+    Args:
+        board: positions, ``[..., rows, columns]``; row 0 is the top one.
+        column: one for each position, int64 of the batch shape.
+
+    Returns:
+        The lowest free row of the column, int64 of the batch shape; -1 where it is full.
+
+    Example:
+        >>> landing_row(torch.tensor([[-1, 0], [-1, 1]]), torch.tensor(0)).item()
+        1
+    """
+    index = column[..., None, None].expand(*board.shape[:-1], 1)
+    return (board.gather(-1, index) == EMPTY).sum((-2, -1)) - 1
+
+
+__all__ = ["ConnectFourEnv", "landing_row", "open_columns"]

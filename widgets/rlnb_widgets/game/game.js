@@ -1,0 +1,189 @@
+// A game in the cell: the page shows the position and asks Python for every move.
+
+import { button, h, keyboard, palette, visualizer, watchTheme } from "../_core/core.js";
+import { neighbour, sceneView } from "./board.js";
+
+const PAUSE = 380; // between your move and the answer
+const PATIENCE = 5000;
+const ARROWS = ["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown"];
+
+export default visualizer("game", ({ model, root }) => {
+  const head = model.get("_head");
+  const kernel = Boolean(model.widget_manager);
+  let state = model.get("_state");
+  let waiting = false;
+  let patience = 0;
+  let timer = 0;
+  let thinking = false;
+
+  const ask = (what, action) => {
+    if (!kernel || waiting) return;
+    if (what === "act" && !state.legal[action]) {
+      say(state.done ? `${state.status} Press N to start anew.` : `${places.name(action)} cannot be chosen.`);
+      return;
+    }
+    waiting = true;
+    root.setAttribute("data-waiting", "1");
+    clearTimeout(patience);
+    patience = setTimeout(() => { say("No answer yet: the kernel is busy, or gone."); waiting = false; }, PATIENCE);
+    model.send({ do: what, action, asked: state.asked });
+  };
+
+  const headline = h("div", { class: "rlnb-headline game-headline" });
+  const status = h("p", { class: "game-status", role: "status", "aria-live": "polite" });
+  const problem = h("div", { class: "rlnb-error game-problem", role: "alert" });
+  const say = (words) => { if (status.textContent !== words) status.textContent = words; };
+  const view = head.scene ? sceneView(head.scene) : null;
+  const places = head.targets.length ? boardPlaces(head, ask) : actionButtons(head, ask);
+  const onBoard = head.targets.length > 0;
+
+  const tools = {
+    new: button({ text: "New game", label: "new game", title: "new game (n)", onclick: () => ask("new") }),
+    take_back: button({ text: "Take back", label: "take back", title: "take your last move back (u)", onclick: () => ask("take_back") }),
+    swap: button({ text: "Swap sides", label: "swap sides", title: "swap sides with the policy (s)", onclick: () => ask("swap") }),
+    let_policy: button({ text: "Policy moves for me", label: "let the policy move for me", title: "let the policy move for me (p)", onclick: () => ask("let_policy") }),
+    thoughts: button({ text: "Thoughts", label: "what the policy thought", title: "what the policy thought before its last move (t)", onclick: () => think() }),
+  };
+  if (!head.two) { tools.new.textContent = "New episode"; tools.swap.hidden = tools.take_back.hidden = true; }
+  const think = () => {
+    thinking = !thinking;
+    tools.thoughts.setAttribute("aria-pressed", String(thinking));
+    paint();
+  };
+  tools.thoughts.setAttribute("aria-pressed", "false");
+
+  const stage = h("div", { class: "game-stage" });
+  if (view) {
+    stage.style.maxWidth = `${Math.round(Math.min(head.scene.width, (380 * head.scene.width) / head.scene.height))}px`;
+    stage.append(view.el);
+  }
+  if (onBoard) stage.append(places.el);
+  else if (view) Object.entries({ tabindex: 0, role: "application", "aria-roledescription": "environment" }).forEach(([k, v]) => stage.setAttribute(k, v));
+  const note = kernel ? null : h("p", { class: "rlnb-note" }, "To play, a Python kernel is needed: run the cell in a notebook.");
+  root.setAttribute("role", "group");
+  root.append(...[headline, view ? stage : null, onBoard ? null : places.el, status, problem,
+    h("div", { class: "rlnb-bar", role: "toolbar", "aria-label": "game" }, ...Object.values(tools)), note,
+    head.note ? h("p", { class: "rlnb-note" }, head.note) : null].filter(Boolean));
+
+  const keys = { n: () => ask("new"), p: () => ask("let_policy"), t: () => think() };
+  if (head.two) Object.assign(keys, { u: () => ask("take_back"), s: () => ask("swap") });
+  if (onBoard) for (const key of ARROWS) keys[key] = () => places.move(key);
+  head.actions.forEach((action, i) => action.keys.forEach((key) => {
+    if (!onBoard || !ARROWS.includes(key)) keys[key] = () => { places.focusOn?.(i); ask("act", i); };
+  }));
+  keyboard(root, keys, onBoard ? { focus: (options) => places.focus(options) } : (view ? stage : places.first));
+
+  const showFrames = () => {
+    clearTimeout(timer);
+    if (!view || !state.frames.length) return;
+    const still = window.matchMedia("(prefers-reduced-motion: reduce)").matches;
+    let i = still ? state.frames.length - 1 : 0;
+    const tick = () => {
+      view.show(state.frames[i]);
+      i += 1;
+      if (i < state.frames.length) timer = setTimeout(tick, PAUSE);
+    };
+    tick();
+  };
+  const paint = () => {
+    headline.textContent = state.headline;
+    root.setAttribute("aria-label", `Game: ${state.headline}`);
+    stage.setAttribute("aria-label", state.caption);
+    say(state.status);
+    problem.hidden = !state.problem;
+    if (problem.textContent !== state.problem) problem.textContent = state.problem;
+    places.update(state, thinking ? state.thought : null);
+    tools.thoughts.disabled = !state.thought;
+    tools.new.disabled = !kernel;
+    for (const name of ["take_back", "swap", "let_policy"]) tools[name].disabled = !kernel || !state.can[name];
+    root.setAttribute("data-steps", state.steps);
+    root.setAttribute("data-done", state.done);
+    root.removeAttribute("data-waiting");
+  };
+  const colours = () => view?.paint(palette(root)("dark") === "1" ? 1 : 0);
+  const onState = () => {
+    state = model.get("_state");
+    waiting = false;
+    clearTimeout(patience);
+    paint();
+    showFrames();
+  };
+  model.on("change:_state", onState);
+  const unwatch = watchTheme(colours);
+  paint();
+  if (view && state.frames.length) view.show(state.frames.at(-1));
+  requestAnimationFrame(colours);
+  colours();
+  return () => {
+    clearTimeout(patience);
+    clearTimeout(timer);
+    unwatch();
+    model.off("change:_state", onState);
+  };
+});
+
+function bar(thought, i) {
+  if (!thought || !thought.words[i]) return [];
+  return [h("span", { class: "game-thought" },
+    h("i", { class: "game-share", style: `width:${Math.round(100 * thought.shares[i])}%` }),
+    h("span", {}, thought.words[i]))];
+}
+
+/** The cells or columns of a board: buttons laid over the drawing, of which one is in the tab order. */
+function boardPlaces(head, ask) {
+  const { targets, scene } = head;
+  let at = 0;
+  const percent = (value, whole) => `${(100 * value) / whole}%`;
+  const cells = targets.map((target, i) => h("button", {
+    type: "button", class: target.height > 2 * target.width ? "game-place game-column" : "game-place", tabindex: -1, "data-action": target.action,
+    style: `left:${percent(target.x, scene.width)};top:${percent(target.y, scene.height)};` +
+      `width:${percent(target.width, scene.width)};height:${percent(target.height, scene.height)}`,
+    onfocus: () => enter(i), onclick: () => { enter(i); ask("act", target.action); },
+  }));
+  const enter = (i) => {
+    cells[at].setAttribute("tabindex", "-1");
+    at = i;
+    cells[at].setAttribute("tabindex", "0");
+  };
+  enter(0);
+  const el = h("div", { class: "game-places", role: "group", "aria-label": "board" }, ...cells);
+  const focusOn = (i, options) => { enter(i); cells[i].focus(options); };
+  return {
+    el,
+    name: (action) => cells.find((_, i) => targets[i].action === action)?.getAttribute("aria-label") ?? `action ${action}`,
+    focus: (options) => cells[at].focus(options),
+    focusOn: (action) => focusOn(targets.findIndex((t) => t.action === action)),
+    move: (key) => focusOn(neighbour(targets, at, key)),
+    update(state, thought) {
+      cells.forEach((cell, i) => {
+        const { action } = targets[i];
+        const words = state.places[i] ?? targets[i].label;
+        cell.setAttribute("aria-label", thought?.words[action] ? `${words}, policy ${thought.words[action]}` : words);
+        cell.setAttribute("aria-disabled", String(!state.legal[action]));
+        cell.replaceChildren(...bar(thought, action));
+      });
+    },
+  };
+}
+
+/** A button for each action of an env that is played alone. */
+function actionButtons(head, ask) {
+  const buttons = head.actions.map((action, i) => {
+    const made = button({ label: action.hint ? `${action.name} (${action.hint})` : action.name, onclick: () => ask("act", i) });
+    made.classList.add("game-action");
+    made.setAttribute("data-action", i);
+    return made;
+  });
+  return {
+    el: h("div", { class: "rlnb-bar game-actions", role: "toolbar", "aria-label": "actions" }, ...buttons),
+    first: buttons[0],
+    name: (action) => head.actions[action].name,
+    update(state, thought) {
+      buttons.forEach((made, i) => {
+        const { name, hint } = head.actions[i];
+        made.replaceChildren(...[hint && hint !== name ? h("kbd", {}, hint) : "", name, ...bar(thought, i)].filter(Boolean));
+        made.setAttribute("aria-disabled", String(!state.legal[i]));
+      });
+    },
+  };
+}

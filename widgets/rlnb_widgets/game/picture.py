@@ -1,0 +1,66 @@
+"""The positions of a match as drawings: what never moves once, and a pose for each part of each frame."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from tensordict import TensorDictBase
+
+from rlnb_widgets._core.text import key_text
+from rlnb_widgets.game.match import Match
+from rlnb_widgets.scenes import Scene
+
+__all__ = ["Picture", "picture"]
+
+
+@dataclass(frozen=True, eq=False)
+class Picture:
+    """What is seen of a match.
+
+    Attributes:
+        scene: the drawing; None if there is none.
+        first: the first of its frames that is new since your last action.
+        places: for each action that has a place in the picture, what is there.
+        note: why there is no drawing, or what must be known of it.
+    """
+
+    scene: Scene | None
+    first: int
+    places: tuple[str, ...]
+    note: str
+
+
+def picture(match: Match, spec: Any, since: int) -> Picture:
+    """Draw the steps since your last action.
+
+    Args:
+        match: what is played.
+        spec: what draws the env, or None.
+        since: how many steps that is.
+    """
+    name = type(match.env).__name__
+    if spec is None:
+        return Picture(None, 0, (), f"There is no drawing for {name}; add one with register_scene.")
+    roots = match.roots[-since - 1 :]
+    reads = tuple(getattr(spec, "reads", ())) or ("observation",)
+    rows = [_read(root, reads) for root in roots]
+    if any(row is None for row in rows):
+        needs = " and ".join(key_text(key) for key in reads)
+        return Picture(None, 0, (), f"The drawing needs {needs}, which {name} does not have.")
+    try:
+        scene = spec.pose(np.stack(rows))  # type: ignore[arg-type]
+    except ValueError as error:
+        return Picture(None, 0, (), f"{name} cannot be drawn: {error}")
+    places = tuple(spec.words(rows[-1])) if hasattr(spec, "targets") else ()
+    return Picture(scene, min(1, since), places, str(getattr(spec, "note", "")))
+
+
+def _read(root: TensorDictBase, keys: tuple[str, ...]) -> np.ndarray | None:
+    found = [root.get(key, None) for key in keys]
+    if not all(isinstance(value, torch.Tensor) for value in found):
+        return None
+    arrays = [value.detach().cpu().numpy() for value in found]
+    return arrays[0] if len(arrays) == 1 else np.stack([array.reshape(()) for array in arrays])

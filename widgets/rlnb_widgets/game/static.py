@@ -1,0 +1,38 @@
+"""A match as a still picture: the position, how it stands, and that a kernel is needed to go on."""
+
+from __future__ import annotations
+
+from rlnb_widgets._core.svg import Svg
+from rlnb_widgets._core.text import shorten
+from rlnb_widgets.game.actions import Action
+from rlnb_widgets.game.match import Match
+from rlnb_widgets.game.picture import Picture
+from rlnb_widgets.game.text import explanation, headline, status
+from rlnb_widgets.scenes import frame_svg, scene_style
+
+__all__ = ["game_svg"]
+
+_WIDTH, _TALLEST = 520.0, 340.0
+
+
+def game_svg(match: Match, seen: Picture, actions: tuple[Action, ...]) -> Svg:
+    """Draw the last position.
+
+    Args:
+        match: what is played.
+        seen: its drawing.
+        actions: by name.
+    """
+    scene = seen.scene
+    scale = 0.0 if scene is None else min((_WIDTH - 24) / scene.width, _TALLEST / scene.height)
+    tall = 0.0 if scene is None else scene.height * scale + 8
+    svg = Svg(_WIDTH, 78 + tall, title=f"Game: {headline(match)}", desc=explanation(match, seen, actions))
+    svg.text(12, 22, shorten(f"Game: {headline(match)}", 74), size=13, bold=True)
+    if scene is not None:
+        svg.style(scene_style())
+        svg.open(f"translate(12 34) scale({scale:.4f})")
+        svg.raw(frame_svg(scene, -1))
+        svg.close()
+    svg.text(12, 52 + tall, shorten(status(match), 84), size=12)
+    svg.text(12, 69 + tall, "To play, run the cell: a Python kernel answers the moves.", fill="muted")
+    return svg

@@ -1,0 +1,71 @@
+"""What a policy thought of its actions: read from what it wrote beside the action."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from tensordict import TensorDictBase
+
+__all__ = ["Thought", "read_thought"]
+
+_PROBABILITIES = ("action_probs", "probs", "probabilities")
+_LOGITS = ("logits",)
+_VALUES = ("action_value",)
+
+
+@dataclass(frozen=True)
+class Thought:
+    """What a policy thought before a move.
+
+    Attributes:
+        key: the entry that it wrote.
+        words: for each action, what is shown: a percentage or a value; empty for an illegal action.
+        shares: for each action, how long its bar is, in [0, 1].
+    """
+
+    key: str
+    words: tuple[str, ...]
+    shares: tuple[float, ...]
+
+
+def read_thought(data: TensorDictBase, legal: Sequence[bool]) -> Thought | None:
+    """Read probabilities, logits or values of the actions.
+
+    Args:
+        data: what a policy returned.
+        legal: which actions are.
+
+    Returns:
+        The thought; None if the policy wrote none of the entries, or one of another size.
+
+    Example:
+        >>> from tensordict import TensorDict
+        >>> read_thought(TensorDict({"logits": torch.tensor([0.0, 0.0, 5.0])}), [True, True, False]).words
+        ('50%', '50%', '')
+    """
+    for key in (*_PROBABILITIES, *_LOGITS, *_VALUES):
+        value: Any = data.get(key, None)
+        if (
+            not isinstance(value, torch.Tensor)
+            or value.numel() != len(legal)
+            or not torch.isfinite(value[..., torch.tensor(legal)]).all()
+        ):
+            continue
+        mask, number = torch.tensor(legal), value.detach().reshape(-1).double().cpu()
+        if not mask.any():
+            return None
+        if key in _VALUES:
+            low, high = number[mask].min(), number[mask].max()
+            shares = (number - low) / (high - low) if high > low else torch.ones_like(number)
+            words = [f"{v:.2g}" for v in number.tolist()]
+        else:
+            if key in _LOGITS:
+                number = number.masked_fill(~mask, -torch.inf).softmax(-1)
+            shares = number.clamp(0, 1)
+            words = [f"{100 * v:.0f}%" for v in number.tolist()]
+        shown = [word if ok else "" for word, ok in zip(words, legal, strict=True)]
+        return Thought(key, tuple(shown), tuple(round(s, 3) for s in shares.masked_fill(~mask, 0.0).tolist()))
+    return None

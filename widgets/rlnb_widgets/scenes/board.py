@@ -1,0 +1,275 @@
+"""Board games as a picture: pieces told apart by shape, the last move, the next one and the line that wins."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rlnb_widgets.scenes.board_moves import Ints, last_moves, won_lines
+from rlnb_widgets.scenes.drawing import paper, pose, text
+from rlnb_widgets.scenes.grid import grid_lines
+from rlnb_widgets.scenes.inputs import Floats, action_indices
+from rlnb_widgets.scenes.scene import Part, Scene, Shape
+
+__all__ = ["Board", "Target"]
+
+_SIGNS = ("X", "O")
+_MOST_LINES = 2  # of each length that are struck through at once
+_TOP = 44.0  # room above the columns for their numbers and the mark of the next move
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where on the picture an action can be chosen.
+
+    Args:
+        action: the action.
+        x: left edge.
+        y: upper edge.
+        width: of the place.
+        height: of the place.
+        label: what the place is called.
+    """
+
+    action: int
+    x: float
+    y: float
+    width: float
+    height: float
+    label: str
+
+
+class Board:
+    """Draws positions of two players: X is player 0, O is player 1.
+
+    Args:
+        rows: of the board.
+        columns: of the board.
+        connect: how many pieces in a line win.
+        drops: whether pieces are discs that fall into columns; else signs that are written into cells.
+
+    Attributes:
+        reads: the entry that the positions are read from.
+
+    Example:
+        >>> scene = Board().pose([[[0, -1, -1], [1, 0, -1], [-1, -1, -1]]], actions=[8])
+        >>> scene.caption_at(0)
+        'X . . / O X . / . . .; O to move, to cell 8'
+    """
+
+    reads = ("board",)
+
+    def __init__(self, rows: int = 3, columns: int = 3, connect: int = 3, drops: bool = False) -> None:
+        """Lay out the board once; only the pieces and the marks move."""
+        self.rows, self.columns, self.connect, self.drops = rows, columns, connect, drops
+        self.cell = min(96.0, 420.0 / max(rows, columns))
+        self.top = _TOP if drops else 0.0
+        self.width, self.height = columns * self.cell, rows * self.cell + self.top
+        self.background = (paper(self.width, self.height), *(self._case() if drops else self._grid()))
+        self.most = (rows * columns + 1) // 2
+        self.parts = (*self._pieces(), self._last(), self._next(), *self._strikes())
+
+    def for_env(self, env: Any) -> Board:
+        """Return the scene of the size of `env`."""
+        return Board(env.rows, env.columns, env.connect, self.drops)
+
+    def targets(self) -> tuple[Target, ...]:
+        """Return where each action can be chosen: the cells, or the columns."""
+        if self.drops:
+            return tuple(
+                Target(c, c * self.cell, 0.0, self.cell, self.height, f"column {c}") for c in range(self.columns)
+            )
+        return tuple(
+            Target(r * self.columns + c, c * self.cell, r * self.cell, self.cell, self.cell, f"row {r}, column {c}")
+            for r in range(self.rows)
+            for c in range(self.columns)
+        )
+
+    def words(self, board: Any) -> tuple[str, ...]:
+        """Return for each target of one position, [rows, columns], what it is and what is there."""
+        grid = np.asarray(board)
+        if self.drops:
+            free = (grid < 0).sum(0).tolist()
+            return tuple(f"{t.label}, {f'{free[t.action]} free' if free[t.action] else 'full'}" for t in self.targets())
+        signs = {-1: "empty", 0: _SIGNS[0], 1: _SIGNS[1]}
+        return tuple(f"{t.label}, {signs[int(grid.flat[t.action])]}" for t in self.targets())
+
+    # What it looks like -------------------------------------------------------------------------------------------
+
+    def _grid(self) -> tuple[Shape, ...]:
+        size = self.cell * 0.16
+        numbers = (
+            text(c * self.cell + size * 0.8, r * self.cell + size * 0.9, size, str(r * self.columns + c))
+            for r in range(self.rows)
+            for c in range(self.columns)
+        )
+        return (*grid_lines(self.rows, self.columns, self.cell, role="muted"), *numbers)
+
+    def _case(self) -> tuple[Shape, ...]:
+        case = Shape("rect", (0, self.top, self.width, self.height - self.top, 10), fill="water")
+        holes = (
+            Shape("circle", (*self._centre(r * self.columns + c), self.cell * 0.4), fill="paper")
+            for r in range(self.rows)
+            for c in range(self.columns)
+        )
+        numbers = (text((c + 0.5) * self.cell, 12, min(18.0, self.cell / 2), str(c)) for c in range(self.columns))
+        return (case, *holes, *numbers)
+
+    def _centre(self, cell: Any) -> tuple[Any, Any]:
+        row, column = np.divmod(cell, self.columns)
+        return (column + 0.5) * self.cell, (row + 0.5) * self.cell + self.top
+
+    def _pieces(self) -> tuple[Part, ...]:
+        """Return the pieces of X, then those of O, the first of each in reading order first."""
+        arm, width = self.cell * (0.15 if self.drops else 0.26), self.cell * (0.09 if self.drops else 0.1)
+        role = "paper" if self.drops else "accent"
+        cross = tuple(
+            Shape("line", (-arm, -s * arm, arm, s * arm), stroke=role, stroke_width=width) for s in (1.0, -1.0)
+        )
+        first: tuple[Shape, ...] = cross
+        second: tuple[Shape, ...]
+        if self.drops:
+            disc = self.cell * 0.4
+            first = (Shape("circle", (0, 0, disc), fill="danger"), *cross)
+            second = (
+                Shape("circle", (0, 0, disc), fill="yellow"),
+                Shape("circle", (0, 0, disc * 0.42), stroke="water", stroke_width=width),
+            )
+        else:
+            second = (Shape("circle", (0, 0, self.cell * 0.28), stroke="second", stroke_width=width),)
+        return tuple(
+            Part(f"{sign} {k + 1}", shapes)
+            for sign, shapes in zip(_SIGNS, (first, second), strict=True)
+            for k in range(self.most)
+        )
+
+    def _last(self) -> Part:
+        half = self.cell * 0.45
+        if self.drops:
+            return Part("last move", (Shape("circle", (0, 0, half), stroke="ink", stroke_width=self.cell * 0.06),))
+        bar = Shape("rect", (-half / 2, self.cell * 0.38, half, self.cell * 0.05, self.cell * 0.025), fill="ink")
+        return Part("last move", (bar,))
+
+    def _next(self) -> Part:
+        if self.drops:
+            half = min(9.0, self.cell / 4)
+            return Part("next move", (Shape("polygon", (-half, -half, half, -half, 0, half), fill="second"),))
+        return Part("next move", (Shape("circle", (0, 0, self.cell * 0.08), fill="goal"),))
+
+    def _strikes(self) -> tuple[Part, ...]:
+        """Return what strikes a won line through: straight ones, then diagonal ones."""
+        parts = []
+        for name, length in (("line", 1.0), ("diagonal", math.sqrt(2.0))):
+            half = ((self.connect - 1) / 2 + 0.3) * self.cell * length
+            ends = (-half, 0, half, 0)
+            halo = Shape("line", ends, stroke="paper", stroke_width=self.cell * 0.08)
+            line = Shape("line", ends, stroke="ink", stroke_width=self.cell * 0.04)
+            parts += [Part(f"won {name} {k + 1}", (halo, line)) for k in range(_MOST_LINES)]
+        return tuple(parts)
+
+    # Where it is --------------------------------------------------------------------------------------------------
+
+    def pose(self, observations: Any, actions: Any = None) -> Scene:
+        """Return the scene of positions [N, rows, columns] of -1, 0 and 1, with the moves where actions are given.
+
+        What is no position, such as padding, is drawn as an empty board.
+
+        Raises:
+            ValueError: if the shape is another one.
+        """
+        boards, valid = self._boards(observations)
+        n_actions = self.columns if self.drops else self.rows * self.columns
+        action = action_indices(actions, n_actions, len(boards), "Board")
+        target = self._target(boards, action)
+        last = last_moves(boards, None if actions is None else target)
+        x, y = self._centre(np.maximum(last, 0))
+        poses = [*self._piece_poses(boards), pose(x, y, 0.0, last >= 0), self._next_pose(action, target)]
+        won = won_lines(boards, self._lines())
+        return Scene(
+            self.width,
+            self.height,
+            self.background,
+            self.parts,
+            np.stack([*poses, *self._strike_poses(won)], axis=1),
+            self._caption(boards, valid, action, np.asarray(won.any(1))),
+        )
+
+    def _lines(self) -> Ints:
+        # Only now: a picture of another env needs no torch.
+        from rlnb.envs.custom.boards import board_lines
+
+        return np.asarray(board_lines(self.rows, self.columns, self.connect).numpy())
+
+    def _boards(self, observations: Any) -> tuple[Ints, npt.NDArray[np.bool_]]:
+        array = np.asarray(observations)
+        if array.ndim != 3 or array.shape[1:] != (self.rows, self.columns):
+            raise ValueError(
+                f"a board of {self.rows} x {self.columns} is drawn from positions of shape "
+                f"[N, {self.rows}, {self.columns}], got shape {list(array.shape)}."
+            )
+        boards = np.nan_to_num(array.reshape(len(array), -1), nan=-2.0).astype(np.int64)
+        ahead = (boards == 0).sum(1) - (boards == 1).sum(1)
+        valid = (np.abs(boards) <= 1).all(1) & (ahead >= 0) & (ahead <= 1)
+        return np.where(valid[:, None], boards, -1), valid
+
+    def _target(self, boards: Ints, action: Floats) -> Floats:
+        """Return the cell that each action puts a piece into, NaN for none."""
+        if not self.drops:
+            return action
+        column = np.nan_to_num(action).astype(np.intp)
+        grid = boards.reshape(-1, self.rows, self.columns)
+        row = (grid[np.arange(len(grid)), :, column] < 0).sum(1) - 1
+        return np.where(row >= 0, row * self.columns + action, np.nan)
+
+    def _piece_poses(self, boards: Ints) -> list[npt.NDArray[np.float32]]:
+        poses = []
+        for player in (0, 1):
+            own = boards == player
+            cells, count = np.argsort(~own, axis=1, kind="stable"), own.sum(1)
+            for k in range(self.most):
+                x, y = self._centre(cells[:, k])
+                poses.append(pose(x, y, 0.0, k < count))
+        return poses
+
+    def _next_pose(self, action: Floats, target: Floats) -> npt.NDArray[np.float32]:
+        if self.drops:
+            return pose((action + 0.5) * self.cell, self.top - 12, 0.0, np.isfinite(action))
+        return pose(*self._centre(np.nan_to_num(target)), 0.0, np.isfinite(target))
+
+    def _strike_poses(self, won: npt.NDArray[np.bool_]) -> list[npt.NDArray[np.float32]]:
+        lines = self._lines()
+        (x0, y0), (x1, y1) = self._centre(lines[:, 0]), self._centre(lines[:, -1])
+        angle, diagonal = np.arctan2(y1 - y0, x1 - x0), (x0 != x1) & (y0 != y1)
+        poses = []
+        for kind in (~diagonal, diagonal):
+            of_kind = won & kind
+            first = np.argsort(~of_kind, axis=1, kind="stable")
+            for k in range(_MOST_LINES):
+                line = first[:, min(k, len(lines) - 1)]
+                shown = of_kind.sum(1) > k
+                poses.append(pose((x0 + x1)[line] / 2, (y0 + y1)[line] / 2, angle[line], shown))
+        return poses
+
+    def _caption(
+        self, boards: Ints, valid: npt.NDArray[np.bool_], action: Floats, over: npt.NDArray[np.bool_]
+    ) -> Callable[[int], str]:
+        grid = boards.reshape(-1, self.rows, self.columns)
+
+        def caption(i: int) -> str:
+            if not valid[i]:
+                return "no position"
+            words = " / ".join(" ".join("XO."[cell] for cell in row) for row in grid[i].tolist())
+            count = int((boards[i] >= 0).sum())
+            if over[i]:
+                return f"{words}; {_SIGNS[(count - 1) % 2]} has won"
+            if count == boards.shape[1]:
+                return f"{words}; a draw"
+            words += f"; {_SIGNS[count % 2]} to move"
+            return words if np.isnan(action[i]) else f"{words}, to {'column' if self.drops else 'cell'} {action[i]:.0f}"
+
+        return caption
