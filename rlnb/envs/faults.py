@@ -10,9 +10,9 @@ from tensordict import TensorDictBase
 from rlnb.data import Composite, OneHot, TensorSpec, violations
 from rlnb.data.ted.keys import DONE, NestedKey, as_tuple
 from rlnb.data.ted.leaves import leaf_keys
+from rlnb.envs.partial_reset import FittedMask, Masks
 
 if TYPE_CHECKING:
-    from rlnb.envs.partial_reset import Masks
     from rlnb.envs.specs import EnvSpecs
 
 
@@ -172,9 +172,11 @@ def assert_not_done(env: EnvSpecs, data: TensorDictBase, masks: Masks) -> None:
         done = data.get(key, None)
         if path[-1] != DONE or done is None:
             continue
-        mask = masks.get(path[:-1], masks.get(()))
-        if mask is not None and mask.shape == done.shape:
-            done = done & mask
+        if masks:
+            mask = masks.get(path[:-1], masks.get(()))
+            if mask is None:  # only what lies on other levels was reset
+                continue
+            done = done & FittedMask(mask, env.batch_dims).spread(done)
         if bool(done.any()):
             raise RuntimeError(
                 f"{type(env).__name__} is done right after its reset ({key!r} is True), so it could never take a step. "

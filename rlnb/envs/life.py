@@ -164,6 +164,11 @@ class EnvLife(EnvGuards, ABC):
         # changes with every step, is known to be none of these.
         if type(value) is torch.Tensor and name in self.__dict__:
             self.__dict__[name] = value
+        elif name == "batch_locked":
+            raise AttributeError(
+                f"batch_locked belongs to the class {type(self).__name__}, whose _step takes any batch size or does "
+                f"not. It cannot be set on one env. Fix: class MyEnv({type(self).__name__}): batch_locked = {value!r}."
+            )
         else:
             super().__setattr__(name, value)
 

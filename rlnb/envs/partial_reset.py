@@ -77,7 +77,7 @@ def merge_reset(previous: TensorDictBase, fresh: TensorDictBase, masks: Masks, b
     Returns:
         The entries of ``fresh`` by name, in nested dictionaries: new where a mask is True, else as they were.
     """
-    fitted = {level: _Fitted(mask, batch_dims) for level, mask in deciding(masks).items()}
+    fitted = {level: FittedMask(mask, batch_dims) for level, mask in deciding(masks).items()}
     return _merge(raw_entries(previous), raw_entries(fresh), (), fitted.get(()), fitted)
 
 
@@ -85,8 +85,8 @@ def _merge(
     previous: Mapping[str, Any],
     fresh: Mapping[str, Any],
     level: tuple[str, ...],
-    mask: _Fitted | None,
-    masks: dict[tuple[str, ...], _Fitted],
+    mask: FittedMask | None,
+    masks: dict[tuple[str, ...], FittedMask],
 ) -> dict[str, Any]:
     """Merge one level, under the mask of the nearest level above it that has one."""
     merged: dict[str, Any] = {}
@@ -103,11 +103,15 @@ def _merge(
     return merged
 
 
-class _Fitted:
+class FittedMask:
     """A mask, and what it says about data of different shapes.
 
     End signals may have dimensions of their own behind those of the batch. Where the data has them too, it is chosen
     along them; else an env is reset if any of its signals says so.
+
+    Args:
+        mask: of the shape of "done".
+        batch_dims: the number of the env's batch dimensions.
     """
 
     def __init__(self, mask: torch.Tensor, batch_dims: int) -> None:

@@ -53,7 +53,7 @@ class EnvSpecs(UnbatchedSpecs, torch.nn.Module):
         if self._device is not None:
             spec = spec.to(self._device)
         if name == "full_done_spec":
-            spec = _with_twins(spec)
+            spec = with_twins(spec)
         self._specs[name] = spec.lock_()
         self._unchecked = {"reset", "step"}
         self.empty_cache()
@@ -153,11 +153,12 @@ class EnvSpecs(UnbatchedSpecs, torch.nn.Module):
     def specs(self) -> Composite:
         """Everything in one composite, "input_spec" and "output_spec", which outlives the env. Locked."""
         groups = {"input_spec": self.input_spec, "output_spec": self.output_spec}
-        return Composite(groups, shape=self.batch_size).lock_()
+        return Composite(groups, shape=self.batch_size, device=self.device).lock_()
 
     def _group(self, name: str, members: tuple[str, ...]) -> Composite:
         if name not in self._cache:
-            self._cache[name] = Composite({m: self._specs[m] for m in members}, shape=self.batch_size).lock_()
+            specs = {member: self._specs[member] for member in members}
+            self._cache[name] = Composite(specs, shape=self.batch_size, device=self.device).lock_()
         return self._cache[name]
 
     # Keys ---------------------------------------------------------------------------------------------------------
@@ -299,7 +300,7 @@ class EnvSpecs(UnbatchedSpecs, torch.nn.Module):
         return self
 
 
-def _with_twins(spec: Composite) -> Composite:
+def with_twins(spec: Composite) -> Composite:
     """Give every level that has an end signal both "done" and "terminated"."""
     levels = {as_tuple(key)[:-1]: key for key in spec.keys(True, True) if as_tuple(key)[-1] in END_KEYS}
     present = {as_tuple(key) for key in spec.keys(True, True)}

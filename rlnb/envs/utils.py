@@ -12,12 +12,15 @@ from rlnb.envs.exploration import (
     set_exploration_type,
 )
 from rlnb.envs.libs.available import get_available_libraries
+from rlnb.envs.marl import MarlGroupMapType, check_marl_grouping
 from rlnb.envs.policies import RandomPolicy
 
 __all__ = [
     "ExplorationType",
+    "MarlGroupMapType",
     "RandomPolicy",
     "check_env_specs",
+    "check_marl_grouping",
     "check_no_exclusive_keys",
     "exploration_mode",
     "exploration_type",

@@ -198,8 +198,7 @@ def test_a_wrong_batch_size(counter, batch):
 
 
 def test_an_env_of_any_batch_size(counter):
-    env = counter()
-    env.batch_locked = False
+    env = type("Stateless", (counter,), {"batch_locked": False})()
     td = TensorDict({"observation": torch.zeros(4, 1)}, [4])
     after = env.rand_step(td)
     assert after["action"].shape == (4,) and after["next", "done"].shape == (4, 1)

@@ -334,8 +334,7 @@ def test_a_stateless_env_rolls_out_any_batch_size(counter, arguments):
     def reset(env, tensordict):
         return TensorDict({"observation": torch.zeros(*tensordict.batch_size, 1)}, tensordict.batch_size)
 
-    env = counter()
-    env.batch_locked = False
+    env = type("Stateless", (counter,), {"batch_locked": False})()
     env._reset = lambda tensordict=None, **kwargs: reset(env, tensordict)
     data = env.rollout(6, tensordict=TensorDict({}, [5]), **arguments)
     length = 6 if "break_when_any_done" in arguments else 3

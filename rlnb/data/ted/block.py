@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from tensordict import TensorDict
 
+from rlnb._tensordict import named
 from rlnb.data.ted.keys import END_KEYS, NestedKey, as_key, as_tuple
 
 # A block starts with room for this many bytes at the most and doubles when it is full: max_steps is only a bound, and
@@ -163,4 +164,4 @@ class TEDBlock:
                 entries[as_key((*prefix, *as_tuple(key)))] = tensor if full else tensor[filled].clone()
         entries.update(extra or {})
         names = [*[None] * len(self.batch), "time"]
-        return TensorDict(entries, [*self.batch, length], names=names, **kwargs)
+        return named(TensorDict(entries, [*self.batch, length], **kwargs), names)

@@ -95,15 +95,9 @@ class TensorEnv(EnvBase):
     def _reset(
         self, tensordict: TensorDictBase | None = None, *, state: torch.Tensor | None = None, **kwargs: Any
     ) -> TensorDictBase:
-        if kwargs:
-            raise TypeError(f"{type(self).__name__}.reset takes a TensorDict and state=..., and got {sorted(kwargs)}.")
         mask = None if tensordict is None else tensordict.get("_reset", None)
+        self._check_reset(kwargs, mask)
         before = self._state
-        if mask is not None and before is None and not bool(mask.all()):
-            raise RuntimeError(
-                f"A partial reset was asked of a {type(self).__name__} that was never reset: the copies that are not "
-                "marked have no state to keep. Fix: call env.reset() first."
-            )
         fresh = self._initial_state() if state is None else self._given_state(state)
         self._seed = None
         if mask is None or before is None:
@@ -117,6 +111,16 @@ class TensorEnv(EnvBase):
             rows = mask.reshape((*mask.shape, *[1] * (fresh.ndim - mask.ndim)))
             self._state = torch.where(rows, fresh, before)
         return fast_tensordict({**self._observe(self._state), **self._no_end()}, self.batch_size, self.device)
+
+    def _check_reset(self, options: dict[str, Any], mask: torch.Tensor | None) -> None:
+        """Refuse options that mean nothing here, and a partial reset before the first full one."""
+        if options:
+            raise TypeError(f"{type(self).__name__}.reset takes a TensorDict and state=..., and got {sorted(options)}.")
+        if mask is not None and self._state is None and not bool(mask.all()):
+            raise RuntimeError(
+                f"A partial reset was asked of a {type(self).__name__} that was never reset: the copies that are not "
+                "marked have no state to keep. Fix: call env.reset() first."
+            )
 
     def _no_end(self) -> dict[str, torch.Tensor]:
         return {key: torch.zeros((*self.batch_size, 1), dtype=torch.bool, device=self.device) for key in END_KEYS}

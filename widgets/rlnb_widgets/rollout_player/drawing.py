@@ -126,7 +126,7 @@ def _both(leaf: Leaf, leaves: Mapping[Key, Leaf], extra: np.ndarray) -> np.ndarr
 
 
 def _with_actions(spec: Any, states: Any, frames: int, leaves: Mapping[Key, Leaf], n: int) -> Scene | None:
-    action = leaves.get(("action",))
+    action = leaves.get(tuple(getattr(spec, "acts", ("action",))))
     if action is None or action.kind != "number":
         return None
     pose: Callable[..., Scene] = spec.pose

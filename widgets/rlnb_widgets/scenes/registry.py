@@ -8,6 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 from rlnb_widgets.scenes.acrobot import Acrobot
 from rlnb_widgets.scenes.bandit import Bandit
 from rlnb_widgets.scenes.blackjack import Blackjack
+from rlnb_widgets.scenes.board import Board
 from rlnb_widgets.scenes.cartpole import CartPole
 from rlnb_widgets.scenes.cliff_walking import CliffWalking
 from rlnb_widgets.scenes.frozen_lake import FrozenLake
@@ -16,6 +17,7 @@ from rlnb_widgets.scenes.mountain_car import MountainCar
 from rlnb_widgets.scenes.pendulum import Pendulum
 from rlnb_widgets.scenes.pendulum_angles import PendulumAngles
 from rlnb_widgets.scenes.scene import Scene
+from rlnb_widgets.scenes.spread import Spread
 from rlnb_widgets.scenes.taxi import Taxi
 
 __all__ = ["FitsEnv", "SceneSpec", "find_scene", "register_scene", "scene_names"]
@@ -55,9 +57,12 @@ _SCENES: dict[str, SceneSpec] = {
     "phys2d/Pendulum": Pendulum(),
     "rlnb/Bandit": Bandit(),
     "rlnb/CartPole": CartPole(),
+    "rlnb/ConnectFour": Board(6, 7, 4, drops=True),
     "rlnb/GridWorld": GridMap(),
     "rlnb/MountainCar": MountainCar(),
     "rlnb/Pendulum": PendulumAngles(),
+    "rlnb/Spread": Spread(),
+    "rlnb/TicTacToe": Board(),
     "tabular/CliffWalking": CliffWalking(),
 }
 
@@ -82,7 +87,7 @@ def register_scene(name: str, spec: SceneSpec) -> None:
     Args:
         name: env id; a version at its end is dropped, as a scene draws all versions.
         spec: an object with ``pose(observations, actions=None) -> Scene``. If it has ``reads``, a tuple of keys, its
-            observations are these entries, one a column, in place of "observation".
+            observations are these entries in place of "observation": one entry as it is, several one a column.
 
     Raises:
         TypeError: if `spec` has no such method (a class is not an object of it).

@@ -1,0 +1,133 @@
+"""BatchedEnvBase: several environments stepped together as one, whoever runs them."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from tensordict import LazyStackedTensorDict, TensorDict, TensorDictBase, lazy_stack
+
+from rlnb._tensordict import entry, fast_tensordict
+from rlnb.data.ted.keys import NestedKey, as_key
+from rlnb.envs.batched.arguments import kwargs_each, nested
+from rlnb.envs.batched.queries import BatchQueries
+from rlnb.envs.partial_reset import Masks, deciding, reset_masks
+from rlnb.envs.stacking import stack_steps
+
+
+class BatchedEnvBase(BatchQueries):
+    """The base of :class:`~rlnb.envs.SerialEnv` and :class:`~rlnb.envs.ParallelEnv`: how data goes to envs and back.
+
+    Its arguments are those of :class:`~rlnb.envs.batched.life.BatchLife`.
+    """
+
+    def _is_complete(self, data: TensorDictBase, moment: str) -> bool:
+        return True  # each env sees to its own data
+
+    def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
+        if self._block is None:
+            results = self._step_envs(self._split(tensordict, self._input_keys()))
+            assert results is not None
+            return self._join(results)
+        self._write_inputs(tensordict)
+        self._step_envs(None)
+        return self._copied(self._block.next_row(0))
+
+    @abstractmethod
+    def _write_inputs(self, tensordict: TensorDictBase) -> None:
+        """Write what a step reads to where the envs read it."""
+
+    def _input_keys(self) -> list[NestedKey]:
+        """What a step hands on: actions, and to envs without a state of their own all that they gave."""
+        if "input_keys" not in self._cache:
+            keys = list(self.action_keys)
+            if self.state_keys:
+                keys = list(dict.fromkeys([*keys, *self.state_keys, *self.observation_keys, *self.done_keys]))
+            self._cache["input_keys"] = keys
+        return self._cache["input_keys"]
+
+    def _split(self, tensordict: TensorDictBase, keys: list[NestedKey]) -> list[TensorDictBase]:
+        """Cut entries into a TensorDict for each env, on its device."""
+        assert self._infos is not None
+        if isinstance(tensordict, LazyStackedTensorDict):
+            rows = [row.select(*keys, strict=False) for row in tensordict.unbind(0)]
+        else:
+            values = {key: value for key in keys if (value := entry(tensordict, key)) is not None}
+            columns = {key: value.unbind(0) for key, value in values.items()}
+            rows = [
+                fast_tensordict(nested({key: column[i] for key, column in columns.items()}), self._batch_size[1:])
+                for i in range(self.num_workers)
+            ]
+        return [row.to(info.device) if info.device else row for row, info in zip(rows, self._infos, strict=True)]
+
+    def _copied(self, row: dict[NestedKey, torch.Tensor]) -> TensorDictBase:
+        """Make data of its own of a row of the block."""
+        entries = nested({key: tensor.clone() for key, tensor in row.items()})
+        if self._device is None or self._device.type == "cpu":
+            return self._contained(entries, (), self._device)
+        return self._contained(entries, (), None).to(self._device, non_blocking=self.non_blocking)
+
+    def _contained(self, entries: dict[str, Any], path: tuple[str, ...], device: torch.device | None) -> TensorDictBase:
+        """Put nested entries into TensorDicts of the batch sizes that the specs say."""
+        for name, value in entries.items():
+            if type(value) is dict:
+                entries[name] = self._contained(value, (*path, name), device)
+        return fast_tensordict(entries, self._nested_sizes.get(path, self._batch_size), device)
+
+    def _join(self, data: list[TensorDictBase]) -> TensorDictBase:
+        """Put the data of the envs together."""
+        joined: TensorDictBase = lazy_stack(data, 0) if self._lazy else stack_steps(data, 0)
+        return joined if self._device is None else joined.to(self._device)
+
+    def _reset_where(self, tensordict: TensorDictBase | None, masks: Masks, **kwargs: Any) -> TensorDictBase:
+        if not self._lazy or tensordict is None:
+            return super()._reset_where(tensordict, masks, **kwargs)
+        # Data that changes its shape is no matter for masks: the envs that are reset get new rows.
+        found = self._reset_some(tensordict, masks, **kwargs)
+        assert found is not None
+        rows = [row.exclude(*self.reset_keys) for row in tensordict.unbind(0)]
+        return lazy_stack([rows[i].update(found[i]) if i in found else rows[i] for i in range(self.num_workers)], 0)
+
+    def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
+        masks = {} if tensordict is None else reset_masks(self, tensordict)
+        found = self._reset_some(tensordict, masks, **kwargs)
+        if found is None:
+            assert self._block is not None
+            return self._copied(self._block.root_row(0))
+        if len(found) < self.num_workers:
+            assert tensordict is not None
+            example = next(iter(found.values()))
+            others = self._split(tensordict, list(example.keys(True, True)))
+            found.update({i: others[i] for i in range(self.num_workers) if i not in found})
+        return self._join([found[i] for i in range(self.num_workers)])
+
+    def _reset_some(
+        self,
+        tensordict: TensorDictBase | None,
+        masks: Masks,
+        *,
+        list_of_kwargs: Sequence[Mapping[str, Any]] | None = None,
+        **kwargs: Any,
+    ) -> dict[int, TensorDictBase] | None:
+        """Reset the envs that masks say; return the data of those, or None if it is in the block."""
+        each = kwargs_each(list_of_kwargs, self.num_workers, "list_of_kwargs")
+        state: list[TensorDictBase | None] = [None] * self.num_workers
+        if tensordict is not None and self.state_keys:
+            state = list(self._split(tensordict, self.state_keys))
+        which: dict[int, tuple[TensorDictBase | None, Mapping[str, Any]]] = {}
+        for i in range(self.num_workers):
+            rows = {level: mask[i] for level, mask in deciding(masks).items()}
+            if rows and not any(bool(mask.any()) for mask in rows.values()):
+                continue
+            given = state[i]
+            if not all(bool(mask.all()) for mask in rows.values()):
+                given = TensorDict({}, self._batch_size[1:]) if given is None else given
+                for level, mask in rows.items():
+                    given.set(as_key((*level, "_reset")), mask)
+            which[i] = given, {**kwargs, **each[i]}
+        return self._reset_envs(which)
+
+
+__all__ = ["BatchedEnvBase"]

@@ -1,0 +1,149 @@
+"""What batched environments say when something is wrong."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rlnb.data import Composite
+    from rlnb.envs.batched.drivers import EnvInfo
+    from rlnb.envs.batched.worker import Failure
+
+
+def no_env_function(fn: Any) -> str:
+    """Say that what should make envs cannot be called."""
+    what = f"an env of type {type(fn).__name__}" if hasattr(fn, "rollout") else f"{fn!r}"
+    return (
+        f"create_env_fn must be a function that makes an env, and is {what}: each env of a batch is made anew. "
+        "Fix: SerialEnv(4, lambda: GymEnv('CartPole-v1'))."
+    )
+
+
+def list_length(name: str, got: int, want: int) -> str:
+    """Say that a list has not one member for each env."""
+    return f"{name} is a list of {got}, and there are {want} envs: give one for each, or a single one for all."
+
+
+def kwargs_type(name: str, i: int, got: Any) -> str:
+    """Say that keyword arguments are no mapping."""
+    return f"{name} must hold keyword arguments by name, and that of env {i} is a {type(got).__name__}."
+
+
+def no_env(i: int, n: int, made: Any) -> str:
+    """Say that a function made something else than an env."""
+    return (
+        f"create_env_fn of env {i} of {n} made a {type(made).__name__}, and it must make an env of rlnb. "
+        "Fix: return GymEnv(...), GymWrapper(env) or another EnvBase."
+    )
+
+
+def not_running(env: Any) -> str:
+    """Say that a batch was stepped before its envs were made, or after they were ended."""
+    return (
+        f"step was called on a {type(env).__name__} whose envs are not running. "
+        "Fix: td = env.reset(), which makes them, then write an action into td, then env.step(td)."
+    )
+
+
+def forked(env: Any) -> str:
+    """Say that a forked process uses a batch of the process before."""
+    return (
+        f"This {type(env).__name__} belongs to the process that started it, and this is a fork of that process. "
+        "Fix: make a new one here."
+    )
+
+
+def kwargs_too_late(env: Any) -> str:
+    """Say that keyword arguments come after the envs were made."""
+    return (
+        f"update_kwargs changes what envs are made with, and those of this {type(env).__name__} were made already. "
+        "Fix: call it before the first reset, or env.close() first."
+    )
+
+
+def missing_states(missing: list[str], state_dict: Mapping[str, Any]) -> str:
+    """Say that a state dict lacks envs."""
+    return f"The state dict has no {missing}: it has {sorted(map(str, state_dict))}. Was it that of a smaller batch?"
+
+
+def batch_sizes(i: int, info: EnvInfo, first: EnvInfo) -> str:
+    """Say that envs have different batch sizes."""
+    return (
+        f"Env {i} ({info.name}) has the batch size {tuple(info.batch_size)}, and env 0 ({first.name}) has "
+        f"{tuple(first.batch_size)}: the envs of a batch must have the same."
+    )
+
+
+def different_keys(name: str, i: int, infos: list[EnvInfo], member: Composite, first: Composite) -> str:
+    """Say that envs have different entries."""
+    mine, theirs = set(member.keys(True, True)), set(first.keys(True, True))
+    return (
+        f"Env {i} ({infos[i].name}) and env 0 ({infos[0].name}) have different entries in "
+        f"{name.removeprefix('full_')}: only env {i} has {_sorted(mine - theirs)}, only env 0 has "
+        f"{_sorted(theirs - mine)}. "
+        "Fix: put a SelectTransform or ExcludeTransform around one of them, or name entries alike with RenameTransform."
+    )
+
+
+def no_buffers(specs: Mapping[str, Composite]) -> str:
+    """Say that data without a fixed shape has no place in buffers."""
+    from rlnb.envs.batched.joining import varies
+
+    keys = [key for spec in specs.values() for key in varies(spec)]
+    return (
+        f"use_buffers=True needs entries of fixed shape and dtype, and these have none: {_sorted(keys)}. "
+        "Fix: leave use_buffers out; the data then goes to and fro as it is, which is slower."
+    )
+
+
+def _sorted(keys: Iterable[Any]) -> list[Any]:
+    return sorted(keys, key=str)
+
+
+def failed(i: int, n: int, what: str, failure: Failure, others: list[int]) -> str:
+    """Say that a worker raised, with its own traceback."""
+    also = f" So did {', '.join(map(str, others))}." if others else ""
+    return (
+        f"Worker {i} of {n} failed in {what}: {failure.kind}: {failure.text}{also}\n\nIn the worker:\n{failure.lines}"
+    )
+
+
+def ended(i: int, n: int, what: str, code: int | None) -> str:
+    """Say that a worker ended without being told to."""
+    if code is not None and code < 0:
+        name = signal.Signals(-code).name if -code in {s.value for s in signal.Signals} else f"signal {-code}"
+        how = f"was ended by {name}"
+        if name == "SIGKILL":
+            how += ", which is how a system ends a process that takes too much memory"
+        if name == "SIGSEGV":
+            how += ": code outside of Python, such as a simulator's, has crashed"
+    else:
+        how = f"ended with exit code {code}"
+    return (
+        f"Worker {i} of {n} {how}, in the middle of {what}. All workers were ended; env.reset() starts new ones. "
+        "To see what its env does, run it in this process: SerialEnv in place of ParallelEnv."
+    )
+
+
+def hanging(which: list[int], n: int, what: str, timeout: float | None) -> str:
+    """Say that workers do not answer."""
+    workers = f"Worker {which[0]}" if len(which) == 1 else f"Workers {', '.join(map(str, which))}"
+    return (
+        f"{workers} of {n} did not finish {what} within {timeout:g} s. All workers were ended; env.reset() starts new "
+        "ones. If it takes that long, give more time: ParallelEnv(..., timeout=600)."
+    )
+
+
+def gradients(key: Any) -> str:
+    """Say that gradients do not pass from process to process."""
+    return (
+        f"The action {key!r} requires a gradient, and none passes through a ParallelEnv: its envs run in other "
+        "processes. Fix: SerialEnv, or action.detach()."
+    )
+
+
+def no_start_method(got: Any, known: list[str]) -> str:
+    """Say that there is no such way of starting processes."""
+    return f"mp_start_method must be one of {known}, and is {got!r}."

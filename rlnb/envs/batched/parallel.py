@@ -1,0 +1,248 @@
+"""ParallelEnv: several environments stepped at the same time, each in a process of its own."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from tensordict import TensorDictBase
+
+from rlnb.data.ted.block import TEDBlock
+from rlnb.data.ted.keys import NestedKey
+from rlnb.envs.batched import faults
+from rlnb.envs.batched.crew import Crew, WorkerError
+from rlnb.envs.batched.drivers import EnvInfo
+from rlnb.envs.batched.memory import SharedMemory, bytes_for
+from rlnb.envs.batched.row_batch import RowBatch
+from rlnb.envs.batched.serial import SerialEnv
+from rlnb.envs.batched.wire import RESET_ROW, STEP
+from rlnb.envs.batched.worker import BlockPlan
+
+
+class ParallelEnv(RowBatch):
+    """Several envs in one, each in a process of its own.
+
+    The batch size is ``[num_workers, *that of an env]``. Each worker writes its row of one block of memory that all
+    processes share. The workers start with the first reset, or when something is asked of them; :meth:`close` ends
+    them, and the next reset starts new ones. They end with this process, too, however it ends.
+
+    An attribute that the batch does not have is read from each env, as a list; a method is called on each.
+
+    Args:
+        num_workers: how many envs.
+        create_env_fn: makes an env; or a list of functions, one for each env, for different tasks. A lambda, and what
+            is defined in a notebook's cell, will do.
+        create_env_kwargs: keyword arguments for ``create_env_fn``; or a list of them, one for each env.
+        share_individual_td: give the data of each env in a TensorDict of its own, in a lazy stack. Default: only
+            where the data of the envs differs in shape.
+        shared_memory: must not be False unless ``memmap`` is True.
+        memmap: put the shared memory into a temporary file on disk.
+        policy_proof: accepted and not read: which entries a step gives follows from the specs.
+        device: where the data of the batch goes. Default: that of the envs.
+        num_threads: for torch in this process, while the workers run. Default: as it is.
+        num_sub_threads: for torch in each worker.
+        serial_for_single: make a :class:`SerialEnv` if there is only one env.
+        non_blocking: whether data goes to ``device`` without waiting for it.
+        mp_start_method: how processes are started: "forkserver", "spawn" or "fork". Default: "forkserver" where there
+            is one, else "spawn". A fork server imports torch once, and the workers begin with that.
+        use_buffers: whether data goes through shared memory. Default: yes, unless shapes vary.
+        timeout: seconds to wait for a worker; None: for ever.
+
+    Raises:
+        ValueError: if ``num_workers`` is not positive, a list has another length, or there is no such start method.
+        TypeError: if ``create_env_fn`` cannot be called.
+
+    Example:
+        >>> from rlnb.envs import GymEnv
+        >>> with ParallelEnv(2, lambda: GymEnv("Pendulum-v1", g=9.81)) as env:
+        ...     env.rollout(5).batch_size, env.g
+        (torch.Size([2, 5]), [9.81, 9.81])
+    """
+
+    _block_for_all = True
+    _crew: Any
+    _threads_before: int | None
+
+    def __new__(cls, num_workers: int, *args: Any, serial_for_single: bool = False, **kwargs: Any) -> Any:
+        """Make a :class:`SerialEnv` for a single env, if that is wanted."""
+        if serial_for_single and num_workers == 1:
+            kwargs.pop("timeout", None)
+            return SerialEnv(num_workers, *args, **kwargs)
+        return super().__new__(cls)
+
+    def __init__(
+        self,
+        num_workers: int,
+        create_env_fn: Any,
+        *,
+        num_threads: int | None = None,
+        num_sub_threads: int = 1,
+        serial_for_single: bool = False,
+        mp_start_method: str | None = None,
+        timeout: float | None = 120.0,
+        **kwargs: Any,
+    ) -> None:
+        self._crew = self._threads_before = None
+        known = multiprocessing.get_all_start_methods()
+        if mp_start_method is not None and mp_start_method not in known:
+            raise ValueError(faults.no_start_method(mp_start_method, known))
+        super().__init__(num_workers, create_env_fn, **kwargs)
+        self._method = mp_start_method or ("forkserver" if "forkserver" in known else "spawn")
+        self._threads, self._sub_threads = num_threads, num_sub_threads
+        self._timeout = timeout
+
+    # The workers --------------------------------------------------------------------------------------------------
+
+    def _make_envs(self) -> list[EnvInfo]:
+        import rlnb
+
+        if self._threads is not None:
+            self._threads_before = torch.get_num_threads()
+            torch.set_num_threads(self._threads)
+        makers = list(zip(self._fns, self._kwargs, strict=True))
+        quiet = bool(getattr(rlnb, "filter_warnings_subprocess", True))
+        self._crew = Crew(makers, self._method, self._sub_threads, self._timeout, quiet)
+        return self._crew.ready()
+
+    def _end_envs(self) -> None:
+        crew, before = self._crew, self._threads_before
+        self._crew = None
+        if before is not None:
+            torch.set_num_threads(before)
+            self._threads_before = None
+        if crew is not None:
+            crew.end() if self._owner == os.getpid() else crew.forget()
+
+    def _guarded(self, call: Callable[..., Any], *arguments: Any) -> Any:
+        """Talk to the workers; if they had to be ended, the batch is closed."""
+        try:
+            return call(*arguments)
+        finally:
+            if not self._crew.alive:
+                self.close()
+
+    def _ring(self, which: Sequence[int], signal: bytes, what: str) -> None:
+        """Let workers step or reset, with the data in the shared block."""
+        start = time.perf_counter_ns()
+        self._guarded(self._crew.ring, which, signal, what)
+        self._note(what, which, start, self._moments)
+
+    def _connect(self, block: TEDBlock | None) -> None:
+        everyone = range(self.num_workers)
+        if block is None:
+            self._guarded(self._crew.ask, {i: ("connect", (None,)) for i in everyone}, "start")
+            return
+        self._guarded(self._crew.hand_over, self._memory, {i: ("connect", (self._plan,)) for i in everyone})
+        self._memory.close()
+
+    def _new_block(self) -> TEDBlock:
+        root, next_only = self._leaf_infos()
+        plan = BlockPlan(self.num_workers, root, next_only, self._input_arrays(), self._row_mode)
+        arrays: list[tuple[tuple[int, ...], np.dtype]] = []
+
+        class Counting:
+            """Stands in for the memory, to find out how much is needed."""
+
+            @staticmethod
+            def array(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+                arrays.append((shape, np.dtype(dtype)))
+                return np.zeros(shape, dtype)
+
+        plan.lay_out(Counting)  # type: ignore[arg-type]
+        self._plan = BlockPlan(**{**vars(plan), "size": bytes_for(arrays)})
+        self._memory = SharedMemory(self._plan.size, self._memmap)
+        block, self._inputs, self._moments = self._plan.lay_out(self._memory)
+        return block
+
+    def _input_arrays(self) -> dict[NestedKey, tuple[tuple[int, ...], np.dtype]]:
+        if self._row_mode:
+            array = self._action_array()
+            return {self.action_key: (array.shape, array.dtype)}
+        found: dict[NestedKey, tuple[tuple[int, ...], np.dtype]] = {}
+        for key in self._input_keys():
+            spec = next(spec[key] for spec in self._specs.values() if key in spec.keys(True, True))
+            found[key] = tuple(spec.shape), torch.empty(0, dtype=spec.dtype).numpy().dtype
+        return found
+
+    # Reset and step -----------------------------------------------------------------------------------------------
+
+    def _write_inputs(self, tensordict: TensorDictBase) -> None:
+        for key in self.action_keys:
+            if tensordict.get(key).requires_grad and torch.is_grad_enabled():
+                raise RuntimeError(faults.gradients(key))
+        if self._row_mode:
+            self._inputs[self.action_key][...] = self._native_action(tensordict.get(self.action_key))
+            return
+        for key, array in self._inputs.items():
+            value = tensordict.get(key, None)
+            if value is not None:
+                torch.from_numpy(array).copy_(value)
+
+    def _step_envs(self, inputs: list[TensorDictBase] | None) -> list[TensorDictBase] | None:
+        everyone = range(self.num_workers)
+        if inputs is None:
+            self._ring(everyone, STEP, "step")
+            return None
+        found = self._guarded(self._crew.ask, {i: ("step", (inputs[i],)) for i in everyone}, "step")
+        return [found[i] for i in everyone]
+
+    def _reset_envs(
+        self, which: dict[int, tuple[TensorDictBase | None, Mapping[str, Any]]]
+    ) -> dict[int, TensorDictBase] | None:
+        plain = [i for i, (given, kwargs) in which.items() if given is None and not kwargs]
+        if self._block is not None and len(plain) == len(which):
+            self._ring(plain, RESET_ROW, "reset")
+            return None
+        found = self._guarded(self._crew.ask, {i: ("reset", arguments) for i, arguments in which.items()}, "reset")
+        return None if self._block is not None else found
+
+    def _ask(self, name: str, arguments: list[tuple[tuple[Any, ...], dict[str, Any]]] | None) -> list[Any]:
+        everyone = range(self.num_workers)
+        if arguments is None:
+            messages: Any = {i: ("read", (name,)) for i in everyone}
+        else:
+            messages = {i: ("call", (name, *arguments[i])) for i in everyone}
+        try:
+            found = self._guarded(self._crew.ask, messages, name)
+        except WorkerError as error:
+            if arguments is None and getattr(error, "kind", None) == "AttributeError":
+                raise AttributeError(error.text) from None  # type: ignore[attr-defined]
+            raise
+        return [found[i] for i in everyone]
+
+    def _ask_one(self, i: int, name: str, arguments: tuple[tuple[Any, ...], dict[str, Any]]) -> Any:
+        self.start()
+        return self._guarded(self._crew.ask, {i: ("call", (name, *arguments))}, name)[i]
+
+    # A row at a time ----------------------------------------------------------------------------------------------
+
+    def _row_functions(self, block: TEDBlock) -> tuple[Callable[[int, Any], bool], Callable[[int], None]]:
+        assert self._block is not None
+        everyone = range(self.num_workers)
+        natives = self._inputs[self.action_key]
+        done = self._block.next["done"][:, 0, 0]
+        nexts = [(block.next[key], array[:, 0]) for key, array in self._block.next.items()]
+        roots = [(block.root[key], array[:, 0]) for key, array in self._block.root.items()]
+
+        def step(t: int, actions: np.ndarray) -> bool:
+            natives[...] = actions
+            self._ring(everyone, STEP, "step")
+            for rows, row in nexts:
+                rows[:, t] = row
+            return bool(done.any())
+
+        def reset(t: int) -> None:
+            ended = np.flatnonzero(done)
+            self._ring(ended.tolist(), RESET_ROW, "reset")
+            for rows, row in roots:
+                rows[ended, t] = row[ended]
+
+        return step, reset
+
+
+__all__ = ["ParallelEnv"]

@@ -1,0 +1,161 @@
+"""SerialEnv: several environments stepped one after another, in this process."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from tensordict import TensorDictBase
+
+from rlnb.data.ted.block import TEDBlock
+from rlnb.envs.base import EnvBase
+from rlnb.envs.batched import faults
+from rlnb.envs.batched.drivers import DataDriver, EnvInfo, RowDriver, read_attribute
+from rlnb.envs.batched.row_batch import RowBatch
+
+
+class SerialEnv(RowBatch):
+    """Several envs in one: they are stepped one after another, and their data is stacked.
+
+    The batch size is ``[num_workers, *that of an env]``. What works here works in a :class:`ParallelEnv`, and with the
+    same seed it gives the same data there; here, gradients pass, too.
+
+    An attribute that the batch does not have is read from each env, as a list; a method is called on each.
+
+    Args:
+        num_workers: how many envs.
+        create_env_fn: makes an env; or a list of functions, one for each env, for different tasks.
+        **kwargs: see :class:`~rlnb.envs.batched.BatchedEnvBase`; those that concern processes have no effect.
+
+    Example:
+        >>> from rlnb.envs import GymEnv
+        >>> env = SerialEnv(3, lambda: GymEnv("Pendulum-v1", g=9.81))
+        >>> env.rollout(5).batch_size, env.g
+        (torch.Size([3, 5]), [9.81, 9.81, 9.81])
+    """
+
+    _drivers: list[Any]
+    _envs: list[Any]
+
+    def __init__(
+        self,
+        num_workers: int,
+        create_env_fn: Any,
+        *,
+        num_threads: int | None = None,
+        num_sub_threads: int = 1,
+        serial_for_single: bool = False,
+        mp_start_method: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        self._drivers, self._envs = [], []
+        super().__init__(num_workers, create_env_fn, **kwargs)
+
+    def _make_envs(self) -> list[EnvInfo]:
+        envs: list[EnvBase] = []
+        try:
+            for i, (fn, kwargs) in enumerate(zip(self._fns, self._kwargs, strict=True)):
+                made = fn(**kwargs)
+                if not isinstance(made, EnvBase):
+                    raise TypeError(faults.no_env(i, self.num_workers, made))
+                envs.append(made)
+            return [EnvInfo.of(env) for env in envs]
+        finally:
+            self._envs = envs
+
+    def _end_envs(self) -> None:
+        envs, self._envs = self._envs, []
+        for env in envs:
+            env.close()
+        self._drivers = []
+
+    def _connect(self, block: TEDBlock | None) -> None:
+        if block is None:
+            self._drivers = [DataDriver(env) for env in self._envs]
+            return
+        self._actions = self._action_array()
+        drivers = [RowDriver(env, block.env(i), self._actions[i : i + 1]) for i, env in enumerate(self._envs)]
+        self._drivers = drivers
+
+    def _write_inputs(self, tensordict: TensorDictBase) -> None:
+        self._actions[...] = self._native_action(tensordict.get(self.action_key))
+
+    def _step_envs(self, inputs: list[TensorDictBase] | None) -> list[TensorDictBase] | None:
+        if inputs is None:
+            start = time.perf_counter_ns()
+            for driver in self._drivers:
+                driver.moments[0] = time.perf_counter_ns()
+                driver.step_row()
+            self._note("step", range(self.num_workers), start, [driver.moments for driver in self._drivers])
+            return None
+        return [driver.step(given) for driver, given in zip(self._drivers, inputs, strict=True)]
+
+    def _reset_envs(
+        self, which: dict[int, tuple[TensorDictBase | None, Mapping[str, Any]]]
+    ) -> dict[int, TensorDictBase] | None:
+        if self._block is None:
+            return {i: self._drivers[i].reset(*arguments) for i, arguments in which.items()}
+        start = time.perf_counter_ns()
+        for i, arguments in which.items():
+            self._drivers[i].moments[0] = time.perf_counter_ns()
+            self._drivers[i].reset_row(*arguments)
+        self._note("reset", list(which), start, [driver.moments for driver in self._drivers])
+        return None
+
+    def _ask(self, name: str, arguments: list[tuple[tuple[Any, ...], dict[str, Any]]] | None) -> list[Any]:
+        if arguments is None:
+            return [read_attribute(env, name) for env in self._envs]
+        return [getattr(env, name)(*args, **kw) for env, (args, kw) in zip(self._envs, arguments, strict=True)]
+
+    def _ask_one(self, i: int, name: str, arguments: tuple[tuple[Any, ...], dict[str, Any]]) -> Any:
+        self.start()
+        args, kwargs = arguments
+        return getattr(self._envs[i], name)(*args, **kwargs)
+
+    # A row at a time ----------------------------------------------------------------------------------------------
+
+    def _row_functions(self, block: TEDBlock) -> tuple[Callable[[int, Any], bool], Callable[[int], None]]:
+        functions = [env._row_functions(block.env(i)) for i, env in enumerate(self._envs)]
+        steps, resets = ([pair[0] for pair in functions], [pair[1] for pair in functions])
+        roots, everyone = list(block.root.values()), range(self.num_workers)
+        moments = [driver.moments for driver in self._drivers]
+        ended: list[int] = []
+        if self._trace is not None:
+            steps = [self._stamped(i, step_env, 1) for i, step_env in enumerate(steps)]
+            resets = [self._stamped(i, reset_env, 2) for i, reset_env in enumerate(resets)]
+
+        def step(t: int, actions: np.ndarray) -> bool:
+            start = time.perf_counter_ns()
+            ended.clear()
+            for i, step_env in enumerate(steps):
+                if step_env(t, actions[i]):
+                    ended.append(i)
+            self._note("step", everyone, start, moments)
+            return bool(ended)
+
+        def reset(t: int) -> None:
+            start = time.perf_counter_ns()
+            for i in ended:
+                for array in roots:
+                    array[i, t] = 0
+                resets[i](t)
+            self._note("reset", ended, start, moments)
+
+        return step, reset
+
+    def _stamped(self, i: int, act: Callable[..., Any], moment: int) -> Callable[..., Any]:
+        """Note when env i is told to act, and when it has."""
+        moments = self._drivers[i].moments
+
+        def stamped(*arguments: Any) -> Any:
+            moments[0] = time.perf_counter_ns()
+            result = act(*arguments)
+            moments[moment] = moments[3] = time.perf_counter_ns()
+            return result
+
+        return stamped
+
+
+__all__ = ["SerialEnv"]

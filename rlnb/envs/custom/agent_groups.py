@@ -1,0 +1,120 @@
+"""AgentGroups: from data of all agents to one nested entry a group, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar, cast
+
+import torch
+from tensordict import TensorDictBase
+
+from rlnb._tensordict import fast_tensordict
+from rlnb.data import TensorSpec
+from rlnb.data.ted.keys import as_key
+from rlnb.envs.marl import MarlGroupMapType, check_marl_grouping
+
+Spec = TypeVar("Spec", bound=TensorSpec)
+
+
+class AgentGroups:
+    """Knows which agents lie together in which nested entry.
+
+    The data of all agents has its agents' dimension right behind those of the batch, ``[*batch_size, n_agents, ...]``;
+    that of a group likewise, ``[*batch_size, n_agents_of_the_group, ...]``, in the order in which the group lists them.
+
+    Args:
+        group_map: the names of the agents in each group, by the group's name, or one of the usual ways to group them.
+        agent_names: the names of all agents, in the env's order.
+        batch_dims: the number of batch dimensions.
+
+    Attributes:
+        group_map: the names of the agents in each group.
+
+    Raises:
+        ValueError: if the grouping does not fit the agents.
+
+    Example:
+        >>> groups = AgentGroups({"red": ["r0", "r1"], "blue": ["b0"]}, ["r0", "b0", "r1"])
+        >>> data = groups.split({"speed": torch.tensor([1.0, 2.0, 3.0])}, torch.Size([]))
+        >>> data["red"]["speed"].tolist(), data["blue"]["speed"].tolist()
+        ([1.0, 3.0], [2.0])
+    """
+
+    def __init__(
+        self,
+        group_map: Mapping[str, Sequence[str]] | MarlGroupMapType,
+        agent_names: Sequence[str],
+        batch_dims: int = 0,
+    ) -> None:
+        """Look up the place of each agent, once."""
+        if isinstance(group_map, MarlGroupMapType):
+            group_map = group_map.get_group_map(agent_names)
+        check_marl_grouping(group_map, agent_names)
+        self.group_map = {group: list(names) for group, names in group_map.items()}
+        self._before: tuple[slice, ...] = (slice(None),) * batch_dims
+        place = {name: i for i, name in enumerate(agent_names)}
+        self._members = {group: [place[name] for name in names] for group, names in self.group_map.items()}
+        order = [i for members in self._members.values() for i in members]
+        self._alone = len(self._members) == 1 and order == sorted(order)
+        self._back = [order.index(i) for i in range(len(order))]
+
+    def split(
+        self, data: dict[str, Any], batch_size: torch.Size, device: torch.device | None = None
+    ) -> dict[str, TensorDictBase]:
+        """Divide data of all agents into the nested entries.
+
+        Args:
+            data: tensors ``[*batch_size, n_agents, ...]``, or dictionaries of such, by name. They are not copied where
+                all agents are in one group, in their order.
+            batch_size: of the env.
+            device: of the env.
+
+        Returns:
+            A TensorDict of batch size ``[*batch_size, n_agents_of_the_group]`` for each group.
+        """
+        return {
+            group: fast_tensordict(self._pick(data, members), torch.Size((*batch_size, len(members))), device)
+            for group, members in self._members.items()
+        }
+
+    def _pick(self, data: Any, members: list[int]) -> Any:
+        if isinstance(data, dict):
+            return {name: self._pick(value, members) for name, value in data.items()}
+        return data if self._alone else self._pick_agents(data, members)
+
+    def _pick_agents(self, data: torch.Tensor, agents: list[int]) -> torch.Tensor:
+        index: tuple[Any, ...] = (*self._before, agents)
+        return data[index]
+
+    def join(self, tensordict: TensorDictBase, name: str) -> torch.Tensor:
+        """Collect an entry of all groups.
+
+        Args:
+            tensordict: has the nested entries.
+            name: of the entry in each of them.
+
+        Returns:
+            The data of all agents, ``[*batch_size, n_agents, ...]``, in the env's order.
+        """
+        found = [cast("torch.Tensor", tensordict.get(as_key((group, name)))) for group in self._members]
+        if self._alone:
+            return found[0]
+        return self._pick_agents(torch.cat(found, len(self._before)), self._back)
+
+    def stack(self, specs: Sequence[Spec]) -> dict[str, Spec]:
+        """Stack the specs of the agents, a group at a time.
+
+        Args:
+            specs: one for each agent, in the env's order, each leading with the batch size.
+
+        Returns:
+            The stacked specs by group.
+        """
+        dim = len(self._before)
+        return {
+            group: cast("Spec", torch.stack(cast("Any", [specs[i] for i in members]), dim))
+            for group, members in self._members.items()
+        }
+
+
+__all__ = ["AgentGroups"]

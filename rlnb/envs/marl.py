@@ -1,0 +1,171 @@
+"""Groups of agents: which agents' data lies together in one nested entry, and a check of such a grouping."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from enum import Enum
+from typing import Any
+
+
+class MarlGroupMapType(Enum):
+    """The usual ways to group the agents of a multi-agent env.
+
+    Agents of one group share a nested entry, whose data has a dimension for them; their specs must be alike.
+
+    Attributes:
+        ALL_IN_ONE_GROUP: all agents are in one group, "agents".
+        ONE_GROUP_PER_AGENT: each agent is a group of its own, called like the agent.
+
+    Example:
+        >>> MarlGroupMapType.ALL_IN_ONE_GROUP.get_group_map(["walker", "runner"])
+        {'agents': ['walker', 'runner']}
+        >>> MarlGroupMapType.ONE_GROUP_PER_AGENT.get_group_map(["walker", "runner"])
+        {'walker': ['walker'], 'runner': ['runner']}
+    """
+
+    ALL_IN_ONE_GROUP = 1
+    ONE_GROUP_PER_AGENT = 2
+
+    def get_group_map(self, agent_names: Sequence[str]) -> dict[str, list[str]]:
+        """Group agents.
+
+        Args:
+            agent_names: the names of all agents, in the env's order.
+
+        Returns:
+            The names of the agents in each group, by the group's name.
+
+        Raises:
+            TypeError: if ``agent_names`` is no sequence of strings.
+        """
+        names = _read_names(agent_names)
+        if self is MarlGroupMapType.ALL_IN_ONE_GROUP:
+            return {"agents": names}
+        return {name: [name] for name in names}
+
+
+def check_marl_grouping(group_map: Mapping[str, Sequence[str]], agent_names: Sequence[str]) -> None:
+    """Check that each agent is in exactly one group, and that there is no other agent and no empty group.
+
+    Args:
+        group_map: the names of the agents in each group, by the group's name.
+        agent_names: the names of all agents.
+
+    Raises:
+        ValueError: if the grouping does not fit the agents, with all that is wrong.
+        TypeError: if ``group_map`` is no mapping or ``agent_names`` no sequence of strings.
+
+    Example:
+        >>> check_marl_grouping({"red": ["r0", "r1"], "blue": ["b0"]}, ["r0", "r1", "b0"])
+        >>> check_marl_grouping({"red": ["r0", "r1"], "blue": ["r1"]}, ["r0", "r1", "b0"])
+        Traceback (most recent call last):
+        ValueError: The groups do not fit the agents ['r0', 'r1', 'b0']:
+          - The agent 'r1' is in the groups 'red' and 'blue'. Fix: leave it in one of them.
+          - The agent 'b0' is in no group. Fix: add it to one, such as 'red', or to a group of its own.
+    """
+    names = _read_names(agent_names)
+    if isinstance(group_map, MarlGroupMapType):
+        raise TypeError(
+            f"group_map must be a dictionary of agent names by group, and is {group_map}. "
+            f"Fix: pass {group_map}.get_group_map(agent_names)."
+        )
+    if not isinstance(group_map, Mapping):
+        raise TypeError(
+            f"group_map must be a dictionary of agent names by group, such as "
+            f"{MarlGroupMapType.ALL_IN_ONE_GROUP.get_group_map(names[:2])}, and is of type {_kind(group_map)}."
+        )
+    problems = [
+        *_repeated_names(names),
+        *_bad_groups(group_map),
+        *_misplaced_agents({group: found for group, found in group_map.items() if _is_names(found)}, names),
+    ]
+    if problems:
+        rows = "\n".join(f"  - {problem}" for problem in problems)
+        raise ValueError(f"The groups do not fit the agents {names}:\n{rows}")
+
+
+def _is_names(value: Any) -> bool:
+    return isinstance(value, Iterable) and not isinstance(value, (str, bytes, Mapping))
+
+
+def _read_names(agent_names: Any) -> list[str]:
+    if not _is_names(agent_names):
+        shown = repr(agent_names) if isinstance(agent_names, str) else f"of type {_kind(agent_names)}"
+        hint = f" Fix: pass [{agent_names!r}]." if isinstance(agent_names, str) else ""
+        raise TypeError(f"agent_names must be a list of strings, and is {shown}.{hint}")
+    names = list(agent_names)
+    for i, name in enumerate(names):
+        if not isinstance(name, str):
+            raise TypeError(f"agent_names must be a list of strings, and has {name!r}, of type {_kind(name)}, at {i}.")
+    return names
+
+
+def _kind(value: Any) -> str:
+    return type(value).__name__
+
+
+def _repeated_names(names: list[str]) -> list[str]:
+    return [
+        f"The name {name!r} stands for {names.count(name)} agents. Fix: give each agent a name of its own."
+        for name in dict.fromkeys(names)
+        if names.count(name) > 1
+    ]
+
+
+def _bad_groups(group_map: Mapping[str, Any]) -> list[str]:
+    """Say what is wrong with the groups, whoever the agents are."""
+    if not group_map:
+        return ["There is no group. Fix: MarlGroupMapType.ALL_IN_ONE_GROUP.get_group_map(agent_names) makes one."]
+    problems = []
+    for group, found in group_map.items():
+        if not isinstance(group, str) or not group:
+            problems.append(f"The name of a group is {group!r}. Fix: use a string that is not empty; it is a key.")
+        if isinstance(found, str):
+            problems.append(f"The group {group!r} is the string {found!r}. Fix: make it a list, [{found!r}].")
+        elif not _is_names(found):
+            problems.append(f"The group {group!r} is of type {_kind(found)}. Fix: make it a list of agent names.")
+        elif not list(found):
+            problems.append(f"The group {group!r} is empty. Fix: put an agent into it, or leave it out.")
+    return problems
+
+
+def _misplaced_agents(groups: Mapping[str, Iterable[Any]], names: list[str]) -> list[str]:
+    """Say which agents are unknown, in several places or in none."""
+    homes: dict[Any, list[str]] = {}
+    problems = []
+    for group, found in groups.items():
+        for agent in found:
+            if not isinstance(agent, str):
+                problems.append(
+                    f"The group {group!r} has {agent!r}, of type {_kind(agent)}. Fix: use the agent's name."
+                )
+            else:
+                homes.setdefault(agent, []).append(group)
+    for agent, where in homes.items():
+        if agent not in names:
+            close = difflib.get_close_matches(agent, names, 1)
+            fix = f"did you mean {close[0]!r}?" if close else "leave it out, or name it as the env does."
+            problems.append(f"The group {where[0]!r} has {agent!r}, which is no agent. Fix: {fix}")
+        if len(where) > 1:
+            problems.append(_several_homes(agent, where))
+    if not groups:
+        return problems
+    home = next(iter(groups))
+    problems += [
+        f"The agent {name!r} is in no group. Fix: add it to one, such as {home!r}, or to a group of its own."
+        for name in dict.fromkeys(names)
+        if name not in homes
+    ]
+    return problems
+
+
+def _several_homes(agent: str, where: list[str]) -> str:
+    groups = list(dict.fromkeys(where))
+    if len(groups) == 1:
+        return f"The agent {agent!r} is {len(where)} times in the group {groups[0]!r}. Fix: name it once."
+    listed = f"{', '.join(map(repr, groups[:-1]))} and {groups[-1]!r}"
+    return f"The agent {agent!r} is in the groups {listed}. Fix: leave it in one of them."
+
+
+__all__ = ["MarlGroupMapType", "check_marl_grouping"]

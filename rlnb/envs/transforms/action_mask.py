@@ -1,0 +1,98 @@
+"""ActionMask: random actions that are legal."""
+
+from __future__ import annotations
+
+import torch
+from tensordict import TensorDictBase
+
+from rlnb.data import Composite
+from rlnb.data.specs.composite_keys import unknown_key
+from rlnb.data.specs.maskable import MaskableSpec
+from rlnb.data.ted.keys import NestedKey
+from rlnb.envs.transforms import faults
+from rlnb.envs.transforms.carried import choose_rows, find_mask
+from rlnb.envs.transforms.transform import Transform, key_list
+
+
+class ActionMask(Transform):
+    """Writes the mask of legal actions into the action spec, after each step and each reset.
+
+    So ``env.rand_action`` and whatever else draws from ``env.action_spec`` draw legal actions. With a batched env it
+    belongs around the batch, not into its members.
+
+    Args:
+        action_key: of the action, whose spec is one of choices, such as :class:`~rlnb.data.OneHot`.
+        mask_key: of the mask among the observations, True where an action is legal.
+
+    Raises:
+        KeyError: in an env that has no such action or no such mask.
+        TypeError: in an env whose action is no choice.
+        RuntimeError: if it is called without an env.
+
+    Example:
+        >>> from rlnb.envs import GridWorldEnv, TransformedEnv
+        >>> env = TransformedEnv(GridWorldEnv(["S.G"], action_mask=True), ActionMask())
+        >>> env.reset()["action_mask"].tolist(), env.rand_action()["action"].tolist()
+        ([False, False, True, False], [0, 0, 1, 0])
+    """
+
+    def __init__(self, action_key: NestedKey = "action", mask_key: NestedKey = "action_mask") -> None:
+        super().__init__()
+        (self.action_key,), (self.mask_key,) = key_list([action_key], "action_key"), key_list([mask_key], "mask_key")
+        self._mask: torch.Tensor | None = None
+
+    def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
+        self._write(self._need(next_tensordict, self.mask_key))
+        return next_tensordict
+
+    def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
+        fresh = self._need(tensordict_reset, self.mask_key)
+        rows = find_mask(tensordict, self.mask_key)
+        before = None if rows is None else tensordict.get(self.mask_key, self._mask)
+        self._write(choose_rows(rows, fresh, before, tensordict.ndim))
+        return tensordict_reset
+
+    def _write(self, mask: torch.Tensor) -> None:
+        env = self._env()
+        if env is None:
+            raise RuntimeError(faults.needs_env(self, "writes into the action spec of an env"))
+        self._mask = mask
+        env.full_action_spec[self.action_key].update_mask(mask)
+
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Refuse: data has no action spec.
+
+        Raises:
+            RuntimeError: always.
+        """
+        raise RuntimeError(faults.needs_env(self, "writes into the action spec of an env"))
+
+    def transform_action_spec(self, action_spec: Composite) -> Composite:
+        """Put the last mask into a spec that is made anew; see :class:`Transform`."""
+        if self.action_key not in action_spec:
+            raise unknown_key(self.action_key, action_spec.keys(True, True), "the action spec")
+        spec = action_spec[self.action_key]
+        if not isinstance(spec, MaskableSpec):
+            raise TypeError(
+                f"ActionMask masks a choice among actions, and the spec of {self.action_key!r} is a "
+                f"{type(spec).__name__}. Specs that can be masked: Categorical, OneHot, MultiCategorical, MultiOneHot."
+            )
+        if self._mask is not None:
+            spec.update_mask(self._mask)
+        return action_spec
+
+    def transform_observation_spec(self, observation_spec: Composite) -> Composite:
+        """Check that there is a mask; see :class:`Transform`."""
+        if self.mask_key not in observation_spec:
+            raise unknown_key(self.mask_key, observation_spec.keys(True, True), "the observation spec")
+        return observation_spec
+
+    def _forget(self) -> None:
+        super()._forget()
+        self._mask = None
+
+    def __repr__(self) -> str:
+        return f"ActionMask(keys={[self.action_key, self.mask_key]})"
+
+
+__all__ = ["ActionMask"]

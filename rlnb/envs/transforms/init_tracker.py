@@ -1,0 +1,78 @@
+"""InitTracker: marks the first step of each episode."""
+
+from __future__ import annotations
+
+import torch
+from tensordict import TensorDictBase
+
+from rlnb.data import Categorical, Composite, TensorSpec
+from rlnb.data.ted.keys import DONE, NestedKey, as_key, as_tuple
+from rlnb.envs.transforms import faults
+from rlnb.envs.transforms.transform import Transform
+
+
+class InitTracker(Transform):
+    """Adds a flag that is True after a reset and False after a step, for each level that has end signals.
+
+    Recurrent policies read it, to start anew with each episode.
+
+    Args:
+        init_key: of the flag, which has the shape of "done".
+
+    Raises:
+        ValueError: if ``init_key`` is no name.
+
+    Example:
+        >>> from rlnb.envs import CartPoleEnv, TransformedEnv
+        >>> env = TransformedEnv(CartPoleEnv(), InitTracker())
+        >>> env.rollout(3)["is_init"].flatten()
+        tensor([ True, False, False])
+    """
+
+    def __init__(self, init_key: str = "is_init") -> None:
+        if not isinstance(init_key, str):
+            raise ValueError(
+                f"init_key must be a name, for each level gets a flag of this name beside its 'done', and is "
+                f"{init_key!r}."
+            )
+        super().__init__()
+        self.init_key = init_key
+        self._flags: list[tuple[NestedKey, NestedKey, TensorSpec | None]] = [(init_key, DONE, None)]
+
+    def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
+        for flag_key, done_key, _ in self._flags:
+            self._carried.put(next_tensordict, flag_key, torch.zeros_like(self._need(next_tensordict, done_key)))
+        return next_tensordict
+
+    def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
+        for flag_key, done_key, _ in self._flags:
+            fresh = torch.ones_like(self._need(tensordict_reset, done_key))
+            self._carried.restart(tensordict, tensordict_reset, flag_key, fresh)
+        return tensordict_reset
+
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Refuse: where an episode starts, plain data does not say.
+
+        Raises:
+            NotImplementedError: always.
+        """
+        raise NotImplementedError(faults.needs_env(self, "marks what follows a reset"))
+
+    def _learn_output(self, output_spec: Composite) -> None:
+        done_spec = output_spec["full_done_spec"]
+        levels = [(as_tuple(key)[:-1], key) for key in done_spec.keys(True, True) if as_tuple(key)[-1] == DONE]
+        self._flags = [(as_key((*level, self.init_key)), key, done_spec[key]) for level, key in levels]
+
+    def _new_keys(self) -> list[NestedKey]:
+        return [flag_key for flag_key, _, _ in self._flags]
+
+    def transform_observation_spec(self, observation_spec: Composite) -> Composite:
+        """Add the flags; see :class:`Transform`."""
+        for flag_key, _, done in self._flags:
+            if done is not None:
+                flag = Categorical(2, shape=done.shape, dtype=torch.bool, device=done.device)
+                observation_spec.set(flag_key, flag)
+        return observation_spec
+
+
+__all__ = ["InitTracker"]

@@ -1,0 +1,205 @@
+"""TensorDictPrimer: entries that an env does not give, such as a policy's hidden state, put there at each reset."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from tensordict import TensorDictBase
+
+from rlnb.data import Composite, TensorSpec
+from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
+from rlnb.envs.transforms.transform import Transform, key_list
+
+Default = float | Callable[[], Any]
+
+
+class TensorDictPrimer(Transform):
+    """Adds entries at each reset, for the envs that are reset, and hands them on from step to step.
+
+    What is there already stays: what the env gives itself, and what a policy writes under "next". As a module it adds
+    the entries that data does not have.
+
+    Args:
+        primers: the specs of the entries, by key or as a Composite.
+        random: draw the values from the specs, in place of ``default_value``.
+        default_value: of all entries: a number, or a function without arguments that makes a tensor; or a dictionary
+            of these by key.
+        reset_key: of the mask that says which envs are reset. Default: the nearest one above each entry.
+        expand_specs: give the specs the batch size of the env in front. None (the default): those that do not begin
+            with it already, be it by chance. False: no, they have to begin with it.
+        single_default_value: ``default_value`` is a function that makes a TensorDict of all entries.
+        **kwargs: more specs by name.
+
+    Raises:
+        ValueError: without any entry, for ``random`` with a ``default_value``, or in an env to whose batch size a spec
+            does not fit.
+        TypeError: for what is no spec, or no default value.
+        KeyError: for a default value of an entry that there is none of.
+
+    Example:
+        >>> from rlnb.data import Unbounded
+        >>> from rlnb.envs import CartPoleEnv, TransformedEnv
+        >>> env = TransformedEnv(CartPoleEnv(), TensorDictPrimer(hidden=Unbounded(shape=(3,))))
+        >>> env.rollout(2)["hidden"].shape
+        torch.Size([2, 3])
+    """
+
+    def __init__(
+        self,
+        primers: Mapping[Any, TensorSpec] | Composite | None = None,
+        random: bool | None = None,
+        default_value: Default | Mapping[Any, Default] = 0.0,
+        reset_key: NestedKey | None = None,
+        expand_specs: bool | None = None,
+        single_default_value: bool = False,
+        **kwargs: TensorSpec,
+    ) -> None:
+        super().__init__()
+        self.primers = primers.clone() if isinstance(primers, Composite) else Composite(primers or {})
+        self.primers.update(Composite(kwargs).expand(*self.primers.shape) if self.primers.ndim else kwargs)
+        keys = self.primers.keys(True, True)
+        if not keys:
+            raise ValueError("TensorDictPrimer adds nothing. Fix: TensorDictPrimer(hidden=Unbounded(shape=(64,))).")
+        if random and default_value != 0.0:
+            raise ValueError(
+                f"random=True draws the values, and default_value={default_value!r} gives them. Fix: leave one out."
+            )
+        if single_default_value and not callable(default_value):
+            raise TypeError(
+                "single_default_value=True needs a function that makes a TensorDict of all entries, and default_value "
+                f"is a {type(default_value).__name__}."
+            )
+        self.random, self.default_value, self.single_default_value = bool(random), default_value, single_default_value
+        self.reset_key = None if reset_key is None else key_list([reset_key], "reset_key")[0]
+        self.expand_specs = expand_specs
+        self._defaults = _defaults(keys, {} if single_default_value else default_value)
+        self._fitted, self._batch_dims = {key: self.primers[key] for key in keys}, self.primers.ndim
+
+    # Data ---------------------------------------------------------------------------------------------------------
+
+    def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
+        missing = [key for key in self._fitted if tensordict_reset.get(key, None) is None]
+        for key, value in self._values(missing, tensordict_reset).items():
+            self._carried.restart(tensordict, tensordict_reset, key, value, self.reset_key)
+        return tensordict_reset
+
+    def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
+        for key in self._fitted:
+            if next_tensordict.get(key, None) is None:
+                value = self._carried.get(tensordict, key)
+                value = self._values([key], next_tensordict)[key] if value is None else value.clone()
+                self._carried.put(next_tensordict, key, value)
+        return next_tensordict
+
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Add the entries that data does not have.
+
+        Args:
+            tensordict: data of any batch size; written to.
+
+        Returns:
+            The TensorDict.
+        """
+        missing = [key for key in self._fitted if tensordict.get(key, None) is None]
+        for key, value in self._values(missing, tensordict).items():
+            tensordict.set(key, value)
+        return tensordict
+
+    def _values(self, keys: list[NestedKey], data: TensorDictBase) -> dict[NestedKey, torch.Tensor]:
+        """Make the values of some entries, of the batch size of ``data``."""
+        if self.single_default_value and keys:
+            made = self.default_value()  # type: ignore[operator]
+            return {key: self._expanded(key, made.get(key), data) for key in keys}
+        env = self._env()
+        with env.own_randomness() if env is not None and self.random else contextlib.nullcontext():
+            return {key: self._value(key, data) for key in keys}
+
+    def _value(self, key: NestedKey, data: TensorDictBase) -> torch.Tensor:
+        spec = self._fitted[key]
+        if self.random:
+            # Dimensions of the data in front of those of the spec; without an env a spec has none.
+            return spec.rand(data.batch_size[: data.ndim - self._batch_dims])
+        default = self._defaults[key]
+        return self._expanded(key, default() if callable(default) else default, data)
+
+    def _expanded(self, key: NestedKey, value: Any, data: TensorDictBase) -> torch.Tensor:
+        spec = self._fitted[key]
+        shape = (*data.batch_size, *spec.shape[self._batch_dims :])
+        value = torch.as_tensor(value, dtype=spec.dtype, device=data.device or spec.device)
+        try:
+            return value.expand(shape).clone()
+        except RuntimeError:
+            raise ValueError(
+                f"The default value of {key!r} has shape {tuple(value.shape)}, and the entry has {tuple(shape)}."
+            ) from None
+
+    # Specs --------------------------------------------------------------------------------------------------------
+
+    def _learn_output(self, output_spec: Composite) -> None:
+        self._batch_dims = output_spec.ndim
+        for key in self._fitted:
+            spec = self._fit(key, output_spec.shape)
+            self._fitted[key] = spec if output_spec.device is None else spec.to(output_spec.device)
+
+    def _fit(self, key: NestedKey, batch_size: torch.Size) -> TensorSpec:
+        spec = self.primers[key]
+        begins = spec.shape[: len(batch_size)] == batch_size and self.primers.shape in (batch_size, torch.Size([]))
+        if self.expand_specs is False and not begins:
+            raise ValueError(
+                f"The primer {key!r} has shape {tuple(spec.shape)}, and the env's batch size is {tuple(batch_size)}: "
+                "the shape of a spec starts with the batch size. Fix: leave expand_specs=False out."
+            )
+        if begins and not (self.expand_specs and not self.primers.ndim):
+            return spec
+        return spec.expand(*batch_size, *spec.shape[self.primers.ndim :])
+
+    def _new_keys(self) -> list[NestedKey]:
+        return []  # those that the env names are compared with its own below
+
+    def transform_observation_spec(self, observation_spec: Composite) -> Composite:
+        """Add the entries; one that the env names has to be alike there.
+
+        Raises:
+            ValueError: if it is not.
+        """
+        for key, spec in self._fitted.items():
+            there = observation_spec.get(key)
+            if there is None:
+                observation_spec.set(key, spec.clone())
+            elif (there.shape, there.dtype) != (spec.shape, spec.dtype):
+                raise ValueError(
+                    f"The primer {key!r} has shape {tuple(spec.shape)} and dtype {spec.dtype}, and the env's own entry "
+                    f"of this name has {tuple(there.shape)} and {there.dtype}. Fix: give the primer another key, or "
+                    "the env's spec."
+                )
+        return observation_spec
+
+    def __repr__(self) -> str:
+        primers = repr(self.primers)
+        default = "a function" if callable(self.default_value) else self.default_value
+        return f"TensorDictPrimer(primers={primers}, default_value={default}, random={self.random})"
+
+
+def _defaults(keys: list[NestedKey], given: Any) -> dict[NestedKey, Any]:
+    """The default value of each entry: a number or a function."""
+    if not isinstance(given, Mapping):
+        return {key: _default(key, given) for key in keys}
+    named = {as_key(as_tuple(key)): value for key, value in given.items()}
+    unknown = [key for key in named if key not in keys]
+    if unknown:
+        raise KeyError(f"default_value has {unknown}, and the primers are {keys}.")
+    return {key: _default(key, named.get(key, 0.0)) for key in keys}
+
+
+def _default(key: NestedKey, value: Any) -> Any:
+    if not callable(value) and not isinstance(value, (int, float, torch.Tensor)):
+        raise TypeError(
+            f"The default value of {key!r} is a {type(value).__name__}, and must be a number, a tensor or a function."
+        )
+    return value
+
+
+__all__ = ["TensorDictPrimer"]

@@ -1,0 +1,158 @@
+"""RenameTransform: entries under other names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tensordict import TensorDictBase
+
+from rlnb._tensordict import shallow_copy
+from rlnb.data import Composite
+from rlnb.data.ted.keys import END_KEYS, NestedKey, as_key, as_tuple
+from rlnb.data.ted.leaves import is_branch
+from rlnb.envs.transforms.transform import Keys, Transform
+
+
+class RenameTransform(Transform):
+    """Moves entries to other keys, in the data and in the specs.
+
+    A renamed reward is a reward still, and so on: the keys of the env follow. All entries move at once, so that two may
+    change places.
+
+    Args:
+        in_keys: what the entries are called in the env below.
+        out_keys: what they are called from here on.
+        in_keys_inv: what inputs (actions, states) are called in the env below.
+        out_keys_inv: what they are called outside.
+        create_copy: keep the entries under their old names too.
+
+    Raises:
+        ValueError: if the keys do not pair up, two of them get one name, or an end signal gets a name that is none.
+
+    Example:
+        >>> from rlnb.envs import CartPoleEnv, TransformedEnv
+        >>> env = TransformedEnv(CartPoleEnv(), RenameTransform("reward", ("nested", "reward")))
+        >>> env.reward_keys, env.rollout(3)["next", "nested", "reward"].shape
+        ([('nested', 'reward')], torch.Size([3, 1]))
+    """
+
+    def __init__(
+        self,
+        in_keys: Keys,
+        out_keys: Keys,
+        in_keys_inv: Keys | None = None,
+        out_keys_inv: Keys | None = None,
+        create_copy: bool = False,
+    ) -> None:
+        super().__init__(in_keys, out_keys, in_keys_inv, out_keys_inv)
+        for name, keys in (("in_keys", self.in_keys), ("out_keys", self.out_keys), ("in_keys_inv", self.in_keys_inv)):
+            twice = [key for key in keys if keys.count(key) > 1]
+            if twice:
+                raise ValueError(f"RenameTransform has {twice[0]!r} twice in {name}: an entry has one place.")
+        self.create_copy = create_copy
+        self._levels: list[tuple[NestedKey, NestedKey]] = []
+
+    # Data ---------------------------------------------------------------------------------------------------------
+
+    def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
+        return self._move(next_tensordict, self.in_keys, self.out_keys, not self.create_copy)
+
+    def _inv_call(self, tensordict: TensorDictBase) -> TensorDictBase:
+        return self._move(tensordict, self.out_keys_inv, self.in_keys_inv, True)
+
+    def _move(
+        self, data: TensorDictBase, sources: list[NestedKey], targets: list[NestedKey], take: bool
+    ) -> TensorDictBase:
+        values = [self._read(data, key) for key in sources]
+        if take:
+            for key, value in zip(sources, values, strict=True):
+                if value is not None:
+                    _remove(data, as_tuple(key))
+        for key, value in zip(targets, values, strict=True):
+            if value is not None:
+                data.set(key, value)
+        return data
+
+    @property
+    def invertible(self) -> bool:
+        """Whether :meth:`inv` changes anything."""
+        return bool(self.in_keys_inv)
+
+    def _inv_apply_transform(self, value: Any) -> Any:
+        return value
+
+    def _reset_env_preprocess(self, tensordict: TensorDictBase) -> TensorDictBase:
+        tensordict = super()._reset_env_preprocess(tensordict)
+        moved = [(outer, inner) for outer, inner in self._levels if tensordict.get(outer, None) is not None]
+        if not moved:
+            return tensordict
+        tensordict = shallow_copy(tensordict)
+        for outer, inner in moved:
+            if tensordict.get(inner, None) is None:
+                tensordict.set(inner, tensordict.get(outer))
+            if not self.create_copy:
+                _remove(tensordict, as_tuple(outer))
+        return tensordict
+
+    # Specs --------------------------------------------------------------------------------------------------------
+
+    def _forward_specs(self, composite: Composite) -> Composite:
+        return _move_specs(composite, self.in_keys, self.out_keys, not self.create_copy)
+
+    def _inverse_specs(self, composite: Composite) -> Composite:
+        return _move_specs(composite, self.in_keys_inv, self.out_keys_inv, True)
+
+    def transform_done_spec(self, done_spec: Composite) -> Composite:
+        """Rename end signals; see :class:`Transform`.
+
+        Raises:
+            ValueError: if one gets a name that is not that of an end signal.
+        """
+        self._levels = []
+        for in_key, out_key in zip(self.in_keys, self.out_keys, strict=True):
+            if in_key not in done_spec:
+                continue
+            inner, outer = as_tuple(in_key), as_tuple(out_key)
+            if outer[-1] not in END_KEYS:
+                raise ValueError(
+                    f"RenameTransform renames the end signal {in_key!r} to {out_key!r}, and an env's end signals are "
+                    f"called {', '.join(map(repr, END_KEYS))}, at any level. "
+                    f"Fix: a key such as {as_key(('agents', inner[-1]))!r}."
+                )
+            masks = as_key((*outer[:-1], "_reset")), as_key((*inner[:-1], "_reset"))
+            if masks[0] != masks[1] and masks not in self._levels:
+                self._levels.append(masks)
+        return self._forward_specs(done_spec)
+
+
+def _remove(data: TensorDictBase, path: tuple[str, ...]) -> None:
+    """Delete an entry, and the TensorDicts above it that are empty then."""
+    data.del_(as_key(path))
+    if len(path) > 1:
+        above = data.get(as_key(path[:-1]))
+        if is_branch(above) and above.is_empty():
+            _remove(data, path[:-1])
+
+
+def _move_specs(composite: Composite, sources: list[NestedKey], targets: list[NestedKey], take: bool) -> Composite:
+    found: list[tuple[NestedKey, Any]] = [
+        (target, composite[source]) for source, target in zip(sources, targets, strict=True) if source in composite
+    ]
+    if take:
+        for source in sources:
+            if source in composite:
+                _remove_spec(composite, as_tuple(source))
+    for target, spec in found:
+        composite.set(target, spec.clone())
+    return composite
+
+
+def _remove_spec(composite: Composite, path: tuple[str, ...]) -> None:
+    composite.pop(as_key(path))
+    if len(path) > 1:
+        above = composite[as_key(path[:-1])]
+        if isinstance(above, Composite) and above.is_empty():
+            _remove_spec(composite, path[:-1])
+
+
+__all__ = ["RenameTransform"]

@@ -1,0 +1,155 @@
+"""RewardSum: the return so far, undiscounted, of the episode that is running."""
+
+from __future__ import annotations
+
+import torch
+from tensordict import TensorDictBase
+
+from rlnb.data import Composite, TensorSpec, Unbounded
+from rlnb.data.ted.keys import DONE, NestedKey, as_key, as_tuple
+from rlnb.envs.transforms import faults
+from rlnb.envs.transforms.transform import Keys, Transform, key_list
+
+
+class RewardSum(Transform):
+    """Adds up the rewards since the reset.
+
+    As a module it does so along the dimension "time" of a rollout, from the first step on and anew after each "done".
+
+    Args:
+        in_keys: the rewards. Default: all of the env.
+        out_keys: of the sums. Default: "episode_reward" for "reward", at the same level. They are 0 after a reset.
+        reset_keys: for each of ``in_keys`` the mask that says which rows of it a reset starts anew. Default: the
+            nearest one above it.
+
+    Raises:
+        ValueError: if the keys do not pair up.
+
+    Example:
+        >>> from rlnb.envs import CartPoleEnv, TransformedEnv
+        >>> env = TransformedEnv(CartPoleEnv(), RewardSum())
+        >>> env.rollout(3)["next", "episode_reward"].flatten()
+        tensor([1., 2., 3.])
+    """
+
+    def __init__(
+        self, in_keys: Keys | None = None, out_keys: Keys | None = None, reset_keys: Keys | None = None
+    ) -> None:
+        super().__init__()
+        self._all_rewards, self._named_out = in_keys is None, out_keys is not None
+        self.reset_keys = None if reset_keys is None else key_list(reset_keys, "reset_keys")
+        rewards = key_list("reward" if in_keys is None else in_keys, "in_keys")
+        self._use(rewards, [_sum_key(key) for key in rewards] if out_keys is None else key_list(out_keys, "out_keys"))
+        self._specs: dict[NestedKey, TensorSpec] = {}
+
+    def _use(self, rewards: list[NestedKey], sums: list[NestedKey]) -> None:
+        if self.reset_keys is not None and len(self.reset_keys) != len(rewards):
+            n_resets = len(self.reset_keys)
+            raise ValueError(faults.unequal_keys(self, "in_keys", len(rewards), "reset_keys", n_resets))
+        if len(rewards) != len(sums):
+            raise ValueError(faults.unequal_keys(self, "in_keys", len(rewards), "out_keys", len(sums)))
+        self.in_keys, self.out_keys = rewards, sums
+
+    # In an env ----------------------------------------------------------------------------------------------------
+
+    def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
+        for in_key, out_key in zip(self.in_keys, self.out_keys, strict=True):
+            reward = self._read(next_tensordict, in_key)
+            if reward is not None:
+                total = self._carried.get(tensordict, out_key)
+                self._carried.put(next_tensordict, out_key, reward.clone() if total is None else total + reward)
+        return next_tensordict
+
+    def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
+        for i, (in_key, out_key) in enumerate(zip(self.in_keys, self.out_keys, strict=True)):
+            reset_key = None if self.reset_keys is None else self.reset_keys[i]
+            spec = self._specs.get(in_key)
+            shape: tuple[int, ...] = (1,) if spec is None else spec.shape[self._batch_dims :]
+            dtype = None if spec is None else spec.dtype
+            device = tensordict_reset.device if spec is None else spec.device
+            fresh = torch.zeros((*tensordict_reset.batch_size, *shape), dtype=dtype, device=device)
+            self._carried.restart(tensordict, tensordict_reset, out_key, fresh, reset_key)
+        return tensordict_reset
+
+    # On a rollout -------------------------------------------------------------------------------------------------
+
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Add up the rewards of a rollout, anew after each "done".
+
+        Args:
+            tensordict: in the TED format, one dimension named "time"; written to, at the root and under "next".
+
+        Returns:
+            The TensorDict.
+
+        Raises:
+            ValueError: if no dimension is named "time".
+            KeyError: if there is no reward, or no "done", under "next".
+        """
+        if list(tensordict.names).count("time") != 1:
+            raise ValueError(
+                "RewardSum adds up along the dimension named 'time', and the dimensions of this data are called "
+                f"{list(tensordict.names)}. Fix: data.names = [..., 'time'] if it is a rollout; a sample of single "
+                "steps has no sums."
+            )
+        dim = list(tensordict.names).index("time")
+        for in_key, out_key in zip(self.in_keys, self.out_keys, strict=True):
+            reward = self._read(tensordict, as_key(("next", *as_tuple(in_key))))
+            if reward is None:
+                continue
+            before, after = _running_sums(reward, self._ended(tensordict, in_key), dim)
+            tensordict.set(out_key, before)
+            tensordict.set(as_key(("next", *as_tuple(out_key))), after)
+        return tensordict
+
+    def _ended(self, tensordict: TensorDictBase, key: NestedKey) -> torch.Tensor:
+        """The "done" of the nearest level above a reward."""
+        path = as_tuple(key)
+        for depth in range(len(path) - 1, -1, -1):
+            done = tensordict.get(("next", *path[:depth], DONE), None)
+            if done is not None:
+                return done
+        raise faults.missing_key(self, ("next", DONE), tensordict, False)
+
+    # Specs --------------------------------------------------------------------------------------------------------
+
+    def _learn_output(self, output_spec: Composite) -> None:
+        rewards = output_spec["full_reward_spec"]
+        if self._all_rewards:
+            keys = rewards.keys(True, True)
+            self._use(keys, self.out_keys if self._named_out else [_sum_key(key) for key in keys])
+        self._batch_dims = output_spec.ndim
+        self._specs = {key: rewards[key] for key in self.in_keys if key in rewards}
+
+    def transform_observation_spec(self, observation_spec: Composite) -> Composite:
+        """Add the sums; see :class:`Transform`."""
+        for in_key, out_key in zip(self.in_keys, self.out_keys, strict=True):
+            if in_key in self._specs:
+                spec = self._specs[in_key]
+                observation_spec.set(out_key, Unbounded(shape=spec.shape, dtype=spec.dtype, device=spec.device))
+        return observation_spec
+
+    def transform_reward_spec(self, reward_spec: Composite) -> Composite:
+        """Leave the rewards as they are; see :class:`Transform`."""
+        return reward_spec
+
+
+def _sum_key(key: NestedKey) -> NestedKey:
+    path = as_tuple(key)
+    return as_key((*path[:-1], f"episode_{path[-1]}"))
+
+
+def _running_sums(reward: torch.Tensor, done: torch.Tensor, dim: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Add up along ``dim``, anew after each True: the sums before and after each step, as an env would compute them."""
+    before, after = [], []
+    total = torch.zeros_like(reward.select(dim, 0))
+    for t in range(reward.shape[dim]):
+        before.append(total)
+        total = total + reward.select(dim, t)
+        after.append(total)
+        ended = done.select(dim, t)
+        total = total.masked_fill(ended.reshape((*ended.shape, *[1] * (total.ndim - ended.ndim))), 0)
+    return torch.stack(before, dim), torch.stack(after, dim)
+
+
+__all__ = ["RewardSum"]

@@ -1,0 +1,155 @@
+"""SelectTransform, ExcludeTransform and RemoveEmptySpecs: fewer entries."""
+
+from __future__ import annotations
+
+from tensordict import TensorDictBase
+
+from rlnb.data import Composite
+from rlnb.data.ted.keys import END_KEYS, NestedKey, as_key, as_tuple
+from rlnb.data.ted.leaves import is_branch
+from rlnb.envs.transforms.transform import Transform, key_list
+
+
+class SelectTransform(Transform):
+    """Keeps only some entries of the data and of the specs.
+
+    What an env reads back from its data (its state) is kept, too.
+
+    Args:
+        *selected_keys: the entries, or TensorDicts with all that is in them.
+        keep_rewards: keep the rewards, whatever they are called.
+        keep_dones: keep the end signals.
+
+    Example:
+        >>> from rlnb.envs import PendulumEnv, StepCounter, TransformedEnv
+        >>> env = TransformedEnv(PendulumEnv(), StepCounter()).append_transform(SelectTransform("step_count"))
+        >>> sorted(env.reset().keys())[:3]
+        ['done', 'params', 'step_count']
+    """
+
+    def __init__(self, *selected_keys: NestedKey, keep_rewards: bool = True, keep_dones: bool = True) -> None:
+        super().__init__()
+        self.selected_keys = key_list(list(selected_keys), "selected_keys")
+        self.keep_rewards, self.keep_dones = keep_rewards, keep_dones
+        self._rewards: list[NestedKey] = ["reward"]
+        self._dones: list[NestedKey] = list(END_KEYS)
+        self._state: list[NestedKey] = []
+
+    def _kept(self) -> list[NestedKey]:
+        """What is kept without having been named."""
+        return (self._rewards if self.keep_rewards else []) + (self._dones if self.keep_dones else []) + self._state
+
+    def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
+        for key in self.selected_keys:
+            self._read(next_tensordict, key)
+        return next_tensordict.select(*self.selected_keys, *self._kept(), strict=False)
+
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Keep only some entries of data. Rewards and end signals are kept under "next", too.
+
+        Args:
+            tensordict: data of any batch size. It is not changed.
+
+        Returns:
+            A new TensorDict.
+
+        Raises:
+            KeyError: if a selected entry is not there.
+        """
+        for key in self.selected_keys:
+            self._read(tensordict, key)
+        kept = self._kept()
+        after = [as_key(("next", *as_tuple(key))) for key in kept]
+        return tensordict.select(*self.selected_keys, *kept, *after, strict=False)
+
+    def _learn_output(self, output_spec: Composite) -> None:
+        self._rewards = output_spec["full_reward_spec"].keys(True, True)
+        self._dones = output_spec["full_done_spec"].keys(True, True)
+
+    def _learn_input(self, input_spec: Composite) -> None:
+        self._state = input_spec["full_state_spec"].keys(True, True)
+
+    def transform_observation_spec(self, observation_spec: Composite) -> Composite:
+        """Keep only some entries; see :class:`Transform`."""
+        return observation_spec.select(*self.selected_keys, *self._state, strict=False)
+
+    def transform_reward_spec(self, reward_spec: Composite) -> Composite:
+        """Keep the rewards, or those that are selected; see :class:`Transform`."""
+        return reward_spec if self.keep_rewards else reward_spec.select(*self.selected_keys, strict=False)
+
+    def transform_done_spec(self, done_spec: Composite) -> Composite:
+        """Keep the end signals, or those that are selected; see :class:`Transform`."""
+        return done_spec if self.keep_dones else done_spec.select(*self.selected_keys, strict=False)
+
+
+class ExcludeTransform(Transform):
+    """Removes entries from the data and from the specs; those that are not there are passed over.
+
+    Args:
+        *excluded_keys: the entries, or TensorDicts with all that is in them.
+        inverse: remove them from what goes into the env, or into a buffer, in place of what comes out.
+
+    Example:
+        >>> from rlnb.envs import CartPoleEnv, TransformedEnv
+        >>> env = TransformedEnv(CartPoleEnv(), ExcludeTransform("truncated"))
+        >>> sorted(env.reset().keys())
+        ['done', 'observation', 'terminated']
+    """
+
+    def __init__(self, *excluded_keys: NestedKey, inverse: bool = False) -> None:
+        super().__init__()
+        self.excluded_keys = key_list(list(excluded_keys), "excluded_keys")
+        self.inverse = inverse
+
+    def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
+        return next_tensordict if self.inverse else self._remove(next_tensordict)
+
+    def _inv_call(self, tensordict: TensorDictBase) -> TensorDictBase:
+        return self._remove(tensordict) if self.inverse else tensordict
+
+    def _remove(self, data: TensorDictBase) -> TensorDictBase:
+        for key in self.excluded_keys:
+            if data.get(key, None) is not None:
+                data.del_(key)
+        return data
+
+    @property
+    def invertible(self) -> bool:
+        """Whether :meth:`inv` changes anything."""
+        return self.inverse
+
+    def _forward_specs(self, composite: Composite) -> Composite:
+        return composite if self.inverse else composite.exclude(*self.excluded_keys)
+
+
+class RemoveEmptySpecs(Transform):
+    """Removes Composites without entries from the specs, and TensorDicts without entries from the data.
+
+    Gymnasium has no space for them.
+
+    Example:
+        >>> from tensordict import TensorDict
+        >>> sorted(RemoveEmptySpecs()(TensorDict({"info": {}, "observation": 1})).keys())
+        ['observation']
+    """
+
+    def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
+        for name, value in list(next_tensordict.items()):
+            if is_branch(value) and self._call(value).is_empty():
+                next_tensordict.del_(name)
+        return next_tensordict
+
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Remove TensorDicts without entries; see :meth:`Transform.forward`."""
+        return self._call(tensordict)
+
+    def _forward_specs(self, composite: Composite) -> Composite:
+        for name, spec in list(composite.items()):
+            if isinstance(spec, Composite) and self._forward_specs(spec).is_empty():
+                composite.pop(name)
+        return composite
+
+    _inverse_specs = _forward_specs
+
+
+__all__ = ["ExcludeTransform", "RemoveEmptySpecs", "SelectTransform"]

@@ -1,0 +1,138 @@
+"""StepCounter: counts the steps of an episode, and ends it after so many."""
+
+from __future__ import annotations
+
+import torch
+from tensordict import TensorDictBase
+
+from rlnb.data import Bounded, Categorical, Composite, TensorSpec
+from rlnb.data.ted.keys import DONE, TRUNCATED, NestedKey, as_key, as_tuple
+from rlnb.envs.transforms import faults
+from rlnb.envs.transforms.transform import Transform
+
+_MOST = torch.iinfo(torch.int64).max
+
+
+class StepCounter(Transform):
+    """Counts the steps since the reset, for each env of a batch and each level that has end signals.
+
+    Args:
+        max_steps: an episode is truncated after that many steps; None (the default): never.
+        truncated_key: the end signal that is written then. Under another name than "truncated" it is an observation.
+        step_count_key: of the count, int64, in the shape of "done". It is 0 after a reset.
+        update_done: write "truncated" and "done" too. If False, nothing but ``truncated_key`` is written.
+
+    Raises:
+        ValueError: if ``max_steps`` is not positive.
+
+    Example:
+        >>> from rlnb.envs import PendulumEnv, TransformedEnv
+        >>> env = TransformedEnv(PendulumEnv(), StepCounter(max_steps=3))
+        >>> rollout = env.rollout(10)
+        >>> rollout["step_count"].flatten().tolist(), rollout["next", "truncated"].flatten().tolist()
+        ([0, 1, 2], [False, False, True])
+    """
+
+    def __init__(
+        self,
+        max_steps: int | None = None,
+        truncated_key: str = "truncated",
+        step_count_key: str = "step_count",
+        update_done: bool = True,
+    ) -> None:
+        if max_steps is not None and (isinstance(max_steps, bool) or not isinstance(max_steps, int) or max_steps < 1):
+            raise ValueError(f"max_steps must be a positive integer, or None for no limit, and is {max_steps!r}.")
+        super().__init__()
+        self.max_steps, self.update_done = max_steps, update_done
+        self.truncated_key, self.step_count_key = truncated_key, step_count_key
+        self._use_levels({(): None})
+
+    def _use_levels(self, dones: dict[tuple[str, ...], TensorSpec | None]) -> None:
+        """Count at these levels: the spec of "done" by level."""
+        self._dones = dones
+        self._plan: list[tuple[NestedKey, NestedKey, tuple[NestedKey, ...]]] = []
+        signals = dict.fromkeys([self.truncated_key, *((TRUNCATED, DONE) if self.update_done else ())])
+        for level in dones:
+            ends = tuple(as_key((*level, name)) for name in signals)
+            self._plan.append((as_key((*level, self.step_count_key)), as_key((*level, DONE)), ends))
+
+    # Data ---------------------------------------------------------------------------------------------------------
+
+    def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
+        for count_key, done_key, ends in self._plan:
+            count = self._carried.get(tensordict, count_key)
+            if count is None:
+                count = torch.zeros_like(self._need(next_tensordict, done_key), dtype=torch.int64)
+            count = count + 1
+            self._carried.put(next_tensordict, count_key, count)
+            if self.max_steps is not None:
+                self._end(next_tensordict, count, self.max_steps, ends)
+        return next_tensordict
+
+    def _end(self, data: TensorDictBase, count: torch.Tensor, max_steps: int, ends: tuple[NestedKey, ...]) -> None:
+        """Write the end signals of envs that have taken all their steps."""
+        signals = [data.get(key, None) for key in ends]
+        # One number is looked at faster than a tensor is changed, and most steps are not the last.
+        if count.numel() == 1 and count.item() < max_steps and all(signal is not None for signal in signals):
+            return
+        over = count >= max_steps
+        for key, signal in zip(ends, signals, strict=True):
+            data.set(key, over.clone() if signal is None else signal | over)
+
+    def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
+        for count_key, done_key, ends in self._plan:
+            done = self._need(tensordict_reset, done_key)
+            fresh = torch.zeros_like(done, dtype=torch.int64)
+            self._carried.restart(tensordict, tensordict_reset, count_key, fresh)
+            for key in ends:
+                if self.max_steps is not None and tensordict_reset.get(key, None) is None:
+                    tensordict_reset.set(key, torch.zeros_like(done))
+        return tensordict_reset
+
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Refuse: where an episode starts, plain data does not say.
+
+        Raises:
+            NotImplementedError: always.
+        """
+        raise NotImplementedError(faults.needs_env(self, "counts steps from a reset on"))
+
+    # Specs --------------------------------------------------------------------------------------------------------
+
+    def _learn_output(self, output_spec: Composite) -> None:
+        done_spec = output_spec["full_done_spec"]
+        paths = [as_tuple(key) for key in done_spec.keys(True, True)]
+        self._use_levels({path[:-1]: done_spec[as_key(path)] for path in paths if path[-1] == DONE})
+
+    def _new_keys(self) -> list[NestedKey]:
+        own = [key for key, _, _ in self._plan]
+        if self.max_steps is not None and self.truncated_key != TRUNCATED:
+            own += [as_key((*level, self.truncated_key)) for level in self._dones]
+        return own
+
+    def transform_observation_spec(self, observation_spec: Composite) -> Composite:
+        """Add the count, and ``truncated_key`` if it is no end signal; see :class:`Transform`."""
+        for level, done in self._dones.items():
+            if done is None:
+                continue
+            count = Bounded(0, _MOST, shape=done.shape, dtype=torch.int64, device=done.device)
+            observation_spec.set(as_key((*level, self.step_count_key)), count)
+            if self.max_steps is not None and self.truncated_key != TRUNCATED:
+                observation_spec.set(as_key((*level, self.truncated_key)), _flag(done))
+        return observation_spec
+
+    def transform_done_spec(self, done_spec: Composite) -> Composite:
+        """Add "truncated" where it is written; see :class:`Transform`."""
+        writes = self.update_done or self.truncated_key == TRUNCATED
+        for level, done in self._dones.items():
+            key = as_key((*level, TRUNCATED))
+            if self.max_steps is not None and writes and done is not None and key not in done_spec:
+                done_spec.set(key, _flag(done))
+        return done_spec
+
+
+def _flag(done: TensorSpec) -> TensorSpec:
+    return Categorical(2, shape=done.shape, dtype=torch.bool, device=done.device)
+
+
+__all__ = ["StepCounter"]

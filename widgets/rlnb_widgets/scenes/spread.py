@@ -1,0 +1,219 @@
+"""Agents that spread over landmarks as a picture: each with a number, what is covered and who has collided."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rlnb_widgets.scenes.drawing import STROKE, paper, pose, stack, text
+from rlnb_widgets.scenes.grid import DOWN, LEFT, RIGHT, UP, grid_lines, turn
+from rlnb_widgets.scenes.inputs import Floats, action_indices
+from rlnb_widgets.scenes.scene import Part, Scene, Shape
+
+__all__ = ["Spread"]
+
+Ints = npt.NDArray[np.int64]
+
+_WORDS = ("stay", "left", "down", "right", "up")
+_DIRECTIONS = (math.nan, LEFT, DOWN, RIGHT, UP)
+#: Agents are told apart by number, then by form, then by colour.
+_CORNERS = (0, 4, 3, 6)
+_COLOURS = ("accent", "second", "wood")
+
+
+def _form(k: int, cell: float) -> Shape:
+    """Return the body of agent k: a circle, or a polygon with its corners on one."""
+    role, corners = _COLOURS[k % len(_COLOURS)], _CORNERS[k % len(_CORNERS)]
+    if not corners:
+        return Shape("circle", (0, 0, cell * 0.27), fill=role)
+    angles = np.arange(corners) * (2 * math.pi / corners) - math.pi / 2 - (math.pi / 4 if corners == 4 else 0)
+    radius = cell * (0.36 if corners == 3 else 0.32)
+    points = np.stack([np.cos(angles), np.sin(angles)], -1) * radius
+    return Shape("polygon", tuple(points.round(2).ravel().tolist()), fill=role)
+
+
+def _star(radius: float) -> Shape:
+    """Return the spikes around an agent that has collided."""
+    angles = np.arange(24) * (math.pi / 12)
+    length = np.where(np.arange(24) % 2, 0.8, 1.0) * radius
+    points = np.stack([np.cos(angles) * length, np.sin(angles) * length], -1)
+    return Shape("polygon", tuple(points.round(2).ravel().tolist()), stroke="danger", stroke_width=STROKE / 2)
+
+
+class Spread:
+    """Draws SpreadEnv from its "state": a row for each agent, then one for each landmark.
+
+    Args:
+        rows: of the grid.
+        columns: of the grid.
+        n_agents: how many agents there are, and landmarks.
+        acts: the entry that the actions are read from.
+
+    Attributes:
+        reads: the entry that the states are read from.
+
+    Example:
+        >>> state = [[0, 0, 0], [1, 2, 1], [0, 2, 0], [1, 2, 1]]
+        >>> scene = Spread(2, 3, n_agents=2).pose([state], actions=[[3, 0]])
+        >>> scene.caption_at(0)
+        '0 . x / . . 1*; 1 of 2 landmarks covered; agent 1 has collided; moves: right, stay'
+    """
+
+    reads = ("state",)
+
+    def __init__(
+        self, rows: int = 5, columns: int = 5, n_agents: int = 3, acts: tuple[str, ...] = ("agents", "action")
+    ) -> None:
+        """Lay out the grid once; everything on it moves."""
+        self.rows, self.columns, self.n_agents, self.acts = rows, columns, n_agents, acts
+        self.cell = min(80.0, 360.0 / max(rows, columns))
+        self.width, self.height = columns * self.cell, rows * self.cell
+        self.background = (paper(self.width, self.height), *grid_lines(rows, columns, self.cell))
+        self.parts = (
+            *self._parts("landmark", self._landmark),
+            *self._parts("covered", self._covered),
+            *self._parts("collision", lambda k: (_star(self.cell * 0.47),)),
+            *self._parts("agent", self._agent),
+            *self._parts("action", self._tip),
+        )
+
+    def for_env(self, env: Any) -> Spread:
+        """Return the scene with the grid and the agents of `env`."""
+        return Spread(env.rows, env.columns, env.n_agents, (next(iter(env.group_map)), "action"))
+
+    def _parts(self, name: str, shapes: Callable[[int], tuple[Shape, ...]]) -> tuple[Part, ...]:
+        return tuple(Part(f"{name} {k}", shapes(k)) for k in range(self.n_agents))
+
+    def _landmark(self, k: int) -> tuple[Shape, ...]:
+        half = self.cell * 0.3
+        strokes = ((-half, -half, half, half), (-half, half, half, -half))
+        return tuple(Shape("line", ends, stroke="goal", stroke_width=self.cell * 0.07) for ends in strokes)
+
+    def _covered(self, k: int) -> tuple[Shape, ...]:
+        edge = self.cell * 0.92
+        return (Shape("rect", (-edge / 2, -edge / 2, edge, edge, self.cell * 0.12), fill="goal"),)
+
+    def _agent(self, k: int) -> tuple[Shape, ...]:
+        return (_form(k, self.cell), text(0, 0, self.cell * 0.28, str(k), "paper"))
+
+    def _tip(self, k: int) -> tuple[Shape, ...]:
+        near, far, half = self.cell * 0.37, self.cell * 0.49, self.cell * 0.12
+        return (Shape("polygon", (near, -half, far, 0, near, half), fill="ink"),)
+
+    # Where it is --------------------------------------------------------------------------------------------------
+
+    def pose(self, observations: Any, actions: Any = None) -> Scene:
+        """Return the scene of states [N, 2 n_agents, 3], with the moves where actions are given.
+
+        What is no state, such as padding, is drawn as an empty grid.
+
+        Args:
+            observations: of the states.
+            actions: indices [N, n_agents] or one-hot [N, n_agents, 5], or one fewer.
+
+        Raises:
+            ValueError: if the shapes are others, or places lie outside the grid.
+        """
+        states, shown = self._states(observations)
+        n = self.n_agents
+        action = self._actions(actions, len(states))
+        x, y = (states[..., 1] + 0.5) * self.cell, (states[..., 0] + 0.5) * self.cell
+        mark = states[..., 2] > 0
+
+        def row(k: int, angle: Any = 0.0, where: Any = True) -> npt.NDArray[np.float32]:
+            return pose(x[:, k], y[:, k], angle, shown & where)
+
+        heading = turn(action.ravel(), _DIRECTIONS).reshape(action.shape)
+        poses = stack(
+            len(states),
+            *(row(n + k) for k in range(n)),
+            *(row(n + k, where=mark[:, n + k]) for k in range(n)),
+            *(row(k, where=mark[:, k]) for k in range(n)),
+            *(row(k) for k in range(n)),
+            *(row(k, heading[:, k], np.isfinite(heading[:, k])) for k in range(n)),
+        )
+        return Scene(self.width, self.height, self.background, self.parts, poses, self._caption(states, shown, action))
+
+    def _states(self, observations: Any) -> tuple[Ints, npt.NDArray[np.bool_]]:
+        """Return states as whole numbers, and which of them are states."""
+        n, array = self.n_agents, np.asarray(observations)
+        if array.ndim != 3 or array.shape[1:] != (2 * n, 3):
+            raise ValueError(
+                f"{n} agents and as many landmarks are drawn from states of shape [N, {2 * n}, 3] (row, column, mark), "
+                f"got shape {list(array.shape)}. Was the scene made for another env? Ask for it with find_scene(env)."
+            )
+        states = np.nan_to_num(array, nan=-1.0, posinf=-1.0, neginf=-1.0).astype(np.int64)
+        if (states[..., 0] >= self.rows).any() or (states[..., 1] >= self.columns).any():
+            raise ValueError(
+                f"a state has a place outside the grid of {self.rows} x {self.columns}. "
+                "The grid is that of the env: pass the env itself."
+            )
+        cells = states[..., 0] * self.columns + states[..., 1]
+        apart = [(np.diff(np.sort(part, -1), axis=-1) > 0).all(-1) for part in (cells[:, :n], cells[:, n:])]
+        return states, (states >= 0).all((1, 2)) & apart[0] & apart[1]
+
+    def _actions(self, actions: Any, frames: int) -> Floats:
+        """Return the actions as indices [N, n_agents], NaN for none."""
+        n, moves = self.n_agents, len(_WORDS)
+        if actions is None:
+            return np.full((frames, n), np.nan)
+        array = np.asarray(actions)
+        if array.shape[1:] not in ((n,), (n, moves)):
+            raise ValueError(
+                f"the actions of {n} agents are indices of shape [N, {n}], or one-hot of shape [N, {n}, {moves}], "
+                f"got shape {list(array.shape)}."
+            )
+        return np.stack([action_indices(array[:, k], moves, frames, f"Spread agent {k}") for k in range(n)], axis=-1)
+
+    # As text ------------------------------------------------------------------------------------------------------
+
+    def text(self, state: Any) -> str:
+        """Write one state as a grid: agents by number, x a landmark, * one that is covered, ! a collision.
+
+        Args:
+            state: of shape [2 n_agents, 3].
+
+        Example:
+            >>> print(Spread(2, 3, n_agents=2).text([[0, 0, 1], [1, 2, 0], [0, 2, 0], [1, 2, 1]]))
+            0!   .    x
+            .    .    1*
+        """
+        states, shown = self._states(np.asarray(state)[None])
+        if not shown[0]:
+            return "no state"
+        words = self._cells(states[0], bang=True)
+        width = max(4, *(len(word) for row in words for word in row)) + 1
+        return "\n".join("".join(word.ljust(width) for word in row).rstrip() for row in words)
+
+    def _cells(self, state: Ints, bang: bool = False) -> list[list[str]]:
+        """Return what stands in each cell."""
+        n = self.n_agents
+        words = [["."] * self.columns for _ in range(self.rows)]
+        for row, column, _ in state[n:].tolist():
+            words[row][column] = "x"
+        for k, (row, column, met) in enumerate(state[:n].tolist()):
+            covers = "*" if words[row][column] == "x" else ""
+            words[row][column] = f"{k}{covers}{'!' if met and bang else ''}"
+        return words
+
+    def _caption(self, states: Ints, shown: npt.NDArray[np.bool_], action: Floats) -> Callable[[int], str]:
+        n = self.n_agents
+
+        def caption(i: int) -> str:
+            if not shown[i]:
+                return "no state"
+            covered = int((states[i, n:, 2] > 0).sum())
+            met = np.flatnonzero(states[i, :n, 2] > 0).tolist()
+            words = [" / ".join(map(" ".join, self._cells(states[i]))), f"{covered} of {n} landmarks covered"]
+            if met:
+                who = f"agent{'s' if len(met) > 1 else ''} {', '.join(map(str, met))}"
+                words.append(f"{who} {'have' if len(met) > 1 else 'has'} collided")
+            if np.isfinite(action[i]).all():
+                words.append("moves: " + ", ".join(_WORDS[int(a)] for a in action[i]))
+            return "; ".join(words)
+
+        return caption
