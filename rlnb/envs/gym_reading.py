@@ -88,6 +88,8 @@ class GymReading(EnvBase):
             RuntimeError: if it is anything else.
         """
         spec = self.reward_spec
+        if type(reward) is float and spec.shape == (1,):
+            return torch.full((1,), reward, dtype=spec.dtype)
         return torch.tensor(reward_array(reward, spec.shape.numel()), dtype=spec.dtype).reshape(spec.shape)
 
     def read_done(
@@ -109,6 +111,10 @@ class GymReading(EnvBase):
         """
         if terminated is None and truncated is None and done is None:
             raise ValueError("The backend's step gave no end signal: read_done needs terminated, truncated or done.")
+        if done is None and type(terminated) is bool and type(truncated) is bool and not self.batch_size:
+            over = terminated or truncated
+            ends = [torch.from_numpy(np.array([flag])) for flag in (terminated, truncated, over)]
+            return ends[0], ends[1], ends[2], over
         flags = np.zeros((3, *self.batch_size, 1), dtype=bool)
         for i, flag in enumerate((terminated, truncated, done)):
             if flag is not None:
@@ -117,7 +123,7 @@ class GymReading(EnvBase):
             flags[0] = flags[2] & ~flags[1]
         if done is None:
             flags[2] = flags[0] | flags[1]
-        ends = torch.from_numpy(flags).unbind(0)
+        ends = list(torch.from_numpy(flags).unbind(0))
         return ends[0], ends[1], ends[2], bool(flags[2].any())
 
 

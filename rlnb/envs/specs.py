@@ -61,8 +61,12 @@ class EnvSpecs(UnbatchedSpecs, torch.nn.Module):
     def _leaf_or_composite(self, name: str) -> TensorSpec:
         """The only leaf of a composite if there is exactly one, else the composite."""
         spec = self._specs[name]
-        keys = list(spec.keys(True, True))
-        return spec[keys[0]] if len(keys) == 1 else spec
+        known: tuple[Composite, TensorSpec] | None = self._cache.get(f"{name}_leaf")
+        if known is None or known[0] is not spec:
+            keys = list(spec.keys(True, True))
+            known = spec, spec[keys[0]] if len(keys) == 1 else spec
+            self._cache[f"{name}_leaf"] = known
+        return known[1]
 
     @property
     def observation_spec(self) -> Composite:

@@ -26,6 +26,7 @@ class ObservationLeaf:
     def __init__(self, key: NestedKey, path: tuple[Any, ...], space: gymnasium.Space, spec: TensorSpec) -> None:
         self.key, self.path, self.space, self.spec = key, path, space, spec
         self.encoded = isinstance(spec, (OneHot, MultiOneHot))
+        self.numpy_dtype = None if spec.dtype is None else torch.empty(0, dtype=spec.dtype).numpy().dtype
 
     def pick(self, observation: Any) -> Any:
         """Take this leaf's value out of a whole observation.
@@ -49,9 +50,11 @@ class ObservationLeaf:
         Returns:
             A new tensor. Its dtype is the spec's where no number is lost by that.
         """
-        value = self.pick(observation)
+        value = self.pick(observation) if self.path else observation
         if self.encoded:
             return self.spec.encode(value)
+        if type(value) is np.ndarray and value.dtype == self.numpy_dtype:
+            return torch.from_numpy(value.copy())
         array = np.array(value)  # a copy: many envs write their next observation over the last
         tensor = torch.from_numpy(array)
         dtype = self.spec.dtype
@@ -75,7 +78,7 @@ class ObservationLeaf:
                 rows[t, value - first] = 1
 
             return write_one_hot
-        shape, dtype = tuple(self.spec.shape), torch.empty(0, dtype=self.spec.dtype).numpy().dtype
+        shape, dtype = tuple(self.spec.shape), self.numpy_dtype
 
         def write(rows: np.ndarray, t: int, observation: Any) -> None:
             value = observation if pick is None else pick(observation)
