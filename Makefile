@@ -2,6 +2,8 @@
 PYTHON ?= python3
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 PEER ?=
+# What to install: dev,simulators adds the Box2D and MuJoCo environments.
+EXTRAS ?= dev
 
 ifeq ($(OS),Windows_NT)
 BIN := .venv/Scripts
@@ -18,7 +20,7 @@ PIP := $(PY) -m pip --disable-pip-version-check
 .venv/.stamp: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(PIP) install -q --no-deps --retries 0 --extra-index-url $(TORCH_INDEX) -c constraints.txt torch
-	$(PIP) install -q -c constraints.txt -e .[dev]
+	$(PIP) install -q -c constraints.txt -e .[$(EXTRAS)]
 	$(PY) -c "import pathlib; pathlib.Path('$@').touch()"
 
 # JupyterLab refuses to serve root, as whom containers run, unless told; LAB passes on whatever else it should know.

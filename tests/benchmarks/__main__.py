@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).parent
+FLAT_SHARE = "flat bytes / TED bytes"
 PASSES = 3  # the libraries take turns, so that a busy moment of the machine hits all of them
 
 
@@ -83,6 +84,22 @@ def custom(peer: str | None) -> None:
             ratio(f"{what}: torchrl / rlnb", share["torchrl"] / share["rlnb"], 4)
 
 
+def ted(peer: str | None) -> None:
+    """Compare step_mdp, and the flat form of a million steps with a plain copy of them."""
+    libraries = {"rlnb": sys.executable, **({"torchrl": peer} if peer else {})}
+    best = best_times("ted.py", libraries)
+    print("TED data: step_mdp of ten entries; a million steps                  ms/call")
+    for name, times in best.items():
+        for key, value in times.items():
+            if key != FLAT_SHARE:
+                print(f"  {name:10s} {key:50s} {value * 1e3:10.3f}")
+    ours = best["rlnb"]
+    if peer:
+        ratio("step_mdp: rlnb / torchrl", best["torchrl"]["step_mdp"] / ours["step_mdp"], 3)
+    bound("TED2Flat and Flat2TED / a plain copy", ours["TED2Flat, Flat2TED"] / ours["copy"], 3)
+    bound(FLAT_SHARE, ours[FLAT_SHARE], 0.52)
+
+
 def imports() -> None:
     """Measure what importing rlnb.envs costs on top of the packages that it stands on."""
     code = (
@@ -106,6 +123,11 @@ def ratio(what: str, value: float, target: float) -> None:
     print(f"  {what}: {value:.2f} (at least {target}) {'reached' if value >= target else 'NOT REACHED'}")
 
 
+def bound(what: str, value: float, most: float) -> None:
+    """Print a ratio beside the figure not to exceed."""
+    print(f"  {what}: {value:.2f} (at most {most}) {'reached' if value <= most else 'NOT REACHED'}")
+
+
 def main() -> None:
     """Run all comparisons."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -114,6 +136,7 @@ def main() -> None:
     rollouts(arguments.peer)
     specs(arguments.peer)
     custom(arguments.peer)
+    ted(arguments.peer)
     imports()
     players()
 

@@ -1,6 +1,36 @@
-"""The episode data format (TED): what a rollout stores, and how one step becomes the next."""
+"""The episode data format (TED): what a rollout stores, how one step becomes the next, and the forms it is saved in."""
 
 from rlnb.data.ted.block import TEDBlock
+from rlnb.data.ted.check import TEDReport, check_ted
+from rlnb.data.ted.flat import TED2Flat
+from rlnb.data.ted.from_gym import from_gym_episodes
+from rlnb.data.ted.gym_episodes import GymEpisode, to_gym_episodes
+from rlnb.data.ted.h5 import H5Combine, H5Split
+from rlnb.data.ted.hdf5 import read_h5, write_h5
+from rlnb.data.ted.nested import Nested2TED, TED2Nested
+from rlnb.data.ted.rules import TED_RULES, Finding, Rule
 from rlnb.data.ted.step_mdp import step_mdp
+from rlnb.data.ted.trajectories import split_trajectories
+from rlnb.data.ted.unflat import Flat2TED
 
-__all__ = ["TEDBlock", "step_mdp"]
+__all__ = [
+    "TED_RULES",
+    "Finding",
+    "Flat2TED",
+    "GymEpisode",
+    "H5Combine",
+    "H5Split",
+    "Nested2TED",
+    "Rule",
+    "TED2Flat",
+    "TED2Nested",
+    "TEDBlock",
+    "TEDReport",
+    "check_ted",
+    "from_gym_episodes",
+    "read_h5",
+    "split_trajectories",
+    "step_mdp",
+    "to_gym_episodes",
+    "write_h5",
+]

@@ -79,6 +79,7 @@ class ObservationLeaf:
 
             return write_one_hot
         shape, dtype = tuple(self.spec.shape), self.numpy_dtype
+        assert dtype is not None  # a row has room for numbers only
 
         def write(rows: np.ndarray, t: int, observation: Any) -> None:
             value = observation if pick is None else pick(observation)

@@ -1,0 +1,1 @@
+"""Loops over environments, and what becomes of the batches that they collect."""

@@ -1,0 +1,184 @@
+"""MultiStep: n-step rewards, worked out once a batch is collected."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from tensordict import TensorDictBase
+
+from rlnb.data.ted.columns import Column, Path, build, read_columns
+from rlnb.data.ted.ends import end_flags, last_of_run
+from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
+from rlnb.data.ted.leaves import leaf_keys
+
+_IDS_KEYS = (("collector", "traj_ids"), ("traj_ids",))
+_MASK_KEYS = (("collector", "mask"), ("mask",))
+
+
+class MultiStep(torch.nn.Module):
+    """Look n steps ahead (Sutton and Barto, section 7.1).
+
+    The reward of a step becomes the discounted sum of the next n rewards, and "next" becomes what stands n steps ahead,
+    its end signals included. At the end of an episode, and at the end of the batch, the look ahead is shorter.
+
+    Args:
+        gamma: the discount, from 0 to 1.
+        n_steps: how many rewards are summed at the most. 0 leaves the data as it is.
+
+    Raises:
+        ValueError: if ``gamma`` or ``n_steps`` is out of bounds.
+
+    Example:
+        >>> from tensordict import TensorDict
+        >>> after = {"reward": torch.ones(3, 1), "done": torch.tensor([[False], [False], [True]])}
+        >>> data = MultiStep(gamma=0.5, n_steps=2)(TensorDict({"next": after}, batch_size=[3]))
+        >>> data["next", "reward"].flatten().tolist(), data["steps_to_next_obs"].tolist()
+        ([1.5, 1.5, 1.0], [2, 2, 1])
+    """
+
+    def __init__(self, gamma: float, n_steps: int) -> None:
+        super().__init__()
+        if not 0 <= gamma <= 1:
+            raise ValueError(f"gamma is a discount from 0 to 1, and got {gamma!r}.")
+        if type(n_steps) is not int or n_steps < 0:
+            raise ValueError(f"n_steps counts steps, from 0 on, and got {n_steps!r}.")
+        self.gamma, self.n_steps = float(gamma), n_steps
+
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Look ahead in a batch.
+
+        Args:
+            tensordict: TED data of batch size ``[*batch, T]``; left as it is.
+
+        Returns:
+            A new TensorDict; see :func:`multi_step`.
+
+        Raises:
+            KeyError: if there is no reward or no "done" under "next".
+            ValueError: if the data has been through MultiStep before.
+        """
+        return multi_step(tensordict, self.gamma, self.n_steps) if self.n_steps else tensordict
+
+    def extra_repr(self) -> str:
+        """Name the arguments.
+
+        Returns:
+            Text for the repr.
+        """
+        return f"gamma={self.gamma}, n_steps={self.n_steps}"
+
+
+def multi_step(
+    tensordict: TensorDictBase,
+    gamma: float,
+    n_steps: int,
+    reward_keys: Sequence[NestedKey] = ("reward",),
+    done_key: NestedKey = ("next", "done"),
+) -> TensorDictBase:
+    """Look ``n_steps`` ahead.
+
+    A trajectory ends where ``done_key`` says so, where the id of the trajectory changes, or where a "mask" ends.
+
+    Args:
+        tensordict: TED data of batch size ``[*batch, T]``; left as it is.
+        gamma: the discount.
+        n_steps: how many rewards are summed at the most, from 1 on.
+        reward_keys: the rewards, below "next".
+        done_key: where the ends of the trajectories are read.
+
+    Returns:
+        The data with new entries under "next", and with "original_reward" beside each reward. New at the root, of shape
+        ``[*batch, T]``: "steps_to_next_obs", the number of rewards that were summed; "gamma", the discount to that
+        power, for the value of "next"; and "nonterminal", False at the last step of a trajectory.
+
+    Raises:
+        KeyError: if there is no reward or no ``done_key``.
+        ValueError: if the data has no time dimension, or has been through MultiStep before.
+
+    Example:
+        >>> from tensordict import TensorDict
+        >>> done = torch.tensor([[False], [True], [False]])
+        >>> after = {"observation": torch.tensor([1, 2, 4]), "reward": torch.ones(3, 1), "done": done}
+        >>> multi_step(TensorDict({"next": after}, batch_size=[3]), 0.9, 2)["next", "observation"]
+        tensor([2, 2, 4])
+    """
+    ends = _ends(tensordict, done_key)
+    columns, branches = read_columns(tensordict)
+    if ("steps_to_next_obs",) in columns:
+        raise ValueError(
+            "The data has an entry 'steps_to_next_obs', so it has been through MultiStep before, and its rewards are "
+            "sums already. Fix: raise n_steps of the first one, or start from the data as it was collected."
+        )
+    batch = tensordict.batch_size
+    step = torch.arange(batch[-1], device=ends.device)
+    last = last_of_run(ends)
+    count = torch.clamp(last - step + 1, max=n_steps)
+    first = torch.arange(batch[:-1].numel(), device=ends.device).view(*batch[:-1], 1) * batch[-1]
+    index = (first + step + count - 1).flatten()
+    found: dict[Path, Column] = {path: column for path, column in columns.items() if path[0] != "next"}
+    rewards = {("next", *as_tuple(key)) for key in reward_keys}
+    for path in sorted(rewards - columns.keys()):
+        raise KeyError(
+            f"No entry {as_key(path)!r}, the reward of a step. The data has: "
+            f"{', '.join(map(repr, leaf_keys(tensordict)))}."
+        )
+    for path, column in columns.items():
+        if path in rewards:
+            found[(*path[:-1], f"original_{path[-1]}")] = column
+            found[path] = _discounted_sum(column, count, gamma, n_steps)  # type: ignore[arg-type]
+        elif path[0] == "next":
+            found[path] = _take(column, index)
+    powers = torch.tensor([gamma**power for power in range(n_steps + 1)], device=ends.device)
+    found["steps_to_next_obs",] = count.flatten()
+    found["gamma",] = powers[count].flatten()
+    found["nonterminal",] = ((last != step) & _mask(tensordict, ends)).flatten()
+    return build(found, batch, branches, tensordict.device)
+
+
+def _ends(data: TensorDictBase, done_key: NestedKey) -> torch.Tensor:
+    """True at the last step of each trajectory."""
+    ends = end_flags(data, done_key).clone()
+    marks = [data.get(as_key(key), None) for key in (*_IDS_KEYS, *_MASK_KEYS)]
+    for mark in marks:
+        if isinstance(mark, torch.Tensor) and mark.numel() == ends.numel():
+            mark = mark.reshape(ends.shape)
+            ends[..., :-1] |= mark[..., 1:] != mark[..., :-1]
+    ends[..., -1:] = True
+    return ends
+
+
+def _mask(data: TensorDictBase, ends: torch.Tensor) -> torch.Tensor:
+    """True where there is data."""
+    for key in _MASK_KEYS:
+        mask = data.get(as_key(key), None)
+        if isinstance(mask, torch.Tensor) and mask.dtype == torch.bool and mask.numel() == ends.numel():
+            return mask.reshape(ends.shape)
+    return torch.ones_like(ends)
+
+
+def _discounted_sum(column: torch.Tensor, count: torch.Tensor, gamma: float, n_steps: int) -> torch.Tensor:
+    """Sum ``gamma**k * reward[t + k]`` over the first ``count[t]`` rewards."""
+    reward = column.unflatten(0, count.shape)
+    if not reward.dtype.is_floating_point:
+        reward = reward.to(torch.get_default_dtype())
+    dim, length = count.dim() - 1, count.shape[-1]
+    counts = count.reshape(*count.shape, *(1,) * (reward.dim() - count.dim()))
+    total = reward.clone()
+    for ahead in range(1, min(n_steps, length)):
+        room = length - ahead
+        later = reward.narrow(dim, ahead, room) * gamma**ahead
+        # A reward beyond the end is left out, and not multiplied by zero: it may be infinite.
+        total.narrow(dim, 0, room).add_(later.masked_fill_(counts.narrow(dim, 0, room) <= ahead, 0))
+    return total.flatten(0, dim)
+
+
+def _take(column: Column, index: torch.Tensor) -> Column:
+    if isinstance(column, torch.Tensor):
+        return column.index_select(0, index)
+    if isinstance(column, list):
+        return [column[place] for place in index.tolist()]
+    return column
+
+
+__all__ = ["MultiStep", "multi_step"]

@@ -1,0 +1,90 @@
+"""Where "next" of a step and the root of the step after it disagree, and what is likely to have happened."""
+
+from __future__ import annotations
+
+import torch
+
+from rlnb.data.ted.columns import Column
+from rlnb.data.ted.facts import Facts
+from rlnb.data.ted.timeline import not_adjacent
+
+_MAX_INTERLEAVED = 16
+_LOOK_AT = 64
+
+
+def disagreements(root: Column, after: Column, facts: Facts) -> torch.Tensor:
+    """Find the steps whose "next" is not the root of the step that follows in the same episode.
+
+    Args:
+        root: a column of the root.
+        after: its namesake below "next".
+        facts: of the data.
+
+    Returns:
+        The steps, in order. NaN agrees with NaN, and 0.0 with -0.0.
+    """
+    if isinstance(root, torch.Tensor) and isinstance(after, torch.Tensor):
+        found = not_adjacent(root, after, facts.stops)
+        if found.shape[0] and root.dtype.is_floating_point:
+            found = found[~_same(root[found + 1], after[found])]
+        return found
+    if not isinstance(root, list) or not isinstance(after, list):
+        return torch.zeros(0, dtype=torch.int64)
+    within = (~facts.stops).nonzero().flatten().tolist()
+    return torch.tensor([step for step in within if not _equal(root[step + 1], after[step])], dtype=torch.int64)
+
+
+def _same(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    same = (one == other) | (one.isnan() & other.isnan())
+    return same.reshape(same.shape[0], -1).all(1)
+
+
+def _equal(one: object, other: object) -> bool:
+    try:
+        return one is other or bool(one == other)
+    except (TypeError, ValueError, RuntimeError):
+        return False
+
+
+def likely_cause(root: Column, after: Column, found: torch.Tensor, facts: Facts) -> tuple[str, str]:
+    """Guess why.
+
+    Args:
+        root: a column of the root.
+        after: its namesake below "next".
+        found: the steps that disagree.
+        facts: of the data.
+
+    Returns:
+        The likely cause, and what to do.
+    """
+    if not isinstance(root, torch.Tensor) or not isinstance(after, torch.Tensor):
+        return _ONE
+    steps = found[:_LOOK_AT]
+    if bool(_same(root[steps], after[steps]).all()):
+        return (
+            "'next' holds the observation before the step, not the one after it",
+            "write what env.step returned below 'next', and what the action was chosen from at the root",
+        )
+    for ahead in range(2, _MAX_INTERLEAVED + 1):
+        inside = steps[steps % facts.length + ahead < facts.length]
+        if inside.shape[0] and bool(_same(root[inside + ahead], after[inside]).all()):
+            return (
+                f"'next' is the root of the step {ahead} further on: the steps of {ahead} episodes alternate, or "
+                "MultiStep looked ahead",
+                f"if they alternate, data.unflatten(-1, (-1, {ahead})).transpose(-1, -2) puts each on a row of its own",
+            )
+    inside_episodes = int((~facts.stops).sum())
+    if found.shape[0] > inside_episodes // 2:
+        return (
+            "the steps are not in the order in which they happened (a sample of a buffer, a shuffled batch), or "
+            "MultiStep looked ahead",
+            "check the data before it is shuffled, or sample slices of episodes",
+        )
+    return _ONE
+
+
+_ONE = (
+    "two rollouts were put together, or an episode was reset, and no end signal says so",
+    "set ('next', 'truncated') and ('next', 'done') to True at that step",
+)

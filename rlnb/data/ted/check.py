@@ -1,0 +1,104 @@
+"""check_ted: whether data is well-formed TED, and if not, which rule it breaks, where, and what to do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tensordict import TensorDictBase
+
+from rlnb.data.ted.facts import Facts, index_text
+from rlnb.data.ted.rules import TED_RULES, Finding, Rule
+
+
+@dataclass(frozen=True)
+class TEDReport:
+    """What :func:`check_ted` found.
+
+    Args:
+        batch_size: of the data.
+        findings: where rules are broken, in the order of the rules.
+        rules: the rules that the data was held against.
+    """
+
+    batch_size: tuple[int, ...]
+    findings: tuple[Finding, ...]
+    rules: tuple[Rule, ...] = TED_RULES
+
+    @property
+    def ok(self) -> bool:
+        """Whether the data is well-formed."""
+        return not self.findings
+
+    def broken(self) -> list[str]:
+        """Name the rules that are broken.
+
+        Returns:
+            Each name once, in order.
+        """
+        return list(dict.fromkeys(finding.rule for finding in self.findings))
+
+    def raise_if_broken(self) -> None:
+        """Raise an error if the data is not well-formed.
+
+        Raises:
+            ValueError: with the report as its text.
+        """
+        if self.findings:
+            raise ValueError(str(self))
+
+    def __str__(self) -> str:
+        size = list(self.batch_size)
+        if self.ok:
+            return f"Well-formed TED data of batch size {size}: {len(self.rules)} rules kept."
+        count = "1 problem" if len(self.findings) == 1 else f"{len(self.findings)} problems"
+        rows = [("rule", "entry", "index", "found")]
+        rows += [(f.rule, f.entry, index_text(f.index), f.found) for f in self.findings]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        padded = [[cell.ljust(width) for cell, width in zip(row, widths, strict=True)] for row in rows]
+        table = ["  " + "  ".join(row).rstrip() for row in padded]
+        sentences = {rule.name: rule.sentence for rule in self.rules}
+        causes = dict.fromkeys(
+            f"  - {f.rule}: {sentences.get(f.rule, '')} Likely cause: {f.cause}. Fix: {f.fix}." for f in self.findings
+        )
+        return "\n".join(
+            [f"This is not well-formed TED data (batch size {size}): {count}.", "", *table, "", "What to do:", *causes]
+        )
+
+    __repr__ = __str__
+
+
+def check_ted(data: TensorDictBase, rules: tuple[Rule, ...] = TED_RULES) -> TEDReport:
+    """Say whether data is in the TorchRL Episode Data format.
+
+    Args:
+        data: such as a rollout, a batch of a collector, or what ``split_trajectories`` returns: steps that a "mask"
+            leaves out are not looked at.
+        rules: to hold the data against.
+
+    Returns:
+        The report, with all that is wrong.
+
+    Raises:
+        TypeError: if ``data`` is no TensorDict.
+
+    Example:
+        >>> from rlnb.envs import GymEnv
+        >>> rollout = GymEnv("CartPole-v1").rollout(5)
+        >>> check_ted(rollout)
+        Well-formed TED data of batch size [5]: 12 rules kept.
+        >>> print(check_ted(rollout.exclude("next")).broken())
+        ['next']
+    """
+    if not isinstance(data, TensorDictBase):
+        raise TypeError(f"check_ted checks a TensorDict and got a {type(data).__name__}. Fix: pass env.rollout(10).")
+    try:
+        facts = Facts(data)
+    except (ValueError, TypeError) as error:
+        cause, _, fix = str(error).partition(" Fix: ")
+        finding = Finding("alike", "", None, "entries that are not of one shape", cause.rstrip("."), fix.rstrip("."))
+        return TEDReport(tuple(data.batch_size), (finding,), rules)
+    findings = [finding for rule in rules for finding in rule.check(facts)]
+    return TEDReport(tuple(data.batch_size), tuple(findings), rules)
+
+
+__all__ = ["TEDReport", "check_ted"]

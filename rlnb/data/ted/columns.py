@@ -1,0 +1,225 @@
+"""Columns: the entries of a TensorDict as rows over its flattened batch, and the TensorDict built from them again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import torch
+from tensordict import LazyStackedTensorDict, NonTensorData, NonTensorStack, TensorDict, TensorDictBase, is_non_tensor
+
+from rlnb._tensordict import raw_entries
+from rlnb.data.ted.keys import as_key
+from rlnb.data.ted.leaves import is_branch
+
+Path: TypeAlias = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Constant:
+    """Non-tensor data that is the same for all rows.
+
+    Args:
+        value: the data.
+    """
+
+    value: Any
+
+
+# A tensor [rows, ...]; a list with one value for each row; or one value for all rows.
+Column: TypeAlias = torch.Tensor | list[Any] | Constant
+
+
+@dataclass(frozen=True)
+class Branch:
+    """A nested TensorDict: where it stands, and the batch dimensions that it has beyond those of the root.
+
+    Args:
+        path: the parts of its key; empty for the root.
+        extra: sizes of its further batch dimensions.
+        names: names of all its batch dimensions, or None if none has a name.
+    """
+
+    path: Path
+    extra: tuple[int, ...] = ()
+    names: tuple[str | None, ...] | None = None
+
+
+def alike(one: Column | None, other: Column | None) -> bool:
+    """Whether two columns are tensors of one shape and dtype.
+
+    Args:
+        one: a column.
+        other: another.
+
+    Returns:
+        True if they are.
+
+    Example:
+        >>> alike(torch.zeros(2), torch.ones(2)), alike(torch.zeros(2), ["a", "b"])
+        (True, False)
+    """
+    return (
+        isinstance(one, torch.Tensor)
+        and isinstance(other, torch.Tensor)
+        and one.shape == other.shape
+        and one.dtype == other.dtype
+    )
+
+
+def read_columns(data: TensorDictBase) -> tuple[dict[Path, Column], list[Branch]]:
+    """Take a TensorDict apart.
+
+    Args:
+        data: of any batch size. A lazy stack is made contiguous.
+
+    Returns:
+        The column of each leaf, with the batch flattened to one dimension (a batch of size [] leaves the leaves as they
+        are), and the branches, root first.
+
+    Raises:
+        ValueError: if lazily stacked entries differ in shape.
+        TypeError: if a leaf is neither a tensor nor non-tensor data.
+
+    Example:
+        >>> data = TensorDict({"a": {"b": torch.zeros(2, 3, 4)}}, batch_size=[2, 3])
+        >>> columns, branches = read_columns(data)
+        >>> {path: tuple(column.shape) for path, column in columns.items()}
+        {('a', 'b'): (6, 4)}
+        >>> [branch.path for branch in branches]
+        [(), ('a',)]
+    """
+    columns: dict[Path, Column] = {}
+    branches: list[Branch] = []
+    _read(_stacked(data, ()), (), data.batch_dims, columns, branches)
+    return columns, branches
+
+
+def _read(
+    data: TensorDictBase, path: Path, batch_dims: int, columns: dict[Path, Column], branches: list[Branch]
+) -> None:
+    names = tuple(data.names) if data.batch_dims else ()
+    named = any(name is not None for name in names)
+    branches.append(Branch(path, tuple(data.batch_size[batch_dims:]), names if named else None))
+    for name, value in raw_entries(data).items():
+        where = (*path, name)
+        if is_non_tensor(value):
+            columns[where] = _values(value, batch_dims)
+        elif is_branch(value):
+            _read(_stacked(value, where), where, batch_dims, columns, branches)
+        elif isinstance(value, torch.Tensor) and not value.is_nested:
+            columns[where] = value.reshape(-1, *value.shape[batch_dims:]) if batch_dims > 1 else value
+        else:
+            kind = "a nested tensor" if isinstance(value, torch.Tensor) else f"a {type(value).__name__}"
+            raise TypeError(
+                f"The entry {as_key(where)!r} is {kind}. What is stored step by step is made of tensors of one shape, "
+                "TensorDicts and non-tensor data such as strings. "
+                f"Fix: leave it out with data.exclude({as_key(where)!r}), or convert it."
+            )
+
+
+def _stacked(data: TensorDictBase, path: Path) -> TensorDictBase:
+    """Make a lazy stack contiguous."""
+    if not isinstance(data, LazyStackedTensorDict):
+        return data
+    try:
+        return data.contiguous()
+    except RuntimeError as error:
+        where = f"under {as_key(path)!r} " if path else ""
+        raise ValueError(
+            f"The data {where}is a lazy stack whose entries differ in shape from row to row, so that they have no "
+            "place in one tensor. Fix: pad them to one shape, or leave them out with data.exclude(...). "
+            f"({str(error).splitlines()[0]})"
+        ) from error
+
+
+def _values(value: Any, batch_dims: int) -> list[Any] | Constant:
+    """The values of non-tensor data, the batch flattened and further dimensions left nested."""
+    if isinstance(value, NonTensorData):
+        return Constant(value.data)
+    values = value.tolist()
+    for _ in range(batch_dims - 1):
+        values = [item for row in values for item in row]
+    return values
+
+
+def build(
+    columns: Mapping[Path, Column],
+    batch_size: Sequence[int],
+    branches: Sequence[Branch] = (),
+    device: torch.device | None = None,
+) -> TensorDict:
+    """Put columns together.
+
+    Args:
+        columns: as :func:`read_columns` returns them.
+        batch_size: of the result; the product of its sizes is the number of rows.
+        branches: of the result. A branch that is not listed has no further batch dimensions and no names.
+        device: of the result.
+
+    Returns:
+        A TensorDict whose tensors share the memory of the columns.
+
+    Example:
+        >>> build({("a", "b"): torch.zeros(6, 4)}, [2, 3])["a", "b"].shape
+        torch.Size([2, 3, 4])
+    """
+    known = {branch.path: branch for branch in branches}
+    tree: dict[str, Any] = {}
+    for path in known:
+        _descend(tree, path)
+    for path, column in columns.items():
+        _descend(tree, path[:-1])[path[-1]] = column
+    return _build(tree, (), tuple(batch_size), known, device)
+
+
+def _descend(tree: dict[str, Any], path: Path) -> dict[str, Any]:
+    for name in path:
+        tree = tree.setdefault(name, {})
+    return tree
+
+
+def _build(
+    tree: dict[str, Any], path: Path, batch: tuple[int, ...], known: dict[Path, Branch], device: torch.device | None
+) -> TensorDict:
+    branch = known.get(path, Branch(path))
+    whole = (*batch, *branch.extra)
+    entries: dict[str, Any] = {}
+    for name, value in tree.items():
+        if isinstance(value, dict):
+            value = _build(value, (*path, name), batch, known, device)
+        elif isinstance(value, torch.Tensor):
+            value = value.reshape(*batch, *value.shape[1:]) if len(batch) > 1 else value
+        elif isinstance(value, Constant):
+            value = NonTensorData(value.value, batch_size=whole)
+        elif isinstance(value, list):
+            value = _non_tensor(value, batch, len(whole))
+        entries[name] = value
+    return TensorDict(entries, whole, names=branch.names, device=device)  # type: ignore[arg-type]
+
+
+def _non_tensor(values: list[Any], batch: tuple[int, ...], dims: int) -> Any:
+    """Stack values; those of further batch dimensions are nested already."""
+    for size in reversed(batch[1:]):
+        values = [values[start : start + size] for start in range(0, len(values), size)]
+    return stack_values(values, dims)
+
+
+def stack_values(values: list[Any], dims: int = 1) -> Any:
+    """Stack non-tensor data without looking into it: a value that is a list stays one value.
+
+    Args:
+        values: the values, nested ``dims`` deep.
+        dims: how many dimensions the stack gets.
+
+    Returns:
+        Non-tensor data of that many batch dimensions.
+
+    Example:
+        >>> stack_values([["a"], ["b", "c"]]).batch_size
+        torch.Size([2])
+    """
+    if dims == 0:
+        return NonTensorData(values)
+    return NonTensorStack(*[stack_values(value, dims - 1) for value in values])

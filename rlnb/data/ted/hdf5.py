@@ -1,0 +1,313 @@
+"""write_h5 and read_h5: a TensorDict as an HDF5 file, compressed, checked on reading, and free of pickles."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path as FilePath
+from typing import Any
+
+import numpy as np
+import torch
+from tensordict import NonTensorData, TensorDict, TensorDictBase, is_non_tensor
+
+from rlnb._tensordict import raw_entries
+from rlnb.data.ted.columns import Path, stack_values
+from rlnb.data.ted.keys import as_key
+from rlnb.data.ted.leaves import is_branch
+from rlnb.data.ted.timeline import bits
+
+# An HDF5 file may start with a block that HDF5 leaves alone. It holds a digest of the rest, so that a file that is
+# damaged or cut short is refused before the HDF5 library, which can hang on one, gets to see it.
+_FORMAT = b"rlnb-tensordict-1"
+_BLOCK = 512
+_MAX_DEPTH = 32
+_MAX_ENTRIES = 10_000_000
+_CHUNK_BYTES = 1 << 20
+# What is smaller than this stays as it is: HDF5 spends more on the index of its chunks than compression saves.
+_COMPRESSED_BYTES = 1 << 12
+_DTYPES = {
+    str(dtype).removeprefix("torch."): dtype
+    for dtype in (
+        *(torch.bool, torch.uint8, torch.uint16, torch.uint32, torch.uint64),
+        *(torch.int8, torch.int16, torch.int32, torch.int64),
+        *(torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64, torch.complex128),
+    )
+}
+
+
+def write_h5(
+    data: TensorDictBase, path: str | os.PathLike[str], compression: str | None = "gzip", level: int = 4
+) -> None:
+    """Write a TensorDict to an HDF5 file.
+
+    A nested TensorDict is a group, a tensor a dataset, non-tensor data is JSON. The file is complete or not there: it
+    is written beside its place and then put there.
+
+    Args:
+        data: any TensorDict, such as TED data; its flat form, which makes the smallest file; or what
+            :class:`~rlnb.data.H5Split` returns, which is the easiest to browse.
+        path: of the file; one that is there is replaced.
+        compression: "gzip", "lzf", or None.
+        level: of gzip, from 0 (fast) to 9 (small).
+
+    Raises:
+        ImportError: if h5py is not installed.
+        TypeError: if an entry is neither a tensor nor non-tensor data that JSON can hold.
+        ValueError: if ``compression`` is none of those.
+
+    Example (it needs h5py)::
+
+        rollout = GymEnv("CartPole-v1").rollout(1000, break_when_any_done=False)
+        write_h5(H5Split()(TED2Nested()(rollout)), "rollout.h5")
+        back = Nested2TED()(H5Combine()(read_h5("rollout.h5")))
+    """
+    h5py = _h5py()
+    if compression not in (None, "gzip", "lzf"):
+        raise ValueError(f"compression is 'gzip', 'lzf' or None, and got {compression!r}.")
+    filters = {"compression": compression, "compression_opts": level} if compression == "gzip" else {}
+    if compression == "lzf":
+        filters = {"compression": "lzf"}
+    target = FilePath(path)
+    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
+    try:
+        with h5py.File(partial, "w", libver="v110", userblock_size=_BLOCK) as file:
+            _write_group(file, data, (), filters)
+        header = b" ".join((_FORMAT, str(partial.stat().st_size).encode(), _digest(partial)))
+        with partial.open("r+b") as file:
+            file.write(header + b"\n")
+        os.replace(partial, target)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _write_group(group: Any, data: TensorDictBase, path: Path, filters: dict[str, Any]) -> None:
+    group.attrs["batch_size"] = json.dumps(list(data.batch_size))
+    if data.batch_dims and any(name is not None for name in data.names):
+        group.attrs["names"] = json.dumps(list(data.names))
+    for name, value in raw_entries(data).items():
+        where = (*path, name)
+        if "/" in name or name in ("", "."):
+            raise ValueError(
+                f"The key {as_key(where)!r} cannot be written to an HDF5 file, where '/' divides the parts of a key. "
+                f"Fix: rename it with data.rename_key_({as_key(where)!r}, ...)."
+            )
+        if is_branch(value):
+            _write_group(group.create_group(name), value, where, filters)
+        elif is_non_tensor(value):
+            _write_json(group, name, value, where)
+        elif isinstance(value, torch.Tensor) and not value.is_nested and value.dtype in _DTYPES.values():
+            _write_tensor(group, name, value, filters)
+        else:
+            kind = f"{type(value).__name__} of dtype {value.dtype}" if isinstance(value, torch.Tensor) else "no tensor"
+            if isinstance(value, torch.Tensor) and value.is_nested:
+                kind = "a nested tensor. H5Split()(data) takes it apart"
+            raise TypeError(f"The entry {as_key(where)!r} cannot be written to an HDF5 file: it is {kind}.")
+
+
+def _write_tensor(group: Any, name: str, value: torch.Tensor, filters: dict[str, Any]) -> None:
+    value = value.detach().cpu().resolve_conj().resolve_neg().contiguous()
+    shape, dtype = value.shape, str(value.dtype).removeprefix("torch.")
+    array = bits(value).numpy() if value.dtype == torch.bfloat16 else value.numpy()
+    options: dict[str, Any] = {}
+    if shape and filters and value.nbytes >= _COMPRESSED_BYTES:
+        row = max(value[0].numel() * value.element_size(), 1)
+        rows = min(max(_CHUNK_BYTES // row, 1), shape[0])
+        options = {"chunks": (rows, *shape[1:]), "shuffle": True, **filters}
+    group.create_dataset(name, data=array, **options).attrs["dtype"] = dtype
+
+
+def _write_json(group: Any, name: str, value: Any, where: Path) -> None:
+    stacked = not isinstance(value, NonTensorData)
+    content = value.tolist() if stacked else value.data
+    try:
+        text = json.dumps({"dims": value.batch_dims if stacked else None, "value": content}, allow_nan=True)
+        if json.loads(text)["value"] != content:
+            raise TypeError("it would come back changed")
+    except (TypeError, ValueError, RecursionError) as error:
+        raise TypeError(
+            f"The non-tensor entry {as_key(where)!r} cannot be written to an HDF5 file, which holds text, numbers, "
+            f"True, False, None, lists and dictionaries of these: {error}. "
+            f"Fix: convert it, or leave it out with data.exclude({as_key(where)!r})."
+        ) from error
+    array = np.frombuffer(text.encode(), dtype=np.uint8)
+    group.create_dataset(name, data=array).attrs["dtype"] = "json"
+
+
+# Reading ----------------------------------------------------------------------------------------------------------
+
+
+def read_h5(path: str | os.PathLike[str], max_bytes: int = 1 << 34) -> TensorDict:
+    """Read a TensorDict from an HDF5 file that :func:`write_h5` wrote.
+
+    Nothing in the file is executed: it holds numbers and JSON. A file that was damaged or cut short is recognized by
+    its checksum, links to other files are refused, and so is what would not fit into memory.
+
+    Args:
+        path: of the file.
+        max_bytes: the most that the data may take in memory; 16 GiB if not given.
+
+    Returns:
+        The TensorDict.
+
+    Raises:
+        ImportError: if h5py is not installed.
+        FileNotFoundError: if there is no such file.
+        ValueError: if the file is damaged, cut short, too big, or not of this format; the text says where.
+    """
+    h5py = _h5py()
+    if not FilePath(path).is_file():
+        raise FileNotFoundError(f"There is no file {os.fspath(path)!r}.")
+    _check_header(FilePath(path))
+    with _damage("The file", h5py), h5py.File(path, "r") as file:
+        return _Reader(h5py, max_bytes).group(file, ())
+
+
+def _check_header(path: FilePath) -> None:
+    with path.open("rb") as file:
+        parts = file.read(_BLOCK).partition(b"\n")[0].split(b" ")
+    size = path.stat().st_size
+    if parts[0] != _FORMAT:
+        raise ValueError(
+            "The file was not written by write_h5, or its first bytes are damaged. "
+            "Fix: read it with h5py, and build a TensorDict from its arrays."
+        )
+    if len(parts) != 3 or parts[1] != str(size).encode():
+        raise ValueError(
+            f"The file is {size:,} bytes long, and was not when write_h5 wrote it: it was cut short or damaged. "
+            "Fix: copy it again, or write it again."
+        )
+    if parts[2] != _digest(path):
+        raise ValueError(
+            "The file is damaged: its content does not fit the checksum at its start. "
+            "Fix: copy it again, or write it again."
+        )
+
+
+def _digest(path: FilePath) -> bytes:
+    with path.open("rb") as file:
+        file.seek(_BLOCK)
+        return hashlib.file_digest(file, "blake2b").hexdigest().encode()
+
+
+class _Reader:
+    """What is left of the budget of one file, and where it was already."""
+
+    def __init__(self, h5py: Any, max_bytes: int) -> None:
+        self.h5py, self.max_bytes = h5py, max_bytes
+        self.bytes_left, self.entries_left = max_bytes, _MAX_ENTRIES
+        self.seen: set[Any] = set()
+
+    def group(self, group: Any, path: Path) -> TensorDict:
+        address = self.h5py.h5o.get_info(group.id).addr
+        if address in self.seen or len(path) > _MAX_DEPTH:
+            raise ValueError(f"{_place(path)} holds itself, or is nested more than {_MAX_DEPTH} deep. {_HOSTILE}")
+        self.seen.add(address)
+        batch_size = _list(group.attrs.get("batch_size"), path, "batch_size", int)
+        names = None if "names" not in group.attrs else _list(group.attrs["names"], path, "names", (str, type(None)))
+        entries: dict[str, Any] = {}
+        for name in group:
+            where = (*path, name)
+            self.entries_left -= 1
+            if self.entries_left < 0:
+                raise ValueError(f"The file has more than {_MAX_ENTRIES:,} entries. {_HOSTILE}")
+            if not isinstance(group.get(name, getlink=True), self.h5py.HardLink):
+                raise ValueError(f"{_place(where)} is a link to another place or file. {_HOSTILE}")
+            with _damage(_place(where), self.h5py):
+                item = group[name]
+                if isinstance(item, self.h5py.Group):
+                    entries[name] = self.group(item, where)
+                elif isinstance(item, self.h5py.Dataset):
+                    entries[name] = self.dataset(item, where)
+                else:
+                    raise ValueError(f"{_place(where)} is neither a group nor a dataset. {_HOSTILE}")
+        with _damage(_place(path), self.h5py):
+            return TensorDict(entries, batch_size, names=names)
+
+    def dataset(self, dataset: Any, path: Path) -> Any:
+        dtype = dataset.attrs.get("dtype")
+        kind = np.dtype(np.uint8) if dtype == "json" else _numpy_dtype(dtype, path)
+        if dataset.dtype != kind or dataset.shape is None:
+            raise ValueError(f"{_place(path)} says that it is {dtype}, and holds {dataset.dtype}. {_HOSTILE}")
+        if dataset.is_virtual or dataset.external:
+            raise ValueError(f"{_place(path)} has its data in another file. {_HOSTILE}")
+        if dataset.compression not in (None, "gzip", "lzf") or dataset.scaleoffset is not None:
+            raise ValueError(f"{_place(path)} is compressed in a way that write_h5 does not use. {_HOSTILE}")
+        size = int(dataset.size) * kind.itemsize
+        stored = dataset.id.get_storage_size()
+        # gzip makes data smaller by a factor of 1,032 at most, so a file cannot promise more than it has room for.
+        if size > 2048 * (stored + 1024) or size > self.bytes_left:
+            raise ValueError(
+                f"{_place(path)} would take {size:,} bytes in memory, {stored:,} in the file; {self.bytes_left:,} of "
+                f"{self.max_bytes:,} are left. Fix: if you trust the file, read_h5(path, max_bytes=...)."
+            )
+        self.bytes_left -= size
+        array = np.empty(dataset.shape, kind)
+        if size:
+            dataset.read_direct(array)
+        if dtype == "json":
+            return _from_json(array, path)
+        tensor = torch.from_numpy(array)
+        return tensor.view(torch.bfloat16) if dtype == "bfloat16" else tensor
+
+
+def _numpy_dtype(name: Any, path: Path) -> np.dtype[Any]:
+    if not isinstance(name, str) or name not in _DTYPES:
+        raise ValueError(f"{_place(path)} has no attribute 'dtype' that names a dtype of torch. {_HOSTILE}")
+    return np.dtype(np.int16) if name == "bfloat16" else torch.empty(0, dtype=_DTYPES[name]).numpy().dtype
+
+
+def _from_json(array: np.ndarray[Any, Any], path: Path) -> Any:
+    try:
+        found = json.loads(array.tobytes().decode())
+        dims, value = found["dims"], found["value"]
+        if dims is None:
+            return NonTensorData(value)
+        if type(dims) is not int or not 0 < dims <= _MAX_DEPTH:
+            raise ValueError(f"dims is {dims!r}")
+        return stack_values(value, dims)
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise ValueError(f"{_place(path)} is non-tensor data and does not read as JSON: {error}. {_HOSTILE}") from error
+
+
+def _list(text: Any, path: Path, what: str, kinds: Any) -> list[Any]:
+    try:
+        values = json.loads(text)
+    except (TypeError, ValueError, RecursionError):
+        values = None
+    if not isinstance(values, list) or not all(isinstance(value, kinds) and value is not True for value in values):
+        raise ValueError(f"{_place(path)} has no attribute {what!r} that is a list. {_HOSTILE}")
+    return values
+
+
+_HOSTILE = "The file was damaged or made by hand. Fix: write it again with write_h5."
+
+
+def _place(path: Path) -> str:
+    return f"The entry {as_key(path)!r} of the file" if path else "The file"
+
+
+@contextlib.contextmanager
+def _damage(what: str, h5py: Any) -> Iterator[None]:
+    """Say which entry could not be read; errors of this module pass as they are."""
+    try:
+        yield
+    except (OSError, RuntimeError, KeyError, TypeError, MemoryError, UnicodeError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise ValueError(f"{what} cannot be read: it was damaged or cut short ({reason}).") from error
+
+
+def _h5py() -> Any:
+    try:
+        return importlib.import_module("h5py")
+    except ImportError as error:
+        raise ImportError(
+            "HDF5 files are read and written by h5py, which is not installed. Fix: pip install 'rlnb[h5]'."
+        ) from error
+
+
+__all__ = ["read_h5", "write_h5"]

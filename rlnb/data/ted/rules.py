@@ -1,0 +1,295 @@
+"""The rules of TED as data: a name, a sentence, and the check that finds where a rule is broken."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import torch
+
+from rlnb.data.ted.adjacency import disagreements, likely_cause
+from rlnb.data.ted.columns import alike
+from rlnb.data.ted.facts import ACTION, REWARD, Facts, index_text, name_of, per_step, show
+from rlnb.data.ted.keys import DONE, END_KEYS, TERMINATED, TRUNCATED
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One place where a rule is broken.
+
+    Args:
+        rule: the name of the rule.
+        entry: which entry, spelled as it is used; empty if it is about the whole.
+        index: the first step where it is broken, as an index into the batch; None if it is about all steps.
+        found: what was found there.
+        cause: what is likely to have happened.
+        fix: what to do.
+    """
+
+    rule: str
+    entry: str
+    index: tuple[int, ...] | None
+    found: str
+    cause: str
+    fix: str
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule that TED data keeps.
+
+    Args:
+        name: a few words.
+        sentence: what it says.
+        find: yields where it is broken: entry, step or None, what was found, cause and fix. It may take for granted
+            what ``needs`` names.
+        needs: "next" or "time", without which there is nothing to check.
+    """
+
+    name: str
+    sentence: str
+    find: Callable[[Facts], Iterator[tuple[str, int | None, str, str, str]]]
+    needs: tuple[str, ...] = ("next", "time")
+
+    def check(self, facts: Facts) -> list[Finding]:
+        """Hold data against the rule.
+
+        Args:
+            facts: of the data.
+
+        Returns:
+            What was found; empty if the data keeps the rule.
+        """
+        if ("next" in self.needs and not facts.has_next) or ("time" in self.needs and not facts.has_time):
+            return []
+        return [
+            Finding(self.name, entry, None if step is None else facts.index(step), found, cause, fix)
+            for entry, step, found, cause, fix in self.find(facts)
+        ]
+
+
+_Found = Iterator[tuple[str, int | None, str, str, str]]
+
+
+def _next(facts: Facts) -> _Found:
+    if facts.has_next:
+        return
+    names = ", ".join(name_of(path) for path in facts.root) or "nothing"
+    yield (
+        "'next'",
+        None,
+        f"there is only {names}",
+        "the data is the output of reset or of step_mdp, or a flat form that was not turned back",
+        "pass what env.rollout or env.step returns; Flat2TED()(data) for flat data",
+    )
+
+
+def _time(facts: Facts) -> _Found:
+    data = facts.data
+    if not data.batch_dims:
+        yield "", None, "the batch size is []", "this is a single step", "data.unsqueeze(-1) adds the dimension"
+        return
+    names = data.names
+    if "time" in names and names[-1] != "time":
+        at = names.index("time")
+        fix = f"data.transpose({at}, -1)"
+        yield "", None, f"the dimensions are named {names}", "time was stacked along another dimension", fix
+
+
+def _done(facts: Facts) -> _Found:
+    if not facts.levels:
+        yield (
+            "('next', 'done')",
+            None,
+            "no end signal below 'next'",
+            "the end signals were left out, or stand at the root alone",
+            "write done, terminated and truncated of the step below 'next'",
+        )
+    for level in facts.levels:
+        signals = {name: facts.next.get((*level, name)) for name in END_KEYS}
+        if signals[DONE] is None:
+            there = " and ".join(repr(name) for name, flags in signals.items() if flags is not None)
+            cause = "done was taken to follow from the others, which it does not do by itself"
+            fix = "data['next', 'done'] = terminated | truncated"
+            yield name_of((*level, DONE), True), None, f"missing, and {there} is there", cause, fix
+        elif signals[TERMINATED] is None:
+            cause = "an older interface with one end signal; whether to bootstrap cannot be told from it"
+            fix = "write terminated (and truncated) of the env below 'next' as well"
+            yield name_of((*level, TERMINATED), True), None, "missing, and 'done' is there", cause, fix
+
+
+def _union(facts: Facts) -> _Found:
+    for level in facts.levels:
+        done, terminated, truncated = (facts.next.get((*level, name)) for name in END_KEYS)
+        if not isinstance(done, torch.Tensor) or not isinstance(terminated, torch.Tensor):
+            continue
+        union = terminated.bool()
+        if isinstance(truncated, torch.Tensor):
+            if truncated.shape != union.shape:
+                continue
+            union = union | truncated.bool()
+        if union.shape != done.shape:
+            continue
+        wrong = facts.only_valid(per_step(done.bool() != union)).nonzero().flatten()
+        if wrong.shape[0]:
+            step = int(wrong[0])
+            names = TERMINATED if truncated is None else f"{TERMINATED} | {TRUNCATED}"
+            found = f"{show(done[step])}, and {names} is {show(union[step])}{_more(wrong)}"
+            cause = "one of the signals was changed without the others"
+            fix = f"data['next', 'done'] = {names}, or set 'truncated' where an episode was cut"
+            yield name_of((*level, DONE), True), step, found, cause, fix
+
+
+def _shapes(facts: Facts) -> _Found:
+    batch = list(facts.data.batch_size)
+    for path, column in facts.next.items():
+        if not isinstance(column, torch.Tensor) or path[-1] not in (*END_KEYS, REWARD):
+            continue
+        shape, least = [*batch, *column.shape[1:]], 2 + facts.extra.get(("next", *path[:-1]), 0)
+        entry = name_of(path, True)
+        if column.dim() < least or (path[-1] in END_KEYS and column.shape[-1] != 1):
+            fix = f"data[{entry}] = data[{entry}].unsqueeze(-1)"
+            yield entry, None, f"the shape {shape}", "the last dimension, of size 1, was dropped", fix
+        if path[-1] in END_KEYS and column.dtype != torch.bool:
+            fix = f"data[{entry}] = data[{entry}].bool()"
+            yield entry, None, f"the dtype {column.dtype}", "the signal was written as a number", fix
+
+
+def _reward(facts: Facts) -> _Found:
+    for path in facts.root:
+        if path[-1] == REWARD and path not in facts.next:
+            fix = f"data[{name_of(path, True)}] = data.pop({name_of(path)})"
+            yield name_of(path), None, "at the root", "it was stored with the action that earned it", fix
+
+
+def _action(facts: Facts) -> _Found:
+    for path in facts.next:
+        if path[-1] == ACTION and path not in facts.root:
+            fix = f"data[{name_of(path)}] = data.pop({name_of(path, True)})"
+            yield name_of(path, True), None, "below 'next'", "it was stored with what it led to", fix
+
+
+_SEEN = ("observation", "pixels", "state")
+
+
+def _observation(facts: Facts) -> _Found:
+    own = {REWARD, ACTION, *END_KEYS}
+    shared = [path for path in facts.root if path in facts.next and path[-1] not in own]
+    for path in facts.root.keys() ^ facts.next.keys():
+        if path[-1] in _SEEN:
+            at_root = path in facts.root
+            here, there = ("at the root", "below 'next'") if at_root else ("below 'next'", "at the root")
+            cause = "what a step led to was not stored" if at_root else "what the action was chosen from was not stored"
+            yield name_of(path, at_root), None, f"{here}, and not {there}", cause, f"write it {there} as well"
+            shared.append(path)
+    if not shared:
+        names = ", ".join(name_of(path) for path in facts.root if path[-1] not in own) or "nothing of the kind"
+        cause = "the observation after the step was left out"
+        fix = "write what env.step returned below 'next'"
+        yield "'next'", None, f"no observation; the root has {names}", cause, fix
+
+
+def _alike(facts: Facts) -> _Found:
+    for path, column in facts.root.items():
+        other = facts.next.get(path)
+        # The shapes of end signals have a rule of their own.
+        if path[-1] in END_KEYS or not isinstance(column, torch.Tensor) or not isinstance(other, torch.Tensor):
+            continue
+        for what, one, two in (
+            ("shape", list(column.shape[1:]), list(other.shape[1:])),
+            ("dtype", column.dtype, other.dtype),
+        ):
+            if one != two:
+                found = f"the {what} {two} of a step, and {one} at the root"
+                cause = "reset and step of the env do not return the same"
+                yield name_of(path, True), None, found, cause, f"give both the same {what}; check_env_specs(env) helps"
+
+
+def _adjacent(facts: Facts) -> _Found:
+    for path, column in facts.root.items():
+        after = facts.next.get(path)
+        if after is None or path[-1] in (REWARD, ACTION, *END_KEYS):
+            continue
+        if isinstance(column, torch.Tensor) and not alike(column, after):
+            continue
+        wrong = disagreements(column, after, facts)
+        if wrong.shape[0]:
+            step = int(wrong[0])
+            then = index_text(facts.index(step + 1))
+            found = f"{show(after[step])}, and the root at {then} is {show(column[step + 1])}{_more(wrong)}"  # type: ignore[index]
+            yield name_of(path, True), step, found, *likely_cause(column, after, wrong, facts)
+
+
+def _episodes(facts: Facts) -> _Found:
+    if facts.ids is None:
+        return
+    path, ids = facts.ids
+    entry, length = name_of(path), facts.length
+    changes = ids[1:] != ids[:-1]
+    inside = torch.ones_like(changes)
+    inside[length - 1 :: length] = False
+    if facts.mask is not None:
+        inside &= facts.mask[1:] & facts.mask[:-1]
+    if facts.ends is not None:
+        silent = (changes & inside & ~facts.ends[:-1]).nonzero().flatten()
+        if silent.shape[0]:
+            step = int(silent[0])
+            found = f"{ids[step]}, then {ids[step + 1]}, and no end signal is True{_more(silent)}"
+            cause = "a trajectory was cut and not marked as truncated"
+            yield entry, step, found, cause, "set ('next', 'truncated') and ('next', 'done') to True at that step"
+        whole = facts.ends[:-1] if facts.next.get((DONE,)) is not None else torch.zeros_like(inside)
+        kept = (~changes & inside & whole).nonzero().flatten()
+        if kept.shape[0]:
+            step = int(kept[0])
+            cause = "the id was not raised when the episode ended"
+            fix = "count the ids up where ('next', 'done') is True"
+            yield entry, step, f"{ids[step]} goes on behind an end signal{_more(kept)}", cause, fix
+    starts = torch.cat([changes.new_ones(1), changes])
+    starts[::length] = True
+    at = facts.only_valid(starts).nonzero().flatten()
+    again = _seen_before(torch.stack([at.div(length, rounding_mode="floor"), ids[at].long()]))
+    if again.shape[0]:
+        step = int(at[again[0]])
+        found = f"{ids[step]} is back after another id{_more(again)}"
+        cause = "the steps of several episodes alternate, or the data comes from a ring buffer"
+        fix = "sort the steps by id, or start at the buffer's oldest step"
+        yield entry, step, found, cause, fix
+
+
+def _seen_before(pairs: torch.Tensor) -> torch.Tensor:
+    """The columns that stand somewhere before."""
+    _, where = torch.unique(pairs, dim=1, return_inverse=True)
+    order = torch.argsort(where, stable=True)
+    same = where[order][1:] == where[order][:-1]
+    return order[1:][same].sort().values
+
+
+def _root_done(facts: Facts) -> _Found:
+    for path, column in facts.root.items():
+        if path[-1] in END_KEYS and isinstance(column, torch.Tensor):
+            wrong = facts.only_valid(per_step(column)).nonzero().flatten()
+            if wrong.shape[0]:
+                cause = "a step was taken from a state that had ended: the env was not reset"
+                fix = "rollout(..., break_when_any_done=True) stops there, and step_and_maybe_reset resets"
+                yield name_of(path), int(wrong[0]), f"True{_more(wrong)}", cause, fix
+
+
+def _more(steps: torch.Tensor) -> str:
+    count = steps.shape[0] - 1
+    return f" (and {count:,} more)" if count else ""
+
+
+TED_RULES: tuple[Rule, ...] = (
+    Rule("next", "What a step led to stands below 'next'.", _next, ()),
+    Rule("time", "Time is the last batch dimension; if it has a name, that is 'time'.", _time, ()),
+    Rule("end signals", "Below 'next' there is 'done', and 'terminated' beside it.", _done, ("next",)),
+    Rule("union", "done is True where terminated or truncated is.", _union),
+    Rule("shapes", "Rewards and end signals have a dimension of their own behind the batch: [..., 1].", _shapes),
+    Rule("reward", "A reward stands below 'next'.", _reward, ("next",)),
+    Rule("action", "An action stands at the root.", _action, ("next",)),
+    Rule("observation", "An observation stands at the root and below 'next'.", _observation, ("next",)),
+    Rule("alike", "What stands at the root and below 'next' has one shape and dtype.", _alike),
+    Rule("adjacency", "Inside an episode, 'next' of a step is the root of the step after it.", _adjacent),
+    Rule("episodes", "The id of a trajectory changes where an episode ends, and does not come back.", _episodes),
+    Rule("root done", "No step starts from a state that has ended.", _root_done),
+)

@@ -1,0 +1,178 @@
+"""split_trajectories: a batch of steps as one row a trajectory, padded to the longest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from tensordict import TensorDict, TensorDictBase
+
+from rlnb.data.ted.columns import Branch, Column, Path, build, read_columns
+from rlnb.data.ted.ends import end_flags, require_time, run_lengths
+from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
+from rlnb.data.ted.leaves import is_branch, leaf_keys
+from rlnb.data.ted.nested import nest, offsets_of
+
+
+def split_trajectories(
+    rollout_tensordict: TensorDictBase,
+    *,
+    prefix: NestedKey | None = None,
+    trajectory_key: NestedKey | None = None,
+    done_key: NestedKey | None = None,
+    as_nested: bool | torch.layout = False,
+) -> TensorDictBase:
+    """Give each trajectory a row of its own.
+
+    A trajectory is a run of steps along time (the last dimension) with one id; without ids, it goes on until "done".
+    Rows of the batch are never joined. Steps that a mask of an earlier split leaves out are left out.
+
+    Args:
+        rollout_tensordict: of batch size ``[*batch, T]``.
+        prefix: where "traj_ids" is read and "mask" is written: "collector" if the data has that, else the root.
+        trajectory_key: the ids of the trajectories, instead of "traj_ids" below the prefix; "mask" is written beside.
+        done_key: the end signal, with or without "next", if the trajectories are to be told apart by it. "done" if
+            there are no ids.
+        as_nested: return nested tensors instead of padded ones: True, or their layout.
+
+    Returns:
+        A TensorDict of batch size ``[trajectories, longest]``, padded with zeros (None, for non-tensor data), with a
+        "mask" that is True where there is data, and with "traj_ids", numbered from 0, if there were no ids. Nested
+        tensors need no mask; their batch size is ``[trajectories, -1]``, or ``[trajectories]`` for ``torch.jagged``.
+
+    Raises:
+        ValueError: if the data has no time dimension, or ids that are not one for each step.
+        KeyError: if the entry that tells the trajectories apart is not there.
+
+    Example:
+        >>> done = torch.tensor([[False], [False], [True], [False]])
+        >>> data = TensorDict({"step": torch.arange(4), "next": {"done": done}}, batch_size=[4])
+        >>> split = split_trajectories(data)
+        >>> split["step"]
+        tensor([[0, 1, 2],
+                [3, 0, 0]])
+        >>> split["mask"]
+        tensor([[ True,  True,  True],
+                [ True, False, False]])
+    """
+    data = rollout_tensordict
+    require_time(data)
+    if trajectory_key is not None:
+        ids_key = as_tuple(trajectory_key)
+        where = ids_key[:-1]
+    else:
+        where = _prefix(data, prefix)
+        ids_key = (*where, "traj_ids")
+    flags, has_ids = _stops(data, ids_key, trajectory_key is not None, done_key)
+    columns, branches = read_columns(data)
+    mask = columns.pop((*where, "mask"), None)
+    kept = None
+    if isinstance(mask, torch.Tensor) and mask.dtype == torch.bool and mask.numel() == data.batch_size.numel():
+        kept = mask.flatten()
+        columns = {path: _select(column, kept) for path, column in columns.items()}
+        flags = _carry_over(flags, kept)
+    lengths = run_lengths(flags) if flags.shape[0] else torch.zeros(0, dtype=torch.int64, device=flags.device)
+    if not has_ids and (ids_key not in columns):
+        columns[ids_key] = torch.repeat_interleave(lengths)
+    if as_nested:
+        return _nested(columns, branches, lengths, as_nested, data.device)
+    return _padded(columns, branches, lengths, (*where, "mask"), data)
+
+
+def _prefix(data: TensorDictBase, prefix: NestedKey | None) -> Path:
+    if prefix is None:
+        return ("collector",) if is_branch(data.get("collector", None)) else ()
+    return as_tuple(prefix)
+
+
+def _stops(data: TensorDictBase, ids_key: Path, named: bool, done_key: NestedKey | None) -> tuple[torch.Tensor, bool]:
+    """True behind each trajectory, with the batch flattened; and whether ids say so."""
+    ids = data.get(as_key(ids_key), None)
+    if named and not isinstance(ids, torch.Tensor):
+        raise KeyError(
+            f"No entry {as_key(ids_key)!r}, the ids of the trajectories. The data has: "
+            f"{', '.join(map(repr, leaf_keys(data)))}. Fix: leave trajectory_key out to split where 'done' is True."
+        )
+    if isinstance(ids, torch.Tensor) and (named or done_key is None):
+        if ids.numel() != data.batch_size.numel():
+            raise ValueError(
+                f"{as_key(ids_key)!r} has the shape {list(ids.shape)}, and the batch is of size "
+                f"{list(data.batch_size)}: an id is needed for each step."
+            )
+        ids = ids.reshape(data.batch_size)
+        stops = torch.ones(data.batch_size, dtype=torch.bool, device=ids.device)
+        stops[..., :-1] = ids[..., 1:] != ids[..., :-1]
+        return stops.flatten(), True
+    key = as_tuple("done" if done_key is None else done_key)
+    stops = end_flags(data, key if key[0] == "next" else ("next", *key)).clone()
+    stops[..., -1:] = True
+    return stops.flatten(), False
+
+
+def _carry_over(flags: torch.Tensor, kept: torch.Tensor) -> torch.Tensor:
+    """Leave steps out; what stopped at one of them stops at the last kept one before it."""
+    trajectory = flags.cumsum(0) - flags.long()
+    trajectory = trajectory[kept]
+    stops = torch.ones_like(trajectory, dtype=torch.bool)
+    stops[:-1] = trajectory[1:] != trajectory[:-1]
+    return stops
+
+
+def _select(column: Column, kept: torch.Tensor) -> Column:
+    if isinstance(column, torch.Tensor):
+        return column[kept]
+    if isinstance(column, list):
+        return [value for value, keep in zip(column, kept.tolist(), strict=True) if keep]
+    return column
+
+
+def _padded(
+    columns: dict[Path, Column], branches: list[Branch], lengths: torch.Tensor, mask_key: Path, data: TensorDictBase
+) -> TensorDictBase:
+    count, longest = lengths.shape[0], int(lengths.max()) if lengths.shape[0] else 0
+    mask = torch.arange(longest, device=lengths.device) < lengths[:, None]
+    places = mask.flatten().nonzero().flatten()
+    padded = {path: _pad(column, places, count * longest) for path, column in columns.items()}
+    padded[mask_key] = mask.flatten()
+    named = [_renamed(branch, data.batch_dims) for branch in branches]
+    return build(padded, [count, longest], named, data.device)
+
+
+def _renamed(branch: Branch, batch_dims: int) -> Branch:
+    extra = branch.names[batch_dims:] if branch.names else (None,) * len(branch.extra)
+    return Branch(branch.path, branch.extra, (None, "time", *extra))
+
+
+def _pad(column: Column, places: torch.Tensor, size: int) -> Column:
+    if isinstance(column, torch.Tensor):
+        out = torch.zeros((size, *column.shape[1:]), dtype=column.dtype, device=column.device)
+        return out.index_copy_(0, places, column) if out.numel() else out
+    if isinstance(column, list):
+        filled: list[Any] = [None] * size
+        for place, value in zip(places.tolist(), column, strict=True):
+            filled[place] = value
+        return filled
+    return column
+
+
+def _nested(
+    columns: dict[Path, Column],
+    branches: list[Branch],
+    lengths: torch.Tensor,
+    layout: bool | torch.layout,
+    device: torch.device | None,
+) -> TensorDictBase:
+    strided = layout is True or layout == torch.strided
+    offsets = offsets_of(lengths)
+    entries: dict[NestedKey, Any] = {}
+    for path, column in columns.items():
+        if not isinstance(column, torch.Tensor):
+            raise TypeError(
+                f"The entry {as_key(path)!r} is non-tensor data, which a nested tensor does not hold. "
+                f"Fix: as_nested=False, or leave it out with data.exclude({as_key(path)!r})."
+            )
+        entries[as_key(path)] = nest(column, offsets, strided)
+    return TensorDict(entries, [lengths.shape[0], *([-1] if strided else [])], device=device)
+
+
+__all__ = ["split_trajectories"]
