@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,13 +11,16 @@ from tensordict import TensorDictBase
 
 from rlnb.data import Bounded, Categorical, Composite, TensorSpec
 from rlnb.data.specs.violations import Violation, format_key, violations
-from rlnb.data.ted.keys import DONE, TERMINATED, TRUNCATED, as_key, as_tuple
+from rlnb.data.ted.keys import DONE, TERMINATED, TRUNCATED, NestedKey, as_key, as_tuple
+from rlnb.envs.partial_reset import deciding, end_masks, overwrite
 from rlnb.envs.specs import EnvSpecs
+from rlnb.envs.varying import varying_entries
 
 if TYPE_CHECKING:
     from rlnb.envs.base import EnvBase
 
 _STEPS = 3
+_VARYING = ("missing", "extra", "shape")  # what an entry does that varies from step to step
 
 
 @dataclass(frozen=True)
@@ -94,7 +98,8 @@ def _look(env: EnvBase) -> tuple[list[Problem], list[TensorDictBase]]:
     data = env.reset()
     seen = [data.copy()]
     state = [env.full_state_spec]
-    note("reset", _compare(env, [env.observation_spec, env.full_done_spec, *state], data))
+    note("reset", _compare(env, [env.observation_spec, env.full_done_spec], data, state))
+    note("reset", violations(env.full_state_spec, data.select(*env.state_keys, strict=False)))
     for step in range(1, _STEPS + 1):
         data = env.rand_action(data)
         note("action", violations(env.full_action_spec, data.select(*env.action_keys)))
@@ -102,9 +107,27 @@ def _look(env: EnvBase) -> tuple[list[Problem], list[TensorDictBase]]:
         after = data.get("next")
         seen.append(after.copy())
         specs = [env.observation_spec, env.full_done_spec, env.full_reward_spec]
-        note(f"step {step}", _compare(env, specs, after, state) + _union(env, after))
+        found = _compare(env, specs, after, state)
+        if _has_placeholders(env):
+            # What stands in for the last observations of episodes is none: only its form counts.
+            legal = _compare(env, specs, _without_placeholders(env, after), state)
+            found = [v for v in found if v.kind != "domain"] + [v for v in legal if v.kind == "domain"]
+        note(f"step {step}", found + _union(env, after))
         data = env.maybe_reset(env._step_mdp(data))
     return list(problems.values()), seen
+
+
+def _has_placeholders(env: EnvBase) -> bool:
+    """Whether an env in it resets itself, and its last observations are replaced."""
+    replaced = getattr(env, "auto_reset_replace", False)
+    return any(replaced) if isinstance(replaced, list) else replaced is True
+
+
+def _without_placeholders(env: EnvBase, data: TensorDictBase) -> TensorDictBase:
+    """Put legal observations where an episode ended."""
+    legal = data.copy()
+    overwrite(legal, env.observation_spec.rand(), deciding(end_masks(env, data)), env.ndim)
+    return legal
 
 
 def _compare(
@@ -112,11 +135,12 @@ def _compare(
 ) -> list[Violation]:
     """Hold data against the union of several composites; entries of ``optional`` may be there or not."""
     whole = Composite(shape=env.batch_size)
-    for spec in (*specs, *(optional or ())):
+    for spec in (*(optional or ()), *specs):  # of an entry that is a state and an observation, the observation's
         whole.update(spec)
     found = violations(whole, data)
+    needed = {as_tuple(key) for spec in specs for key in spec.keys(True, True)}
     for spec in optional or ():
-        keys = {as_tuple(key) for key in spec.keys(True, True)}
+        keys = {as_tuple(key) for key in spec.keys(True, True)} - needed
         found = [v for v in found if v.kind != "missing" or v.key not in keys]
     return found
 
@@ -156,11 +180,13 @@ def _report(env: EnvBase, problems: list[Problem], seen: list[TensorDictBase]) -
     rows += [(p.moment, format_key(v.key), v.kind, v.expected, v.got) for p in problems for v in [p.violation]]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     table = "\n".join("  " + "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows)
-    fixes = dict.fromkeys(f"  - {format_key(v.key)}: {v.fix}" for v in (p.violation for p in problems) if v.fix)
+    varying = varying_entries(seen)
+    about = [(v, varying.get(v.key) if v.kind in _VARYING else None) for v in (p.violation for p in problems)]
+    fixes = dict.fromkeys(f"  - {format_key(v.key)}: {why or v.fix}" for v, why in about if why or v.fix)
     parts = [f"{type(env).__name__} does not keep to its specs: {count}.", table]
     if fixes:
         parts.append("What to do:\n" + "\n".join(fixes))
-    code = _proposal(env, problems, seen)
+    code = _proposal(env, [p for p in problems if p.violation.key not in varying], seen)
     if code:
         parts.append("Or, if the data is right and the specs are wrong, specs that fit what was seen:\n" + code)
     return "\n\n".join(parts)
@@ -180,7 +206,7 @@ def _proposal(env: EnvBase, problems: list[Problem], seen: list[TensorDictBase])
     signals = {key for key in wrong if key[-1] == TRUNCATED and key not in known}
     if signals:
         blocks.append("  env.add_truncated_keys()")
-    for name in ("observation", "reward", "done"):
+    for name in ("observation", "state", "reward", "done"):
         spec: Composite = getattr(env, f"full_{name}_spec")
         keys = [as_tuple(key) for key in spec.keys(True, True)]
         if name == "observation":
@@ -189,8 +215,8 @@ def _proposal(env: EnvBase, problems: list[Problem], seen: list[TensorDictBase])
             continue
         lines, inferred = [], False
         for key in map(as_key, keys):
-            values = [data.get(key) for data in seen if isinstance(data.get(key, None), torch.Tensor)]
-            if as_tuple(key) not in wrong:
+            values = _values(seen, key)
+            if as_tuple(key) not in wrong or _fits(spec.get(key, None), values):
                 lines.append(f"    {key!r}: env.full_{name}_spec[{key!r}],")
             elif values and _alike(values):
                 inferred = True
@@ -202,9 +228,25 @@ def _proposal(env: EnvBase, problems: list[Problem], seen: list[TensorDictBase])
     return "\n".join(blocks)
 
 
+def _values(seen: list[TensorDictBase], key: NestedKey) -> list[torch.Tensor]:
+    """The tensors of an entry; not those of a lazy stack that do not fit together."""
+    found = []
+    for data in seen:
+        with contextlib.suppress(RuntimeError):
+            found.append(data.get(key, None))
+    return [value for value in found if isinstance(value, torch.Tensor)]
+
+
 def _leaf_keys(spec: Composite) -> list[tuple[str, ...]]:
     """The keys of all leaves below the "full_..." entries of an input or output spec."""
     return [as_tuple(key)[1:] for key in spec.keys(True, True)]
+
+
+def _fits(spec: TensorSpec | None, values: list[torch.Tensor]) -> bool:
+    """Whether a spec was right all along: an entry that is observation and state may be wrong in one of them."""
+    if spec is None or not values:
+        return False
+    return all(value.shape == spec.shape and spec.is_in(value) for value in values)
 
 
 def _alike(values: list[torch.Tensor]) -> bool:

@@ -29,6 +29,15 @@ def not_reset(env: Any) -> str:
     )
 
 
+def over(env: EnvSpecs) -> str:
+    """Say that an episode that is over was stepped."""
+    whose = "all of whose episodes are" if env.batch_size else "whose episode is"
+    return (
+        f"step was called on a {type(env).__name__} {whose} over: 'done' is True, so there is no next state. Fix: "
+        "td = env.maybe_reset(td) before the step, or env.step_and_maybe_reset(td), which resets by itself."
+    )
+
+
 def batch_size(env: EnvSpecs, got: torch.Size, what: str) -> str:
     """Say that an input has another batch size than the env."""
     want = tuple(env.batch_size)

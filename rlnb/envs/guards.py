@@ -11,6 +11,7 @@ from tensordict import TensorDict, TensorDictBase
 from rlnb._tensordict import entry, raw_entries
 from rlnb.data import TensorSpec
 from rlnb.data.ted.keys import DONE, NestedKey, as_key, as_tuple, split_keys
+from rlnb.data.ted.leaves import leaf_keys
 from rlnb.envs import faults
 from rlnb.envs.specs import EnvSpecs
 
@@ -34,6 +35,7 @@ class EnvGuards(EnvSpecs):
         super().__init__(device, batch_size)
         self.is_closed = False
         self.run_type_checks = False
+        self.allow_done_after_reset = False
         self._checks_data = True
 
     def _assert_open(self, what: str) -> None:
@@ -52,6 +54,12 @@ class EnvGuards(EnvSpecs):
             raise TypeError(faults.not_new(self, result, method))
         if result.batch_size != self._batch_size and self.batch_locked:
             raise RuntimeError(faults.result_batch_size(self, result, self._batch_size, method))
+
+    def _assert_not_over(self, tensordict: TensorDictBase) -> None:
+        # In a batch, envs may go on while others wait for their reset.
+        done = entry(tensordict, DONE)
+        if done is not None and not self.allow_done_after_reset and bool(done.all()):
+            raise RuntimeError(faults.over(self))
 
     def _action_leaves(self) -> list[tuple[NestedKey, TensorSpec]]:
         if "action_leaves" not in self._cache:
@@ -82,6 +90,10 @@ class EnvGuards(EnvSpecs):
             names, below = split_keys((*keys, *self.done_keys))
             self._cache[moment] = frozenset(names), {name: tuple(paths) for name, paths in below.items()}
         names, below = self._cache[moment]
+        if type(data) is not TensorDict:
+            # The rows of a lazy stack may differ in shape: of those only the names can be read.
+            found = set(leaf_keys(data))
+            return found >= names and all((name, *p) in found for name, ps in below.items() for p in ps)
         if not raw_entries(data).keys() >= names:
             return False
         return not below or all(data.get((name, *p), None) is not None for name, ps in below.items() for p in ps)

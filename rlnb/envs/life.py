@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import operator
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
@@ -13,6 +13,7 @@ import torch
 from tensordict import TensorDictBase
 
 from rlnb.data.ted.keys import NestedKey
+from rlnb.envs.auto_reset import AutoResetMeta
 from rlnb.envs.guards import EnvGuards
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from rlnb.envs.transforms import Transform, TransformedEnv
 
 
-class EnvLife(EnvGuards, ABC):
+class EnvLife(EnvGuards, metaclass=AutoResetMeta):
     """What an environment does besides reset and step; the base of :class:`~rlnb.envs.EnvBase`.
 
     Args:
@@ -198,3 +199,15 @@ class EnvLife(EnvGuards, ABC):
             self.empty_cache()
         super().to(*args, **kwargs)
         return self
+
+    def cpu(self) -> EnvLife:
+        """Move the env to the CPU; see :meth:`to`."""
+        return self.to("cpu")
+
+    def cuda(self, device: torch.device | str | int | None = None) -> EnvLife:
+        """Move the env to a CUDA device; see :meth:`to`.
+
+        Args:
+            device: which one; None for the current one.
+        """
+        return self.to("cuda" if device is None else torch.device("cuda", device) if type(device) is int else device)

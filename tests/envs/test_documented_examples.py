@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
-from tensordict.nn import TensorDictModule
+from tensordict import LazyStackedTensorDict, TensorDict
+from tensordict.nn import ProbabilisticTensorDictModule, TensorDictModule, TensorDictSequential
 from torch import nn
 
-from rlnb.envs import GymEnv, step_mdp
+from rlnb.data import Binary, Categorical, Composite, Unbounded
+from rlnb.envs import EnvBase, GymEnv, step_mdp
 from rlnb.envs.libs.gym import GymEnv as SameGymEnv
+from rlnb.envs.transforms import ActionMask, StepCounter, TransformedEnv
 from rlnb.envs.utils import check_env_specs
+from rlnb.modules import MaskedCategorical
 
 
 class ArgMaxModule(nn.Module):
@@ -20,9 +25,9 @@ def leaves(data) -> dict:
     return {key: (tuple(data[key].shape), data[key].dtype) for key in data.keys(True, True)}
 
 
-def flags(*prefix: str) -> dict:
+def flags(*prefix: str, shape=(10, 1)) -> dict:
     names = ("done", "terminated", "truncated")
-    return {(*prefix, name) if prefix else name: ((10, 1), torch.bool) for name in names}
+    return {(*prefix, name) if prefix else name: (shape, torch.bool) for name in names}
 
 
 def test_rollout_with_a_policy():  # RS-12, RS-13
@@ -56,18 +61,164 @@ def test_rollouts_in_a_loop():  # RS-15, RS-19
         assert not rollout_td["done"].any()  # RS-20
 
 
+def non_stopping(env, n):
+    data_ = env.reset()
+    result = []
+    for _ in range(n):
+        # the pages leave the action out, which no env takes
+        data, data_ = env.step_and_maybe_reset(env.rand_action(data_))
+        result.append(data)
+    return torch.stack(result)
+
+
 def test_a_non_stopping_rollout():  # RS-10
-    env = GymEnv("CartPole-v1")
+    assert non_stopping(GymEnv("CartPole-v1"), 200).batch_size == (200,)
 
-    def rollout(env, n):
-        data_ = env.reset()
-        result = []
-        for _ in range(n):
-            data, data_ = env.step_and_maybe_reset(env.rand_action(data_))
-            result.append(data)
-        return torch.stack(result)
 
-    assert rollout(env, 200).batch_size == (200,)
+def test_a_non_stopping_rollout_of_two_envs():  # RS-10
+    data = non_stopping(GymEnv("CartPole-v1", num_envs=2), 2)  # the page has a ParallelEnv here
+    assert leaves(data.exclude("action")) == {
+        "observation": ((2, 2, 4), torch.float32),
+        ("next", "observation"): ((2, 2, 4), torch.float32),
+        ("next", "reward"): ((2, 2, 1), torch.float32),
+        **flags(shape=(2, 2, 1)),
+        **flags("next", shape=(2, 2, 1)),
+    }
+
+
+@pytest.mark.parametrize("num_envs", [0, 3])
+def test_a_rollout_without_a_policy(num_envs):  # RS-12, RS-17
+    env = TransformedEnv(GymEnv("Pendulum-v1", num_envs=num_envs), StepCounter(max_steps=20))
+    batch, names = ((3,), [None, "time"]) if num_envs else ((), ["time"])
+    rollout = env.rollout(max_steps=1000)
+    assert leaves(rollout) == {
+        "action": ((*batch, 20, 1), torch.float32),
+        "observation": ((*batch, 20, 3), torch.float32),
+        "step_count": ((*batch, 20, 1), torch.int64),
+        ("next", "observation"): ((*batch, 20, 3), torch.float32),
+        ("next", "reward"): ((*batch, 20, 1), torch.float32),
+        ("next", "step_count"): ((*batch, 20, 1), torch.int64),
+        **flags(shape=(*batch, 20, 1)),
+        **flags("next", shape=(*batch, 20, 1)),
+    }
+    assert rollout.batch_size == (*batch, 20) and rollout.names == names
+    assert torch.equal(rollout["next", "step_count"][..., 0], torch.arange(1, 21).expand(*batch, 20))
+    assert rollout["next", "truncated"][..., -1, :].all() and not rollout["next", "truncated"][..., :-1, :].any()
+
+    lazy = env.rollout(4, return_contiguous=False)
+    assert isinstance(lazy, LazyStackedTensorDict) and isinstance(lazy.get("next"), LazyStackedTensorDict)
+    assert lazy.batch_size == (*batch, 4) and lazy.names == names
+    assert leaves(lazy)["step_count"] == ((*batch, 4, 1), torch.int64)
+
+
+def test_a_callable_as_transform():  # EN-45
+    env = GymEnv("CartPole-v1", device="cpu")
+    loc, scale = 0.5, 1.0
+    env = env.append_transform(transform=lambda data: data.set("observation", (data.get("observation") - loc) / scale))
+    assert str(env) == (
+        "TransformedEnv(\n"
+        "    env=GymEnv(env=CartPole-v1, batch_size=torch.Size([]), device=cpu),\n"
+        "    transform=_CallableTransform(keys=[]))"
+    )
+    assert bool((env.reset()["observation"] <= -0.4).all())
+
+
+class Zeros(EnvBase):
+    """Returns zeros after a reset; ``levels`` have an end signal for each of two components."""
+
+    def __init__(self, *levels):
+        super().__init__()
+        pair = {"shape": (2,), "dtype": torch.int64}
+        self.keys = [(level, "val") if level else "val" for level in levels or ("",)]
+        self.observation_spec = Composite({key: Unbounded(**pair) for key in self.keys})
+        self.action_spec = Categorical(2)
+        ends = [(level, "done") if level else "done" for level in levels or ("",)]
+        self.done_spec = Composite({key: Binary(shape=(2,), dtype=torch.bool) for key in {*ends, "done"}})
+
+    def _reset(self, tensordict=None, **kwargs):
+        return TensorDict({key: torch.zeros(2, dtype=torch.int64) for key in self.keys})
+
+    def _step(self, tensordict):
+        raise NotImplementedError
+
+    def _set_seed(self, seed):
+        pass
+
+
+def test_a_reset_of_one_component():  # RS-21, RS-24
+    data = TensorDict({"val": [1, 1], "_reset": [False, True]}, [])
+    Zeros().reset(data)
+    assert data.get("val").tolist() == [1, 0] and "_reset" not in data
+
+
+@pytest.mark.parametrize("root", [False, True])
+def test_nested_resets(root):  # RS-21, RS-22, RS-23
+    nested = {
+        ("agent0", "val"): [1, 1],
+        ("agent0", "_reset"): [False, True],
+        ("agent1", "val"): [2, 2],
+        ("agent1", "_reset"): [True, False],
+    }
+    data = TensorDict({**({"_reset": [True, True]} if root else {}), **nested}, [])
+    Zeros("agent0", "agent1").reset(data)
+    assert data.get(("agent0", "val")).tolist() == ([0, 0] if root else [1, 0])
+    assert data.get(("agent1", "val")).tolist() == ([0, 0] if root else [0, 2])
+    assert not any("_reset" in key for key in data.keys(True, True))
+
+
+def test_a_reset_of_three_envs_of_four():  # RS-21
+    env = GymEnv("Pendulum-v1", num_envs=4, from_pixels=True)  # the page has a ParallelEnv here
+    env.reset()
+    tensordict = TensorDict({"_reset": [[True], [False], [True], [True]]}, [4])
+    env.reset(tensordict)
+    assert leaves(tensordict) == {"pixels": ((4, 500, 500, 3), torch.uint8), **flags(shape=(4, 1))}
+
+
+class Masked(EnvBase):
+    """The action of the last step is not legal in the next."""
+
+    def __init__(self):
+        super().__init__()
+        self.observation_spec = Composite(
+            observation=Unbounded(shape=(4,)), action_mask=Binary(4, shape=(4,), dtype=torch.bool)
+        )
+        self.action_spec = Categorical(4)
+
+    def _reset(self, tensordict=None, **kwargs):
+        return TensorDict({"observation": torch.zeros(4), "action_mask": torch.ones(4, dtype=torch.bool)})
+
+    def _step(self, tensordict):
+        action, mask = tensordict["action"], tensordict["action_mask"]
+        assert mask[action], "an action that is not legal"
+        mask = torch.arange(4) != action
+        return TensorDict(
+            {"observation": mask.float(), "action_mask": mask, "reward": torch.ones(1), "done": torch.zeros(1) > 0}
+        )
+
+    def _set_seed(self, seed):
+        pass
+
+
+def test_a_policy_that_takes_a_mask():  # AM-01, AM-02, AM-03
+    module = TensorDictModule(nn.Linear(4, 4), in_keys=["observation"], out_keys=["logits"])
+    dist = ProbabilisticTensorDictModule(
+        in_keys={"logits": "logits", "mask": "action_mask"}, out_keys=["action"], distribution_class=MaskedCategorical
+    )
+    actor = TensorDictSequential(module, dist)
+    data = Masked().rollout(50, actor)
+    assert (data["action"][1:] != data["action"][:-1]).all() and data["logits"].shape == (50, 4)
+
+
+def test_a_default_policy_that_takes_a_mask():  # AM-04
+    env = TransformedEnv(Masked(), ActionMask(action_key="action", mask_key="action_mask"))
+    data = env.rollout(50)
+    assert (data["action"][1:] != data["action"][:-1]).all() and len(data["action"].unique()) == 4
+
+
+def test_a_callback_of_a_rollout():  # RS-14
+    seen = []
+    data = GymEnv("CartPole-v1").rollout(5, callback=lambda td: seen.append(td["next", "reward"].item()))
+    assert seen == data["next", "reward"].flatten().tolist() == [1.0] * 5
 
 
 def test_pendulum_with_its_gravity():  # LW-01

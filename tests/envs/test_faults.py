@@ -11,7 +11,7 @@ from tensordict import TensorDict
 from tensordict.nn import TensorDictModule
 from torch import nn
 
-from rlnb.envs import GymEnv, GymWrapper
+from rlnb.envs import CartPoleEnv, GymEnv, GymWrapper
 
 ONE_HOT = GymEnv("CartPole-v1")
 INDEX = GymEnv("CartPole-v1", categorical_action_encoding=True)
@@ -190,6 +190,23 @@ def test_after_close(what):
     text = f"{name} was called on a closed GymEnv. An env cannot be reopened: make a new one."
     with pytest.raises(RuntimeError, match=f"^{re.escape(text)}$"):
         call()
+
+
+@pytest.mark.parametrize(
+    ("env", "whose"),
+    [(GymEnv("CartPole-v1"), "whose episode is"), (CartPoleEnv(batch_size=[2]), "all of whose episodes are")],
+)
+def test_a_step_of_an_env_that_is_done(env, whose):
+    td = env.rand_action(env.reset()).set("done", torch.ones(*env.batch_size, 1, dtype=torch.bool))
+    text = (
+        f"step was called on a {type(env).__name__} {whose} over: 'done' is True, so there is no next state. Fix: "
+        "td = env.maybe_reset(td) before the step, or env.step_and_maybe_reset(td), which resets by itself."
+    )
+    with pytest.raises(RuntimeError, match=f"^{re.escape(text)}$"):
+        env.step(td)
+    assert "next" not in td
+    td["done"][0] = False
+    env.step(td)  # one of the batch may go on while the others wait
 
 
 def test_a_policy_on_another_device():

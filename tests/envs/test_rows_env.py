@@ -135,7 +135,7 @@ def test_infos_and_results_of_transforms_are_observations():  # EN-08
 @EVERY
 def test_states_are_what_stateless_envs_take(kind):  # EN-09, EN-18, EN-37
     env = make(kind)
-    wanted = {"th", "thdot", *[("params", name) for name in PendulumEnv.gen_params()["params"].keys()]}
+    wanted = {"th", "thdot", *leaf_keys(PendulumEnv.gen_params())}
     assert set(env.state_keys) == leaves_of(env.state_spec) == (wanted if kind == "stateless" else set())
     assert env.state_keys == by_depth(env.state_keys)
     assert env.state_spec == env.full_state_spec == env.input_spec["full_state_spec"]

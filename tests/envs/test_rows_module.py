@@ -123,7 +123,7 @@ def test_the_methods_of_a_module(method):  # EN-02
 
 
 @EVERY
-@pytest.mark.parametrize("method", ["cuda", "ipu", "xpu", "mtia"])
+@pytest.mark.parametrize("method", ["ipu", "xpu", "mtia"])
 def test_moves_to_devices_that_are_not_here(kind, method):  # EN-02
     env = make(kind)
     assert list(env.parameters()) == [] and getattr(env, method)() is env  # there is nothing to move
@@ -162,7 +162,7 @@ def test_hooks_of_calls_and_of_the_state(name):  # EN-02
         else:
             env.load_state_dict(env.state_dict())
         assert seen == [expected]
-        if handle is None:  # these two cannot be taken off again
+        if handle is None:  # torch does not take every hook off again
             break
         handle.remove()
 
@@ -229,7 +229,7 @@ def test_closing_an_env(kind):  # EN-47
     env.close()  # harmless
     assert env.is_closed
     for call in (env.reset, lambda: env.rand_step(td), lambda: env.rollout(2)):
-        with pytest.raises(RuntimeError, match="was called on a closed .*An env cannot be reopened: make a new one"):
+        with pytest.raises(RuntimeError, match=r"was called on a closed .*An env cannot be reopened"):
             call()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any, Self
 
 from rlnb.data import Composite, TensorSpec
@@ -183,6 +184,8 @@ class AroundBase(EnvBase):
         """Leave the base env alone: others may hold it, and it closes itself when nobody does."""
 
     def __getattr__(self, name: str) -> Any:
+        with contextlib.suppress(AttributeError):
+            return super().__getattr__(name)
         base = self.__dict__.get("_base")
         if base is None or name.startswith("_"):
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}.")

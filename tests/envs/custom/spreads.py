@@ -22,4 +22,5 @@ def index_env(n, size, agents=None, landmarks=None, **options):
 
 
 def act(env, td, *actions):
+    td.pop("done", None)  # who does not know that an episode is over may step
     return env.step(td.set(("agents", "action"), torch.tensor(actions)))["next"]

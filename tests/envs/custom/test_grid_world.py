@@ -18,7 +18,7 @@ def walk(env, *actions):
         td = env.step(td.set("action", torch.tensor(action)))
         after = td["next"]
         seen.append((after["observation"].item(), after["reward"].item(), after["terminated"].item()))
-        td = env._step_mdp(td)
+        td = env._step_mdp(td).exclude("done")  # who does not know that it is over may step
     return seen
 
 
