@@ -8,7 +8,10 @@ from importlib import import_module, metadata
 from typing import Any
 
 __version__ = metadata.version("rlnb")
-__all__ = ["__version__", "data", "envs", "modules"]
+__all__ = ["__version__", "data", "envs", "filter_warnings_subprocess", "modules"]
+
+#: Whether the worker processes of a ParallelEnv leave warnings out.
+filter_warnings_subprocess = True
 
 
 def __getattr__(name: str) -> Any:

@@ -3,7 +3,7 @@
 from rlnb.data.ted.step_mdp import step_mdp
 from rlnb.envs import transforms
 from rlnb.envs.base import EnvBase
-from rlnb.envs.batched import ParallelEnv, SerialEnv
+from rlnb.envs.batched import EnvCreator, ParallelEnv, SerialEnv
 from rlnb.envs.check import check_env_specs
 from rlnb.envs.custom import (
     BanditEnv,
@@ -19,6 +19,7 @@ from rlnb.envs.ended import terminated_or_truncated
 from rlnb.envs.exploration import ExplorationType, exploration_type, set_exploration_type
 from rlnb.envs.gym_like import GymLikeEnv
 from rlnb.envs.libs.available import get_available_libraries
+from rlnb.envs.libs.envpool import MultiThreadedEnv, MultiThreadedEnvWrapper
 from rlnb.envs.libs.gym import GymEnv, GymWrapper, default_info_dict_reader, gym_backend, set_gym_backend
 from rlnb.envs.marl import MarlGroupMapType, check_marl_grouping
 from rlnb.envs.metadata import EnvMetaData
@@ -26,8 +27,9 @@ from rlnb.envs.policies import RandomPolicy
 from rlnb.envs.transforms import *  # noqa: F403 - the list of transforms has one home, transforms.__all__
 
 __all__ = [
-    "BanditEnv", "CartPoleEnv", "ConnectFourEnv", "EnvBase", "EnvMetaData", "ExplorationType", "GridWorldEnv",
-    "GymEnv", "GymLikeEnv", "GymWrapper", "MarlGroupMapType", "MountainCarEnv", "ParallelEnv", "PendulumEnv",
+    "BanditEnv", "CartPoleEnv", "ConnectFourEnv", "EnvBase", "EnvCreator", "EnvMetaData", "ExplorationType", "GridWorldEnv",
+    "GymEnv", "GymLikeEnv", "GymWrapper", "MarlGroupMapType", "MountainCarEnv", "MultiThreadedEnv",
+    "MultiThreadedEnvWrapper", "ParallelEnv", "PendulumEnv",
     "RandomPolicy", "SerialEnv", "SpreadEnv", "TicTacToeEnv", "check_env_specs", "check_marl_grouping",
     "default_info_dict_reader", "exploration_type", "get_available_libraries", "gym_backend", "set_exploration_type",
     "set_gym_backend", "step_mdp", "terminated_or_truncated", *transforms.__all__,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from tensordict import TensorDict, TensorDictBase
+from tensordict import TensorDict, TensorDictBase, lazy_stack
 
 from rlnb._tensordict import del_entry, entry, raw_entries, set_entry, shallow_copy, write_entries
 from rlnb.data import Composite
@@ -16,7 +16,7 @@ from rlnb.data.ted.step_mdp import NextStep
 from rlnb.envs import faults
 from rlnb.envs.done import complete_done, override
 from rlnb.envs.life import EnvLife
-from rlnb.envs.partial_reset import Masks, deciding, merge_reset, reset_masks
+from rlnb.envs.partial_reset import Masks, deciding, is_ragged, merge_reset, overwrite, reset_masks
 from rlnb.envs.rollout import rollout
 
 
@@ -62,6 +62,10 @@ class EnvBase(EnvLife):
         run_type_checks: bool = False,
         allow_done_after_reset: bool = False,
     ) -> None:
+        if isinstance(batch_size, int):
+            raise TypeError(
+                f"batch_size is a sequence of integers and is {batch_size}. Fix: batch_size=[{batch_size}]."
+            )
         super().__init__(None if device is None else torch.device(device), torch.Size(batch_size or ()))
         self.run_type_checks = run_type_checks
         self.allow_done_after_reset = allow_done_after_reset
@@ -102,6 +106,7 @@ class EnvBase(EnvLife):
         masks: Masks = {}
         if tensordict is not None:
             self._assert_batch_size(tensordict, "reset")
+            self._assert_unlocked(tensordict, "reset")
             masks = reset_masks(self, tensordict)
             if masks and not any(mask.any() for mask in deciding(masks).values()):
                 return tensordict.exclude(*self.reset_keys, inplace=True)
@@ -111,8 +116,13 @@ class EnvBase(EnvLife):
         fresh = self._reset(tensordict, **kwargs)
         self._assert_new(fresh, tensordict, "_reset")
         if not self._is_complete(fresh, "reset"):
+            self._check_specs("reset")
             complete_done(self, fresh, at_reset=True)
             self._check_data(fresh, "reset")
+            if tensordict is not None:
+                self._blank_left_out(fresh, tensordict)
+        if self.ndim and (is_ragged(fresh) or is_ragged(tensordict)):
+            return self._reset_ragged(tensordict, fresh, masks)
         entries = raw_entries(fresh) if tensordict is None else merge_reset(tensordict, fresh, masks, self.ndim)
         if not self.allow_done_after_reset and self._may_be_done(entries):
             faults.assert_not_done(self, fresh, deciding(masks))
@@ -121,6 +131,25 @@ class EnvBase(EnvLife):
         for level in masks:
             del_entry(tensordict, as_key((*level, "_reset")))
         write_entries(tensordict, entries)
+        return tensordict
+
+    def _blank_left_out(self, fresh: TensorDictBase, tensordict: TensorDictBase) -> None:
+        """Write zeros for observations that a reset does not give: those of the episode before are not of this one."""
+        for key in self.observation_keys:
+            before = tensordict.get(key, None)
+            if isinstance(before, torch.Tensor) and fresh.get(key, None) is None:
+                fresh.set(key, torch.zeros_like(before))
+
+    def _reset_ragged(self, tensordict: TensorDictBase | None, fresh: TensorDictBase, masks: Masks) -> TensorDictBase:
+        """Finish a reset of envs whose data may differ in shape: row by row."""
+        if not self.allow_done_after_reset:
+            faults.assert_not_done(self, fresh, deciding(masks))
+        if tensordict is None:
+            return fresh
+        tensordict.exclude(*self.reset_keys, inplace=True)
+        if not is_ragged(tensordict):
+            tensordict = lazy_stack([row.copy() for row in tensordict.unbind(0)], 0)
+        overwrite(tensordict, fresh, masks, self.ndim)
         return tensordict
 
     def step(self, tensordict: TensorDictBase) -> TensorDictBase:
@@ -148,6 +177,8 @@ class EnvBase(EnvLife):
         """
         self._assert_open("step")
         self._assert_batch_size(tensordict, "step")
+        self._assert_unlocked(tensordict, "step")
+        self._assert_not_over(tensordict)
         self._check_actions(tensordict)
         given = entry(tensordict, "next")
         result = self._step(tensordict)
@@ -155,6 +186,7 @@ class EnvBase(EnvLife):
         if given is not None:
             override(self, result, given)
         if not self._is_complete(result, "step"):
+            self._check_specs("step")
             complete_done(self, result)
             self._check_data(result, "step")
         return set_entry(tensordict, "next", result)
@@ -195,7 +227,7 @@ class EnvBase(EnvLife):
         for level, key in self._done_levels():
             done = entry(tensordict, key)
             if done is not None:
-                masks[level] = done
+                masks[level] = done if done.dtype == torch.bool else done.bool()
             if () in masks:  # a mask at the root, which is looked for first, overrides those below
                 break
         if not any([bool(mask.any()) for mask in masks.values()]):
@@ -223,6 +255,8 @@ class EnvBase(EnvLife):
             ``tensordict``, or a new one, with an action drawn from the action spec.
         """
         shape: Sequence[int] = ()
+        if tensordict is not None:
+            self._assert_batch_size(tensordict, "rand_action")
         if tensordict is not None and not self.batch_locked:
             shape = tensordict.batch_size[: tensordict.ndim - self.ndim]
         leaves = self._action_leaves()

@@ -12,6 +12,7 @@ from tensordict import TensorDictBase
 from rlnb.data import Bounded, Categorical, Composite, TensorSpec
 from rlnb.data.specs.violations import Violation, format_key, violations
 from rlnb.data.ted.keys import DONE, TERMINATED, TRUNCATED, NestedKey, as_key, as_tuple
+from rlnb.data.ted.leaves import leaf_keys
 from rlnb.envs.partial_reset import deciding, end_masks, overwrite
 from rlnb.envs.specs import EnvSpecs
 from rlnb.envs.varying import varying_entries
@@ -97,6 +98,7 @@ def _look(env: EnvBase) -> tuple[list[Problem], list[TensorDictBase]]:
 
     data = env.reset()
     seen = [data.copy()]
+    before = [data.clone()]
     state = [env.full_state_spec]
     note("reset", _compare(env, [env.observation_spec, env.full_done_spec], data, state))
     note("reset", violations(env.full_state_spec, data.select(*env.state_keys, strict=False)))
@@ -105,7 +107,9 @@ def _look(env: EnvBase) -> tuple[list[Problem], list[TensorDictBase]]:
         note("action", violations(env.full_action_spec, data.select(*env.action_keys)))
         data = env.step(data)
         after = data.get("next")
+        note(f"step {step}", _overwritten(seen, before))
         seen.append(after.copy())
+        before.append(after.clone())
         specs = [env.observation_spec, env.full_done_spec, env.full_reward_spec]
         found = _compare(env, specs, after, state)
         if _has_placeholders(env):
@@ -115,6 +119,20 @@ def _look(env: EnvBase) -> tuple[list[Problem], list[TensorDictBase]]:
         note(f"step {step}", found + _union(env, after))
         data = env.maybe_reset(env._step_mdp(data))
     return list(problems.values()), seen
+
+
+def _overwritten(seen: list[TensorDictBase], before: list[TensorDictBase]) -> list[Violation]:
+    """Find what a step wrote over, of the data that was returned earlier: a rollout would hold the last step only."""
+    found = []
+    for t, (now, then) in enumerate(zip(seen, before, strict=True)):
+        for key in leaf_keys(now):
+            for new, old in zip(_values([now], key), _values([then], key), strict=True):
+                if bool(((new == old) | ((new != new) & (old != old))).all()):  # NaN is no change
+                    continue
+                moment = f"step {t}" if t else "reset"
+                fix = "The env gives away its own memory, and writes to it again. Return a copy: value.clone()."
+                found.append(Violation(as_tuple(key), "domain", f"what it was at {moment}", "overwritten", fix=fix))
+    return found
 
 
 def _has_placeholders(env: EnvBase) -> bool:

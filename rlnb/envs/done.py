@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from tensordict import TensorDictBase
@@ -46,13 +46,13 @@ def complete_done(env: EnvSpecs, data: TensorDictBase, at_reset: bool = False) -
         found = {name: data.get(as_key((*level, name)), None) for name in (DONE, TERMINATED, TRUNCATED)}
         if all(found[name] is not None for name in keys):
             continue
-        done, terminated, truncated = found.values()
+        done, terminated, truncated = map(_as_bool, found.values())
         if not at_reset and done is terminated is truncated is None:
             continue  # the check of the first step says what is missing
         if done is None and terminated is None and truncated is None:
             spec = env.full_done_spec[keys[DONE]]
             shape = (*data.batch_size, *spec.shape[env.batch_dims :])
-            done = torch.zeros(shape, dtype=spec.dtype, device=data.device or env.device)
+            done = torch.zeros(shape, dtype=torch.bool, device=data.device or env.device)
         if terminated is None:
             ended = done if done is not None else torch.zeros_like(truncated)
             terminated = ended if truncated is None else ended & ~truncated
@@ -63,4 +63,9 @@ def complete_done(env: EnvSpecs, data: TensorDictBase, at_reset: bool = False) -
         for name, value in ((DONE, done), (TERMINATED, terminated), (TRUNCATED, truncated)):
             if name in keys and found[name] is None:
                 # Each signal has its own memory: writing to one in place must not change another.
-                data.set(keys[name], value.clone())
+                data.set(keys[name], value.to(env.full_done_spec[keys[name]].dtype, copy=True))
+
+
+def _as_bool(signal: Any) -> Any:
+    """Read numbers as truth values; that they are of the wrong dtype is for the check of the first step to say."""
+    return signal if signal is None or signal.dtype is torch.bool else signal != 0

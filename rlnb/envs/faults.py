@@ -29,6 +29,11 @@ def not_reset(env: Any) -> str:
     )
 
 
+def locked(what: str) -> str:
+    """Say that a TensorDict that is to be written to is locked."""
+    return f"{what} writes to the TensorDict that it is given, and this one is locked. Fix: env.{what}(td.clone())."
+
+
 def over(env: EnvSpecs) -> str:
     """Say that an episode that is over was stepped."""
     whose = "all of whose episodes are" if env.batch_size else "whose episode is"

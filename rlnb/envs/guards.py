@@ -55,6 +55,10 @@ class EnvGuards(EnvSpecs):
         if result.batch_size != self._batch_size and self.batch_locked:
             raise RuntimeError(faults.result_batch_size(self, result, self._batch_size, method))
 
+    def _assert_unlocked(self, tensordict: TensorDictBase, what: str) -> None:
+        if tensordict.is_locked:
+            raise RuntimeError(faults.locked(what))
+
     def _assert_not_over(self, tensordict: TensorDictBase) -> None:
         # In a batch, envs may go on while others wait for their reset.
         done = entry(tensordict, DONE)
@@ -79,15 +83,12 @@ class EnvGuards(EnvSpecs):
                 faults.check_action(key, spec, action, shape)
 
     def _is_complete(self, data: TensorDictBase, moment: str) -> bool:
-        """Whether data needs no further look: its first like were checked, and all entries are there.
-
-        A reset may leave observations out.
-        """
+        """Whether data needs no further look: its first like were checked, and all entries are there."""
         if moment in self._unchecked or self.run_type_checks:
             return False
         if moment not in self._cache:
-            keys = (*self.observation_keys, *self.reward_keys) if moment == "step" else ()
-            names, below = split_keys((*keys, *self.done_keys))
+            rewards = self.reward_keys if moment == "step" else ()
+            names, below = split_keys((*self.observation_keys, *rewards, *self.done_keys))
             self._cache[moment] = frozenset(names), {name: tuple(paths) for name, paths in below.items()}
         names, below = self._cache[moment]
         if type(data) is not TensorDict:
@@ -97,6 +98,11 @@ class EnvGuards(EnvSpecs):
         if not raw_entries(data).keys() >= names:
             return False
         return not below or all(data.get((name, *p), None) is not None for name, ps in below.items() for p in ps)
+
+    def _check_specs(self, moment: str) -> None:
+        """Look at the specs themselves, before the first data is compared with them."""
+        if moment in self._unchecked:
+            self.assert_distinct_keys()
 
     def _check_data(self, data: TensorDictBase, moment: str) -> None:
         """Compare data with the specs: the first of a reset and of a step, and whatever is not complete.
@@ -113,8 +119,6 @@ class EnvGuards(EnvSpecs):
         first = moment in self._unchecked
         if self._is_complete(data, moment) or (moment == "reset" and not first and not self.run_type_checks):
             return
-        if first:
-            self.assert_distinct_keys()
         specs = [self.observation_spec, self.full_done_spec]
         if moment == "step":
             specs.append(self.full_reward_spec)

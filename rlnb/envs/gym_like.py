@@ -126,7 +126,7 @@ class GymLikeEnv(GymReading):
         keys = self.action_keys
         return tensordict.get(keys[0]) if len(keys) == 1 else tensordict
 
-    def _assemble(self, entries: dict[NestedKey, torch.Tensor], info: Mapping[str, Any]) -> TensorDictBase:
+    def _assemble(self, entries: dict[NestedKey, Any], info: Mapping[str, Any]) -> TensorDictBase:
         data = TensorDict(entries, self.batch_size)
         if self.info_dict_reader:
             self.read_info(info, data)

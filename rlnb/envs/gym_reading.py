@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import torch
-from tensordict import TensorDictBase
+from tensordict import NonTensorData, NonTensorStack, TensorDictBase
 
+from rlnb.data import NonTensor
 from rlnb.data.ted.keys import NestedKey
 from rlnb.envs.base import EnvBase
 
@@ -50,16 +52,16 @@ class GymReading(EnvBase):
             return spec.to_numpy(action.select(*self.action_keys))
         return spec[self.action_key].to_numpy(action.detach().cpu())
 
-    def read_obs(self, observations: Any) -> dict[NestedKey, torch.Tensor]:
+    def read_obs(self, observations: Any) -> dict[NestedKey, Any]:
         """Turn the backend's observations into entries.
 
         Args:
             observations: as the backend gave them; dictionaries may be nested.
 
         Returns:
-            The entries, as new tensors.
+            The entries, as new tensors; where the spec is :class:`~rlnb.data.NonTensor`, as wrapped data.
         """
-        entries: dict[NestedKey, torch.Tensor] = {}
+        entries: dict[NestedKey, Any] = {}
 
         def walk(value: Any, path: tuple[str, ...]) -> None:
             if isinstance(value, Mapping):
@@ -68,6 +70,9 @@ class GymReading(EnvBase):
                 return
             key: NestedKey = path if len(path) > 1 else path[0] if path else "observation"
             spec = self.observation_spec.get(key, None)
+            if isinstance(spec, NonTensor):
+                entries[key] = wrapped(value, spec.shape)
+                return
             # A copy: many backends write their next observation over the last.
             tensor = value.clone() if isinstance(value, torch.Tensor) else torch.from_numpy(np.array(value))
             entries[key] = tensor if spec is None else spec.encode(tensor, check=False)
@@ -125,6 +130,25 @@ class GymReading(EnvBase):
             flags[2] = flags[0] | flags[1]
         ends = list(torch.from_numpy(flags).unbind(0))
         return ends[0], ends[1], ends[2], bool(flags[2].any())
+
+
+def wrapped(value: Any, batch_size: torch.Size) -> Any:
+    """Wrap data that is no tensor, such as text, for a TensorDict.
+
+    Args:
+        value: the data; for a batch, a sequence with that of each env.
+        batch_size: of the env.
+
+    Returns:
+        A copy: a NonTensorData, or for a batch a NonTensorStack.
+
+    Example:
+        >>> wrapped("go left", torch.Size([])).data, wrapped(("left", "right"), torch.Size([2])).tolist()
+        ('go left', ['left', 'right'])
+    """
+    if not batch_size:
+        return NonTensorData(copy.deepcopy(value))
+    return NonTensorStack(*[wrapped(row, batch_size[1:]) for row in value], stack_dim=0)
 
 
 def repeat_step(
@@ -191,4 +215,4 @@ def reward_array(reward: Any, count: int) -> np.ndarray:
     return array
 
 
-__all__ = ["GymReading", "Outputs", "repeat_step", "reward_array"]
+__all__ = ["GymReading", "Outputs", "repeat_step", "reward_array", "wrapped"]

@@ -83,7 +83,7 @@ class default_info_dict_reader(BaseInfoDictReader):
                 f"The info dictionary has no {missing[0]!r}; it has {sorted(info_dict)}. "
                 "Fix: name entries that every step has, default_info_dict_reader(keys=[...])."
             )
-        found = {key: _as_tensor(value) for key, value in self._wanted(info_dict).items()}
+        found = {key: _as_tensor(value, key) for key, value in self._wanted(info_dict).items()}
         leaves = {key: Unbounded(shape=value.shape, dtype=value.dtype) for key, value in found.items()}
         self._spec = Composite(leaves, shape=batch_size)
         self.keys = list(found)
@@ -109,7 +109,14 @@ class default_info_dict_reader(BaseInfoDictReader):
             self._learn(info_dict, tensordict.batch_size)
         assert self._spec is not None
         for key, value in self._wanted(info_dict).items():
-            tensordict.set(key, _as_tensor(value).to(self._spec[key].dtype))
+            tensor, dtype = _as_tensor(value, key), self._spec[key].dtype
+            if not torch.can_cast(tensor.dtype, dtype):
+                raise TypeError(
+                    f"The info {key!r} is {value!r} of dtype {tensor.dtype}, and its spec says {dtype}, which would "
+                    f"cut it off. Fix: default_info_dict_reader([{key!r}], spec=Unbounded(shape={tuple(tensor.shape)}, "
+                    f"dtype={tensor.dtype}))."
+                )
+            tensordict.set(key, tensor.to(dtype))
         return tensordict
 
 
@@ -119,8 +126,14 @@ def _is_number(value: Any) -> bool:
     )
 
 
-def _as_tensor(value: Any) -> torch.Tensor:
-    return torch.from_numpy(np.array(value))
+def _as_tensor(value: Any, key: str) -> torch.Tensor:
+    array = np.array(value)
+    if array.dtype.kind not in "biuf":
+        raise TypeError(
+            f"The info {key!r} is a {type(value).__name__}, and this reader reads numbers and arrays of numbers. Fix: "
+            "leave it out of keys, or write a reader of your own, a function of the info dictionary and the TensorDict."
+        )
+    return torch.from_numpy(array)
 
 
 __all__ = ["BaseInfoDictReader", "default_info_dict_reader"]

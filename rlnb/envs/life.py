@@ -63,8 +63,8 @@ class EnvLife(EnvGuards, metaclass=AutoResetMeta):
             self._generator_state = None
             self._set_seed(None)
             return None
-        if isinstance(seed, bool) or not hasattr(seed, "__index__") or seed < 0:
-            raise ValueError(f"A seed must be an integer from 0 on and is {seed!r}.")
+        if isinstance(seed, bool) or not hasattr(seed, "__index__") or not 0 <= seed < 2**64:
+            raise ValueError(f"A seed must be an integer from 0 to 2**64 - 1 and is {seed!r}.")
         seed = operator.index(seed)
         self._set_seed(seed)
         self._generator_state = torch.Generator().manual_seed(seed).get_state()
@@ -110,6 +110,12 @@ class EnvLife(EnvGuards, metaclass=AutoResetMeta):
         from rlnb.envs.transforms import TransformedEnv  # they are built on this class
 
         return TransformedEnv(cast("EnvBase", self), transform)
+
+    def _auto_resetting(self, replace: bool | None) -> EnvBase:
+        """Return the env that this one, which resets itself, becomes with ``auto_reset=True``."""
+        from rlnb.envs.transforms import AutoResetEnv, AutoResetTransform  # they are built on this class
+
+        return AutoResetEnv(cast("EnvBase", self), AutoResetTransform(replace=replace))
 
     @classmethod
     def register_gym(

@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
-from tensordict import TensorDictBase, lazy_stack
+from tensordict import LazyStackedTensorDict, TensorDict, TensorDictBase, lazy_stack
 
-from rlnb._tensordict import raw_entries
+from rlnb._tensordict import entry, raw_entries, write_entries
 from rlnb.data.ted.keys import as_key, as_tuple
 from rlnb.data.ted.leaves import is_branch
 
 if TYPE_CHECKING:
+    from rlnb.envs.guards import EnvGuards
     from rlnb.envs.specs import EnvSpecs
 
 Masks = dict[tuple[str, ...], torch.Tensor]
@@ -53,6 +54,20 @@ def reset_masks(env: EnvSpecs, tensordict: TensorDictBase) -> Masks:
     return masks
 
 
+def end_masks(env: EnvGuards, data: TensorDictBase) -> Masks:
+    """Read the "done" of every level: the masks of the reset that must follow.
+
+    Args:
+        env: whose data it is.
+        data: of a step, at its root.
+
+    Returns:
+        The signals by level.
+    """
+    found = {level: entry(data, key) for level, key in env._done_levels()}
+    return {level: done for level, done in found.items() if done is not None}
+
+
 def deciding(masks: Masks) -> Masks:
     """Leave out the masks that one at the root overrides.
 
@@ -79,6 +94,51 @@ def merge_reset(previous: TensorDictBase, fresh: TensorDictBase, masks: Masks, b
     """
     fitted = {level: FittedMask(mask, batch_dims) for level, mask in deciding(masks).items()}
     return _merge(raw_entries(previous), raw_entries(fresh), (), fitted.get(()), fitted)
+
+
+def overwrite(previous: TensorDictBase, fresh: TensorDictBase, masks: Masks, batch_dims: int) -> None:
+    """Write the data of a reset over that of its input, where the masks say.
+
+    Args:
+        previous: written to.
+        fresh: what is written.
+        masks: by level; empty for everywhere.
+        batch_dims: the number of the env's batch dimensions.
+    """
+    if not batch_dims or not (is_ragged(previous) or is_ragged(fresh)):
+        write_entries(previous, merge_reset(previous, fresh, masks, batch_dims))
+        return
+    for row, new, own in zip(previous.unbind(0), fresh.unbind(0), rows_of(masks, len(previous)), strict=True):
+        overwrite(row, new, own, batch_dims - 1)
+
+
+def is_ragged(data: TensorDictBase | None) -> bool:
+    """Whether data is a lazy stack of rows, which may differ in their shapes.
+
+    Args:
+        data: any TensorDict, or None.
+
+    Returns:
+        True if it is.
+    """
+    return type(data) is not TensorDict and isinstance(data, LazyStackedTensorDict) and data.stack_dim == 0
+
+
+def rows_of(masks: Masks, n: int) -> list[Masks]:
+    """Cut masks into those of each row.
+
+    Args:
+        masks: by level, each with a first dimension of n.
+        n: the number of rows.
+
+    Returns:
+        A dictionary for each row.
+
+    Example:
+        >>> rows_of({(): torch.tensor([[True], [False]])}, 2)
+        [{(): tensor([True])}, {(): tensor([False])}]
+    """
+    return [{level: mask[i] for level, mask in masks.items()} for i in range(n)]
 
 
 def _merge(

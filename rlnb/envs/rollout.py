@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from tensordict import TensorDictBase, lazy_stack
 
+from rlnb._tensordict import shallow_copy
 from rlnb.data.ted.keys import DONE, TRUNCATED, NestedKey, as_key, as_tuple
 from rlnb.data.ted.leaves import leaf_keys
 from rlnb.envs import faults
@@ -80,7 +81,7 @@ def _collect(
         acted = act(data)
         if not steps:
             _check_policy(env, act, before, acted)
-        data = env.step(acted)
+        data = env.step(acted if acted is data else _with_seen(data, acted))
         steps.append(data)
         if report is not None:
             report(data)
@@ -111,6 +112,11 @@ def _check_policy(env: EnvBase, act: Any, before: set[Any], acted: Any) -> None:
     missing = [key for key in env.action_keys if acted.get(key, None) is None]
     if missing:
         raise faults.policy_wrote_no_action(act, missing, before, acted)
+
+
+def _with_seen(data: TensorDictBase, acted: TensorDictBase) -> TensorDictBase:
+    """Add what the policy saw to what it wrote, for a policy may return its action in a TensorDict of its own."""
+    return shallow_copy(data).update(acted) if acted.batch_size == data.batch_size else acted
 
 
 def _truncate(env: EnvBase, last: TensorDictBase) -> None:

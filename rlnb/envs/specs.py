@@ -35,6 +35,14 @@ class EnvSpecs(UnbatchedSpecs, torch.nn.Module):
         self.reward_spec = Unbounded(shape=(*batch_size, 1), device=device)
         self.done_spec = Categorical(2, shape=(*batch_size, 1), dtype=torch.bool, device=device)
 
+    def __getattr__(self, name: str) -> Any:
+        if name in ("_specs", "_batch_size", "_device"):
+            raise RuntimeError(
+                f"{type(self).__name__}.__init__ used what the base of all environments makes. Fix: call "
+                "super().__init__(batch_size=..., device=...) before anything else."
+            )
+        return super().__getattr__(name)
+
     # Reading and setting ------------------------------------------------------------------------------------------
 
     def _set_spec(self, name: str, spec: TensorSpec, default_key: str) -> None:
@@ -269,8 +277,15 @@ class EnvSpecs(UnbatchedSpecs, torch.nn.Module):
         """Refuse specs that put two things into one place.
 
         Raises:
-            ValueError: if an entry is in two of the env's specs, or is called "next" or "_reset".
+            ValueError: if an entry is in two of the env's specs, or is called "next" or "_reset", or if an end signal
+                is called something else than one.
         """
+        for key in self.done_keys:
+            if as_tuple(key)[-1] not in END_KEYS:
+                raise ValueError(
+                    f"done_spec has an entry {key!r}, and the key of an end signal ends with one of {END_KEYS}. "
+                    "Fix: rename it, or put it into observation_spec."
+                )
         homes: dict[tuple[str, ...], str] = {}
         for name, spec in self._specs.items():
             for key in map(as_tuple, spec.keys(True, True)):

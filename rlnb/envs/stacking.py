@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from tensordict import TensorDict, TensorDictBase, lazy_stack
+from tensordict import LazyStackedTensorDict, TensorDict, TensorDictBase, lazy_stack
 
 from rlnb._tensordict import named
 from rlnb.data.ted.keys import NestedKey
@@ -32,8 +32,9 @@ def stack_steps(steps: list[TensorDictBase], dim: int, names: list[Any] | None =
         [[0.0], [1.0], [2.0]]
     """
     entries: dict[str, Any] = {}
-    for name, first in steps[0].items():
-        values = [step.get(name, None) for step in steps]
+    for name in steps[0].keys():  # noqa: SIM118 - iterating a TensorDict iterates its rows
+        values = [_read(step, name, t) for t, step in enumerate(steps)]
+        first = values[0]
         if any(value is None for value in values):
             continue
         if is_branch(first):
@@ -46,6 +47,23 @@ def stack_steps(steps: list[TensorDictBase], dim: int, names: list[Any] | None =
     batch.insert(dim, len(steps))
     stacked = TensorDict(entries, batch, device=steps[0].device)
     return stacked if names is None else named(stacked, names)
+
+
+def _read(step: TensorDictBase, name: str, t: int) -> Any:
+    """Read an entry; None if it is not there."""
+    try:
+        return step.get(name, None)
+    except RuntimeError:
+        if not isinstance(step, LazyStackedTensorDict):
+            raise
+        shapes = [tuple(row.get(name).shape) for row in step.tensordicts]
+        odd = next((i for i, shape in enumerate(shapes) if shape != shapes[0]), None)
+        if odd is None:
+            raise
+        raise RuntimeError(
+            f"The entry {name!r} has, at step {t}, shape {shapes[0]} in env 0 and {shapes[odd]} in env {odd}, so the "
+            "envs do not fit into one tensor. Fix: rollout(..., return_contiguous=False)."
+        ) from None
 
 
 def stack_leaf(key: NestedKey, values: list[torch.Tensor], dim: int) -> torch.Tensor:

@@ -11,6 +11,7 @@ from tensordict import TensorDict
 from tensordict.nn import TensorDictModule
 from torch import nn
 
+from rlnb.data import Categorical, Composite, Unbounded
 from rlnb.envs import CartPoleEnv, GymEnv, GymWrapper
 
 ONE_HOT = GymEnv("CartPole-v1")
@@ -286,3 +287,45 @@ def test_the_first_step_of_an_own_env_is_checked(counter):
     for entry in ("observation: expected dtype", "reward: missing", "done: missing", "terminated: missing"):
         assert f"  - {entry}" in said
     assert said.endswith("rlnb.envs.utils.check_env_specs(env) tells all about it, and proposes specs that fit.")
+
+
+def test_a_locked_tensordict_changes_nothing():
+    env = CartPoleEnv(seed=0)
+    td = env.rand_action(env.reset())
+    state = env._state.clone()
+    for call in (env.reset, env.step):
+        what = call.__name__
+        text = f"{what} writes to the TensorDict that it is given, and this one is locked. Fix: env.{what}(td.clone())."
+        with pytest.raises(RuntimeError, match=f"^{re.escape(text)}$"):
+            call(td.clone().lock_())
+        assert torch.equal(env._state, state)
+
+
+def test_a_base_that_was_not_made():
+    class Forgetful(CartPoleEnv):
+        def __init__(self):
+            self.observation_spec = Unbounded(shape=(1,))
+
+    text = (
+        "Forgetful.__init__ used what the base of all environments makes. Fix: call "
+        "super().__init__(batch_size=..., device=...) before anything else."
+    )
+    with pytest.raises(RuntimeError, match=f"^{re.escape(text)}$"):
+        Forgetful()
+
+
+def test_a_batch_size_that_is_a_number():
+    text = "batch_size is a sequence of integers and is 3. Fix: batch_size=[3]."
+    with pytest.raises(TypeError, match=f"^{re.escape(text)}$"):
+        CartPoleEnv(batch_size=3)
+
+
+def test_an_end_signal_of_another_name():
+    env = CartPoleEnv()
+    env.done_spec = Composite(finished=Categorical(2, shape=(1,), dtype=torch.bool))
+    text = (
+        "done_spec has an entry 'finished', and the key of an end signal ends with one of "
+        "('done', 'terminated', 'truncated'). Fix: rename it, or put it into observation_spec."
+    )
+    with pytest.raises(ValueError, match=f"^{re.escape(text)}$"):
+        env.reset()

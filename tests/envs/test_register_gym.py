@@ -262,7 +262,11 @@ def test_only_gymnasium_has_its_spaces():
 
 def test_several_rewards_or_no_end_at_the_root_are_refused():
     register_gym(TicTacToeEnv, ID)
-    with pytest.raises(KeyError, match=r"env\.reward_key is the key of the only reward, and this env has 2"):
+    text = (
+        "Gymnasium's step returns one reward, and TicTacToeEnv has 2: [('player0', 'reward'), ('player1', 'reward')]. "
+        "Fix: leave one of them, with transform=SelectTransform(..., keep_rewards=False)."
+    )
+    with pytest.raises(ValueError, match=f"^{re.escape(text)}$"):
         gymnasium.make(ID)
 
     class Deep(EnvBase):

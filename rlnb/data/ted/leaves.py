@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeGuard
 
-from tensordict import TensorDictBase, is_non_tensor
+from tensordict import LazyStackedTensorDict, TensorDictBase, is_non_tensor
 
 from rlnb.data.ted.keys import NestedKey, as_key
 
@@ -43,6 +43,10 @@ def leaf_keys(tensordict: TensorDictBase, prefix: tuple[str, ...] = ()) -> list[
         >>> leaf_keys(TensorDict({"note": "hello", "a": {"b": torch.zeros(1)}}))
         ['note', ('a', 'b')]
     """
+    if isinstance(tensordict, LazyStackedTensorDict):
+        # Its entries cannot be read as a whole where the rows have different shapes.
+        rows = [leaf_keys(row, prefix) for row in tensordict.tensordicts]
+        return [key for key in rows[0] if all(key in row for row in rows[1:])]
     found: list[NestedKey] = []
     for name, value in tensordict.items():
         path = (*prefix, name)

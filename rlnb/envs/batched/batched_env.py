@@ -11,6 +11,7 @@ from tensordict import LazyStackedTensorDict, TensorDict, TensorDictBase, lazy_s
 
 from rlnb._tensordict import entry, fast_tensordict
 from rlnb.data.ted.keys import NestedKey, as_key
+from rlnb.envs import faults as env_faults
 from rlnb.envs.batched.arguments import kwargs_each, nested
 from rlnb.envs.batched.queries import BatchQueries
 from rlnb.envs.partial_reset import Masks, deciding, reset_masks
@@ -25,6 +26,41 @@ class BatchedEnvBase(BatchQueries):
 
     def _is_complete(self, data: TensorDictBase, moment: str) -> bool:
         return True  # each env sees to its own data
+
+    def _check_actions(self, tensordict: TensorDictBase) -> None:
+        if not isinstance(tensordict, LazyStackedTensorDict):
+            super()._check_actions(tensordict)
+            return
+        assert self._infos is not None
+        # The envs may have actions of different shapes, which no tensor holds.
+        for row, info in zip(tensordict.unbind(0), self._infos, strict=True):
+            specs = info.specs["input_spec", "full_action_spec"]
+            for key in self.action_keys:
+                action = row.get(key, None)
+                if action is None:
+                    raise KeyError(env_faults.no_action(key, row))
+                env_faults.check_action(key, specs[key], action, specs[key].shape)
+
+    def rand_action(self, tensordict: TensorDictBase | None = None) -> TensorDictBase:
+        """Write a random action.
+
+        Envs that draw random actions in a way of their own, such as legal ones only, draw them here, too.
+
+        Args:
+            tensordict: written to, if given.
+
+        Returns:
+            ``tensordict``, or a new one, with an action of each env.
+        """
+        self.start()
+        if not self._draws:
+            return super().rand_action(tensordict)
+        rows: list[Any] = [None] * self.num_workers
+        if tensordict is not None:
+            rows = list(self._split(tensordict, [*self.observation_keys, *self.state_keys, *self.done_keys]))
+        drawn = self._ask("rand_action", [((row,), {}) for row in rows])
+        actions = self._join([found.select(*self.action_keys) for found in drawn])
+        return actions if tensordict is None else tensordict.update(actions)
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         if self._block is None:
@@ -122,7 +158,8 @@ class BatchedEnvBase(BatchQueries):
             if rows and not any(bool(mask.any()) for mask in rows.values()):
                 continue
             given = state[i]
-            if not all(bool(mask.all()) for mask in rows.values()):
+            # To a stateless env it matters whether data comes with a mask: it starts anew then, not from that data.
+            if given is not None or not all(bool(mask.all()) for mask in rows.values()):
                 given = TensorDict({}, self._batch_size[1:]) if given is None else given
                 for level, mask in rows.items():
                     given.set(as_key((*level, "_reset")), mask)

@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import hashlib
 import multiprocessing
+import multiprocessing.process
 import os
 import sys
 import threading
 import time
 import types
-from collections.abc import Iterable, Iterator, Sequence
+import weakref
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
-import cloudpickle
+import numpy as np
+import torch
 
-from rlnb.envs.batched import faults
+from rlnb.envs.batched import faults, sharing
 from rlnb.envs.batched.memory import SharedMemory
+from rlnb.envs.batched.plan import BlockPlan
 from rlnb.envs.batched.wire import MESSAGE, Closed, Watch, Wire
 from rlnb.envs.batched.worker import Failure, Task, run
 
-_CLOSING_TIME = 0.2  # seconds that a worker is given to end by itself
+_CLOSING_TIME = 0.2  # seconds that workers are given to end by themselves
 _MAIN = threading.Lock()
+_CREWS: weakref.WeakSet[Crew] = weakref.WeakSet()
 
 
 class WorkerError(RuntimeError):
@@ -28,14 +35,18 @@ class WorkerError(RuntimeError):
 
 
 class Crew:
-    """Worker processes, each with its wire.
+    """Worker processes, each with its wire and with one or more envs.
 
     Args:
-        makers: for each worker the function that makes its env, and keyword arguments.
+        makers: for each env the function that makes it, and keyword arguments.
         method: how processes are started: "forkserver", "spawn" or "fork".
+        processes: how many processes run the envs; each takes the next few.
         threads: for torch, in each worker.
         timeout: seconds to wait for an answer; None: for ever.
         quiet: leave the warnings of workers out.
+
+    Attributes:
+        home: the process of each env.
 
     Raises:
         WorkerError: if a worker ends before it is ready.
@@ -45,6 +56,7 @@ class Crew:
         self,
         makers: Sequence[tuple[Any, dict[str, Any]]],
         method: str,
+        processes: int,
         threads: int,
         timeout: float | None,
         quiet: bool,
@@ -52,54 +64,61 @@ class Crew:
         self.timeout, self.n = timeout, len(makers)
         self.processes: list[Any] = []
         self.wires: list[Wire] = []
+        self.home = [i * processes // self.n for i in range(self.n)]
+        self._envs_of = [[i for i in range(self.n) if self.home[i] == p] for p in range(processes)]
+        _CREWS.add(self)
+        _let_go_after_forks()
         context: Any = multiprocessing.get_context(method)
         if method == "forkserver":
             # What is imported there once, no worker imports again.
             context.set_forkserver_preload(["rlnb.envs.batched.worker", "rlnb.envs"])
         try:
-            for i, maker in enumerate(makers):
-                self._start_one(context, i, cloudpickle.dumps(maker), threads, quiet, method == "fork")
+            for p, (envs, seed) in enumerate(zip(self._envs_of, _seeds(processes), strict=True)):
+                make, shared = sharing.dump([makers[i] for i in envs])
+                self._start_one(context, p, Task(envs, self.n, make, threads, quiet, seed), shared)
             self.watch = Watch(self.wires)
         except BaseException:
             self.end()
             raise
 
-    def _start_one(self, context: Any, i: int, make: bytes, threads: int, quiet: bool, forked: bool) -> None:
+    def _start_one(self, context: Any, p: int, task: Task, shared: list[Any]) -> None:
         mine, its = context.Pipe(duplex=True)
-        others = [wire.connection.fileno() for wire in self.wires] + [mine.fileno()] if forked else []
-        task = Task(i, self.n, make, threads, list(sys.path), dict(os.environ), os.getpid(), others, quiet)
-        process = context.Process(target=run, args=(its, task), daemon=True, name=f"rlnb-worker-{i}")
-        with _without_main() if not forked else contextlib.nullcontext():
-            process.start()
-        its.close()
-        self.processes.append(process)
+        process = context.Process(target=run, args=(its, task, shared), daemon=True, name=f"rlnb-worker-{p}")
+        # First of all: an Interrupt may come at any moment, and what is not known here cannot be ended.
         self.wires.append(Wire(mine))
+        self.processes.append(process)
+        try:
+            # A fork has the main script in its memory, and would never give the lock back.
+            with contextlib.nullcontext() if context.get_start_method() == "fork" else _without_main():
+                process.start()
+        finally:
+            its.close()
 
     # Talking ------------------------------------------------------------------------------------------------------
 
-    def ring(self, which: Iterable[int], signal: bytes, what: str) -> None:
+    def ring(self, which: Collection[int], signal: bytes, what: str) -> None:
         """Let workers do something, and wait until all have.
 
         Args:
-            which: indices of the workers.
-            signal: what they are to do.
+            which: the envs that are concerned.
+            signal: what the workers are to do.
             what: the same in a word, for errors.
 
         Raises:
             WorkerError: if one fails, once all have answered, or ends.
             TimeoutError: if one does not answer in time. All are ended then.
         """
-        pending = set(which)
+        pending = {self.home[i] for i in which}
         with self._all_or_nothing():
-            for i in pending:
-                self._tell(i, what, self.wires[i].ring, signal)
+            for p in pending:
+                self._tell(p, what, self.wires[p].ring, signal)
             self._gather(pending, what)
 
     def ask(self, messages: dict[int, tuple[str, tuple[Any, ...]]], what: str) -> dict[int, Any]:
-        """Send a message to workers, and wait for the answers.
+        """Send a message to each of some envs, and wait for the answers.
 
         Args:
-            messages: the name of what is asked and its arguments, by the index of the worker.
+            messages: the name of what is asked and its arguments, by the index of the env.
             what: the same in a word, for errors.
 
         Returns:
@@ -109,23 +128,27 @@ class Crew:
             WorkerError: as for :meth:`ring`.
             TimeoutError: as for :meth:`ring`.
         """
+        letters: dict[int, dict[int, Any]] = {}
+        for i, message in messages.items():
+            letters.setdefault(self.home[i], {})[i] = message
         with self._all_or_nothing():
-            for i, message in messages.items():
-                self._tell(i, what, self.wires[i].send, message)
-            return self._gather(set(messages), what)
+            for p, letter in letters.items():
+                self._tell(p, what, self.wires[p].send, letter)
+            return self._gather(set(letters), what)
 
-    def hand_over(self, memory: SharedMemory, messages: dict[int, tuple[str, tuple[Any, ...]]]) -> None:
-        """Send a message and shared memory to workers.
+    def connect(self, plan: BlockPlan | None, memory: SharedMemory | None) -> None:
+        """Let the envs write to shared memory from now on.
 
         Args:
-            memory: for all of them.
-            messages: as for :meth:`ask`.
+            plan: where the rows of each env lie in the memory; None to send data as messages.
+            memory: of that plan.
         """
         with self._all_or_nothing():
-            for i, message in messages.items():
-                self._tell(i, "start", self.wires[i].send, message)
-                memory.send(self.wires[i].connection, self.processes[i].pid)
-            self._gather(set(messages), "start")
+            for p, wire in enumerate(self.wires):
+                self._tell(p, "start", wire.send, plan)
+                if memory is not None:
+                    memory.send(wire.connection, self.processes[p].pid)
+            self._gather(set(range(len(self.wires))), "start")
 
     def ready(self) -> list[Any]:
         """Wait until all workers have made their envs.
@@ -134,33 +157,33 @@ class Crew:
             What each says of its env.
         """
         with self._all_or_nothing():
-            answers = self._gather(set(range(self.n)), "start")
+            answers = self._gather(set(range(len(self.wires))), "start")
         return [answers[i] for i in range(self.n)]
 
-    def _tell(self, i: int, what: str, tell: Any, content: Any) -> None:
+    def _tell(self, p: int, what: str, tell: Any, content: Any) -> None:
         try:
             tell(content)
         except Closed:
-            raise self._lost(i, what) from None
+            raise self._lost(p, what) from None
 
     def _gather(self, pending: set[int], what: str) -> dict[int, Any]:
         """Collect an answer from each; a failure is raised when no answer is outstanding any more."""
         answers: dict[int, Any] = {}
-        failures: dict[int, Failure] = {}
         until = None if self.timeout is None else time.monotonic() + self.timeout
         while pending:
             left = None if until is None else max(0.0, until - time.monotonic())
             found = self.watch.ready(pending, left)
             if not found:
-                raise TimeoutError(faults.hanging(sorted(pending), self.n, what, self.timeout))
-            for i in found:
+                late = [i for p in sorted(pending) for i in self._envs_of[p]]
+                raise TimeoutError(faults.hanging(late, self.n, what, self.timeout))
+            for p in found:
                 try:
-                    if self.wires[i].hear() == MESSAGE:
-                        fine, answer = self.wires[i].take()
-                        (answers if fine else failures)[i] = answer
+                    if self.wires[p].hear() == MESSAGE:
+                        answers.update(self.wires[p].take())
                 except Closed:
-                    raise self._lost(i, what) from None
+                    raise self._lost(p, what) from None
             pending = pending.difference(found)
+        failures = {i: answer for i, answer in answers.items() if isinstance(answer, Failure)}
         if failures:
             first = min(failures)
             error = WorkerError(faults.failed(first, self.n, what, failures[first], sorted(set(failures) - {first})))
@@ -182,11 +205,11 @@ class Crew:
             self.end()
             raise
 
-    def _lost(self, i: int, what: str) -> WorkerError:
+    def _lost(self, p: int, what: str) -> WorkerError:
         """Say how a worker ended that was not told to."""
-        process = self.processes[i]
+        process = self.processes[p]
         process.join(1.0)
-        return WorkerError(faults.ended(i, self.n, what, process.exitcode))
+        return WorkerError(faults.ended(self._envs_of[p], self.n, what, process.exitcode))
 
     # The end ------------------------------------------------------------------------------------------------------
 
@@ -197,25 +220,49 @@ class Crew:
 
     def end(self) -> None:
         """End all workers: they see that the wire is closed, and are killed if that is not enough."""
-        for wire in self.wires:
-            wire.connection.close()
-        self.wires = []
-        until = time.monotonic() + _CLOSING_TIME
-        for process in self.processes:
-            process.join(max(0.0, until - time.monotonic()))
-        for process in self.processes:
-            if process.exitcode is None:
-                process.kill()
-        for process in self.processes:
-            process.join()
-            process.close()
+        wires, self.wires = self.wires, []
+        started = [process for process in self.processes if process.pid is not None]
         self.processes = []
+        for wire in wires:
+            wire.connection.close()
+        until = time.monotonic() + _CLOSING_TIME
+        try:
+            for process in started:
+                process.join(max(0.0, until - time.monotonic()))
+        finally:  # a second Interrupt does not wait
+            for process in started:
+                if process.exitcode is None:
+                    process.kill()
+            for process in started:
+                process.join()
+                process.close()
 
     def forget(self) -> None:
-        """Let go of workers that belong to another process."""
+        """Let go of workers that belong to the process that this one is a fork of."""
+        # Otherwise multiprocessing would end them when this process ends.
+        getattr(multiprocessing.process, "_children", set()).difference_update(self.processes)
         for wire in self.wires:
             wire.connection.close()
         self.wires, self.processes = [], []
+
+
+def _seeds(n: int) -> list[int]:
+    """Seed workers after torch's generator, which stays as it is; batches that live side by side differ."""
+    state = hashlib.blake2b(torch.get_rng_state().numpy().tobytes(), digest_size=8).digest()
+    entropy = [int.from_bytes(state, "little"), sum(crew.alive for crew in _CREWS)]
+    return [int(seed) for seed in np.random.SeedSequence(entropy).generate_state(n, np.uint64) >> 1]
+
+
+@functools.cache
+def _let_go_after_forks() -> None:
+    """See to it that a fork of this process does not hold on to the workers of this one."""
+
+    def let_go() -> None:
+        for crew in list(_CREWS):
+            crew.forget()
+
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=let_go)
 
 
 @contextlib.contextmanager

@@ -17,6 +17,7 @@ from rlnb.data.ted.block import LeafInfo, Rows
 from rlnb.data.ted.keys import NestedKey
 from rlnb.envs import faults
 from rlnb.envs.base import EnvBase
+from rlnb.envs.transforms import ActionMask, TransformedEnv
 
 
 class Method:
@@ -35,6 +36,7 @@ class EnvInfo:
         device: where its data lives.
         root: of the rows that it can fill, the entries that a reset writes; None if it cannot fill rows.
         next_only: of those rows, the entries that only a step writes.
+        draws: whether it draws random actions in a way of its own, such as legal ones only.
     """
 
     name: str
@@ -44,6 +46,7 @@ class EnvInfo:
     device: torch.device | None
     root: dict[NestedKey, LeafInfo] | None
     next_only: dict[NestedKey, LeafInfo] | None
+    draws: bool
 
     @classmethod
     def of(cls, env: EnvBase) -> EnvInfo:
@@ -58,7 +61,19 @@ class EnvInfo:
         rows: Any = env
         fills = getattr(env, "_fills_rows", False) and not env.batch_size
         root, next_only = rows._row_leaves() if fills else (None, None)
-        return cls(type(env).__name__, repr(env), env.specs, env.batch_size, env.device, root, next_only)
+        draws = _draws_actions(env)
+        return cls(type(env).__name__, repr(env), env.specs, env.batch_size, env.device, root, next_only, draws)
+
+
+def _draws_actions(env: EnvBase) -> bool:
+    own = env.__dict__.get("_draws")  # a batch knows it of its envs
+    if own is not None:
+        return bool(own)
+    if isinstance(env, TransformedEnv):
+        if any(isinstance(module, ActionMask) for module in env.modules()):
+            return True
+        return not env._inverts and _draws_actions(env.base_env)
+    return type(env).rand_action is not EnvBase.rand_action
 
 
 class DataDriver:

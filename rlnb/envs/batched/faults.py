@@ -104,17 +104,24 @@ def _sorted(keys: Iterable[Any]) -> list[Any]:
 
 def failed(i: int, n: int, what: str, failure: Failure, others: list[int]) -> str:
     """Say that a worker raised, with its own traceback."""
-    also = f" So did {', '.join(map(str, others))}." if others else ""
+    also = f" ({_workers(others).lower()} failed, too)" if others else ""
     return (
         f"Worker {i} of {n} failed in {what}: {failure.kind}: {failure.text}{also}\n\nIn the worker:\n{failure.lines}"
     )
 
 
-def ended(i: int, n: int, what: str, code: int | None) -> str:
-    """Say that a worker ended without being told to."""
+def _workers(which: list[int]) -> str:
+    return f"Worker {which[0]}" if len(which) == 1 else f"Workers {', '.join(map(str, which))}"
+
+
+def ended(which: list[int], n: int, what: str, code: int | None) -> str:
+    """Say that a process ended without being told to."""
+    workers = f"{_workers(which)} of {n}"
+    if len(which) > 1:
+        workers += ", which share a process,"
     if code is not None and code < 0:
         name = signal.Signals(-code).name if -code in {s.value for s in signal.Signals} else f"signal {-code}"
-        how = f"was ended by {name}"
+        how = f"{'was' if len(which) == 1 else 'were'} ended by {name}"
         if name == "SIGKILL":
             how += ", which is how a system ends a process that takes too much memory"
         if name == "SIGSEGV":
@@ -122,28 +129,53 @@ def ended(i: int, n: int, what: str, code: int | None) -> str:
     else:
         how = f"ended with exit code {code}"
     return (
-        f"Worker {i} of {n} {how}, in the middle of {what}. All workers were ended; env.reset() starts new ones. "
+        f"{workers} {how}, in the middle of {what}. All workers were ended; env.reset() starts new ones. "
         "To see what its env does, run it in this process: SerialEnv in place of ParallelEnv."
     )
 
 
 def hanging(which: list[int], n: int, what: str, timeout: float | None) -> str:
     """Say that workers do not answer."""
-    workers = f"Worker {which[0]}" if len(which) == 1 else f"Workers {', '.join(map(str, which))}"
     return (
-        f"{workers} of {n} did not finish {what} within {timeout:g} s. All workers were ended; env.reset() starts new "
-        "ones. If it takes that long, give more time: ParallelEnv(..., timeout=600)."
+        f"{_workers(which)} of {n} did not finish {what} within {timeout:g} s. All workers were ended; env.reset() "
+        "starts new ones. If it takes that long, give more time: ParallelEnv(..., timeout=600)."
     )
 
 
 def gradients(key: Any) -> str:
     """Say that gradients do not pass from process to process."""
     return (
-        f"The action {key!r} requires a gradient, and none passes through a ParallelEnv: its envs run in other "
-        "processes. Fix: SerialEnv, or action.detach()."
+        f"The entry {key!r} requires a gradient, and none passes through a ParallelEnv: its envs run in other "
+        "processes. Fix: SerialEnv; or with torch.no_grad(): around the rollout; or .detach()."
     )
 
 
 def no_start_method(got: Any, known: list[str]) -> str:
     """Say that there is no such way of starting processes."""
     return f"mp_start_method must be one of {known}, and is {got!r}."
+
+
+def process_count(got: Any, n: int) -> str:
+    """Say that envs cannot be spread over so many processes."""
+    return f"num_processes is how many processes run the {n} envs, from 1 to {n}, and is {got!r}."
+
+
+def no_shared_buffers() -> str:
+    """Say that buffers are asked for and have no place."""
+    return (
+        "use_buffers=True with shared_memory=False and memmap=False leaves no place for the buffers. "
+        "Fix: leave shared_memory=False out, or give memmap=True to keep them in a file."
+    )
+
+
+def creator_made(made: Any) -> str:
+    """Say that the function of an EnvCreator made something else than an env."""
+    return (
+        f"create_env_fn made a {type(made).__name__}, and it must make an env of rlnb. "
+        "Fix: return GymEnv(...), GymWrapper(env) or another EnvBase."
+    )
+
+
+def shared_names(own: Mapping[str, Any], got: Mapping[str, Any]) -> str:
+    """Say that a state dict is of other envs."""
+    return f"The envs of this EnvCreator share {sorted(own)}, and the state dict has {sorted(map(str, got))}."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -64,7 +65,7 @@ class BatchLife(EnvBase):
         self._fns = one_each(create_env_fn, num_workers, "create_env_fn")
         self._kwargs = kwargs_each(create_env_kwargs, num_workers)
         for fn in self._fns:
-            if not callable(fn):
+            if isinstance(fn, EnvBase) or not callable(fn):  # an env can be called, too
                 raise TypeError(faults.no_env_function(fn))
         super().__init__(device, ())
         self._given_device, self.non_blocking = self._device, non_blocking
@@ -78,6 +79,9 @@ class BatchLife(EnvBase):
 
     #: Whether data goes through a block even where the envs cannot fill its rows themselves.
     _block_for_all = False
+
+    #: Whether the envs run in processes of their own, which are children of the process that started them alone.
+    _has_processes = False
 
     # The envs, for subclasses -------------------------------------------------------------------------------------
 
@@ -110,6 +114,11 @@ class BatchLife(EnvBase):
         Of an attribute that can be called the answer is a :class:`~rlnb.envs.batched.drivers.Method`.
         """
 
+    def _auto_resetting(self, replace: bool | None) -> EnvBase:
+        """Each env of the batch resets itself."""
+        self._fns = [functools.partial(_make_auto_resetting, fn, replace) for fn in self._fns]
+        return self
+
     # Start and end ------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
@@ -119,7 +128,7 @@ class BatchLife(EnvBase):
             RuntimeError: if an env cannot be made, or the envs do not fit together.
         """
         if self._infos is not None:
-            if self._owner != os.getpid():
+            if self._has_processes and self._owner != os.getpid():
                 raise RuntimeError(faults.forked(self))
             return
         self._owner = os.getpid()
@@ -152,6 +161,7 @@ class BatchLife(EnvBase):
         self._lazy = bool(lazy)
         self._row_mode = not lazy and self.use_buffers is not False and _fill_the_same_rows(infos)
         self._infos = infos
+        self._draws = any(info.draws for info in infos)
         with_block = self._row_mode or (self._block_for_all and not lazy and self.use_buffers is not False)
         self._block = self._new_block() if with_block else None
         self._connect(self._block)
@@ -191,7 +201,7 @@ class BatchLife(EnvBase):
             return
         self._infos = None
         self._block = None
-        if self._owner == os.getpid():
+        if self._owner == os.getpid() or not self._has_processes:
             self._end_envs()
 
     @property
@@ -286,6 +296,11 @@ class BatchLife(EnvBase):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(num_workers={self.num_workers})"
+
+
+def _make_auto_resetting(make: MakeEnv, replace: bool | None, **kwargs: Any) -> Any:
+    env = make(**kwargs)
+    return env._auto_resetting(replace) if isinstance(env, EnvBase) else env
 
 
 def _nested_sizes(specs: Mapping[str, Composite]) -> dict[tuple[str, ...], torch.Size]:

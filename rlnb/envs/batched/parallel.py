@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import multiprocessing
 import os
 import time
@@ -10,18 +11,19 @@ from typing import Any
 
 import numpy as np
 import torch
-from tensordict import TensorDictBase
+from tensordict import LazyStackedTensorDict, TensorDictBase
 
+from rlnb._tensordict import entry
 from rlnb.data.ted.block import TEDBlock
 from rlnb.data.ted.keys import NestedKey
 from rlnb.envs.batched import faults
 from rlnb.envs.batched.crew import Crew, WorkerError
 from rlnb.envs.batched.drivers import EnvInfo
-from rlnb.envs.batched.memory import SharedMemory, bytes_for
+from rlnb.envs.batched.memory import SharedMemory
+from rlnb.envs.batched.plan import ArrayInfo, BlockPlan
 from rlnb.envs.batched.row_batch import RowBatch
 from rlnb.envs.batched.serial import SerialEnv
 from rlnb.envs.batched.wire import RESET_ROW, STEP
-from rlnb.envs.batched.worker import BlockPlan
 
 
 class ParallelEnv(RowBatch):
@@ -40,7 +42,8 @@ class ParallelEnv(RowBatch):
         create_env_kwargs: keyword arguments for ``create_env_fn``; or a list of them, one for each env.
         share_individual_td: give the data of each env in a TensorDict of its own, in a lazy stack. Default: only
             where the data of the envs differs in shape.
-        shared_memory: must not be False unless ``memmap`` is True.
+        shared_memory: let the workers write to memory that all processes share. If False, and without ``memmap``, data
+            goes through messages, which is slower.
         memmap: put the shared memory into a temporary file on disk.
         policy_proof: accepted and not read: which entries a step gives follows from the specs.
         device: where the data of the batch goes. Default: that of the envs.
@@ -51,10 +54,13 @@ class ParallelEnv(RowBatch):
         mp_start_method: how processes are started: "forkserver", "spawn" or "fork". Default: "forkserver" where there
             is one, else "spawn". A fork server imports torch once, and the workers begin with that.
         use_buffers: whether data goes through shared memory. Default: yes, unless shapes vary.
+        num_processes: how many processes run the envs, each the same number of them or one more or less. Default: one
+            for each env. Fewer are faster where there are more envs than cores, and a step is short.
         timeout: seconds to wait for a worker; None: for ever.
 
     Raises:
-        ValueError: if ``num_workers`` is not positive, a list has another length, or there is no such start method.
+        ValueError: if ``num_workers`` is not positive, a list has another length, there is no such start method, or
+            ``num_processes`` is more than there are envs.
         TypeError: if ``create_env_fn`` cannot be called.
 
     Example:
@@ -65,13 +71,15 @@ class ParallelEnv(RowBatch):
     """
 
     _block_for_all = True
+    _has_processes = True
     _crew: Any
     _threads_before: int | None
 
     def __new__(cls, num_workers: int, *args: Any, serial_for_single: bool = False, **kwargs: Any) -> Any:
         """Make a :class:`SerialEnv` for a single env, if that is wanted."""
         if serial_for_single and num_workers == 1:
-            kwargs.pop("timeout", None)
+            for name in ("timeout", "num_processes"):
+                kwargs.pop(name, None)
             return SerialEnv(num_workers, *args, **kwargs)
         return super().__new__(cls)
 
@@ -84,6 +92,10 @@ class ParallelEnv(RowBatch):
         num_sub_threads: int = 1,
         serial_for_single: bool = False,
         mp_start_method: str | None = None,
+        shared_memory: bool = True,
+        memmap: bool = False,
+        use_buffers: bool | None = None,
+        num_processes: int | None = None,
         timeout: float | None = 120.0,
         **kwargs: Any,
     ) -> None:
@@ -91,10 +103,22 @@ class ParallelEnv(RowBatch):
         known = multiprocessing.get_all_start_methods()
         if mp_start_method is not None and mp_start_method not in known:
             raise ValueError(faults.no_start_method(mp_start_method, known))
-        super().__init__(num_workers, create_env_fn, **kwargs)
+        if not shared_memory and not memmap:
+            if use_buffers:
+                raise ValueError(faults.no_shared_buffers())
+            use_buffers = False
+        super().__init__(num_workers, create_env_fn, memmap=memmap, use_buffers=use_buffers, **kwargs)
+        self._processes = self._process_count(num_processes)
         self._method = mp_start_method or ("forkserver" if "forkserver" in known else "spawn")
         self._threads, self._sub_threads = num_threads, num_sub_threads
         self._timeout = timeout
+
+    def _process_count(self, given: int | None) -> int:
+        if given is None:
+            return self.num_workers
+        if isinstance(given, bool) or not hasattr(given, "__index__") or not 1 <= given <= self.num_workers:
+            raise ValueError(faults.process_count(given, self.num_workers))
+        return int(given)
 
     # The workers --------------------------------------------------------------------------------------------------
 
@@ -105,8 +129,8 @@ class ParallelEnv(RowBatch):
             self._threads_before = torch.get_num_threads()
             torch.set_num_threads(self._threads)
         makers = list(zip(self._fns, self._kwargs, strict=True))
-        quiet = bool(getattr(rlnb, "filter_warnings_subprocess", True))
-        self._crew = Crew(makers, self._method, self._sub_threads, self._timeout, quiet)
+        quiet = bool(rlnb.filter_warnings_subprocess)
+        self._crew = Crew(makers, self._method, self._processes, self._sub_threads, self._timeout, quiet)
         return self._crew.ready()
 
     def _end_envs(self) -> None:
@@ -115,8 +139,8 @@ class ParallelEnv(RowBatch):
         if before is not None:
             torch.set_num_threads(before)
             self._threads_before = None
-        if crew is not None:
-            crew.end() if self._owner == os.getpid() else crew.forget()
+        if crew is not None and self._owner == os.getpid():
+            crew.end()
 
     def _guarded(self, call: Callable[..., Any], *arguments: Any) -> Any:
         """Talk to the workers; if they had to be ended, the batch is closed."""
@@ -133,37 +157,24 @@ class ParallelEnv(RowBatch):
         self._note(what, which, start, self._moments)
 
     def _connect(self, block: TEDBlock | None) -> None:
-        everyone = range(self.num_workers)
         if block is None:
-            self._guarded(self._crew.ask, {i: ("connect", (None,)) for i in everyone}, "start")
+            self._guarded(self._crew.connect, None, None)
             return
-        self._guarded(self._crew.hand_over, self._memory, {i: ("connect", (self._plan,)) for i in everyone})
+        self._guarded(self._crew.connect, self._plan, self._memory)
         self._memory.close()
 
     def _new_block(self) -> TEDBlock:
         root, next_only = self._leaf_infos()
-        plan = BlockPlan(self.num_workers, root, next_only, self._input_arrays(), self._row_mode)
-        arrays: list[tuple[tuple[int, ...], np.dtype]] = []
-
-        class Counting:
-            """Stands in for the memory, to find out how much is needed."""
-
-            @staticmethod
-            def array(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-                arrays.append((shape, np.dtype(dtype)))
-                return np.zeros(shape, dtype)
-
-        plan.lay_out(Counting)  # type: ignore[arg-type]
-        self._plan = BlockPlan(**{**vars(plan), "size": bytes_for(arrays)})
+        self._plan = BlockPlan(self.num_workers, root, next_only, self._input_arrays(), self._row_mode).measured()
         self._memory = SharedMemory(self._plan.size, self._memmap)
-        block, self._inputs, self._moments = self._plan.lay_out(self._memory)
+        block, self._inputs, self._wanted, self._moments = self._plan.lay_out(self._memory.array)
         return block
 
-    def _input_arrays(self) -> dict[NestedKey, tuple[tuple[int, ...], np.dtype]]:
+    def _input_arrays(self) -> dict[NestedKey, ArrayInfo]:
         if self._row_mode:
             array = self._action_array()
             return {self.action_key: (array.shape, array.dtype)}
-        found: dict[NestedKey, tuple[tuple[int, ...], np.dtype]] = {}
+        found: dict[NestedKey, ArrayInfo] = {}
         for key in self._input_keys():
             spec = next(spec[key] for spec in self._specs.values() if key in spec.keys(True, True))
             found[key] = tuple(spec.shape), torch.empty(0, dtype=spec.dtype).numpy().dtype
@@ -171,17 +182,23 @@ class ParallelEnv(RowBatch):
 
     # Reset and step -----------------------------------------------------------------------------------------------
 
+    def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
+        if torch.is_grad_enabled():
+            rows = tensordict.unbind(0) if isinstance(tensordict, LazyStackedTensorDict) else [tensordict]
+            for row, key in itertools.product(rows, self._input_keys()):
+                value = entry(row, key)
+                if isinstance(value, torch.Tensor) and value.requires_grad:
+                    raise RuntimeError(faults.gradients(key))
+        return super()._step(tensordict)
+
     def _write_inputs(self, tensordict: TensorDictBase) -> None:
-        for key in self.action_keys:
-            if tensordict.get(key).requires_grad and torch.is_grad_enabled():
-                raise RuntimeError(faults.gradients(key))
         if self._row_mode:
             self._inputs[self.action_key][...] = self._native_action(tensordict.get(self.action_key))
             return
         for key, array in self._inputs.items():
             value = tensordict.get(key, None)
             if value is not None:
-                torch.from_numpy(array).copy_(value)
+                torch.from_numpy(array).copy_(value.detach())
 
     def _step_envs(self, inputs: list[TensorDictBase] | None) -> list[TensorDictBase] | None:
         everyone = range(self.num_workers)
@@ -191,12 +208,17 @@ class ParallelEnv(RowBatch):
         found = self._guarded(self._crew.ask, {i: ("step", (inputs[i],)) for i in everyone}, "step")
         return [found[i] for i in everyone]
 
+    def _reset_rows(self, which: Sequence[int]) -> None:
+        self._wanted[:] = False
+        self._wanted[which] = True
+        self._ring(which, RESET_ROW, "reset")
+
     def _reset_envs(
         self, which: dict[int, tuple[TensorDictBase | None, Mapping[str, Any]]]
     ) -> dict[int, TensorDictBase] | None:
         plain = [i for i, (given, kwargs) in which.items() if given is None and not kwargs]
         if self._block is not None and len(plain) == len(which):
-            self._ring(plain, RESET_ROW, "reset")
+            self._reset_rows(plain)
             return None
         found = self._guarded(self._crew.ask, {i: ("reset", arguments) for i, arguments in which.items()}, "reset")
         return None if self._block is not None else found
@@ -238,7 +260,7 @@ class ParallelEnv(RowBatch):
 
         def reset(t: int) -> None:
             ended = np.flatnonzero(done)
-            self._ring(ended.tolist(), RESET_ROW, "reset")
+            self._reset_rows(ended.tolist())
             for rows, row in roots:
                 rows[ended, t] = row[ended]
 

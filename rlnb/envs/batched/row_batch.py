@@ -19,7 +19,7 @@ class RowBatch(BatchedEnvBase):
     @property
     def _fills_rows(self) -> bool:
         on_cpu = self.device is None or self.device.type == "cpu"
-        return on_cpu and self._row_mode and not self.run_type_checks
+        return on_cpu and self._row_mode and not self._draws and not self.run_type_checks
 
     def _row_leaves(self) -> tuple[dict[NestedKey, LeafInfo], dict[NestedKey, LeafInfo]]:
         return self._leaf_infos()

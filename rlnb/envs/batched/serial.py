@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -66,10 +67,10 @@ class SerialEnv(RowBatch):
             self._envs = envs
 
     def _end_envs(self) -> None:
-        envs, self._envs = self._envs, []
-        for env in envs:
-            env.close()
-        self._drivers = []
+        envs, self._envs, self._drivers = self._envs, [], []
+        with contextlib.ExitStack() as stack:  # one that fails to close keeps no other from it
+            for env in envs:
+                stack.callback(env.close)
 
     def _connect(self, block: TEDBlock | None) -> None:
         if block is None:

@@ -10,6 +10,8 @@ import time
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
+import cloudpickle
+
 STEP, RESET_ROW, DONE, MESSAGE = b"s", b"r", b"d", b"m"
 
 # What Connection.send_bytes makes of a single byte: its length in four bytes, and the byte. Written and read without
@@ -78,12 +80,12 @@ class Wire:
         """Send a message: a signal first, so that the other end knows to take it.
 
         Args:
-            message: anything that can be pickled.
+            message: anything that can be pickled. Functions and classes of a notebook or script go by value.
 
         Raises:
             Closed: if nobody is there.
         """
-        content = pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
+        content = cloudpickle.dumps(message)
         self.ring(MESSAGE)
         try:
             self.connection.send_bytes(content)

@@ -1,10 +1,11 @@
-"""The worker: a process that runs one env of a ParallelEnv."""
+"""The worker: a process that runs envs of a ParallelEnv, most often one."""
 
 from __future__ import annotations
 
 import contextlib
+import multiprocessing
 import os
-import pickle
+import random
 import select
 import signal
 import sys
@@ -12,21 +13,28 @@ import threading
 import time
 import traceback
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from typing import Any
 
+import cloudpickle
 import numpy as np
 import torch
 
-from rlnb.data.ted.block import LeafInfo, TEDBlock
-from rlnb.data.ted.keys import NestedKey
 from rlnb.envs.base import EnvBase
-from rlnb.envs.batched import faults
+from rlnb.envs.batched import faults, sharing
 from rlnb.envs.batched.drivers import BlockDriver, DataDriver, Driver, EnvInfo, RowDriver, read_attribute
 from rlnb.envs.batched.memory import SharedMemory
+from rlnb.envs.batched.plan import BlockPlan
 from rlnb.envs.batched.wire import DONE, MESSAGE, RESET_ROW, Closed, Wire
+
+
+def _directory() -> str | None:
+    try:
+        return os.getcwd()
+    except OSError:  # somebody has deleted it
+        return None
 
 
 @dataclass(frozen=True)
@@ -34,175 +42,28 @@ class Task:
     """What a worker is told when it starts.
 
     Args:
-        index: which of the envs it runs.
+        envs: which of the envs it runs.
         n: how many there are.
-        make: the function that makes the env and its keyword arguments, pickled.
+        make: for each of them the function that makes it and keyword arguments, pickled.
         threads: for torch.
+        quiet: leave warnings out.
+        seed: for the random generators of the process, which those of a fork server would all have alike.
         path: ``sys.path``, where modules are found.
         environ: the environment variables.
+        directory: the working directory.
         parent: the process id of the batch's process.
-        close: descriptors of others, to close in a forked worker.
-        quiet: leave warnings out.
     """
 
-    index: int
+    envs: list[int]
     n: int
     make: bytes
     threads: int
-    path: list[str]
-    environ: dict[str, str]
-    parent: int
-    close: list[int] = field(default_factory=list)
-    quiet: bool = True
-
-
-@dataclass(frozen=True)
-class BlockPlan:
-    """How the rows of all envs lie in the shared memory, so that each process finds its own.
-
-    Args:
-        n: how many envs.
-        root: entries of a reset.
-        next_only: entries that only a step gives.
-        inputs: what a step reads: the arrays' shapes and dtypes, by key.
-        fills_rows: whether envs write rows themselves; the only input is then the backend's action.
-        size: of the memory, in bytes.
-    """
-
-    n: int
-    root: dict[NestedKey, LeafInfo]
-    next_only: dict[NestedKey, LeafInfo]
-    inputs: dict[NestedKey, tuple[tuple[int, ...], np.dtype]]
-    fills_rows: bool
-    size: int = 0
-
-    def lay_out(self, memory: SharedMemory) -> tuple[TEDBlock, dict[NestedKey, np.ndarray], np.ndarray]:
-        """Cut the arrays out of the memory, in the same order everywhere.
-
-        Args:
-            memory: of the size that is needed.
-
-        Returns:
-            The block, the arrays of inputs ``[n, ...]`` by key, and the moments of each env, ``[n, 4]``.
-        """
-        block = TEDBlock(self.root, self.next_only, 1, (self.n,), memory.array)
-        inputs = {key: memory.array(shape, dtype) for key, (shape, dtype) in self.inputs.items()}
-        return block, inputs, memory.array((self.n, 4), np.dtype("int64"))
-
-
-def run(connection: Connection, task: Task) -> None:
-    """Be a worker until the batch closes the wire or its process ends.
-
-    Args:
-        connection: to the batch.
-        task: what to do.
-    """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an Interrupt is for the batch's process, which then ends this one
-    for descriptor in task.close:
-        with contextlib.suppress(OSError):
-            os.close(descriptor)
-    os.environ.update(task.environ)
-    sys.path[:] = task.path
-    torch.set_num_threads(task.threads)
-    if task.quiet:
-        warnings.simplefilter("ignore")
-    _end_with(task.parent)
-    with contextlib.suppress(Closed):
-        _Worker(Wire(connection), task).serve()
-
-
-class _Worker:
-    """The env of a worker, and what the batch may ask of it."""
-
-    def __init__(self, wire: Wire, task: Task) -> None:
-        self.wire, self.task = wire, task
-        self.env: EnvBase | None = None
-        self.driver: Driver | None = None
-
-    def serve(self) -> None:
-        try:
-            self._answer(self._make)
-            while True:
-                signal = self.wire.hear()
-                if signal == MESSAGE:
-                    name, arguments = self.wire.take()
-                    self._answer(getattr(self, f"do_{name}"), *arguments)
-                else:
-                    self._signalled(signal)
-        finally:
-            if self.env is not None:
-                with contextlib.suppress(Exception):
-                    self.env.close()
-
-    def _answer(self, function: Any, *arguments: Any) -> None:
-        try:
-            answer = True, function(*arguments)
-            self.wire.send(answer)
-        except Closed:
-            raise
-        except Exception as error:
-            self.wire.send((False, _described(error)))
-
-    def _signalled(self, signal: bytes) -> None:
-        """Step or reset; the data goes into the rows, and the answer is a byte."""
-        driver: Any = self.driver
-        driver.moments[0] = time.perf_counter_ns()
-        try:
-            if signal == RESET_ROW:
-                driver.reset_row(None, {})
-            else:
-                driver.step_row()
-        except Exception as error:
-            self.wire.send((False, _described(error)))
-        else:
-            self.wire.ring(DONE)
-
-    # Messages -----------------------------------------------------------------------------------------------------
-
-    def _make(self) -> EnvInfo:
-        fn, kwargs = pickle.loads(self.task.make)
-        env = fn(**kwargs)
-        if not isinstance(env, EnvBase):
-            raise TypeError(faults.no_env(self.task.index, self.task.n, env))
-        self.env = env
-        return EnvInfo.of(env)
-
-    def do_connect(self, plan: BlockPlan | None) -> None:
-        """Write to rows of the shared memory from now on; None: send data as messages."""
-        assert self.env is not None
-        if plan is None:
-            self.driver = DataDriver(self.env)
-            return
-        memory = SharedMemory.receive(self.wire.connection, plan.size)
-        block, inputs, moments = plan.lay_out(memory)
-        memory.close()
-        i = self.task.index
-        if plan.fills_rows:
-            (actions,) = inputs.values()
-            self.driver = RowDriver(self.env, block.env(i), actions[i : i + 1])
-        else:
-            self.driver = BlockDriver(self.env, block.env(i), {key: array[i : i + 1] for key, array in inputs.items()})
-        self.driver.moments = moments[i]
-
-    def do_reset(self, given: Any, kwargs: Mapping[str, Any]) -> Any:
-        """Reset; the data is returned unless it goes into rows."""
-        driver: Any = self.driver
-        return driver.reset(given, kwargs) if type(driver) is DataDriver else driver.reset_row(given, kwargs)
-
-    def do_step(self, inputs: Any) -> Any:
-        """Step; the data is returned."""
-        driver: Any = self.driver
-        with torch.no_grad():
-            return driver.step(inputs)
-
-    def do_read(self, name: str) -> Any:
-        """Read an attribute of the env."""
-        assert self.env is not None
-        return read_attribute(self.env, name)
-
-    def do_call(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """Call a method of the env."""
-        return getattr(self.env, name)(*args, **kwargs)
+    quiet: bool
+    seed: int
+    path: list[str] = field(default_factory=lambda: list(sys.path))
+    environ: dict[str, str] = field(default_factory=lambda: dict(os.environ))
+    directory: str | None = field(default_factory=_directory)
+    parent: int = field(default_factory=os.getpid)
 
 
 @dataclass(frozen=True)
@@ -219,10 +80,164 @@ class Failure:
     text: str
     lines: str
 
+    @classmethod
+    def of(cls, error: Exception) -> Failure:
+        """Describe an exception."""
+        return cls(type(error).__name__, str(error), "".join(traceback.format_exception(error)))
 
-def _described(error: Exception) -> Failure:
-    lines = "".join(traceback.format_exception(error))
-    return Failure(type(error).__name__, str(error), lines)
+
+def run(connection: Connection, task: Task, shared: list[torch.Tensor]) -> None:
+    """Be a worker until the batch closes the wire or its process ends.
+
+    Args:
+        connection: to the batch.
+        task: what to do.
+        shared: the tensors in shared memory that the functions of the task refer to.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an Interrupt is for the batch's process, which then ends this one
+    _settle_in(task)
+    _end_with(task.parent)
+    with contextlib.suppress(Closed):
+        _Worker(Wire(connection), task).serve(shared)
+
+
+def _settle_in(task: Task) -> None:
+    """Find what the batch's process finds, where it finds it: a fork server may be older than that."""
+    for name in set(os.environ) - set(task.environ):
+        del os.environ[name]
+    os.environ.update(task.environ)
+    sys.path[:] = task.path
+    if task.directory is not None:
+        with contextlib.suppress(OSError):
+            os.chdir(task.directory)
+    multiprocessing.current_process().daemon = False  # an env may have processes of its own
+    torch.set_num_threads(task.threads)
+    torch.manual_seed(task.seed)
+    np.random.seed(task.seed % 2**32)  # envs of others draw from it
+    random.seed(task.seed)
+    if task.quiet:
+        warnings.simplefilter("ignore")
+
+
+class _Worker:
+    """The envs of a worker, and what the batch may ask of them."""
+
+    def __init__(self, wire: Wire, task: Task) -> None:
+        self.wire, self.task = wire, task
+        self.envs: dict[int, EnvBase] = {}
+        self.drivers: dict[int, Driver] = {}
+        self.wanted: Any = None
+
+    def serve(self, shared: list[torch.Tensor]) -> None:
+        if self.wire.connection.poll():
+            return  # the batch has gone before it said anything
+        try:
+            self._answer(dict.fromkeys(self.task.envs, ("make", (shared,))))
+            while True:
+                signal = self.wire.hear()
+                if signal != MESSAGE:
+                    self._signalled(signal)
+                    continue
+                content = self.wire.take()
+                if content is None or isinstance(content, BlockPlan):
+                    self._connect(content)
+                else:
+                    self._answer(content)
+        finally:
+            for env in self.envs.values():
+                with contextlib.suppress(Exception):
+                    env.close()
+
+    def _answer(self, messages: Mapping[int, tuple[str, tuple[Any, ...]]]) -> None:
+        """Do what is asked of each env, and send what came of it."""
+        answers = {}
+        for i, (name, arguments) in messages.items():
+            answers[i] = _tried(getattr(self, f"do_{name}"), i, *arguments)
+        try:
+            self.wire.send(answers)
+        except Closed:
+            raise
+        except Exception:  # something cannot be pickled
+            checked = {i: _tried(cloudpickle.dumps, answer) for i, answer in answers.items()}
+            self.wire.send({i: c if isinstance(c, Failure) else answers[i] for i, c in checked.items()})
+
+    def _signalled(self, signal: bytes) -> None:
+        """Step or reset; the data goes into the rows, and the answer is a byte."""
+        failures = {}
+        drivers: dict[int, Any] = self.drivers
+        for i, driver in drivers.items():
+            if signal == RESET_ROW and not self.wanted[i]:
+                continue
+            driver.moments[0] = time.perf_counter_ns()
+            try:
+                if signal == RESET_ROW:
+                    driver.reset_row(None, {})
+                else:
+                    driver.step_row()
+            except Exception as error:
+                failures[i] = Failure.of(error)
+        if failures:
+            self.wire.send(failures)
+        else:
+            self.wire.ring(DONE)
+
+    def _connect(self, plan: BlockPlan | None) -> None:
+        """Write to rows of the shared memory from now on; None: send data as messages."""
+        if plan is None:
+            self.drivers = {i: DataDriver(env) for i, env in self.envs.items()}
+        else:
+            memory = SharedMemory.receive(self.wire.connection, plan.size)
+            layout = plan.lay_out(memory.array)
+            memory.close()
+            self.wanted = layout.wanted
+            for i, env in self.envs.items():
+                inputs = {key: array[i : i + 1] for key, array in layout.inputs.items()}
+                if plan.fills_rows:
+                    (actions,) = inputs.values()
+                    self.drivers[i] = RowDriver(env, layout.block.env(i), actions)
+                else:
+                    self.drivers[i] = BlockDriver(env, layout.block.env(i), inputs)
+                self.drivers[i].moments = layout.moments[i]
+        self.wire.send(dict.fromkeys(self.envs))
+
+    # Messages -----------------------------------------------------------------------------------------------------
+
+    def do_make(self, i: int, shared: list[torch.Tensor]) -> EnvInfo:
+        """Make an env."""
+        makers = sharing.load(self.task.make, shared)
+        fn, kwargs = makers[self.task.envs.index(i)]
+        env = fn(**kwargs)
+        if not isinstance(env, EnvBase):
+            raise TypeError(faults.no_env(i, self.task.n, env))
+        self.envs[i] = env
+        return EnvInfo.of(env)
+
+    def do_reset(self, i: int, given: Any, kwargs: Mapping[str, Any]) -> Any:
+        """Reset; the data is returned unless it goes into rows."""
+        driver: Any = self.drivers[i]
+        return driver.reset(given, kwargs) if type(driver) is DataDriver else driver.reset_row(given, kwargs)
+
+    def do_step(self, i: int, inputs: Any) -> Any:
+        """Step; the data is returned."""
+        driver: Any = self.drivers[i]
+        with torch.no_grad():
+            return driver.step(inputs)
+
+    def do_read(self, i: int, name: str) -> Any:
+        """Read an attribute of the env."""
+        return read_attribute(self.envs[i], name)
+
+    def do_call(self, i: int, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """Call a method of the env."""
+        return getattr(self.envs[i], name)(*args, **kwargs)
+
+
+def _tried(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a function; return what it raises as a :class:`Failure`."""
+    try:
+        return function(*arguments)
+    except Exception as error:
+        return Failure.of(error)
 
 
 def _end_with(parent: int) -> None:
@@ -246,4 +261,4 @@ def _end_with(parent: int) -> None:
         threading.Thread(target=watch, daemon=True).start()
 
 
-__all__ = ["BlockPlan", "Failure", "Task", "run"]
+__all__ = ["Failure", "Task", "run"]

@@ -23,7 +23,6 @@ class AroundBase(EnvBase):
 
     _base: EnvBase
     _chain: Transform
-    _fills_rows = False
     is_closed = OfBase()
     run_type_checks = OfBase()
     allow_done_after_reset = OfBase()

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
 import torch
 from tensordict import TensorDictBase
 
@@ -46,6 +50,25 @@ class Carried:
         """
         self._last[key] = value
         data.set(key, value)
+
+    def in_rows(self, key: NestedKey, rows: np.ndarray) -> Callable[[Any], None]:
+        """Make the function that keeps the last value of an entry which goes to rows of numpy arrays.
+
+        Args:
+            key: of the entry.
+            rows: an array of shape ``[n, ...]``.
+
+        Returns:
+            A function of the value.
+        """
+        last, cell = self._last, np.zeros_like(rows[0])
+        tensor = torch.from_numpy(cell)
+
+        def keep(value: Any) -> None:
+            cell[...] = value
+            last[key] = tensor
+
+        return keep
 
     def restart(
         self,

@@ -57,6 +57,7 @@ class Compose(Transform):
     def _find_inverses(self) -> None:
         self._backwards = [member for member in reversed(self._members) if member.invertible]
         self._any_changes_resets = any(member._changes_resets for member in self._members)
+        self._any_changes_input = any(member._changes_input for member in self._members)
 
     # As a list ----------------------------------------------------------------------------------------------------
 
@@ -161,11 +162,36 @@ class Compose(Transform):
         return next_tensordict
 
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
+        if self._any_changes_input:
+            return self._step_with_inputs(tensordict, next_tensordict)
         for member in self._members:
             next_tensordict = member._step(tensordict, next_tensordict)
             if next_tensordict is None:
                 checked(member, None)
         return next_tensordict
+
+    def _step_with_inputs(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
+        """The same, where a transform further in is given something else than one further out."""
+        given = [tensordict] * len(self._members)
+        for i in range(len(given) - 1, 0, -1):
+            given[i - 1] = self._members[i]._step_input(given[i])
+        for member, own in zip(self._members, given, strict=True):
+            next_tensordict = checked(member, member._step(own, next_tensordict))
+        return next_tensordict
+
+    @property
+    def _changes_input(self) -> bool:
+        return self._any_changes_input
+
+    def _step_input(self, tensordict: TensorDictBase) -> TensorDictBase:
+        for member in reversed(self._members):
+            tensordict = member._step_input(tensordict)
+        return tensordict
+
+    def _reset_below(
+        self, given: TensorDictBase | None, reset: Callable[[TensorDictBase | None], TensorDictBase]
+    ) -> TensorDictBase:
+        return self._members[0]._reset_below(given, reset) if self._members else reset(given)
 
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
         given = self._inputs(tensordict)

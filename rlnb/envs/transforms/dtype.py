@@ -39,6 +39,8 @@ class DTypeCastTransform(Transform):
         tensor([1., 1.])
     """
 
+    _elementwise = True
+
     def __init__(
         self,
         dtype_in: torch.dtype,

@@ -128,3 +128,55 @@ def index_range(index: int, length: int) -> str:
 def needs_env(transform: Any, what: str) -> str:
     """Say that a transform works in an env alone."""
     return f"{_name(transform)} {what}, so it works in an env only. Fix: TransformedEnv(env, {_name(transform)}(...))."
+
+
+def no_auto_reset_env(env: Any) -> str:
+    """Say that an AutoResetTransform is in an env that resets its base env at every end."""
+    base = _name(env.base_env)
+    return (
+        f"An AutoResetTransform is for an AutoResetEnv, and was put into a {_name(env)}, which would reset the {base} "
+        f"once more than it does by itself. Fix: AutoResetEnv(env, AutoResetTransform()), or {base}(..., "
+        "auto_reset=True)."
+    )
+
+
+def auto_reset_first(members: list[Any]) -> str:
+    """Say that an AutoResetEnv has its AutoResetTransform not in front, or not exactly one."""
+    return (
+        "An AutoResetEnv has one AutoResetTransform, in front of all others, and this would be "
+        f"{list(map(_name, members))}: what comes before it would not see where episodes begin. "
+        "Fix: AutoResetEnv(env).append_transform(transform), for one after the other."
+    )
+
+
+def auto_reset_of_batch(env: Any) -> str:
+    """Say that it is the envs of a batch that reset themselves."""
+    name = _name(env)
+    return (
+        f"It is each env of a {name} that resets itself, and not the {name}. "
+        f"Fix: {name}(n, make, auto_reset=True), or {name}(n, lambda: AutoResetEnv(make()))."
+    )
+
+
+def auto_reset_of_transformed(env: Any) -> str:
+    """Say that the transforms of an env do not restart when its base env does."""
+    chain = list(env.transform) if hasattr(env.transform, "transforms") else [env.transform]
+    if hasattr(env, "auto_reset_replace"):
+        return "This env resets itself already: it was made with auto_reset=True, or is an AutoResetEnv."
+    return (
+        f"An env that resets itself is the innermost one, and this is a {_name(env)} with {list(map(_name, chain))}, "
+        "which are not told when the env in it restarts. Fix: TransformedEnv(AutoResetEnv(env), transform)."
+    )
+
+
+def buffer_only(transform: Any, what: str) -> str:
+    """Say that a transform is for buffers alone."""
+    return (
+        f"{_name(transform)} {what}, so it works in a buffer only. Fix: "
+        f"buffer.append_transform({_name(transform)}(...))."
+    )
+
+
+def float_rewards(transform: Any, dtype: Any) -> str:
+    """Say that rewards must be floating-point numbers."""
+    return f"{_name(transform)} needs rewards that are floating-point numbers, and theirs is {dtype}."

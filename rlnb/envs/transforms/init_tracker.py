@@ -8,6 +8,7 @@ from tensordict import TensorDictBase
 from rlnb.data import Categorical, Composite, TensorSpec
 from rlnb.data.ted.keys import DONE, NestedKey, as_key, as_tuple
 from rlnb.envs.transforms import faults
+from rlnb.envs.transforms.rows import Reset, RowRule, Rows, Step
 from rlnb.envs.transforms.transform import Transform
 
 
@@ -49,6 +50,28 @@ class InitTracker(Transform):
             fresh = torch.ones_like(self._need(tensordict_reset, done_key))
             self._carried.restart(tensordict, tensordict_reset, flag_key, fresh)
         return tensordict_reset
+
+    def _row_rule(self, output_spec: Composite) -> RowRule | None:
+        if len(self._flags) != 1:
+            return None
+        flag_key, cells = self._flags[0][0], self._carried
+
+        def bind(before: Rows, after: Rows) -> tuple[Step, Reset]:
+            at_root, following = after.root[flag_key], after.next[flag_key]
+            keep = cells.in_rows(flag_key, following)
+
+            def step(t: int) -> bool:
+                following[t] = False
+                keep(False)
+                return False
+
+            def reset(t: int) -> None:
+                at_root[t] = True
+                keep(True)
+
+            return step, reset
+
+        return RowRule(bind, [], [flag_key])
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Refuse: where an episode starts, plain data does not say.

@@ -82,24 +82,21 @@ class Placed(torch.nn.Module):
         if self.__dict__["_parent"] is None:
             found = self._below()
             if found is not None:
-                from rlnb.envs.transforms.compose import Compose
-                from rlnb.envs.transforms.transformed_env import TransformedEnv
-
-                base_env, before = found
+                env, before = found
                 # Not by setattr: the env below is no submodule of the transform.
-                self.__dict__["_parent"] = TransformedEnv(base_env, Compose(*before), auto_unwrap=False)
+                self.__dict__["_parent"] = env._before(before)
         return self.__dict__["_parent"]
 
     def _below(self) -> tuple[Any, list[Transform]] | None:
-        """The base env, and clones of the transforms between it and this one; None without an env."""
+        """The env around, and clones of the transforms between its base env and this one; None without an env."""
         holder = self.container
         if holder is None or not isinstance(holder, Placed):
-            return None if holder is None else (holder.base_env, [])
+            return None if holder is None else (holder, [])
         found = holder._below()
         if found is None:
             return None
-        base_env, before = found
-        return base_env, [*before, *holder._clones_before(self)]
+        env, before = found
+        return env, [*before, *holder._clones_before(self)]
 
     def _clones_before(self, member: Placed) -> list[Transform]:
         """Clone the members of a container that come before one of them."""

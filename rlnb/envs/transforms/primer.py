@@ -146,13 +146,14 @@ class TensorDictPrimer(Transform):
 
     def _fit(self, key: NestedKey, batch_size: torch.Size) -> TensorSpec:
         spec = self.primers[key]
-        begins = spec.shape[: len(batch_size)] == batch_size and self.primers.shape in (batch_size, torch.Size([]))
-        if self.expand_specs is False and not begins:
+        if self.primers.ndim and self.primers.shape == batch_size:
+            return spec
+        if self.expand_specs is False and spec.shape[: len(batch_size)] != batch_size:
             raise ValueError(
                 f"The primer {key!r} has shape {tuple(spec.shape)}, and the env's batch size is {tuple(batch_size)}: "
                 "the shape of a spec starts with the batch size. Fix: leave expand_specs=False out."
             )
-        if begins and not (self.expand_specs and not self.primers.ndim):
+        if self.expand_specs is False:
             return spec
         return spec.expand(*batch_size, *spec.shape[self.primers.ndim :])
 

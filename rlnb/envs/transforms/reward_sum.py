@@ -8,6 +8,7 @@ from tensordict import TensorDictBase
 from rlnb.data import Composite, TensorSpec, Unbounded
 from rlnb.data.ted.keys import DONE, NestedKey, as_key, as_tuple
 from rlnb.envs.transforms import faults
+from rlnb.envs.transforms.rows import Reset, RowRule, Rows, Step
 from rlnb.envs.transforms.transform import Keys, Transform, key_list
 
 
@@ -70,6 +71,38 @@ class RewardSum(Transform):
             fresh = torch.zeros((*tensordict_reset.batch_size, *shape), dtype=dtype, device=device)
             self._carried.restart(tensordict, tensordict_reset, out_key, fresh, reset_key)
         return tensordict_reset
+
+    def _row_rule(self, output_spec: Composite) -> RowRule | None:
+        rewards, cells = output_spec["full_reward_spec"], self._carried
+        if self.reset_keys is not None or any(key not in rewards for key in self.in_keys):
+            return None
+        pairs = list(zip(self.in_keys, self.out_keys, strict=True))
+
+        def bind(before: Rows, after: Rows) -> tuple[Step, Reset]:
+            sums = [
+                (
+                    before.next[in_key],
+                    after.root[out_key],
+                    after.next[out_key],
+                    cells.in_rows(out_key, after.next[out_key]),
+                )
+                for in_key, out_key in pairs
+            ]
+
+            def step(t: int) -> bool:
+                for reward, root, following, keep in sums:
+                    following[t] = total = root[t] + reward[t]
+                    keep(total)
+                return False
+
+            def reset(t: int) -> None:
+                for _, root, _, keep in sums:
+                    root[t] = 0
+                    keep(0)
+
+            return step, reset
+
+        return RowRule(bind, [], list(self.out_keys))
 
     # On a rollout -------------------------------------------------------------------------------------------------
 

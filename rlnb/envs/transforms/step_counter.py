@@ -8,6 +8,7 @@ from tensordict import TensorDictBase
 from rlnb.data import Bounded, Categorical, Composite, TensorSpec
 from rlnb.data.ted.keys import DONE, TRUNCATED, NestedKey, as_key, as_tuple
 from rlnb.envs.transforms import faults
+from rlnb.envs.transforms.rows import Reset, RowRule, Rows, Step
 from rlnb.envs.transforms.transform import Transform
 
 _MOST = torch.iinfo(torch.int64).max
@@ -88,6 +89,37 @@ class StepCounter(Transform):
                 if self.max_steps is not None and tensordict_reset.get(key, None) is None:
                     tensordict_reset.set(key, torch.zeros_like(done))
         return tensordict_reset
+
+    def _row_rule(self, output_spec: Composite) -> RowRule | None:
+        limit, cells = self.max_steps, self._carried
+        usual = self.update_done and self.truncated_key == TRUNCATED
+        if len(self._plan) != 1 or (
+            limit is not None and (not usual or TRUNCATED not in output_spec["full_done_spec"])
+        ):
+            return None
+        count_key, done_key, _ = self._plan[0]
+
+        def bind(before: Rows, after: Rows) -> tuple[Step, Reset]:
+            at_root, counts = after.root[count_key].reshape(-1), after.next[count_key].reshape(-1)
+            done = after.next[done_key].reshape(-1)
+            truncated = done if limit is None else after.next[TRUNCATED].reshape(-1)
+            keep = cells.in_rows(count_key, after.next[count_key])
+
+            def step(t: int) -> bool:
+                count = counts[t] = at_root[t] + 1
+                keep(count)
+                if limit is None or count < limit:
+                    return False
+                truncated[t] = done[t] = True
+                return True
+
+            def reset(t: int) -> None:
+                at_root[t] = 0
+                keep(0)
+
+            return step, reset
+
+        return RowRule(bind, [], [count_key])
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Refuse: where an episode starts, plain data does not say.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -10,9 +10,11 @@ from tensordict import TensorDictBase
 from tensordict.nn import dispatch
 
 from rlnb._tensordict import shallow_copy
+from rlnb.data import Composite
 from rlnb.data.ted.keys import NestedKey, as_key, as_keys, as_tuple
 from rlnb.envs.transforms import faults
 from rlnb.envs.transforms.carried import Carried
+from rlnb.envs.transforms.rows import RowRule, value_by_value
 from rlnb.envs.transforms.spec_rules import SpecRules
 
 Keys = NestedKey | Sequence[NestedKey]
@@ -61,6 +63,9 @@ class Transform(SpecRules):
     """
 
     missing_tolerance: bool = False
+    #: Whether ``_apply_transform`` is a function of its value alone and all there is to it, so that rollouts may call
+    #: it on rows of data (see :mod:`rlnb.envs.transforms.rows`).
+    _elementwise: bool = False
 
     def __init__(
         self,
@@ -129,6 +134,25 @@ class Transform(SpecRules):
         for in_key, value in found.items():
             tensordict.set(in_key, self._inv_apply_transform(value))
         return tensordict
+
+    def _reset_below(
+        self, given: TensorDictBase | None, reset: Callable[[TensorDictBase | None], TensorDictBase]
+    ) -> TensorDictBase:
+        """Reset the env below, or give what it has been reset to already."""
+        return reset(given)
+
+    def _step_input(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Turn what ``_step`` is given into what that of the transforms before this one is given."""
+        return tensordict
+
+    @property
+    def _changes_input(self) -> bool:
+        """Whether ``_step_input`` changes anything."""
+        return type(self)._step_input is not Transform._step_input
+
+    def _row_rule(self, output_spec: Composite) -> RowRule | None:
+        """Tell what the transform does to rows of data, above an env of this spec; None if it takes TensorDicts."""
+        return value_by_value(self, output_spec) if self._elementwise else None
 
     @property
     def _changes_resets(self) -> bool:

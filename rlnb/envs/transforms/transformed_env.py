@@ -11,13 +11,13 @@ from rlnb._tensordict import fast_tensordict, shallow_copy
 from rlnb.envs.base import EnvBase
 from rlnb.envs.done import complete_done
 from rlnb.envs.transforms import faults
-from rlnb.envs.transforms.around import AroundBase
 from rlnb.envs.transforms.call import as_transform
 from rlnb.envs.transforms.compose import Compose
+from rlnb.envs.transforms.row_env import TransformedRows
 from rlnb.envs.transforms.transform import Transform, checked
 
 
-class TransformedEnv(AroundBase):
+class TransformedEnv(TransformedRows):
     """An env around another one, whose data passes through a transform on its way out and in.
 
     The specs are those of the base env, changed by the transform. They cannot be set: set those of the base env, or
@@ -75,6 +75,10 @@ class TransformedEnv(AroundBase):
         except Exception:
             _free(chain, given)
             raise
+
+    def _before(self, members: list[Transform]) -> TransformedEnv:
+        """Make an env of the same base env with the first of the transforms."""
+        return TransformedEnv(self._base, Compose(*members), auto_unwrap=False)
 
     # The chain ----------------------------------------------------------------------------------------------------
 
@@ -171,7 +175,7 @@ class TransformedEnv(AroundBase):
         self._follow_base()
         base, chain = self._base, self._chain
         given = None if tensordict is None else chain._reset_env_preprocess(tensordict)
-        fresh = base._reset(given, **kwargs)
+        fresh = self._reset_base(given, **kwargs)
         base._assert_new(fresh, given, "_reset")
         if not base._is_complete(fresh, "reset"):
             complete_done(base, fresh, at_reset=True)
@@ -179,6 +183,11 @@ class TransformedEnv(AroundBase):
         if tensordict is None:
             tensordict = fast_tensordict({}, fresh.batch_size, fresh.device)
         return checked(chain, chain._reset(tensordict, fresh))
+
+    def _reset_base(self, given: TensorDictBase | None, **kwargs: Any) -> TensorDictBase:
+        if kwargs:
+            return self._base._reset(given, **kwargs)
+        return self._chain._reset_below(given, self._base._reset)
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         base, chain, given = self._base, self._chain, tensordict
@@ -203,7 +212,11 @@ class TransformedEnv(AroundBase):
         Returns:
             ``tensordict``, or a new one, with an action drawn from the action spec.
         """
-        if not self._inverts and type(self._base).rand_action is not EnvBase.rand_action:
+        if "drawn_by_base" not in self._cache:
+            changed = any(_changes_actions(member) for member in _members(self._chain))
+            own = type(self._base).rand_action is not EnvBase.rand_action
+            self._cache["drawn_by_base"] = own and not changed
+        if self._cache["drawn_by_base"]:
             return self._base.rand_action(tensordict)
         return super().rand_action(tensordict)
 
@@ -228,6 +241,10 @@ def _free(chain: Transform, given: Transform) -> None:
             member.reset_parent()
             if member is not given:
                 member.set_container(given)
+
+
+def _changes_actions(transform: Transform) -> bool:
+    return transform.invertible or type(transform).transform_action_spec is not Transform.transform_action_spec
 
 
 def _members(transform: Transform) -> list[Transform]:

@@ -125,16 +125,30 @@ class Case:
         name: of the case.
         make: makes it for an env.
         alone: what it does to plain data (see ``data``): the entries that are new or changed, and those that are
-            gone; or the error that it raises.
+            gone; or the error, or errors, that it raises.
         envs: makers of the envs that it is tried in, from a batch size.
         takes_all: it takes all observations there are, so that nothing else may have been added before it.
+        plain: makes the plain data, in place of ``data``.
+        action: an action of four rows that its inverse takes; None for any numbers.
     """
 
     name: str
     make: Callable[[EnvBase], Any]
-    alone: tuple[set[Any], set[Any]] | type[Exception]
+    alone: tuple[set[Any], set[Any]] | type[Exception] | tuple[type[Exception], ...]
     envs: tuple[Callable[..., EnvBase], ...] = (Numbers, Agents)
     takes_all: bool = False
+    plain: Callable[..., TensorDict] | None = None
+    action: torch.Tensor | None = None
+
+    @property
+    def fails(self) -> Any:
+        """The errors that it raises alone, or None."""
+        alone = self.alone if isinstance(self.alone, tuple) else (self.alone,)
+        return alone if isinstance(alone[0], type) else None
+
+    def data(self, batch_size: tuple[int, ...]) -> TensorDict:
+        """Make plain data for it."""
+        return (self.plain or data)(batch_size)
 
     def __str__(self) -> str:
         return self.name

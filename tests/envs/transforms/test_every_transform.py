@@ -11,7 +11,9 @@ import torch
 from rlnb.data.ted.leaves import leaf_keys
 from rlnb.envs import Compose, EnvBase, InitTracker, StepCounter, TransformedEnv, check_env_specs
 from rlnb.envs.transforms.call import as_transform
-from tests.envs.transforms.cases import CASES, data
+from tests.envs.transforms import cases, cases_images, cases_numbers
+
+CASES = [*cases.CASES, *cases_images.CASES, *cases_numbers.CASES]
 
 every = pytest.mark.parametrize("case", CASES, ids=str)
 in_every_env = pytest.mark.parametrize(
@@ -191,10 +193,10 @@ def test_a_transform_serves_one_env(case):  # TR-05
 @pytest.mark.parametrize("batch_size", [(), (2,), (2, 3)], ids=str)
 def test_alone_on_data(case, batch_size):  # TR-02
     transform = as_transform(case.make(case.envs[0]()))
-    td = data(batch_size)
+    td = case.data(batch_size)
     before = td.clone()
-    if isinstance(case.alone, type):
-        with pytest.raises(case.alone):
+    if case.fails:
+        with pytest.raises(case.fails):
             transform(td)
         assert same(td, before)
         return
@@ -211,11 +213,11 @@ def test_alone_on_data(case, batch_size):  # TR-02
 
 
 @pytest.mark.parametrize(
-    "case", [case for case in CASES if not isinstance(case.alone, type) and "random" not in case.name], ids=str
+    "case", [case for case in CASES if not case.fails and "random" not in case.name], ids=str
 )
 def test_on_a_sample_row_by_row(case):  # TR-02
     transform = as_transform(case.make(case.envs[0]()))
-    stored = data((6,))
+    stored = case.data((6,))
     index = torch.tensor([4, 0, 4])
     assert same(transform(stored[index]), transform(stored.clone())[index])
 
@@ -223,13 +225,14 @@ def test_on_a_sample_row_by_row(case):  # TR-02
 @every
 def test_what_is_written_comes_back(case):  # TR-02
     transform = as_transform(case.make(case.envs[0]()))
-    td = data((4,))
+    td = case.data((4,))
     if not transform.invertible:
         assert transform.inv(td) is td
         return
     before = td.clone()
     for key in transform.out_keys_inv:
-        td.set(key, torch.rand(4, 1).to(getattr(transform, "dtype_out", torch.float32)))
+        action = torch.rand(4, 1).to(getattr(transform, "dtype_out", torch.float32))
+        td.set(key, action if case.action is None else case.action)
     given = td.clone()
     out = transform.inv(td)
     assert same(td, given) and out is not td

@@ -83,8 +83,8 @@ def test_one_function_for_all():  # TR-51
     ("expand", "shape", "expected"),
     [
         (None, (3,), (2, 3)),
-        (None, (2, 3), (2, 3)),
-        (None, (2,), (2,)),
+        (None, (2, 3), (2, 2, 3)),  # two layers in two envs: the batch size is no accident
+        (None, (2,), (2, 2)),
         (True, (2,), (2, 2)),
         (True, (2, 3), (2, 2, 3)),
         (True, (3,), (2, 3)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -9,8 +10,9 @@ import gymnasium
 import numpy as np
 import torch
 
-from rlnb.data import Bounded, Categorical, Choice, Composite, MultiOneHot, OneHot, TensorSpec, Unbounded
+from rlnb.data import Bounded, Categorical, Composite, MultiOneHot, NonTensor, OneHot, TensorSpec, Unbounded
 from rlnb.data.ted.keys import NestedKey, as_key
+from rlnb.envs.gym_reading import wrapped
 
 
 class ObservationLeaf:
@@ -26,6 +28,7 @@ class ObservationLeaf:
     def __init__(self, key: NestedKey, path: tuple[Any, ...], space: gymnasium.Space, spec: TensorSpec) -> None:
         self.key, self.path, self.space, self.spec = key, path, space, spec
         self.encoded = isinstance(spec, (OneHot, MultiOneHot))
+        self.is_tensor = not isinstance(spec, NonTensor)
         self.numpy_dtype = None if spec.dtype is None else torch.empty(0, dtype=spec.dtype).numpy().dtype
 
     def pick(self, observation: Any) -> Any:
@@ -41,16 +44,19 @@ class ObservationLeaf:
             observation = observation[step]
         return observation
 
-    def tensor(self, observation: Any) -> torch.Tensor:
-        """Make a tensor of this leaf, with the shape that the backend gave it.
+    def entry(self, observation: Any) -> Any:
+        """Make an entry of this leaf: a tensor with the shape that the backend gave it, or non-tensor data.
 
         Args:
             observation: as the backend gave it.
 
         Returns:
-            A new tensor. Its dtype is the spec's where no number is lost by that.
+            A new tensor, of the spec's dtype where no number is lost by that; or, of text and the like, a copy of the
+            data, wrapped.
         """
         value = self.pick(observation) if self.path else observation
+        if not self.is_tensor:
+            return wrapped(value, self.spec.shape)
         if self.encoded:
             return self.spec.encode(value)
         if type(value) is np.ndarray and value.dtype == self.numpy_dtype:
@@ -115,7 +121,7 @@ def observation_leaves(space: gymnasium.Space, spec: Composite) -> list[Observat
         The leaves, in the order of the spec.
 
     Raises:
-        TypeError: if a member's values are no tensors of one shape.
+        TypeError: if a member's values have no common form, as those of a OneOf.
     """
     found: list[ObservationLeaf] = []
 
@@ -128,9 +134,9 @@ def observation_leaves(space: gymnasium.Space, spec: Composite) -> list[Observat
                 walk(member, (*key, str(i)), (*path, i))
         else:
             leaf = spec[as_key(key)]
-            if leaf.dtype is None or isinstance(leaf, (Choice, Composite)):
+            if leaf.dtype is None and not isinstance(leaf, NonTensor):
                 raise TypeError(
-                    f"The observation {as_key(key)!r} has the space {space}, whose values are no tensors of one shape. "
+                    f"The observation {as_key(key)!r} has the space {space}, whose values have no common form. "
                     "Fix: encode them as numbers, with gymnasium.wrappers.TransformObservation around the env."
                 )
             found.append(ObservationLeaf(as_key(key), path, space, leaf))
@@ -150,7 +156,8 @@ def drawn_actions(spec: TensorSpec, actions: torch.Tensor) -> list[Any]:
     Returns:
         n actions: numpy integers for a Discrete space, arrays otherwise.
     """
-    return list(np.asarray(spec.to_numpy(actions, check=False)))
+    native = np.asarray(spec.to_numpy(actions, check=False))
+    return list(native.astype(_index_dtype(spec)) if isinstance(spec, (Categorical, OneHot)) else native)
 
 
 def native_action(spec: TensorSpec, action: torch.Tensor) -> Any:
@@ -173,14 +180,14 @@ def native_action(spec: TensorSpec, action: torch.Tensor) -> Any:
         numbers = action.tolist()
         if numbers.count(1) != 1 or numbers.count(0) != len(numbers) - 1:
             raise ValueError(_not_one_hot(spec, numbers))
-        return np.int64(numbers.index(1) + spec.start)
+        return _index_dtype(spec).type(numbers.index(1) + spec.start)
     if isinstance(spec, Categorical):
         if action.ndim:
             return _native_indices(spec, action)
         index = action.item()
         if not spec.start <= index < spec.start + spec.n:
             raise ValueError(_no_such_action(spec, index))
-        return np.int64(index)
+        return _index_dtype(spec).type(index)
     cast = action.to(spec.dtype)
     if cast.dtype != action.dtype and not cast.is_floating_point() and not torch.equal(cast.to(action.dtype), action):
         raise ValueError(
@@ -217,7 +224,7 @@ def _native_one_hots(spec: OneHot, actions: torch.Tensor) -> np.ndarray:
     legal = (ones.sum(-1) == 1) & (np.count_nonzero(array, -1) == 1)
     if not legal.all():
         raise ValueError(_not_one_hot(spec, array[~legal][0].tolist()) + _where(legal))
-    return ones.argmax(-1) + spec.start
+    return (ones.argmax(-1) + spec.start).astype(_index_dtype(spec))
 
 
 def _native_indices(spec: Categorical, actions: torch.Tensor) -> np.ndarray:
@@ -226,7 +233,19 @@ def _native_indices(spec: Categorical, actions: torch.Tensor) -> np.ndarray:
     legal = (array >= spec.start) & (array < spec.start + spec.n)
     if not legal.all():
         raise ValueError(_no_such_action(spec, array[~legal][0].item()) + _where(legal))
-    return array.astype(np.int64)
+    return array.astype(_index_dtype(spec))
+
+
+def _index_dtype(spec: Categorical | OneHot) -> np.dtype:
+    return _integer_dtype(spec.dtype, spec.start, spec.start + spec.n - 1)
+
+
+@functools.cache
+def _integer_dtype(dtype: torch.dtype | None, first: int, last: int) -> np.dtype:
+    """The dtype of a Discrete space, as its spec has it; int64 where the spec's own holds no such numbers."""
+    found = torch.empty(0, dtype=dtype).numpy().dtype
+    holds = found.kind in "iu" and np.iinfo(found).min <= first and last <= np.iinfo(found).max
+    return found if holds else np.dtype(np.int64)
 
 
 def _where(legal: np.ndarray) -> str:

@@ -153,6 +153,11 @@ class RegisteredEnv(gymnasium.Env):
                 f"Gymnasium's step tells of one end, and {type(env).__name__} has no 'done' at its root: its end "
                 f"signals are {env.done_keys}."
             )
+        if len(env.reward_keys) != 1:
+            raise ValueError(
+                f"Gymnasium's step returns one reward, and {type(env).__name__} has {len(env.reward_keys)}: "
+                f"{env.reward_keys}. Fix: leave one of them, with transform=SelectTransform(..., keep_rewards=False)."
+            )
         self._reward_key = env.reward_key
         self.env = env
         self.to_numpy = to_numpy

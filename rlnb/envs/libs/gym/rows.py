@@ -54,7 +54,8 @@ class GymRows(GymLikeEnv):
             expected = {leaf.key for leaf in self._leaves} | ({"pixels"} if self.from_pixels else set())
             same = set(self.observation_keys) == expected and self.done_keys == list(END_KEYS)
             one_reward = len(self.reward_keys) == 1 and self.reward_spec.shape.numel() == 1
-            simple = self._one_action and one_reward and not self.info_dict_reader and not self.batch_size
+            tensors = all(leaf.is_tensor for leaf in self._leaves)
+            simple = tensors and self._one_action and one_reward and not self.info_dict_reader and not self.batch_size
             on_cpu = self.device is None or self.device.type == "cpu"
             self._cache["fills_rows"] = on_cpu and simple and same and not self._overrides()
         return self._cache["fills_rows"] and not self.run_type_checks
@@ -69,9 +70,11 @@ class GymRows(GymLikeEnv):
         for composite in (self.observation_spec, self.full_done_spec):
             for key in composite.keys(True, True):
                 spec = composite[key]
-                assert spec.dtype is not None  # a space that becomes a spec without a dtype is refused at the start
+                assert spec.dtype is not None  # envs with other observations fill no rows
                 root[key] = spec.shape, spec.dtype
-        return root, {self.reward_key: (self.reward_spec.shape, torch.float32)}
+        reward = self.full_reward_spec[self.reward_key]
+        assert reward.dtype is not None  # a reward is a number
+        return root, {self.reward_key: (reward.shape, reward.dtype)}
 
     def _row_functions(self, block: TEDBlock) -> tuple[Callable[[int, Any], bool], Callable[[int], None]]:
         env_step, env_reset = self._advance, self._env.reset

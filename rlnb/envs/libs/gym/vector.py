@@ -90,9 +90,10 @@ class VectorBackend:
         elif not asked.any() and self._fresh is not None:
             found = self._fresh
         else:
-            found = self._reset_some(asked, seed, options)
+            found = self._reset_some(self.env, asked, seed, options)
             if kept.any() and self._fresh is not None:
-                found = _mix(kept, self._fresh[0], found[0]), _mix(kept, self._fresh[1], found[1])
+                space = self.env.single_observation_space
+                found = _mix(kept, self._fresh[0], found[0], space), _mix(kept, self._fresh[1], found[1])
         self._over &= ~mask
         self._started = True
         return found
@@ -128,7 +129,8 @@ class VectorBackend:
                     )
                 rest = {key: value for key, value in info.items() if key not in _FINAL}
                 self._fresh = copy.deepcopy(observation), rest
-                observation = _with_rows(observation, over, info["final_obs"])
+                space = self.env.single_observation_space
+                observation = _with_rows(space, observation, over, info["final_obs"])
                 info = _mix(over, info.get("final_info", {}), rest)
         return observation, reward, terminated, truncated, info
 
@@ -169,39 +171,50 @@ class _LastingOptions(dict[str, Any]):
         return self[key] if key == "reset_mask" else super().pop(key, *default)
 
 
-_ResetSome = Callable[[np.ndarray, int | None, dict[str, Any] | None], tuple[Any, Mapping[str, Any]]]
+_ResetSome = Callable[
+    [gymnasium.vector.VectorEnv, np.ndarray, int | None, dict[str, Any] | None], tuple[Any, Mapping[str, Any]]
+]
 
 
 def _partial_reset(env: gymnasium.vector.VectorEnv, mode: str) -> _ResetSome:
-    """Choose how some of the sub-envs are reset."""
+    """Choose how some of the sub-envs are reset: a function of the env, so that a copy of the env resets itself."""
     from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
-
-    def by_mask(mask: np.ndarray, seed: int | None, options: dict[str, Any] | None) -> tuple[Any, Mapping[str, Any]]:
-        given = {**(options or {}), "reset_mask": mask.copy()}
-        return env.reset(seed=seed, options=given if env is env.unwrapped else _LastingOptions(given))
-
-    def cart_poles(mask: np.ndarray, seed: int | None, options: dict[str, Any] | None) -> tuple[Any, Mapping[str, Any]]:
-        if seed is not None or options:
-            raise RuntimeError(f"{_name(env)} takes a seed and options only when all of its sub-envs are reset.")
-        poles: Any = env
-        poles.state[:, mask] = env.np_random.uniform(poles.low, poles.high, size=(4, int(mask.sum())))
-        poles.steps[mask], poles.prev_done[mask] = 0, False
-        return poles.state.T.astype(np.float32), {}
-
-    def refuse(mask: np.ndarray, seed: int | None, options: dict[str, Any] | None) -> tuple[Any, Mapping[str, Any]]:
-        cause, fix = f"its autoreset mode is {mode}", "make it of single envs, GymEnv(id, num_envs=n)"
-        if not HAS_MODES:
-            cause, fix = "gymnasium before 1.1 has no partial resets", "install gymnasium>=1.1"
-        raise RuntimeError(
-            f"{_name(env)} cannot reset some of its sub-envs and leave the others: {cause}. Fix: {fix}, or stop at the "
-            "first end, env.rollout(n, break_when_any_done=True)."
-        )
 
     general = (gymnasium.vector.SyncVectorEnv, gymnasium.vector.AsyncVectorEnv)
     if HAS_MODES and (isinstance(env.unwrapped, general) or mode == DISABLED):
-        return by_mask
+        return _reset_by_mask
     # The wrappers around it would not see a reset behind their backs: bare only.
-    return cart_poles if type(env) is CartPoleVectorEnv else refuse
+    return _reset_cart_poles if type(env) is CartPoleVectorEnv else _refuse_to_reset
+
+
+def _reset_by_mask(
+    env: gymnasium.vector.VectorEnv, mask: np.ndarray, seed: int | None, options: dict[str, Any] | None
+) -> tuple[Any, Mapping[str, Any]]:
+    given = {**(options or {}), "reset_mask": mask.copy()}
+    return env.reset(seed=seed, options=given if env is env.unwrapped else _LastingOptions(given))
+
+
+def _reset_cart_poles(
+    env: gymnasium.vector.VectorEnv, mask: np.ndarray, seed: int | None, options: dict[str, Any] | None
+) -> tuple[Any, Mapping[str, Any]]:
+    if seed is not None or options:
+        raise RuntimeError(f"{_name(env)} takes a seed and options only when all of its sub-envs are reset.")
+    poles: Any = env
+    poles.state[:, mask] = env.np_random.uniform(poles.low, poles.high, size=(4, int(mask.sum())))
+    poles.steps[mask], poles.prev_done[mask] = 0, False
+    return poles.state.T.astype(np.float32), {}
+
+
+def _refuse_to_reset(
+    env: gymnasium.vector.VectorEnv, mask: np.ndarray, seed: int | None, options: dict[str, Any] | None
+) -> tuple[Any, Mapping[str, Any]]:
+    cause, fix = f"its autoreset mode is {autoreset_mode(env)}", "make it of single envs, GymEnv(id, num_envs=n)"
+    if not HAS_MODES:
+        cause, fix = "gymnasium before 1.1 has no partial resets", "install gymnasium>=1.1"
+    raise RuntimeError(
+        f"{_name(env)} cannot reset some of its sub-envs and leave the others: {cause}. Fix: {fix}, or stop at the "
+        "first end, env.rollout(n, break_when_any_done=True)."
+    )
 
 
 def batched_spec(
@@ -245,25 +258,32 @@ def batched_spec(
     return spec
 
 
-def _with_rows(batch: Any, rows: np.ndarray, values: Any) -> Any:
+def _with_rows(space: gymnasium.Space, batch: Any, rows: np.ndarray, values: Any) -> Any:
     """Copy a batch of observations with some rows replaced: by ``values[i]``, each one env's observation."""
     at = np.flatnonzero(rows)
-    if isinstance(batch, Mapping):
-        return {key: _with_rows(part, rows, {i: values[i][key] for i in at}) for key, part in batch.items()}
-    if isinstance(batch, tuple):
-        return tuple(_with_rows(part, rows, {i: values[i][k] for i in at}) for k, part in enumerate(batch))
+    if isinstance(space, gymnasium.spaces.Dict):
+        members = {key: {i: values[i][key] for i in at} for key in batch}
+        return {key: _with_rows(space[key], part, rows, members[key]) for key, part in batch.items()}
+    if isinstance(space, gymnasium.spaces.Tuple):
+        pairs = enumerate(zip(space.spaces, batch, strict=True))
+        return tuple(_with_rows(member, part, rows, {i: values[i][k] for i in at}) for k, (member, part) in pairs)
+    if isinstance(batch, tuple):  # data that is no array, such as text
+        return tuple(values[i] if row else part for i, (row, part) in enumerate(zip(rows, batch, strict=True)))
     replaced = np.array(batch)
     replaced[at] = [values[i] for i in at]
     return replaced
 
 
-def _mix(rows: np.ndarray, chosen: Any, others: Any) -> Any:
-    """Take the rows that are marked from one batch of values, and the others from another."""
+def _mix(rows: np.ndarray, chosen: Any, others: Any, space: gymnasium.Space | None = None) -> Any:
+    """Take the rows that are marked from one batch of values, of a space or of infos, and the others from another."""
     if isinstance(chosen, Mapping) or isinstance(others, Mapping):
         chosen, others = chosen or {}, others or {}
-        return {key: _mix(rows, chosen.get(key), others.get(key)) for key in {**others, **chosen}}
-    if isinstance(chosen, tuple):
-        return tuple(_mix(rows, a, b) for a, b in zip(chosen, others, strict=True))
+        spaces = space.spaces if isinstance(space, gymnasium.spaces.Dict) else {}
+        return {key: _mix(rows, chosen.get(key), others.get(key), spaces.get(key)) for key in {**others, **chosen}}
+    if isinstance(space, gymnasium.spaces.Tuple):
+        return tuple(_mix(rows, a, b, member) for a, b, member in zip(chosen, others, space.spaces, strict=True))
+    if isinstance(chosen, tuple) and isinstance(others, tuple):
+        return tuple(a if row else b for row, a, b in zip(rows, chosen, others, strict=True))
     chosen = np.zeros_like(others) if chosen is None else np.asarray(chosen)
     others = np.zeros_like(chosen) if others is None else np.asarray(others)
     return np.where(rows.reshape(-1, *[1] * (chosen.ndim - 1)), chosen, others)

@@ -13,7 +13,7 @@ from rlnb.data import Bounded, Composite
 from rlnb.data.specs.spaces import spec_from_space
 from rlnb.data.ted.keys import NestedKey
 from rlnb.envs.gym_reading import Outputs
-from rlnb.envs.libs.gym.codec import native_action, native_mapping, observation_leaves
+from rlnb.envs.libs.gym.codec import ObservationLeaf, native_action, native_mapping, observation_leaves
 from rlnb.envs.libs.gym.rows import GymRows
 from rlnb.envs.libs.gym.vector import SAME_STEP, VectorBackend, batched_spec
 
@@ -22,7 +22,8 @@ class GymWrapper(GymRows):
     """Wraps an environment of Gymnasium.
 
     The entries of a Dict observation or action become entries of the TensorDict; any other is the entry
-    "observation" or "action", and the members of a Tuple stand below it as "0", "1" and so on. The reward has shape
+    "observation" or "action", and the members of a Tuple stand below it as "0", "1" and so on. Observations of a Text,
+    Sequence or Graph space become non-tensor data. The reward has shape
     ``[1]``; "terminated" and "truncated" are Gymnasium's, "done" is their union.
 
     A vector env of n sub-envs gives a batch of size ``[n]``. Sub-envs that are done wait for their reset, whatever the
@@ -90,18 +91,29 @@ class GymWrapper(GymRows):
         self._leaves = [] if from_pixels and pixels_only else observation_leaves(space, spec)
         if from_pixels:
             spec = self._with_pixels(spec, pixels_only)
+        if getattr(env.unwrapped, "shared_memory", False) and not all(leaf.is_tensor for leaf in self._leaves):
+            raise ValueError(_stale_text(next(leaf for leaf in self._leaves if not leaf.is_tensor)))
         self.observation_spec = spec
         self._action_space = env.action_space if vector is None else vector.single_action_space
         action = self._spec_of(self._action_space, env.action_space)
         is_dict = isinstance(self._action_space, gymnasium.spaces.Dict)
         self.action_spec = action if is_dict else Composite({"action": action}, shape=self.batch_size, device=device)
         self._one_action = not isinstance(action, Composite)
+        self._assert_tensor_actions()
         self.assert_distinct_keys()
 
     def _spec_of(self, space: gymnasium.Space, batched: gymnasium.Space) -> Any:
         if not self.batch_size:
             return spec_from_space(space, device=self.device, categorical=self.categorical_action_encoding)
         return batched_spec(space, batched, self.batch_size[0], self.device, self.categorical_action_encoding)
+
+    def _assert_tensor_actions(self) -> None:
+        for key, spec in self._action_leaves():
+            if spec.dtype is None:
+                raise TypeError(
+                    f"The action {key!r} has the space {self._action_space}, whose values are no tensors. "
+                    "Fix: give the env an action space of numbers, with gymnasium.wrappers.TransformAction around it."
+                )
 
     def _with_pixels(self, spec: Composite, pixels_only: bool) -> Composite:
         if self._env.render_mode != "rgb_array":
@@ -115,6 +127,11 @@ class GymWrapper(GymRows):
                 "from_pixels=True cannot show the last frame of an episode in the autoreset mode SameStep: the frame "
                 "is rendered after the reset. Fix: autoreset_mode=gymnasium.vector.AutoresetMode.DISABLED, or "
                 "GymEnv(id, num_envs=n, from_pixels=True)."
+            )
+        if not pixels_only and "pixels" in spec:
+            raise ValueError(
+                "from_pixels=True adds the rendered frame as 'pixels', and the env has an observation of that name. "
+                "Fix: leave from_pixels out, or pixels_only=True."
             )
         self._env.reset()
         frame = np.asarray(self._env.render())
@@ -164,16 +181,16 @@ class GymWrapper(GymRows):
             return native_mapping(self._action_space, spec, action)
         return native_mapping(self._action_space, spec["action"], action.get("action"))
 
-    def read_obs(self, observations: Any) -> dict[NestedKey, torch.Tensor]:
+    def read_obs(self, observations: Any) -> dict[NestedKey, Any]:
         """Turn the backend's observation into entries.
 
         Args:
             observations: a value of the observation space.
 
         Returns:
-            The entries, as new tensors; with ``from_pixels`` the frame that the backend renders now, too.
+            The entries, as new tensors or wrapped data; with ``from_pixels`` also the frame that is rendered now.
         """
-        entries = {leaf.key: leaf.tensor(observations) for leaf in self._leaves}
+        entries = {leaf.key: leaf.entry(observations) for leaf in self._leaves}
         if self.from_pixels:
             entries["pixels"] = torch.from_numpy(np.array(self._env.render()))
         return entries
@@ -208,6 +225,14 @@ class GymWrapper(GymRows):
         spec = self._env.spec
         name = self._backend_name() if spec is None else spec.id
         return f"{type(self).__name__}(env={name}, batch_size={self.batch_size}, device={self.device})"
+
+
+def _stale_text(leaf: ObservationLeaf) -> str:
+    return (
+        f"The observation {leaf.key!r} has the space {leaf.space}, which an AsyncVectorEnv with shared_memory=True "
+        "reads once and never again. Fix: vectorization_mode='sync', or shared_memory=False and "
+        "autoreset_mode=gymnasium.vector.AutoresetMode.DISABLED."
+    )
 
 
 def _not_an_env(env: Any) -> str:

@@ -1,0 +1,217 @@
+"""Environments of EnvPool: many envs in one process, stepped by threads of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import gymnasium
+import numpy as np
+import torch
+from gymnasium.vector.utils import batch_space
+
+from rlnb.envs.libs.gym.vector import HAS_MODES
+from rlnb.envs.libs.gym.wrapper import GymWrapper
+
+_Outputs = tuple[Any, np.ndarray, np.ndarray, np.ndarray, Mapping[str, Any]]
+
+
+class _PoolEnv(gymnasium.vector.VectorEnv):
+    """A pool as a vector env whose envs wait for their reset.
+
+    A pool resets an env that is done at its next step; here it is told to before that step.
+
+    Args:
+        pool: what ``envpool.make`` or ``envpool.make_gymnasium`` returned.
+    """
+
+    def __init__(self, pool: Any) -> None:
+        modes = getattr(gymnasium.vector, "AutoresetMode", None)
+        self.metadata = {"autoreset_mode": modes.DISABLED if modes is not None else None}
+        self.pool = pool
+        self.num_envs = int(pool.config["num_envs"])
+        # What Gymnasium calls single is what a pool has: its spaces are those of one env.
+        self.single_observation_space, self.single_action_space = pool.observation_space, pool.action_space
+        self.observation_space = batch_space(self.single_observation_space, self.num_envs)
+        self.action_space = batch_space(self.single_action_space, self.num_envs)
+        self._last: Any = None
+
+    def reset(
+        self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        if seed is not None:
+            raise RuntimeError(
+                "An EnvPool is seeded when it is made. "
+                "Fix: envpool.make(..., seed=0), or MultiThreadedEnv(n, name), whose set_seed makes it anew."
+            )
+        mask = (options or {}).get("reset_mask")
+        if mask is None or mask.all():
+            found, info = self.pool.reset()
+            self._last = _copied(found)
+        else:
+            which = np.flatnonzero(mask).astype(np.int32)
+            found, info = self.pool.reset(which)
+            self._last = _with_rows(self._last, which, found)
+        return self._last, dict(info)
+
+    def step(self, actions: Any) -> _Outputs:
+        found, *signals, info = self.pool.step(actions)
+        self._last = _copied(found)
+        reward, terminated, truncated = map(np.asarray, signals)
+        return self._last, reward, terminated, truncated, info
+
+    def render(self) -> Any:
+        return self.pool.render()
+
+    def close_extras(self, **kwargs: Any) -> None:
+        self.pool.close()
+
+
+class MultiThreadedEnvWrapper(GymWrapper):
+    """Wraps a pool of EnvPool, whose envs are stepped by threads of its own; the batch size is ``[num_envs]``.
+
+    Args:
+        env: what ``envpool.make(name, env_type="gymnasium", num_envs=n)`` returned.
+        categorical_action_encoding: see :class:`~rlnb.envs.GymWrapper`.
+        device: see :class:`~rlnb.envs.GymWrapper`.
+
+    Raises:
+        TypeError: if ``env`` is no such pool.
+        ValueError: if the pool is asynchronous: a step gives the data of some of its envs then.
+
+    Example:
+        .. code-block:: python
+
+            import envpool
+
+            pool = envpool.make("CartPole-v1", env_type="gymnasium", num_envs=8)
+            MultiThreadedEnvWrapper(pool).rollout(100, break_when_any_done=False)
+    """
+
+    def __init__(
+        self,
+        env: Any,
+        *,
+        categorical_action_encoding: bool = False,
+        device: torch.device | str | int | None = None,
+    ) -> None:
+        if not isinstance(getattr(env, "config", None), Mapping) or not hasattr(env, "async_reset"):
+            raise TypeError(
+                f"MultiThreadedEnvWrapper wraps a pool of EnvPool and got a {type(env).__name__}. "
+                'Fix: envpool.make("CartPole-v1", env_type="gymnasium", num_envs=8), or GymWrapper for an env of '
+                "Gymnasium."
+            )
+        if not isinstance(env.observation_space, gymnasium.Space):
+            raise TypeError(
+                'The pool speaks another interface than Gymnasium\'s. Fix: envpool.make(..., env_type="gymnasium").'
+            )
+        n, at_once = env.config["num_envs"], env.config["batch_size"]
+        if n != at_once:
+            raise ValueError(
+                f"The pool gives the data of {at_once} of its {n} envs at a time, and a batched env needs that of all. "
+                "Fix: leave batch_size out of envpool.make."
+            )
+        super().__init__(_PoolEnv(env), categorical_action_encoding=categorical_action_encoding, device=device)
+
+    def _set_seed(self, seed: int | None) -> None:
+        if seed is not None:
+            raise RuntimeError(
+                "An EnvPool is seeded when it is made, and this one is made. "
+                "Fix: envpool.make(..., seed=0), or MultiThreadedEnv(n, name), whose set_seed makes it anew."
+            )
+
+    def _backend_attribute(self, name: str) -> Any:
+        return getattr(self._env.pool, name)
+
+    def _backend_name(self) -> str:
+        return type(self._env.pool).__name__.removesuffix("GymnasiumEnvPool")
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(env={self._backend_name()}, batch_size={self.batch_size}, device={self.device})"
+
+
+class MultiThreadedEnv(MultiThreadedEnvWrapper):
+    """Envs of EnvPool, made by their id and stepped by threads; the batch size is ``[num_workers]``.
+
+    Args:
+        num_workers: how many envs.
+        env_name: their id, one of ``envpool.list_all_envs()``.
+        create_env_kwargs: for ``envpool.make``, such as ``num_threads`` or what the env itself takes.
+        categorical_action_encoding: see :class:`~rlnb.envs.GymWrapper`.
+        device: see :class:`~rlnb.envs.GymWrapper`.
+
+    Raises:
+        ImportError: if envpool is not installed.
+        ValueError: if ``num_workers`` is not positive.
+
+    Example:
+        .. code-block:: python
+
+            env = MultiThreadedEnv(8, "CartPole-v1")
+            env.set_seed(0)
+            env.rollout(100, break_when_any_done=False)
+    """
+
+    def __init__(
+        self,
+        num_workers: int,
+        env_name: str,
+        *,
+        create_env_kwargs: Mapping[str, Any] | None = None,
+        categorical_action_encoding: bool = False,
+        device: torch.device | str | int | None = None,
+    ) -> None:
+        if isinstance(num_workers, bool) or not hasattr(num_workers, "__index__") or num_workers < 1:
+            raise ValueError(f"num_workers is how many envs there are, a positive integer, and is {num_workers!r}.")
+        made = _make(env_name, num_workers, **(create_env_kwargs or {}))
+        super().__init__(made, categorical_action_encoding=categorical_action_encoding, device=device)
+        self.num_workers, self.env_name = int(num_workers), env_name
+        self.create_env_kwargs = dict(create_env_kwargs or {})
+
+    def _set_seed(self, seed: int | None) -> None:
+        if seed is None:
+            return
+        # envpool takes 32 bits, signed.
+        pool = _make(self.env_name, self.num_workers, **{**self.create_env_kwargs, "seed": seed % (1 << 31)})
+        self._env.pool.close()
+        self._env.pool = pool
+        self._env.action_space.seed(seed)
+
+    def _backend_name(self) -> str:
+        return self.env_name
+
+
+def _make(env_name: str, num_envs: int, **kwargs: Any) -> Any:
+    try:
+        import envpool
+    except ImportError as error:
+        raise ImportError(
+            "MultiThreadedEnv needs the package envpool, which is not installed. Fix: pip install envpool. "
+            "ParallelEnv runs envs of any kind in processes, and needs nothing more."
+        ) from error
+    if not HAS_MODES:
+        raise ImportError("MultiThreadedEnv resets envs one by one, which needs gymnasium>=1.1.")
+    return envpool.make(env_name, env_type="gymnasium", num_envs=num_envs, **kwargs)
+
+
+def _copied(values: Any) -> Any:
+    """Copy observations: a pool writes the next ones to the same memory."""
+    if isinstance(values, Mapping):
+        return {key: _copied(value) for key, value in values.items()}
+    if isinstance(values, tuple):
+        return tuple(map(_copied, values))
+    return np.array(values)
+
+
+def _with_rows(values: Any, which: np.ndarray, rows: Any) -> Any:
+    """Copy observations with some rows replaced."""
+    if isinstance(values, Mapping):
+        return {key: _with_rows(value, which, rows[key]) for key, value in values.items()}
+    if isinstance(values, tuple):
+        return tuple(_with_rows(value, which, row) for value, row in zip(values, rows, strict=True))
+    replaced = np.array(values)
+    replaced[which] = rows
+    return replaced
+
+
+__all__ = ["MultiThreadedEnv", "MultiThreadedEnvWrapper"]

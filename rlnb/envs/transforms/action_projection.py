@@ -1,0 +1,122 @@
+"""DiscreteActionProjection: one action space for envs with different numbers of actions."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import torch
+from tensordict import TensorDictBase
+
+from rlnb.data import Categorical, OneHot, TensorSpec
+from rlnb.data.ted.keys import NestedKey
+from rlnb.envs.transforms.transform import Transform, key_list
+
+
+class DiscreteActionProjection(Transform):
+    """Offers more actions than the env has; those that it does not have become random ones that it has.
+
+    So one policy can act in envs with different numbers of actions. Actions may be one-hot or numbers, as in the env.
+
+    Args:
+        num_actions_effective: the number of actions of the env.
+        max_actions: the number outside.
+        action_key: of the action.
+        include_forward: forwards, on sampled data, fill one-hot actions of the env up to ``max_actions``.
+
+    Raises:
+        ValueError: if there are fewer actions outside, or the env has another number of them.
+        TypeError: if the env's actions are not discrete.
+
+    Example:
+        >>> from rlnb.envs import GymEnv, TransformedEnv
+        >>> env = TransformedEnv(GymEnv("CartPole-v1"), DiscreteActionProjection(2, 5))
+        >>> env.action_spec.shape, env.rollout(3)["action"].shape
+        (torch.Size([5]), torch.Size([3, 5]))
+    """
+
+    def __init__(
+        self,
+        num_actions_effective: int,
+        max_actions: int,
+        action_key: NestedKey = "action",
+        include_forward: bool = True,
+    ) -> None:
+        keys = key_list([action_key], "action_key")
+        super().__init__(keys if include_forward else None, None, keys)
+        if not 1 <= num_actions_effective <= max_actions:
+            raise ValueError(
+                f"DiscreteActionProjection offers max_actions={max_actions} for an env with "
+                f"num_actions_effective={num_actions_effective}: it must be at least as many, and the env needs one."
+            )
+        self.num_actions_effective, self.max_actions = num_actions_effective, max_actions
+        self._one_hot = True
+
+    # Data ---------------------------------------------------------------------------------------------------------
+
+    def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
+        return next_tensordict  # steps and resets give no actions
+
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Fill one-hot actions of the env up with zeros; others stay as they are.
+
+        Args:
+            tensordict: data of any batch size; written to.
+
+        Returns:
+            The TensorDict.
+
+        Raises:
+            KeyError: if there is no action.
+        """
+        for key in self.in_keys:
+            action = self._need(tensordict, key)
+            missing = self.max_actions - self.num_actions_effective
+            if self._one_hot and action.shape[-1] == self.num_actions_effective and missing:
+                tensordict.set(key, torch.nn.functional.pad(action, (0, missing)))
+        return tensordict
+
+    def _inv_apply_transform(self, value: Any) -> torch.Tensor:
+        count, choices = self.num_actions_effective, value
+        if self._one_hot:
+            if value.shape[-1] != self.max_actions:
+                raise ValueError(
+                    f"The action {self.in_keys_inv[0]!r} must be one-hot, with {self.max_actions} entries, and has "
+                    f"shape {tuple(value.shape)}."
+                )
+            choices = value.to(torch.int8).argmax(-1)
+        beyond = choices >= count
+        if bool(beyond.any()):
+            env = self._env()
+            with contextlib.nullcontext() if env is None else env.own_randomness():
+                drawn = torch.randint(count, choices.shape, device=choices.device, dtype=choices.dtype)
+            choices = torch.where(beyond, drawn, choices)
+        return torch.nn.functional.one_hot(choices.long(), count).to(value.dtype) if self._one_hot else choices
+
+    # Specs --------------------------------------------------------------------------------------------------------
+
+    def _inv_apply_to_spec(self, spec: TensorSpec) -> TensorSpec:
+        if not isinstance(spec, (OneHot, Categorical)):
+            raise TypeError(
+                f"DiscreteActionProjection needs discrete actions, one-hot or numbers, and {self.in_keys_inv[0]!r} has "
+                f"a {type(spec).__name__} spec."
+            )
+        if spec.n != self.num_actions_effective:
+            raise ValueError(
+                f"DiscreteActionProjection was told num_actions_effective={self.num_actions_effective}, and the env "
+                f"has {spec.n} actions. Fix: DiscreteActionProjection({spec.n}, {max(self.max_actions, spec.n)})."
+            )
+        self._one_hot = isinstance(spec, OneHot)
+        if isinstance(spec, OneHot):
+            shape = (*spec.shape[:-1], self.max_actions)
+            return OneHot(self.max_actions, shape=shape, dtype=spec.dtype, device=spec.device)
+        return Categorical(self.max_actions, shape=spec.shape, dtype=spec.dtype, device=spec.device)
+
+    def __repr__(self) -> str:
+        return (
+            f"DiscreteActionProjection(num_actions_effective={self.num_actions_effective}, "
+            f"max_actions={self.max_actions}, keys={self.in_keys_inv})"
+        )
+
+
+__all__ = ["DiscreteActionProjection"]

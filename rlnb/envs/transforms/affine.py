@@ -1,0 +1,142 @@
+"""Affine: numbers that are moved and scaled, the part that ObservationNorm and RewardScaling share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from rlnb.data import TensorSpec, Unbounded
+from rlnb.envs.transforms.bounds import through
+from rlnb.envs.transforms.transform import Keys, Transform
+
+Number = float | torch.Tensor
+
+
+class Affine(Transform):
+    """Computes ``value * scale + loc``, or ``(value - loc) / scale``; the inverse goes the other way.
+
+    Args:
+        loc: a number, or a tensor that broadcasts to the values.
+        scale: likewise.
+        standard_normal: take ``loc`` and ``scale`` as mean and standard deviation: ``(value - loc) / scale``.
+        in_keys: what is changed.
+        out_keys: where it goes. Default: ``in_keys``.
+        in_keys_inv: the inputs of the env that are changed back.
+        out_keys_inv: what they are called outside. Default: ``in_keys_inv``.
+
+    Attributes:
+        loc: a buffer.
+        scale: a buffer.
+        standard_normal: which of the two it is.
+
+    Raises:
+        TypeError: if one of ``loc`` and ``scale`` is no number.
+        ValueError: if only one is given, or a scale is 0.
+    """
+
+    loc: torch.Tensor | None
+    scale: torch.Tensor | None
+    _elementwise = True
+
+    def __init__(
+        self,
+        loc: Number | None,
+        scale: Number | None,
+        standard_normal: bool = False,
+        in_keys: Keys | None = None,
+        out_keys: Keys | None = None,
+        in_keys_inv: Keys | None = None,
+        out_keys_inv: Keys | None = None,
+    ) -> None:
+        super().__init__(in_keys, out_keys, in_keys_inv, out_keys_inv)
+        self.standard_normal = bool(standard_normal)
+        if (loc is None) != (scale is None):
+            missing = "loc" if loc is None else "scale"
+            raise ValueError(f"{type(self).__name__} needs both loc and scale or none of them, and {missing} is None.")
+        self.register_buffer("loc", None if loc is None else self._tensor("loc", loc))
+        self.register_buffer("scale", None if scale is None else self._tensor("scale", scale))
+        if self.scale is not None and not bool((self.scale != 0).all()):
+            raise ValueError(f"{type(self).__name__} cannot scale by 0, and scale is {scale!r}.")
+
+    def _tensor(self, name: str, value: Any) -> torch.Tensor:
+        try:
+            tensor = torch.as_tensor(value)
+        except (TypeError, RuntimeError, ValueError):
+            raise TypeError(
+                f"{type(self).__name__} takes a number or a tensor for {name}, and got a {type(value).__name__}."
+            ) from None
+        return tensor if tensor.is_floating_point() else tensor.to(torch.get_default_dtype())
+
+    # Data ---------------------------------------------------------------------------------------------------------
+
+    def _apply_transform(self, value: Any) -> torch.Tensor:
+        loc, scale = self._fitted(value)
+        return (value - loc) / scale if self.standard_normal else value * scale + loc
+
+    def _inv_apply_transform(self, value: Any) -> torch.Tensor:
+        loc, scale = self._fitted(value)
+        return value * scale + loc if self.standard_normal else (value - loc) / scale
+
+    def _fitted(self, value: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        """Loc and scale in the dtype of a value."""
+        loc, scale = self.loc, self.scale
+        if loc is None or scale is None:
+            raise RuntimeError(self._unset())
+        dtype = getattr(value, "dtype", None)
+        if type(value) is not torch.Tensor or dtype is None or not dtype.is_floating_point:
+            raise TypeError(self._no_float(f"a value of dtype {dtype}" if dtype else f"a {type(value).__name__}"))
+        if loc.ndim or scale.ndim:
+            self._check_shape(value.shape, loc, scale)
+        return (loc, scale) if loc.dtype is scale.dtype is dtype else (loc.to(dtype), scale.to(dtype))
+
+    def _check_shape(self, shape: torch.Size, loc: torch.Tensor, scale: torch.Tensor) -> None:
+        try:
+            if torch.broadcast_shapes(shape, loc.shape, scale.shape) == shape:
+                return
+        except RuntimeError:
+            pass
+        raise ValueError(
+            f"{type(self).__name__} has loc of shape {tuple(loc.shape)} and scale of shape {tuple(scale.shape)}, which "
+            f"do not broadcast to a value of shape {tuple(shape)}. Fix: give them the shape of the features, such as "
+            f"{tuple(shape[-1:])}, or numbers."
+        )
+
+    def _no_float(self, got: str) -> str:
+        return (
+            f"{type(self).__name__} scales floating-point numbers, and got {got}; its keys are {self.in_keys} and "
+            f"{self.in_keys_inv}. Fix: cast it first, DTypeCastTransform(dtype, torch.float32, in_keys=[...]), or leave "
+            "its key out."
+        )
+
+    def _unset(self) -> str:
+        return f"{type(self).__name__} has no loc and scale yet. Fix: give them."
+
+    # Specs --------------------------------------------------------------------------------------------------------
+
+    def _apply_to_spec(self, spec: TensorSpec) -> TensorSpec:
+        return self._spec(spec, self._apply_transform)
+
+    def _inv_apply_to_spec(self, spec: TensorSpec) -> TensorSpec:
+        # What outside is a value inside the bounds of the env: what the forward transform makes of these.
+        return self._spec(spec, self._apply_transform)
+
+    def _spec(self, spec: TensorSpec, change: Any) -> TensorSpec:
+        if spec.dtype is None or not spec.dtype.is_floating_point:
+            raise TypeError(self._no_float(f"a spec of dtype {spec.dtype}"))
+        if self.loc is None or self.scale is None:
+            return Unbounded(shape=spec.shape, dtype=spec.dtype, device=spec.device)  # bounds are not known yet
+        if -1 not in spec.shape:
+            self._check_shape(spec.shape, self.loc, self.scale)
+        with torch.no_grad():
+            return through(spec, lambda bound: change(bound.to(self.loc.device)).to(bound.device))  # type: ignore[union-attr]
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any, **kwargs: Any) -> None:
+        for name in ("loc", "scale"):
+            stored = state_dict.get(f"{prefix}{name}")
+            if stored is not None and getattr(self, name) is None:
+                self.register_buffer(name, torch.empty_like(stored))
+        super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
+
+
+__all__ = ["Affine", "Number"]

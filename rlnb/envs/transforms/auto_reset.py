@@ -1,0 +1,294 @@
+"""Envs that reset themselves: what the last step of an episode delivers is handed out by the reset that follows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from tensordict import LazyStackedTensorDict, NonTensorData, TensorDictBase, lazy_stack
+
+from rlnb._tensordict import fast_tensordict, shallow_copy
+from rlnb.data import Composite
+from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
+from rlnb.envs.base import EnvBase
+from rlnb.envs.done import complete_done
+from rlnb.envs.partial_reset import Masks, deciding, end_masks, overwrite, reset_masks, rows_of
+from rlnb.envs.transforms import faults
+from rlnb.envs.transforms.compose import Compose
+from rlnb.envs.transforms.transform import Transform
+from rlnb.envs.transforms.transformed_env import TransformedEnv
+
+
+class AutoResetTransform(Transform):
+    """Puts the observations of an env that resets itself into the episodes that they belong to.
+
+    The step that ends an episode of such an env delivers the first observation of the next one. This transform keeps
+    it for the reset that follows, where it goes to the root, and replaces it under "next", where the last observation
+    of the episode that ended should stand, and is unknown.
+
+    It is the first transform of an :class:`AutoResetEnv`.
+
+    Args:
+        replace: put a placeholder under "next". If False, leave the first observation of the next episode there.
+            Default: True.
+        fill_float: the placeholder of observations of floats.
+        fill_int: that of integers; -1 is the largest number of an unsigned dtype.
+        fill_bool: that of bools. The placeholder of data that is no tensor is None.
+
+    Raises:
+        ValueError: if a placeholder does not fit the dtypes that it is for.
+
+    Example:
+        >>> from rlnb.envs import CartPoleEnv
+        >>> class AutoResetting(CartPoleEnv):
+        ...     def _step(self, tensordict):
+        ...         result = super()._step(tensordict)
+        ...         if result["done"].any():
+        ...             result.update(self.reset().exclude(*self.done_keys))
+        ...         return result
+        >>> env = AutoResetEnv(AutoResetting(max_steps=2), AutoResetTransform(fill_float=0.0))
+        >>> env.rollout(4, break_when_any_done=False)["next", "observation"].any(-1)
+        tensor([ True, False,  True, False])
+    """
+
+    _kept: TensorDictBase | None
+    _restarted: Masks
+
+    def __init__(
+        self,
+        *,
+        replace: bool | None = None,
+        fill_float: float | str = "nan",
+        fill_int: int = -1,
+        fill_bool: bool = False,
+    ) -> None:
+        super().__init__()
+        self.replace = replace is None or bool(replace)
+        try:
+            self.fill_float = float(fill_float)
+        except (TypeError, ValueError):
+            raise ValueError(f"fill_float must be a number, or 'nan', and is {fill_float!r}.") from None
+        if isinstance(fill_int, bool) or not hasattr(fill_int, "__index__"):
+            raise ValueError(f"fill_int must be an integer and is {fill_int!r}.")
+        if fill_bool not in (True, False):
+            raise ValueError(f"fill_bool must be True or False and is {fill_bool!r}.")
+        self.fill_int, self.fill_bool = int(fill_int), bool(fill_bool)
+        self._forget()
+
+    def _forget(self) -> None:
+        super()._forget()
+        self.forget()
+
+    def forget(self) -> None:
+        """Forget what was kept: the next reset is one of the env below."""
+        self.__dict__.update(_kept=None, _restarted={})
+
+    # What it learns of its env ------------------------------------------------------------------------------------
+
+    def _learn_output(self, output_spec: Composite) -> None:
+        env = self._env()
+        if env is not None and not isinstance(env, AutoResetEnv):
+            raise ValueError(faults.no_auto_reset_env(env))
+        observation = output_spec["full_observation_spec"]
+        self._observations: list[NestedKey] = list(observation.keys(True, True))
+        for key in self._observations:
+            self._check_fill(key, observation[key].dtype)
+
+    def _check_fill(self, key: NestedKey, dtype: torch.dtype | None) -> None:
+        if not self.replace or dtype is None or dtype == torch.bool or dtype.is_floating_point or dtype.is_complex:
+            return
+        info = torch.iinfo(dtype)
+        if not info.min <= self._int_for(dtype) <= info.max:
+            raise ValueError(
+                f"fill_int={self.fill_int} is no number of dtype {dtype}, which the observation {key!r} has. "
+                f"Fix: AutoResetTransform(fill_int=n) with n from {info.min} to {info.max}."
+            )
+
+    def _int_for(self, dtype: torch.dtype) -> int:
+        info = torch.iinfo(dtype)
+        return info.max if self.fill_int == -1 and info.min == 0 else self.fill_int
+
+    # Steps --------------------------------------------------------------------------------------------------------
+
+    def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
+        env = self._env()
+        assert env is not None
+        restarted = end_masks(env.base_env, next_tensordict)
+        if not any(bool(mask.any()) for mask in restarted.values()):
+            self.forget()
+            return next_tensordict
+        kept = next_tensordict.select(*self._observations, strict=False)
+        self.__dict__.update(_kept=kept, _restarted=restarted)
+        if self.replace:
+            masks = deciding(restarted)
+            overwrite(next_tensordict, self._placeholders(kept, masks), masks, env.base_env.ndim)
+        return next_tensordict
+
+    def _placeholders(self, data: TensorDictBase, masks: Masks) -> TensorDictBase:
+        """Make placeholders of the observations that the end signals are about."""
+        if isinstance(data, LazyStackedTensorDict):
+            rows = zip(data.unbind(0), rows_of(masks, len(data)), strict=True)
+            return lazy_stack([self._placeholders(row, own) for row, own in rows], 0)
+        made = fast_tensordict({}, data.batch_size, data.device)
+        for key in self._observations:
+            path = as_tuple(key)
+            value = data.get(key, None)
+            if value is not None and any(path[: len(level)] == level for level in masks):
+                made.set(key, self._placeholder(value))
+        return made
+
+    def _placeholder(self, value: Any) -> Any:
+        if not isinstance(value, torch.Tensor):
+            return NonTensorData(None, batch_size=value.batch_size)
+        if value.dtype == torch.bool:
+            return torch.full_like(value, self.fill_bool)
+        if value.dtype.is_floating_point or value.dtype.is_complex:
+            return torch.full_like(value, self.fill_float)
+        return torch.full_like(value, self._int_for(value.dtype))
+
+    # Resets -------------------------------------------------------------------------------------------------------
+
+    def hand_out(
+        self, given: TensorDictBase | None, reset: Callable[[TensorDictBase | None], TensorDictBase]
+    ) -> TensorDictBase:
+        """Give the data of a reset: what was kept, where the env has restarted, and else that of a reset below.
+
+        Args:
+            given: the input of the reset, with masks where it is a partial one.
+            reset: that of the env below, for what has not restarted.
+
+        Returns:
+            The data of the reset.
+        """
+        env = self._env()
+        assert env is not None
+        base, kept, restarted = env.base_env, self._kept, self._restarted
+        if kept is not None and given is not None and given.batch_size != kept.batch_size:
+            kept, restarted = None, {}  # a stateless env was given data of another batch size
+        asked = {} if given is None else deciding(reset_masks(base, given))
+        if not asked:
+            whole = all(bool(mask.all()) for mask in deciding(restarted).values())
+            fresh = reset(given) if kept is None or not whole else shallow_copy(kept)
+            self.forget()
+            return fresh
+        rest = {level: mask & ~restarted[level] if level in restarted else mask for level, mask in asked.items()}
+        if kept is None:
+            fresh = reset(_marked(base, given, rest))
+        else:
+            fresh = shallow_copy(kept)
+            if any(bool(mask.any()) for mask in rest.values()):
+                complete_done(base, fresh, at_reset=True)
+                overwrite(fresh, reset(_marked(base, given, rest)), rest, base.ndim)
+        had = {level: mask & ~asked[level] if level in asked else mask for level, mask in restarted.items()}
+        self.__dict__["_restarted"] = had
+        return fresh
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(replace={self.replace})"
+
+
+class AutoResetEnv(TransformedEnv):
+    """An env that resets itself: what ``auto_reset=True`` makes of an env of any class.
+
+    Of such an env the observation of the step that ends an episode is the first one of the next episode. Here it is
+    the result of the reset that follows, and the env itself is not reset again. Rollouts, ``step_and_maybe_reset``
+    and partial resets go as with any env; in a batch, rows may restart at different times.
+
+    ``reset()`` gives the observation that the whole env has restarted with, if the last step ended it and nobody has
+    had that observation, or else resets the env below: after :meth:`set_seed`, with keyword arguments, or in the
+    middle of an episode.
+
+    Args:
+        base_env: the env. Its own reset needs no keyword arguments.
+        transform: an :class:`AutoResetTransform` (the default), or a :class:`Compose` that begins with one.
+        cache_specs: see :class:`TransformedEnv`.
+        auto_unwrap: not read: this env stays as it is when it is put into a TransformedEnv.
+
+    Raises:
+        ValueError: if the base env is a TransformedEnv or a batch of envs, or if there is not exactly one
+            AutoResetTransform, in front.
+
+    Example:
+        >>> from rlnb.envs import GymEnv
+        >>> class AutoResettingGymEnv(GymEnv):
+        ...     def _step(self, tensordict):
+        ...         result = super()._step(tensordict)
+        ...         if result["done"].any():
+        ...             result.update(self.reset().exclude(*self.done_keys))
+        ...         return result
+        >>> env = AutoResettingGymEnv("CartPole-v1", auto_reset=True)
+        >>> found = env.rollout(100, break_when_any_done=False)
+        >>> bool((found["next", "observation"].isnan().all(-1, keepdim=True) == found["next", "done"]).all())
+        True
+    """
+
+    auto_reset = True
+
+    def __init__(
+        self,
+        base_env: EnvBase,
+        transform: Transform | Callable[[TensorDictBase], TensorDictBase] | None = None,
+        cache_specs: bool = True,
+        *,
+        auto_unwrap: bool = True,
+    ) -> None:
+        if isinstance(base_env, TransformedEnv):
+            raise ValueError(faults.auto_reset_of_transformed(base_env))
+        if isinstance(base_env, EnvBase) and type(base_env)._auto_resetting is not EnvBase._auto_resetting:
+            raise ValueError(faults.auto_reset_of_batch(base_env))
+        chain = AutoResetTransform() if transform is None else transform
+        super().__init__(base_env, chain, cache_specs, auto_unwrap=False)
+
+    def _changed(self) -> None:
+        members = list(self._chain) if isinstance(self._chain, Compose) else [self._chain]
+        if [isinstance(member, AutoResetTransform) for member in members] != [True] + [False] * (len(members) - 1):
+            raise ValueError(faults.auto_reset_first(members))
+        self.__dict__["_keeper"] = members[0]
+        super()._changed()
+
+    @property
+    def auto_reset_replace(self) -> bool:
+        """Whether placeholders stand in the place of last observations."""
+        return self._keeper.replace
+
+    def _reset_base(self, given: TensorDictBase | None, **kwargs: Any) -> TensorDictBase:
+        if not kwargs:
+            return self._keeper.hand_out(given, self._base._reset)
+        fresh = self._base._reset(given, **kwargs)
+        self._keeper.forget()
+        return fresh
+
+    def _before(self, members: list[Transform]) -> TransformedEnv:
+        return AutoResetEnv(self._base, Compose(*members)) if members else super()._before(members)
+
+    def set_seed(self, seed: int | None = None, static_seed: bool = False) -> int | None:
+        """Seed the base env, and the random actions; the next reset is one of the base env.
+
+        Args:
+            seed: see :meth:`EnvBase.set_seed`.
+            static_seed: see :meth:`EnvBase.set_seed`.
+
+        Returns:
+            The seed for the next env of a chain.
+        """
+        after = super().set_seed(seed, static_seed)
+        self._keeper.forget()
+        return after
+
+    def _set_seed(self, seed: int | None) -> None:
+        super()._set_seed(seed)
+        self._keeper.forget()
+
+
+def _marked(env: EnvBase, given: TensorDictBase | None, masks: Masks) -> TensorDictBase:
+    """Make the input of a reset that masks say; without masks if that is everything."""
+    assert given is not None
+    below = given.exclude(*env.reset_keys)
+    if not all(bool(mask.all()) for mask in masks.values()):
+        for level, mask in masks.items():
+            below.set(as_key((*level, "_reset")), mask)
+    return below
+
+
+__all__ = ["AutoResetEnv", "AutoResetTransform"]

@@ -1,0 +1,142 @@
+"""EndOfLifeTransform: marks the loss of a life in a game that has several."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from tensordict import TensorDictBase
+
+from rlnb.data import Categorical, Composite, TensorSpec, Unbounded
+from rlnb.data.ted.keys import DONE, NestedKey
+from rlnb.envs.transforms import faults
+from rlnb.envs.transforms.transform import Transform, key_list
+
+
+class EndOfLifeTransform(Transform):
+    """Adds the number of lives, and a flag that is True where a life was lost or the episode ended.
+
+    An agent learns faster that losing a life is bad if its values end there; the episode goes on.
+
+    Args:
+        eol_key: of the flag, in the shape of ``done_key``.
+        lives_key: of the number of lives, likewise, int64.
+        done_key: what ends the episode.
+        eol_attribute: where the env has its number of lives, a number or a function without arguments, dots between
+            the names.
+
+    Raises:
+        TypeError: if ``eol_attribute`` is no name.
+
+    Example:
+        >>> from rlnb.envs import CartPoleEnv, TransformedEnv
+        >>> class ThreeLives(CartPoleEnv):
+        ...     lives = 3
+        >>> env = TransformedEnv(ThreeLives(), EndOfLifeTransform(eol_attribute="lives"))
+        >>> env.base_env.lives = 2
+        >>> env.rollout(1)["next", "lives"].item()
+        2
+    """
+
+    def __init__(
+        self,
+        eol_key: NestedKey = "end-of-life",
+        lives_key: NestedKey = "lives",
+        done_key: NestedKey = DONE,
+        eol_attribute: str = "unwrapped.ale.lives",
+    ) -> None:
+        if not isinstance(eol_attribute, str):
+            raise TypeError(
+                f"eol_attribute must be the name of an attribute and is a {type(eol_attribute).__name__}. "
+                "Fix: eol_attribute='unwrapped.ale.lives', which may be a number or a function."
+            )
+        super().__init__()
+        names = key_list([eol_key, lives_key, done_key], "eol_key, lives_key or done_key")
+        self.eol_key, self.lives_key, self.done_key = names
+        self.eol_attribute = eol_attribute
+        self._done_spec: TensorSpec | None = None
+
+    def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
+        done = self._need(next_tensordict, self.done_key)
+        lives = self._lives(done)
+        before = self._carried.get(tensordict, self.lives_key)
+        self._carried.put(next_tensordict, self.lives_key, lives)
+        return next_tensordict.set(self.eol_key, done.clone() if before is None else (lives < before) | done)
+
+    def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
+        done = self._need(tensordict_reset, self.done_key)
+        self._carried.restart(tensordict, tensordict_reset, self.lives_key, self._lives(done))
+        return tensordict_reset.set(self.eol_key, torch.zeros_like(done))
+
+    def _lives(self, done: torch.Tensor) -> torch.Tensor:
+        """Ask the env, and give the answer the shape of "done"."""
+        env = self._env()
+        if env is None:
+            raise RuntimeError(faults.needs_env(self, "asks an env for its lives"))
+        value: Any = env.base_env
+        passed: list[str] = []
+        for name in self.eol_attribute.split("."):
+            try:
+                value = getattr(value, name)
+            except AttributeError:
+                found = ".".join(passed) or repr(env.base_env)
+                raise AttributeError(
+                    f"EndOfLifeTransform looks for {self.eol_attribute!r}, and {found} has no attribute {name!r}. "
+                    "Fix: EndOfLifeTransform(eol_attribute=...), the place where this env has its number of lives."
+                ) from None
+            passed.append(name)
+        lives = torch.as_tensor(np.asarray(value() if callable(value) else value), dtype=torch.int64)
+        if lives.numel() not in (1, done.numel()):
+            raise ValueError(
+                f"{self.eol_attribute!r} of the env must be one number of lives for each of its 'done', of shape "
+                f"{tuple(done.shape)}, and has shape {tuple(lives.shape)}."
+            )
+        lives = lives.reshape(done.shape) if lives.numel() == done.numel() else lives.reshape(()).expand(done.shape)
+        return lives.to(done.device).clone()
+
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Refuse: plain data has no env to ask.
+
+        Raises:
+            NotImplementedError: always.
+        """
+        raise NotImplementedError(faults.needs_env(self, "asks an env for its lives"))
+
+    def register_keys(self, loss_or_advantage: Any) -> None:
+        """Let a loss or an advantage take the loss of a life for the end of an episode.
+
+        Args:
+            loss_or_advantage: has ``set_keys(done=..., terminated=...)``.
+        """
+        set_keys: Callable[..., Any] = loss_or_advantage.set_keys
+        set_keys(done=self.eol_key, terminated=self.eol_key)
+
+    # Specs --------------------------------------------------------------------------------------------------------
+
+    def _learn_output(self, output_spec: Composite) -> None:
+        done_spec = output_spec["full_done_spec"]
+        if self.done_key not in done_spec:
+            raise KeyError(
+                f"EndOfLifeTransform reads {self.done_key!r}, and the env's end signals are "
+                f"{list(done_spec.keys(True, True))}."
+            )
+        self._done_spec = done_spec[self.done_key]
+
+    def _new_keys(self) -> list[NestedKey]:
+        return [self.eol_key, self.lives_key]
+
+    def transform_observation_spec(self, observation_spec: Composite) -> Composite:
+        """Add the flag and the number of lives; see :class:`Transform`."""
+        done = self._done_spec
+        if done is not None:
+            observation_spec.set(self.eol_key, Categorical(2, shape=done.shape, dtype=torch.bool, device=done.device))
+            observation_spec.set(self.lives_key, Unbounded(shape=done.shape, dtype=torch.int64, device=done.device))
+        return observation_spec
+
+    def __repr__(self) -> str:
+        return f"EndOfLifeTransform(eol_key={self.eol_key!r}, lives_key={self.lives_key!r})"
+
+
+__all__ = ["EndOfLifeTransform"]

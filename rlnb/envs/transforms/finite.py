@@ -1,0 +1,79 @@
+"""FiniteTensorDictCheck: an error at the first number that is none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from tensordict import TensorDictBase
+
+from rlnb.data.ted.leaves import leaf_keys
+from rlnb.envs.transforms.carried import choose_rows, find_mask
+from rlnb.envs.transforms.transform import Transform
+
+
+class FiniteTensorDictCheck(Transform):
+    """Raises an error where an entry is not finite: NaN or an infinity.
+
+    The error names the entry, the place in it and, in an env, the step since the reset.
+
+    Example:
+        >>> from tensordict import TensorDict
+        >>> data = TensorDict({"observation": torch.tensor([1.0, torch.nan])})
+        >>> try:
+        ...     FiniteTensorDictCheck()(data)
+        ... except ValueError as error:
+        ...     print(error)
+        'observation' is nan at index (1,), where all numbers must be finite. 1 of its 2 numbers is not.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._steps = torch.zeros((), dtype=torch.int64)
+
+    def _forget(self) -> None:
+        super()._forget()
+        self._steps = torch.zeros((), dtype=torch.int64)
+
+    def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
+        self._check(next_tensordict, None)
+        return next_tensordict
+
+    def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
+        self._steps = self._steps + 1
+        self._check(next_tensordict, "step")
+        return next_tensordict
+
+    def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
+        fresh = torch.zeros(tensordict_reset.batch_size, dtype=torch.int64, device=tensordict_reset.device)
+        self._steps = choose_rows(find_mask(tensordict, "done"), fresh, self._steps, fresh.ndim)
+        self._check(tensordict_reset, "reset")
+        return tensordict_reset
+
+    def _check(self, data: TensorDictBase, moment: str | None) -> None:
+        for key in leaf_keys(data):
+            value = data.get(key)
+            if type(value) is torch.Tensor and value.dtype.is_floating_point and not bool(value.isfinite().all()):
+                raise ValueError(self._message(key, value, data.ndim, moment))
+
+    def _message(self, key: Any, value: torch.Tensor, batch_dims: int, moment: str | None) -> str:
+        bad = ~value.isfinite()
+        index = tuple(bad.nonzero()[0].tolist())
+        when = ""
+        if moment == "reset":
+            when = " of a reset"
+        elif moment == "step":
+            steps = self._steps
+            row = index[:batch_dims] if steps.ndim else ()
+            when = f" of step {int(steps[row] if steps.shape == value.shape[:batch_dims] else steps.max())} since the reset"
+        count = int(bad.sum())
+        return (
+            f"{key!r}{when} is {value[index].item()} at index {index}, where all numbers must be finite. {count} of its "
+            f"{value.numel()} numbers {'is' if count == 1 else 'are'} not."
+        )
+
+    def __repr__(self) -> str:
+        return "FiniteTensorDictCheck()"
+
+
+__all__ = ["FiniteTensorDictCheck"]

@@ -1,0 +1,162 @@
+"""FrameSkipTransform and NoopResetEnv: several steps of the env below in one step, or in a reset."""
+
+from __future__ import annotations
+
+import torch
+from tensordict import TensorDictBase
+
+from rlnb._tensordict import shallow_copy
+from rlnb.data.ted.keys import DONE, as_tuple
+from rlnb.envs.transforms import faults
+from rlnb.envs.transforms.transform import Transform
+from rlnb.envs.transforms.transformed_env import TransformedEnv
+
+_ATTEMPTS = 10
+
+
+class FrameSkipTransform(Transform):
+    """Repeats each action, and adds up the rewards; the end of an episode stops it.
+
+    In a batch the end of one env stops the repetition for all in that step: put the transform around each env of a
+    :class:`~rlnb.envs.SerialEnv` or :class:`~rlnb.envs.ParallelEnv`. Transforms before this one see each step of the
+    env, those behind it one in ``frame_skip``.
+
+    Args:
+        frame_skip: how many times an action is taken.
+
+    Raises:
+        ValueError: if that is not a positive integer.
+
+    Example:
+        >>> from rlnb.envs import CartPoleEnv, TransformedEnv
+        >>> env = TransformedEnv(CartPoleEnv(), FrameSkipTransform(3))
+        >>> env.rollout(2)["next", "reward"].flatten()
+        tensor([3., 3.])
+    """
+
+    def __init__(self, frame_skip: int = 1) -> None:
+        if isinstance(frame_skip, bool) or not isinstance(frame_skip, int) or frame_skip < 1:
+            raise ValueError(f"frame_skip must be a positive integer and is {frame_skip!r}.")
+        super().__init__()
+        self.frame_skip = frame_skip
+        self._given: TensorDictBase | None = None
+
+    @property
+    def invertible(self) -> bool:
+        """Whether :meth:`inv` is asked in an env, where the transform must see the action that it is to repeat."""
+        return self.frame_skip > 1 and self.container is not None
+
+    def _inv_call(self, tensordict: TensorDictBase) -> TensorDictBase:
+        self.__dict__["_given"] = tensordict
+        return shallow_copy(tensordict)
+
+    def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
+        below, given = self.parent, self._given
+        if below is None or given is None:
+            return next_tensordict
+        self.__dict__["_given"] = None
+        for _ in range(self.frame_skip - 1):
+            if _ended(below, next_tensordict):
+                break
+            following = below._step_mdp(shallow_copy(given).set("next", next_tensordict))
+            for key in below.action_keys:
+                following.set(key, given.get(key))
+            given, before = following, next_tensordict
+            next_tensordict = below._step(given)
+            for key in below.reward_keys:
+                next_tensordict.set(key, before.get(key) + next_tensordict.get(key))
+        return next_tensordict
+
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Refuse: plain data has no env to step.
+
+        Raises:
+            NotImplementedError: always.
+        """
+        raise NotImplementedError(faults.needs_env(self, "steps an env"))
+
+    def __repr__(self) -> str:
+        return f"FrameSkipTransform(frame_skip={self.frame_skip})"
+
+
+class NoopResetEnv(Transform):
+    """Takes random steps after each reset, so that episodes begin in different states.
+
+    An episode that ends meanwhile is begun anew.
+
+    Args:
+        noops: how many steps, at the most.
+        random: draw the number of steps, from 0 to ``noops``. If False, it is ``noops``.
+
+    Raises:
+        ValueError: if ``noops`` is no number of steps, or the env is a batch.
+
+    Example:
+        >>> from rlnb.envs import GridWorldEnv, StepCounter, TransformedEnv
+        >>> env = TransformedEnv(GridWorldEnv(), NoopResetEnv(3, random=False))
+        >>> _ = env.insert_transform(0, StepCounter())
+        >>> env.reset()["step_count"]
+        tensor([3])
+    """
+
+    def __init__(self, noops: int = 30, random: bool = True) -> None:
+        if isinstance(noops, bool) or not isinstance(noops, int) or noops < 0:
+            raise ValueError(f"noops must be a number of steps, from 0 on, and is {noops!r}.")
+        super().__init__()
+        self.noops, self.random = noops, bool(random)
+
+    def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
+        below = self.parent
+        assert below is not None
+        count = self.noops
+        if self.random:
+            with below.own_randomness():
+                count = int(torch.randint(self.noops + 1, ()))
+        for _ in range(_ATTEMPTS):
+            data = tensordict_reset
+            for _ in range(count):
+                step = below.rand_step(shallow_copy(data))
+                if _ended(below, step.get("next")):
+                    break
+                data = below._step_mdp(step)
+            else:
+                return data
+            tensordict_reset = below.reset()
+        raise RuntimeError(
+            f"NoopResetEnv took {count} random steps after a reset {_ATTEMPTS} times, and each time the episode ended "
+            "before. Fix: fewer noops."
+        )
+
+    def transform_env_batch_size(self, batch_size: torch.Size) -> torch.Size:
+        """Refuse a batch; see :class:`Transform`.
+
+        Raises:
+            ValueError: if there is one.
+        """
+        if batch_size:
+            raise ValueError(
+                f"NoopResetEnv takes steps in a single env, and this one has batch size {tuple(batch_size)}: when some "
+                "of its envs are reset, the others must not move. Fix: put it around each env, "
+                "SerialEnv(n, lambda: TransformedEnv(GymEnv(id), NoopResetEnv()))."
+            )
+        return batch_size
+
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Refuse: plain data has no env to step.
+
+        Raises:
+            NotImplementedError: always.
+        """
+        raise NotImplementedError(faults.needs_env(self, "steps an env"))
+
+    def __repr__(self) -> str:
+        return f"NoopResetEnv(noops={self.noops}, random={self.random})"
+
+
+def _ended(env: TransformedEnv, data: TensorDictBase) -> bool:
+    """Whether data of a step ends anything."""
+    flags = [data.get(key, None) for key in env.done_keys if as_tuple(key)[-1] == DONE]
+    return any(bool(flag.any()) for flag in flags if flag is not None)
+
+
+__all__ = ["FrameSkipTransform", "NoopResetEnv"]

@@ -1,0 +1,166 @@
+"""ObservationNorm: observations moved and scaled, by numbers that are given or found out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
+from rlnb.envs.transforms import faults
+from rlnb.envs.transforms.affine import Affine, Number
+from rlnb.envs.transforms.transform import Keys, key_list
+
+
+class ObservationNorm(Affine):
+    """Computes ``value * scale + loc``, or ``(value - loc) / scale``, of observations (or any entries).
+
+    ``loc`` and ``scale`` are given, or found out by :meth:`init_stats`, so that the results have mean 0 and standard
+    deviation 1. Actions in ``in_keys_inv`` are normalized outside, and changed back for the env.
+
+    Args:
+        loc: a number, or a tensor that broadcasts to the values. None: :meth:`init_stats` finds it out.
+        scale: likewise, with ``loc``.
+        in_keys: what is changed.
+        out_keys: where it goes. Default: ``in_keys``.
+        in_keys_inv: the inputs of the env that are changed back.
+        out_keys_inv: what they are called outside. Default: ``in_keys_inv``.
+        standard_normal: compute ``(value - loc) / scale``.
+        eps: the least standard deviation that :meth:`init_stats` divides by. Default: that of the dtype, 1.2e-7 for
+            float32.
+
+    Raises:
+        ValueError: without keys, if only one of ``loc`` and ``scale`` is given, or a scale is 0.
+        TypeError: if one is no number.
+
+    Example:
+        >>> from rlnb.envs import GymEnv, TransformedEnv
+        >>> env = TransformedEnv(GymEnv("Pendulum-v1"), ObservationNorm(in_keys=["observation"]))
+        >>> _ = env.set_seed(0)
+        >>> env.transform.init_stats(num_iter=1000)
+        >>> env.transform.loc.shape, bool(env.rollout(10)["observation"].abs().max() < 5)
+        (torch.Size([3]), True)
+    """
+
+    def __init__(
+        self,
+        loc: Number | None = None,
+        scale: Number | None = None,
+        in_keys: Keys | None = None,
+        out_keys: Keys | None = None,
+        in_keys_inv: Keys | None = None,
+        out_keys_inv: Keys | None = None,
+        standard_normal: bool = False,
+        eps: float | None = None,
+    ) -> None:
+        if in_keys is None and in_keys_inv is None:
+            raise ValueError(
+                "ObservationNorm does not know what to normalize. Fix: ObservationNorm(in_keys=['observation'])."
+            )
+        super().__init__(loc, scale, standard_normal, in_keys, out_keys, in_keys_inv, out_keys_inv)
+        self.eps = eps
+
+    @property
+    def initialized(self) -> bool:
+        """Whether ``loc`` and ``scale`` are there."""
+        return self.loc is not None
+
+    def init_stats(
+        self,
+        num_iter: int,
+        reduce_dim: int | Sequence[int] = 0,
+        cat_dim: int | None = None,
+        key: NestedKey | None = None,
+        keep_dims: Sequence[int] | None = None,
+    ) -> None:
+        """Find out ``loc`` and ``scale`` by random steps of the env, as the transforms before this one give them.
+
+        Args:
+            num_iter: how many steps to take.
+            reduce_dim: the dimensions of the data, ``[*batch_size, time, ...]``, that mean and standard deviation are
+                taken over.
+            cat_dim: the dimension of time, which is the only one in ``reduce_dim`` for a single env.
+            key: which of several ``in_keys`` to look at.
+            keep_dims: of ``reduce_dim``, those that stay, with size 1.
+
+        Raises:
+            RuntimeError: if ``loc`` and ``scale`` are there, or the transform is in no env.
+            ValueError: if ``cat_dim`` is not the dimension of time, or ``key`` is missing or none of ``in_keys``.
+            KeyError: if the env gives no such entry.
+
+        Example:
+            >>> from rlnb.envs import CartPoleEnv, TransformedEnv
+            >>> norm = ObservationNorm(in_keys=["observation"])
+            >>> env = TransformedEnv(CartPoleEnv(batch_size=[5]), norm)
+            >>> norm.init_stats(10, reduce_dim=(0, 1), cat_dim=1)
+            >>> norm.loc.shape
+            torch.Size([4])
+        """
+        if self.initialized:
+            raise RuntimeError(
+                "This ObservationNorm has its loc and scale already, and init_stats would replace them. Fix: make a "
+                "new one, ObservationNorm(in_keys=[...]), without loc and scale."
+            )
+        below = self.parent
+        if below is None:
+            raise RuntimeError(faults.needs_env(self, "takes random steps to find out loc and scale"))
+        dims = self._dims(reduce_dim, cat_dim, len(below.batch_size))
+        key = self._key(key)
+        rollout = below.rollout(num_iter, break_when_any_done=False)
+        data = rollout.get(key, None)
+        if data is None:
+            data = rollout.get(as_key(("next", *as_tuple(key))), None)
+        if data is None:
+            raise faults.missing_key(self, key, rollout, False)
+        self._set(data.detach(), dims, () if keep_dims is None else tuple(keep_dims))
+
+    def _dims(self, reduce_dim: int | Sequence[int], cat_dim: int | None, time: int) -> tuple[int, ...]:
+        dims = (reduce_dim,) if isinstance(reduce_dim, int) else tuple(reduce_dim)
+        if cat_dim is None and len(dims) == 1:
+            cat_dim = dims[0]
+        if cat_dim != time or cat_dim not in dims:
+            reduced = tuple(range(time + 1))
+            raise ValueError(
+                f"init_stats was given reduce_dim={reduce_dim} and cat_dim={cat_dim}, and the dimension of time, which "
+                f"must be cat_dim and among reduce_dim, is {time}. Fix: init_stats(num_iter, reduce_dim={reduced}, "
+                f"cat_dim={time})."
+            )
+        return dims
+
+    def _key(self, key: NestedKey | None) -> NestedKey:
+        if key is None:
+            if len(self.in_keys) != 1:
+                raise ValueError(f"init_stats looks at one entry, and in_keys is {self.in_keys}. Fix: give key=.")
+            return self.in_keys[0]
+        (key,) = key_list([key], "key")
+        if key not in self.in_keys:
+            raise ValueError(f"init_stats was given key={key!r}, and in_keys is {self.in_keys}.")
+        return key
+
+    def _set(self, data: torch.Tensor, dims: tuple[int, ...], kept: tuple[int, ...]) -> None:
+        if not data.dtype.is_floating_point:
+            raise TypeError(self._no_float(f"a value of dtype {data.dtype}"))
+        mean = data.mean(dims, keepdim=True)
+        std = data.std(dims, keepdim=True, correction=0)
+        std = std.clamp_min(torch.finfo(data.dtype).eps if self.eps is None else self.eps)
+        gone = [dim for dim in dims if dim not in kept]
+        mean, std = mean.squeeze(gone), std.squeeze(gone)
+        self.loc, self.scale = (mean, std) if self.standard_normal else (-mean / std, 1 / std)
+        holder = self.container
+        if holder is not None:
+            holder._changed()
+
+    def _unset(self) -> str:
+        return (
+            "ObservationNorm has no loc and scale yet. Fix: env.transform.init_stats(num_iter=1000), which finds them "
+            "out by random steps, or ObservationNorm(loc, scale, in_keys=[...])."
+        )
+
+    def __repr__(self) -> str:
+        numbers = ""
+        if self.loc is not None and self.scale is not None and self.loc.numel() == self.scale.numel() == 1:
+            numbers = f"loc={self.loc.item():.4f}, scale={self.scale.item():.4f}, "
+        return f"ObservationNorm({numbers}keys={self.in_keys})"
+
+
+__all__ = ["ObservationNorm"]

@@ -1,0 +1,178 @@
+"""The fast rollout of a TransformedEnv: transforms that change the rows of a TED block as its base env fills them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import torch
+
+from rlnb.data import Composite, TensorSpec
+from rlnb.data.ted.block import LeafInfo, Rows
+from rlnb.data.ted.keys import NestedKey
+
+if TYPE_CHECKING:
+    from rlnb.envs.transforms.transform import Transform
+
+Leaves = dict[NestedKey, LeafInfo]
+#: What is done to "next" row t after a step, and whether that ends the episode.
+Step = Callable[[int], bool]
+#: What is done to root row t after a reset.
+Reset = Callable[[int], None]
+#: Makes the two for the rows before and after the transform.
+Bind = Callable[[Rows, Rows], tuple[Step | None, Reset | None]]
+
+
+class RowRule(NamedTuple):
+    """What a transform does to rows.
+
+    Args:
+        bind: makes the functions that do it.
+        changed: the entries that it writes over. They have rows of their own before it.
+        added: the entries that there are only after it.
+    """
+
+    bind: Bind
+    changed: list[NestedKey]
+    added: list[NestedKey]
+
+
+class Stage(NamedTuple):
+    """A rule, and the entries that it starts from: those of a root row, and those that only a "next" row has."""
+
+    rule: RowRule
+    root: Leaves
+    next_only: Leaves
+
+
+def value_by_value(transform: Transform, output_spec: Composite) -> RowRule | None:
+    """Make the rule of a transform that does nothing but ``_apply_transform``, a function of one value.
+
+    Args:
+        transform: the transform.
+        output_spec: what the env below gives.
+
+    Returns:
+        The rule, or None if it does more than that.
+    """
+    from rlnb.envs.transforms.transform import Transform
+
+    pairs = list(zip(transform.in_keys, transform.out_keys, strict=True))
+    given, ends = _leaves(output_spec), set(output_spec["full_done_spec"].keys(True, True))
+    simple = all(getattr(type(transform), name) is getattr(Transform, name) for name in ("_call", "_step", "_reset"))
+    tensors = [*transform.parameters(), *transform.buffers()]
+    if not simple or any(tensor.requires_grad or tensor.device.type != "cpu" for tensor in tensors):
+        return None
+    for at, (in_key, out_key) in enumerate(pairs):
+        others = [key for pair in (*pairs[:at], *pairs[at + 1 :]) for key in pair]
+        if in_key not in given or in_key in ends or {in_key, out_key} & set(others):
+            return None
+
+    def bind(before: Rows, after: Rows) -> tuple[Step, Reset | None]:
+        apply = transform._apply_transform
+        steps = [(torch.from_numpy(before.next[k]), after.next[out]) for k, out in pairs]
+        resets = [(torch.from_numpy(before.root[k]), after.root[out]) for k, out in pairs if k in before.root]
+
+        def step(t: int) -> bool:
+            for source, target in steps:
+                target[t] = apply(source[t]).numpy()
+            return False
+
+        def reset(t: int) -> None:
+            for source, target in resets:
+                target[t] = apply(source[t]).numpy()
+
+        return step, reset if resets else None
+
+    changed = [in_key for in_key, out_key in pairs if in_key == out_key]
+    return RowRule(bind, changed, [out_key for in_key, out_key in pairs if in_key != out_key])
+
+
+def stages(transforms: list[Transform], output_spec: Composite, root: Leaves, next_only: Leaves) -> list[Stage] | None:
+    """Ask transforms for their rules.
+
+    Args:
+        transforms: from the inside to the outside.
+        output_spec: what the base env gives.
+        root: the entries of a root row of the base env.
+        next_only: the entries that only its "next" rows have.
+
+    Returns:
+        A stage for each transform, and one without a rule for the rows in the end; None if one has no rule.
+    """
+    found: list[Stage] = []
+    for transform in transforms:
+        rule = transform._row_rule(output_spec)
+        if rule is None:
+            return None
+        found.append(Stage(rule, root, next_only))
+        output_spec = transform.transform_output_spec(output_spec)
+        after = _leaves(output_spec)
+        rewards = set(output_spec["full_reward_spec"].keys(True, True))
+        root, next_only = dict(root), dict(next_only)
+        for key in (*rule.changed, *rule.added):
+            spec = after.get(key)
+            info = None if spec is None else _info(spec)
+            if info is None:
+                return None
+            (next_only if key in rewards else root)[key] = info
+    return [*found, Stage(RowRule(lambda before, after: (None, None), [], []), root, next_only)]
+
+
+def bind(chain: list[Stage], rows: Rows) -> tuple[Rows, list[Step], list[Reset]]:
+    """Make the functions of all transforms for the rows of a block.
+
+    Args:
+        chain: the stages, but for the last.
+        rows: of the block.
+
+    Returns:
+        The rows that the base env fills, and what follows its steps and its resets, in order.
+    """
+    steps: list[Step] = []
+    resets: list[Reset] = []
+    for stage in reversed(chain):
+        before = _rows_before(stage, rows)
+        step, reset = stage.rule.bind(before, rows)
+        steps += [] if step is None else [step]
+        resets += [] if reset is None else [reset]
+        rows = before
+    return rows, steps[::-1], resets[::-1]
+
+
+def _rows_before(stage: Stage, rows: Rows) -> Rows:
+    """The rows before a transform: those after it, but for what it changes and adds."""
+    root, following = dict(rows.root), dict(rows.next)
+    for key in stage.rule.added:
+        root.pop(key, None)
+        following.pop(key)
+    for key in stage.rule.changed:
+        n = len(following[key])
+        if key in stage.root:
+            root[key] = _zeros(n, stage.root[key])
+        following[key] = _zeros(n, stage.root[key] if key in stage.root else stage.next_only[key])
+    return Rows(root, following)
+
+
+def _zeros(n: int, info: LeafInfo) -> np.ndarray:
+    shape, dtype = info
+    return np.zeros((n, *shape), torch.empty(0, dtype=dtype).numpy().dtype)
+
+
+def _leaves(output_spec: Composite) -> dict[NestedKey, TensorSpec]:
+    return {key: output_spec[name][key] for name in output_spec for key in output_spec[name].keys(True, True)}
+
+
+def _info(spec: TensorSpec) -> LeafInfo | None:
+    """Shape and dtype of an entry that numpy can hold in rows."""
+    if spec.dtype is None or -1 in spec.shape:
+        return None
+    try:
+        torch.empty(0, dtype=spec.dtype).numpy()
+    except TypeError:
+        return None
+    return spec.shape, spec.dtype
+
+
+__all__ = ["Reset", "RowRule", "Rows", "Stage", "Step", "bind", "stages", "value_by_value"]

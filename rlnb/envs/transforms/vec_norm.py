@@ -1,0 +1,309 @@
+"""VecNorm: observations normalized by their running mean and standard deviation, which processes may share."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from typing import Any, Self
+
+import torch
+from tensordict import TensorDict, TensorDictBase
+
+from rlnb.data import Composite, TensorSpec, Unbounded
+from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
+from rlnb.envs.transforms import faults
+from rlnb.envs.transforms.carried import find_mask
+from rlnb.envs.transforms.compose import Compose
+from rlnb.envs.transforms.observation_norm import ObservationNorm
+from rlnb.envs.transforms.transform import Keys, Transform
+
+_PARTS = ("sum", "ssq", "count")
+
+
+class VecNorm(Transform):
+    """Subtracts the running mean and divides by the running standard deviation.
+
+    Each step and each reset counts before it is normalized; in a batch all envs that step, or are reset, count alike.
+    Past data counts less and less: by the factor ``decay`` at each step.
+
+    The statistics (the sum, the sum of squares and the count of each entry) are buffers, changed in place only: clones
+    share them, and so do processes where the buffers are in shared memory. Give these a ``lock``, too.
+
+    Args:
+        in_keys: what is normalized. Default: "observation" and "reward".
+        out_keys: where it goes. Default: ``in_keys``.
+        shared_td: statistics to go on with, as :meth:`build_td_for_shared_vecnorm` makes them; changed in place.
+        lock: of ``torch.multiprocessing`` or the like, held while statistics change.
+        decay: what past data counts after one step, from 0 to 1.
+        eps: the least variance that is divided by.
+
+    Raises:
+        ValueError: if ``decay`` or ``eps`` is out of bounds, or the keys do not pair up.
+        KeyError: if ``shared_td`` lacks an entry.
+
+    Example:
+        >>> from rlnb.envs import CartPoleEnv, TransformedEnv
+        >>> env = TransformedEnv(CartPoleEnv(batch_size=[64], seed=0), VecNorm(in_keys=["observation"]))
+        >>> found = env.rollout(200, break_when_any_done=False)["observation"][:, 100:]
+        >>> bool(found.mean().abs() < 0.2), bool((found.std() - 1).abs() < 0.2)
+        (True, True)
+    """
+
+    def __init__(
+        self,
+        in_keys: Keys | None = None,
+        out_keys: Keys | None = None,
+        shared_td: TensorDictBase | None = None,
+        lock: Any = None,
+        decay: float = 0.9999,
+        eps: float = 1e-4,
+    ) -> None:
+        super().__init__(["observation", "reward"] if in_keys is None else in_keys, out_keys)
+        if not 0 <= decay <= 1:
+            raise ValueError(f"decay says what past data counts after one step, from 0 to 1, and is {decay!r}.")
+        if not eps > 0:
+            raise ValueError(f"eps is the least variance that is divided by, a positive number, and is {eps!r}.")
+        self.decay, self.eps, self.lock = float(decay), float(eps), lock
+        self._frozen = False
+        for key in self.in_keys if shared_td is not None else ():
+            for part in _PARTS:
+                value = shared_td.get(_stored(key, part), None)  # type: ignore[union-attr]
+                if value is None:
+                    raise faults.missing_key(self, _stored(key, part), shared_td, False)  # type: ignore[arg-type]
+                self.register_buffer(_buffer(key, part), value)
+
+    # Statistics ---------------------------------------------------------------------------------------------------
+
+    def _statistics(self, key: NestedKey) -> list[torch.Tensor] | None:
+        """The sum, the sum of squares and the count of an entry; None if there are none yet."""
+        found = [self._buffers.get(_buffer(key, part)) for part in _PARTS]
+        return None if any(value is None for value in found) else found  # type: ignore[return-value]
+
+    def _begin(self, key: NestedKey, shape: torch.Size, dtype: torch.dtype, device: Any) -> list[torch.Tensor]:
+        """The statistics of an entry whose features have this shape; zeros if there are none yet."""
+        known = self._statistics(key)
+        if known is None:
+            sizes = (shape, shape, (1,))
+            known = [torch.zeros(size, dtype=dtype, device=device) for size in sizes]
+            for part, value in zip(_PARTS, known, strict=True):
+                self.register_buffer(_buffer(key, part), value)
+        elif known[0].shape != shape:
+            raise ValueError(
+                f"VecNorm has statistics of {key!r} for features of shape {tuple(known[0].shape)}, and the entry has "
+                f"features of shape {tuple(shape)}. Fix: make a new VecNorm."
+            )
+        return known
+
+    def _count(self, key: NestedKey, value: torch.Tensor, rows: torch.Tensor) -> None:
+        """Let data count: ``rows`` of shape ``[n, *features]``."""
+        total, squares, count = self._begin(key, rows.shape[1:], value.dtype, value.device)
+        with self.lock or contextlib.nullcontext(), torch.no_grad():
+            total.mul_(self.decay).add_(rows.sum(0))
+            squares.mul_(self.decay).add_(rows.square().sum(0))
+            count.mul_(self.decay).add_(len(rows))
+
+    def _mean_and_scale(self, key: NestedKey) -> tuple[torch.Tensor, torch.Tensor]:
+        known = self._statistics(key)
+        if known is None or not bool(known[2] > 0):
+            return torch.zeros(()), torch.ones(())
+        total, squares, count = known
+        mean = total / count
+        return mean, (squares / count - mean.square()).clamp_min(self.eps).sqrt()
+
+    @property
+    def loc(self) -> TensorDict:
+        """The means, by key."""
+        return TensorDict({key: self._mean_and_scale(key)[0] for key in self.in_keys})
+
+    @property
+    def scale(self) -> TensorDict:
+        """The standard deviations, by key."""
+        return TensorDict({key: self._mean_and_scale(key)[1] for key in self.in_keys})
+
+    @property
+    def standard_normal(self) -> bool:
+        """True: the mean is subtracted, and the result divided by the standard deviation."""
+        return True
+
+    # Data ---------------------------------------------------------------------------------------------------------
+
+    def _normalize(self, data: TensorDictBase, given: TensorDictBase | None = None) -> TensorDictBase:
+        for in_key, out_key in zip(self.in_keys, self.out_keys, strict=True):
+            value = self._read(data, in_key)
+            if value is None:
+                continue
+            if type(value) is not torch.Tensor or not value.dtype.is_floating_point:
+                raise TypeError(self._no_float(in_key, getattr(value, "dtype", type(value).__name__)))
+            if not self._frozen:
+                rows = self._rows(data, in_key, value, given)
+                if len(rows):
+                    self._count(in_key, value, rows)
+            mean, scale = self._mean_and_scale(in_key)
+            data.set(out_key, ((value - mean) / scale).to(value.dtype))
+        return data
+
+    def _rows(
+        self, data: TensorDictBase, key: NestedKey, value: torch.Tensor, given: TensorDictBase | None
+    ) -> torch.Tensor:
+        """What counts of an entry: all rows, or those that are reset."""
+        rows = value.detach()
+        mask = None if given is None else find_mask(given, key)
+        features = value.shape[data.ndim :]
+        if mask is None:
+            return rows.reshape(-1, *features)
+        return rows[mask.reshape(*data.batch_size, -1).any(-1)].reshape(-1, *features)
+
+    def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
+        return self._normalize(next_tensordict)
+
+    def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
+        self.__dict__["_at_reset"] = True
+        try:
+            return self._normalize(tensordict_reset, tensordict)
+        finally:
+            self.__dict__["_at_reset"] = False
+
+    def denorm(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Undo the normalization, by the statistics as they are now.
+
+        Args:
+            tensordict: with ``out_keys``, of any batch size. It is not changed.
+
+        Returns:
+            A copy, in which ``in_keys`` are as the env gave them, as far as the statistics have not changed.
+        """
+        out = tensordict.copy()
+        for in_key, out_key in zip(self.in_keys, self.out_keys, strict=True):
+            mean, scale = self._mean_and_scale(in_key)
+            out.set(in_key, self._need(tensordict, out_key) * scale + mean)
+        return out
+
+    def _no_float(self, key: NestedKey, dtype: Any) -> str:
+        return (
+            f"VecNorm normalizes floating-point numbers, and {key!r} is of type {dtype}. Fix: cast it first, "
+            f"DTypeCastTransform(dtype, torch.float32, in_keys=[{key!r}]), or leave it out of in_keys."
+        )
+
+    # Copies -------------------------------------------------------------------------------------------------------
+
+    @property
+    def frozen(self) -> bool:
+        """Whether the statistics stay as they are."""
+        return self._frozen
+
+    def freeze(self) -> Self:
+        """Let no more data count.
+
+        Returns:
+            The transform.
+        """
+        self._frozen = True
+        return self
+
+    def unfreeze(self) -> Self:
+        """Let data count again.
+
+        Returns:
+            The transform.
+        """
+        self._frozen = False
+        return self
+
+    def frozen_copy(self) -> Self:
+        """Make a transform that normalizes by the statistics as they are now, and lets no data count.
+
+        Returns:
+            A VecNorm in no env, with its own statistics: for an env that policies are evaluated in.
+        """
+        new = self.clone()
+        new._buffers = {name: None if value is None else value.clone() for name, value in self._buffers.items()}
+        return new.freeze()
+
+    def to_observation_norm(self) -> Compose | ObservationNorm:
+        """Make a transform that normalizes by the statistics as they are now.
+
+        Returns:
+            An :class:`ObservationNorm`, or a :class:`Compose` of one for each of several ``in_keys``.
+        """
+        made = []
+        for in_key, out_key in zip(self.in_keys, self.out_keys, strict=True):
+            mean, scale = self._mean_and_scale(in_key)
+            made.append(
+                ObservationNorm(mean.clone(), scale.clone(), [in_key], [out_key], standard_normal=True, eps=self.eps)
+            )
+        return made[0] if len(made) == 1 else Compose(*made)
+
+    @staticmethod
+    def build_td_for_shared_vecnorm(
+        env: Any, keys: Sequence[NestedKey] | None = None, memmap: bool = False
+    ) -> TensorDictBase:
+        """Make statistics for the VecNorms of several processes.
+
+        Args:
+            env: an env like theirs.
+            keys: what will be normalized. Default: "observation" and "reward".
+            memmap: keep the statistics in files. If False, in shared memory.
+
+        Returns:
+            The statistics, all 0.
+
+        Raises:
+            KeyError: if the env has no such entry.
+
+        Example:
+            >>> from rlnb.envs import GymEnv
+            >>> shared = VecNorm.build_td_for_shared_vecnorm(GymEnv("Pendulum-v1"), keys=["observation"])
+            >>> VecNorm(["observation"], shared_td=shared).loc["observation"], shared["observation_sum"].shape
+            (tensor(0.), torch.Size([3]))
+        """
+        found = TensorDict({})
+        fake = env.fake_tensordict().get("next")
+        for key in ["observation", "reward"] if keys is None else keys:
+            value = fake.get(key, None)
+            if value is None:
+                raise faults.missing_key(VecNorm(), key, fake, False)
+            shape = value.shape[env.batch_dims :]
+            for part in _PARTS:
+                size = (1,) if part == "count" else shape
+                found.set(_stored(key, part), torch.zeros(size, dtype=value.dtype))
+        return found.memmap_() if memmap else found.share_memory_()
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any, **kwargs: Any) -> None:
+        for key in self.in_keys:
+            for part in _PARTS:
+                name = _buffer(key, part)
+                if f"{prefix}{name}" in state_dict and name not in self._buffers:
+                    self.register_buffer(name, torch.zeros_like(state_dict[f"{prefix}{name}"]))
+        super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
+
+    # Specs --------------------------------------------------------------------------------------------------------
+
+    def _forward_specs(self, composite: Composite) -> Composite:
+        for in_key, out_key in zip(self.in_keys, self.out_keys, strict=True):
+            spec = composite.get(in_key)
+            if spec is not None:
+                composite.set(out_key, self._changed_spec(in_key, spec, composite.ndim))
+        return composite
+
+    def _changed_spec(self, key: NestedKey, spec: TensorSpec, batch_dims: int) -> TensorSpec:
+        if spec.dtype is None or not spec.dtype.is_floating_point:
+            raise TypeError(self._no_float(key, spec.dtype))
+        if -1 not in spec.shape:
+            # Now, and not with the first data: the buffers of an env that is made can be put into shared memory.
+            self._begin(key, spec.shape[batch_dims:], spec.dtype, spec.device)
+        return Unbounded(shape=spec.shape, dtype=spec.dtype, device=spec.device)
+
+    def __repr__(self) -> str:
+        return f"VecNorm(decay={self.decay}, eps={self.eps}, in_keys={self.in_keys}, out_keys={self.out_keys})"
+
+
+def _stored(key: NestedKey, part: str) -> NestedKey:
+    path = as_tuple(key)
+    return as_key((*path[:-1], f"{path[-1]}_{part}"))
+
+
+def _buffer(key: NestedKey, part: str) -> str:
+    return "/".join(as_tuple(_stored(key, part))).replace(".", "/")
+
+
+__all__ = ["VecNorm"]

@@ -1,0 +1,254 @@
+"""Images: layout, scale, gray, size, crop, as torchvision makes them; and what is said when it is no image."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tensordict import TensorDict
+from torch.nn import functional
+
+from rlnb.data import Bounded, Unbounded
+from rlnb.envs import (
+    CatFrames,
+    CenterCrop,
+    Compose,
+    GrayScale,
+    GymEnv,
+    ObservationTransform,
+    Resize,
+    SerialEnv,
+    ToTensorImage,
+    TransformedEnv,
+    check_env_specs,
+)
+from tests.envs.transforms.cases_images import Pictures
+
+
+def apply(transform, value, key="pixels"):
+    return transform(TensorDict({key: value}))[key]
+
+
+# The defaults -------------------------------------------------------------------------------------------------------
+
+
+class AddOne(ObservationTransform):
+    """Adds one."""
+
+    def _apply_transform(self, value):
+        return value + 1
+
+
+@pytest.mark.parametrize("keys", [["observation"], ["pixels"], ["observation", "pixels"]])
+def test_observations_have_two_usual_names(keys):  # TR-33
+    td = AddOne()(TensorDict({**{key: torch.zeros(2) for key in keys}, "state": torch.zeros(2)}))
+    assert all(td[key].tolist() == [1, 1] for key in keys) and td["state"].tolist() == [0, 0]
+    with pytest.raises(KeyError, match="There is no 'observation' in the data that AddOne reads"):
+        AddOne()(TensorDict({"state": torch.zeros(2)}))
+
+
+# ToTensorImage ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int16, torch.int64])
+@pytest.mark.parametrize("lead", [(), (2,), (2, 3)])
+def test_integers_are_scaled_and_channels_come_first(dtype, lead):  # TR-53
+    image = torch.randint(0, 256, (*lead, 7, 5, 3)).to(dtype)
+    out = apply(ToTensorImage(), image)
+    assert out.shape == (*lead, 3, 7, 5) and out.dtype == torch.float32
+    assert torch.equal(out, image.movedim(-1, -3).float() / 255)
+
+
+@pytest.mark.parametrize(
+    ("from_int", "dtype", "given", "expected"),
+    [
+        (None, torch.float32, torch.float64, 200.0),
+        (None, torch.float64, torch.uint8, 200 / 255),
+        (False, torch.float32, torch.uint8, 200.0),
+        (False, torch.uint8, torch.uint8, 200),
+        (True, torch.float32, torch.float32, 200 / 255),
+    ],
+)
+def test_what_is_scaled_can_be_said(from_int, dtype, given, expected):  # TR-53
+    out = apply(ToTensorImage(from_int, dtype=dtype), torch.full((5, 5, 3), 200, dtype=given))
+    assert out.dtype == dtype and torch.equal(out, torch.full((3, 5, 5), expected, dtype=dtype))
+
+
+def test_unsqueeze_and_shape_tolerant():  # TR-53
+    image = torch.zeros(6, 5, 3, dtype=torch.uint8)
+    assert apply(ToTensorImage(unsqueeze=True), image).shape == (1, 3, 6, 5)
+    tolerant = ToTensorImage(shape_tolerant=True)
+    assert apply(tolerant, image).shape == (3, 6, 5)
+    first = torch.full((3, 6, 5), 255, dtype=torch.uint8)
+    assert torch.equal(apply(tolerant, first), torch.ones(3, 6, 5))
+    with pytest.raises(ValueError) as error:
+        apply(ToTensorImage(), first)
+    assert str(error.value) == (
+        "ToTensorImage takes images with the channels last, (..., H, W, C), and got shape (3, 6, 5) of dtype "
+        "torch.uint8: the channels are first already. Fix: leave it out, or shape_tolerant=True, which leaves the "
+        "layout of such images alone."
+    )
+
+
+def test_integers_cannot_hold_scaled_values():  # TR-53
+    with pytest.raises(TypeError) as error:
+        ToTensorImage(from_int=True, dtype=torch.uint8)
+    assert str(error.value) == (
+        "ToTensorImage scales integers to between 0 and 1, which torch.uint8 cannot hold. Fix: leave dtype out for "
+        "floats, or from_int=False, which does not scale."
+    )
+    with pytest.raises(TypeError, match="which torch.int64 cannot hold"):
+        apply(ToTensorImage(dtype=torch.int64), torch.zeros(5, 5, 3, dtype=torch.uint8))
+
+
+# GrayScale ----------------------------------------------------------------------------------------------------------
+
+
+def test_gray_is_as_bright_as_the_eye_finds_it():  # TR-27
+    image = torch.rand(2, 3, 4, 5)
+    gray = apply(GrayScale(), image)
+    expected = 0.2989 * image[:, 0] + 0.587 * image[:, 1] + 0.114 * image[:, 2]
+    assert gray.shape == (2, 1, 4, 5)
+    torch.testing.assert_close(gray[:, 0], expected)
+    whole = torch.randint(0, 256, (3, 4, 5), dtype=torch.uint8)
+    assert torch.equal(apply(GrayScale(), whole), apply(GrayScale(), whole.float()).to(torch.uint8))
+
+
+def test_gray_wants_three_channels_first():  # TR-27
+    with pytest.raises(ValueError) as error:
+        apply(GrayScale(), torch.zeros(40, 60, 3, dtype=torch.uint8))
+    assert str(error.value) == (
+        "GrayScale takes images with the channels before rows and columns, (..., C, H, W), and got shape (40, 60, 3) "
+        "of dtype torch.uint8: the channels are last, as envs give them. Fix: put ToTensorImage() before it, as in "
+        "Compose(ToTensorImage(), GrayScale(...))."
+    )
+    with pytest.raises(ValueError) as error:
+        apply(GrayScale(), torch.zeros(1, 6, 6))
+    assert str(error.value) == (
+        "GrayScale makes one channel of the three of an RGB image, (..., 3, H, W), and got shape (1, 6, 6) of dtype "
+        "torch.float32, which is 1 channels. Fix: put it right after ToTensorImage(), before what changes the channels "
+        "(such as CatFrames), and once only."
+    )
+    with pytest.raises(ValueError) as error:
+        apply(GrayScale(), torch.zeros(6, 6))
+    assert str(error.value) == (
+        "GrayScale takes images of shape (..., C, H, W) and got shape (6, 6) of dtype torch.float32. Fix: in_keys=[...] "
+        "names the entries that are images; unsqueeze what lacks a channel dimension, with "
+        "UnsqueezeTransform(dim=-3, in_keys=[...])."
+    )
+
+
+# Resize and CenterCrop ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic", "nearest", "nearest-exact"])
+@pytest.mark.parametrize("lead", [(), (2,), (2, 3)])
+def test_resize_gives_each_image_what_it_gives_it_alone(mode, lead):  # TR-39
+    images = torch.rand(*lead, 3, 40, 30)
+    out = apply(Resize(12, 14, mode), images)
+    assert out.shape == (*lead, 3, 12, 14)
+    smooth = {"antialias": True} if mode in ("bilinear", "bicubic") else {}
+    one = functional.interpolate(images.reshape(-1, 3, 40, 30), size=(12, 14), mode=mode, **smooth)
+    torch.testing.assert_close(out.reshape(-1, 3, 12, 14), one)
+
+
+def test_what_becomes_smaller_is_smoothed():  # TR-39
+    lines = torch.zeros(1, 40, 40)
+    lines[:, :, 7] = 1  # thin enough to get lost between the pixels that nearest looks at
+    assert apply(Resize(8, interpolation="nearest"), lines).sum() == 0
+    torch.testing.assert_close(apply(Resize(8), lines).mean(), lines.mean(), rtol=1e-2, atol=0)
+
+
+def test_resize_rounds_integers_and_leaves_what_fits_alone():  # TR-39
+    assert Resize(5).w == Resize(5).h == 5
+    image = torch.randint(0, 256, (3, 20, 21), dtype=torch.uint8)
+    expected = functional.interpolate(image[None].float(), size=(5, 6), mode="bicubic", antialias=True)[0]
+    assert torch.equal(apply(Resize(5, 6, "bicubic"), image), expected.clamp(0, 255).round().to(torch.uint8))
+    assert apply(Resize(20, 21), image) is image
+
+
+@settings(max_examples=60, deadline=None)
+@given(rows=st.integers(1, 12), columns=st.integers(1, 12), w=st.integers(1, 14), h=st.integers(1, 14))
+def test_a_crop_is_the_middle_with_a_border_where_there_is_nothing(rows, columns, w, h):  # TR-16
+    image = torch.arange(1, rows * columns + 1).float().reshape(1, rows, columns)
+    out = CenterCrop(w, h)._apply_transform(image)
+    assert out.shape == (1, w, h)
+    kept = out[out != 0]
+    assert len(kept) == min(rows, w) * min(columns, h)
+    middle = image[:, (rows - 1) // 2 : rows // 2 + 1, (columns - 1) // 2 : columns // 2 + 1]
+    assert any(value in kept for value in middle.flatten())
+    left = image.shape[-1] - h
+    if w == rows and left > 0:
+        assert abs(2 * int(out[0, 0, 0] - 1) - left) <= 1
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda: Resize(0), "Resize takes w as a positive integer of pixels and got 0."),
+        (lambda: Resize(3, 2.5), "Resize takes h as a positive integer of pixels and got 2.5."),
+        (lambda: CenterCrop(-1), "CenterCrop takes w as a positive integer of pixels and got -1."),
+        (
+            lambda: Resize(3, interpolation="cubic"),
+            "Resize knows no interpolation 'cubic'. Legal: 'bilinear', 'bicubic', 'nearest', 'nearest-exact'.",
+        ),
+    ],
+)
+def test_sizes_that_are_none(make, text):  # TR-39
+    with pytest.raises(ValueError) as error:
+        make()
+    assert str(error.value) == text
+
+
+@pytest.mark.parametrize("transform", [Resize(5), CenterCrop(5)], ids=repr)
+def test_images_of_envs_go_through_to_tensor_image_first(transform):  # TR-39
+    with pytest.raises(ValueError, match=r"the channels are last, as envs give them. Fix: put ToTensorImage\(\)"):
+        TransformedEnv(Pictures(), transform.clone())
+
+
+# In an env ----------------------------------------------------------------------------------------------------------
+
+
+def test_bounds_follow_the_image():  # TR-61
+    env = TransformedEnv(Pictures((2,)), Compose(ToTensorImage(), GrayScale(), Resize(5, 7)))
+    spec = env.observation_spec["pixels"]
+    assert isinstance(spec, Bounded) and spec.shape == (2, 1, 5, 7) and spec.dtype == torch.float32
+    torch.testing.assert_close(spec.high, torch.full((2, 1, 5, 7), 0.9999), rtol=1e-5, atol=0)
+    white = apply(Compose(*(t.clone() for t in env.transform)), torch.full((2, 12, 10, 3), 255, dtype=torch.uint8))
+    assert spec.is_in(white), "rounding stays within the bounds"
+    cubic = TransformedEnv(Pictures(), Compose(ToTensorImage(), Resize(5, 7, "bicubic")))
+    assert type(cubic.observation_spec["pixels"]) is Unbounded
+
+
+def chain():
+    return Compose(ToTensorImage(), GrayScale(), Resize(84), CatFrames(4, dim=-3))
+
+
+def test_the_pixel_chain_of_a_gym_env():  # TR-61
+    env = TransformedEnv(GymEnv("CartPole-v1", from_pixels=True, pixels_only=True), chain())
+    check_env_specs(env, seed=0)
+    env.set_seed(0)
+    rollout = env.rollout(4)
+    assert rollout["pixels"].shape == (4, 4, 84, 84) and rollout["pixels"].dtype == torch.float32
+    base = GymEnv("CartPole-v1", from_pixels=True, pixels_only=True)
+    base.set_seed(0)
+    td, frames = base.reset(), []
+    for step in rollout.unbind(0):
+        frames.append(apply(Compose(ToTensorImage(), GrayScale(), Resize(84)), td["pixels"]))
+        td = base._step_mdp(base.step(td.set("action", step["action"])))
+    assert torch.equal(rollout["pixels"][3], torch.cat(frames))
+
+
+def test_the_pixel_chain_in_and_around_a_batch():  # TR-14
+    inside = SerialEnv(2, lambda: TransformedEnv(Pictures(), chain()))
+    around = TransformedEnv(SerialEnv(2, Pictures), chain())
+    rollouts = []
+    for env in (inside, around):
+        check_env_specs(env)
+        env.set_seed(3)
+        torch.manual_seed(0)
+        rollouts.append(env.rollout(15, break_when_any_done=False))
+        env.close()
+    assert torch.equal(rollouts[0]["pixels"], rollouts[1]["pixels"])
+    assert rollouts[0]["next", "done"].sum() > 1

@@ -1,0 +1,249 @@
+"""Rollouts of transformed envs row by row: the same data as a TensorDict at a time, to the bit."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from gymnasium.envs.classic_control import CartPoleEnv as Poles
+from tensordict.nn import TensorDictModule
+
+from rlnb.data.ted.leaves import leaf_keys
+from rlnb.envs import (
+    BinarizeReward,
+    CatTensors,
+    ClipTransform,
+    Compose,
+    DoubleToFloat,
+    DTypeCastTransform,
+    GymEnv,
+    GymWrapper,
+    InitTracker,
+    ObservationNorm,
+    RewardClipping,
+    RewardScaling,
+    RewardSum,
+    SerialEnv,
+    SignTransform,
+    StepCounter,
+    Transform,
+    TransformedEnv,
+    VecNorm,
+)
+from rlnb.envs.transforms.transformed_env import TransformedEnv as Home
+
+
+def half(*keys):
+    return DTypeCastTransform(torch.float32, torch.float64, in_keys=["observation"], out_keys=list(keys) or None)
+
+
+CHAINS = {
+    "none": lambda: Compose(),
+    "one": lambda: StepCounter(7),
+    "benchmark": lambda: Compose(
+        StepCounter(20), RewardSum(), ObservationNorm(0.25, 3.0, in_keys=["observation"]), DoubleToFloat()
+    ),
+    "no limit": lambda: Compose(StepCounter(), InitTracker()),
+    "nested": lambda: Compose(InitTracker(), Compose(RewardScaling(0.3, 0.7), Compose(RewardSum()))),
+    "another dtype": lambda: half(),
+    "twice": lambda: Compose(
+        half(), ClipTransform("observation", low=-0.01, high=0.01), SignTransform("observation", "signs")
+    ),
+    "added": lambda: Compose(half("double"), ObservationNorm(1.0, torch.tensor([1.0, 2, 3, 4]), ["double"])),
+    "rewards": lambda: Compose(
+        RewardScaling(0.1, 3.0, ["reward"], ["scaled"]), RewardClipping(0.0, 0.5), BinarizeReward(["scaled"]), RewardSum()
+    ),
+    "sums of sums": lambda: Compose(RewardSum(), RewardScaling(0.5, 2.0), RewardSum(["reward"], ["scaled_sum"])),
+    "two counters": lambda: Compose(StepCounter(5, step_count_key="short"), StepCounter(9), InitTracker("first")),
+}
+chains = pytest.mark.parametrize("chain", CHAINS)
+
+
+def make(chain, base=None):
+    return TransformedEnv(GymEnv("CartPole-v1") if base is None else base, CHAINS[chain]())
+
+
+def same(a, b):
+    first, second = ({key: td.get(key) for key in leaf_keys(td)} for td in (a, b))
+    assert first.keys() == second.keys()
+    assert a.batch_size == b.batch_size and a.names == b.names
+    for key in first:
+        assert first[key].dtype == second[key].dtype, key
+        assert torch.equal(first[key], second[key]), key
+    return True
+
+
+@pytest.fixture
+def by_tensordict(monkeypatch):
+    """Make the same call without rows."""
+
+    def call(function, env):
+        with monkeypatch.context() as patch:
+            patch.setattr(Home, "_fills_rows", False)
+            assert not env._fills_rows
+            return function(env)
+
+    return call
+
+
+@chains
+@pytest.mark.parametrize("stop", [True, False])
+def test_the_same_data(chain, stop, by_tensordict):  # TR-01
+    def collect(env):
+        env.set_seed(3)
+        whole = env.rollout(60, break_when_any_done=stop)
+        return whole, env.rollout(60, break_when_any_done=stop), env.rollout(5, set_truncated=True)
+
+    env = make(chain)
+    assert env._fills_rows
+    for found, expected in zip(collect(env), by_tensordict(collect, make(chain)), strict=True):
+        assert same(found, expected)
+
+
+@chains
+def test_the_same_data_with_a_policy(chain, by_tensordict):  # TR-01
+    seen = []
+
+    class Choose(torch.nn.Module):
+        def forward(self, observation):
+            seen.append(observation.clone())
+            return torch.nn.functional.one_hot((observation.sum(-1) > 0).long(), 2), observation.sum()
+
+    policy = TensorDictModule(Choose(), ["observation"], ["action", "total"])
+
+    def collect(env):
+        env.set_seed(1)
+        return env.rollout(80, policy, break_when_any_done=False)
+
+    assert same(collect(make(chain)), by_tensordict(collect, make(chain)))
+    assert all(torch.equal(a, b) for a, b in zip(seen[:80], seen[80:], strict=True))
+
+
+@chains
+def test_an_env_goes_on_where_its_rows_ended(chain, by_tensordict):  # TR-01
+    """What the transforms carry from step to step is as though they had been called for each of them."""
+
+    def collect(env):
+        env.set_seed(5)
+        last = env.rollout(3, break_when_any_done=False)[-1]
+        on = env.rand_step(env._step_mdp(last))
+        without = env.step(env.rand_action())
+        return torch.stack([on.get("next"), without.get("next")])
+
+    assert same(collect(make(chain)), by_tensordict(collect, make(chain)))
+
+
+@chains
+def test_more_steps_than_a_block_has_rows_at_first(chain, monkeypatch, by_tensordict):  # TR-01
+    monkeypatch.setattr("rlnb.data.ted.block._FIRST_BYTES", 1)
+
+    def collect(env):
+        env.set_seed(2)
+        return env.rollout(70, break_when_any_done=False)
+
+    assert same(collect(make(chain)), by_tensordict(collect, make(chain)))
+
+
+@chains
+def test_in_a_serial_env(chain, by_tensordict):  # TR-01
+    def collect(env):
+        env.set_seed(4)
+        whole = env.rollout(40, break_when_any_done=False)
+        td, steps = env.reset(), []
+        for _ in range(5):
+            step, td = env.step_and_maybe_reset(env.rand_action(td))
+            steps.append(step)
+        return whole, torch.stack(steps, 1)
+
+    rows = SerialEnv(3, lambda: make(chain))
+    others = SerialEnv(3, lambda: make(chain))
+    expected = by_tensordict(lambda env: collect(others), make(chain))
+    for found, other in zip(collect(rows), expected, strict=True):
+        found.names = other.names
+        assert same(found, other)
+
+
+def test_a_transform_of_ones_own_may_declare_itself():  # TR-02
+    class Twice(Transform):
+        _elementwise = True
+
+        def _apply_transform(self, value):
+            return value * 2
+
+    env = TransformedEnv(GymEnv("CartPole-v1"), Twice(["observation", "reward"]))
+    assert env._fills_rows
+    env.set_seed(0)
+    env.base_env.set_seed(0)
+    assert torch.equal(env.rollout(3)["next", "reward"], torch.full((3, 1), 2.0))
+
+
+class Own(ObservationNorm):
+    def _step(self, tensordict, next_tensordict):
+        return super()._step(tensordict, next_tensordict)
+
+
+class OwnEnv(TransformedEnv):
+    def _step(self, tensordict):
+        return super()._step(tensordict)
+
+
+def trainable():
+    norm = ObservationNorm(0.0, 1.0, in_keys=["observation"])
+    norm.loc.requires_grad_()
+    return norm
+
+
+@pytest.mark.parametrize(
+    "transform",
+    [
+        lambda: CatTensors(["observation"], "vector"),
+        lambda: lambda td: td,
+        lambda: VecNorm(["observation"]),
+        lambda: Own(0.0, 1.0, in_keys=["observation"]),
+        trainable,
+        lambda: StepCounter(5, update_done=False),
+        lambda: StepCounter(5, truncated_key="over"),
+        lambda: RewardSum(reset_keys=["_reset"]),
+        lambda: Compose(RewardSum(), lambda td: td),
+        lambda: DTypeCastTransform(torch.float32, torch.bfloat16, in_keys=["observation"]),
+        lambda: DTypeCastTransform(torch.int64, torch.int32, [], [], ["action"]),
+    ],
+)
+def test_what_cannot_go_by_rows_does_not(transform):  # TR-01
+    env = TransformedEnv(GymEnv("CartPole-v1"), transform())
+    assert not env._fills_rows
+    assert env.rollout(3).batch_size == (3,)
+
+
+def test_an_env_with_methods_of_its_own_does_not_go_by_rows():  # TR-01
+    assert not OwnEnv(GymEnv("CartPole-v1"), StepCounter())._fills_rows
+    assert not TransformedEnv(SerialEnv(2, lambda: GymEnv("CartPole-v1")), StepCounter())._fills_rows
+    assert not TransformedEnv(GymEnv("CartPole-v1"), StepCounter(), cache_specs=True).append_transform(
+        lambda td: td
+    )._fills_rows
+
+
+def test_rows_follow_the_transforms(by_tensordict):  # TR-01
+    env = make("one")
+    assert env.rollout(20, break_when_any_done=True)["next", "step_count"].max() == 7
+    env.append_transform(RewardSum())
+    env.transform[0].max_steps = 4
+    found = env.rollout(20)
+    assert found["next", "step_count"].max() == 4 and found["next", "episode_reward"].max() == 4
+    env.base_env.run_type_checks = True
+    assert not env._fills_rows
+
+
+def test_a_wrapped_env_of_ones_own(by_tensordict):  # TR-01
+    class Slow(Poles):
+        def step(self, action):
+            observation, reward, *rest = super().step(action)
+            return observation, reward * 0.1, *rest
+
+    def collect(env):
+        env.set_seed(0)
+        return env.rollout(50, break_when_any_done=False)
+
+    found = collect(make("sums of sums", GymWrapper(Slow())))
+    assert same(found, by_tensordict(collect, make("sums of sums", GymWrapper(Slow()))))
+    with torch.no_grad():
+        assert found["next", "episode_reward"].unique().numel() > 3
