@@ -13,7 +13,9 @@ _SEED = 5  # one episode is terminated, then two are truncated, and the last one
 
 def cart_pole(max_episode_steps: int = TIME_LIMIT) -> GymEnv:
     """Make a cart pole whose actions are 0 and 1 and whose episodes are truncated early."""
-    return GymEnv("CartPole-v1", categorical_action_encoding=True, max_episode_steps=max_episode_steps)
+    env = GymEnv("CartPole-v1", categorical_action_encoding=True, max_episode_steps=max_episode_steps)
+    env.allow_done_after_reset = True  # a loop that steps beyond the end is to run, and its data to be looked at
+    return env
 
 
 def several_episodes(steps: int = 140) -> TensorDictBase:

@@ -68,7 +68,7 @@ def likely_cause(root: Column, after: Column, found: torch.Tensor, facts: Facts)
         )
     for ahead in range(2, _MAX_INTERLEAVED + 1):
         inside = steps[steps % facts.length + ahead < facts.length]
-        if inside.shape[0] and bool(_same(root[inside + ahead], after[inside]).all()):
+        if inside.shape[0] > 1 and bool(_same(root[inside + ahead], after[inside]).all()):
             return (
                 f"'next' is the root of the step {ahead} further on: the steps of {ahead} episodes alternate, or "
                 "MultiStep looked ahead",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from os import PathLike
 from typing import Any
@@ -187,6 +189,17 @@ def offsets_of(lengths: torch.Tensor) -> torch.Tensor:
     return torch.cat([lengths.new_zeros(1), lengths.cumsum(0)])
 
 
+@contextlib.contextmanager
+def _silent(name: str) -> Iterator[None]:
+    """Keep a logger quiet for a moment."""
+    logger = logging.getLogger(name)
+    before, logger.disabled = logger.disabled, True
+    try:
+        yield
+    finally:
+        logger.disabled = before
+
+
 def nest(column: torch.Tensor, offsets: torch.Tensor, strided: bool = False) -> torch.Tensor:
     """Make a nested tensor from elements that stand behind one another.
 
@@ -203,7 +216,8 @@ def nest(column: torch.Tensor, offsets: torch.Tensor, strided: bool = False) -> 
         [[0, 1, 2], [3, 4]]
     """
     if not strided:
-        return torch.nested.nested_tensor_from_jagged(column, offsets)
+        with _silent("torch.fx._symbolic_trace"):  # torch warns itself of a function that it calls
+            return torch.nested.nested_tensor_from_jagged(column, offsets)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The PyTorch API of nested tensors is in prototype stage")
         elements = list(column.split(offsets.diff().tolist()))
