@@ -45,23 +45,55 @@ def rollout(
     report = _make_callback(env, callback)
     start = None if tensordict is None else tensordict.exclude("next")
     data = env.reset(start) if auto_reset or start is None else env.maybe_reset(start)
-    result: TensorDictBase
-    if return_contiguous and tensordict is None and report is None and fills_rows(env, act):
-        result = collect_rows(env, act, data, max_steps, keep_going=stop == "never")
-        if set_truncated:
-            _truncate(env, result[-1].get("next"))
-    else:
-        dim = data.batch_dims  # a stateless env takes any batch size
-        steps = _collect(env, act, data, max_steps, report, stop)
-        if set_truncated:
-            _truncate(env, steps[-1].get("next"))
-        names: list[Any] = [None] * dim + ["time"]
-        if return_contiguous:
-            result = stack_steps(steps, dim, names)
-        else:
-            result = lazy_stack(steps, dim)
-            result.names = names
+    by_rows = return_contiguous and tensordict is None and report is None
+    result = collect(env, act, data, max_steps, stop, report, return_contiguous, set_truncated, by_rows)
     return result if out is None else _write_out(out, result)
+
+
+def collect(
+    env: EnvBase,
+    act: Callable[[TensorDictBase], TensorDictBase],
+    data: TensorDictBase,
+    max_steps: int,
+    stop: str = "never",
+    report: Callable[[TensorDictBase], Any] | None = None,
+    contiguous: bool = True,
+    set_truncated: bool = False,
+    by_rows: bool = True,
+) -> TensorDictBase:
+    """Collect steps from where the env is.
+
+    Args:
+        env: the env.
+        act: the policy, as :func:`~rlnb.envs.policies.make_policy` makes it.
+        data: the root of the first step, which is the state that the env is in.
+        max_steps: the most steps to take.
+        stop: "never", or at the first end of "any" env, or when "all" have been done; those that are done before are
+            reset.
+        report: called after each step.
+        contiguous: stack the steps into tensors; if False, into a lazy stack.
+        set_truncated: mark the last step as truncated.
+        by_rows: go the fast way where the env and the policy allow it.
+
+    Returns:
+        The steps, of batch size ``[*batch, time]``.
+    """
+    # For a single env the first end is that of all.
+    if by_rows and (stop != "all" or not env.batch_size) and fills_rows(env, act):
+        result: TensorDictBase = collect_rows(env, act, data, max_steps, keep_going=stop == "never")
+        if set_truncated:
+            _truncate(env, result[..., -1].get("next"))
+        return result
+    dim = data.batch_dims  # a stateless env takes any batch size
+    steps = _collect(env, act, data, max_steps, report, stop)
+    if set_truncated:
+        _truncate(env, steps[-1].get("next"))
+    names: list[Any] = [None] * dim + ["time"]
+    if contiguous:
+        return stack_steps(steps, dim, names)
+    result = lazy_stack(steps, dim)
+    result.names = names
+    return result
 
 
 def _collect(

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from tensordict import TensorDict, TensorDictBase
 
+from rlnb._tensordict import fast_tensordict
 from rlnb.data.ted.block import LeafInfo, TEDBlock
 from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
 from rlnb.data.ted.leaves import leaf_keys
 from rlnb.envs import faults
+from rlnb.envs.policies import RandomPolicy
 from rlnb.envs.stacking import stack_leaf
 
 if TYPE_CHECKING:
@@ -78,7 +81,7 @@ def collect_rows(
     Args:
         env: a :class:`RowEnv`.
         act: the policy; ``env.rand_action`` itself for random actions.
-        data: the output of the reset.
+        data: the root of the first step: the output of a reset, or what a step led to.
         max_steps: the most steps to take.
         keep_going: reset at the end of an episode, and go on.
 
@@ -89,7 +92,13 @@ def collect_rows(
     block = TEDBlock(root, next_only, max_steps, env.batch_size)
     for key, row in block.root_row(0).items():
         row.copy_(data.get(key))
-    choose = _RandomActions(env, max_steps) if act == env.rand_action else _PolicyActions(env, act)
+    choose: _RandomActions | _PolicyActions
+    if act == env.rand_action:
+        choose = _RandomActions(env, max_steps, env.own_randomness)
+    elif isinstance(act, RandomPolicy) and act.action_spec == env.full_action_spec[env.action_key]:
+        choose = _RandomActions(env, max_steps, contextlib.nullcontext)  # it draws from torch's generator
+    else:
+        choose = _PolicyActions(env, act, data, block)
     step, reset = env._row_functions(block)
     t = 0
     while True:
@@ -110,8 +119,8 @@ def collect_rows(
 class _RandomActions:
     """Draws actions many at a time, and leaves the generator as though they had been drawn one by one."""
 
-    def __init__(self, env: Any, max_steps: int) -> None:
-        self.env, self.left = env, max_steps
+    def __init__(self, env: Any, max_steps: int, randomness: Callable[[], Any]) -> None:
+        self.env, self.left, self.randomness = env, max_steps, randomness
         self.key = env.action_key
         self.spec = env.full_action_spec[self.key]
         self.drawn: list[torch.Tensor] = []
@@ -127,7 +136,7 @@ class _RandomActions:
 
     def _draw(self, n: int) -> None:
         self.left -= n
-        with self.env.own_randomness():
+        with self.randomness():
             self.before = torch.get_rng_state()
             self.drawn.append(self.spec.rand((n,)))
             self.after = torch.get_rng_state()
@@ -136,7 +145,7 @@ class _RandomActions:
     def finish(self, length: int) -> dict[NestedKey, torch.Tensor]:
         used = length - self.start
         if used < len(self.native):
-            with self.env.own_randomness():
+            with self.randomness():
                 # Somebody else may have drawn from torch's generator meanwhile: then it must not be turned back.
                 if torch.equal(torch.get_rng_state(), self.after):
                     torch.set_rng_state(self.before)
@@ -149,18 +158,23 @@ class _RandomActions:
 class _PolicyActions:
     """Asks a policy for each action, and keeps all that the policy writes."""
 
-    def __init__(self, env: Any, act: Any) -> None:
+    def __init__(self, env: Any, act: Any, data: TensorDictBase, block: TEDBlock) -> None:
         self.act, self.native = act, env._native_action
         self.key, self.batch_size, self.device = env.action_key, env.batch_size, env.device
         self.spec = env.full_action_spec[self.key]
         self.written: dict[NestedKey, list[Any]] = {as_key(as_tuple(key)): [] for key in act.out_keys}
-        self.carried: dict[NestedKey, Any] = {}
+        self.flat = all(isinstance(key, str) for key in (*block.root, *self.written))
+        self.carried: dict[NestedKey, Any] = {k: data.get(k) for k in leaf_keys(data) if k not in block.root}
 
     def __call__(self, t: int, block: TEDBlock) -> Any:
         entries = block.root_row(t)
         if self.carried:
             entries = {**self.carried, **entries}
-        data = self.act(TensorDict(entries, self.batch_size, device=self.device))
+        if self.flat:
+            seen = fast_tensordict(dict(entries), self.batch_size, self.device)
+        else:
+            seen = TensorDict(entries, self.batch_size, device=self.device)
+        data = self.act(seen)
         if not isinstance(data, TensorDictBase):
             raise faults.policy_returned(self.act, data)
         if not t:

@@ -1,0 +1,255 @@
+"""SyncDataCollector: an endless loop over an environment that hands out its steps in batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from tensordict import TensorDictBase
+
+from rlnb.collectors.trajectories import TrajectoryIds
+from rlnb.collectors.utils import split_trajectories
+from rlnb.envs.base import EnvBase
+from rlnb.envs.exploration import ExplorationType, set_exploration_type
+from rlnb.envs.policies import is_random, make_policy
+from rlnb.envs.rollout import collect
+
+
+class SyncDataCollector:
+    """Steps an env with a policy, batch after batch; episodes go on from one batch to the next.
+
+    Each batch is in the TED format, of shape ``[*batch_size, time]``, with the entry ("collector", "traj_ids"): an
+    integer for each trajectory, another one for each env and each episode.
+
+    Args:
+        create_env_fn: an env, or a function that makes one.
+        policy: what chooses the action, as for :meth:`~rlnb.envs.EnvBase.rollout`. None: random actions.
+        frames_per_batch: how many steps a batch has, those of all envs together. Rounded up to a multiple of the
+            number of envs.
+        total_frames: how many steps are collected in all; -1: there is no end.
+        create_env_kwargs: keyword arguments for ``create_env_fn``.
+        device: where env, policy and batches live, unless one of the next three says otherwise.
+        storing_device: where batches go.
+        env_device: where the env's data lives.
+        policy_device: where the policy lives; its input is moved there, and its output back.
+        init_random_frames: how many steps are taken with random actions first, at the least.
+        max_frames_per_traj: an episode is truncated after that many steps.
+        reset_at_each_iter: start each batch with a reset.
+        postproc: called with each batch; what it returns is handed out.
+        split_trajs: hand out a row for each trajectory, padded, with a "mask"; see
+            :func:`~rlnb.collectors.utils.split_trajectories`.
+        exploration_type: of the policy while it collects.
+        return_same_td: write each batch over the last one.
+        replay_buffer: extended with each batch; the loop then hands out None.
+        trust_policy: take a callable as one that reads and writes a TensorDict, whatever it looks like.
+
+    Attributes:
+        env: the env.
+        policy: the policy, as it was given.
+        frames: how many steps were collected.
+
+    Raises:
+        ValueError: if ``frames_per_batch`` is not positive, or ``total_frames`` neither positive nor -1.
+        TypeError: if ``create_env_fn`` is no env and makes none.
+
+    Example:
+        >>> from rlnb.envs import GymEnv
+        >>> collector = SyncDataCollector(GymEnv("CartPole-v1"), frames_per_batch=50, total_frames=100)
+        >>> [batch.batch_size for batch in collector]
+        [torch.Size([50]), torch.Size([50])]
+    """
+
+    def __init__(
+        self,
+        create_env_fn: EnvBase | Callable[..., EnvBase],
+        policy: Callable[..., Any] | None = None,
+        *,
+        frames_per_batch: int,
+        total_frames: int = -1,
+        create_env_kwargs: dict[str, Any] | None = None,
+        device: torch.device | str | int | None = None,
+        storing_device: torch.device | str | int | None = None,
+        env_device: torch.device | str | int | None = None,
+        policy_device: torch.device | str | int | None = None,
+        init_random_frames: int = 0,
+        max_frames_per_traj: int | None = None,
+        reset_at_each_iter: bool = False,
+        postproc: Callable[[TensorDictBase], TensorDictBase] | None = None,
+        split_trajs: bool = False,
+        exploration_type: ExplorationType = ExplorationType.RANDOM,
+        return_same_td: bool = False,
+        replay_buffer: Any = None,
+        trust_policy: bool = False,
+    ) -> None:
+        _check_frames(frames_per_batch, total_frames)
+        self.env = _make_env(create_env_fn, create_env_kwargs or {})
+        if max_frames_per_traj:
+            from rlnb.envs.transforms import StepCounter
+
+            self.env = self.env.append_transform(StepCounter(max_steps=max_frames_per_traj))
+        if (env_device := device if env_device is None else env_device) is not None:
+            self.env.to(env_device)
+        self.policy = policy
+        policy_device = device if policy_device is None else policy_device
+        if policy_device is not None and isinstance(policy, torch.nn.Module):
+            policy.to(policy_device)
+        self.storing_device = device if storing_device is None else storing_device
+        self._act = make_policy(self.env, policy, trust_policy, auto_cast_to_device=policy_device is not None)
+        envs = max(self.env.batch_size.numel(), 1)
+        self._steps = -(-frames_per_batch // envs)
+        self.frames_per_batch, self.total_frames = self._steps * envs, total_frames
+        self.init_random_frames, self.reset_at_each_iter = init_random_frames or 0, reset_at_each_iter
+        self.postproc, self.split_trajs, self.exploration_type = postproc, split_trajs, exploration_type
+        self.return_same_td, self.replay_buffer = return_same_td, replay_buffer
+        self.frames = self.iterations = 0
+        self._root: TensorDictBase | None = None
+        self._same: TensorDictBase | None = None
+        self._ids = TrajectoryIds(self.env.batch_size)
+        self._contiguous = not any(-1 in spec.shape for spec in self.env.output_spec.values(True, True) if spec)
+
+    # Collecting ---------------------------------------------------------------------------------------------------
+
+    def __iter__(self) -> Iterator[Any]:
+        """Collect batches until there are ``total_frames`` steps.
+
+        Yields:
+            A batch; None where batches go into a buffer.
+        """
+        while self.total_frames < 0 or self.frames < self.total_frames:
+            yield self.next()
+
+    def __len__(self) -> int:
+        if self.total_frames < 0:
+            raise TypeError("A SyncDataCollector with total_frames=-1 has no length: it never ends.")
+        return -(-self.total_frames // self.frames_per_batch)
+
+    def next(self) -> Any:
+        """Collect one batch.
+
+        Returns:
+            The batch; None where batches go into a buffer.
+        """
+        data = self.rollout()
+        if self.postproc is not None:
+            data = self.postproc(data)
+        if self.split_trajs:
+            data = split_trajectories(data, prefix="collector")
+        if self.storing_device is not None:
+            data = data.to(self.storing_device)
+        if self.replay_buffer is not None:
+            self.replay_buffer.extend(data)
+            return None
+        if not self.return_same_td:
+            return data
+        same, fits = self._same, self._same is not None and self._same.batch_size == data.batch_size
+        self._same = same.update_(data) if fits and same is not None else data
+        return self._same
+
+    @torch.no_grad()
+    def rollout(self) -> TensorDictBase:
+        """Take the steps of one batch.
+
+        Returns:
+            The batch, before any ``postproc``.
+        """
+        env = self.env
+        if self._root is None or self.reset_at_each_iter:
+            self._root = env.reset()
+            self._ids.restart()
+        random = self.frames < self.init_random_frames or is_random(env, self.policy)
+        act = env.rand_action if random else self._act
+        with set_exploration_type(self.exploration_type):
+            data = collect(env, act, self._root, self._steps, contiguous=self._contiguous)
+        last = data[..., -1].clone()
+        self._root = env.maybe_reset(env._step_mdp(last))
+        self._ids.write(data, last)
+        self.frames += self.frames_per_batch
+        self.iterations += 1
+        return data
+
+    def reset(self) -> None:
+        """Start new episodes with the next batch."""
+        self._root = None
+
+    # Life ---------------------------------------------------------------------------------------------------------
+
+    def set_seed(self, seed: int, static_seed: bool = False) -> int | None:
+        """Seed the env. The next batch starts with a reset.
+
+        Args:
+            seed: the seed.
+            static_seed: give all envs of a batch the same.
+
+        Returns:
+            The seed for the next env of a chain.
+        """
+        self._root = None
+        return self.env.set_seed(seed, static_seed=static_seed)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the states of env and policy, and how far the collector is.
+
+        Returns:
+            "env_state_dict", "policy_state_dict" (where the policy is a module), "frames" and "iter".
+        """
+        state = {"env_state_dict": self.env.state_dict(), "frames": self.frames, "iter": self.iterations}
+        if isinstance(self.policy, torch.nn.Module):
+            state["policy_state_dict"] = self.policy.state_dict()
+        return state
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Load what :meth:`state_dict` returned. The next batch starts with a reset.
+
+        Args:
+            state_dict: the state.
+
+        Raises:
+            KeyError: if a part of it is missing. Nothing is loaded then.
+        """
+        wanted = ["env_state_dict", "frames", "iter"]
+        wanted += ["policy_state_dict"] if isinstance(self.policy, torch.nn.Module) else []
+        missing = [name for name in wanted if name not in state_dict]
+        if missing:
+            raise KeyError(f"The state dict of a collector has {wanted}, and this one lacks {missing}.")
+        self.env.load_state_dict(state_dict["env_state_dict"])
+        if isinstance(self.policy, torch.nn.Module):
+            self.policy.load_state_dict(state_dict["policy_state_dict"])
+        self.frames, self.iterations, self._root = state_dict["frames"], state_dict["iter"], None
+
+    def shutdown(self) -> None:
+        """Close the env."""
+        if not self.env.is_closed:
+            self.env.close()
+        self._root = None
+
+    def __repr__(self) -> str:
+        env = repr(self.env).replace("\n", "\n    ")
+        return (
+            f"{type(self).__name__}(\n    env={env},\n    frames_per_batch={self.frames_per_batch}, "
+            f"total_frames={self.total_frames})"
+        )
+
+
+def _make_env(create_env_fn: Any, kwargs: dict[str, Any]) -> EnvBase:
+    env = (
+        create_env_fn if isinstance(create_env_fn, EnvBase) or not callable(create_env_fn) else create_env_fn(**kwargs)
+    )
+    if not isinstance(env, EnvBase):
+        raise TypeError(
+            f"SyncDataCollector takes an env, or a function that makes one, and got a {type(env).__name__}. "
+            "Fix: SyncDataCollector(GymEnv('CartPole-v1'), policy, frames_per_batch=100)."
+        )
+    return env
+
+
+def _check_frames(frames_per_batch: Any, total_frames: Any) -> None:
+    if isinstance(frames_per_batch, bool) or not hasattr(frames_per_batch, "__index__") or frames_per_batch < 1:
+        raise ValueError(f"frames_per_batch must be a positive integer and is {frames_per_batch!r}.")
+    if total_frames != -1 and (not hasattr(total_frames, "__index__") or total_frames < 1):
+        raise ValueError(f"total_frames must be a positive integer, or -1 for no end, and is {total_frames!r}.")
+
+
+Collector = SyncDataCollector
+
+__all__ = ["Collector", "SyncDataCollector"]

@@ -1,0 +1,69 @@
+"""Trajectory ids: an integer for each episode of each env, over all batches."""
+
+from __future__ import annotations
+
+import torch
+from tensordict import TensorDictBase
+
+from rlnb.data.ted.keys import DONE
+
+
+class TrajectoryIds:
+    """Numbers the trajectories of a stream of batches, in the order in which they begin.
+
+    Args:
+        batch_size: of the env.
+
+    Example:
+        >>> from tensordict import TensorDict
+        >>> done = torch.tensor([[False], [True], [False]])
+        >>> batch = TensorDict({"next": {"done": done}}, [3])
+        >>> ids = TrajectoryIds(torch.Size([]))
+        >>> ids.write(batch, batch[-1]); ids.write(batch, batch[-1])
+        >>> batch["collector", "traj_ids"].tolist()
+        [1, 1, 2]
+    """
+
+    def __init__(self, batch_size: torch.Size) -> None:
+        self.current = torch.arange(batch_size.numel()).reshape(batch_size)
+        self.free = batch_size.numel()
+        self.begun = False
+
+    def restart(self) -> None:
+        """Begin a new trajectory in each env."""
+        if self.begun:
+            self.current = torch.arange(self.free, self.free + self.current.numel()).reshape(self.current.shape)
+            self.free += self.current.numel()
+        self.begun = True
+
+    def write(self, data: TensorDictBase, last: TensorDictBase) -> None:
+        """Write the ids of a batch, as ("collector", "traj_ids").
+
+        Args:
+            data: the batch, of shape ``[*batch_size, time]``; written to.
+            last: its last step.
+        """
+        self.begun = True
+        done = self._over(data)
+        # Where the step before was the last of its episode, a new one begins. Numbers are given in order of time.
+        begins = torch.zeros_like(done)
+        begins[..., 1:] = done[..., :-1]
+        by_time = begins.movedim(-1, 0)
+        given = torch.cumsum(by_time.flatten(), 0).reshape(by_time.shape).movedim(0, -1) + (self.free - 1)
+        ids = torch.where(begins, given, self.current.unsqueeze(-1))
+        ids = torch.cummax(ids, -1).values
+        self.free += int(begins.sum())
+        self.current = ids[..., -1]
+        data.set(("collector", "traj_ids"), ids.to(data.device) if data.device is not None else ids)
+        ended = self._over(last)
+        fresh = self.free + torch.cumsum(ended.flatten(), 0).reshape(ended.shape) - 1
+        self.current = torch.where(ended, fresh, self.current)
+        self.free += int(ended.sum())
+
+    def _over(self, data: TensorDictBase) -> torch.Tensor:
+        """Tell at which steps an env's episode is over, of the shape of ``data``."""
+        done = data.get(("next", DONE)).cpu()
+        return done.reshape(*data.batch_size, -1).any(-1)
+
+
+__all__ = ["TrajectoryIds"]

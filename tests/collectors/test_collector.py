@@ -1,0 +1,267 @@
+"""SyncDataCollector: what it collects is what a rollout would, cut into batches."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import torch
+from tensordict import TensorDict
+from tensordict.nn import TensorDictModule
+from torch import nn
+
+from rlnb.collectors import Collector, RandomPolicy, SyncDataCollector
+from rlnb.data import MultiStep, Unbounded, check_ted
+from rlnb.envs import (
+    CartPoleEnv,
+    GymEnv,
+    ParallelEnv,
+    PendulumEnv,
+    SerialEnv,
+    SpreadEnv,
+    StepCounter,
+    TensorDictPrimer,
+    TransformedEnv,
+)
+
+ENVS = {
+    "gym": lambda: GymEnv("CartPole-v1"),
+    "vector": lambda: GymEnv("CartPole-v1", num_envs=3),
+    "batched": lambda: CartPoleEnv(batch_size=[4]),
+    "serial": lambda: SerialEnv(3, lambda: GymEnv("CartPole-v1")),
+    "serial of own": lambda: SerialEnv(2, CartPoleEnv),
+    "transformed": lambda: TransformedEnv(GymEnv("CartPole-v1"), StepCounter(11)),
+    "agents": lambda: SpreadEnv(2, 3, agent_done=True, max_steps=7, batch_size=[2]),
+}
+every_env = pytest.mark.parametrize("make", ENVS.values(), ids=ENVS)
+
+
+def own(batch: TensorDict) -> TensorDict:
+    """What the env and the policy gave."""
+    return batch.exclude("collector")
+
+
+@every_env
+def test_batches_are_a_rollout_that_was_cut(make):  # CO-04
+    env, collector = make(), SyncDataCollector(make(), frames_per_batch=1, total_frames=-1)
+    n = max(env.batch_size.numel(), 1)
+    collector = SyncDataCollector(make(), frames_per_batch=20 * n, total_frames=60 * n)
+    env.set_seed(0)
+    collector.set_seed(0)
+    whole = env.rollout(60, break_when_any_done=False)
+    batches = list(collector)
+    assert (
+        [batch.batch_size for batch in batches]
+        == [(*env.batch_size, 20)] * 3
+        == [(*env.batch_size, 20)] * len(collector)
+    )
+    assert all(batch.names[-1] == "time" for batch in batches)
+    found = torch.cat([own(batch) for batch in batches], -1)
+    assert bool((found == whole).all())
+    assert collector.frames == 60 * n
+    assert Collector is SyncDataCollector
+
+
+@every_env
+def test_each_trajectory_has_an_id_of_its_own(make):  # CO-03
+    env = make()
+    n = max(env.batch_size.numel(), 1)
+    collector = SyncDataCollector(env, frames_per_batch=25 * n, total_frames=100 * n)
+    whole = torch.cat(list(collector), -1)
+    ids = whole["collector", "traj_ids"].reshape(n, -1)
+    done = whole["next", "done"].reshape(n, ids.shape[1], -1).any(-1)
+    assert ids.dtype == torch.int64
+    changes = ids[:, 1:] != ids[:, :-1]
+    assert torch.equal(changes, done[:, :-1])
+    per_row = [set(row.tolist()) for row in ids]
+    assert sum(map(len, per_row)) == len(set().union(*per_row)), "two envs share an id"
+    assert set().union(*per_row) == set(range(len(set().union(*per_row)))), "ids are not counted up one by one"
+
+
+def test_frames_are_rounded_up_to_whole_steps():  # CO-01
+    env = SerialEnv(3, lambda: GymEnv("CartPole-v1"))
+    collector = SyncDataCollector(env, frames_per_batch=22, total_frames=50)
+    assert collector.frames_per_batch == 24
+    assert [batch.shape for batch in collector] == [(3, 8)] * 3
+    endless = SyncDataCollector(env, frames_per_batch=1, total_frames=-1)
+    assert [batch.shape for batch, _ in zip(endless, range(4), strict=False)] == [(3, 1)] * 4
+    with pytest.raises(TypeError, match=r"^A SyncDataCollector with total_frames=-1 has no length: it never ends\.$"):
+        len(endless)
+
+
+net = nn.Linear(4, 2)
+
+
+class Scores(nn.Module):
+    def forward(self, observation, *others):  # a transform may add observations
+        return torch.nn.functional.one_hot(net(observation).argmax(-1), 2)
+
+
+POLICIES = {
+    "none": lambda env: None,
+    "random": lambda env: RandomPolicy(env.action_spec),
+    "rand_step": lambda env: env.rand_step,
+    "module": lambda env: Scores(),
+    "tensordict module": lambda env: TensorDictModule(Scores(), ["observation"], ["action"]),
+}
+
+
+@pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
+@pytest.mark.parametrize("kind", ["gym", "serial", "transformed"])
+def test_policies(kind, policy):  # CO-02, CO-10
+    env, other = ENVS[kind](), ENVS[kind]()
+    n = max(env.batch_size.numel(), 1)
+    collector = SyncDataCollector(env, policy(env), frames_per_batch=15 * n, total_frames=45 * n)
+    collector.set_seed(3)
+    torch.manual_seed(3)
+    found = torch.cat([own(batch) for batch in collector], -1)
+    other.set_seed(3)
+    torch.manual_seed(3)
+    assert bool((found == other.rollout(45, policy(other), break_when_any_done=False)).all())
+
+
+def test_random_frames_first():  # CO-06
+    class Zero(nn.Module):
+        def forward(self, observation):
+            return torch.tensor([1, 0])
+
+    collector = SyncDataCollector(
+        GymEnv("CartPole-v1"), Zero(), frames_per_batch=20, total_frames=100, init_random_frames=30
+    )
+    pushed = [bool(batch["action"][:, 1].any()) for batch in collector]
+    assert pushed == [True, True, False, False, False]
+
+
+def test_longest_trajectory_and_restarts():  # CO-06
+    collector = SyncDataCollector(PendulumEnv(), frames_per_batch=20, total_frames=40, max_frames_per_traj=6)
+    batch = torch.cat(list(collector))
+    assert batch["next", "truncated"].flatten().nonzero().flatten().tolist() == [5, 11, 17, 23, 29, 35]
+    collector = SyncDataCollector(PendulumEnv(), frames_per_batch=5, total_frames=15, reset_at_each_iter=True)
+    ids = [batch["collector", "traj_ids"].tolist() for batch in collector]
+    assert ids == [[0] * 5, [1] * 5, [2] * 5]
+
+
+def test_what_is_made_of_batches():  # CO-05, CO-06, CO-09
+    env = SerialEnv(2, lambda: GymEnv("CartPole-v1"))
+    collector = SyncDataCollector(env, frames_per_batch=40, total_frames=40, postproc=MultiStep(0.9, 3))
+    (batch,) = collector
+    assert batch["steps_to_next_obs"].max() == 3
+    collector = SyncDataCollector(env, frames_per_batch=80, total_frames=80, split_trajs=True)
+    (batch,) = collector
+    mask = batch["collector", "mask"] if ("collector", "mask") in batch.keys(True) else batch["mask"]
+    assert batch.ndim == 2 and int(mask.sum()) == 80
+    for row, valid in zip(batch["collector", "traj_ids"], mask, strict=True):
+        assert len(row[valid].unique()) == 1
+
+
+def test_the_same_tensordict_again():  # CO-06
+    collector = SyncDataCollector(GymEnv("CartPole-v1"), frames_per_batch=10, total_frames=30, return_same_td=True)
+    batches = list(collector)
+    assert batches[0] is batches[1] is batches[2]
+    fresh = list(SyncDataCollector(GymEnv("CartPole-v1"), frames_per_batch=10, total_frames=20))
+    assert fresh[0]["observation"].data_ptr() != fresh[1]["observation"].data_ptr()
+
+
+def test_writing_into_a_buffer():  # CO-06
+    class Buffer(list):
+        def extend(self, batch):
+            self.append(batch)
+
+    buffer = Buffer()
+    collector = SyncDataCollector(GymEnv("CartPole-v1"), frames_per_batch=10, total_frames=30, replay_buffer=buffer)
+    assert list(collector) == [None] * 3
+    assert [len(batch) for batch in buffer] == [10] * 3
+
+
+def test_states_of_a_policy_go_on_over_batches():  # RS-26
+    class Counting(nn.Module):
+        def forward(self, observation, count):
+            return torch.tensor([1, 0]), count + 1
+
+    policy = TensorDictModule(Counting(), ["observation", "count"], ["action", ("next", "count")])
+    env = TransformedEnv(GymEnv("CartPole-v1"), TensorDictPrimer(count=Unbounded(shape=(1,))))
+    batch = torch.cat(list(SyncDataCollector(env, policy, frames_per_batch=3, total_frames=12)))
+    expected, count = [], 0
+    for done in batch["next", "done"].flatten().tolist():
+        expected.append(count)
+        count = 0 if done else count + 1
+    assert batch["count"].flatten().tolist() == expected and max(expected) >= 5
+
+
+def test_auto_resetting_envs():  # AR-04, CO-08
+    class AutoResetting(GymEnv):
+        def _step(self, tensordict):
+            tensordict = super()._step(tensordict)
+            if tensordict["done"].any():
+                tensordict.update(super().reset().exclude(*self.done_keys))
+            return tensordict
+
+        def _reset(self, tensordict=None):
+            restarted = tensordict is not None and "_reset" in tensordict
+            return tensordict.copy() if restarted else super()._reset(tensordict)
+
+    env = AutoResetting("CartPole-v1", auto_reset=True, auto_reset_replace=True)
+    batch = torch.cat(list(SyncDataCollector(env, frames_per_batch=25, total_frames=100)))
+    done = batch["next", "done"].flatten()
+    assert done.any() and torch.equal(batch["next", "observation"].isnan().all(-1), done)
+    assert not batch["observation"].isnan().any() and not batch["done"].any()
+
+
+def test_envs_whose_shapes_change():  # DS-04, CO-08
+    from tests.envs.dynamic import EnvWithDynamicSpec
+
+    collector = SyncDataCollector(EnvWithDynamicSpec(), frames_per_batch=5, total_frames=10)
+    shapes = [row["observation"].shape for batch in collector for row in batch.unbind(-1)]
+    assert len(set(shapes)) > 1 and all(shape[0] == 3 and shape[2] == 2 for shape in shapes)
+
+
+def test_life():  # CO-07
+    make = lambda: SyncDataCollector(GymEnv("CartPole-v1"), Scores(), frames_per_batch=10, total_frames=30)  # noqa: E731
+    one, two = make(), make()
+    assert one.set_seed(5) == two.set_seed(5) == GymEnv("CartPole-v1").set_seed(5)
+    assert bool((next(iter(one)) == next(iter(two))).all())
+    three = make()
+    three.load_state_dict(one.state_dict())
+    assert three.frames == 10 and len(list(three)) == 2
+    broken = one.state_dict()
+    del broken["frames"]
+    with pytest.raises(KeyError, match=r"this one lacks \['frames'\]"):
+        three.load_state_dict(broken)
+    assert three.frames == 30
+    one.shutdown()
+    with pytest.raises(RuntimeError, match="reset was called on a closed GymEnv"):
+        one.reset()
+        one.next()
+
+
+def test_parallel_envs_end_with_the_collector():  # CO-04
+    env = ParallelEnv(2, lambda: GymEnv("CartPole-v1"))
+    collector = SyncDataCollector(env, frames_per_batch=20, total_frames=40)
+    assert all(check_ted(batch).ok for batch in collector)
+    collector.shutdown()
+    assert env.is_closed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "text"),
+    [
+        ({"frames_per_batch": 0}, ValueError, "frames_per_batch must be a positive integer and is 0."),
+        (
+            {"frames_per_batch": 5, "total_frames": 0},
+            ValueError,
+            "total_frames must be a positive integer, or -1 for no end, and is 0.",
+        ),
+    ],
+)
+def test_bad_numbers(arguments, error, text):
+    with pytest.raises(error, match=f"^{re.escape(text)}$"):
+        SyncDataCollector(GymEnv("CartPole-v1"), **arguments)
+
+
+def test_what_is_no_env():
+    text = (
+        "SyncDataCollector takes an env, or a function that makes one, and got a str. "
+        "Fix: SyncDataCollector(GymEnv('CartPole-v1'), policy, frames_per_batch=100)."
+    )
+    with pytest.raises(TypeError, match=f"^{re.escape(text)}$"):
+        SyncDataCollector("CartPole-v1", frames_per_batch=5)
