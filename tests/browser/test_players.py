@@ -28,6 +28,20 @@ TEDExplorer(TensorDict({"agents": agents, "observation": torch.ones(3, 4)}, [3])
 """
 
 
+# A finding of the rules, in a batch: somebody stepped past the end of an episode.
+PAST_THE_END = """
+import torch
+from tensordict import TensorDict
+from rlnb_widgets import TEDExplorer
+
+x, done = torch.arange(9.0).expand(2, 9).unsqueeze(-1), torch.zeros(2, 8, 1, dtype=torch.bool)
+done[:, 3:5] = True
+root = {"x": x[:, :8], "done": done & (torch.arange(8) == 4)[:, None]}
+explorer = TEDExplorer(TensorDict({**root, "next": {"x": x[:, 1:], "done": done, "terminated": done}}, [2, 8]))
+explorer
+"""
+
+
 def page(open_lab: Callable[[str], Lab], notebook: str) -> Iterator[Lab]:
     lab = open_lab(notebook)
     lab.run_all()
@@ -39,6 +53,13 @@ def page(open_lab: Callable[[str], Lab], notebook: str) -> Iterator[Lab]:
 def welcome(open_lab: Callable[[str], Lab]) -> Iterator[Lab]:
     """The first lesson, run."""
     yield from page(open_lab, "00_welcome")
+
+
+@pytest.fixture(scope="module")
+def checked(open_lab: Callable[[str], Lab], server: Server) -> Iterator[Lab]:
+    """A notebook with an explorer of data that break a rule, run."""
+    nbformat.write(execute.normalise(new_notebook(cells=[new_code_cell(PAST_THE_END)])), server.root / "rules.ipynb")
+    yield from page(open_lab, "rules")
 
 
 @pytest.fixture
@@ -122,6 +143,32 @@ def test_keys_pressed_in_the_explorer_edit_no_cell(explored: Lab) -> None:
     assert explored.active_cell() == active
 
 
-def test_the_console_is_quiet_and_nothing_left_the_machine(welcome: Lab, explored: Lab) -> None:
-    assert welcome.console + explored.console == []
-    assert welcome.remote + explored.remote == []
+def test_a_finding_of_the_rules_leads_to_its_step_and_python_hears_of_it(checked: Lab) -> None:
+    explorer = checked.widget("ted-explorer")
+    explorer.get_by_role("tab", name="Rules").click()
+    explorer.locator("[data-rule='root done'] button.ted-place").first.click()
+    expect(explorer).to_have_attribute("data-t", "4")
+    checked.settle(0.2)
+    assert checked.kernel("explorer.t, explorer.view, explorer.selected") == "(4, 'rules', ['done'])"
+
+
+def test_the_walk_from_step_to_step_answers_to_keys_and_edits_no_cell(checked: Lab) -> None:
+    explorer = checked.widget("ted-explorer")
+    explorer.get_by_role("tab", name="Rules").press("End")
+    expect(explorer).to_have_attribute("data-view", "steps")
+    steps = explorer.get_by_role("group", name="from one step to the next")
+    steps.press("Home")
+    before, active = checked.sources(), checked.active_cell()
+    for key, t in (("Enter", 1), ("Enter", 1), ("Enter", 1), ("Enter", 2), ("Backspace", 1)):
+        steps.press(key)
+        expect(explorer).to_have_attribute("data-t", str(t))
+    for key in (*LAB_KEYS, "ArrowDown", "ArrowUp", "Escape"):
+        steps.press(key)
+    checked.settle(0.1)
+    assert checked.sources() == before
+    assert checked.active_cell() == active
+
+
+def test_the_console_is_quiet_and_nothing_left_the_machine(welcome: Lab, explored: Lab, checked: Lab) -> None:
+    assert welcome.console + explored.console + checked.console == []
+    assert welcome.remote + explored.remote + checked.remote == []

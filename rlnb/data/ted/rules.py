@@ -265,8 +265,11 @@ def _seen_before(pairs: torch.Tensor) -> torch.Tensor:
 
 
 def _root_done(facts: Facts) -> _Found:
-    for path, column in facts.root.items():
-        if path[-1] in END_KEYS and isinstance(column, torch.Tensor):
+    signals = {path: column for path, column in facts.root.items() if path[-1] in END_KEYS}
+    # Where the root says when an episode is over, an agent that is done waits for the others.
+    outermost = min(map(len, signals), default=0)
+    for path, column in signals.items():
+        if len(path) == outermost and isinstance(column, torch.Tensor):
             wrong = facts.only_valid(per_step(column)).nonzero().flatten()
             if wrong.shape[0]:
                 cause = "a step was taken from a state that had ended: the env was not reset"

@@ -174,7 +174,7 @@ class SpreadEnv(TensorEnv):
             if copies is not None and before is not None:
                 fresh = torch.where(copies[..., None, None], fresh, before)
                 kept = self._steps
-                steps = torch.where(copies.view(*copies.shape, *[1] * (kept.ndim - copies.ndim)), steps, kept)
+                steps = torch.where(copies.view((*copies.shape, *[1] * (kept.ndim - copies.ndim))), steps, kept)
         self._seed = None
         self._state, self._steps = fresh, steps
         return self._data(fresh, self._stays(fresh))

@@ -9,6 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rlnb.data import check_ted
 from rlnb.envs import MarlGroupMapType, SpreadEnv
 from tests.envs.custom.spreads import act, index_env
 
@@ -144,3 +145,13 @@ def test_a_rollout_resets_the_copies_that_end():
     goes_on = ~ended
     assert torch.equal(data["next", "state"][:, :-1][goes_on], data["state"][:, 1:][goes_on])
     assert not data["agents", "done"][:, 1:][ended].any(), "a new episode starts with all agents"
+
+
+def test_an_agent_that_waits_for_the_others_is_no_fault_of_the_data():  # MA-08
+    data = SpreadEnv(2, 3, agent_done=True, batch_size=[3], max_steps=20, seed=0).rollout(60, break_when_any_done=False)
+    assert data["agents", "done"].any() and check_ted(data).ok
+
+
+def test_a_single_copy_is_reset_and_goes_on():
+    data = SpreadEnv(2, 3, max_steps=5, seed=0).rollout(12, break_when_any_done=False)
+    assert data["next", "truncated"].flatten().nonzero().flatten().tolist() == [4, 9]

@@ -6,12 +6,16 @@ import { decode } from "../../../widgets/rlnb_widgets/rollout_player/columns.js"
 import { valueAt } from "../../../widgets/rlnb_widgets/rollout_player/draw.js";
 import { nextFrame } from "../../../widgets/rlnb_widgets/rollout_player/frames.js";
 import { MARKER, following, gutter, layout, marksOf, numberAt, spans, stepAt, thin, xOf, zoomed } from "../../../widgets/rlnb_widgets/rollout_player/geometry.js";
+import { acting, lanesOf, lineColor } from "../../../widgets/rlnb_widgets/rollout_player/lanes.js";
 import { changed, sideAt } from "../../../widgets/rlnb_widgets/rollout_player/row.js";
 import { fit, poseAt } from "../../../widgets/rlnb_widgets/rollout_player/scene.js";
 import { episodeAt, spoken } from "../../../widgets/rlnb_widgets/rollout_player/strips.js";
+import { turnWords } from "../../../widgets/rlnb_widgets/rollout_player/turns.js";
 
 const KINDS = ["", "terminated", "truncated", "done", "cut", "open", "padding"];
-const head = (more) => ({ labels: ["env"], steps: 6, kinds: KINDS, rules: {}, code: 0, strips: [], extra: [], parting: null, ...more });
+const LANES = ["acts", "terminated", "truncated", "done", "waits"];
+const resets = { resets: 1, resetKinds: ["", "reset", "partial reset", "auto-reset", "no reset"], resetRules: {}, resetSigns: {} };
+const head = (more) => ({ ...resets, lanes: LANES, restart: 8, turns: null, labels: ["env"], steps: 6, kinds: KINDS, rules: {}, code: 0, strips: [], extra: [], parting: null, ...more });
 
 test("columns: constants, numbers, shifted copies", () => {
   const blob = new Uint8Array(24);
@@ -20,6 +24,13 @@ test("columns: constants, numbers, shifted copies", () => {
   new DataView(blob.buffer).setInt32(8, 3, true);
   const columns = decode([{ c: true }, { k: "i1", o: 0 }, { s: 1, k: "f4", o: 4, x: 8, n: 1 }], blob, 4);
   assert.deepEqual(columns.map((c) => [...c]), [[1, 1, 1, 1], [1, 2, 3, 4], [2, 3, 4, 9.5]]);
+});
+
+test("columns: runs of equal numbers", () => {
+  const blob = new Uint8Array(12);
+  blob.set([7, 250]);
+  new DataView(blob.buffer).setInt32(8, 3, true);
+  assert.deepEqual(decode([{ r: 2, k: "u1", o: 0, x: 4 }], blob, 5).map((c) => [...c]), [[7, 7, 7, 250, 250]]);
 });
 
 test("a step and its place are inverse, at any zoom", () => {
@@ -79,7 +90,7 @@ test("episodes are counted as spans are", () => {
 });
 
 test("marks: ends, resets, changes of reward, the first difference", () => {
-  const strips = [{ label: "reward", kind: "line", columns: [1], names: [] }];
+  const strips = [{ label: "reward", role: "reward", kind: "line", columns: [1], names: [] }];
   const columns = [[0, 1, 0, 4, 0, 5], [0, 0, 0, 0, 7, 7]];
   assert.deepEqual(marksOf(head({ strips }), columns, 0), { "reward change": [4], done: [1], reset: [2, 4] });
   assert.deepEqual(marksOf(head({ parting: { t: 3 } }), [[0, 0, 0, 0, 0, 5]], 0), { "first difference": [3] });
@@ -124,10 +135,38 @@ test("a row: values, changes, what is absent or long", () => {
   assert.equal(changed({ values: null }, { values: [2] }), false);
 });
 
+test("an agent that ends or starts alone is a mark of its own", () => {
+  const strips = [{ label: "agents", kind: "lanes", columns: [1, 2], names: ["0", "1"] }];
+  const columns = [[0, 0, 0, 1, 0, 5], [0, 1, 4, 1, 0, 0], [0, 2, 8, 1, 0, 2]];
+  assert.deepEqual(marksOf(head({ strips }), columns, 0), { done: [3], "an agent ends or starts": [1, 2], reset: [4] });
+});
+
+test("lanes: stretches in which an agent acts", () => {
+  const lane = [0, 1, 4, 4, 8, 0, 9, 0];
+  assert.deepEqual(acting(lane, 0, 0, 8, 4, 8), [[0, 2], [4, 6], [6, 8]]);
+  assert.deepEqual(acting(lane, 0, 1, 5, 4, 8), [[1, 2], [4, 5]]);
+  assert.deepEqual(acting([4, -1, -1], 0, 0, 3, 4, 8), []);
+  const row = { y: 10, h: 24 };
+  assert.deepEqual(lanesOf({ columns: [5, 6] }, row, [3]), [{ e: 3, k: 0, column: 5, y: 10, h: 11 }, { e: 3, k: 1, column: 6, y: 22, h: 11 }]);
+  assert.equal(lanesOf({ columns: [5, 6] }, row, [0, 1]).length, 4);
+  assert.equal(new Set([0, 1, 2, 3, 4, 5, 6].map(lineColor)).size, 7);
+});
+
+test("turns: who moves and who has won", () => {
+  const turns = { players: ["player0 (X)", "player1 (O)"], short: ["X", "O"], turn: 1, after: 2, rewards: [3, 4] };
+  const columns = [[0, 0, 1, 0, 1, 5], [0, 1, 0, 0, 1, 0], [1, 0, 1, 1, 0, 1], [0, 0, 1, 0, 0, 0], [0, 0, 0, 0, 0, 0]];
+  const words = (...more) => turnWords(head({ turns }), columns, 0, ...more);
+  assert.deepEqual([words(0), words(1), words(1, false, true)], ["player0 (X) to move", "player1 (O) to move", "O to move"]);
+  assert.deepEqual([words(0, true), words(2, true), words(4, true)], ["player1 (O) to move", "player0 (X) has won", "a draw"]);
+  assert.equal(turnWords(head(), columns, 0, 0), "");
+});
+
 test("what a screen reader hears", () => {
   const strips = [{ label: "reward", kind: "line", columns: [1], names: [] }, { label: "return so far", kind: "line", columns: [2], names: [] }];
-  const columns = [[0, 1, 0, 0, 0, 5], [1, 1, 1, 1, 1, 1], [1, 2, 1, 2, 3, 4]];
-  assert.equal(spoken(head({ strips }), columns, 0, 1), "step 1 of 5, reward 1, return so far 2, terminated");
+  const columns = [[0, 1, 0, 0, 0, 5], [1, 1, 1, 1, 1, 1], [1, 2, 1, 2, 3, 4], [0, 0, 0, 0, 0, 0]];
+  assert.equal(spoken(head({ strips, resets: 3 }), columns, 0, 1), "step 1 of 5, reward 1, return so far 2, terminated");
+  const begun = [columns[0], [0, 0, 2, 0, 0, 0], columns[2]];
+  assert.equal(spoken(head({ strips: [] }), begun, 0, 2), "step 2 of 5, begins after: partial reset");
 });
 
 test("values beside the strips", () => {
@@ -136,6 +175,8 @@ test("values beside the strips", () => {
   const band = { kind: "band", columns: [1], names: ["left", "stay", "right"] };
   assert.equal(value(band, 0), "right");
   assert.equal(value(band, 1), "");
+  assert.equal(value({ kind: "bands", columns: [1, 1], names: ["0", "1"], values: ["left", "stay", "right"] }, 0), "right, right");
+  assert.equal(value({ kind: "lanes", columns: [1], names: ["0"] }, 0), "truncated");
   assert.equal(value({ kind: "area", columns: [2, 3], names: ["0", "1"] }, 0), "1: 0.75");
 });
 
@@ -153,4 +194,6 @@ test("poses: units, turns, hidden parts", () => {
   const columns = [[64, -32768], [32, 0], [4096, 0]];
   assert.deepEqual(poseAt(frames, columns, 0, 0), [2, 1, 1]);
   assert.equal(poseAt(frames, columns, 0, 1), null);
+  const few = { ...frames, poses: [{ at: 0, of: [[-32768, 0, 0], [64, 32, 0]] }] };
+  assert.deepEqual([poseAt(few, [[1, 0]], 0, 0), poseAt(few, [[1, 0]], 0, 1)], [[2, 1, 0], null]);
 });

@@ -26,7 +26,10 @@ def decode(described, blob, rows, start=0):
             out.append(np.full(rows, d["c"]))
             continue
         count = d["n"] if "s" in d else rows
-        values = np.frombuffer(blob, NUMPY[d["k"]], count, start + d["o"])
+        values = np.frombuffer(blob, NUMPY[d["k"]], d.get("r", count), start + d["o"])
+        if "r" in d:
+            starts = np.frombuffer(blob, np.int32, d["r"], start + d["x"])
+            values = np.repeat(values, np.diff(starts, append=rows))
         if "s" in d:
             column = np.append(out[d["s"]][1:], 0).astype(np.float64)
             column[np.frombuffer(blob, np.int32, d["n"], start + d["x"])] = values
@@ -77,7 +80,8 @@ def test_poses_come_back_finely(cartpole):
     poses = model.frames.scene.poses
     columns = decode(frames["columns"], blob, len(poses), frames["start"])
     for p, numbers in enumerate(frames["poses"]):
-        x, y, angle = (columns[n] for n in numbers)
+        places = isinstance(numbers, dict)
+        x, y, angle = np.array(numbers["of"])[columns[numbers["at"]]].T if places else (columns[n] for n in numbers)
         hidden = np.isnan(poses[:, p]).any(-1)
         np.testing.assert_array_equal(x == HIDDEN, hidden)
         seen = ~hidden

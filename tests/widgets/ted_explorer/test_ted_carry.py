@@ -76,7 +76,7 @@ def test_the_first_of_several_breaks_is_named_in_the_order_of_the_memory(ted):
 
 
 def test_a_long_leaf_is_compared_in_parts(ted, monkeypatch):
-    monkeypatch.setattr("rlnb_widgets.ted_explorer.carry.CHUNK", 5)
+    monkeypatch.setattr("rlnb.data.ted.timeline._CHUNK_BYTES", 20)
     td = ted(9)
     assert ted_model(td).row("observation").carry.holds is True
     td["next", "observation"][6, 1] = -1

@@ -61,7 +61,8 @@ agents       TensorDict [B=4 | T=6 | N=2]                                       
   position   float32 [B=4 | T=6 | N=2 | 3]  0 / 0 / 0         kept                  -
 reward       -                                                dropped               float32 [B=4 | T=6 | 1]  1 / 1 / 1, 1 NaN
 observation: next[t] == root[t+1] fails first at [1, 3, 0]: -1 in next, 8 in the root one step later.
-reward: next: 1 NaN and 0 inf among 24 values"""  # noqa: E501
+reward: next: 1 NaN and 0 inf among 24 values
+TED rules: 11 of 12 kept; broken: adjacency"""  # noqa: E501
     )
 
 
@@ -80,7 +81,7 @@ def test_the_words(ted):
         "1 episode end: 1 truncated (cut short, for example by a time limit). Done is terminated or truncated. After "
         "terminated the value of the next state is zero; after truncated the episode was only cut, so its value is "
         "bootstrapped from the next observation. Where a step is done, root[t+1] is a fresh reset and need not equal "
-        "next[t]."
+        "next[t].\n\nTED rules: all 12 kept."
     )
 
 
@@ -240,7 +241,8 @@ def test_an_unknown_argument_lists_the_legal_ones(ted):
     with pytest.raises(TypeError) as caught:
         TEDExplorer(ted(), tt=3)
     assert str(caught.value) == (
-        "TEDExplorer has no argument 'tt'; it takes td, spec, other, t, element, action_keys, reward_keys, budget."
+        "TEDExplorer has no argument 'tt'; it takes td, spec, other, t, element, action_keys, reward_keys, budget, "
+        "view."
     )
 
 

@@ -18,7 +18,7 @@ def test_a_click_gives_the_keyboard_to_the_tree(browse, ted, place):
         focused = page.evaluate(
             "[document.activeElement.getAttribute('role'), document.activeElement.dataset.lmSuppressShortcuts]"
         )
-        chosen = page.locator("[aria-selected='true']").get_attribute("data-key")
+        chosen = page.locator("[role='treeitem'][aria-selected='true']").get_attribute("data-key")
         return focused, chosen, page.get_attribute("[data-rlnb]", "data-t")
 
     assert browse(TEDExplorer(ted(6, (), {2: "terminated"})), act) == (["tree", "true"], "reward", "1")
@@ -31,3 +31,82 @@ def test_a_click_leaves_the_search_alone(browse, ted):
         return page.get_by_role("searchbox").input_value(), page.locator(".rlnb-spacer [data-row]").count()
 
     assert browse(TEDExplorer(ted()), act) == ("rew", 1)
+
+
+def past(ted):
+    td = ted(8, (2,), {2: "terminated", 3: "terminated", 6: "truncated"})
+    for name in ("done", "terminated"):
+        td[name][:, 3] = True
+    td["next", "observation"][1, 5, 0] = -1
+    return td
+
+
+def test_a_finding_leads_to_its_entry_element_and_step(browse, ted):
+    def act(page):
+        page.get_by_role("tab", name="Rules").click()
+        page.locator("[data-rule='adjacency'] button.ted-place").click()
+        page.wait_for_timeout(80)
+        root = page.locator("[data-rlnb]")
+        where = [root.get_attribute(name) for name in ("data-t", "data-element", "data-view")]
+        shown = page.locator(".rlnb-details").inner_text()
+        page.get_by_role("tab", name="Entries").click()
+        page.wait_for_timeout(80)
+        return where, shown, page.locator("[role='treeitem'][aria-selected='true']").get_attribute("data-key")
+
+    where, shown, key = browse(TEDExplorer(past(ted)), act)
+    assert where == ["5", "1", "rules"] and key == "observation"
+    assert 'td["next", "observation"][1, 5]' in shown
+
+
+def test_tabs_by_keyboard_and_what_a_step_past_the_end_says(browse, ted):
+    def act(page):
+        page.get_by_role("tab", name="Entries").focus()
+        seen = []
+        for key in ("ArrowRight", "ArrowRight", "ArrowRight", "ArrowRight", "End"):
+            page.keyboard.press(key)
+            page.wait_for_timeout(40)
+            seen.append(page.get_attribute("[data-rlnb]", "data-view"))
+        return seen, page.get_attribute("[data-rlnb]", "data-t"), page.locator(".ted-words").inner_text()
+
+    seen, t, words = browse(TEDExplorer(past(ted), t=2), act)
+    assert seen == ["rules", "forms", "steps", "entries", "steps"] and t == "2"
+    assert words.endswith("root[3] is done too: nobody reset, and step 3 goes past the end.")
+
+
+@pytest.mark.parametrize("motion", ["reduce", "no-preference"])
+def test_the_walk_goes_part_by_part(browse, ted, motion):
+    def act(page):
+        page.locator(".ted-steps").focus()
+        page.keyboard.press("Home")
+        seen = []
+        for key in ["Backspace"] * 3 + ["Enter"] * 7:
+            page.keyboard.press(key)
+            page.wait_for_timeout(40)
+            then = page.locator("[data-key='observation'] [data-chip='then']")
+            moving = then.evaluate("(chip) => chip.getAnimations().length")
+            seen.append(
+                (int(page.get_attribute("[data-rlnb]", "data-t")), page.locator(".ted-part").inner_text()[:8], moving)
+            )
+        return seen
+
+    td = ted(8, (), {1: "terminated"})
+    seen = browse(TEDExplorer(td, view="steps"), act, reduced_motion=motion)
+    assert [(t, words) for t, words, _ in seen[2:]] == [
+        (0, "root[0]:"), (0, "next[0]:"), (0, "step_mdp"), (1, "root[1]:"), (1, "next[1]:"), (1, "step_mdp"),
+        (1, "The epis"), (2, "root[2]:"),
+    ]  # fmt: skip
+    moved = [moving for _, words, moving in seen if words in ("step_mdp", "The epis")]
+    assert (max(moved) == 0) if motion == "reduce" else (min(moved[-2:]) == 1)
+
+
+def test_nothing_is_wider_than_a_narrow_page(browse, ted):
+    def act(page):
+        page.set_viewport_size({"width": 420, "height": 700})
+        widths = []
+        for name in ("Rules", "Forms", "Step to step", "Entries"):
+            page.get_by_role("tab", name=name).click()
+            page.wait_for_timeout(60)
+            widths.append(page.evaluate("document.documentElement.scrollWidth"))
+        return widths
+
+    assert max(browse(TEDExplorer(past(ted)), act)) <= 420

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { decode } from "../../../widgets/rlnb_widgets/ted_explorer/thumb.js";
-import { jumpsOf, marksOf, numbersAt, stepWords, valueText } from "../../../widgets/rlnb_widgets/ted_explorer/values.js";
+import { foundSteps, jumpsOf, marksOf, numbersAt, stepWords, valueText } from "../../../widgets/rlnb_widgets/ted_explorer/values.js";
 
 /** A store as a model gives it: a DataView whose offset is not a multiple of four. */
 function store(...arrays) {
@@ -69,4 +69,18 @@ test("what a step means", () => {
 
 test("the letters of a thumbnail are its levels", () => {
   assert.deepEqual(decode("ABZaz09+-."), [0, 1, 25, 26, 51, 52, 61, 62, 63, -1]);
+});
+
+test("a root that is done is no fresh reset", () => {
+  const marks = { terminated: [2, 3] };
+  const past = new Set([3]);
+  assert.match(stepWords(marks, 6, 2, past), /root\[3\] is done too: nobody reset, and step 3 goes past the end\.$/);
+  assert.match(stepWords(marks, 6, 3, past), /root\[4\] is a fresh reset\. Its root is done itself/);
+  assert.match(stepWords({}, 6, 3, past), /^Step 3: Its root is done itself/);
+});
+
+test("the steps at which a rule is broken", () => {
+  const rules = [{ places: [{ element: 0, t: 5 }, { element: 1, t: 2 }, { element: null, t: null }] }, { places: [{ element: 0, t: 3 }, { element: 0, t: 5 }] }];
+  assert.deepEqual(foundSteps(rules, 0), [3, 5]);
+  assert.deepEqual(foundSteps(rules, 1), [2]);
 });

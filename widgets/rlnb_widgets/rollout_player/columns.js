@@ -7,10 +7,19 @@ export function decode(described, blob, rows, start = 0) {
   const columns = [];
   for (const d of described) {
     if ("c" in d) columns.push(new Float64Array(rows).fill(Number(d.c)));
+    else if ("r" in d) columns.push(runs(d, blob, rows, start));
     else if ("s" in d) columns.push(shifted(columns[d.s], d, blob, rows, start));
     else columns.push(typed(blob, d.k, start + d.o, rows));
   }
   return columns;
+}
+
+function runs(d, blob, rows, start) {
+  const values = typed(blob, d.k, start + d.o, d.r);
+  const at = typed(blob, "i4", start + d.x, d.r);
+  const column = new values.constructor(rows);
+  values.forEach((value, i) => column.fill(value, at[i], at[i + 1] ?? rows));
+  return column;
 }
 
 function shifted(source, d, blob, rows, start) {

@@ -10,6 +10,7 @@ import numpy as np
 __all__ = ["Columns"]
 
 # Integer kinds tried from the smallest; JavaScript reads them by the same names.
+_LONG = 64  # rows from which runs are looked for
 _INTEGERS = (("i1", np.int8), ("u1", np.uint8), ("i2", np.int16), ("i4", np.int32))
 
 
@@ -17,8 +18,9 @@ class Columns:
     """A growing list of columns ``[E * T]``, and the bytes that hold them.
 
     Each column is described by a small dict: ``{"c": value}`` for a constant; ``{"k": kind, "o": offset}`` for numbers
-    at a byte offset; ``{"s": column, "k", "o", "x", "n"}`` for a copy of another column moved one step ahead, except at
-    the *n* rows listed as int32 at ``x``, whose values are at ``o``.
+    at a byte offset; ``{"r": n, "k", "o", "x"}`` for *n* runs of equal numbers, whose starts are int32 at ``x``;
+    ``{"s": column, "k", "o", "x", "n"}`` for a copy of another column moved one step ahead, except at the *n* rows
+    listed as int32 at ``x``, whose values are at ``o``.
 
     Args:
         rows: Length of every column.
@@ -64,7 +66,7 @@ class Columns:
         description = self._constant(column) or self._shifted(column, ahead_of)
         if description is None:
             kind, packed = _narrow(column)
-            description = {"k": kind, "o": self._put(packed)}
+            description = self._runs(kind, packed) or {"k": kind, "o": self._put(packed)}
         self._known[digest] = len(self.described)
         self.described.append(description)
         self._data.append(column)
@@ -77,8 +79,15 @@ class Columns:
         # JSON has no infinity; such a column is sent as numbers.
         return {"c": value} if np.isfinite(column[0]) else None
 
+    def _runs(self, kind: str, packed: np.ndarray) -> dict[str, Any] | None:
+        starts = np.append(0, np.flatnonzero(~_same(packed[1:], packed[:-1])) + 1).astype(np.int32)
+        if self.rows < _LONG or len(starts) * (4 + packed.itemsize) > self.rows * packed.itemsize // 2:
+            return None
+        where = self._put(packed[starts])
+        return {"r": len(starts), "k": kind, "o": where, "x": self._put(starts)}
+
     def _shifted(self, column: np.ndarray, ahead_of: int | None) -> dict[str, Any] | None:
-        if ahead_of is None or "k" not in self.described[ahead_of] or "s" in self.described[ahead_of]:
+        if ahead_of is None or "k" not in self.described[ahead_of] or {"s", "r"} & self.described[ahead_of].keys():
             return None
         source = self._data[ahead_of]
         if source.dtype != column.dtype:

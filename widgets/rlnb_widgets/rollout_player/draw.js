@@ -2,6 +2,7 @@
 
 import { text } from "../_core/core.js";
 import { numberAt, spans, thin, xOf } from "./geometry.js";
+import { lineColor, paintBands, paintLanes, paintNames, sign } from "./lanes.js";
 
 const FONT = "12px system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, 'DejaVu Sans', sans-serif";
 const NARROW = 6; // Pixels; episodes that are narrower on the mean are not told apart.
@@ -16,10 +17,18 @@ export function paintStrips(context, scene) {
     const row = rows[i + 1];
     if (strip.kind === "line") lines(context, scene, strip, row);
     else if (strip.kind === "band") band(context, scene, strip, row);
+    else if (strip.kind === "bands") paintBands(context, scene, strip, row, tools(scene));
+    else if (strip.kind === "lanes") paintLanes(context, scene, strip, row, tools(scene));
     else area(context, scene, strip, row);
   });
   ends(context, scene);
   axis(context, scene);
+}
+
+const LOOKS = { terminated: ["danger", []], truncated: ["accent", [5, 4]], done: ["muted", []], cut: ["muted", [1.5, 3]] };
+
+function tools(scene) {
+  return { edge: (t) => edge(scene, t), stretches: (e) => shown(scene, e), looks: LOOKS };
 }
 
 /** A text cut to a width, with an ellipsis. */
@@ -37,7 +46,18 @@ export function paintGutter(context, scene, values) {
   context.textBaseline = "middle";
   [{ label: "episode" }, ...head.strips].forEach((strip, i) => {
     const y = rows[i].y + rows[i].h / 2;
-    if (left < 130 && rows[i].h >= 30) {
+    if (strip.kind === "bands" || strip.kind === "lanes") {
+      context.textAlign = "left";
+      context.fillStyle = color("muted");
+      context.fillText(cut(context, strip.label, left - 26), 0, y - (rows[i].h >= 30 ? 8 : 0));
+      context.fillStyle = color("ink");
+      if (rows[i].h >= 30) context.fillText(cut(context, values[i], left - 26), 0, y + 8);
+      if (scene.envs.length === 1) paintNames(context, strip, rows[i], left - 8, color);
+      context.font = FONT;
+      return;
+    }
+    const tight = context.measureText(`${strip.label}  ${values[i]}`).width > left - 12;
+    if (tight && rows[i].h >= 30) {
       context.textAlign = "left";
       context.fillStyle = color("muted");
       context.fillText(cut(context, strip.label, left - 10), 0, y - 8);
@@ -92,7 +112,11 @@ function episodes(context, scene, row) {
       context.globalAlpha = 1;
       const name = String(number + 1);
       const wide = context.measureText(name).width;
-      const x = numberAt(a, xOf(start, scene.view, scene.left, scene.right), wide);
+      const begun = scene.head.resetKinds[scene.columns[scene.head.resets][e * scene.head.steps + start]];
+      let taken = 0;
+      if (begun && b - a >= 12 && h >= 8) taken = 2 + sign(context, scene.head.resetSigns[begun], a + 1, row.y + (lane + 0.5) * h, color(begun === "no reset" ? "danger" : "ink"));
+      context.font = SMALL;
+      const x = numberAt(a + taken, xOf(start, scene.view, scene.left, scene.right), wide);
       if (h >= 12 && x + wide + 4 < a + w) {
         context.fillStyle = color("ink");
         context.fillText(name, x, row.y + h / 2 + 0.5);
@@ -113,7 +137,7 @@ function lines(context, scene, strip, row) {
   context.lineJoin = "round";
   envs.forEach((e, lane) => {
     strip.columns.forEach((c, k) => {
-      context.strokeStyle = context.fillStyle = color(lane ? "c1" : `c${k === 0 ? 0 : k + 1}`);
+      context.strokeStyle = context.fillStyle = color(lane ? "c1" : lineColor(k));
       context.lineWidth = 1.5;
       for (const { start, stop } of runs(scene, e)) {
         const room = Math.max(2, Math.round(((stop - start) / (view.to - view.from)) * (right - left)));
@@ -202,13 +226,12 @@ function area(context, scene, strip, row) {
 function ends(context, scene) {
   const { head, columns, rows, view, left, right, envs, color } = scene;
   const bottom = rows[rows.length - 1].y + rows[rows.length - 1].h;
-  const looks = { terminated: ["danger", []], truncated: ["accent", [5, 4]], done: ["muted", []], cut: ["muted", [1.5, 3]] };
   const all = shown(scene, envs[0]);
   // Full lines would hide the data; the episode strip still shows them.
   const dense = (right - left) / Math.max(all.length, 1) < NARROW;
   for (const e of envs) {
     for (let t = view.from; t < view.to; t++) {
-      const look = looks[head.kinds[columns[head.code][e * head.steps + t]]];
+      const look = LOOKS[head.kinds[columns[head.code][e * head.steps + t]]];
       if (!look) continue;
       const x = Math.round(edge(scene, t + 1)) - (dense ? 0.5 : 1.5);
       context.strokeStyle = color(look[0]);
@@ -245,6 +268,8 @@ function axis(context, scene) {
 /** What a strip shows at a step, written shortly; "" where there is nothing. */
 export function valueAt(head, columns, strip, e, t) {
   const values = strip.columns.map((c) => columns[c][e * head.steps + t]);
+  if (strip.kind === "lanes") return values.map((v) => (v < 0 ? "–" : head.lanes[v % head.restart])).join(", ");
+  if (strip.kind === "bands") return values.map((v) => (v < 0 ? "–" : strip.values[v] ?? text(v))).join(", ");
   if (strip.kind === "band") return values[0] < 0 ? "" : strip.names[values[0]] ?? text(values[0]);
   if (values.every(Number.isNaN) && head.kinds[columns[head.code][e * head.steps + t]] === "padding") return "";
   if (strip.kind === "area") {

@@ -3,6 +3,7 @@
 import { clamp } from "../_core/core.js";
 
 export const HEIGHTS = { episodes: 16, line: 34, area: 34, band: 16 };
+const LANE = 12; // of each agent
 export const GAP = 7;
 export const MARKER = 5; // Half the width of the playhead's head.
 
@@ -14,8 +15,8 @@ export function gutter(width) {
 /** y and height of the episode strip and of each strip: { rows: [{ y, h }], height }. */
 export function layout(strips) {
   let y = 8;
-  const rows = ["episodes", ...strips.map((s) => s.kind)].map((kind) => {
-    const row = { y, h: HEIGHTS[kind] };
+  const rows = [{ kind: "episodes" }, ...strips].map((strip) => {
+    const row = { y, h: HEIGHTS[strip.kind] ?? LANE * strip.columns.length };
     y += row.h + GAP;
     return row;
   });
@@ -102,19 +103,31 @@ export function thin(values, offset, start, stop, buckets) {
   return points;
 }
 
+const differ = (a, b) => a !== b && !(Number.isNaN(a) && Number.isNaN(b));
+
+/** Steps at which a single agent ends, or begins after its own reset. */
+function agentsAlone(head, columns, e) {
+  const waits = head.lanes.indexOf("waits");
+  const lanes = head.strips.filter((s) => s.kind === "lanes").flatMap((s) => s.columns).map((c) => columns[c]);
+  const found = [];
+  for (let t = 0; t < head.steps && lanes.length; t++) {
+    const row = e * head.steps + t;
+    const ends = (code) => code > 0 && code % head.restart > 0 && code % head.restart < waits && columns[head.code][row] === 0;
+    if (lanes.some((lane) => lane[row] >= head.restart || ends(lane[row]))) found.push(t);
+  }
+  return found;
+}
+
 /** Steps to jump to, by kind, those with none left out: ends, where two rollouts part, changes of reward, resets. */
 export function marksOf(head, columns, e) {
   const offset = e * head.steps;
   const code = columns[head.code];
   const padding = head.kinds.indexOf("padding");
-  const rewards = head.strips.find((s) => s.label === "reward");
+  const rewards = head.strips.filter((s) => s.role === "reward").flatMap((s) => s.columns).map((c) => columns[c]);
   const changes = [];
-  if (rewards) {
-    const values = columns[rewards.columns[0]];
-    for (let t = 1; t < head.steps; t++) {
-      const [a, b] = [values[offset + t - 1], values[offset + t]];
-      if (a !== b && !(Number.isNaN(a) && Number.isNaN(b)) && code[offset + t] !== padding) changes.push(t);
-    }
+  for (let t = 1; t < head.steps; t++) {
+    if (code[offset + t] === padding) continue;
+    if (rewards.some((values) => differ(values[offset + t - 1], values[offset + t]))) changes.push(t);
   }
   const done = [];
   const resets = [];
@@ -127,6 +140,7 @@ export function marksOf(head, columns, e) {
   const parting = head.parting && head.parting.t !== null ? [head.parting.t] : [];
   // A reward that changes at every other step is no place to jump to.
   const few = changes.length < head.steps / 2 ? changes : [];
-  const marks = { done, "first difference": parting, "reward change": few, reset: resets };
+  const alone = agentsAlone(head, columns, e);
+  const marks = { done, "an agent ends or starts": alone, "first difference": parting, "reward change": few, reset: resets };
   return Object.fromEntries(Object.entries(marks).filter(([, steps]) => steps.length));
 }

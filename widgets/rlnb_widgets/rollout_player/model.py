@@ -10,12 +10,16 @@ from typing import Any
 import numpy as np
 
 from rlnb_widgets._core.text import plural, shorten
+from rlnb_widgets.rollout_player.agents import Group, find_groups
 from rlnb_widgets.rollout_player.compare import Parting, first_parting
 from rlnb_widgets.rollout_player.drawing import check_env
 from rlnb_widgets.rollout_player.episodes import KINDS, Episode, ends, episodes, returns_so_far
 from rlnb_widgets.rollout_player.frames import Frames, find_frames
+from rlnb_widgets.rollout_player.group_strips import group_strips, lane_strips
 from rlnb_widgets.rollout_player.leaves import Key, Leaf, read_leaves, steps_shape, with_hot
+from rlnb_widgets.rollout_player.resets import resets
 from rlnb_widgets.rollout_player.strips import Strip, choose_strips
+from rlnb_widgets.rollout_player.turns import Turns, find_turns
 
 __all__ = ["PlayerModel", "player_model"]
 
@@ -38,6 +42,9 @@ class PlayerModel:
         frames: What is seen.
         parting: Where two compared rollouts part, else None.
         notes: What cannot be shown and why.
+        resets: Kind of reset with which each step begins an episode, index into `RESETS`, ``[E, T]``.
+        groups: Agents and players with rewards or ends of their own.
+        turns: Players of a game in turns, or None.
     """
 
     total: int
@@ -51,6 +58,9 @@ class PlayerModel:
     frames: Frames
     parting: Parting | None
     notes: tuple[str, ...]
+    resets: np.ndarray
+    groups: tuple[Group, ...] = ()
+    turns: Turns | None = None
 
     def leaf(self, *key: str) -> Leaf | None:
         """Return the entry under a key, or None."""
@@ -109,15 +119,26 @@ def player_model(
         notes.append(f"Shown are {len(chosen)} of {plural(total, 'environment')}; envs=[...] chooses others.")
     if compare is not None and total > 1:
         notes.append(f"Environment {chosen[0]} of each is compared; envs=[i] chooses another.")
-    returns = _returns(side.leaves, side.code, notes)
+    groups = find_groups(side.leaves, side.code)
+    returns = _returns(side.leaves, side.code, notes, any(a.reward is not None for g in groups for a in g.agents))
     seen = find_frames(side.leaves, side.code, env, frames, max_bytes, chosen, total)
     drawn, about = choose_strips(side.leaves, returns, strips, seen.fields)
+    earned, left_out = group_strips(groups)
+    first = sum(strip.role in ("reward", "return") for strip in drawn)
+    drawn = (*lane_strips(groups, side.code), *drawn[:first], *earned, *drawn[first:])
     drawn = _without_padding(drawn, side.code == KINDS.index("padding"))
     return PlayerModel(
         total=total, envs=tuple(chosen.tolist()), labels=labels, length=side.code.shape[1], code=side.code,
         episodes=episodes(side.code, returns), leaves=tuple(side.leaves.values()), strips=drawn, frames=seen,
-        parting=side.parting, notes=(*notes, *about),
+        parting=side.parting, notes=(*notes, *about, *left_out), resets=resets(side.leaves, side.code), groups=groups,
+        turns=find_turns(side.leaves, _signs(seen)),
     )  # fmt: skip
+
+
+def _signs(frames: Frames) -> tuple[str, ...]:
+    """The signs of the players, where the drawing has pieces that are told apart by them."""
+    parts = () if frames.scene is None else frames.scene.parts
+    return tuple(dict.fromkeys(part.name[0] for part in parts if part.name[:2] in ("X ", "O ")))
 
 
 def _without_padding(strips: tuple[Strip, ...], padding: np.ndarray) -> tuple[Strip, ...]:
@@ -125,8 +146,9 @@ def _without_padding(strips: tuple[Strip, ...], padding: np.ndarray) -> tuple[St
         return strips
     masked = []
     for strip in strips:
-        data = strip.data.copy() if strip.kind == "band" else strip.data.astype(np.float64)
-        data[padding] = -1 if strip.kind == "band" else np.nan
+        whole = strip.kind in ("band", "bands", "lanes")
+        data = strip.data.copy() if whole else strip.data.astype(np.float64)
+        data[padding] = -1 if whole else np.nan
         masked.append(replace(strip, data=data))
     return tuple(masked)
 
@@ -170,8 +192,10 @@ def _label(flat: int, batch: Sequence[int]) -> str:
     return f"env {', '.join(str(int(i)) for i in index)}" if index else "env"
 
 
-def _returns(leaves: dict[Key, Leaf], code: np.ndarray, notes: list[str]) -> np.ndarray | None:
+def _returns(leaves: dict[Key, Leaf], code: np.ndarray, notes: list[str], nested: bool) -> np.ndarray | None:
     reward = leaves.get(("next", "reward"))
+    if reward is None and nested:
+        return None
     if reward is None or reward.kind != "number":
         notes.append('There is no ("next", "reward"): no reward and no return can be drawn.')
         return None

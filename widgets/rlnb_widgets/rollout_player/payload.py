@@ -7,11 +7,14 @@ from typing import Any
 import numpy as np
 
 from rlnb_widgets._core.text import key_text, shorten
+from rlnb_widgets.rollout_player.agents import LANES, RESTART
 from rlnb_widgets.rollout_player.columns import Columns
 from rlnb_widgets.rollout_player.episodes import KINDS, RULES
 from rlnb_widgets.rollout_player.frames import Frames
 from rlnb_widgets.rollout_player.leaves import Leaf
 from rlnb_widgets.rollout_player.model import PlayerModel
+from rlnb_widgets.rollout_player.resets import RESET_RULES, RESET_SIGNS, RESETS, STOPPED, stopped_at_the_end
+from rlnb_widgets.rollout_player.turns import Turns
 
 __all__ = ["HIDDEN", "payload"]
 
@@ -19,6 +22,7 @@ _MOST_VALUES = 6
 _MOST_BYTES = 6_000_000
 # Scene units and radians travel as whole numbers: far finer than a pixel, and two bytes in place of four.
 _UNITS, _TURNS, HIDDEN = 32.0, 4096.0, -32768
+_MOST_PLACES, _PROBE = 256, 512
 
 
 def payload(model: PlayerModel) -> tuple[dict[str, Any], bytes, bytes]:
@@ -38,12 +42,16 @@ def payload(model: PlayerModel) -> tuple[dict[str, Any], bytes, bytes]:
         "strips": [
             {
                 "label": strip.label, "kind": strip.kind, "low": strip.low, "high": strip.high,
-                "names": list(strip.names),
+                "names": list(strip.names), "role": strip.role, "values": list(strip.values),
                 "columns": [columns.add(_small(strip.data[..., i]).ravel()) for i in range(strip.data.shape[-1])],
             }
             for strip in model.strips
         ],
     }  # fmt: skip
+    head |= {"resetKinds": list(RESETS), "resetRules": RESET_RULES, "resetSigns": RESET_SIGNS}
+    head |= {"resets": columns.add(model.resets.ravel()), "lanes": list(LANES), "restart": RESTART}
+    head["stopped"] = STOPPED if stopped_at_the_end(model.code) else ""
+    head["turns"] = _turns(model.turns, columns)
     head["entries"] = _entries(model, columns)
     head["columns"] = columns.described
     head["extra"] = model.frames.extra.tolist()
@@ -52,6 +60,18 @@ def payload(model: PlayerModel) -> tuple[dict[str, Any], bytes, bytes]:
     blob = columns.blob
     head["frames"], blob, pictures = _frames(model.frames, blob)
     return head, blob, pictures
+
+
+def _turns(turns: Turns | None, columns: Columns) -> dict[str, Any] | None:
+    if turns is None:
+        return None
+    return {
+        "players": list(turns.players),
+        "short": list(turns.short),
+        "turn": columns.add(turns.turn.ravel()),
+        "after": None if turns.after is None else columns.add(turns.after.ravel()),
+        "rewards": [columns.add(reward.ravel()) for reward in turns.rewards],
+    }
 
 
 def _small(data: np.ndarray) -> np.ndarray:
@@ -98,6 +118,32 @@ def _entry(leaf: Leaf | None, columns: Columns, ahead_of: dict[str, Any] | None,
     return entry
 
 
+def _pose(poses: np.ndarray, moving: Columns) -> Any:
+    """Describe the poses of one part: as the number of one of a few places, or as a column for each coordinate.
+
+    Args:
+        poses: ``[frames, 3]`` int16.
+        moving: Takes the columns.
+    """
+    # A piece of a board is in one of few places; what swings is in a new one in each frame.
+    joined = _joined(poses)
+    places = np.unique(joined[:: max(len(joined) // _PROBE, 1)])
+    if len(places) <= min(_MOST_PLACES, len(joined) // 4 + 1):
+        index = np.minimum(np.searchsorted(places, joined), len(places) - 1)
+        if not (places[index] == joined).all():
+            places, index = np.unique(joined, return_inverse=True)
+        if len(places) <= _MOST_PLACES:
+            of = places[:, None].view(np.int16)[:, :3].tolist()
+            return {"at": moving.add(index.astype(np.uint8)), "of": of}
+    return [moving.add(poses[:, c]) for c in range(3)]
+
+
+def _joined(poses: np.ndarray) -> np.ndarray:
+    wide = np.zeros((len(poses), 4), np.int16)
+    wide[:, :3] = poses
+    return wide.view(np.int64)[:, 0]
+
+
 def _frames(frames: Frames, blob: bytes) -> tuple[dict[str, Any], bytes, bytes]:
     head: dict[str, Any] = {"kind": frames.kind, "note": frames.note}
     if frames.scene is not None:
@@ -106,7 +152,7 @@ def _frames(frames: Frames, blob: bytes) -> tuple[dict[str, Any], bytes, bytes]:
         fine = np.nan_to_num(poses * (_UNITS, _UNITS, _TURNS))
         whole = np.rint(np.clip(fine, HIDDEN + 1, -HIDDEN - 1)).astype(np.int16)
         whole[~np.isfinite(poses).all(-1)] = HIDDEN
-        head["poses"] = [[moving.add(whole[:, p, c]) for c in range(3)] for p in range(whole.shape[1])]
+        head["poses"] = [_pose(whole[:, p], moving) for p in range(whole.shape[1])]
         head |= {"columns": moving.described, "units": _UNITS, "turns": _TURNS, "hidden": HIDDEN, "start": len(blob)}
         head |= {"scene": frames.scene.to_dict(), "acting": list(frames.acting)}
         return head, blob + moving.blob, b""

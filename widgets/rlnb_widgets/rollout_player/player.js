@@ -3,9 +3,11 @@
 import { Channel, button, clamp, h, keyboard, text, timelineBar, visualizer } from "../_core/core.js";
 import { decode } from "./columns.js";
 import { marksOf } from "./geometry.js";
+import { legend } from "./legend.js";
 import { rowPanel } from "./row.js";
 import { screensPanel } from "./screens.js";
 import { episodeAt, spoken, stripsPanel } from "./strips.js";
+import { turnWords } from "./turns.js";
 
 export default visualizer("rollout-player", ({ model, root, playhead }) => {
   const head = model.get("_head");
@@ -22,14 +24,17 @@ export default visualizer("rollout-player", ({ model, root, playhead }) => {
     return marks.get(e);
   };
   const focus = (e) => selected.set(e);
-  const returned = head.strips.find((s) => s.label === "return so far");
+  const returned = head.strips.filter((s) => s.role === "return").flatMap((s) => s.columns);
   const summary = (e, t) => {
     if (head.kinds[columns[head.code][e * head.steps + t]] === "padding") return "has ended";
     const episode = `episode ${episodeAt(head, columns, e, t).split(" ")[0]}`;
-    return returned ? `${episode}, return ${text(columns[returned.columns[0]][e * head.steps + t])}` : episode;
+    if (head.turns) return `${episode}, ${turnWords(head, columns, e, t, false, true)}`;
+    const sums = returned.slice(0, 4).map((c) => text(columns[c][e * head.steps + t])).join(", ");
+    return sums ? `${episode}, ${returned.length > 1 ? "returns" : "return"} ${sums}` : episode;
   };
 
-  const screens = screensPanel(head, blob, model.get("_pictures"), { focused, focus, t: () => playhead.t, summary });
+  const turn = (t, after) => turnWords(head, columns, 0, t, after);
+  const screens = screensPanel(head, blob, model.get("_pictures"), { focused, focus, t: () => playhead.t, summary, turn });
   const row = rowPanel(head, columns);
   const strips = stripsPanel(head, columns, playhead, envs);
   const bar = timelineBar(playhead, marksHere);
@@ -71,20 +76,3 @@ export default visualizer("rollout-player", ({ model, root, playhead }) => {
     for (const part of [bar, strips, screens]) part.destroy();
   };
 });
-
-/** Only what occurs is explained. */
-function legend(head, columns, compared) {
-  const items = [];
-  if (compared) items.push(...head.labels.map((name, e) => h("li", {}, h("i", { class: `rlnb-swatch rlnb-lane${e}` }), `rollout ${name}`)));
-  const found = new Set(columns[head.code]);
-  head.kinds.forEach((kind, code) => {
-    if (!found.has(code) || !head.rules[kind]) return;
-    items.push(h("li", {}, h("i", { class: `rlnb-swatch rlnb-end-${kind}` }), h("b", {}, kind), ` ${head.rules[kind]}`));
-  });
-  for (const strip of head.strips) {
-    if (strip.kind === "line" || strip.names.length < 2 || strip.names.length > 12) continue;
-    items.push(h("li", {}, h("b", {}, strip.label),
-      ...strip.names.flatMap((name, k) => [h("i", { class: "rlnb-swatch rlnb-box", style: `background:var(--rlnb-c${k % 8})` }), name])));
-  }
-  return h("ul", { class: "rlnb-legend rlnb-note", "aria-label": "legend" }, ...items);
-}

@@ -10,7 +10,7 @@ const TALLEST = 300; // Pixels; a square scene must not push the strips out of s
  *
  * Returns { el, update, destroy }; update(t) after the playhead or the focus changed.
  */
-export function screensPanel(head, blob, pictures, { focused, focus, t: stepNow, summary }) {
+export function screensPanel(head, blob, pictures, { focused, focus, t: stepNow, summary, turn }) {
   const stages = [];
   const source = frameSource(head, blob, pictures, () => stages.forEach((s) => s.invalidate()));
   const many = head.labels.length > 1;
@@ -49,8 +49,9 @@ export function screensPanel(head, blob, pictures, { focused, focus, t: stepNow,
     screen(now, () => stepNow());
     screen(next, () => nextFrame(head, 0, stepNow()), true);
     captions.push((t) => {
-      nowCaption.replaceChildren(h("b", {}, "root"), ` at ${t.toLocaleString("en")}`);
-      nextCaption.replaceChildren(h("b", {}, '"next"'), ` at ${(t + 1).toLocaleString("en")}`);
+      const said = (words) => (words ? `: ${words}` : "");
+      nowCaption.replaceChildren(h("b", {}, "root"), ` at ${t.toLocaleString("en")}${said(turn(t, false))}`);
+      nextCaption.replaceChildren(h("b", {}, '"next"'), ` at ${(t + 1).toLocaleString("en")}${said(turn(t, true))}`);
     });
     return [h("figure", { class: "rlnb-now" }, now, nowCaption), h("figure", { class: "rlnb-then" }, next, nextCaption)];
   };

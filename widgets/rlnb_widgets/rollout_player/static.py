@@ -11,6 +11,8 @@ from rlnb_widgets._core.svg import Svg, coordinate
 from rlnb_widgets._core.text import number, plural, shorten
 from rlnb_widgets.rollout_player.episodes import KINDS, RULES
 from rlnb_widgets.rollout_player.model import PlayerModel
+from rlnb_widgets.rollout_player.resets import RESET_RULES, RESET_SIGNS, RESETS, STOPPED, stopped_at_the_end
+from rlnb_widgets.rollout_player.still_lanes import LANE, line_role, still_lanes, still_names
 from rlnb_widgets.rollout_player.strips import Strip
 from rlnb_widgets.rollout_player.text import explanation, headline
 from rlnb_widgets.scenes import ROLES, frame_svg
@@ -58,14 +60,15 @@ def player_svg(model: PlayerModel, name: str, t: int, env: int) -> Svg:
     envs = (0, 1) if model.parting else (env,)
     film = _film(model, t, env)
     film_height = max((h for *_, h in film), default=0.0)
-    heights = [14.0, *(_HEIGHTS[s.kind] for s in model.strips)]
+    heights = [14.0, *(_HEIGHTS.get(s.kind, LANE * s.data.shape[-1] * len(envs)) for s in model.strips)]
+    legend = _legend(model, envs)
     kinds = [k for k in RULES if (model.code[list(envs)] == KINDS.index(k)).any()]
     notes = [model.frames.note] if model.frames.note and model.frames.kind != "pixels" else []
     if model.parting:
         notes.append(str(model.parting))
     films = top + 18 * len(notes)
     below = films + ((film_height + 8) * len(envs) + 22 if film else 0)
-    height = below + sum(h + 8 for h in heights) + 18 + 16 * len(kinds) + 6
+    height = below + sum(h + 8 for h in heights) + 18 + 16 * (len(kinds) + len(legend)) + 6
     svg = Svg(_WIDTH, height, title=f"{name}: {headline(model)}", desc=explanation(model))
     svg.text(12, 22, shorten(f"{name}: {headline(model)}", 90), size=13, bold=True)
     for i, note in enumerate(notes):
@@ -77,14 +80,33 @@ def player_svg(model: PlayerModel, name: str, t: int, env: int) -> Svg:
             if model.parting:
                 svg.text(x + 6, y + 14, model.labels[e], fill=_lane(lane), bold=True)
         below_film = films + len(envs) * (film_height + 8)
-        svg.text(x + w / 2, below_film + 6, f"step {step}", fill="muted", size=10, anchor="middle")
+        said = f"step {step}" if model.turns is None else f"{step}: {_turn(model, env, step)}"
+        svg.text(x + w / 2, below_film + 6, shorten(said, int(w / 5.2)), fill="muted", size=10, anchor="middle")
     bottom = _strips(svg, model, envs, t, below, heights)
     for i, kind in enumerate(kinds):
         y = bottom + 18 + 16 * i
         _end_line(svg, kind, [16], y - 9, y + 2)
         svg.text(26, y, kind, size=10.5, bold=True)
         svg.text(96, y, RULES[kind], size=10.5, fill="muted")
+    for i, (mark, name, rule) in enumerate(legend):
+        y = bottom + 18 + 16 * (len(kinds) + i)
+        svg.text(16, y, mark, size=10.5, anchor="middle")
+        svg.text(26, y, name, size=10.5, bold=True)
+        svg.text(36 + 6.4 * len(name), y, shorten(rule, 118 - len(name)), size=10.5, fill="muted")
     return svg
+
+
+def _legend(model: PlayerModel, envs: tuple[int, ...]) -> list[tuple[str, str, str]]:
+    """The signs of resets that occur, and what they mean."""
+    found = set(np.unique(model.resets[list(envs)]).tolist())
+    lines = [("", "truncated in the last row", STOPPED)] if stopped_at_the_end(model.code[list(envs)]) else []
+    lines += [(RESET_SIGNS[k], k, RESET_RULES[k]) for i, k in enumerate(RESETS) if i in found and k]
+    return lines
+
+
+def _turn(model: PlayerModel, env: int, step: int) -> str:
+    assert model.turns is not None
+    return model.turns.at(env, step, short=True)
 
 
 def _film(model: PlayerModel, t: int, env: int) -> list[tuple[int, float, float, float]]:
@@ -139,6 +161,7 @@ def _strips(svg: Svg, model: PlayerModel, envs: tuple[int, ...], t: int, top: fl
     part = heights[0] / len(envs)
     for lane, env in enumerate(envs):
         _episodes(svg, model, env, top + lane * part, part - (len(envs) > 1), scale, _lane(lane))
+        _signs(svg, model, env, top + lane * part, part, scale)
     y = top + heights[0]
     for strip, h in zip(model.strips, heights[1:], strict=True):
         _strip(svg, model, strip, envs, y + 8, h, scale)
@@ -169,6 +192,17 @@ def _episodes(svg: Svg, model: PlayerModel, env: int, y: float, h: float, scale:
             svg.path(path, fill=role, fill_opacity=0.16 if odd else 0.3)
 
 
+def _signs(svg: Svg, model: PlayerModel, env: int, y: float, h: float, scale: float) -> None:
+    begun = np.flatnonzero(model.resets[env])
+    if len(begun) > _MOST_ENDS or h < 8:
+        return
+    for t in begun.tolist():
+        kind = RESETS[model.resets[env, t]]
+        svg.text(
+            _LEFT + t * scale, y + h / 2 + 4, RESET_SIGNS[kind], size=10, fill="danger" if kind == "no reset" else "ink"
+        )
+
+
 def _box(x: float, y: float, w: float, h: float) -> str:
     return f"M{coordinate(x)} {coordinate(y)}h{coordinate(w)}v{coordinate(h)}h{coordinate(-w)}z"
 
@@ -179,6 +213,17 @@ def _strip(svg: Svg, model: PlayerModel, strip: Strip, envs: tuple[int, ...], y:
     if strip.kind == "band":
         for lane, env in enumerate(envs):
             _band(svg, strip.data[env, :, 0], y + lane * part, part - (len(envs) > 1), scale)
+    elif strip.kind == "bands":
+        each = part / strip.data.shape[-1]
+        for lane, env in enumerate(envs):
+            still_names(svg, strip, _LEFT - 8, y + lane * part, each)
+            for k in range(strip.data.shape[-1]):
+                _band(svg, strip.data[env, :, k], y + lane * part + k * each, each - 1, scale)
+    elif strip.kind == "lanes":
+        for lane, env in enumerate(envs):
+            still_names(svg, strip, _LEFT - 8, y + lane * part, part / strip.data.shape[-1])
+            each = part / strip.data.shape[-1]
+            still_lanes(svg, strip.data[env], y + lane * part, each, lambda t: _LEFT + t * scale)
     elif strip.kind == "area":
         _area(svg, strip.data[envs[0]], y, h, scale)
     else:
@@ -209,7 +254,7 @@ def _lines(svg: Svg, model: PlayerModel, strip: Strip, env: int, y: float, h: fl
                 share = (values[s] - strip.low) / span if span else 0.5
                 points.append((_LEFT + (start + s + 0.5) * scale, y + h - 2 - share * (h - 4)))
             points.append((np.nan, np.nan))
-        role = _lane(lane) if lane or k == 0 else f"c{(k + 1) % 8}"
+        role = _lane(lane) if lane else line_role(k)
         svg.polyline(points, stroke=role, stroke_width=1.3, stroke_linejoin="round")
 
 

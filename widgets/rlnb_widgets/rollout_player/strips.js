@@ -2,6 +2,7 @@
 
 import { h, palette, stage } from "../_core/core.js";
 import { paintGutter, paintStrips, valueAt } from "./draw.js";
+import { turnWords } from "./turns.js";
 import { MARKER, following, gutter, layout, stepAt, xOf, zoomed } from "./geometry.js";
 
 const RIGHT = 8;
@@ -106,6 +107,8 @@ export function stripsPanel(head, columns, playhead, envs) {
       else words.push(`${who}episode ${episodeAt(head, columns, e, t)}`);
       const kind = head.kinds[columns[head.code][e * head.steps + t]];
       if (head.rules[kind]) words.push(`${who}${kind}: ${head.rules[kind]}`);
+      const begun = head.resetKinds[columns[head.resets][e * head.steps + t]];
+      if (begun) words.push(`${who}${begun}: ${head.resetRules[begun]}`);
     }
     tip.replaceChildren(...words.map((line) => h("div", {}, line)));
     tip.style.left = `${Math.max(0, Math.min(x + 14, box.width - 260))}px`;
@@ -151,5 +154,8 @@ export function spoken(head, columns, e, t) {
   for (const strip of head.strips.slice(0, 2)) words.push(`${strip.label} ${valueAt(head, columns, strip, e, t)}`);
   const kind = head.kinds[columns[head.code][e * head.steps + t]];
   if (kind) words.push(kind);
+  const begun = head.resetKinds[columns[head.resets][e * head.steps + t]];
+  if (begun) words.push(`begins after: ${begun}`);
+  if (head.turns) words.push(turnWords(head, columns, e, t), `then ${turnWords(head, columns, e, t, true)}`);
   return words.join(", ");
 }

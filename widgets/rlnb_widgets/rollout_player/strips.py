@@ -15,6 +15,7 @@ __all__ = ["Strip", "choose_strips"]
 
 _MOST_COMPONENTS = 4
 _MOST_LINES = 8
+_MOST_ACTIONS = 4
 _PROBABILITIES = ("action_probs", "probs", "probabilities")
 _VALUES = ("state_value", "value", "action_value")
 
@@ -25,11 +26,14 @@ class Strip:
 
     Attributes:
         label: What stands before it.
-        kind: ``"line"``, ``"band"`` (categories as colours) or ``"area"`` (probabilities, stacked).
-        data: ``[E, T, K]``: K lines or shares; K is 1 for a band.
+        kind: ``"line"``, ``"band"`` (categories as colours), ``"area"`` (probabilities, stacked), ``"bands"`` (a band
+            for each agent) or ``"lanes"`` (what each agent does, codes of `agents.LANES`).
+        data: ``[E, T, K]``: K lines, shares, bands or lanes; K is 1 for a band.
         low: Smallest finite value.
         high: Largest finite value.
-        names: Name of each line, share or category.
+        names: Name of each line, share or category; of ``"bands"`` and ``"lanes"`` that of each agent.
+        role: ``"reward"``, ``"return"``, ``"lanes"`` or empty.
+        values: Names of the categories of ``"bands"``.
     """
 
     label: str
@@ -38,6 +42,8 @@ class Strip:
     low: float
     high: float
     names: tuple[str, ...] = ()
+    role: str = ""
+    values: tuple[str, ...] = ()
 
 
 def choose_strips(
@@ -60,9 +66,9 @@ def choose_strips(
     reward = leaves.get(("next", "reward"))
     strips: list[Strip] = []
     if reward is not None and reward.kind == "number":
-        strips.append(_lines("reward", reward.columns()[..., :_MOST_LINES]))
+        strips.append(lines("reward", reward.columns()[..., :_MOST_LINES], role="reward"))
     if returns is not None:
-        strips.append(_lines("return so far", returns[..., None]))
+        strips.append(lines("return so far", returns[..., None], role="return"))
     if wanted is not None:
         items = [wanted] if _is_one(leaves, wanted) else wanted
         return (*strips, *(_wanted(leaves, item, fields) for item in items)), notes
@@ -81,7 +87,7 @@ def _automatic(leaves: dict[Key, Leaf], fields: Sequence[str]) -> list[Strip]:
     found = []
     for name in _VALUES:
         if (leaf := leaves.get((name,))) is not None and leaf.kind == "number" and len(leaf.shape) < 2:
-            found.append(_lines(name, leaf.columns()[..., :_MOST_LINES]))
+            found.append(lines(name, leaf.columns()[..., :_MOST_LINES]))
     state = leaves.get(("observation",)) or next((v for k, v in leaves.items() if _is_state(k, v)), None)
     if state is not None and state.hot is not None:
         found.append(_place(state, state.hot))
@@ -94,7 +100,7 @@ def _automatic(leaves: dict[Key, Leaf], fields: Sequence[str]) -> list[Strip]:
         if (leaf := leaves.get((name,))) is not None and leaf.kind == "number" and len(leaf.shape) == 1:
             found.append(_shares(name, leaf))
             break
-    found += [_action(leaf) for key, leaf in leaves.items() if key[-1] == "action" and not leaf.is_next][:2]
+    found += [_action(leaf) for key, leaf in leaves.items() if key[-1] == "action" and not leaf.is_next][:_MOST_ACTIONS]
     return [strip for strip in found if strip is not None]
 
 
@@ -137,7 +143,7 @@ def _wanted(leaves: dict[Key, Leaf], item: Any, fields: Sequence[str]) -> Strip:
         return _place(leaf, leaf.hot)
     if leaf.dtype == "bool" and size == 1:
         return _band(_label(key), leaf.columns()[..., 0], ("False", "True"))
-    return _lines(_label(key), leaf.columns()[..., :_MOST_LINES])
+    return lines(_label(key), leaf.columns()[..., :_MOST_LINES])
 
 
 def _label(key: Key) -> str:
@@ -149,7 +155,7 @@ def _component(leaf: Leaf, i: int, fields: Sequence[str]) -> Strip:
     label = _label(leaf.key) + ("" if leaf.shape in ((), (1,)) else f"[{i}]")
     if leaf.base == ("observation",) and len(fields) == size and size > 1:
         label = f"{'next ' if leaf.is_next else ''}{fields[i]}"
-    return _lines(label, leaf.columns()[..., i : i + 1])
+    return lines(label, leaf.columns()[..., i : i + 1])
 
 
 def _place(leaf: Leaf, hot: np.ndarray) -> Strip:
@@ -164,12 +170,35 @@ def _action(leaf: Leaf) -> Strip:
     if leaf.kind == "text":
         return _band(label, leaf.values, leaf.texts)
     whole = leaf.dtype == "bool" or "int" in leaf.dtype
+    if whole and (several := _several(leaf)) is not None:
+        agents, values = several.shape[-1], tuple(map(str, range(_categories(leaf, several))))
+        names = tuple(map(str, range(agents)))
+        return Strip(label, "bands", several.astype(np.int32), 0.0, float(len(values) - 1), names, "", values)
     if whole and data.shape[-1] > 1 and set(np.unique(data).tolist()) <= {0, 1} and data.sum(-1).max() == 1:
         # One-hot: the category, or none where the row is empty.
         return _band(label, np.where(data.any(-1), data.argmax(-1), -1), tuple(map(str, range(data.shape[-1]))))
     if whole and data.shape[-1] == 1 and data.min() >= 0 and data.max() < 64:
         return _band(label, data[..., 0], tuple(map(str, range(int(data.max()) + 1))))
-    return _lines(label, data[..., :_MOST_LINES])
+    return lines(label, data[..., :_MOST_LINES])
+
+
+def _several(leaf: Leaf) -> np.ndarray | None:
+    """The category that each agent of a group chose, ``[E, T, agents]``: one-hot rows, or numbers of a nested entry."""
+    data = leaf.values
+    if len(leaf.shape) == 2 and leaf.shape[-1] > 1 and data.min() >= 0 and (data.max(-1) <= 1).all():
+        if (data.sum(-1) <= 1).all():
+            return np.where(data.any(-1), data.argmax(-1), -1)[..., :_MOST_LINES]
+        return None
+    alone = len(leaf.shape) == 2 and leaf.shape[-1] == 1
+    if len(leaf.base) > 1 and (alone or (len(leaf.shape) == 1 and leaf.shape[0] > 1)):
+        numbers = data.reshape(*data.shape[:2], -1)
+        if numbers.min() >= 0 and numbers.max() < 64 and not (numbers.sum(-1) == 1).all():
+            return numbers[..., :_MOST_LINES]
+    return None
+
+
+def _categories(leaf: Leaf, chosen: np.ndarray) -> int:
+    return leaf.shape[-1] if len(leaf.shape) == 2 and leaf.shape[-1] > 1 else int(chosen.max()) + 1
 
 
 def _shares(label: str, leaf: Leaf) -> Strip:
@@ -181,8 +210,17 @@ def _band(label: str, data: np.ndarray, names: tuple[str, ...]) -> Strip:
     return Strip(label, "band", data.astype(np.int32)[..., None], 0.0, float(max(len(names) - 1, 0)), names)
 
 
-def _lines(label: str, data: np.ndarray) -> Strip:
+def lines(label: str, data: np.ndarray, names: tuple[str, ...] = (), role: str = "") -> Strip:
+    """Make a strip of lines.
+
+    Args:
+        label: What stands before it.
+        data: ``[E, T, K]``.
+        names: Name of each line; their numbers, if none are given and there are several.
+        role: As in `Strip`.
+    """
     good = data[np.isfinite(data)] if data.dtype.kind == "f" else data.ravel()
     low, high = (float(good.min()), float(good.max())) if good.size else (0.0, 0.0)
-    names = tuple(map(str, range(data.shape[-1]))) if data.shape[-1] > 1 else ()
-    return Strip(label, "line", data, low, high, names)
+    if not names and data.shape[-1] > 1:
+        names = tuple(map(str, range(data.shape[-1])))
+    return Strip(label, "line", data, low, high, names, role)

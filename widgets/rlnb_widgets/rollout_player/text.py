@@ -8,10 +8,15 @@ from collections import Counter
 import numpy as np
 
 from rlnb_widgets._core.text import key_text, number, plural, shorten, sparkline, table
+from rlnb_widgets.rollout_player.agents import LANES, RESTART, agents_note
 from rlnb_widgets.rollout_player.episodes import KINDS, RULES
 from rlnb_widgets.rollout_player.model import PlayerModel
+from rlnb_widgets.rollout_player.resets import RESET_RULES, RESETS, STOPPED, stopped_at_the_end
+from rlnb_widgets.rollout_player.strips import Strip
 
 __all__ = ["explanation", "headline", "player_text", "row_text"]
+
+_MOST_AGENTS = 8
 
 
 def headline(model: PlayerModel) -> str:
@@ -65,15 +70,68 @@ def player_text(model: PlayerModel, name: str, t: int, env: int) -> str:
     rows = [["episodes", _episodes_text(model)], ["frames", _frames_text(model)]]
     if model.parting is not None:
         rows.append(["compared", str(model.parting)])
+    rows += _groups_text(model)
+    if model.turns is not None:
+        rows.append(["games", model.turns.results(model.episodes)])
     for strip in model.strips:
+        if strip.kind in ("lanes", "bands"):
+            rows += _lanes_text(model, strip, env)
+            continue
         data = np.where(model.code[env] == KINDS.index("padding"), np.nan, strip.data[env, :, 0].astype(np.float64))
         names = shorten(" ".join(strip.names), 24)
         span = f"{number(strip.low)} to {number(strip.high)}" if strip.kind != "band" else f"one of {names}"
         rows.append([shorten(strip.label, 24), f"{sparkline(data, 32)}  {span}"])
+    said = "" if model.turns is None else f": {_turn_text(model, env, t)}"
     focus = f" of {model.labels[env]}" if len(model.labels) > 1 else ""
     text = f"{name}: {headline(model)}\n" + table([["", *row] for row in rows])
-    text += f"\n  step {t}{focus}\n" + row_text(model, t, env)
+    text += f"\n  step {t}{focus}{said}\n" + row_text(model, t, env)
     return text + "".join(f"\n  note: {note}" for note in model.notes)
+
+
+def _turn_text(model: PlayerModel, env: int, t: int) -> str:
+    turns = model.turns
+    assert turns is not None
+    if KINDS[model.code[env, t]] == "terminated":
+        return f"{turns.at(env, t)}, then {turns.winner(env, t)}"
+    return turns.at(env, t)
+
+
+def _groups_text(model: PlayerModel) -> list[list[str]]:
+    """The returns of each agent, over the episodes of the whole."""
+    ends = [(e.env, e.stop - 1) for e in model.episodes if e.end in ("terminated", "truncated", "done")]
+    ends = ends or [(e.env, e.stop - 1) for e in model.episodes]
+    rows = []
+    for agent in [agent for group in model.groups for agent in group.agents][:_MOST_AGENTS]:
+        if agent.returns is not None and ends:
+            returns = [value for e, t in ends if math.isfinite(value := float(agent.returns[e, t]))]
+            rows.append([shorten(agent.name, 24), _returns_text(returns)])
+    return rows
+
+
+_LETTERS = "=TUD."  # acts, terminated, truncated, done, waits
+
+
+def _lanes_text(model: PlayerModel, strip: Strip, env: int) -> list[list[str]]:
+    """Write each agent's lane, one letter for a share of the time; or the categories it chose, as a line."""
+    rows = []
+    for k, name in enumerate(strip.names):
+        data = strip.data[env, :, k]
+        label = shorten(f"{strip.label} {name}{' acts' if strip.kind == 'lanes' else ''}", 24)
+        if strip.kind == "bands":
+            line = sparkline(np.where(data < 0, np.nan, data.astype(np.float64)), 32)
+            rows.append([label, f"{line}  one of {shorten(' '.join(strip.values), 24)}"])
+            continue
+        shares = np.array_split(data[data >= 0], min(32, max(int((data >= 0).sum()), 1)))
+        rows.append([label, "".join(_letter(share) for share in shares if share.size) + "  = acts, . waits"])
+    return rows
+
+
+def _letter(share: np.ndarray) -> str:
+    if (share >= RESTART).any():
+        return "R"
+    kinds = share % RESTART
+    ends = kinds[(kinds > 0) & (kinds < LANES.index("waits"))]
+    return _LETTERS[int(ends[0] if ends.size else kinds[-1])]
 
 
 def row_text(model: PlayerModel, t: int, env: int) -> str:
@@ -90,6 +148,10 @@ def row_text(model: PlayerModel, t: int, env: int) -> str:
     return table([["   ", "key", f"root at {t}", "", f'"next" at {t + 1}'], *rows])
 
 
+def _article(kind: str) -> str:
+    return kind if kind == "no reset" else f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
+
+
 def explanation(model: PlayerModel) -> str:
     """Say in words what is shown, for beginners and screen readers."""
     parts = [f"A rollout of {headline(model)}."]
@@ -101,6 +163,15 @@ def explanation(model: PlayerModel) -> str:
             parts.append(f"{plural(counts[kind], 'episode')} {'ends' if counts[kind] == 1 else 'end'} {kind}: {rule}.")
     if returns := _returns(model):
         parts.append(f"The return of an episode is {_returns_text(returns).removeprefix('return ')}.")
+    parts += agents_note(model.groups, model.code)
+    if model.turns is not None:
+        parts.append(f"It is a game in turns: {model.turns.results(model.episodes)}.")
+    for kind, rule in RESET_RULES.items():
+        if count := int((model.resets == RESETS.index(kind)).sum()):
+            what = f"episode{'s' * (count > 1)} {'begin' if count > 1 else 'begins'} after {_article(kind)}"
+            parts.append(f"{count:,} {what}: {rule}.")
+    if stopped_at_the_end(model.code):
+        parts.append(f"Truncated in the last row: {STOPPED}.")
     labels = ", ".join(strip.label for strip in model.strips)
     if labels:
         parts.append(f"Over time are drawn: {labels}.")

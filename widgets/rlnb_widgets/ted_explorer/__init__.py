@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from rlnb_widgets.ted_explorer.forms import Form
 from rlnb_widgets.ted_explorer.model import ted_model
 from rlnb_widgets.ted_explorer.schema import Boundary, Carry, Cell, Dim, Finding, Row, Stats, TedModel, Thumb
+from rlnb_widgets.ted_explorer.verdicts import Place, Verdict
 from rlnb_widgets.ted_explorer.widget import TEDExplorer
 
 __all__ = [
@@ -12,10 +14,13 @@ __all__ = [
     "Cell",
     "Dim",
     "Finding",
+    "Form",
+    "Place",
     "Row",
     "Stats",
     "TEDExplorer",
     "TedModel",
     "Thumb",
+    "Verdict",
     "ted_model",
 ]

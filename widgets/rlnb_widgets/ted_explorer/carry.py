@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import Any
 
 import torch
 
+from rlnb.data.ted.adjacency import disagreements
+from rlnb.data.ted.facts import Facts
 from rlnb_widgets._core.literals import number_text, object_text
 from rlnb_widgets.ted_explorer.entries import Entry, Path
 from rlnb_widgets.ted_explorer.schema import Carry
-
-CHUNK = 16_000_000  # numbers compared at once
 
 
 def carry_of(
     root: Entry | None,
     following: Entry | None,
-    inside: torch.Tensor | None,
-    batch_dims: int,
+    facts: Facts | None,
     action_keys: frozenset[str | Path],
     reward_keys: frozenset[str | Path],
 ) -> Carry:
@@ -28,8 +26,7 @@ def carry_of(
     Args:
         root: the entry at the root.
         following: the same entry in ``"next"``.
-        inside: ``[*B, T-1]`` bool, whether *t* and *t+1* belong to one episode; ``None`` without a time dimension.
-        batch_dims: batch dimensions, time included.
+        facts: where trajectories stop; ``None`` without a time dimension.
         action_keys: actions; a string is a name in any group, a tuple one exact path.
         reward_keys: the same for rewards.
 
@@ -45,12 +42,12 @@ def carry_of(
         return Carry("kept")
     if root is None:
         return Carry("carried", why="the root has no such entry to compare with")
-    if inside is None:
+    if facts is None:
         return Carry("carried", why="no time dimension, so no next row to compare with")
-    if inside.numel() == 0:
+    if facts.length < 2 or facts.rows == 0:
         return Carry("carried", why="fewer than two steps")
     try:
-        return _compare(root, following, inside, batch_dims)
+        return _compare(root, following, facts)
     except Exception as error:
         return Carry("carried", why=f"could not be compared: {type(error).__name__}")
 
@@ -59,12 +56,12 @@ def _is_one_of(path: Path, keys: frozenset[str | Path]) -> bool:
     return path in keys or path[-1] in keys
 
 
-def _compare(root: Entry, following: Entry, inside: torch.Tensor, batch_dims: int) -> Carry:
+def _compare(root: Entry, following: Entry, facts: Facts) -> Carry:
     kinds = {root.kind, following.kind}
     if "error" in kinds:
         return Carry("carried", why="it cannot be read")
     if kinds == {"ragged"}:
-        return _compare_pieces(following, root, inside, batch_dims)
+        return _compare_pieces(following, root, _inside(facts), facts.data.batch_dims)
     if kinds == {"leaf", "ragged"}:
         return Carry("carried", why="the shapes differ from element to element on one side only")
     if len(kinds) > 1:
@@ -72,7 +69,7 @@ def _compare(root: Entry, following: Entry, inside: torch.Tensor, batch_dims: in
     if root.kind == "node":
         return Carry()
     if root.kind == "non-tensor":
-        return _compare_objects(following.value, root.value, inside)
+        return _compare_objects(following.value, root.value, _inside(facts))
     before, after = following.value, root.value
     if before.is_nested or after.is_nested:
         return Carry("carried", why="jagged tensors are not compared")
@@ -81,22 +78,45 @@ def _compare(root: Entry, following: Entry, inside: torch.Tensor, batch_dims: in
         return Carry("carried", False, why=why)
     if before.dtype != after.dtype:
         return Carry("carried", False, why=f'the root has {_dtype(after)}, "next" {_dtype(before)}')
-    return _compare_tensors(before.detach().cpu(), after.detach().cpu(), inside, batch_dims)
+    return _compare_columns(before.detach().cpu(), after.detach().cpu(), facts)
+
+
+def _inside(facts: Facts) -> torch.Tensor:
+    """Where *t* and *t+1* belong to one trajectory, ``[*B, T-1]``."""
+    return ~facts.stops.reshape(facts.data.batch_size)[..., :-1]
+
+
+def _compare_columns(before: torch.Tensor, after: torch.Tensor, facts: Facts) -> Carry:
+    """Let the library find the steps that disagree, and point out the first value in the first of them."""
+    dims = facts.data.batch_dims
+    old, new = (_comparable(side.reshape(-1, *side.shape[dims:])) for side in (before, after))
+    found = disagreements(new, old, facts)
+    if not found.shape[0]:
+        return Carry("carried", True)
+    step = int(found[0])
+    place = first_true(unequal(old[step], new[step + 1]))
+    assert place is not None
+    index = (*facts.index(step), *place[: before.dim() - dims])
+    values = before.reshape(-1, *before.shape[dims:])[step], after.reshape(-1, *after.shape[dims:])[step + 1]
+    old_value, new_value = (side[place[: before.dim() - dims]].item() for side in values)
+    return Carry("carried", False, index, number_text(old_value), number_text(new_value))
+
+
+def _comparable(column: torch.Tensor) -> torch.Tensor:
+    """Numbers that know what NaN is: 8-bit floats and complex numbers do not."""
+    if column.is_complex():
+        return torch.view_as_real(column)
+    return column.float() if column.dtype.itemsize == 1 and column.is_floating_point() else column
 
 
 def _compare_tensors(before: torch.Tensor, after: torch.Tensor, inside: torch.Tensor, batch_dims: int) -> Carry:
     time = batch_dims - 1
     before, after = before.narrow(time, 0, before.shape[time] - 1), after.narrow(time, 1, after.shape[time] - 1)
     inside = inside.reshape(*inside.shape, *[1] * (before.dim() - batch_dims))
-    # a part at a time along the first dimension: the data may be mapped from a disk and larger than the memory
-    rows = max(1, CHUNK // max(math.prod(before.shape[1:]), 1))
-    for start in range(0, before.shape[0], rows):
-        part = slice(start, start + rows)
-        index = first_true(unequal(before[part], after[part]) & inside[part])
-        if index is not None:
-            index = (index[0] + start, *index[1:])
-            return Carry("carried", False, index, number_text(before[index].item()), number_text(after[index].item()))
-    return Carry("carried", True)
+    index = first_true(unequal(before, after) & inside)
+    if index is None:
+        return Carry("carried", True)
+    return Carry("carried", False, index, number_text(before[index].item()), number_text(after[index].item()))
 
 
 def _compare_pieces(following: Entry, root: Entry, inside: torch.Tensor, batch_dims: int) -> Carry:

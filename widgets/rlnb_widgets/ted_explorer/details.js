@@ -90,5 +90,5 @@ export function detailsPane(view, color) {
     update();
   };
 
-  return { el, show, update, copy: () => current && sidesOf(current).length && copy(codeOf(current, sidesOf(current)[0], view)) };
+  return { el, show, update, copyText: copy, copy: () => current && sidesOf(current).length && copy(codeOf(current, sidesOf(current)[0], view)) };
 }

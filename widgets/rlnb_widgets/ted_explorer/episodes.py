@@ -1,43 +1,39 @@
-"""Where episodes end in a TED."""
+"""Where episodes end in a TED, where one step follows another, and where somebody stepped past an end."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import torch
+from tensordict import TensorDict
 
+from rlnb.data.ted.facts import IDS_KEYS, MASK_KEYS, Facts
 from rlnb.data.ted.keys import END_KEYS
+from rlnb_widgets.ted_explorer.entries import walk
 from rlnb_widgets.ted_explorer.schema import MAX_BOUNDARIES, Boundary
 
-TRAJECTORY_KEYS = (("collector", "traj_ids"), ("traj_ids",))
 
+def facts_of(td: Any, following: Any) -> Facts:
+    """Read what says where trajectories stop: end signals, trajectory numbers and the mask of padding.
 
-def inside_episodes(following: Any, root: Any, steps: int) -> torch.Tensor:
-    """Find where *t* and *t+1* belong to one episode.
+    Nothing else is touched, so that data whose other entries cannot be stacked have these facts too.
 
     Args:
-        following: the ``"next"`` TensorDict, ``[*B, T]``.
-        root: the TensorDict itself, ``[*B, T]``.
-        steps: T.
+        td: the TensorDict, ``[*B, T]``.
+        following: its ``"next"``.
 
     Returns:
-        ``[*B, max(T-1, 0)]`` bool: true unless the episode ended at *t*, the trajectory number changes, or the
-        collector's mask says that a step is padding.
+        The facts; ``facts.stops`` is true where the step after does not go on from this one.
     """
-    done = ended(following)
-    shape = tuple(following.batch_size)
-    inside = torch.ones(shape, dtype=torch.bool) if done is None else ~done.cpu()
-    inside = inside[..., : max(steps - 1, 0)].clone()
-    for key in TRAJECTORY_KEYS:
-        ids = _get(root, key)
-        if isinstance(ids, torch.Tensor):
-            ids = ids.reshape(*shape, -1)[..., 0].cpu()
-            inside &= ids[..., 1:] == ids[..., :-1]
-    mask = _get(root, ("collector", "mask"))
-    if isinstance(mask, torch.Tensor) and mask.dtype is torch.bool:
-        mask = mask.reshape(*shape, -1)[..., 0].cpu()
-        inside &= mask[..., 1:] & mask[..., :-1]
-    return inside
+    signals = TensorDict({}, td.batch_size)
+    for key in (*IDS_KEYS, *MASK_KEYS):
+        found = _get(td, key)
+        if isinstance(found, torch.Tensor):
+            signals.set(key, found.detach().cpu())
+    for entry in walk(following):
+        if entry.kind == "leaf" and entry.path[-1] in END_KEYS:
+            signals.set(("next", *entry.path), entry.value.detach().cpu())
+    return Facts(signals)
 
 
 def ended(following: Any) -> torch.Tensor | None:
@@ -83,16 +79,36 @@ def boundaries(following: Any) -> tuple[tuple[Boundary, ...], int]:
     return tuple(out), len(where)
 
 
-def _flag(td: Any, name: str) -> torch.Tensor | None:
+def stepped_past(td: Any) -> tuple[tuple[int, int], ...]:
+    """List the steps that were taken from a state that had ended: the root itself is done.
+
+    Agents of a group may be done one by one; a step is past the end where all of them are.
+
+    Args:
+        td: the TensorDict, ``[*B, T]``.
+
+    Returns:
+        Batch element (flat) and step of the first of them (bounded).
+    """
+    flags = [flag for name in END_KEYS if (flag := _flag(td, name, everybody=True)) is not None]
+    if not flags:
+        return ()
+    done = torch.stack(flags).any(0)
+    found = done.reshape(-1, done.shape[-1]).nonzero()[:MAX_BOUNDARIES].tolist()
+    return tuple((env, t) for env, t in found)
+
+
+def _flag(td: Any, name: str, everybody: bool = False) -> torch.Tensor | None:
     """A done flag reduced to ``[*B, T]``: at the root of ``td``, else in whatever group holds one."""
     shape = tuple(td.batch_size)
     found = _get(td, (name,))
     if not isinstance(found, torch.Tensor):
-        nested = [key for key in td.keys(True, True) if isinstance(key, tuple) and key[-1] == name]
+        nested = [key for key in td.keys(True, True) if isinstance(key, tuple) and key[-1] == name and key[0] != "next"]
         found = _get(td, nested[0]) if nested else None
     if not isinstance(found, torch.Tensor) or found.numel() == 0:
         return None
-    return found.bool().reshape(*shape, -1).any(-1).cpu()
+    flags = found.bool().reshape(*shape, -1).cpu()
+    return flags.all(-1) if everybody else flags.any(-1)
 
 
 def _get(td: Any, key: tuple[str, ...]) -> Any:

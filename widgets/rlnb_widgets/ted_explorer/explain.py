@@ -5,6 +5,7 @@ from __future__ import annotations
 from rlnb_widgets._core.text import path_text, plural
 from rlnb_widgets.ted_explorer.schema import Row, TedModel
 from rlnb_widgets.ted_explorer.text import bytes_text, carry_sentence, findings
+from rlnb_widgets.ted_explorer.verdicts import rules_line
 
 
 def ted_words(model: TedModel) -> str:
@@ -18,7 +19,7 @@ def ted_words(model: TedModel) -> str:
     """
     parts = [_what(model)]
     if model.is_ted:
-        parts += [_columns(model), _ends(model)]
+        parts += [_columns(model), _ends(model), _rules(model)]
     parts += model.notes
     parts.append(_found(model))
     return "\n\n".join(part for part in parts if part)
@@ -67,6 +68,20 @@ def _ends(model: TedModel) -> str:
         f"{plural(model.ends, 'episode end')}: {listed}. Done is terminated or truncated. After terminated the value "
         "of the next state is zero; after truncated the episode was only cut, so its value is bootstrapped from the "
         "next observation. Where a step is done, root[t+1] is a fresh reset and need not equal next[t]."
+    )
+
+
+def _rules(model: TedModel) -> str:
+    if not model.verdicts:
+        return ""
+    line = f"{rules_line(model.verdicts)}."
+    if not model.past:
+        return line
+    env, t = model.past[0]
+    whose = f" of element {env}" if env else ""
+    return (
+        f"{line} At step {t}{whose} the root itself is done: somebody stepped past the end of an episode, and there "
+        "was no reset. What such a step returns has no meaning."
     )
 
 

@@ -3,11 +3,15 @@
 import { Channel, button, clamp, h, keyboard, palette, timelineBar, visualizer, watchTheme } from "../_core/core.js";
 import { detailsPane } from "./details.js";
 import { endsStrip } from "./strip.js";
+import { formsPanel } from "./forms.js";
+import { rulesPanel } from "./rules.js";
+import { tabList } from "./tabs.js";
+import { walkPanel } from "./walk.js";
 import { shapeLegend } from "../_core/shape.js";
 import { foldable } from "../_core/tree.js";
 import { tedTree } from "./treeview.js";
 import { flagged } from "./tree.js";
-import { jumpsOf, marksOf, stepWords } from "./values.js";
+import { foundSteps, jumpsOf, marksOf, stepWords } from "./values.js";
 
 let made = 0;
 
@@ -31,14 +35,16 @@ export default visualizer("ted-explorer", ({ model, root, playhead }) => {
   const search = h("input", { type: "search", class: "rlnb-field rlnb-search", placeholder: "Search (/)", "aria-label": "search keys, dtypes, shapes", title: "search keys, dtypes, shapes (/)" });
   const count = h("span", { class: "rlnb-note ted-count", role: "status" });
   const tools = toolbar({ data, view, tree, search, count });
-  root.append(heading(data), ...data.notes.map((note) => h("p", { class: "rlnb-note ted-note" }, note)), tools);
+  root.append(heading(data), ...data.notes.map((note) => h("p", { class: "rlnb-note ted-note" }, note)));
 
   const timed = data.steps !== null && data.steps > 1;
   let known = { element: -1 };
   const here = () => {
     if (known.element !== view.element) {
       const ends = marksOf(data.ends, view.element);
-      known = { element: view.element, ends, jumps: jumpsOf(ends) };
+      const past = new Set(data.past.filter(([env]) => env === view.element).map(([, t]) => t));
+      const findings = foundSteps(data.rules, view.element);
+      known = { element: view.element, ends, past, jumps: { ...jumpsOf(ends), ...(findings.length ? { finding: findings } : {}) } };
     }
     return known;
   };
@@ -47,9 +53,37 @@ export default visualizer("ted-explorer", ({ model, root, playhead }) => {
   const strip = timed ? endsStrip(playhead, marks) : null;
   const words = h("p", { class: "ted-words" });
   if (elements > 1) search.after(elementPicker(elements, element));
+  const shown = new Channel(model, "view", (v) => (Object.hasOwn(data.tabs, v) ? v : "entries"));
+  // Whether an episode ends at the playhead and is followed by a reset, and whether the data end there.
+  const turning = () => ({
+    over: view.ends && !here().past.has(view.t + 1), beyond: view.t + 1 >= data.steps,
+  });
+  const walk = data.ted && data.steps ? walkPanel(view, playhead, turning, (row) => tree.select(row.path)) : null;
+  const go = (place) => {
+    if (place.element !== null) element.set(place.element);
+    if (place.t !== null) playhead.seek(place.t);
+    if (place.path.length) tree.select(place.path);
+  };
+  const broken = data.rules.reduce((n, rule) => n + rule.places.length, 0);
+  const parts = [{ name: "entries", panel: h("div", {}, tools, tree.el) }];
+  if (data.rules.length) {
+    const panel = rulesPanel(data.rules, data.rulesLine, go, (text) => details.copyText(text));
+    parts.push({ name: "rules", note: broken ? String(broken) : "✓", bad: broken > 0, panel });
+  }
+  if (data.forms.length) parts.push({ name: "forms", panel: formsPanel(data.forms, data.kinds) });
+  if (walk) parts.push({ name: "steps", panel: walk.el });
+  for (const part of parts) part.title = data.tabs[part.name];
+  const tabs = tabList(parts, view.id, (name) => shown.set(name));
+  if (tabs.el) root.append(tabs.el);
   if (timed) root.append(bar.el, strip.el, words);
-  root.append(tree.el, details.el, h("details", { class: "rlnb-inwords" }, h("summary", {}, "In words"),
+  root.append(...parts.map((part) => part.panel), details.el, h("details", { class: "rlnb-inwords" }, h("summary", {}, "In words"),
     ...data.words.map((part) => h("p", {}, part))));
+  const open = () => {
+    const name = tabs.show(shown.value);
+    details.el.hidden = name === "forms";
+    root.setAttribute("data-view", name);
+    if (name === "steps") walk.show();
+  };
 
   const filter = () => {
     const shown = tree.filter(search.value);
@@ -64,7 +98,9 @@ export default visualizer("ted-explorer", ({ model, root, playhead }) => {
   const find = () => { search.focus(); search.select(); };
   const moves = timed ? { ",": bar.keys.ArrowLeft, ".": bar.keys.ArrowRight, " ": bar.keys[" "], n: bar.keys.n, p: bar.keys.p } : {};
   keyboard(tree.focusable, { ...tree.keys, ...moves, c: () => details.copy(), "/": find });
-  keyboard(root, { ...(timed ? bar.keys : {}), c: () => details.copy(), "/": find }, tree.focusable);
+  if (walk) keyboard(walk.focusable, { ...walk.keys, ...(timed ? bar.keys : {}) });
+  const home = { focus: (options) => (root.dataset.view === "steps" ? walk.focusable : root.dataset.view === "entries" || !strip ? tree.focusable : strip.el).focus(options) };
+  keyboard(root, { ...(timed ? bar.keys : {}), c: () => details.copy(), "/": () => { shown.set("entries"); find(); } }, home);
 
   const update = () => {
     view.t = playhead.t;
@@ -73,23 +109,28 @@ export default visualizer("ted-explorer", ({ model, root, playhead }) => {
     root.setAttribute("data-element", view.element);
     const ends = marks();
     view.ends = Object.values(ends).some((steps) => steps.includes(view.t));
-    if (timed) words.textContent = stepWords(ends, data.steps, view.t);
+    if (timed) words.textContent = stepWords(ends, data.steps, view.t, here().past);
+    view.past = here().past.has(view.t + 1);
     strip?.update();
     tree.update();
+    walk?.update();
     details.update();
   };
   const stops = [
     playhead.subscribe(update),
     element.subscribe(() => { update(); bar?.paint(); }),
     selected.subscribe((path, origin) => { if (origin !== "here") tree.select(path); }),
+    shown.subscribe(open),
     watchTheme(() => { color = null; tree.repaint(); details.update(); }),
   ];
   update();
+  open();
   tree.select(selected.value);
   return () => {
     stops.forEach((stop) => stop());
     element.dispose();
     selected.dispose();
+    shown.dispose();
     bar?.destroy();
     strip?.destroy();
     tree.destroy();

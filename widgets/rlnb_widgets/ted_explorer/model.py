@@ -6,16 +6,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-import torch
 from tensordict import is_non_tensor, is_tensor_collection
 
+from rlnb.data.ted.facts import Facts
 from rlnb_widgets.ted_explorer.carry import carry_of
 from rlnb_widgets.ted_explorer.difference import differences
 from rlnb_widgets.ted_explorer.entries import Entry, Path, walk
-from rlnb_widgets.ted_explorer.episodes import boundaries, ended, inside_episodes
+from rlnb_widgets.ted_explorer.episodes import boundaries, ended, facts_of, stepped_past
 from rlnb_widgets.ted_explorer.measure import measure
 from rlnb_widgets.ted_explorer.overlay import problems_of
 from rlnb_widgets.ted_explorer.schema import Boundary, Carry, Cell, Row, TedModel
+from rlnb_widgets.ted_explorer.verdicts import Verdict, verdicts_of
 
 NEXT = frozenset({"next"})
 
@@ -64,12 +65,20 @@ def ted_model(
             )
     following = next_of(td)
     dims, has_time = len(td.batch_size), following is not None and len(td.batch_size) > 0
-    inside: torch.Tensor | None = None
+    facts: Facts | None = None
     found: tuple[Boundary, ...] = ()
+    verdicts: tuple[Verdict, ...] = ()
+    past: tuple[tuple[int, int], ...] = ()
+    doubts: tuple[str, ...] = ()
     ends = 0
     if has_time:
-        inside = inside_episodes(following, td, int(td.batch_size[-1]))
+        facts = facts_of(td, following)
         found, ends = boundaries(following)
+        past = stepped_past(td)
+        try:
+            verdicts = verdicts_of(td)
+        except Exception as error:  # odd data must still be shown
+            doubts = (f"The rules of TED could not be checked: {type(error).__name__}.",)
     problems, unchecked = problems_of(spec, td, following) if spec is not None else ({}, ())
     differs = differences(td, other) if other is not None else {}
     before = {entry.path: entry for entry in walk(td, NEXT if following is not None else frozenset())}
@@ -86,7 +95,7 @@ def ted_model(
                 leaf=leaf,
                 root=None if old is None else measure(old, dims, has_time),
                 next=None if new is None else measure(new, dims, has_time),
-                carry=Carry() if silent else carry_of(old, new, inside, dims, *keys),
+                carry=Carry() if silent else carry_of(old, new, facts, *keys),
                 problems=problems.get(path, ()),
                 differences=differs.get(path, ()),
             )
@@ -100,7 +109,9 @@ def ted_model(
         nbytes=sum(cell.nbytes or 0 for row in measured if row.leaf for cell in (row.root, row.next) if cell),
         boundaries=found,
         ends=ends,
-        notes=(*_notes(td, following), *unchecked),
+        past=past,
+        verdicts=verdicts,
+        notes=(*_notes(td, following), *doubts, *unchecked),
         compared=other is not None,
         checked=spec is not None,
     )

@@ -6,18 +6,24 @@ import json
 from typing import Any
 
 from rlnb_widgets.ted_explorer.explain import row_words, ted_words
+from rlnb_widgets.ted_explorer.forms import Form
+from rlnb_widgets.ted_explorer.layouts import KINDS, Line
 from rlnb_widgets.ted_explorer.schema import Cell, Row, TedModel, Thumb
 from rlnb_widgets.ted_explorer.text import bytes_text, headline, stats_text
 from rlnb_widgets.ted_explorer.values import Refs
+from rlnb_widgets.ted_explorer.verdicts import Verdict, rules_line
+from rlnb_widgets.ted_explorer.views import VIEWS, share_text
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+-"
 
 
-def payload(model: TedModel, refs: Refs) -> str:
+def payload(model: TedModel, refs: Refs, forms: tuple[Form, ...], layouts: dict[str, tuple[Line, ...]]) -> str:
     """Write a model for the page.
 
     Args:
         model: from :func:`~rlnb_widgets.ted_explorer.ted_model`.
+        forms: of the data, from :func:`~rlnb_widgets.ted_explorer.forms.forms_of`.
+        layouts: of each form.
         refs: where each leaf's values lie, from :func:`~rlnb_widgets.ted_explorer.values.pack_values`.
 
     Returns:
@@ -34,9 +40,38 @@ def payload(model: TedModel, refs: Refs) -> str:
         "notes": list(model.notes),
         "words": ted_words(model).split("\n\n"),
         "ends": ends,
+        "past": [list(place) for place in model.past],
+        "rules": [_rule(verdict) for verdict in model.verdicts],
+        "rulesLine": rules_line(model.verdicts),
+        "forms": _forms(forms, layouts),
+        "kinds": KINDS,
+        "tabs": VIEWS,
         "rows": [_row(row, refs) for row in model.rows],
     }
     return json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+def _rule(verdict: Verdict) -> dict[str, Any]:
+    places = [
+        {
+            "where": place.where, "side": place.side, "path": list(place.path), "element": place.element, "t": place.t,
+            "found": place.found, "cause": place.cause, "fix": place.fix,
+        }
+        for place in verdict.places
+    ]  # fmt: skip
+    return {"name": verdict.rule, "sentence": verdict.sentence, "places": places}
+
+
+def _forms(forms: tuple[Form, ...], layouts: dict[str, tuple[Line, ...]]) -> list[dict[str, Any]]:
+    whole = max((forms[0].nbytes or 0) if forms else 0, 1)
+    return [
+        {
+            "name": form.name, "made": form.made, "stores": form.stores, "why": form.why,
+            "bytes": share_text(form, whole), "share": None if form.nbytes is None else form.nbytes / whole,
+            "lines": [[line.label, [list(box) for box in line.boxes]] for line in layouts.get(form.name, ())],
+        }
+        for form in forms
+    ]  # fmt: skip
 
 
 def _row(row: Row, refs: Refs) -> dict[str, Any]:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from rlnb_widgets._core.dims import Dim, shape_text
+
+if TYPE_CHECKING:
+    from rlnb_widgets.ted_explorer.verdicts import Verdict
 
 Side = Literal["root", "next"]
 
@@ -199,6 +202,8 @@ class TedModel:
         nbytes: bytes of all leaves whose size is known.
         boundaries: the ends of episodes, at most :data:`MAX_BOUNDARIES`.
         ends: how many ends there are in all.
+        past: batch element and step where the root itself is done: a step past the end.
+        verdicts: each rule of TED with where it is broken; empty where there is no time or no ``"next"``.
         notes: plain sentences about the whole.
         compared: whether there is another TED to differ from.
         checked: whether there is a spec to hold it against.
@@ -211,6 +216,8 @@ class TedModel:
     nbytes: int
     boundaries: tuple[Boundary, ...] = ()
     ends: int = 0
+    past: tuple[tuple[int, int], ...] = ()
+    verdicts: tuple[Verdict, ...] = ()
     notes: tuple[str, ...] = ()
     compared: bool = False
     checked: bool = False

@@ -6,6 +6,7 @@ import math
 
 from rlnb_widgets._core.text import number, path_text, plural, shorten, table, visible
 from rlnb_widgets.ted_explorer.schema import Carry, Cell, Row, Stats, TedModel
+from rlnb_widgets.ted_explorer.verdicts import rules_line
 
 MAX_ROWS = 40
 MAX_FINDINGS = 12
@@ -38,6 +39,8 @@ def ted_text(model: TedModel) -> str:
     lines += found[:MAX_FINDINGS]
     if len(found) > MAX_FINDINGS:
         lines.append(f"+{plural(len(found) - MAX_FINDINGS, 'more finding')}")
+    if model.verdicts:
+        lines.append(rules_line(model.verdicts))
     if model.checked and not any(row.problems for row in model.rows):
         lines.append("spec: every entry fits")
     if model.compared and not any(row.differences for row in model.rows):
@@ -133,8 +136,14 @@ def bytes_text(n: int) -> str:
 
 
 def findings(model: TedModel) -> list[str]:
-    """All that does not fit, a line each: rows that are not carried over, the spec, the other TED, NaN and inf."""
-    lines = []
+    """All that does not fit, a line each: rules of TED, the spec, the other TED, NaN and inf."""
+    # What the rule of adjacency finds, the rows say with more: the number itself.
+    lines = [
+        f"{place.where}: rule {verdict.rule!r}: {place.found}: {place.cause}"
+        for verdict in model.verdicts
+        if verdict.rule != "adjacency"
+        for place in verdict.places
+    ]
     for row in model.rows:
         label = path_text(row.path)
         if row.carry.holds is False:

@@ -21,7 +21,7 @@ export function tedTree(view, colors, onSelect, onAttached) {
   tree.update = () => {
     const at = view.steps === null ? "" : `[${view.t}]`;
     rootHead.textContent = view.ted ? `root${at}` : "entry";
-    const after = view.ends ? "then a reset" : `→ root[${view.t + 1}]`;
+    const after = view.ends ? (view.past ? "then no reset" : "then a reset") : `→ root[${view.t + 1}]`;
     nextHead.textContent = view.steps === null ? "next" : `next${at} ${after}`;
     updateRows();
   };

@@ -56,14 +56,22 @@ const MEANING = {
   done: "done; the data do not say whether it was terminated or truncated.",
 };
 
-/** What the done flags mean at step t, in a sentence. */
-export function stepWords(marks, steps, t) {
+/** The steps of one batch element at which a rule is broken, sorted. */
+export function foundSteps(rules, element) {
+  const steps = rules.flatMap((rule) => rule.places).filter((place) => place.t !== null && place.element === element);
+  return [...new Set(steps.map((place) => place.t))].sort((a, b) => a - b);
+}
+
+/** What the done flags mean at step t, in a sentence; past is the set of steps whose root is done itself. */
+export function stepWords(marks, steps, t, past = new Set()) {
   const at = (step) => Object.keys(marks).find((kind) => marks[kind].includes(step));
   const kind = at(t);
+  const from = past.has(t) ? " Its root is done itself: this step was taken past the end of an episode, without a reset." : "";
   if (kind) {
-    const after = t + 1 < steps ? ` root[${t + 1}] is a fresh reset.` : "";
-    return `Step ${t}: ${MEANING[kind]}${after}`;
+    const reset = past.has(t + 1) ? ` root[${t + 1}] is done too: nobody reset, and step ${t + 1} goes past the end.` : ` root[${t + 1}] is a fresh reset.`;
+    return `Step ${t}: ${MEANING[kind]}${t + 1 < steps ? reset : ""}${from}`;
   }
+  if (from) return `Step ${t}:${from}`;
   if (t > 0 && at(t - 1)) return `Step ${t}: the first of an episode; its root comes from a reset.`;
   if (t + 1 < steps) return `Step ${t}: inside an episode; next[${t}] becomes root[${t + 1}].`;
   return `Step ${t}: the last one stored; the episode goes on beyond the data.`;

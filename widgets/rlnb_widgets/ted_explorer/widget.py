@@ -9,13 +9,19 @@ import traitlets
 
 from rlnb.data.ted.keys import as_keys
 from rlnb_widgets._core import TREE_CSS, Svg, TimeTraits, Visualizer, bundle_css, bundle_js
+from rlnb_widgets.ted_explorer.carrying import Fate, fates_at
+from rlnb_widgets.ted_explorer.episodes import facts_of
 from rlnb_widgets.ted_explorer.explain import ted_words
+from rlnb_widgets.ted_explorer.forms import Form, forms_of
+from rlnb_widgets.ted_explorer.layouts import layouts_of, runs_of
 from rlnb_widgets.ted_explorer.model import next_of, ted_model
 from rlnb_widgets.ted_explorer.payload import payload
+from rlnb_widgets.ted_explorer.pictures import forms_svg, rules_svg, steps_svg
 from rlnb_widgets.ted_explorer.schema import TedModel
 from rlnb_widgets.ted_explorer.static import ted_svg
 from rlnb_widgets.ted_explorer.text import headline, ted_text
 from rlnb_widgets.ted_explorer.values import BUDGET, pack_values
+from rlnb_widgets.ted_explorer.views import VIEWS, forms_text, rules_text, steps_text
 
 _HERE = Path(__file__).parent
 
@@ -34,16 +40,20 @@ class TEDExplorer(TimeTraits, Visualizer):
             environment.
         reward_keys: the same for rewards.
         budget: most bytes of values that are sent to the page; what does not fit shows its statistics only.
+        view: what is shown at first, and in text and pictures: ``"entries"``, ``"rules"`` (each rule of TED, and where
+            it is broken), ``"forms"`` (the same data flat, nested and as Gymnasium's tuples, with the bytes of each) or
+            ``"steps"`` (what ``step_mdp`` does from step ``t`` to the one after it).
 
     Attributes:
         model: the plain :class:`~rlnb_widgets.ted_explorer.TedModel`.
         t: the step under the playhead; :func:`rlnb_widgets.link` ties it to other visualizers.
         element: the batch element.
+        view: the view.
         selected: the path of the selected row, as a list of keys.
 
     Raises:
         TypeError: if ``td`` or ``other`` is no TensorDict, or an argument is unknown.
-        ValueError: if ``element`` is outside the batch.
+        ValueError: if ``element`` is outside the batch, or ``view`` is none of the views.
 
     Example:
         >>> import torch
@@ -56,7 +66,9 @@ class TEDExplorer(TimeTraits, Visualizer):
         x       float32 [T=3]  0 / 1 / 2         <- ok     float32 [T=3]      1 / 2 / 3
         reward  -                                dropped   float32 [T=3 | 1]  1 / 1 / 1
         There is no done flag in "next", so all steps are taken for one episode.
-    """
+        next done: rule 'end signals': no end signal below 'next': the end signals were left out, or stand at the root alone
+        TED rules: 11 of 12 kept; broken: end signals
+    """  # noqa: E501 - the example shows what is printed
 
     _esm = bundle_js(_HERE / "live.js")
     _css = bundle_css(TREE_CSS, _HERE / "live.css")
@@ -64,6 +76,7 @@ class TEDExplorer(TimeTraits, Visualizer):
     values = traitlets.Bytes().tag(sync=True)
     element = traitlets.Int(0).tag(sync=True)
     selected = traitlets.List(traitlets.Unicode()).tag(sync=True)
+    view = traitlets.Unicode("entries").tag(sync=True)
 
     def __init__(
         self,
@@ -76,6 +89,7 @@ class TEDExplorer(TimeTraits, Visualizer):
         action_keys: Any = None,
         reward_keys: Any = None,
         budget: int = BUDGET,
+        view: str = "entries",
         **unknown: Any,
     ) -> None:
         self._refuse_unknown(unknown)
@@ -85,13 +99,19 @@ class TEDExplorer(TimeTraits, Visualizer):
         }
         self.model: TedModel = ted_model(td, spec, other, **keys)
         self._elements = _product(self.model.batch) if self.model.steps is not None else 1
-        values, refs = pack_values(td, next_of(td), budget)
+        self._td, self._next = td, next_of(td)
+        timed = self.model.is_ted and bool(self.model.steps)
+        self._forms = self.forms() if timed else ()
+        first = facts_of(td, self._next).stops[: self.model.steps] if timed and self._elements else None
+        self._layouts = {} if first is None else layouts_of(runs_of(first))
+        values, refs = pack_values(td, self._next, budget)
         super().__init__(
-            payload=payload(self.model, refs),
+            payload=payload(self.model, refs, self._forms, self._layouts),
             values=values,
             length=1 if self.model.steps is None else self.model.steps,
             t=t,
             element=element,
+            view=view,
         )
 
     @traitlets.validate("element")
@@ -104,13 +124,52 @@ class TEDExplorer(TimeTraits, Visualizer):
             )
         return value
 
+    @traitlets.validate("view")
+    def _known(self, proposal: traitlets.Bunch) -> str:
+        view = str(proposal["value"])
+        if view not in VIEWS:
+            raise ValueError(f"there is no view {view!r}; the views are {', '.join(map(repr, VIEWS))}.")
+        return view
+
+    def forms(self, exact: bool = False) -> tuple[Form, ...]:
+        """Measure the data as TED, flat, nested and as Gymnasium's tuples.
+
+        Args:
+            exact: make each of the forms and count its bytes, which takes time and memory on large data. Else the bytes
+                are worked out from shapes and ends.
+
+        Returns:
+            The forms, see :class:`~rlnb_widgets.ted_explorer.Form`.
+        """
+        broken = tuple(verdict.rule for verdict in self.model.verdicts if not verdict.kept)
+        return forms_of(self._td, self.model.nbytes, broken, exact)
+
+    def _fates(self) -> tuple[Fate, ...]:
+        if not self.model.is_ted or not self.model.steps:
+            return ()
+        return fates_at(self._td, self._next, self.model, self.element, self.t)
+
     def _text(self) -> str:
+        head = f"TEDExplorer({headline(self.model)})\n"
+        if self.view == "rules":
+            return head + rules_text(self.model.verdicts)
+        if self.view == "forms":
+            return head + forms_text(self._forms, self._layouts)
+        if self.view == "steps":
+            return head + steps_text(self._fates(), self.t, self.model.steps if self.model.is_ted else None)
         return ted_text(self.model)
 
     def _explain(self) -> str:
         return ted_words(self.model)
 
     def _svg(self) -> Svg:
+        shown = headline(self.model), self._explain()
+        if self.view == "rules":
+            return rules_svg(self.model.verdicts, *shown)
+        if self.view == "forms":
+            return forms_svg(self._forms, self._layouts, *shown)
+        if self.view == "steps" and self.model.is_ted and self.model.steps:
+            return steps_svg(self._fates(), self.t, self.model.steps, *shown)
         return ted_svg(self.model)
 
     def _alt(self) -> str:

@@ -1,0 +1,86 @@
+"""The page of the timeline in a real browser: keys, pointer, zoom, the rows, and a failure."""
+
+from __future__ import annotations
+
+import pytest
+from rlnb_widgets import BatchedEnvTimeline
+
+from rlnb.envs.batched import WorkerError
+
+ROOT = "[data-rlnb]"
+INK = """(i) => { const c = document.querySelectorAll('canvas')[i];
+  const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data, seen = new Set();
+  for (let k = 0; k < d.length; k += 4) seen.add((d[k] << 16) | (d[k + 1] << 8) | d[k + 2]);
+  return seen.size; }"""
+
+
+def at(page):
+    page.wait_for_timeout(80)
+    return int(page.get_attribute(ROOT, "data-t"))
+
+
+def test_keys_pointer_zoom_and_rows(browse, serial, parallel):
+    def act(page):
+        found = {"first": at(page)}
+        chart = page.get_by_role("slider")
+        chart.focus()
+        for key in ("End", "ArrowLeft", "Home", "n", "b"):
+            page.keyboard.press(key)
+            found[key] = at(page)
+        found["spoken"] = chart.get_attribute("aria-valuetext")
+        found["rows"] = [row.inner_text().split("\t") for row in page.locator("table.bt-block").nth(1).locator("tbody tr").all()]
+        page.keyboard.press("+")
+        found["zoomed"] = int(page.get_attribute(ROOT, "data-window"))
+        page.keyboard.press("0")
+        found["fit"] = int(page.get_attribute(ROOT, "data-window"))
+        box = chart.bounding_box()
+        page.mouse.click(box["x"] + box["width"] - 20, box["y"] + box["height"] - 25)
+        found["pointer"] = at(page)
+        mask = page.locator(".bt-masks").bounding_box()
+        page.mouse.click(mask["x"] + 100, mask["y"] + 30)
+        found["mask"] = at(page)
+        found["painted"] = [page.evaluate(INK, i) for i in range(3)]
+        found["rates"] = page.locator(".bt-rate").all_inner_texts()
+        return found
+
+    found = browse(BatchedEnvTimeline(serial=serial, parallel=parallel), act)
+    assert [found[key] for key in ("first", "End", "ArrowLeft", "Home", "n", "b")] == [1, 2, 1, 0, 1, 1]
+    assert found["spoken"] == "step 1, then env 1 reset"
+    assert found["rows"] == [
+        ["0", "learner", "worker 0, 50 µs", "False", "goes on"],
+        ["1", "learner", "worker 1, 60 µs", "True", "worker 1, 135 µs"],
+    ]
+    assert found["zoomed"] == pytest.approx(0.5 * 1.04 * 160, abs=1) and found["fit"] == 0
+    assert (found["pointer"], found["mask"]) == (2, 0)
+    assert min(found["painted"]) > 4
+    assert [rate.strip() for rate in found["rates"]] == ["serial 15,000 steps/s", "parallel 14,300 steps/s"]
+
+
+def test_a_failure_is_announced_with_its_traceback(browse, parallel):
+    text = 'Worker 1 of 2 failed in step: ValueError: <i>\n\nIn the worker:\n  File "/x/rlnb/a.py", line 1\nValueError: <i>'
+
+    def act(page):
+        alert = page.get_by_role("alert")
+        return alert.locator("strong").inner_text().strip(), alert.locator(".bt-own").all_inner_texts(), page.locator("i").count()
+
+    said, own, markup = browse(BatchedEnvTimeline(parallel, error=WorkerError(text)), act)
+    assert said == "ParallelEnv, after 3 steps:" and own == ["ValueError: <i>\n"] and markup == 0
+    alone = browse(BatchedEnvTimeline(error=WorkerError(text)), lambda page: page.locator("canvas").count())
+    assert alone == 0
+
+
+def test_ten_thousand_steps_scrub_without_a_stutter(browse, long):
+    def act(page):
+        page.get_by_role("slider").focus()
+        return page.evaluate(
+            """async () => { const times = []; const el = document.activeElement;
+            for (let i = 0; i < 20; i++) {
+              const before = performance.now();
+              el.dispatchEvent(new KeyboardEvent('keydown', { key: 'PageDown', bubbles: true }));
+              await new Promise((go) => requestAnimationFrame(() => requestAnimationFrame(go)));
+              times.push(performance.now() - before);
+            }
+            return times.sort((a, b) => a - b)[10]; }"""
+        )
+
+    assert browse(BatchedEnvTimeline(long(10_000, 8)), act) < 120

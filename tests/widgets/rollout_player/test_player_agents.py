@@ -1,0 +1,141 @@
+"""Agents and players: strips for each, returns of each, lanes with their own ends and resets."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from rlnb_widgets import RolloutPlayer
+from rlnb_widgets.rollout_player.agents import LANES, RESTART, runs
+from rlnb_widgets.rollout_player.model import player_model
+from tensordict import TensorDict
+
+from rlnb.envs import MarlGroupMapType, SpreadEnv, TicTacToeEnv
+
+STEPS, AGENTS = 8, 2
+
+
+def flags(*ends: tuple[int, ...], steps: int = STEPS) -> torch.Tensor:
+    """One column for each agent, True at the steps given."""
+    out = torch.zeros(steps, len(ends), 1, dtype=torch.bool)
+    for k, mine in enumerate(ends):
+        out[list(mine), k] = True
+    return out
+
+
+def team(at_root: bool = True) -> TensorDict:
+    """Agent 0 ends at step 2 and waits; agent 1 ends at step 1 and is reset alone at 4; all ends at 5."""
+    after = flags((2, 3, 4, 5), (1, 2, 3, 5))
+    before = flags((3, 4, 5), (2, 3))
+    group = {"reward": torch.ones(STEPS, AGENTS, 1), "done": after, "terminated": after}
+    done = torch.zeros(STEPS, 1, dtype=torch.bool)
+    done[5] = True
+    root = {"agents": {"action": torch.tensor([[1, 2]] * STEPS)}}
+    if at_root:
+        root["agents"] |= {"done": before, "terminated": before}
+    return TensorDict({**root, "next": {"agents": group, "done": done, "terminated": done}}, [STEPS])
+
+
+def test_rewards_in_groups_are_rewards():
+    model = player_model(team())
+    assert not any("reward" in note for note in model.notes)
+    (group,) = model.groups
+    assert [agent.name for agent in group.agents] == ["agents 0", "agents 1"]
+    strips = {strip.label: strip for strip in model.strips}
+    assert list(strips) == ["agents", "agents reward", "agents return so far", "agents / action"]
+    assert strips["agents return so far"].data[0, :, 0].tolist() == [1, 2, 3, 4, 5, 6, 1, 2]
+    # agent 1 begins anew at step 4
+    assert strips["agents return so far"].data[0, :, 1].tolist() == [1, 2, 3, 4, 1, 2, 1, 2]
+    assert strips["agents / action"].kind == "bands" and strips["agents / action"].data[0, 0].tolist() == [1, 2]
+
+
+def test_an_agent_ends_waits_and_is_reset_alone():
+    model = player_model(team())
+    acts, term, _, _, waits = range(len(LANES))
+    lanes = [agent.lane[0].tolist() for agent in model.groups[0].agents]
+    assert lanes[0] == [acts, acts, term, waits, waits, waits, acts, acts]
+    assert lanes[1] == [acts, term, waits, waits, RESTART + acts, term, acts, acts]
+    assert runs(np.array(lanes[1])) == [(0, 2), (4, 8)]
+    # the end of one agent ends no episode of the whole
+    assert [(e.start, e.stop, e.end) for e in model.episodes] == [(0, 6, "terminated"), (6, 8, "open")]
+
+
+def test_without_flags_at_the_root_an_agent_waits_until_all_are_done():
+    lanes = [agent.lane[0].tolist() for agent in player_model(team(at_root=False)).groups[0].agents]
+    assert [kind % RESTART for kind in lanes[0]] == [0, 0, 1, 4, 4, 4, 0, 0]
+
+
+def test_agents_in_words_and_in_the_text():
+    player = RolloutPlayer(team())
+    words = player.explain()
+    assert 'The group "agents" has 2 agents.' in words
+    assert "agents 0 ends alone at step 2; agents 1 ends alone at step 1; agents 1 is reset alone at step 4." in words
+    text = repr(player)
+    assert (
+        "  agents 0              return 6\n" in text and "  agents 1 acts         =T..RT==  = acts, . waits\n" in text
+    )
+    assert 'There is no ("next", "reward")' not in text + words
+
+
+@pytest.mark.parametrize("groups", [MarlGroupMapType.ALL_IN_ONE_GROUP, MarlGroupMapType.ONE_GROUP_PER_AGENT])
+@pytest.mark.parametrize("batch", [(), (3,)])
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_real_env_of_many_agents_has_every_face(groups, batch, shared):
+    env = SpreadEnv(agent_done=True, shared_reward=shared, group_map=groups, batch_size=batch, seed=0)
+    rollout = env.rollout(60, break_when_any_done=False)
+    player = RolloutPlayer(rollout, env, t=5)
+    assert player.model.frames.kind == "scene" and not player.model.notes
+    names = [agent.name for group in player.model.groups for agent in group.agents]
+    one = groups is MarlGroupMapType.ALL_IN_ONE_GROUP
+    assert names == [f"agents {k}" if one else f"agent_{k}" for k in range(3)]
+    roles = [strip.role for strip in player.model.strips if strip.role in ("reward", "return")]
+    assert roles == ["reward", "return"] if one or shared else ["reward"] * 3 + ["return"]
+    for face in (repr(player), player.to_svg(), player.to_html(), player.explain()):
+        assert face
+
+
+def test_returns_of_agents_are_the_sums_of_their_rewards():
+    env = SpreadEnv(batch_size=[2], seed=0)
+    rollout = env.rollout(120, break_when_any_done=False)
+    model = player_model(rollout)
+    reward = rollout["next", "agents", "reward"].squeeze(-1)
+    for k, agent in enumerate(model.groups[0].agents):
+        for episode in model.episodes:
+            part = reward[episode.env, episode.start : episode.stop, k]
+            assert agent.returns[episode.env, episode.stop - 1] == pytest.approx(float(part.sum()))
+
+
+def test_players_have_a_strip_each():
+    rollout = TicTacToeEnv(seed=0).rollout(20, break_when_any_done=False)
+    strips = {strip.label: strip for strip in player_model(rollout).strips}
+    assert list(strips)[:3] == ["player0 reward", "player1 reward", "return so far"]
+    assert strips["return so far"].names == ("player0", "player1")
+    for k in range(2):
+        expected = rollout["next", f"player{k}", "reward"].flatten().tolist()
+        assert strips[f"player{k} reward"].data[0, :, 0].tolist() == expected
+
+
+def test_many_agents_are_bounded_and_said():
+    reward = torch.ones(4, 20, 1)
+    td = TensorDict({"next": {"agents": {"reward": reward}, "done": torch.zeros(4, 1, dtype=torch.bool)}}, [4])
+    model = player_model(td)
+    assert model.strips[0].data.shape == (1, 4, 8) and 'Drawn are 8 of the 20 agents of "agents".' in model.notes
+    single = {f"a{k}": {"reward": torch.ones(4, 1)} for k in range(6)}
+    strips = player_model(TensorDict({"next": single}, [4])).strips
+    assert [(s.label, s.data.shape[-1]) for s in strips] == [("reward", 6), ("return so far", 6)]
+
+
+def test_a_reward_among_infos_is_no_agent(tiny):
+    td = tiny(reward=[1.0, 2.0], done=[0, 1])
+    td["next", "info", "reward"] = torch.ones(2, 1)
+    assert player_model(td).groups == ()
+
+
+def test_hostile_names_of_agents_stay_text():
+    td = team()
+    td = td.rename_key_(("next", "agents"), ("next", "<img src=x>")).rename_key_("agents", "<img src=x>")
+    player = RolloutPlayer(td)
+    assert "<img src=x" not in player.to_svg() and "<img src=x" not in player.to_html()
+    assert json.dumps(player._head)

@@ -1,0 +1,184 @@
+"""Agents and players: entries in groups, with rewards and ends of their own beside those of the whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from rlnb_widgets._core.text import path_text, plural
+from rlnb_widgets.rollout_player.episodes import returns_so_far
+from rlnb_widgets.rollout_player.leaves import Key, Leaf
+
+__all__ = ["LANES", "RESTART", "Agent", "Group", "agents_note", "find_groups"]
+
+_ENDS = ("done", "terminated", "truncated")
+
+#: What an agent does in a step, by code: a step of its own, one that ends it, or none because it has ended before.
+LANES: tuple[str, ...] = ("acts", "terminated", "truncated", "done", "waits")
+#: Added to the code of the first step after an agent was reset alone.
+RESTART = 8
+
+
+@dataclass(frozen=True, eq=False)
+class Agent:
+    """One agent, or one player.
+
+    Attributes:
+        name: What it is called: the group and its number in it, or the group alone.
+        label: Its number, or the name of a group of one.
+        lane: What it does in each step, codes of `LANES`, ``[E, T]`` uint8; None without end signals of its own.
+        reward: ``[E, T]``, or None.
+        returns: Sum of its rewards since it, or the episode, began; ``[E, T]``, or None.
+    """
+
+    name: str
+    label: str
+    lane: np.ndarray | None
+    reward: np.ndarray | None
+    returns: np.ndarray | None
+
+
+@dataclass(frozen=True)
+class Group:
+    """Agents whose entries lie together.
+
+    Attributes:
+        key: Where they lie.
+        agents: All of them.
+    """
+
+    key: Key
+    agents: tuple[Agent, ...]
+
+
+def find_groups(leaves: Mapping[Key, Leaf], code: np.ndarray) -> tuple[Group, ...]:
+    """Find the groups: nested entries of ``"next"`` that hold a reward or an end signal.
+
+    Args:
+        leaves: Leaves by key.
+        code: Ends of the episodes of the whole, ``[E, T]``.
+
+    Example:
+        >>> def leaf(*key, n):
+        ...     return Leaf(("next", *key), "number", "float32", (n, 1), np.ones((1, 2, n, 1)))
+        >>> found = find_groups({("next", "agents", "reward"): leaf("agents", "reward", n=2)}, np.array([[0, 5]]))
+        >>> [agent.name for agent in found[0].agents], found[0].agents[1].returns.tolist()
+        (['agents 0', 'agents 1'], [[1.0, 2.0]])
+    """
+    keys = dict.fromkeys(
+        key[1:-1] for key in leaves if key[0] == "next" and len(key) > 2 and key[-1] in ("reward", *_ENDS)
+    )
+    alone = ("next", "reward") in leaves
+    groups = []
+    for key in keys:
+        ends = any(("next", *key, name) in leaves for name in _ENDS)
+        # A reward among infos is no agent.
+        if ends or not alone or (*key, "action") in leaves:
+            group = _group(leaves, key, code)
+            if group.agents:
+                groups.append(group)
+    return tuple(groups)
+
+
+def _group(leaves: Mapping[Key, Leaf], key: Key, code: np.ndarray) -> Group:
+    sides = {
+        (side, name): leaf
+        for side in ("root", "next")
+        for name in ("reward", *_ENDS)
+        if (leaf := leaves.get((*(("next",) if side == "next" else ()), *key, name))) is not None
+        and leaf.kind == "number"
+    }
+    sizes = {leaf.columns().shape[-1] for (side, _), leaf in sides.items() if side == "next"}
+    if len(sizes) != 1:
+        return Group(key, ())
+    (count,) = sizes
+    agents = []
+    for k in range(count):
+        column = {name: leaf.columns()[..., k] for name, leaf in sides.items() if leaf.columns().shape[-1] == count}
+        lane = _lane(column, code)
+        reward = column.get(("next", "reward"))
+        returns = None if reward is None else returns_so_far(reward, _own_code(lane, code))
+        whole = path_text(key)
+        name, label = (f"{whole} {k}", str(k)) if count > 1 else (whole, whole)
+        agents.append(Agent(name, label, lane, reward, returns))
+    return Group(key, tuple(agents))
+
+
+def _lane(column: Mapping[tuple[str, str], np.ndarray], code: np.ndarray) -> np.ndarray | None:
+    ended = {name: column["next", name] != 0 for name in _ENDS if ("next", name) in column}
+    if not ended:
+        return None
+    over = np.logical_or.reduce([*ended.values()])
+    goes_on = code[:, :-1] == 0
+    at_root = [column["root", name] != 0 for name in _ENDS if ("root", name) in column]
+    if at_root:
+        waits = np.logical_or.reduce(at_root)
+    else:
+        # An agent that has ended waits until the episode of the whole is over.
+        waits = np.zeros_like(over)
+        for t in range(1, over.shape[1]):
+            waits[:, t] = (over[:, t - 1] | waits[:, t - 1]) & goes_on[:, t - 1]
+    lane = np.zeros(code.shape, np.uint8)
+    for name in ("done", "truncated", "terminated"):
+        if name in ended:
+            lane[ended[name]] = LANES.index(name)
+    lane[waits] = LANES.index("waits")
+    lane[:, 1:][over[:, :-1] & ~waits[:, 1:] & goes_on] += RESTART
+    return lane
+
+
+def _own_code(lane: np.ndarray | None, code: np.ndarray) -> np.ndarray:
+    """The ends of what an agent's return is summed over: those of the whole, and where it was reset alone."""
+    if lane is None:
+        return code
+    own = code.copy()
+    own[:, :-1][(lane[:, 1:] >= RESTART) & (own[:, :-1] == 0)] = LANES.index("done")
+    return own
+
+
+def agents_note(groups: tuple[Group, ...], code: np.ndarray, env: int = 0) -> list[str]:
+    """Say in words who the agents are and which of them end or start alone.
+
+    Args:
+        groups: As `find_groups` returns them.
+        code: Ends of the episodes of the whole, ``[E, T]``.
+        env: Row of the environment that is spoken of.
+    """
+    said = []
+    for group in groups:
+        if len(group.agents) > 1:
+            said.append(f'The group "{path_text(group.key)}" has {plural(len(group.agents), "agent")}.')
+    alone = []
+    for agent in [agent for group in groups for agent in group.agents]:
+        if agent.lane is None:
+            continue
+        kinds = agent.lane[env] % RESTART
+        early = [int(t) for t in np.flatnonzero((kinds > 0) & (kinds < LANES.index("waits")) & (code[env] == 0))]
+        again = [int(t) for t in np.flatnonzero(agent.lane[env] >= RESTART)]
+        for verb, steps in (("ends", early), ("is reset", again)):
+            if steps:
+                more = f" and {plural(len(steps) - 3, 'more time')}" if len(steps) > 3 else ""
+                at = ", ".join(map(str, steps[:3]))
+                alone.append(f"{agent.name} {verb} alone at step {at}{more}")
+    if alone:
+        said.append(
+            f"{'; '.join(alone[:8])}{f'; and {len(alone) - 8} more' if len(alone) > 8 else ''}. The others go on: an "
+            "end of one agent is a mark in its own lane, and bootstraps only its own value."
+        )
+    return said
+
+
+def runs(lane: np.ndarray) -> list[tuple[int, int]]:
+    """Return the stretches ``[start, stop)`` of one lane in which the agent acts, cut where it was reset.
+
+    Example:
+        >>> runs(np.array([0, 1, 4, 8, 0]))
+        [(0, 2), (3, 5)]
+    """
+    waits = lane % RESTART == LANES.index("waits")
+    parted = (waits[1:] != waits[:-1]) | (lane[1:] >= RESTART)
+    edges = [0, *(np.flatnonzero(parted) + 1).tolist(), len(lane)]
+    return [(start, stop) for start, stop in pairwise(edges) if not waits[start]]

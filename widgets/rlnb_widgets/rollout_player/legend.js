@@ -1,0 +1,38 @@
+// The legend: only what occurs is explained.
+
+import { h } from "../_core/core.js";
+import { lineColor } from "./lanes.js";
+
+const MOST = 12;
+
+/** Make the list: rollouts compared, ends and resets with what they mean, the colours of agents and categories. */
+export function legend(head, columns, compared) {
+  const items = [];
+  if (compared) items.push(...head.labels.map((name, e) => h("li", {}, h("i", { class: `rlnb-swatch rlnb-lane${e}` }), `rollout ${name}`)));
+  const code = columns[head.code];
+  const found = new Set(code);
+  head.kinds.forEach((kind, k) => {
+    if (!found.has(k) || !head.rules[kind]) return;
+    items.push(h("li", {}, h("i", { class: `rlnb-swatch rlnb-end-${kind}` }), h("b", {}, kind), ` ${head.rules[kind]}`));
+  });
+  if (head.stopped) items.push(h("li", {}, h("i", { class: "rlnb-swatch rlnb-end-truncated" }), h("b", {}, "truncated in the last row"), ` ${head.stopped}`));
+  const resets = new Set(columns[head.resets]);
+  head.resetKinds.forEach((kind, k) => {
+    if (!kind || !resets.has(k)) return;
+    items.push(h("li", {}, h("span", { class: "rlnb-sign", "aria-hidden": "true" }, head.resetSigns[kind]), h("b", {}, kind), ` ${head.resetRules[kind]}`));
+  });
+  const agents = new Map();
+  for (const strip of head.strips) {
+    if (strip.role && strip.names.length > 1 && strip.names.length <= MOST) agents.set(strip.names.join("\n"), strip);
+    const names = strip.kind === "bands" ? strip.values : strip.names;
+    if (strip.kind === "line" || strip.kind === "lanes" || names.length < 2 || names.length > MOST) continue;
+    items.push(h("li", {}, h("b", {}, strip.label), ...boxes(names, (k) => `c${k % 8}`)));
+  }
+  for (const strip of agents.values()) items.push(h("li", {}, h("b", {}, "agents"), ...boxes(strip.names, lineColor)));
+  return h("ul", { class: "rlnb-legend rlnb-note", "aria-label": "legend" }, ...items);
+}
+
+function boxes(names, colour) {
+  return names.flatMap((name, k) => [
+    h("span", { class: "rlnb-entry" }, h("i", { class: "rlnb-swatch rlnb-box", style: `background:var(--rlnb-${colour(k)})` }), name), " "]);
+}

@@ -1,0 +1,84 @@
+"""Games in turns: who is to move, and who has won, for captions and for the text."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rlnb_widgets.rollout_player.episodes import Episode
+from rlnb_widgets.rollout_player.leaves import Key, Leaf
+
+__all__ = ["Turns", "find_turns"]
+
+
+@dataclass(frozen=True, eq=False)
+class Turns:
+    """The players of a game in turns.
+
+    Attributes:
+        players: What they are called, with their sign on the board where it has one.
+        short: The same in few letters: the sign, where there is one.
+        turn: Number of the player to move, ``[E, T]``.
+        after: The same in ``"next"``, or None.
+        rewards: Reward of each, ``[E, T]``.
+    """
+
+    players: tuple[str, ...]
+    short: tuple[str, ...]
+    turn: np.ndarray
+    after: np.ndarray | None
+    rewards: tuple[np.ndarray, ...]
+
+    def at(self, env: int, t: int, short: bool = False) -> str:
+        """Say who is to move at a step."""
+        number, names = self.turn[env, t], self.short if short else self.players
+        return f"{names[int(number)] if 0 <= number < len(names) else f'player {number:g}'} to move"
+
+    def winner(self, env: int, t: int) -> str:
+        """Say who has won with the last step of an episode."""
+        best = max(range(len(self.rewards)), key=lambda k: float(self.rewards[k][env, t]))
+        return f"{self.players[best]} has won" if self.rewards[best][env, t] > 0 else "a draw"
+
+    def results(self, episodes: Sequence[Episode]) -> str:
+        """Count who has won.
+
+        Args:
+            episodes: Those that are played.
+        """
+        ended = [self.winner(e.env, e.stop - 1) for e in episodes if e.end == "terminated"]
+        counts = Counter(ended)
+        said = [f"{name} won {counts[f'{name} has won']}" for name in self.players]
+        said += [f"{counts['a draw']} drawn"] * bool(counts["a draw"])
+        open_ones = sum(e.end == "open" for e in episodes)
+        return ", ".join([*said, *([f"{open_ones} not over"] if open_ones else [])])
+
+
+def find_turns(leaves: Mapping[Key, Leaf], signs: Sequence[str] = ()) -> Turns | None:
+    """Find a game in turns: an entry ``"turn"`` with the number of a player, and a reward for each of them.
+
+    Args:
+        leaves: Leaves by key.
+        signs: Of the players, as the drawing shows them.
+
+    Returns:
+        The players, or None if this is no such game.
+    """
+    turn, after = leaves.get(("turn",)), leaves.get(("next", "turn"))
+    keys = [key for key in leaves if key[0] == "next" and len(key) == 3 and key[-1] == "reward"]
+    if turn is None or turn.kind != "number" or turn.shape not in ((), (1,)) or len(keys) < 2:
+        return None
+    found = [leaves[key] for key in sorted(keys)]
+    if any(leaf.kind != "number" or leaf.shape not in ((), (1,)) for leaf in found):
+        return None
+    names = [key[1] for key in sorted(keys)]
+    short = tuple(names)
+    if len(signs) == len(names):
+        short = tuple(signs)
+        names = [f"{name} ({sign})" for name, sign in zip(names, signs, strict=True)]
+    following = after.columns()[..., 0] if after is not None and after.shape == turn.shape else None
+    return Turns(
+        tuple(names), short, turn.columns()[..., 0], following, tuple(leaf.columns()[..., 0] for leaf in found)
+    )

@@ -1,0 +1,104 @@
+"""From one step to the next: what ``step_mdp`` carries, leaves behind and keeps, and what a reset replaces."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from rlnb_widgets._core.literals import object_text, values_text
+from rlnb_widgets._core.text import shorten
+from rlnb_widgets.ted_explorer.carry import unequal
+from rlnb_widgets.ted_explorer.numbers import as_array
+from rlnb_widgets.ted_explorer.schema import TedModel
+
+MOST_ROWS = 24
+
+#: What happens to an entry, in words.
+FATES = {
+    "carried": "carried",
+    "replaced": "replaced by the reset",
+    "left": "left behind",
+    "kept": "kept",
+    "rewritten": "kept, then written anew",
+    "differs": "carried, and the root differs",
+    "waits": "carried to a root beyond the data",
+    "": "",
+}
+
+
+@dataclass(frozen=True)
+class Fate:
+    """What becomes of one entry.
+
+    Args:
+        path: its keys inside a side.
+        root: its value at the root of the step.
+        next: its value under ``"next"``.
+        then: its value at the root of the step after; empty beyond the data.
+        kind: a key of :data:`FATES`.
+    """
+
+    path: tuple[str, ...]
+    root: str
+    next: str
+    then: str
+    kind: str
+
+
+def fates_at(td: Any, following: Any, model: TedModel, element: int, t: int) -> tuple[Fate, ...]:
+    """Follow each leaf from one step to the one after it.
+
+    Args:
+        td: the TensorDict, ``[*B, T]``.
+        following: its ``"next"``.
+        model: of the data.
+        element: the flat index of the batch element.
+        t: the step.
+
+    Returns:
+        A fate for each leaf, at most :data:`MOST_ROWS`.
+    """
+    assert model.steps is not None
+    place = torch.unravel_index(torch.tensor(element), model.batch) if model.batch else ()
+    at = tuple(int(i) for i in place)
+    # Where the root after an end is done itself, nobody reset.
+    over = any(end.env == element and end.t == t for end in model.boundaries) and (element, t + 1) not in model.past
+    fates = []
+    for row in [row for row in model.rows if row.leaf][:MOST_ROWS]:
+        root, after = (_value(side, row.path, (*at, t)) for side in (td, following))
+        then = _value(td, row.path, (*at, t + 1)) if t + 1 < model.steps else None
+        kind = {"dropped": "left", "kept": "kept"}.get(row.carry.kind, "")
+        if row.carry.kind == "carried":
+            beyond = t + 1 >= model.steps
+            kind = "waits" if beyond else "replaced" if over else "carried" if _equal(after, then) else "differs"
+        if kind == "kept" and then is not None and not _equal(root, then):
+            kind = "rewritten"
+        fates.append(Fate(row.path, _text(root), _text(after), _text(then), kind))
+    return tuple(fates)
+
+
+def _value(td: Any, path: tuple[str, ...], index: tuple[int, ...]) -> Any:
+    try:
+        value = td.get(path, None)
+        return None if value is None else value[index]
+    except Exception:
+        return None
+
+
+def _equal(one: Any, other: Any) -> bool:
+    if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
+        same = one.shape == other.shape and one.dtype == other.dtype
+        return same and not bool(unequal(one.detach().cpu(), other.detach().cpu()).any())
+    return _text(one) == _text(other)
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    if not isinstance(value, torch.Tensor):
+        return shorten(object_text(value.tolist() if hasattr(value, "tolist") else value), 28)
+    if value.numel() > 8:
+        return f"{str(value.dtype).removeprefix('torch.')} {list(value.shape)}"
+    return shorten(values_text(as_array(value)), 28)

@@ -1,0 +1,131 @@
+"""The rules of TED held against the data, as ``check_ted`` finds them, tied to rows, batch elements and steps."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from typing import Any
+
+from rlnb.data.ted.check import TEDReport, check_ted
+from rlnb.data.ted.rules import Finding as Broken
+from rlnb_widgets._core.literals import without_addresses
+from rlnb_widgets._core.text import path_text, shorten
+from rlnb_widgets.ted_explorer.schema import Side
+
+MAX_FINDINGS = 40  # of one rule
+
+
+@dataclass(frozen=True)
+class Place:
+    """One place where a rule is broken.
+
+    Args:
+        side: where the entry stands; ``None`` if it is about the whole.
+        path: the keys inside that side.
+        element: the flat index of the batch element; ``None`` if it is about all of them.
+        t: the step; ``None`` if it is about all of them.
+        found: what was found there.
+        cause: what is likely to have happened.
+        fix: what to do.
+    """
+
+    side: Side | None
+    path: tuple[str, ...]
+    element: int | None
+    t: int | None
+    found: str
+    cause: str
+    fix: str
+
+    @property
+    def where(self) -> str:
+        """The entry and the index in a few words."""
+        entry = "the whole" if self.side is None else f"{self.side} {path_text(self.path)}".strip()
+        if self.t is None:
+            return entry
+        return f"{entry} at step {self.t}" + (f" of element {self.element}" if self.element else "")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A rule, and where it is broken.
+
+    Args:
+        rule: its name.
+        sentence: what it says.
+        places: where it is broken; empty if it is kept.
+    """
+
+    rule: str
+    sentence: str
+    places: tuple[Place, ...] = ()
+
+    @property
+    def kept(self) -> bool:
+        """Whether the data keeps the rule."""
+        return not self.places
+
+
+def verdicts_of(td: Any) -> tuple[Verdict, ...]:
+    """Hold data against every rule of TED.
+
+    Args:
+        td: a TensorDict with ``"next"`` and a time dimension.
+
+    Returns:
+        A verdict for each rule, in the order of the rules.
+
+    Example:
+        >>> import torch
+        >>> from tensordict import TensorDict
+        >>> td = TensorDict({"x": torch.zeros(2), "next": {"x": torch.ones(2)}}, [2])
+        >>> [verdict.rule for verdict in verdicts_of(td) if not verdict.kept]
+        ['end signals', 'adjacency']
+    """
+    report = check_ted(td)
+    sizes = tuple(int(size) for size in report.batch_size)
+    return tuple(Verdict(rule.name, rule.sentence, _places(report, rule.name, sizes)) for rule in report.rules)
+
+
+def _places(report: TEDReport, rule: str, sizes: tuple[int, ...]) -> tuple[Place, ...]:
+    mine = [finding for finding in report.findings if finding.rule == rule]
+    return tuple(_place(finding, sizes) for finding in mine[:MAX_FINDINGS])
+
+
+def _place(finding: Broken, sizes: tuple[int, ...]) -> Place:
+    key = ast.literal_eval(finding.entry) if finding.entry else ()
+    path = (key,) if isinstance(key, str) else tuple(map(str, key))
+    side: Side | None = None if not path else "next" if path[0] == "next" else "root"
+    element: int | None = None
+    if finding.index is not None:
+        element = 0
+        for size, at in zip(sizes[:-1], finding.index[:-1], strict=True):
+            element = element * size + at
+    return Place(
+        side,
+        path[1:] if side == "next" else path,
+        element,
+        None if finding.index is None else finding.index[-1],
+        shorten(without_addresses(finding.found), 200),
+        finding.cause,
+        finding.fix,
+    )
+
+
+def rules_line(verdicts: tuple[Verdict, ...]) -> str:
+    """Say in one line which rules are kept.
+
+    Args:
+        verdicts: of all rules; none where the data could not be checked.
+
+    Example:
+        >>> rules_line((Verdict("next", ""), Verdict("time", "", (Place(None, (), None, None, "", "", ""),))))
+        'TED rules: 1 of 2 kept; broken: time'
+    """
+    broken = [verdict.rule for verdict in verdicts if not verdict.kept]
+    kept = len(verdicts) - len(broken)
+    if not verdicts:
+        return ""
+    return f"TED rules: {'all ' if not broken else f'{kept} of '}{len(verdicts)} kept" + (
+        f"; broken: {', '.join(broken)}" if broken else ""
+    )

@@ -1,0 +1,88 @@
+"""The views of a TED explorer as text: which rules are kept, the forms with their bytes, one step's walk."""
+
+from __future__ import annotations
+
+from rlnb_widgets._core.text import path_text, shorten, table
+from rlnb_widgets.ted_explorer.carrying import FATES, Fate
+from rlnb_widgets.ted_explorer.forms import Form
+from rlnb_widgets.ted_explorer.layouts import Line
+from rlnb_widgets.ted_explorer.text import bytes_text
+from rlnb_widgets.ted_explorer.verdicts import Verdict
+
+#: Name of each view and what it is called on its tab.
+VIEWS: dict[str, str] = {"entries": "Entries", "rules": "Rules", "forms": "Forms", "steps": "Step to step"}
+
+_MARK = {True: "ok", False: "broken"}
+
+
+def rules_text(verdicts: tuple[Verdict, ...]) -> str:
+    """Write every rule, and below a broken one where and what to do.
+
+    Args:
+        verdicts: of all rules.
+
+    Example:
+        >>> print(rules_text((Verdict("reward", "A reward stands below 'next'."),)))
+        ok  reward  A reward stands below 'next'.
+    """
+    if not verdicts:
+        return 'The rules of TED are about data with a "next" and a time dimension: there is nothing to check.'
+    lines = table([[_MARK[v.kept], v.rule, v.sentence] for v in verdicts]).split("\n")
+    out = []
+    for verdict, line in zip(verdicts, lines, strict=True):
+        out.append(line)
+        for place in verdict.places:
+            out.append(f"    {place.where}: {place.found}")
+            out.append(f"      likely cause: {place.cause}")
+            out.append(f"      fix: {place.fix}")
+    return "\n".join(out)
+
+
+def share_text(form: Form, whole: int) -> str:
+    """The bytes of a form and their share of TED's."""
+    if form.nbytes is None:
+        return "not possible"
+    least = "" if form.exact else "at least "
+    share = f", {100 * form.nbytes / whole:.0f} % of TED" if whole and form.name != "TED" else ""
+    return f"{least}{bytes_text(form.nbytes)}{share}"
+
+
+def forms_text(forms: tuple[Form, ...], layouts: dict[str, tuple[Line, ...]]) -> str:
+    """Write the forms with their bytes, and what each stores of the first trajectories.
+
+    Args:
+        forms: from :func:`~rlnb_widgets.ted_explorer.forms.forms_of`.
+        layouts: from :func:`~rlnb_widgets.ted_explorer.layouts.layouts_of`.
+    """
+    if not forms:
+        return "Without a time dimension there are no trajectories to write in another form."
+    whole = forms[0].nbytes or 0
+    out = []
+    for form in forms:
+        out.append(f"{form.name}: {share_text(form, whole)}    {form.made}")
+        out.append(f"  {form.stores}" + (f" ({form.why})" if form.why else ""))
+        rows = [
+            [line.label, " ".join(filter(None, (_box(*box) for box in line.boxes)))]
+            for line in layouts.get(form.name, ())
+        ]
+        out += [f"    {line}" for line in table(rows).split("\n")] if rows and form.nbytes is not None else []
+    return "\n".join(out)
+
+
+def _box(text: str, kind: str) -> str:
+    return "|" if kind == "gap" else text
+
+
+def steps_text(fates: tuple[Fate, ...], t: int, steps: int | None) -> str:
+    """Write what becomes of each entry from one step to the one after it.
+
+    Args:
+        fates: from :func:`~rlnb_widgets.ted_explorer.carrying.fates_at`.
+        t: the step.
+        steps: how many there are; ``None`` without a time dimension.
+    """
+    if steps is None:
+        return "Without a time dimension there is no step to walk to."
+    then = f"root[{t + 1}]" if t + 1 < steps else "beyond the data"
+    rows = [[shorten(path_text(f.path), 30), f.root or "-", f.next or "-", FATES[f.kind], f.then or "-"] for f in fates]
+    return table(rows, ["key", f"root[{t}]", f"next[{t}]", "step_mdp", then])
