@@ -141,7 +141,7 @@ def _deciding_done_keys(env: EnvBase) -> list[NestedKey]:
 def _check_policy(env: EnvBase, act: Any, before: set[Any], acted: Any) -> None:
     if not isinstance(acted, TensorDictBase):
         raise faults.policy_returned(act, acted)
-    missing = [key for key in env.action_keys if acted.get(key, None) is None]
+    missing = [key for key in env.action_keys if not _has(acted, key)]
     if missing:
         raise faults.policy_wrote_no_action(act, missing, before, acted)
 
@@ -149,6 +149,13 @@ def _check_policy(env: EnvBase, act: Any, before: set[Any], acted: Any) -> None:
 def _with_seen(data: TensorDictBase, acted: TensorDictBase) -> TensorDictBase:
     """Add what the policy saw to what it wrote, for a policy may return its action in a TensorDict of its own."""
     return shallow_copy(data).update(acted) if acted.batch_size == data.batch_size else acted
+
+
+def _has(data: TensorDictBase, key: NestedKey) -> bool:
+    try:
+        return data.get(key, None) is not None
+    except RuntimeError:  # rows of different shapes, which do not stack
+        return True
 
 
 def _truncate(env: EnvBase, last: TensorDictBase) -> None:

@@ -70,7 +70,9 @@ class EnvCreator:
         return env
 
     def init_(self) -> EnvCreator:
-        """Make an env, to learn its metadata and what there is to share; what needs them calls this by itself.
+        """Make an env, to learn its metadata and what there is to share.
+
+        What needs them calls this by itself, and so does the way to another process; only who forks by hand must.
 
         Returns:
             The creator.
@@ -140,6 +142,10 @@ class EnvCreator:
         for name, tensor in own.items():
             tensor.copy_(state_dict[name])
 
+    def __getstate__(self) -> dict[str, Any]:
+        self.init_()  # what travels must have something to share
+        return vars(self)
+
     def __repr__(self) -> str:
         name = getattr(self.create_env_fn, "__qualname__", type(self.create_env_fn).__name__).rpartition(".")[2]
         return f"{type(self).__name__}({name}, {self.create_env_kwargs})"
@@ -161,7 +167,7 @@ def _from_another_process(pickled: bytes, tensors: list[torch.Tensor]) -> EnvCre
 
 
 def _for_another_process(creator: EnvCreator) -> tuple[Any, tuple[bytes, list[torch.Tensor]]]:
-    return _from_another_process, sharing.dump(vars(creator.init_()))
+    return _from_another_process, sharing.dump(creator.__getstate__())
 
 
 # An argument of multiprocessing.Process, too, keeps what is shared, and may be a lambda.

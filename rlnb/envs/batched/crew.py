@@ -6,6 +6,7 @@ import contextlib
 import functools
 import hashlib
 import multiprocessing
+import multiprocessing.forkserver
 import multiprocessing.process
 import os
 import sys
@@ -81,16 +82,25 @@ class Crew:
             self.end()
             raise
 
-    def _start_one(self, context: Any, p: int, task: Task, shared: list[Any]) -> None:
+    def _start_one(self, context: Any, p: int, task: Task, shared: list[Any], attempts: int = 3) -> None:
         mine, its = context.Pipe(duplex=True)
         process = context.Process(target=run, args=(its, task, shared), daemon=True, name=f"rlnb-worker-{p}")
         # First of all: an Interrupt may come at any moment, and what is not known here cannot be ended.
         self.wires.append(Wire(mine))
         self.processes.append(process)
+        method = context.get_start_method()
         try:
             # A fork has the main script in its memory, and would never give the lock back.
-            with contextlib.nullcontext() if context.get_start_method() == "fork" else _without_main():
+            with contextlib.nullcontext() if method == "fork" else _without_main():
                 process.start()
+        except (EOFError, OSError):
+            # A fork server that is just ending, such as by an Interrupt of all processes; the next one is another.
+            if method != "forkserver" or attempts == 1:
+                raise
+            self.wires.pop().connection.close()
+            self.processes.pop()
+            time.sleep(0.1)
+            self._start_one(context, p, task, shared, attempts - 1)
         finally:
             its.close()
 
@@ -260,6 +270,12 @@ def _let_go_after_forks() -> None:
     def let_go() -> None:
         for crew in list(_CREWS):
             crew.forget()
+        # The fork server is no child of this process. Without that, multiprocessing would look for it here.
+        server: Any = getattr(multiprocessing.forkserver, "_forkserver", None)
+        if getattr(server, "_forkserver_pid", None) is not None:
+            server._forkserver_pid = None
+            with contextlib.suppress(OSError):
+                os.close(server._forkserver_alive_fd)
 
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=let_go)

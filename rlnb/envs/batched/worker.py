@@ -83,7 +83,7 @@ class Failure:
     @classmethod
     def of(cls, error: Exception) -> Failure:
         """Describe an exception."""
-        return cls(type(error).__name__, str(error), "".join(traceback.format_exception(error)))
+        return cls(type(error).__name__, str(error), "".join(traceback.format_exception(error)).rstrip())
 
 
 def run(connection: Connection, task: Task, shared: list[torch.Tensor]) -> None:

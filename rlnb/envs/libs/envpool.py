@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import import_module
 from typing import Any
 
 import gymnasium
@@ -12,8 +13,6 @@ from gymnasium.vector.utils import batch_space
 
 from rlnb.envs.libs.gym.vector import HAS_MODES
 from rlnb.envs.libs.gym.wrapper import GymWrapper
-
-_Outputs = tuple[Any, np.ndarray, np.ndarray, np.ndarray, Mapping[str, Any]]
 
 
 class _PoolEnv(gymnasium.vector.VectorEnv):
@@ -54,11 +53,11 @@ class _PoolEnv(gymnasium.vector.VectorEnv):
             self._last = _with_rows(self._last, which, found)
         return self._last, dict(info)
 
-    def step(self, actions: Any) -> _Outputs:
+    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         found, *signals, info = self.pool.step(actions)
         self._last = _copied(found)
         reward, terminated, truncated = map(np.asarray, signals)
-        return self._last, reward, terminated, truncated, info
+        return self._last, reward, terminated, truncated, dict(info)
 
     def render(self) -> Any:
         return self.pool.render()
@@ -82,7 +81,7 @@ class MultiThreadedEnvWrapper(GymWrapper):
     Example:
         .. code-block:: python
 
-            import envpool
+            envpool = import_module("envpool")
 
             pool = envpool.make("CartPole-v1", env_type="gymnasium", num_envs=8)
             MultiThreadedEnvWrapper(pool).rollout(100, break_when_any_done=False)
@@ -113,6 +112,11 @@ class MultiThreadedEnvWrapper(GymWrapper):
             )
         super().__init__(_PoolEnv(env), categorical_action_encoding=categorical_action_encoding, device=device)
 
+    @property
+    def _adapter(self) -> _PoolEnv:
+        adapter: Any = self._env
+        return adapter
+
     def _set_seed(self, seed: int | None) -> None:
         if seed is not None:
             raise RuntimeError(
@@ -121,10 +125,10 @@ class MultiThreadedEnvWrapper(GymWrapper):
             )
 
     def _backend_attribute(self, name: str) -> Any:
-        return getattr(self._env.pool, name)
+        return getattr(self._adapter.pool, name)
 
     def _backend_name(self) -> str:
-        return type(self._env.pool).__name__.removesuffix("GymnasiumEnvPool")
+        return type(self._adapter.pool).__name__.removesuffix("GymnasiumEnvPool")
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(env={self._backend_name()}, batch_size={self.batch_size}, device={self.device})"
@@ -173,8 +177,8 @@ class MultiThreadedEnv(MultiThreadedEnvWrapper):
             return
         # envpool takes 32 bits, signed.
         pool = _make(self.env_name, self.num_workers, **{**self.create_env_kwargs, "seed": seed % (1 << 31)})
-        self._env.pool.close()
-        self._env.pool = pool
+        self._adapter.pool.close()
+        self._adapter.pool = pool
         self._env.action_space.seed(seed)
 
     def _backend_name(self) -> str:
@@ -183,7 +187,7 @@ class MultiThreadedEnv(MultiThreadedEnvWrapper):
 
 def _make(env_name: str, num_envs: int, **kwargs: Any) -> Any:
     try:
-        import envpool
+        envpool = import_module("envpool")
     except ImportError as error:
         raise ImportError(
             "MultiThreadedEnv needs the package envpool, which is not installed. Fix: pip install envpool. "

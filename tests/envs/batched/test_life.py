@@ -141,14 +141,14 @@ def test_wrong_functions(batch):
         "create_env_fn must be a function that makes an env, and is an env of type Counter: each env of a batch is "
         "made anew. Fix: SerialEnv(4, lambda: GymEnv('CartPole-v1'))."
     )
-    with pytest.raises(TypeError, match="^create_env_fn must be a function that makes an env, and is 'CartPole-v1'"):
+    with pytest.raises(TypeError, match=r"^create_env_fn must be a function that makes an env, and is 'CartPole-v1'"):
         batch(2, "CartPole-v1")
     with pytest.raises(ValueError) as lengths:
         batch(3, [Counter, Counter])
     assert str(lengths.value) == (
         "create_env_fn is a list of 2, and there are 3 envs: give one for each, or a single one for all."
     )
-    with pytest.raises(ValueError, match="^create_env_kwargs is a list of 1, and there are 3 envs"):
+    with pytest.raises(ValueError, match=r"^create_env_kwargs is a list of 1, and there are 3 envs"):
         batch(3, Counter, create_env_kwargs=[{}])
 
 
@@ -252,7 +252,9 @@ def test_wrong_options():
     for wrong in (0, 3, True, "1"):
         with pytest.raises(ValueError) as caught:
             ParallelEnv(2, Counter, num_processes=wrong)
-        assert str(caught.value) == f"num_processes is how many processes run the 2 envs, from 1 to 2, and is {wrong!r}."
+        assert str(caught.value) == (
+            f"num_processes is how many processes run the 2 envs, from 1 to 2, and is {wrong!r}."
+        )
 
 
 @pytest.mark.parametrize(("n", "processes"), [(1, 1), (5, 1), (5, 2), (5, 3), (5, 5), (8, 3)])
@@ -348,3 +350,13 @@ def test_gradients_are_refused_by_parallel_envs(key, options):  # BE-02
 
 def test_filter_warnings_subprocess_has_a_place():  # BE-22; what it does: test_processes.py
     assert rlnb.filter_warnings_subprocess is True
+
+
+@pytest.mark.parametrize("kind", [SerialEnv, ParallelEnv])
+def test_a_rollout_goes_on_until_each_env_has_been_done(kind):  # RS-16
+    with kind(8, lambda: GymEnv("CartPole-v1")) as env:
+        env.set_seed(0)
+        data = env.rollout(500, break_when_all_done=True)
+    done = data["next", "done"].squeeze(-1)
+    assert done.any(-1).all() and done[:, -1].any() and not done[:, :-1].any(-1).all()
+    assert done.sum() > 8, "no env was reset and went on"

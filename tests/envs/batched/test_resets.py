@@ -40,7 +40,7 @@ def test_partial_reset(made, kind):  # BE-16
     td = env.rollout(3)[:, -1].get("next").exclude("reward")
     before = td.clone()
     after = env.reset(td.set("_reset", torch.tensor([[True], [False], [True]])))
-    assert "_reset" not in after.keys()
+    assert "_reset" not in after
     key = env.observation_keys[0]
     assert torch.equal(after[1][key], before[1][key])
     assert not torch.equal(after[0][key], before[0][key]) and not torch.equal(after[2][key], before[2][key])
@@ -124,9 +124,7 @@ def test_wrong_lists(made):
     )
     with pytest.raises(TypeError) as caught_type:
         env.reset(list_of_kwargs=[{}, 1, {}])
-    assert str(caught_type.value) == (
-        "list_of_kwargs must hold keyword arguments by name, and that of env 1 is a int."
-    )
+    assert str(caught_type.value) == ("list_of_kwargs must hold keyword arguments by name, and that of env 1 is a int.")
 
 
 @pytest.mark.parametrize("batch", [SerialEnv, ParallelEnv])

@@ -1,0 +1,141 @@
+"""Times batched envs of one library; prints JSON, in seconds a step of all envs, and in seconds for starts and ends."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+STEPS = 1000
+PICTURE_STEPS = 300
+
+
+class Pictures(gymnasium.Env):
+    """Gives an 84 x 84 picture a step, and takes no time for it."""
+
+    observation_space = gymnasium.spaces.Box(0, 255, (84, 84, 3), np.uint8)
+    action_space = gymnasium.spaces.Discrete(4)
+
+    def __init__(self) -> None:
+        self.pictures = np.random.default_rng(0).integers(0, 256, (8, 84, 84, 3), dtype=np.uint8)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict]:
+        super().reset(seed=seed)
+        self.t = 0
+        return self.pictures[0], {}
+
+    def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict]:
+        self.t += 1
+        return self.pictures[self.t % 8], 1.0, self.t % 100 == 0, False, {}
+
+
+Cases = dict[str, Callable[[], Any]]
+
+
+def gymnasium_cases() -> tuple[Cases, Callable[[int], Any]]:
+    """Gymnasium's vector envs."""
+    from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
+
+    def stepping(env: Any, steps: int) -> Callable[[], None]:
+        env.reset(seed=0)
+
+        def run() -> None:
+            for _ in range(steps):
+                env.step(env.action_space.sample())
+
+        return run
+
+    def cart_pole() -> Any:
+        return gymnasium.make("CartPole-v1", disable_env_checker=True)
+
+    cases = {
+        "serial 4": stepping(SyncVectorEnv([cart_pole] * 4), STEPS),
+        "parallel 2": stepping(AsyncVectorEnv([cart_pole] * 2, shared_memory=True), STEPS),
+        "parallel 8": stepping(AsyncVectorEnv([cart_pole] * 8, shared_memory=True), STEPS),
+        "pictures 4": stepping(AsyncVectorEnv([Pictures] * 4, shared_memory=True), PICTURE_STEPS),
+    }
+    return cases, lambda n: AsyncVectorEnv([cart_pole] * n, shared_memory=True)
+
+
+def rlnb_or_torchrl_cases(package: str) -> tuple[Cases, Callable[[int], Any]]:
+    """The batched envs of rlnb or TorchRL: random rollouts, and a loop of single steps."""
+    envs = importlib.import_module(f"{package}.envs")
+
+    def cart_pole() -> Any:
+        return envs.GymEnv("CartPole-v1")
+
+    def pictures() -> Any:
+        return envs.GymWrapper(Pictures())
+
+    def stepping(env: Any) -> Callable[[], None]:
+        def run() -> None:
+            td = env.reset()
+            for _ in range(STEPS):
+                _, td = env.step_and_maybe_reset(env.rand_action(td))
+
+        return run
+
+    def rollout(env: Any, steps: int = STEPS) -> Callable[[], Any]:
+        env.set_seed(0)
+        return lambda: env.rollout(steps, break_when_any_done=False)
+
+    serial, two, eight = envs.SerialEnv(4, cart_pole), envs.ParallelEnv(2, cart_pole), envs.ParallelEnv(8, cart_pole)
+    cases = {
+        "serial 4": rollout(serial),
+        "parallel 2": rollout(two),
+        "parallel 8": rollout(eight),
+        "pictures 4": rollout(envs.ParallelEnv(4, pictures), PICTURE_STEPS),
+        "serial 4, by step": stepping(serial),
+        "parallel 2, by step": stepping(two),
+        "parallel 8, by step": stepping(eight),
+    }
+    if package == "rlnb":
+        cases["parallel 8 on 2 processes"] = rollout(envs.ParallelEnv(8, cart_pole, num_processes=2))
+    return cases, lambda n: envs.ParallelEnv(n, cart_pole)
+
+
+def life(make: Callable[[int], Any], times: dict[str, float]) -> None:
+    """Time starting four envs up to the first reset, and closing them, twice."""
+    for name in ("first start", "second start"):
+        start = time.perf_counter()
+        env = make(4)
+        env.reset()
+        times[name] = time.perf_counter() - start
+        start = time.perf_counter()
+        env.close()
+        times["close"] = min(times.get("close", float("inf")), time.perf_counter() - start)
+
+
+def main(name: str, rounds: int) -> None:
+    """Print the best time of each case."""
+    import torch
+
+    torch.set_num_threads(1)
+    times: dict[str, float] = {}
+    library = gymnasium_cases if name == "gymnasium" else lambda: rlnb_or_torchrl_cases(name)
+    if name != "gymnasium":  # before anything else has started
+        envs = importlib.import_module(f"{name}.envs")
+        life(lambda n: envs.ParallelEnv(n, lambda: envs.GymEnv("CartPole-v1")), times)
+    cases, make = library()
+    if name == "gymnasium":
+        life(make, times)
+    best = dict.fromkeys(cases, float("inf"))
+    for case in cases.values():
+        case()
+    for _ in range(rounds):
+        for key, case in cases.items():
+            start = time.perf_counter()
+            case()
+            steps = PICTURE_STEPS if key.startswith("pictures") else STEPS
+            best[key] = min(best[key], (time.perf_counter() - start) / steps)
+    print(json.dumps({**times, **best}), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]))
