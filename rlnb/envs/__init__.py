@@ -27,10 +27,10 @@ from rlnb.envs.policies import RandomPolicy
 from rlnb.envs.transforms import *  # noqa: F403 - the list of transforms has one home, transforms.__all__
 
 __all__ = [
-    "BanditEnv", "CartPoleEnv", "ConnectFourEnv", "EnvBase", "EnvCreator", "EnvMetaData", "ExplorationType", "GridWorldEnv",
-    "GymEnv", "GymLikeEnv", "GymWrapper", "MarlGroupMapType", "MountainCarEnv", "MultiThreadedEnv",
-    "MultiThreadedEnvWrapper", "ParallelEnv", "PendulumEnv",
-    "RandomPolicy", "SerialEnv", "SpreadEnv", "TicTacToeEnv", "check_env_specs", "check_marl_grouping",
-    "default_info_dict_reader", "exploration_type", "get_available_libraries", "gym_backend", "set_exploration_type",
-    "set_gym_backend", "step_mdp", "terminated_or_truncated", *transforms.__all__,
+    "BanditEnv", "CartPoleEnv", "ConnectFourEnv", "EnvBase", "EnvCreator", "EnvMetaData", "ExplorationType",
+    "GridWorldEnv", "GymEnv", "GymLikeEnv", "GymWrapper", "MarlGroupMapType", "MountainCarEnv", "MultiThreadedEnv",
+    "MultiThreadedEnvWrapper", "ParallelEnv", "PendulumEnv", "RandomPolicy", "SerialEnv", "SpreadEnv", "TicTacToeEnv",
+    "check_env_specs", "check_marl_grouping", "default_info_dict_reader", "exploration_type",
+    "get_available_libraries", "gym_backend", "set_exploration_type", "set_gym_backend", "step_mdp",
+    "terminated_or_truncated", *transforms.__all__,
 ]  # fmt: skip

@@ -159,7 +159,7 @@ def _merge(
             old_entries = raw_entries(old) if is_branch(old) else {}
             merged[name] = _merge(old_entries, raw_entries(new), below, masks.get(below, mask), masks)
         else:
-            merged[name] = new if mask is None or old is None or bool(mask.mask.all()) else mask.choose(new, old)
+            merged[name] = new if mask is None or old is None else mask.choose(new, old)
     return merged
 
 
@@ -200,11 +200,13 @@ class FittedMask:
 
     def choose(self, new: Any, old: Any) -> Any:
         """Choose between data that no mask of tensors can be laid over."""
-        return (
-            torch.where(self.spread(new), new, old)
-            if isinstance(new, torch.Tensor)
-            else _choose(self.rows(new.shape), new, old)
-        )
+        if bool(self.mask.all()):
+            return new
+        if not bool(self.mask.any()):
+            return old
+        if isinstance(new, torch.Tensor):
+            return torch.where(self.spread(new), new, old)
+        return _choose(self.rows(new.shape), new, old)
 
 
 def _choose(mask: torch.Tensor, new: Any, old: Any) -> Any:

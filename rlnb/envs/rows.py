@@ -171,7 +171,7 @@ class _PolicyActions:
         if self.carried:
             entries = {**self.carried, **entries}
         if self.flat:
-            seen = fast_tensordict(dict(entries), self.batch_size, self.device)
+            seen = fast_tensordict({str(key): value for key, value in entries.items()}, self.batch_size, self.device)
         else:
             seen = TensorDict(entries, self.batch_size, device=self.device)
         data = self.act(seen)

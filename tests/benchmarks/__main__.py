@@ -10,6 +10,7 @@ import sys
 
 HERE = pathlib.Path(__file__).parent
 FLAT_SHARE = "flat bytes / TED bytes"
+LIFE = ("first start", "second start", "close")
 PASSES = 3  # the libraries take turns, so that a busy moment of the machine hits all of them
 
 
@@ -100,6 +101,42 @@ def ted(peer: str | None) -> None:
     bound(FLAT_SHARE, ours[FLAT_SHARE], 0.52)
 
 
+def batched(peer: str | None) -> None:
+    """Compare batched envs: steps of all envs, and how long a batch takes to start and to end."""
+    libraries = {"gymnasium": sys.executable, "rlnb": sys.executable, **({"torchrl": peer} if peer else {})}
+    best = best_times("batched.py", libraries)
+    print("Batched envs, CartPole with random actions                        us/step of all, ms to start and end")
+    for name, times in best.items():
+        for key, seconds in times.items():
+            unit = 1e6 if seconds < 0.05 and key not in LIFE else 1e3
+            print(f"  {name:10s} {key:34s} {seconds * unit:12.1f} {'us' if unit == 1e6 else 'ms'}")
+    ours, theirs = best["rlnb"], best["gymnasium"]
+    ratio("SerialEnv(4): rlnb / SyncVectorEnv", theirs["serial 4"] / ours["serial 4"], 0.4)
+    for case in ("parallel 2", "parallel 8", "pictures 4"):
+        ratio(f"ParallelEnv, {case}: rlnb / AsyncVectorEnv", theirs[case] / ours[case], 1)
+    bound("seconds of a second start", ours["second start"], 0.5)
+    bound("seconds to close", ours["close"], 0.3)
+    if peer:
+        ratio("SerialEnv(4): rlnb / torchrl", best["torchrl"]["serial 4"] / ours["serial 4"], 8)
+        start = best["torchrl"]["first start"] / ours["first start"]
+        ratio("ParallelEnv(4) to its first reset: torchrl / rlnb", start, 5)
+
+
+def transforms(peer: str | None) -> None:
+    """Compare rollouts of transformed envs."""
+    libraries = {"rlnb": sys.executable, **({"torchrl": peer} if peer else {})}
+    best = best_times("transforms.py", libraries)
+    print("Transformed envs                           steps/s    us/step")
+    for name, times in best.items():
+        for key, seconds in times.items():
+            print(f"  {name:10s} {key:32s} {1 / seconds:10,.0f} {seconds * 1e6:10.1f}")
+    for case, target in (("numbers, rollout", 6), ("pixels, rollout", 1.5)):
+        if case in best.get("torchrl", {}):
+            ratio(f"{case}: rlnb / torchrl", best["torchrl"][case] / best["rlnb"][case], target)
+        else:
+            print(f"  {case}: torchrl was not measured; it needs torchvision for pictures")
+
+
 def imports() -> None:
     """Measure what importing rlnb.envs costs on top of the packages that it stands on."""
     code = (
@@ -137,6 +174,8 @@ def main() -> None:
     specs(arguments.peer)
     custom(arguments.peer)
     ted(arguments.peer)
+    batched(arguments.peer)
+    transforms(arguments.peer)
     imports()
     players()
 

@@ -12,12 +12,14 @@ if TYPE_CHECKING:
     from rlnb_widgets._core.link import Link, link
     from rlnb_widgets._core.timeline import Timeline
     from rlnb_widgets._core.visualizer import Visualizer
+    from rlnb_widgets.batched_timeline import BatchedEnvTimeline
     from rlnb_widgets.game import Game, play
     from rlnb_widgets.rollout_player import RolloutPlayer
     from rlnb_widgets.spec_explorer import SpecExplorer
     from rlnb_widgets.ted_explorer import TEDExplorer
 
 _HOMES = {
+    "BatchedEnvTimeline": "batched_timeline",
     "Game": "game",
     "Link": "_core.link",
     "RolloutPlayer": "rollout_player",
@@ -29,7 +31,10 @@ _HOMES = {
     "play": "game",
 }
 
-__all__ = ["Game", "Link", "RolloutPlayer", "SpecExplorer", "TEDExplorer", "Timeline", "Visualizer", "link", "play"]
+__all__ = [
+    "BatchedEnvTimeline", "Game", "Link", "RolloutPlayer", "SpecExplorer", "TEDExplorer", "Timeline", "Visualizer",
+    "link", "play",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

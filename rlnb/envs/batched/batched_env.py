@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from tensordict import LazyStackedTensorDict, TensorDict, TensorDictBase, lazy_stack
 
-from rlnb._tensordict import entry, fast_tensordict
+from rlnb._tensordict import entry, fast_tensordict, shallow_copy
 from rlnb.data.ted.keys import NestedKey, as_key
 from rlnb.envs import faults as env_faults
 from rlnb.envs.batched.arguments import kwargs_each, nested
@@ -132,12 +132,10 @@ class BatchedEnvBase(BatchQueries):
         if found is None:
             assert self._block is not None
             return self._copied(self._block.root_row(0))
-        if len(found) < self.num_workers:
-            assert tensordict is not None
-            example = next(iter(found.values()))
-            others = self._split(tensordict, list(example.keys(True, True)))
-            found.update({i: others[i] for i in range(self.num_workers) if i not in found})
-        return self._join([found[i] for i in range(self.num_workers)])
+        # Rows that are not reset mean nothing: the data before prevails there. It may have other shapes, for whoever is
+        # around this env may have changed it.
+        blank = next(iter(found.values()))
+        return self._join([found[i] if i in found else shallow_copy(blank) for i in range(self.num_workers)])
 
     def _reset_some(
         self,

@@ -84,26 +84,31 @@ class SerialEnv(RowBatch):
         self._actions[...] = self._native_action(tensordict.get(self.action_key))
 
     def _step_envs(self, inputs: list[TensorDictBase] | None) -> list[TensorDictBase] | None:
-        if inputs is None:
-            start = time.perf_counter_ns()
-            for driver in self._drivers:
-                driver.moments[0] = time.perf_counter_ns()
+        start, found = time.perf_counter_ns(), []
+        for i, driver in enumerate(self._drivers):
+            driver.moments[0] = time.perf_counter_ns()
+            if inputs is None:
                 driver.step_row()
-            self._note("step", range(self.num_workers), start, [driver.moments for driver in self._drivers])
-            return None
-        return [driver.step(given) for driver, given in zip(self._drivers, inputs, strict=True)]
+            else:
+                found.append(driver.step(inputs[i]))
+                driver.moments[1] = driver.moments[3] = time.perf_counter_ns()
+        self._note("step", range(self.num_workers), start, [driver.moments for driver in self._drivers])
+        return None if inputs is None else found
 
     def _reset_envs(
         self, which: dict[int, tuple[TensorDictBase | None, Mapping[str, Any]]]
     ) -> dict[int, TensorDictBase] | None:
-        if self._block is None:
-            return {i: self._drivers[i].reset(*arguments) for i, arguments in which.items()}
-        start = time.perf_counter_ns()
+        start, found = time.perf_counter_ns(), {}
         for i, arguments in which.items():
-            self._drivers[i].moments[0] = time.perf_counter_ns()
-            self._drivers[i].reset_row(*arguments)
+            driver = self._drivers[i]
+            driver.moments[0] = time.perf_counter_ns()
+            if self._block is None:
+                found[i] = driver.reset(*arguments)
+                driver.moments[2] = driver.moments[3] = time.perf_counter_ns()
+            else:
+                driver.reset_row(*arguments)
         self._note("reset", list(which), start, [driver.moments for driver in self._drivers])
-        return None
+        return found if self._block is None else None
 
     def _ask(self, name: str, arguments: list[tuple[tuple[Any, ...], dict[str, Any]]] | None) -> list[Any]:
         if arguments is None:

@@ -105,8 +105,8 @@ class Affine(Transform):
     def _no_float(self, got: str) -> str:
         return (
             f"{type(self).__name__} scales floating-point numbers, and got {got}; its keys are {self.in_keys} and "
-            f"{self.in_keys_inv}. Fix: cast it first, DTypeCastTransform(dtype, torch.float32, in_keys=[...]), or leave "
-            "its key out."
+            f"{self.in_keys_inv}. Fix: cast it first, DTypeCastTransform(dtype, torch.float32, in_keys=[...]), or "
+            "leave its key out."
         )
 
     def _unset(self) -> str:

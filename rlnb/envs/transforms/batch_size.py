@@ -87,7 +87,8 @@ class BatchSizeTransform(Transform):
         if self.env_kwarg:
             return below.base_env.reset(batch_size=batch_size)
         rows = [first, *(below.reset() for _ in range(batch_size.numel() - 1))]
-        return torch.stack(rows).reshape(batch_size)  # type: ignore[arg-type]  # torch stacks TensorDicts
+        stacked: Any = torch.stack(rows)  # type: ignore[arg-type]  # torch stacks TensorDicts
+        return stacked.reshape(batch_size)
 
     def _reset_env_preprocess(self, tensordict: TensorDictBase) -> TensorDictBase:
         return self._step_input(tensordict)

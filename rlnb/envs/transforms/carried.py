@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import torch
@@ -51,24 +50,27 @@ class Carried:
         self._last[key] = value
         data.set(key, value)
 
-    def in_rows(self, key: NestedKey, rows: np.ndarray) -> Callable[[Any], None]:
-        """Make the function that keeps the last value of an entry which goes to rows of numpy arrays.
+    def in_rows(self, key: NestedKey, rows: np.ndarray) -> Callable[[], np.ndarray]:
+        """Make the function that reads the last value of an entry which goes to rows of numpy arrays.
 
         Args:
             key: of the entry.
             rows: an array of shape ``[n, ...]``.
 
         Returns:
-            A function of the value.
+            A function that returns an array, always the same one. What is written to it is the last value then.
         """
         last, cell = self._last, np.zeros_like(rows[0])
         tensor = torch.from_numpy(cell)
 
-        def keep(value: Any) -> None:
-            cell[...] = value
-            last[key] = tensor
+        def read() -> np.ndarray:
+            value = last.get(key)
+            if value is not tensor:  # a step or a reset of TensorDicts came between
+                cell[...] = 0 if value is None else value.detach().cpu().numpy()
+                last[key] = tensor
+            return cell
 
-        return keep
+        return read
 
     def restart(
         self,

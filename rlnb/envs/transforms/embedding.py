@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -144,7 +144,7 @@ class ResNetEmbedding(PixelEmbedding):
     def __init__(
         self,
         model_name: str,
-        models: dict[str, tuple[Callable[[], torch.nn.Module], int, Checkpoint]],
+        models: Mapping[str, tuple[Callable[[], torch.nn.Module], int, Checkpoint]],
         name: str,
         in_keys: Keys | None,
         out_keys: Keys | None,
@@ -181,7 +181,7 @@ class ResNetEmbedding(PixelEmbedding):
         )
 
 
-def legal_model(transform: str, name: Any, models: dict[str, Any]) -> Any:
+def legal_model(transform: str, name: Any, models: Mapping[str, Any]) -> Any:
     """Look a model up by its name.
 
     Args:

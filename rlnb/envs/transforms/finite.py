@@ -64,12 +64,12 @@ class FiniteTensorDictCheck(Transform):
             when = " of a reset"
         elif moment == "step":
             steps = self._steps
-            row = index[:batch_dims] if steps.ndim else ()
-            when = f" of step {int(steps[row] if steps.shape == value.shape[:batch_dims] else steps.max())} since the reset"
+            one = steps[index[:batch_dims]] if steps.shape == value.shape[:batch_dims] else steps.max()
+            when = f" of step {int(one)} since the reset"
         count = int(bad.sum())
         return (
-            f"{key!r}{when} is {value[index].item()} at index {index}, where all numbers must be finite. {count} of its "
-            f"{value.numel()} numbers {'is' if count == 1 else 'are'} not."
+            f"{key!r}{when} is {value[index].item()} at index {index}, where all numbers must be finite. {count} of "
+            f"its {value.numel()} numbers {'is' if count == 1 else 'are'} not."
         )
 
     def __repr__(self) -> str:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-import torch
+from typing import Any
 
-from rlnb.data import TensorSpec
+import torch
+from tensordict import TensorDictBase
+
+from rlnb.data import Composite, TensorSpec
 from rlnb.envs.transforms import image_faults as faults
 from rlnb.envs.transforms.observation import ObservationTransform, spec_of
-from rlnb.envs.transforms.transform import Keys
-
-# How bright the eye finds red, green and blue (ITU-R BT.601), to the digits that torchvision uses.
-_LUMA = (0.2989, 0.587, 0.114)
+from rlnb.envs.transforms.pixel_path import mixed
+from rlnb.envs.transforms.transform import Keys, Transform
 
 
 class ImageTransform(ObservationTransform):
     """The base of transforms of images, whose entry is called "pixels" unless they are told otherwise.
+
+    In a Compose in an env, a transform may do the work of the one right before it too (``_takes_over``), where nothing
+    sees what that one makes: large images of floats cost more than all that is done with them.
 
     Args:
         in_keys: the images. Default: "pixels".
@@ -22,9 +26,64 @@ class ImageTransform(ObservationTransform):
     """
 
     _default_keys = ("pixels",)
+    _source: ImageTransform | None
+    _replaced: bool
 
     def __init__(self, in_keys: Keys | None = None, out_keys: Keys | None = None) -> None:
         super().__init__(in_keys, out_keys)
+        self._stand_alone()
+
+    def _stand_alone(self) -> None:
+        # Not by setattr: what comes before is no submodule.
+        self.__dict__.update(_source=None, _replaced=False)
+
+    def _takes_over(self, source: ImageTransform) -> bool:
+        """Whether this transform does the work of another too, which comes right before it."""
+        return False
+
+    def _whole(self, value: torch.Tensor) -> torch.Tensor:
+        """Do the work of all that this transform took over, and its own."""
+        return self._apply_transform(value if self._source is None else self._source._whole(value))
+
+    def _learn_output(self, output_spec: Composite) -> None:
+        self._stand_alone()
+        holder = self.container
+        members: list[Any] = list(getattr(holder, "transforms", ())) if isinstance(holder, Transform) else []
+        at = next((i for i, member in enumerate(members) if member is self), 0)
+        source = members[at - 1] if at else None
+        if not isinstance(source, ImageTransform) or not source.out_keys == self.in_keys == self.out_keys:
+            return
+        if self._takes_over(source):
+            self.__dict__["_source"] = source
+            source.__dict__["_replaced"] = True
+
+    def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
+        return self._call_in_env(next_tensordict, False)
+
+    def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
+        return self._call_in_env(tensordict_reset, True)
+
+    def _call_in_env(self, data: TensorDictBase, at_reset: bool) -> TensorDictBase:
+        if self._replaced:
+            return data
+        first: ImageTransform = self
+        while first._source is not None:
+            first = first._source
+        first.__dict__["_at_reset"] = at_reset
+        try:
+            if first is self:
+                return self._call(data)
+            for in_key, out_key in zip(first.in_keys, self.out_keys, strict=True):
+                value = first._read(data, in_key)
+                if value is not None:
+                    data.set(out_key, self._whole(value))
+            return data
+        finally:
+            first.__dict__["_at_reset"] = False
+
+    def _forget(self) -> None:
+        super()._forget()
+        self._stand_alone()
 
     def _assert_channels_first(self, value: torch.Tensor) -> None:
         if value.ndim < 3:
@@ -77,23 +136,31 @@ class ToTensorImage(ImageTransform):
             raise TypeError(faults.integer_image(self, self.dtype))
 
     def _apply_transform(self, value: torch.Tensor) -> torch.Tensor:
-        if value.ndim < 3 and not self.shape_tolerant:
-            raise ValueError(faults.no_image(self, value, "(..., H, W, C)"))
-        if not self.shape_tolerant and faults.looks_channels_first(value):
-            raise ValueError(faults.channels_first(self, value))
-        scaled = not value.is_floating_point() if self.from_int is None else self.from_int
-        if scaled and not self.dtype.is_floating_point:
-            raise TypeError(faults.integer_image(self, self.dtype))
+        if not self.shape_tolerant:
+            if value.ndim < 3:
+                raise ValueError(faults.no_image(self, value, "(..., H, W, C)"))
+            if faults.looks_channels_first(value):
+                raise ValueError(faults.channels_first(self, value))
         moves = value.ndim > 2 and (value.shape[-1] == 3 or not self.shape_tolerant)
-        # Scaled as it lies in memory: to move the channels is a matter of strides.
-        if scaled and value.dtype is torch.uint8 and self.dtype is torch.get_default_dtype():
-            value = torch.div(value, 255)
-        else:
-            value = value.to(self.dtype)
-            value = value / 255 if scaled else value
+        value = self._scaled(value)  # as it lies in memory: to move the channels is a matter of strides
         if moves:
             value = value.movedim(-1, -3)
         return value.unsqueeze(-4 if value.ndim > 2 else 0) if self.unsqueeze else value
+
+    @property
+    def makes_floats(self) -> bool:
+        """Whether bytes become floats from 0 to 1 of shape ``[..., C, H, W]``, and nothing else happens to them."""
+        return self.from_int is not False and self.dtype.is_floating_point and not self.unsqueeze
+
+    def _scaled(self, value: torch.Tensor) -> torch.Tensor:
+        scaled = not value.is_floating_point() if self.from_int is None else self.from_int
+        if not scaled:
+            return value.to(self.dtype)
+        if not self.dtype.is_floating_point:
+            raise TypeError(faults.integer_image(self, self.dtype))
+        if value.dtype is torch.uint8 and self.dtype is torch.get_default_dtype():
+            return torch.div(value, 255)
+        return value.to(self.dtype) / 255
 
 
 class GrayScale(ImageTransform):
@@ -116,9 +183,30 @@ class GrayScale(ImageTransform):
         self._assert_channels_first(value)
         if value.shape[-3] != 3:
             raise ValueError(faults.not_rgb(self, value))
-        red, green, blue = (value if value.is_floating_point() else value.float()).unbind(-3)
-        gray = (red * _LUMA[0]).add_(green, alpha=_LUMA[1]).add_(blue, alpha=_LUMA[2])
-        return gray.to(value.dtype).unsqueeze(-3)
+        planes = (value if value.is_floating_point() else value.float()).unbind(-3)
+        return mixed(*planes).to(value.dtype)
+
+    def _takes_over(self, source: ImageTransform) -> bool:
+        return isinstance(source, ToTensorImage) and source.makes_floats
+
+    def _whole(self, value: torch.Tensor) -> torch.Tensor:
+        source = self._source
+        if isinstance(source, ToTensorImage) and is_frame(value):
+            return mixed(*(source._scaled(plane.contiguous()) for plane in value.unbind(-1)))
+        return super()._whole(value)
 
 
-__all__ = ["GrayScale", "ImageTransform", "ToTensorImage"]
+def is_frame(value: torch.Tensor) -> bool:
+    """Tell whether a value is an RGB image of bytes, as envs give it.
+
+    Args:
+        value: any tensor.
+
+    Returns:
+        True for uint8 of shape ``[..., H, W, 3]``.
+    """
+    rgb = value.dtype is torch.uint8 and value.ndim > 2 and value.shape[-1] == 3
+    return rgb and not faults.looks_channels_first(value)
+
+
+__all__ = ["GrayScale", "ImageTransform", "ToTensorImage", "is_frame"]

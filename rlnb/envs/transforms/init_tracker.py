@@ -58,16 +58,16 @@ class InitTracker(Transform):
 
         def bind(before: Rows, after: Rows) -> tuple[Step, Reset]:
             at_root, following = after.root[flag_key], after.next[flag_key]
-            keep = cells.in_rows(flag_key, following)
+            last = cells.in_rows(flag_key, following)
 
             def step(t: int) -> bool:
                 following[t] = False
-                keep(False)
+                last().fill(False)
                 return False
 
             def reset(t: int) -> None:
                 at_root[t] = True
-                keep(True)
+                last().fill(True)
 
             return step, reset
 

@@ -50,6 +50,10 @@ class KLRewardTransform(OfRewards):
         tensor([1., 1.])
     """
 
+    actor: Any
+    frozen_actor: Any
+    _elementwise = False
+
     def __init__(
         self,
         actor: Any,
@@ -73,8 +77,6 @@ class KLRewardTransform(OfRewards):
         self.__dict__["actor"] = actor
         self.log_prob_key = key_list([log_prob_key], "log_prob_key")[0]
         self.action_key = key_list([action_key], "action_key")[0]
-
-    _elementwise = False
 
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
         divergence = self._divergence(tensordict)

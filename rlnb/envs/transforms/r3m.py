@@ -92,7 +92,7 @@ def _checkpoint(model_name: str, download: Any) -> Checkpoint:
 def _unknown_weights(model_name: str, download: Any) -> str:
     names = [f"{name!r}" for name, files in _IMAGENET.items() if model_name in files]
     return (
-        f"R3MTransform knows no weights {download!r} for {model_name!r}. Legal for download: True (those of R3M), "
+        f"R3MTransform knows no weights {download!r} for {model_name}. Legal for download: True (those of R3M), "
         f"{', '.join(names)} (those of torchvision), False."
     )
 

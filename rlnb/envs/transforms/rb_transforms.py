@@ -108,11 +108,11 @@ class MultiStepTransform(Transform):
         if held.batch_size[:-1] != tensordict.batch_size[:-1] or had != got:
             what = f"entries {sorted(map(str, had ^ got))} in one and not the other" if had != got else "batch sizes"
             raise ValueError(
-                f"MultiStepTransform joins what it held back, of batch size {tuple(held.batch_size)}, to what comes, of "
-                f"batch size {tuple(tensordict.batch_size)}, and they differ in their {what}. Fix: extend the buffer "
-                "with data of one layout, of shape [*batch, time]."
+                f"MultiStepTransform joins what it held back, of batch size {tuple(held.batch_size)}, to what comes, "
+                f"of batch size {tuple(tensordict.batch_size)}, and they differ in their {what}. Fix: extend the "
+                "buffer with data of one layout, of shape [*batch, time]."
             )
-        joined: TensorDictBase = torch.cat([held, tensordict], -1)  # type: ignore[assignment, list-item]
+        joined: TensorDictBase = torch.cat([held, tensordict], -1)  # type: ignore[assignment]  # torch joins TensorDicts
         return joined
 
     def _masked(self, steps: TensorDictBase) -> TensorDictBase:

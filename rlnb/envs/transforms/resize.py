@@ -9,8 +9,9 @@ from torch.nn import functional
 
 from rlnb.data import TensorSpec
 from rlnb.envs.transforms import image_faults as faults
-from rlnb.envs.transforms.images import ImageTransform
+from rlnb.envs.transforms.images import GrayScale, ImageTransform, ToTensorImage, is_frame
 from rlnb.envs.transforms.observation import spec_of
+from rlnb.envs.transforms.pixel_path import shrink_gray
 from rlnb.envs.transforms.transform import Keys
 
 #: The ways to interpolate, and whether each smooths what it makes smaller.
@@ -71,6 +72,26 @@ class Resize(_Sized):
         if value.shape[-2:] == (self.w, self.h):
             return value
         return resized(value, self.w, self.h, self.interpolation)
+
+    def _takes_over(self, source: ImageTransform) -> bool:
+        # Rounding may differ in the last digit, which doubles would show.
+        first = source._source
+        return (
+            isinstance(source, GrayScale)
+            and isinstance(first, ToTensorImage)
+            and first.dtype is torch.float32
+            and self.interpolation == "bilinear"
+        )
+
+    def _whole(self, value: torch.Tensor) -> torch.Tensor:
+        if self._source is None or not is_frame(value) or value.device.type != "cpu" or not value.numel():
+            return super()._whole(value)
+        rows, columns, channels = value.shape[-3:]
+        shrink = shrink_gray((rows, columns), (self.w, self.h))
+        if value.ndim == 3:
+            return shrink(value)
+        small = [shrink(frame) for frame in value.reshape(-1, rows, columns, channels)]
+        return torch.stack(small).reshape(*value.shape[:-3], 1, self.w, self.h)
 
     def _apply_to_spec(self, spec: TensorSpec) -> TensorSpec:
         # Cubic curves overshoot.

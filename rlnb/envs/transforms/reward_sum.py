@@ -79,26 +79,22 @@ class RewardSum(Transform):
         pairs = list(zip(self.in_keys, self.out_keys, strict=True))
 
         def bind(before: Rows, after: Rows) -> tuple[Step, Reset]:
-            sums = [
-                (
-                    before.next[in_key],
-                    after.root[out_key],
-                    after.next[out_key],
-                    cells.in_rows(out_key, after.next[out_key]),
-                )
-                for in_key, out_key in pairs
-            ]
+            rewards = [before.next[key] for key, _ in pairs]
+            at_root, following = ([rows[key] for _, key in pairs] for rows in (after.root, after.next))
+            last = [cells.in_rows(key, rows) for (_, key), rows in zip(pairs, following, strict=True)]
+            adding, clearing = list(zip(rewards, following, last, strict=True)), list(zip(at_root, last, strict=True))
 
             def step(t: int) -> bool:
-                for reward, root, following, keep in sums:
-                    following[t] = total = root[t] + reward[t]
-                    keep(total)
+                for reward, sums, read in adding:
+                    total = read()
+                    total += reward[t]
+                    sums[t] = total
                 return False
 
             def reset(t: int) -> None:
-                for _, root, _, keep in sums:
-                    root[t] = 0
-                    keep(0)
+                for sums, read in clearing:
+                    sums[t] = 0
+                    read().fill(0)
 
             return step, reset
 

@@ -134,7 +134,7 @@ class RewardScaling(OfRewards, Affine):
         for name, value in (("loc", loc), ("scale", scale)):
             if value is None:
                 raise TypeError(f"RewardScaling takes a number or a tensor for {name}, and got a NoneType.")
-        super().__init__(loc, scale, standard_normal)  # type: ignore[arg-type]  # the next class in line is Affine
+        super().__init__(loc, scale, standard_normal)  # the next class in line is Affine
         self._use_rewards(in_keys, out_keys)
 
     def __repr__(self) -> str:

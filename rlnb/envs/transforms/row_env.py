@@ -23,7 +23,11 @@ class TransformedRows(AroundBase):
     @property
     def _fills_rows(self) -> bool:
         base: Any = self._base
-        return not self.batch_size and getattr(base, "_fills_rows", False) and self._stages() is not None
+        if self.batch_size or not getattr(base, "_fills_rows", False) or self._stages() is None:
+            return False
+        # numpy knows neither gradients nor other devices.
+        tensors = (*self._chain.parameters(), *self._chain.buffers())
+        return not any(tensor.requires_grad or tensor.device.type != "cpu" for tensor in tensors)
 
     def _stages(self) -> list[Stage] | None:
         """What the transforms do to rows; None if one of them cannot, or someone overrides what rows go past."""
@@ -56,7 +60,7 @@ class TransformedRows(AroundBase):
         found, base = self._stages(), self._base
         assert found is not None
         rows, steps, resets = bind(found[:-1], Rows(block.root, block.next))
-        base_step, base_reset = base._row_functions(rows)  # type: ignore[operator]  # the base env fills rows
+        base_step, base_reset = base._row_functions(rows)
 
         def step(t: int, action: Any) -> bool:
             done = base_step(t, action)
@@ -73,10 +77,10 @@ class TransformedRows(AroundBase):
         return step, reset
 
     def _drawn_actions(self, actions: torch.Tensor) -> list[Any]:
-        return self._base._drawn_actions(actions)  # type: ignore[operator]  # the base env fills rows
+        return self._base._drawn_actions(actions)
 
     def _native_action(self, action: torch.Tensor) -> Any:
-        return self._base._native_action(action)  # type: ignore[operator]  # the base env fills rows
+        return self._base._native_action(action)
 
 
 def _flat(transform: Transform) -> list[Transform]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
@@ -61,15 +61,14 @@ def value_by_value(transform: Transform, output_spec: Composite) -> RowRule | No
     pairs = list(zip(transform.in_keys, transform.out_keys, strict=True))
     given, ends = _leaves(output_spec), set(output_spec["full_done_spec"].keys(True, True))
     simple = all(getattr(type(transform), name) is getattr(Transform, name) for name in ("_call", "_step", "_reset"))
-    tensors = [*transform.parameters(), *transform.buffers()]
-    if not simple or any(tensor.requires_grad or tensor.device.type != "cpu" for tensor in tensors):
+    if not simple:
         return None
     for at, (in_key, out_key) in enumerate(pairs):
         others = [key for pair in (*pairs[:at], *pairs[at + 1 :]) for key in pair]
         if in_key not in given or in_key in ends or {in_key, out_key} & set(others):
             return None
 
-    def bind(before: Rows, after: Rows) -> tuple[Step, Reset | None]:
+    def bind(before: Rows, after: Rows) -> tuple[Step | None, Reset | None]:
         apply = transform._apply_transform
         steps = [(torch.from_numpy(before.next[k]), after.next[out]) for k, out in pairs]
         resets = [(torch.from_numpy(before.root[k]), after.root[out]) for k, out in pairs if k in before.root]
@@ -83,7 +82,7 @@ def value_by_value(transform: Transform, output_spec: Composite) -> RowRule | No
             for source, target in resets:
                 target[t] = apply(source[t]).numpy()
 
-        return step, reset if resets else None
+        return step if steps else None, reset if resets else None
 
     changed = [in_key for in_key, out_key in pairs if in_key == out_key]
     return RowRule(bind, changed, [out_key for in_key, out_key in pairs if in_key != out_key])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from tensordict import TensorDictBase
@@ -105,8 +104,7 @@ class ShapeTransform(Transform):
         return self._mapped(spec)
 
     def _mapped(self, spec: TensorSpec) -> TensorSpec:
-        mapped: Any = spec._mapped(lambda tensor: self._change(tensor, spec.ndim))  # type: ignore[attr-defined]
-        return mapped
+        return spec._mapped(lambda tensor: self._change(tensor, spec.ndim))
 
 
 class FlattenObservation(ShapeTransform):

@@ -91,23 +91,21 @@ class StepCounter(Transform):
         return tensordict_reset
 
     def _row_rule(self, output_spec: Composite) -> RowRule | None:
-        limit, cells = self.max_steps, self._carried
-        usual = self.update_done and self.truncated_key == TRUNCATED
-        if len(self._plan) != 1 or (
-            limit is not None and (not usual or TRUNCATED not in output_spec["full_done_spec"])
-        ):
+        cells = self._carried
+        usual = self.update_done and self.truncated_key == TRUNCATED and TRUNCATED in output_spec["full_done_spec"]
+        if len(self._plan) != 1 or not usual:
             return None
         count_key, done_key, _ = self._plan[0]
 
         def bind(before: Rows, after: Rows) -> tuple[Step, Reset]:
-            at_root, counts = after.root[count_key].reshape(-1), after.next[count_key].reshape(-1)
-            done = after.next[done_key].reshape(-1)
-            truncated = done if limit is None else after.next[TRUNCATED].reshape(-1)
-            keep = cells.in_rows(count_key, after.next[count_key])
+            at_root, counts, limit = after.root[count_key], after.next[count_key], self.max_steps
+            done, truncated = after.next[done_key].reshape(-1), after.next[TRUNCATED].reshape(-1)
+            last = cells.in_rows(count_key, counts)
 
             def step(t: int) -> bool:
-                count = counts[t] = at_root[t] + 1
-                keep(count)
+                count = last()
+                count += 1
+                counts[t] = count
                 if limit is None or count < limit:
                     return False
                 truncated[t] = done[t] = True
@@ -115,7 +113,7 @@ class StepCounter(Transform):
 
             def reset(t: int) -> None:
                 at_root[t] = 0
-                keep(0)
+                last().fill(0)
 
             return step, reset
 

@@ -124,7 +124,9 @@ CASES = [
     ),
     case("GrayScale", OnImage(lambda key: GrayScale([key])), PIXELS),
     case("Resize", OnImage(lambda key: Resize(5, 7, in_keys=[key])), PIXELS),
-    case("Resize(larger)", OnImage(lambda key: Resize(20, in_keys=[key], out_keys=["big"])), ({"pixels", "big"}, set())),
+    case(
+        "Resize(larger)", OnImage(lambda key: Resize(20, in_keys=[key], out_keys=["big"])), ({"pixels", "big"}, set())
+    ),
     case("Resize(bicubic)", OnImage(lambda key: Resize(5, 7, "bicubic", [key])), PIXELS),
     case("Resize(nearest)", OnImage(lambda key: Resize(5, 7, "nearest", [key])), PIXELS),
     case("CenterCrop", OnImage(lambda key: CenterCrop(5, 14, in_keys=[key])), PIXELS),
@@ -143,7 +145,9 @@ CASES = [
         lambda env: UnsqueezeTransform(0, allow_positive_dim=True, in_keys=["position"], out_keys=["row"]),
         ({"row"}, set()),
     ),
-    case("UnsqueezeTransform(inverse)", lambda env: UnsqueezeTransform(-1, in_keys_inv=env.action_keys), (set(), set())),
+    case(
+        "UnsqueezeTransform(inverse)", lambda env: UnsqueezeTransform(-1, in_keys_inv=env.action_keys), (set(), set())
+    ),
     case("SqueezeTransform", lambda env: SqueezeTransform(-1, in_keys=["velocity"]), ({"velocity"}, set())),
     case("PermuteTransform", lambda env: PermuteTransform([-1, -3, -2], [pixels(env)]), PIXELS),
     case(
@@ -152,5 +156,10 @@ CASES = [
         ({"r3m_vec", "seen"}, {"pixels"}),
         envs=(Pictures,),
     ),
-    case("VC1Transform", lambda env: VC1Transform([pixels(env)], ["vc1_vec"]), ({"vc1_vec"}, {"pixels"}), envs=(Pictures,)),
+    case(
+        "VC1Transform",
+        lambda env: VC1Transform([pixels(env)], ["vc1_vec"]),
+        ({"vc1_vec"}, {"pixels"}),
+        envs=(Pictures,),
+    ),
 ]

@@ -25,7 +25,7 @@ from rlnb.envs import (
     VecNorm,
     gSDENoise,
 )
-from tests.envs.transforms.cases import Agents, Case, Numbers
+from tests.envs.transforms.cases import Case, Numbers
 
 
 class Lives(Numbers):
@@ -84,9 +84,11 @@ def moved_actor(by=0.3):
 def statistics():
     """What a VecNorm has seen of the observations of :class:`Numbers`."""
     sums = {"position": [[4.0, 6.0], [8.0, 30.0], [4.0]], "velocity": [[1.0], [3.0], [2.0]]}
-    parts = ("sum", "ssq", "count")
-    found = {f"{key}_{part}": torch.tensor(v).double() for key, vs in sums.items() for part, v in zip(parts, vs)}
-    return TensorDict(found)
+    found = TensorDict({})
+    for key, values in sums.items():
+        for part, value in zip(("sum", "ssq", "count"), values, strict=True):
+            found[f"{key}_{part}"] = torch.tensor(value).double()
+    return found
 
 
 CASES = [
@@ -119,7 +121,11 @@ CASES = [
         ({"slow"}, set()),
     ),
     Case("TargetReturn", lambda env: TargetReturn(10.0), NotImplementedError),
-    Case("TargetReturn(constant)", lambda env: TargetReturn(10.0, "constant", env.reward_keys, ["aim"]), NotImplementedError),
+    Case(
+        "TargetReturn(constant)",
+        lambda env: TargetReturn(10.0, "constant", env.reward_keys, ["aim"]),
+        NotImplementedError,
+    ),
     Case("KLRewardTransform", lambda env: moved_actor(), ({("next", "reward")}, set()), (Numbers,)),
     Case("gSDENoise(random)", lambda env: gSDENoise(state_dim=2, action_dim=3), ({"_eps_gSDE"}, set())),
     Case("gSDENoise()", lambda env: gSDENoise(), ({"_eps_gSDE"}, set())),

@@ -212,9 +212,7 @@ def test_alone_on_data(case, batch_size):  # TR-02
         assert alike != (key in changed), key
 
 
-@pytest.mark.parametrize(
-    "case", [case for case in CASES if not case.fails and "random" not in case.name], ids=str
-)
+@pytest.mark.parametrize("case", [case for case in CASES if not case.fails and "random" not in case.name], ids=str)
 def test_on_a_sample_row_by_row(case):  # TR-02
     transform = as_transform(case.make(case.envs[0]()))
     stored = case.data((6,))

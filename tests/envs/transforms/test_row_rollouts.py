@@ -50,7 +50,10 @@ CHAINS = {
     ),
     "added": lambda: Compose(half("double"), ObservationNorm(1.0, torch.tensor([1.0, 2, 3, 4]), ["double"])),
     "rewards": lambda: Compose(
-        RewardScaling(0.1, 3.0, ["reward"], ["scaled"]), RewardClipping(0.0, 0.5), BinarizeReward(["scaled"]), RewardSum()
+        RewardScaling(0.1, 3.0, ["reward"], ["scaled"]),
+        RewardClipping(0.0, 0.5),
+        BinarizeReward(["scaled"]),
+        RewardSum(),
     ),
     "sums of sums": lambda: Compose(RewardSum(), RewardScaling(0.5, 2.0), RewardSum(["reward"], ["scaled_sum"])),
     "two counters": lambda: Compose(StepCounter(5, step_count_key="short"), StepCounter(9), InitTracker("first")),
@@ -217,16 +220,19 @@ def test_what_cannot_go_by_rows_does_not(transform):  # TR-01
 def test_an_env_with_methods_of_its_own_does_not_go_by_rows():  # TR-01
     assert not OwnEnv(GymEnv("CartPole-v1"), StepCounter())._fills_rows
     assert not TransformedEnv(SerialEnv(2, lambda: GymEnv("CartPole-v1")), StepCounter())._fills_rows
-    assert not TransformedEnv(GymEnv("CartPole-v1"), StepCounter(), cache_specs=True).append_transform(
-        lambda td: td
-    )._fills_rows
+    assert (
+        not TransformedEnv(GymEnv("CartPole-v1"), StepCounter(), cache_specs=True)
+        .append_transform(lambda td: td)
+        ._fills_rows
+    )
 
 
 def test_rows_follow_the_transforms(by_tensordict):  # TR-01
     env = make("one")
     assert env.rollout(20, break_when_any_done=True)["next", "step_count"].max() == 7
+    env.transform.max_steps = 4
+    assert env.rollout(20)["next", "step_count"].max() == 4
     env.append_transform(RewardSum())
-    env.transform[0].max_steps = 4
     found = env.rollout(20)
     assert found["next", "step_count"].max() == 4 and found["next", "episode_reward"].max() == 4
     env.base_env.run_type_checks = True

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import configparser
 import re
 import time
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
@@ -120,7 +122,9 @@ def test_ten_thousand_steps_are_drawn_at_once(long):
     timeline = BatchedEnvTimeline(a=trace, b=trace)
     faces = timeline.to_svg(), timeline.to_html(), repr(timeline), timeline.explain()
     assert time.perf_counter() - before < 8
-    assert [len(face) < limit for face, limit in zip(faces, (200_000, 6_000_000, 3_000, 3_000), strict=True)] == [True] * 4
+    assert [len(face) < limit for face, limit in zip(faces, (200_000, 6_000_000, 3_000, 3_000), strict=True)] == [
+        True
+    ] * 4
     assert timeline.length == 10_000
 
 
@@ -143,6 +147,18 @@ def test_an_error_alone_is_shown():
 def test_the_picture_in_a_notebook_is_marked_as_measured(serial):
     data, _ = BatchedEnvTimeline(serial)._repr_mimebundle_()
     assert data["text/html"].startswith('<img data-measured="1" alt="BatchedEnvTimeline: SerialEnv, 2 envs')
+
+
+def test_what_compares_notebooks_leaves_measured_pictures_out_and_nothing_else(serial, parallel):
+    config = configparser.RawConfigParser()
+    config.read(Path(__file__).parents[3] / "tutorials" / "sanitize.cfg")
+    rule = config["measured"]["regex"], config["measured"]["replace"]
+    one, two = (BatchedEnvTimeline(trace)._repr_mimebundle_()[0]["text/html"] for trace in (serial, parallel))
+    alt = 'alt="BatchedEnvTimeline: SerialEnv, 2 envs, 3 steps, 2 resets"'
+    assert re.sub(*rule, one) == f'<img data-measured="1" {alt} src="PICTURE">'
+    assert re.sub(*rule, two) == re.sub(*rule, one).replace("Serial", "Parallel")
+    other = one.replace(' data-measured="1"', "")
+    assert re.sub(*rule, other) == other
 
 
 @pytest.mark.parametrize(
@@ -190,7 +206,7 @@ def test_envs_are_measured_and_left_as_they_were():
         assert run.entries["action"] == ("action",) and run.entries["root"][0] == "observation"
         finite = run.told[~run.is_reset]
         assert (finite >= 0).all() and (run.written[~run.is_reset] <= (run.stop - run.start)[~run.is_reset, None]).all()
-    serial, parallel = timeline.model.runs
+    serial = timeline.model.runs[0]
     assert (serial.told[1, 1:] >= serial.written[1, :-1]).all(), "one after the other"
     assert "steps/s" not in repr(timeline)
     running.close()

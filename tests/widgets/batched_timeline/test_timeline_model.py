@@ -29,7 +29,9 @@ def test_a_reset_belongs_to_the_step_before_it_and_the_first_to_step_0(serial):
     assert [list(run.turns_of(step)) for step in range(4)] == [[0, 1], [2, 3], [4], []]
     assert run.first.tolist() == [True, True]
     assert run.mask.tolist() == [[False, False], [False, True], [False, False]]
-    assert timeline_model([run]).first_reset == 1
+    assert timeline_model([run]).opening == 1
+    failed = batch_run("a", serial, failure=failure_of(RuntimeError("no"), step=3))
+    assert timeline_model([failed]).opening == 2, "the last step before it failed"
 
 
 def test_an_envs_time_is_divided_among_the_phases(serial, parallel):
@@ -103,10 +105,10 @@ RAISED = """Worker 1 of 4 failed in step: ValueError: no
 
 In the worker:
 Traceback (most recent call last):
-  File "/home/someone/lib/rlnb/envs/batched/worker.py", line 1, in _signalled
+  File "lib/lib/rlnb/envs/batched/worker.py", line 1, in _signalled
     driver.step_row()
-  File "/tmp/ipykernel_12/345.py", line 5, in _step
-  File "/home/someone/sims/car.py", line 7, in drive
+  File "run/ipykernel_12/345.py", line 5, in _step
+  File "lib/sims/car.py", line 7, in drive
     raise ValueError("no")
 ValueError: no
 """
@@ -131,7 +133,7 @@ def test_the_error_of_a_worker_is_read():
     ("text", "workers", "what", "of"),
     [
         ("Worker 2 of 4 was ended by SIGKILL, which ..., in the middle of step. All workers were", (2,), "step", 4),
-        ("Workers 1, 2 of 3, which share a process, ended with exit code 1, in the middle of reset. All", (1, 2), "reset", 3),
+        ("Workers 1, 2 of 3, which share a process, ended with code 1, in the middle of reset.", (1, 2), "reset", 3),
         ("Worker 0 of 2 did not finish step within 5 s. All workers were ended;", (0,), "step", 2),
         ("something else", (), "", 0),
     ],

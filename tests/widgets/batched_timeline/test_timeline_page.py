@@ -28,7 +28,9 @@ def test_keys_pointer_zoom_and_rows(browse, serial, parallel):
             page.keyboard.press(key)
             found[key] = at(page)
         found["spoken"] = chart.get_attribute("aria-valuetext")
-        found["rows"] = [row.inner_text().split("\t") for row in page.locator("table.bt-block").nth(1).locator("tbody tr").all()]
+        found["rows"] = [
+            row.inner_text().split("\t") for row in page.locator("table.bt-block").nth(1).locator("tbody tr").all()
+        ]
         page.keyboard.press("+")
         found["zoomed"] = int(page.get_attribute(ROOT, "data-window"))
         page.keyboard.press("0")
@@ -57,11 +59,16 @@ def test_keys_pointer_zoom_and_rows(browse, serial, parallel):
 
 
 def test_a_failure_is_announced_with_its_traceback(browse, parallel):
-    text = 'Worker 1 of 2 failed in step: ValueError: <i>\n\nIn the worker:\n  File "/x/rlnb/a.py", line 1\nValueError: <i>'
+    lines = '  File "/x/rlnb/a.py", line 1\nValueError: <i>'
+    text = f"Worker 1 of 2 failed in step: ValueError: <i>\n\nIn the worker:\n{lines}"
 
     def act(page):
         alert = page.get_by_role("alert")
-        return alert.locator("strong").inner_text().strip(), alert.locator(".bt-own").all_inner_texts(), page.locator("i").count()
+        return (
+            alert.locator("strong").inner_text().strip(),
+            alert.locator(".bt-own").all_inner_texts(),
+            page.locator("i").count(),
+        )
 
     said, own, markup = browse(BatchedEnvTimeline(parallel, error=WorkerError(text)), act)
     assert said == "ParallelEnv, after 3 steps:" and own == ["ValueError: <i>\n"] and markup == 0

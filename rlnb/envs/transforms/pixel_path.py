@@ -1,0 +1,90 @@
+"""ShrinkGray: a frame of an env as a small gray image, without the large images of floats in between."""
+
+from __future__ import annotations
+
+import threading
+from functools import lru_cache
+
+import torch
+from torch.nn import functional
+
+#: How bright the eye finds red, green and blue (ITU-R BT.601), to the digits that torchvision uses.
+LUMA = (0.2989, 0.587, 0.114)
+
+
+def mixed(red: torch.Tensor, green: torch.Tensor, blue: torch.Tensor) -> torch.Tensor:
+    """Mix the planes of an RGB image into a gray one.
+
+    Args:
+        red: of shape ``[..., H, W]``, floats.
+        green: likewise.
+        blue: likewise.
+
+    Returns:
+        Of shape ``[..., 1, H, W]``.
+    """
+    return (red * LUMA[0]).add_(green, alpha=LUMA[1]).add_(blue, alpha=LUMA[2]).unsqueeze(-3)
+
+
+class ShrinkGray:
+    """Scales a frame to between 0 and 1, mixes its channels, and resizes it (bilinear, smoothed).
+
+    All three are linear, and resizing treats rows and columns apart, so that their order is free but for rounding: the
+    rows come first, as a product with a sparse matrix, for that leaves the least to do for all the rest.
+
+    Args:
+        size: the rows and columns of a frame ``[H, W, 3]``, bytes.
+        target: the rows and columns of the result, ``[1, w, h]``, floats.
+    """
+
+    def __init__(self, size: tuple[int, int], target: tuple[int, int]) -> None:
+        self.size, self.target = size, target
+        unit = torch.eye(size[0]).reshape(1, 1, size[0], size[0])
+        rows = functional.interpolate(unit, size=(target[0], size[0]), mode="bilinear", antialias=True)[0, 0]
+        self._rows = (rows / 255).to_sparse()
+        # No rounding may lead out of the bounds that the spec of the env gives.
+        white = mixed(*torch.ones(3, *size))
+        self._most = functional.interpolate(white[None], size=target, mode="bilinear", antialias=True)[0]
+        self._local = threading.local()
+
+    def __call__(self, frame: torch.Tensor) -> torch.Tensor:
+        """Turn a frame into a small gray image.
+
+        Args:
+            frame: of shape ``[H, W, 3]``, uint8.
+
+        Returns:
+            Of shape ``[1, w, h]``, float32.
+        """
+        floats = getattr(self._local, "floats", None)
+        if floats is None:
+            # Kept, for to get the memory of a whole frame of floats anew takes longer than to fill it.
+            floats = self._local.floats = torch.empty(self.size[0], self.size[1] * 3)
+        floats.copy_(frame.reshape(floats.shape))
+        fewer_rows = torch.sparse.mm(self._rows, floats).reshape(self.target[0], self.size[1], 3)
+        gray = mixed(*fewer_rows.unbind(-1))
+        small = functional.interpolate(gray[None], size=self.target, mode="bilinear", antialias=True)[0]
+        return small.clamp_(max=self._most)
+
+
+@lru_cache(maxsize=16)
+def shrink_gray(size: tuple[int, int], target: tuple[int, int]) -> ShrinkGray:
+    """Return the :class:`ShrinkGray` for these sizes, made once.
+
+    Args:
+        size: the rows and columns of a frame.
+        target: the rows and columns of the result.
+
+    Returns:
+        It.
+
+    Example:
+        >>> frame = torch.full((40, 60, 3), 255, dtype=torch.uint8)
+        >>> shrink_gray((40, 60), (2, 2))(frame)
+        tensor([[[0.9999, 0.9999],
+                 [0.9999, 0.9999]]])
+    """
+    return ShrinkGray(size, target)
+
+
+__all__ = ["LUMA", "ShrinkGray", "mixed", "shrink_gray"]

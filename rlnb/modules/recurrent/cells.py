@@ -1,0 +1,251 @@
+"""LSTM and GRU written in Python: slower than those of torch, but torch.func.vmap and the like can run them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.functional import dropout, linear
+
+Tensor = torch.Tensor
+
+
+class LSTMCell(nn.LSTMCell):
+    """One step of an LSTM in Python, with the parameters of ``torch.nn.LSTMCell``.
+
+    Example:
+        >>> cell, torchs = LSTMCell(3, 4), torch.nn.LSTMCell(3, 4)
+        >>> _ = cell.load_state_dict(torchs.state_dict())
+        >>> value = torch.ones(2, 3)
+        >>> torch.allclose(cell(value)[0], torchs(value)[0], atol=1e-6)
+        True
+    """
+
+    def forward(self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
+        """Compute the next state.
+
+        Args:
+            input: of shape ``[..., input_size]``.
+            hx: the state: h and c of shape ``[..., hidden_size]``; zeros if None.
+
+        Returns:
+            The next h and c.
+        """
+        if hx is None:
+            zeros = input.new_zeros((*input.shape[:-1], self.hidden_size))
+            hx = zeros, zeros
+        return lstm_step(input, hx[0], hx[1], (self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh))
+
+
+class GRUCell(nn.GRUCell):
+    """One step of a GRU in Python, with the parameters of ``torch.nn.GRUCell``.
+
+    Example:
+        >>> GRUCell(3, 4)(torch.ones(2, 3)).shape
+        torch.Size([2, 4])
+    """
+
+    def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
+        """Compute the next state.
+
+        Args:
+            input: of shape ``[..., input_size]``.
+            hx: the state, of shape ``[..., hidden_size]``; zeros if None.
+
+        Returns:
+            The next state.
+        """
+        if hx is None:
+            hx = input.new_zeros((*input.shape[:-1], self.hidden_size))
+        return gru_step(input, hx, (self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh))
+
+
+def lstm_step(value: Tensor, h: Tensor, c: Tensor, weights: tuple[Any, ...]) -> tuple[Tensor, Tensor]:
+    """Compute one step of an LSTM.
+
+    Args:
+        value: of shape ``[..., input_size]``.
+        h: of shape ``[..., hidden_size]``.
+        c: likewise.
+        weights: of the value and of h, and the biases of both, which may be None.
+
+    Returns:
+        The next h and c.
+    """
+    gates = linear(value, weights[0], weights[2]) + linear(h, weights[1], weights[3])
+    i, f, g, o = gates.chunk(4, -1)
+    c = f.sigmoid() * c + i.sigmoid() * g.tanh()
+    return o.sigmoid() * c.tanh(), c
+
+
+def gru_step(value: Tensor, h: Tensor, weights: tuple[Any, ...]) -> Tensor:
+    """Compute one step of a GRU.
+
+    Args:
+        value: of shape ``[..., input_size]``.
+        h: of shape ``[..., hidden_size]``.
+        weights: of the value and of h, and the biases of both, which may be None.
+
+    Returns:
+        The next h.
+    """
+    r, z, n = linear(value, weights[0], weights[2]).chunk(3, -1)
+    r_h, z_h, n_h = linear(h, weights[1], weights[3]).chunk(3, -1)
+    reset, update = (r + r_h).sigmoid(), (z + z_h).sigmoid()
+    new = (n + reset * n_h).tanh()
+    return (h - new) * update + new
+
+
+class LSTM(nn.LSTM):
+    """An LSTM in Python, with the parameters of ``torch.nn.LSTM``.
+
+    Args:
+        input_size: the number of features.
+        hidden_size: the size of h and c.
+        num_layers: how many LSTMs, each on top of the other.
+        batch_first: data is ``[batch, time, features]`` (the default), else ``[time, batch, features]``.
+        bias: whether there are biases.
+        dropout: the probability, in training, that an output of a layer below the last is dropped.
+        bidirectional: not supported.
+        proj_size: not supported.
+        device: of the parameters.
+        dtype: of the parameters.
+
+    Raises:
+        ValueError: for what is not supported.
+
+    Example:
+        >>> output, (h, c) = LSTM(3, 4, num_layers=2)(torch.ones(5, 10, 3))
+        >>> output.shape, h.shape
+        (torch.Size([5, 10, 4]), torch.Size([2, 5, 4]))
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        batch_first: bool = True,
+        bias: bool = True,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        proj_size: int = 0,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        _refuse(self, bidirectional, proj_size)
+        super().__init__(input_size, hidden_size, num_layers, bias, batch_first, dropout, device=device, dtype=dtype)
+
+    def forward(  # type: ignore[override]  # torch's own takes packed sequences, too
+        self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None
+    ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        """Run over sequences.
+
+        Args:
+            input: of shape ``[batch, time, input_size]``, or as ``batch_first`` says.
+            hx: the first h and c, of shape ``[num_layers, batch, hidden_size]``; zeros if None.
+
+        Returns:
+            The h of the last layer at each time, and the last h and c.
+        """
+        values = list(input.unbind(1 if self.batch_first else 0))
+        if hx is None:
+            zeros = values[0].new_zeros(self.num_layers, len(values[0]), self.hidden_size)
+            hx = zeros, zeros
+        last_h, last_c = [], []
+        for layer, (h, c) in enumerate(zip(*hx, strict=True)):
+            weights = _layer_weights(self, layer)
+            for t, value in enumerate(values):
+                h, c = lstm_step(value, h, c, weights)
+                values[t] = h
+            last_h.append(h)
+            last_c.append(c)
+            values = _dropped(self, values, layer)
+        return torch.stack(values, 1 if self.batch_first else 0), (torch.stack(last_h), torch.stack(last_c))
+
+
+class GRU(nn.GRU):
+    """A GRU in Python, with the parameters of ``torch.nn.GRU``.
+
+    Args:
+        input_size: the number of features.
+        hidden_size: the size of the state.
+        num_layers: how many GRUs, each on top of the other.
+        bias: whether there are biases.
+        batch_first: data is ``[batch, time, features]`` (the default), else ``[time, batch, features]``.
+        dropout: the probability, in training, that an output of a layer below the last is dropped.
+        bidirectional: not supported.
+        device: of the parameters.
+        dtype: of the parameters.
+
+    Raises:
+        ValueError: for what is not supported.
+
+    Example:
+        >>> output, h = GRU(3, 4)(torch.ones(5, 10, 3))
+        >>> output.shape, h.shape
+        (torch.Size([5, 10, 4]), torch.Size([1, 5, 4]))
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = True,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        _refuse(self, bidirectional, 0)
+        super().__init__(input_size, hidden_size, num_layers, bias, batch_first, dropout, device=device, dtype=dtype)
+
+    def forward(  # type: ignore[override]  # torch's own takes packed sequences, too
+        self, input: Tensor, hx: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Run over sequences.
+
+        Args:
+            input: of shape ``[batch, time, input_size]``, or as ``batch_first`` says.
+            hx: the first state, of shape ``[num_layers, batch, hidden_size]``; zeros if None.
+
+        Returns:
+            The state of the last layer at each time, and the last state.
+        """
+        values = list(input.unbind(1 if self.batch_first else 0))
+        if hx is None:
+            hx = values[0].new_zeros(self.num_layers, len(values[0]), self.hidden_size)
+        last = []
+        for layer, h in enumerate(hx):
+            weights = _layer_weights(self, layer)
+            for t, value in enumerate(values):
+                values[t] = h = gru_step(value, h, weights)
+            last.append(h)
+            values = _dropped(self, values, layer)
+        return torch.stack(values, 1 if self.batch_first else 0), torch.stack(last)
+
+
+def _refuse(net: Any, bidirectional: bool, proj_size: int) -> None:
+    for name, value in (("bidirectional", bidirectional), ("proj_size", proj_size)):
+        if value:
+            raise ValueError(
+                f"{type(net).__name__} of rlnb.modules, which is written in Python, has no {name}. "
+                f"Fix: torch.nn.{type(net).__name__}(..., {name}={value})."
+            )
+
+
+def _layer_weights(net: nn.RNNBase, layer: int) -> tuple[Any, ...]:
+    names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+    return tuple(getattr(net, f"{name}_l{layer}", None) for name in names)
+
+
+def _dropped(net: nn.RNNBase, values: list[Tensor], layer: int) -> list[Tensor]:
+    if not net.dropout or not net.training or layer == net.num_layers - 1:
+        return values
+    return [dropout(value, net.dropout) for value in values]
+
+
+__all__ = ["GRU", "LSTM", "GRUCell", "LSTMCell", "gru_step", "lstm_step"]

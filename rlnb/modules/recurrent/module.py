@@ -1,0 +1,268 @@
+"""RecurrentModule: a recurrent network between entries of a TensorDict, step by step or over whole sequences."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import torch
+from tensordict import TensorDictBase
+from tensordict.nn import TensorDictModuleBase, dispatch
+from torch import nn
+
+from rlnb.data import Unbounded
+from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
+from rlnb.data.ted.leaves import leaf_keys
+from rlnb.modules.recurrent.mode import recurrent_mode
+from rlnb.modules.recurrent.sequences import run_sequences
+
+if TYPE_CHECKING:
+    from rlnb.envs.transforms import TensorDictPrimer
+
+_IS_INIT = "is_init"
+
+
+class RecurrentModule(TensorDictModuleBase):
+    """The part that :class:`GRUModule` and :class:`LSTMModule` share.
+
+    Args:
+        net: of torch or of :mod:`rlnb.modules.recurrent.cells`.
+        in_key: the features; the states are then ``DEFAULT_IN_KEYS``.
+        in_keys: the features and the states, and "is_init" or what it is called.
+        out_key: the result; the next states are then ``DEFAULT_OUT_KEYS``.
+        out_keys: the result and the next states.
+        default_recurrent_mode: the mode outside of :class:`~rlnb.modules.set_recurrent_mode`. Default: False.
+    """
+
+    DEFAULT_IN_KEYS: ClassVar[list[NestedKey]]
+    DEFAULT_OUT_KEYS: ClassVar[list[NestedKey]]
+    #: What the network is called as a submodule, its class in torch and the one in Python.
+    _name: ClassVar[str]
+    _torchs: ClassVar[Any]
+    _pythons: ClassVar[Any]
+
+    def __init__(
+        self,
+        net: nn.RNNBase,
+        in_key: NestedKey | None,
+        in_keys: Sequence[NestedKey] | None,
+        out_key: NestedKey | None,
+        out_keys: Sequence[NestedKey] | None,
+        default_recurrent_mode: bool | None,
+    ) -> None:
+        if not net.batch_first:
+            raise ValueError(f"{type(self).__name__} takes data of shape [batch, time, ...]. Fix: batch_first=True.")
+        if net.bidirectional:
+            raise ValueError(
+                f"{type(self).__name__} runs step by step, too, where nothing is known of later steps, so it cannot be "
+                "bidirectional. Fix: leave bidirectional out."
+            )
+        given = self._keys("in", in_key, in_keys, self.DEFAULT_IN_KEYS)
+        results = self._keys("out", out_key, out_keys, self.DEFAULT_OUT_KEYS)
+        n = len(self.DEFAULT_IN_KEYS) + 1
+        if len(given) == n:
+            given.append(_IS_INIT)
+        if len(given) != n + 1 or len(results) != n:
+            raise ValueError(
+                f"{type(self).__name__} reads {n} entries (features, {', '.join(map(str, self.DEFAULT_IN_KEYS))}), "
+                f"may be told how 'is_init' is called, and writes {n}; it got in_keys={given} and out_keys={results}."
+            )
+        super().__init__()
+        self.add_module(self._name, net)
+        self.in_keys, self.out_keys = given, results  # type: ignore[assignment]  # keys of any depth
+        self.default_recurrent_mode = default_recurrent_mode
+
+    def _keys(
+        self, way: str, key: NestedKey | None, keys: Sequence[NestedKey] | None, states: list[NestedKey]
+    ) -> list[NestedKey]:
+        if (key is None) == (keys is None):
+            got = "none" if key is None else "both"
+            raise ValueError(
+                f"{type(self).__name__} needs one of {way}_key and {way}_keys, and got {got}. Fix: "
+                f"{way}_key='{'observation' if way == 'in' else 'features'}'."
+            )
+        found = [key, *states] if keys is None else list(keys)
+        return [as_key(as_tuple(k)) for k in found]  # type: ignore[arg-type]  # one of the two is there
+
+    @classmethod
+    def _make_net(
+        cls, net: nn.RNNBase | None, python_based: bool, sizes: tuple[Any, Any], arguments: dict[str, Any]
+    ) -> nn.RNNBase:
+        """Take the network that was given, or make one."""
+        if net is not None:
+            if any(size is not None for size in sizes):
+                raise ValueError(f"{cls.__name__} got {cls._name}=, and sizes of another one. Fix: give one of them.")
+            if not isinstance(net, cls._torchs):
+                raise TypeError(f"{cls._name}= must be a {cls._torchs.__name__}, and is a {type(net).__name__}.")
+            return net
+        for name, size in zip(("input_size", "hidden_size"), sizes, strict=True):
+            if isinstance(size, bool) or not isinstance(size, int):
+                raise TypeError(f"{name} must be an integer, and is {size!r}. Fix: {cls.__name__}({name}=64, ...).")
+        kind = cls._pythons if python_based else cls._torchs
+        return kind(*sizes, **arguments)
+
+    @property
+    def net(self) -> nn.RNNBase:
+        """The network."""
+        return self._modules[self._name]  # type: ignore[return-value]
+
+    # Python or not ------------------------------------------------------------------------------------------------
+
+    def make_python_based(self) -> Self:
+        """Exchange the network for one in Python, with the same parameters.
+
+        Returns:
+            The module.
+        """
+        return self._exchange(self._pythons)
+
+    def make_cudnn_based(self) -> Self:
+        """Exchange the network for torch's, with the same parameters.
+
+        Returns:
+            The module.
+        """
+        return self._exchange(self._torchs)
+
+    def _exchange(self, kind: Any) -> Self:
+        old = self.net
+        if type(old) is not kind:
+            new = kind(
+                old.input_size,
+                old.hidden_size,
+                num_layers=old.num_layers,
+                bias=old.bias,
+                batch_first=True,
+                dropout=old.dropout,
+                **({"proj_size": old.proj_size} if old.proj_size else {}),
+            )
+            for name, parameter in old.named_parameters():
+                setattr(new, name, parameter)
+            self.add_module(self._name, new.train(old.training))
+        return self
+
+    # Mode ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def recurrent_mode(self) -> bool:
+        """Whether the last dimension of the data is time."""
+        mode = recurrent_mode()
+        return bool(self.default_recurrent_mode) if mode is None else mode
+
+    def set_recurrent_mode(self, mode: bool = True) -> Self:
+        """Make a module with the same parameters that is in another mode, outside of any block that sets it.
+
+        Args:
+            mode: whether the last dimension of the data is time.
+
+        Returns:
+            The other module; this one stays as it is.
+        """
+        new = copy.copy(self)
+        # A module of torch shares its dictionaries with a shallow copy.
+        new.__dict__.update({k: dict(v) for k, v in self.__dict__.items() if k in ("_modules", "_parameters")})
+        new.default_recurrent_mode = bool(mode)
+        return new
+
+    # States -------------------------------------------------------------------------------------------------------
+
+    def _state_shapes(self) -> list[tuple[int, int]]:
+        net = self.net
+        h = (net.num_layers, net.proj_size or net.hidden_size)
+        return [h, (net.num_layers, net.hidden_size)][: len(self.DEFAULT_IN_KEYS)]
+
+    def make_tensordict_primer(self) -> TensorDictPrimer:
+        """Make the transform that puts the first states, zeros, into the data of an env.
+
+        Returns:
+            A :class:`~rlnb.envs.TensorDictPrimer`.
+
+        Example:
+            >>> from rlnb.envs import CartPoleEnv, InitTracker, TransformedEnv
+            >>> from rlnb.modules import GRUModule
+            >>> net = GRUModule(input_size=4, hidden_size=8, in_key="observation", out_key="features")
+            >>> env = TransformedEnv(CartPoleEnv(), InitTracker()).append_transform(net.make_tensordict_primer())
+            >>> env.reset()["recurrent_state"].shape
+            torch.Size([1, 8])
+        """
+        from rlnb.envs.transforms import TensorDictPrimer  # envs use modules, too
+
+        dtype = next(self.net.parameters()).dtype
+        keys = self.in_keys[1:-1]
+        specs = {
+            key: Unbounded(shape=shape, dtype=dtype) for key, shape in zip(keys, self._state_shapes(), strict=True)
+        }
+        return TensorDictPrimer(specs, expand_specs=True)
+
+    # Data ---------------------------------------------------------------------------------------------------------
+
+    @dispatch
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:  # type: ignore[override]  # the decorator's type
+        """Compute results and next states.
+
+        Where "is_init" is True the state starts as zeros. In recurrent mode the state of each first step is read, and
+        those that follow from it; next states are written at the last step before each "is_init" and at the end, and
+        are zeros elsewhere.
+
+        Args:
+            tensordict: steps of batch size ``[*batch]``, or sequences of ``[*batch, time]`` in recurrent mode; written
+                to. Without states they are zeros.
+
+        Returns:
+            The TensorDict.
+
+        Raises:
+            KeyError: if the features or "is_init" are not there.
+            ValueError: if the features are of another size, or there is no dimension of time in recurrent mode.
+        """
+        whole, batch = self.recurrent_mode, tensordict.batch_size
+        if whole and not batch:
+            raise ValueError(
+                f"{type(self).__name__} is in recurrent mode, where the last dimension of the data is time, and the "
+                "data has batch size (). Fix: with set_recurrent_mode(False), or leave the mode out for single steps."
+            )
+        value, is_init = self._read(tensordict, self.in_keys[0]), self._read(tensordict, self.in_keys[-1])
+        if value.shape != (*batch, self.net.input_size):
+            raise ValueError(
+                f"{type(self).__name__} reads {self.in_keys[0]!r} of shape {(*batch, self.net.input_size)}, and it has "
+                f"{tuple(value.shape)}. Fix: {type(self).__name__}(input_size={value.shape[-1] if value.ndim else 1}), "
+                "or flatten it first."
+            )
+        time = batch[-1] if whole else 1
+        rows = batch[:-1].numel() if whole else batch.numel()
+        init = is_init.reshape(rows, time, -1).any(-1)
+        states = [
+            self._state(tensordict, key, shape, value).reshape(rows, time, *shape)
+            for key, shape in zip(self.in_keys[1:-1], self._state_shapes(), strict=True)
+        ]
+        out, after = run_sequences(self.net, value.reshape(rows, time, -1), init, states)
+        tensordict.set(self.out_keys[0], out.reshape(*batch, -1))
+        for key, state in zip(self.out_keys[1:], after, strict=True):
+            tensordict.set(key, state.reshape(*batch, *state.shape[2:]))
+        return tensordict
+
+    def _read(self, data: TensorDictBase, key: NestedKey) -> torch.Tensor:
+        value = data.get(key, None)
+        if value is None:
+            fix = ""
+            if key == self.in_keys[-1]:
+                fix = " It says where the state starts anew. Fix: env.append_transform(InitTracker())."
+            raise KeyError(
+                f"{type(self).__name__} reads {key!r}, and the data has: {', '.join(map(repr, leaf_keys(data)))}.{fix}"
+            )
+        return value
+
+    def _state(self, data: TensorDictBase, key: NestedKey, shape: tuple[int, int], value: torch.Tensor) -> torch.Tensor:
+        state = data.get(key, None)
+        if state is None:
+            return value.new_zeros((*data.batch_size, *shape), dtype=next(self.net.parameters()).dtype)
+        if state.shape != (*data.batch_size, *shape):
+            raise ValueError(
+                f"The state {key!r} must have shape {(*data.batch_size, *shape)}, [*batch, num_layers, size], and has "
+                f"{tuple(state.shape)}. Fix: env.append_transform(module.make_tensordict_primer())."
+            )
+        return state
+
+
+__all__ = ["RecurrentModule"]

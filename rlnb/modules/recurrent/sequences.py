@@ -1,0 +1,99 @@
+"""Running a recurrent network over sequences in which its state starts anew here and there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from rlnb.modules.recurrent.cells import GRU, LSTM
+
+Tensor = torch.Tensor
+
+
+def run_sequences(net: nn.RNNBase, value: Tensor, init: Tensor, states: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
+    """Run over sequences, with a state of zeros where ``init`` is True.
+
+    Args:
+        net: an LSTM or GRU that takes data of shape ``[batch, time, ...]``.
+        value: of shape ``[batch, time, input_size]``.
+        init: of shape ``[batch, time]``.
+        states: one or two, of shape ``[batch, time, num_layers, size]``, read at the first time only.
+
+    Returns:
+        The outputs of shape ``[batch, time, size]``, and the states after each step before an ``init`` and after the
+        last one, of the shape of ``states``; zeros at other times.
+
+    Example:
+        >>> net = nn.GRU(3, 4, batch_first=True)
+        >>> init = torch.tensor([[False, False, True]])
+        >>> output, (after,) = run_sequences(net, torch.ones(1, 3, 3), init, [torch.zeros(1, 3, 1, 4)])
+        >>> output.shape, after.any(-1).flatten()
+        (torch.Size([1, 3, 4]), tensor([False,  True,  True]))
+    """
+    first = [state[:, 0].masked_fill(init[:, 0, None, None], 0) for state in states]
+    if value.shape[1] == 1 or not bool(init[:, 1:].any()):
+        output, last = _run(net, value, first)
+        return output, [_at_the_end(state, value.shape[1]) for state in last]
+    if isinstance(net, (GRU, LSTM)):
+        return _step_by_step(net, value, init, first)
+    return _in_pieces(net, value, init, first)
+
+
+def _run(net: nn.RNNBase, value: Any, states: list[Tensor]) -> tuple[Any, list[Tensor]]:
+    """Run without a new start; the states are ``[batch, num_layers, size]``."""
+    given = [state.transpose(0, 1).contiguous() for state in states]
+    output, last = net(value, given[0] if len(given) == 1 else tuple(given))
+    return output, [state.transpose(0, 1) for state in ([last] if len(given) == 1 else last)]
+
+
+def _at_the_end(state: Tensor, time: int) -> Tensor:
+    """Lay a state at the last of several times."""
+    if time == 1:
+        return state.unsqueeze(1)
+    return torch.nn.functional.pad(state.unsqueeze(1), (0, 0, 0, 0, time - 1, 0))
+
+
+def _step_by_step(net: nn.RNNBase, value: Tensor, init: Tensor, states: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
+    """The way of a network in Python, which is no faster over longer pieces."""
+    outputs: list[Tensor] = []
+    after: list[list[Tensor]] = [[] for _ in states]
+    for t in range(value.shape[1]):
+        states = [state.masked_fill(init[:, t, None, None], 0) for state in states]
+        output, states = _run(net, value[:, t : t + 1], states)
+        outputs.append(output)
+        for found, state in zip(after, states, strict=True):
+            found.append(state)
+    ends = torch.cat([init[:, 1:], torch.ones_like(init[:, :1])], 1)[:, :, None, None]
+    return torch.cat(outputs, 1), [torch.stack(found, 1).masked_fill(~ends, 0) for found in after]
+
+
+def _in_pieces(net: nn.RNNBase, value: Tensor, init: Tensor, states: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
+    """Cut the sequences at each new start, and run over all pieces at once."""
+    rows, time = init.shape
+    begins = init.clone()
+    begins[:, 0] = True
+    flat = begins.flatten()
+    piece = flat.cumsum(0) - 1
+    starts = flat.nonzero().flatten()
+    lengths = torch.diff(starts, append=starts.new_tensor([rows * time]))
+    place = torch.arange(rows * time, device=value.device) - starts[piece]
+    padded = value.new_zeros(len(starts), int(lengths.max()), value.shape[-1])
+    padded = padded.index_put((piece, place), value.flatten(0, 1))
+    # Pieces that begin a sequence go on from its state, which is zeros if it starts anew there.
+    of_row, leads = starts // time, starts % time == 0
+    given = [torch.where(leads[:, None, None], state[of_row], 0) for state in states]
+    packed = pack_padded_sequence(padded, lengths.cpu(), batch_first=True, enforce_sorted=False)
+    output, last = _run(net, packed, given)
+    output = pad_packed_sequence(output, batch_first=True)[0][piece, place].unflatten(0, (rows, time))
+    ends = starts + lengths - 1
+    after = [
+        state.new_zeros(rows * time, *state.shape[1:]).index_put((ends,), state).unflatten(0, (rows, time))
+        for state in last
+    ]
+    return output, after
+
+
+__all__ = ["run_sequences"]

@@ -1,0 +1,85 @@
+"""Times rollouts of transformed envs under one library, on one thread; prints JSON, in seconds a step."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import json
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+STEPS = 1000
+
+
+def numbers(envs: Any) -> Any:
+    """CartPole with a step counter, the return, and normalized observations."""
+    return envs.TransformedEnv(
+        envs.GymEnv("CartPole-v1"),
+        envs.Compose(
+            envs.StepCounter(200),
+            envs.RewardSum(),
+            envs.ObservationNorm(loc=0.0, scale=1.0, in_keys=["observation"]),
+            envs.DoubleToFloat(),
+        ),
+    )
+
+
+def pixels(envs: Any) -> Any:
+    """The usual chain of pixels, on the frames of CartPole, 400 by 600."""
+    return envs.TransformedEnv(
+        envs.GymEnv("CartPole-v1", from_pixels=True, pixels_only=True),
+        envs.Compose(envs.ToTensorImage(), envs.GrayScale(), envs.Resize(84), envs.CatFrames(4, dim=-3)),
+    )
+
+
+def rollout(env: Any, steps: int) -> Callable[[], object]:
+    """Random steps, with resets."""
+    return lambda: env.rollout(steps, break_when_any_done=False)
+
+
+def stepping(env: Any, steps: int) -> Callable[[], object]:
+    """The same steps one by one."""
+
+    def loop() -> None:
+        td = env.reset()
+        for _ in range(steps):
+            _, td = env.step_and_maybe_reset(env.rand_action(td))
+
+    return loop
+
+
+#: What is timed: makes an env, how it is stepped, and how many steps.
+CASES: dict[str, tuple[Callable[[Any], Any], Callable[[Any, int], Callable[[], object]], int]] = {
+    "numbers, rollout": (numbers, rollout, STEPS),
+    "numbers, step_and_maybe_reset": (numbers, stepping, STEPS),
+    "pixels, rollout": (pixels, rollout, 200),
+}
+
+
+def main(name: str, rounds: int) -> None:
+    """Print the best time of each case, in seconds a step."""
+    import torch
+
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    envs = importlib.import_module(f"{name}.envs")
+    cases = dict(CASES)
+    if name == "torchrl" and importlib.util.find_spec("torchvision") is None:
+        print("torchrl, pixels: not measured, for it resizes with torchvision.", file=sys.stderr)
+        del cases["pixels, rollout"]
+    loops = {key: (step(make(envs), steps), steps) for key, (make, step, steps) in cases.items()}
+    best = dict.fromkeys(loops, float("inf"))
+    for loop, _ in loops.values():
+        loop()
+    for _ in range(rounds):
+        for key, (loop, steps) in loops.items():
+            start = time.perf_counter()
+            loop()
+            best[key] = min(best[key], (time.perf_counter() - start) / steps)
+    print(json.dumps(best))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]))

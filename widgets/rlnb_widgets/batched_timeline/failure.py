@@ -1,0 +1,100 @@
+"""What is known of a worker that failed: which one, in what, and its traceback with short paths."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+__all__ = ["Failure", "Line", "failure_of"]
+
+_WHO = re.compile(r"Workers? (\d+(?:, \d+)*) of (\d+)\b")
+_WHAT = re.compile(r"failed in ([\w.]+):|in the middle of ([\w.]+)\.|did not finish ([\w.]+) within")
+_FRAME = re.compile(r'^  File "([^"]*)"(, line \d+.*)$')
+_MARK = "\n\nIn the worker:\n"
+_MOST_LINES = 60
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of a traceback.
+
+    Args:
+        text: the line, its paths shortened.
+        own: whether it belongs to code that is not rlnb's, or says what was raised: where to look first.
+    """
+
+    text: str
+    own: bool
+
+
+@dataclass(frozen=True)
+class Failure:
+    """How a worker failed.
+
+    Args:
+        workers: the indices of the workers that the error names; none if it names none.
+        what: what they were doing, such as "step"; empty if the error does not say.
+        headline: the first line of the error.
+        lines: the worker's traceback; none where it could not send one, because it was killed or hangs.
+        step: how many steps the batch had finished.
+        of: how many envs the batch has; 0 if the error does not say.
+    """
+
+    workers: tuple[int, ...]
+    what: str
+    headline: str
+    lines: tuple[Line, ...] = ()
+    step: int = 0
+    of: int = 0
+
+
+def failure_of(error: BaseException, step: int = 0) -> Failure:
+    r"""Read an error of a :class:`~rlnb.envs.ParallelEnv`.
+
+    Args:
+        error: a ``WorkerError``, or the ``TimeoutError`` of a worker that hangs.
+        step: how many steps the batch had finished.
+
+    Returns:
+        What it says.
+
+    Example:
+        >>> text = "Worker 1 of 4 failed in step: ValueError: no\n\nIn the worker:\nValueError: no"
+        >>> found = failure_of(RuntimeError(text))
+        >>> found.workers, found.what, found.lines
+        ((1,), 'step', (Line(text='ValueError: no', own=True),))
+    """
+    headline, _, traceback = str(error).partition(_MARK)
+    who, what = _WHO.search(headline), _WHAT.search(headline)
+    workers = tuple(map(int, who[1].split(", "))) if who else ()
+    doing = next(filter(None, what.groups()), "") if what else ""
+    return Failure(workers, doing, " ".join(headline.split()), _lines(traceback), step, int(who[2]) if who else 0)
+
+
+def _lines(traceback: str) -> tuple[Line, ...]:
+    found, own = [], True
+    for text in traceback.rstrip("\n").split("\n") if traceback.strip() else []:
+        frame = _FRAME.match(text)
+        if frame:
+            place = _short(frame[1])
+            own = not place.startswith("rlnb/")
+            text = f'  File "{place}"{frame[2]}'
+        elif not text.startswith("  "):
+            own = not text.startswith("Traceback")
+        found.append(Line(text, own))
+    if len(found) > _MOST_LINES:
+        # The ends tell most: where the worker was called, and where it raised.
+        cut = Line(f"  ... {len(found) - _MOST_LINES} lines ...", False)
+        found = [*found[: _MOST_LINES // 3], cut, *found[len(found) - 2 * _MOST_LINES // 3 :]]
+    return tuple(found)
+
+
+def _short(path: str) -> str:
+    """Write the place of a file without the folders that differ between machines."""
+    parts = path.replace("\\", "/").split("/")
+    if any(part.startswith("ipykernel_") for part in parts):
+        return "a cell of the notebook"
+    if "rlnb" in parts[:-1]:
+        last = len(parts) - 1 - parts[::-1].index("rlnb")
+        return "/".join(parts[last:])
+    return "/".join(parts[-2:]) if len(parts) > 2 else path

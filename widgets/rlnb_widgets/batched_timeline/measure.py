@@ -1,0 +1,72 @@
+"""Measures a batched env: some steps of it, traced, and how a worker failed if one does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rlnb_widgets._core.text import path_text
+from rlnb_widgets.batched_timeline.failure import failure_of
+from rlnb_widgets.batched_timeline.model import BatchRun, batch_run
+
+__all__ = ["entries_of", "measured"]
+
+_MOST_KEYS, _WARM_UP = 4, 3
+
+
+def measured(label: str, env: Any, steps: int, policy: Any, error: BaseException | None = None) -> BatchRun:
+    """Step a batch and note what each env does when.
+
+    Starting the envs, and a few steps to warm up, happen before. An env that was not running is closed again. If a
+    worker fails, what was noted until then is kept.
+
+    Args:
+        label: what to call it.
+        env: a :class:`~rlnb.envs.SerialEnv` or :class:`~rlnb.envs.ParallelEnv`.
+        steps: how many steps.
+        policy: as for ``env.rollout``; None draws random actions.
+        error: one that came earlier, to be shown if none comes now.
+
+    Returns:
+        The run.
+    """
+    from rlnb.envs.batched import WorkerError
+
+    was_closed, entries = env.is_closed, {}
+    failure = None if error is None else failure_of(error)
+    try:
+        with env.tracing() as trace:
+            try:
+                entries = entries_of(env)
+                # What is found out once, such as how a backend wants its actions, is no part of a step's time.
+                env.rollout(_WARM_UP, policy, break_when_any_done=False)
+                trace.turns.clear()
+                env.rollout(steps, policy, break_when_any_done=False)
+            except (WorkerError, TimeoutError) as found:
+                failure = failure_of(found, sum(turn.what == "step" for turn in trace.turns))
+    finally:
+        if was_closed:
+            env.close()
+    return batch_run(label, trace, failure=failure, entries=entries)
+
+
+def entries_of(env: Any) -> dict[str, tuple[str, ...]]:
+    """Name the entries of the data by who writes them.
+
+    Args:
+        env: a batched env.
+
+    Returns:
+        Keys of ``"action"``, which the learner writes, of ``"next"``, which a step writes, and of ``"root"``, which a
+        reset writes.
+    """
+
+    def names(*keys: Any) -> tuple[str, ...]:
+        found = [path_text(key if isinstance(key, tuple) else (key,)) for group in keys for key in group]
+        more = len(found) - _MOST_KEYS
+        return tuple(found) if more <= 0 else (*found[:_MOST_KEYS], f"{more} more")
+
+    return {
+        "action": names(env.action_keys),
+        "next": names(env.observation_keys, env.reward_keys, env.done_keys),
+        "root": names(env.observation_keys, env.done_keys),
+    }

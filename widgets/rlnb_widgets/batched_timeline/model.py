@@ -1,0 +1,232 @@
+"""From traces of batched envs to plain arrays: what each env did in each turn, rates, shares, and resets by step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from rlnb_widgets._core.text import plural
+from rlnb_widgets.batched_timeline.failure import Failure
+
+__all__ = ["MOST_CELLS", "PHASES", "BatchRun", "TimelineModel", "batch_run", "timeline_model"]
+
+#: What an env's time divides into, in the order of the shares, and what each means.
+PHASES: dict[str, str] = {
+    "step": "runs its step",
+    "reset": "runs its reset",
+    "write": "writes its row",
+    "wait": "waits for the other envs and for signals",
+    "learner": "waits for the learner, who chooses actions and stores data",
+}
+
+#: Most envs times turns of a run that are drawn; rates and shares are over all.
+MOST_CELLS = 120_000
+
+
+@dataclass(frozen=True, eq=False)
+class BatchRun:
+    """One batch, measured.
+
+    Args:
+        label: what it is called here.
+        name: its class.
+        envs: how many envs it has.
+        steps: how many steps were noted.
+        resets: how many reset turns were noted.
+        is_reset: whether a turn is a reset, ``[turns]``.
+        step_of: the step that a turn belongs to, ``[turns]``: a reset belongs to the step whose ends it follows, the
+            first one to step 0.
+        start: when a turn began, in microseconds since the first one, ``[turns]``.
+        stop: when it had all results, ``[turns]``.
+        told: when an env was told to act, in microseconds since the turn's start, ``[turns, envs]``; NaN where it did
+            not take part.
+        acted: when it had stepped or been reset, likewise.
+        written: when its row was written, likewise.
+        seconds: how long all turns took, the learner's time between them included.
+        rate: steps of single envs a second; NaN if nothing was stepped.
+        at_work: how many envs were at work at the same time, on average.
+        shares: how the time of an env divides, on average, in the order of `PHASES`; they add up to 1.
+        mask: which envs were reset after a step, ``[steps, envs]``.
+        first: which envs took part in the reset before the first step, ``[envs]``.
+        entries: keys of the data by who writes them, where they are known.
+        failure: how a worker failed.
+        drawn: how many turns are drawn.
+    """
+
+    label: str
+    name: str
+    envs: int
+    steps: int
+    resets: int
+    is_reset: np.ndarray
+    step_of: np.ndarray
+    start: np.ndarray
+    stop: np.ndarray
+    told: np.ndarray
+    acted: np.ndarray
+    written: np.ndarray
+    seconds: float
+    rate: float
+    at_work: float
+    shares: np.ndarray
+    mask: np.ndarray
+    first: np.ndarray
+    entries: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    failure: Failure | None = None
+    drawn: int = 0
+
+    @property
+    def turns(self) -> int:
+        """How many turns were noted."""
+        return len(self.start)
+
+    @property
+    def in_processes(self) -> bool:
+        """Whether each env has a process of its own."""
+        return self.name == "ParallelEnv"
+
+    def turns_of(self, step: int) -> range:
+        """Return the turns that belong to a step."""
+        low, high = np.searchsorted(self.step_of, (step, step + 1))
+        return range(int(low), int(high))
+
+
+@dataclass(frozen=True, eq=False)
+class TimelineModel:
+    """What is shown.
+
+    Args:
+        runs: the batches, each measured.
+        length: how many steps the longest has, at least 1.
+        same_resets: whether all runs reset the same envs after the same steps.
+        notes: what the reader should know.
+    """
+
+    runs: tuple[BatchRun, ...]
+    length: int
+    same_resets: bool
+    notes: tuple[str, ...]
+
+    @property
+    def opening(self) -> int:
+        """The step to look at first: the last one before a failure, else the first one that a reset follows, else 0."""
+        failed = [run.steps - 1 for run in self.runs if run.failure and run.steps]
+        if failed:
+            return failed[0]
+        found = [int(np.flatnonzero(run.mask.any(1))[0]) for run in self.runs if run.mask.any()]
+        return min(found, default=0)
+
+
+def batch_run(
+    label: str,
+    trace: Any,
+    *,
+    failure: Failure | None = None,
+    entries: Mapping[str, Sequence[str]] | None = None,
+) -> BatchRun:
+    """Lay out a trace in arrays.
+
+    Args:
+        label: what to call it.
+        trace: a :class:`~rlnb.envs.batched.trace.BatchTrace`.
+        failure: how a worker failed.
+        entries: keys of the data by who writes them.
+
+    Returns:
+        The run.
+
+    Raises:
+        ValueError: if nothing was noted and nothing failed.
+    """
+    turns, n = list(trace.turns), int(trace.num_workers)
+    if not turns and failure is None:
+        raise ValueError(
+            f"The trace of {trace.name} is empty: no step and no reset was noted. "
+            "Fix: with env.tracing() as trace: env.rollout(40)."
+        )
+    is_reset = np.array([turn.what == "reset" for turn in turns], dtype=bool)
+    origin = turns[0].start if turns else 0
+    start = np.array([turn.start - origin for turn in turns], dtype=np.float64) / 1e3
+    stop = np.array([turn.stop - origin for turn in turns], dtype=np.float64) / 1e3
+    steps_so_far = np.cumsum(~is_reset)
+    told, acted, written = _moments(turns, n)
+    steps = int(steps_so_far[-1]) if turns else 0
+    step_of = np.maximum(steps_so_far - 1, 0)
+    mask, first = _resets(turns, step_of, steps_so_far, steps, n)
+    whole = float(stop[-1]) if turns else 0.0
+    busy = np.nan_to_num(written - told)
+    return BatchRun(
+        label=label, name=str(trace.name), envs=n, steps=steps, resets=int(is_reset.sum()), is_reset=is_reset,
+        step_of=step_of, start=start, stop=stop, told=told, acted=acted, written=written, seconds=whole / 1e6,
+        rate=steps * n / whole * 1e6 if whole and steps else float("nan"),
+        at_work=float(busy.sum()) / whole if whole else float("nan"),
+        shares=_shares(is_reset, start, stop, told, acted, written), mask=mask, first=first,
+        entries=dict(entries or {}), failure=failure, drawn=min(len(turns), max(MOST_CELLS // n, 1)),
+    )  # fmt: skip
+
+
+def _moments(turns: list[Any], n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Microseconds since the turn's start at which an env was told, had acted, had written: ``[turns, n]`` each."""
+    found = np.full((3, len(turns), n), np.nan)
+    for row, turn in enumerate(turns):
+        which = list(turn.which)
+        moments = np.asarray(turn.moments)[which].astype(np.int64)
+        acted = moments[:, 2 if turn.what == "reset" else 1]
+        parts = np.stack([moments[:, 0], acted, moments[:, 3]])
+        # A moment that was not noted is 0: the turn then shows as a wait.
+        since = np.where((parts > 0).all(0), parts - turn.start, 0) / 1e3
+        found[:, row, which] = np.maximum.accumulate(since, axis=0)
+    return found[0], found[1], found[2]
+
+
+def _resets(
+    turns: list[Any], step_of: np.ndarray, steps_so_far: np.ndarray, steps: int, n: int
+) -> tuple[np.ndarray, np.ndarray]:
+    mask, first = np.zeros((steps, n), dtype=bool), np.zeros(n, dtype=bool)
+    for row, turn in enumerate(turns):
+        if turn.what == "reset":
+            (first if steps_so_far[row] == 0 else mask[step_of[row]])[list(turn.which)] = True
+    return mask, first
+
+
+def _shares(
+    is_reset: np.ndarray,
+    start: np.ndarray,
+    stop: np.ndarray,
+    told: np.ndarray,
+    acted: np.ndarray,
+    written: np.ndarray,
+) -> np.ndarray:
+    """How the time of an env divides, on average over the envs."""
+    if not len(start) or stop[-1] <= 0:
+        return np.zeros(len(PHASES))
+    acting = np.nan_to_num(acted - told).mean(1)
+    writing = float(np.nan_to_num(written - acted).mean(1).sum())
+    stepping, resetting = float(acting[~is_reset].sum()), float(acting[is_reset].sum())
+    in_turns = float((stop - start).sum())
+    parts = [stepping, resetting, writing, in_turns - stepping - resetting - writing, stop[-1] - in_turns]
+    return np.clip(np.array(parts) / stop[-1], 0.0, 1.0)
+
+
+def timeline_model(runs: Sequence[BatchRun]) -> TimelineModel:
+    """Put runs side by side.
+
+    Args:
+        runs: at least one.
+
+    Returns:
+        The model.
+    """
+    first = runs[0]
+    same = all(run.mask.shape == first.mask.shape and bool((run.mask == first.mask).all()) for run in runs)
+    notes = [
+        f"{run.label}: the first {plural(run.drawn, 'turn')} of {run.turns:,} are drawn; rates and shares are over all."
+        for run in runs
+        if run.drawn < run.turns
+    ]
+    if not same:
+        notes.append("The runs reset different envs, so that their steps are not the same work.")
+    return TimelineModel(tuple(runs), max(1, *(run.steps for run in runs)), same, tuple(notes))

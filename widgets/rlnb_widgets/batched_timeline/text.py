@@ -1,0 +1,124 @@
+"""The timeline in words: a repr that says what was done and never how long it took, and an explanation that does."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from rlnb_widgets._core.text import plural, shorten, table
+from rlnb_widgets.batched_timeline.model import PHASES, BatchRun, TimelineModel
+
+__all__ = ["duration", "explanation", "headline", "rate_text", "timeline_text"]
+
+_MOST_ENVS, _MOST_STEPS, _MOST_RUNS = 16, 10, 12
+
+
+def duration(microseconds: float) -> str:
+    """Write a span of time with three digits.
+
+    Example:
+        >>> duration(0.4), duration(12.34), duration(12_345), duration(2_500_000), duration(float("nan"))
+        ('0.4 µs', '12.3 µs', '12.3 ms', '2.5 s', 'unknown')
+    """
+    if not math.isfinite(microseconds):
+        return "unknown"
+    for unit, size in (("s", 1e6), ("ms", 1e3)):
+        if abs(microseconds) >= 0.9995 * size:
+            return f"{microseconds / size:.3g} {unit}"
+    return f"{microseconds:.3g} µs"
+
+
+def rate_text(run: BatchRun) -> str:
+    """Write how many steps of single envs a run made in a second, with three digits."""
+    if not math.isfinite(run.rate):
+        return "no step"
+    size = 10 ** max(math.floor(math.log10(run.rate)) - 2, 0)
+    return f"{round(run.rate / size) * size:,} steps/s"
+
+
+def headline(model: TimelineModel) -> str:
+    """Return what is shown, in a line without times."""
+    runs = model.runs
+    if len(runs) == 1:
+        return _counts(runs[0], ", ")
+    return f"{len(runs)} runs, " + " and ".join(run.label for run in runs[:_MOST_RUNS])
+
+
+def _counts(run: BatchRun, separator: str) -> str:
+    parts = [run.name, plural(run.envs, "env"), plural(run.steps, "step"), plural(run.resets, "reset")]
+    return separator.join(parts)
+
+
+def timeline_text(model: TimelineModel) -> str:
+    """Return the text face: envs, steps, resets, failures; times are left to the picture.
+
+    Args:
+        model: What is shown.
+    """
+    lines = [f"BatchedEnvTimeline: {headline(model)}"]
+    if len(model.runs) > 1:
+        rows = [[run.label, *_counts(run, "|").split("|")] for run in model.runs[:_MOST_RUNS]]
+        lines += [f"  {line}" for line in table(rows).split("\n")]
+    lines += _reset_lines(model)
+    for run in model.runs:
+        if run.failure:
+            lines.append(
+                f"  {run.label} after {plural(run.failure.step, 'step')}: {shorten(run.failure.headline, 140)}"
+            )
+    lines += [f"  {note}" for note in model.notes]
+    return "\n".join([*lines, "  the times, measured on this machine, are in the picture"])
+
+
+def _reset_lines(model: TimelineModel) -> list[str]:
+    lines = []
+    for run in model.runs[:1] if model.same_resets else model.runs[:_MOST_RUNS]:
+        if not run.mask.any():
+            continue
+        who = "" if model.same_resets else f" in {run.label}"
+        ended = [e for e in range(run.envs) if run.mask[:, e].any()]
+        lines.append(f"  reset after step{who}")
+        rows = []
+        for e in ended[:_MOST_ENVS]:
+            steps = np.flatnonzero(run.mask[:, e])
+            more = f", and {len(steps) - _MOST_STEPS} more" if len(steps) > _MOST_STEPS else ""
+            rows.append([f"env {e}", ", ".join(map(str, steps[:_MOST_STEPS].tolist())) + more])
+        lines += [f"    {line}" for line in table(rows).split("\n")]
+        if len(ended) > _MOST_ENVS:
+            lines.append(f"    and {len(ended) - _MOST_ENVS} more envs")
+    return lines
+
+
+def explanation(model: TimelineModel) -> str:
+    """Say in words what was measured.
+
+    Args:
+        model: What is shown.
+    """
+    parts = [
+        "Each lane is an env over time; the lane above them is the process of the learner. In a step each env is told "
+        "to act, runs its step, and writes its row of the batch's data. The batch goes on when all have. Envs that "
+        "are done are then reset, and the others wait."
+    ]
+    for run in model.runs:
+        parts.append(_run_words(run))
+    measured = [run for run in model.runs if math.isfinite(run.rate)]
+    if len(measured) > 1:
+        fast, slow = max(measured, key=lambda run: run.rate), min(measured, key=lambda run: run.rate)
+        parts.append(f"{fast.label} made {fast.rate / slow.rate:.2g} times as many steps a second as {slow.label}.")
+    return "\n\n".join([*parts, *model.notes])
+
+
+def _run_words(run: BatchRun) -> str:
+    words = f"{run.label}: {run.name} with {plural(run.envs, 'env')}, {plural(run.steps, 'step')} of each."
+    if math.isfinite(run.rate):
+        spent = "; ".join(
+            f"{100 * share:.0f} % {what}" for share, what in zip(run.shares, PHASES.values(), strict=True) if share > 0
+        )
+        words += (
+            f" It took {duration(1e6 * run.seconds)}, or {rate_text(run)} of single envs. On average "
+            f"{run.at_work:.2g} envs were at work at the same time. Of its time an env spends: {spent}."
+        )
+    if run.failure:
+        words += f" After {plural(run.failure.step, 'step')}: {run.failure.headline}"
+    return words

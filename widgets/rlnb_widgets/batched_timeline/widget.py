@@ -1,0 +1,163 @@
+"""The live timeline: a widget that measures batched envs, or shows traces of them."""
+
+from __future__ import annotations
+
+import operator
+from pathlib import Path
+from typing import Any
+
+import traitlets
+
+from rlnb_widgets._core.esm import bundle_css, bundle_js
+from rlnb_widgets._core.svg import Svg, image_tag
+from rlnb_widgets._core.text import shorten
+from rlnb_widgets._core.timeline import TimeTraits
+from rlnb_widgets._core.visualizer import Visualizer
+from rlnb_widgets.batched_timeline.failure import failure_of
+from rlnb_widgets.batched_timeline.measure import measured
+from rlnb_widgets.batched_timeline.model import BatchRun, TimelineModel, batch_run, timeline_model
+from rlnb_widgets.batched_timeline.payload import payload
+from rlnb_widgets.batched_timeline.static import timeline_svg
+from rlnb_widgets.batched_timeline.text import explanation, headline, timeline_text
+
+__all__ = ["BatchedEnvTimeline"]
+
+_HERE = Path(__file__).parent
+
+
+class BatchedEnvTimeline(TimeTraits, Visualizer):
+    """Shows what each env of a batch did and when, as it was measured on this machine.
+
+    One lane for the learner's process and one for each env: running its step, running its reset, writing its row,
+    waiting. Several batches come one below the other on one time scale. At the playhead: the step in detail, the rows
+    of the batch with who wrote them and when, and which of them a ``"_reset"`` mask reset. A worker that failed is
+    marked in its lane, and its traceback is below.
+
+    Keys: space plays, the arrows move by a step, Page Up and Page Down by ten, Home and End to the ends, ``n`` and
+    ``p`` to the next and previous step with a reset, ``+``, ``-`` and ``0`` zoom the step.
+
+    Times differ from run to run, and so do the pictures; the text says only what was done.
+
+    Args:
+        batch: A :class:`~rlnb.envs.SerialEnv` or :class:`~rlnb.envs.ParallelEnv`, which is then measured: it is reset,
+            and stepped ``steps`` times after a few to warm up. Or what ``with env.tracing() as trace:`` gave.
+        steps: How many steps of an env are measured.
+        policy: Chooses the actions of the steps that are measured, as in ``env.rollout``; None draws random actions.
+        error: The error of a worker that failed, as ``except WorkerError as error`` gave it, to be shown with the
+            trace, or alone.
+        t: Step at which the playhead stands first; None: the last one before a failure, else the
+            first one that a reset follows.
+        **batches: More of them, by the name that each is to have, to compare: ``serial=..., parallel=...``.
+
+    Attributes:
+        model: The plain values shown, a `TimelineModel`.
+
+    Raises:
+        TypeError: If something is neither a batched env nor a trace, or there is nothing to show.
+        ValueError: If a trace is empty, or ``steps`` is not positive.
+
+    Example:
+        >>> from rlnb.envs import GymEnv, SerialEnv
+        >>> env = SerialEnv(2, lambda: GymEnv("CartPole-v1", max_episode_steps=4))
+        >>> _ = env.set_seed(0)
+        >>> BatchedEnvTimeline(env, steps=10)
+        BatchedEnvTimeline: SerialEnv, 2 envs, 10 steps, 3 resets
+          reset after step
+            env 0  3, 7
+            env 1  3, 7
+          the times, measured on this machine, are in the picture
+    """
+
+    _esm = bundle_js(_HERE / "live.js")
+    _css = bundle_css(_HERE / "live.css")
+
+    _head = traitlets.Dict().tag(sync=True)
+    _turns = traitlets.Bytes().tag(sync=True)
+    _label = traitlets.Unicode().tag(sync=True)
+
+    def __init__(
+        self,
+        batch: Any = None,
+        *,
+        steps: int = 40,
+        policy: Any = None,
+        error: BaseException | None = None,
+        t: int | None = None,
+        **batches: Any,
+    ) -> None:
+        named = ({} if batch is None else {_label_of(batch): batch}) | batches
+        _check(named, error, steps)
+        runs = _runs(named, error, operator.index(steps), policy)
+        self.model: TimelineModel = timeline_model(runs)
+        head, turns = payload(self.model)
+        super().__init__(
+            length=self.model.length, t=self.model.opening if t is None else t, fps=4.0, _head=head, _turns=turns,
+            _label=f"BatchedEnvTimeline: {headline(self.model)}",
+        )  # fmt: skip
+
+    def _text(self) -> str:
+        return timeline_text(self.model)
+
+    def _svg(self) -> Svg:
+        return timeline_svg(self.model, self.t)
+
+    def _explain(self) -> str:
+        return explanation(self.model)
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
+        data, meta = super()._repr_mimebundle_(**kwargs)
+        # A picture that shows measured times is another one each time; whoever compares outputs must know.
+        html = image_tag(str(self._svg()), self._alt()).replace("<img ", '<img data-measured="1" ', 1)
+        return {**data, "text/html": html}, meta
+
+
+def _is_batch(value: Any) -> bool:
+    from rlnb.envs.batched.queries import BatchQueries
+
+    return isinstance(value, BatchQueries)
+
+
+def _is_trace(value: Any) -> bool:
+    from rlnb.envs.batched.trace import BatchTrace
+
+    return isinstance(value, BatchTrace)
+
+
+def _label_of(value: Any) -> str:
+    return str(value.name) if _is_trace(value) else type(value).__name__
+
+
+def _check(named: dict[str, Any], error: BaseException | None, steps: int) -> None:
+    for label, value in named.items():
+        if not _is_batch(value) and not _is_trace(value):
+            raise TypeError(
+                f"BatchedEnvTimeline shows a SerialEnv or ParallelEnv, or what `with env.tracing() as trace:` gave, "
+                f"and {label} is of type {type(value).__name__}. Its other arguments are steps, policy, error and t. "
+                "Fix: BatchedEnvTimeline(SerialEnv(4, lambda: GymEnv('CartPole-v1')))."
+            )
+    if not named and error is None:
+        raise TypeError("BatchedEnvTimeline has nothing to show. Fix: BatchedEnvTimeline(env), or error=error.")
+    if error is not None and not isinstance(error, BaseException):
+        raise TypeError(f"error is what `except WorkerError as error` gave, and is of type {type(error).__name__}.")
+    if isinstance(steps, bool) or not hasattr(steps, "__index__") or steps < 1:
+        raise ValueError(f"steps is how many steps are measured, a positive integer, and is {steps!r}.")
+
+
+def _runs(named: dict[str, Any], error: BaseException | None, steps: int, policy: Any) -> list[BatchRun]:
+    if not named:
+        from rlnb.envs.batched.trace import BatchTrace
+
+        assert error is not None
+        alone = failure_of(error)
+        # How many envs there are is in the error, where one is named.
+        return [batch_run("batch", BatchTrace("ParallelEnv", alone.of or 1), failure=alone)]
+    runs = []
+    for label, value in named.items():
+        failed = error if error is not None and label == list(named)[-1] else None
+        if _is_batch(value):
+            runs.append(measured(shorten(label, 40), value, steps, policy, failed))
+        else:
+            done = sum(turn.what == "step" for turn in value.turns)
+            failure = None if failed is None else failure_of(failed, done)
+            runs.append(batch_run(shorten(label, 40), value, failure=failure))
+    return runs
