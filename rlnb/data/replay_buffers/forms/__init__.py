@@ -1,0 +1,7 @@
+"""Forms: how data falls into leaves, and how leaves become data again."""
+
+from rlnb.data.replay_buffers.forms.base import Form, Leaf
+from rlnb.data.replay_buffers.forms.tensordict_form import TensorDictForm
+from rlnb.data.replay_buffers.forms.tree_form import TensorForm, TreeForm, form_from, form_of, is_data
+
+__all__ = ["Form", "Leaf", "TensorDictForm", "TensorForm", "TreeForm", "form_from", "form_of", "is_data"]

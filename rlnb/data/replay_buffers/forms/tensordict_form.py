@@ -1,0 +1,171 @@
+"""TensorDictForm: the form of TensorDicts and tensorclasses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from tensordict import TensorDict, TensorDictBase, is_non_tensor, is_tensorclass
+
+from rlnb._tensordict import fast_tensordict, raw_entries
+from rlnb.data.replay_buffers import faults
+from rlnb.data.replay_buffers.forms.base import Form, Leaf
+from rlnb.data.ted.keys import NestedKey, as_key
+from rlnb.data.ted.leaves import is_branch, leaf_keys
+
+
+class _Node:
+    """A TensorDict within the form: its entries in order (None for a leaf) and its batch size in one element."""
+
+    __slots__ = ("batch", "entries")
+
+    def __init__(self, entries: dict[str, _Node | None], batch: torch.Size) -> None:
+        self.entries, self.batch = entries, batch
+
+
+class TensorDictForm(Form):
+    """The form of TensorDicts: their keys, and the batch size of each nested one.
+
+    Args:
+        data: an element, or a batch of elements.
+        ndim: how many dimensions of ``data`` are those of the batch; 0 for an element.
+
+    Example:
+        >>> form = TensorDictForm(TensorDict({"a": torch.zeros(3, 2)}, [3]), ndim=1)
+        >>> form.leaves
+        [Leaf(key='a', shape=torch.Size([2]), dtype=torch.float32)]
+        >>> form.build([torch.ones(5, 2)], torch.Size([5])).batch_size
+        torch.Size([5])
+    """
+
+    def __init__(self, data: Any, ndim: int) -> None:
+        self._class: type | None = type(data) if is_tensorclass(data) else None
+        leaves: list[Leaf] = []
+        self._root = _node(_plain(data), ndim, (), leaves)
+        self._learn(leaves)
+        self.element_dims = len(self._root.batch)
+
+    def _take_apart(self, data: Any) -> list[Any]:
+        if type(data) is not TensorDict:
+            data = _plain(data)
+        out: list[Any] = []
+        _collect(self._root, _entries(data), out)
+        return out
+
+    def build(self, leaves: Sequence[Any], lead: torch.Size) -> Any:
+        """Put leaves together into a TensorDict of batch size ``[*lead, *element]``; see :meth:`Form.build`."""
+        data = self._fill(self._root, iter(leaves), lead)
+        return data if self._class is None else self._class.from_tensordict(data)  # type: ignore[attr-defined]
+
+    def _fill(self, node: _Node, leaves: Any, lead: torch.Size) -> TensorDict:
+        source = {
+            name: next(leaves) if child is None else self._fill(child, leaves, lead)
+            for name, child in node.entries.items()
+        }
+        return fast_tensordict(source, lead + node.batch if node.batch else lead, self.device)
+
+    def lead(self, data: Any, ndim: int) -> torch.Size:
+        """Read the first dimensions of the batch size; see :meth:`Form.lead`."""
+        batch: torch.Size = data.batch_size
+        if len(batch) < ndim:
+            raise ValueError(faults.too_few_dims(f"a {type(data).__name__} of batch size {list(batch)}", ndim))
+        return batch[:ndim]
+
+    def describe(self) -> dict[str, Any]:
+        """Describe the form; see :meth:`Form.describe`."""
+        return {"kind": "tensordict", "root": _describe(self._root, iter(self.leaves))}
+
+    def _keys(self, data: Any) -> list[NestedKey]:
+        if not (isinstance(data, TensorDictBase) or is_tensorclass(data)):
+            return []
+        return leaf_keys(_plain(data))
+
+
+def _plain(data: Any) -> TensorDictBase:
+    """The TensorDict of a tensorclass; a TensorDict as it is."""
+    if is_tensorclass(data):
+        return data.to_tensordict(retain_none=False)
+    if not isinstance(data, TensorDictBase):
+        raise TypeError("no TensorDict")
+    return data
+
+
+def _entries(data: TensorDictBase) -> Mapping[str, Any]:
+    try:
+        return raw_entries(data)
+    except RuntimeError as error:  # a lazy stack whose rows have different shapes
+        raise ValueError(faults.ragged(error)) from error
+
+
+def _node(data: TensorDictBase, ndim: int, path: tuple[str, ...], leaves: list[Leaf]) -> _Node:
+    entries: dict[str, _Node | None] = {}
+    for name, value in _entries(data).items():
+        here = (*path, name)
+        if isinstance(value, torch.Tensor):
+            entries[name] = None
+            leaves.append(Leaf(as_key(here), value.shape[ndim:], value.dtype))
+        elif is_branch(value) or (is_tensorclass(value) and not is_non_tensor(value)):
+            entries[name] = _node(_plain(value), ndim, here, leaves)
+        else:
+            entries[name] = None
+            leaves.append(Leaf(as_key(here), torch.Size(()), None))
+    return _Node(entries, data.batch_size[ndim:])
+
+
+def _collect(node: _Node, entries: Any, out: list[Any]) -> None:
+    """Append the leaves below a node; raise ``KeyError`` if the keys differ."""
+    if len(entries) != len(node.entries):
+        raise KeyError("other entries than are stored")
+    for name, child in node.entries.items():
+        value = entries[name]
+        if child is None:
+            out.append(value)
+        else:
+            _collect(child, _entries(value if type(value) is TensorDict else _plain(value)), out)
+
+
+def _describe(node: _Node, leaves: Any) -> dict[str, Any]:
+    entries: dict[str, Any] = {}
+    for name, child in node.entries.items():
+        if child is not None:
+            entries[name] = _describe(child, leaves)
+        else:
+            leaf = next(leaves)
+            entries[name] = [list(leaf.shape), None if leaf.dtype is None else str(leaf.dtype).removeprefix("torch.")]
+    return {"batch": list(node.batch), "entries": entries}
+
+
+def tensordict_form_from(description: dict[str, Any]) -> TensorDictForm:
+    """Make a form of its description.
+
+    Args:
+        description: what :meth:`TensorDictForm.describe` returned.
+
+    Returns:
+        An equal form.
+
+    Example:
+        >>> form = TensorDictForm(TensorDict({"a": torch.zeros(3, 2)}, [3]), ndim=1)
+        >>> tensordict_form_from(form.describe()).leaves == form.leaves
+        True
+    """
+    form = TensorDictForm(TensorDict(), 0)
+    leaves: list[Leaf] = []
+    form._root = _undescribe(description["root"], (), leaves)
+    form._learn(leaves)
+    form.element_dims = len(form._root.batch)
+    return form
+
+
+def _undescribe(plain: dict[str, Any], path: tuple[str, ...], leaves: list[Leaf]) -> _Node:
+    entries: dict[str, _Node | None] = {}
+    for name, value in plain["entries"].items():
+        here = (*path, name)
+        if isinstance(value, dict):
+            entries[name] = _undescribe(value, here, leaves)
+            continue
+        shape, dtype = value
+        leaves.append(Leaf(as_key(here), torch.Size(shape), None if dtype is None else getattr(torch, dtype)))
+        entries[name] = None
+    return _Node(entries, torch.Size(plain["batch"]))

@@ -1,0 +1,245 @@
+"""TreeForm: the form of tensors and of PyTrees, such as tuples and dictionaries of tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from tensordict import TensorDictBase, is_tensorclass
+from torch.utils import _pytree as pytree
+
+from rlnb.data.replay_buffers import faults
+from rlnb.data.replay_buffers.forms.base import Form, Leaf, as_leaf
+from rlnb.data.replay_buffers.forms.tensordict_form import TensorDictForm, tensordict_form_from
+from rlnb.data.ted.keys import NestedKey, as_tuple
+
+WHOLE = ()  # the key of a bare tensor
+
+
+def is_data(value: Any) -> bool:
+    """Whether a TreeForm takes a value as a whole, and not its parts: a TensorDict or a tensorclass.
+
+    Args:
+        value: anything.
+
+    Returns:
+        True if it does.
+    """
+    return isinstance(value, TensorDictBase) or is_tensorclass(value)
+
+
+class TensorForm(Form):
+    """The form of bare tensors.
+
+    Args:
+        data: an element, or a batch of elements: a tensor, an array or a number.
+        ndim: how many dimensions of ``data`` are those of the batch; 0 for an element.
+
+    Example:
+        >>> TensorForm(torch.zeros(3, 2), ndim=1).leaves
+        [Leaf(key=(), shape=torch.Size([2]), dtype=torch.float32)]
+    """
+
+    def __init__(self, data: Any, ndim: int) -> None:
+        tensor = as_leaf(data)
+        self._learn([Leaf(WHOLE, tensor.shape[ndim:], tensor.dtype)])
+
+    def _take_apart(self, data: Any) -> list[Any]:
+        return [as_leaf(data)]
+
+    def build(self, leaves: Sequence[Any], lead: torch.Size) -> Any:
+        """Return the one leaf; see :meth:`Form.build`."""
+        return leaves[0]
+
+    def lead(self, data: Any, ndim: int) -> torch.Size:
+        """Read the first dimensions; see :meth:`Form.lead`."""
+        return _lead([as_leaf(data)], [WHOLE], ndim)
+
+    def describe(self) -> dict[str, Any]:
+        """Describe the form; see :meth:`Form.describe`."""
+        leaf = self.leaves[0]
+        return {"kind": "tensor", "shape": list(leaf.shape), "dtype": str(leaf.dtype).removeprefix("torch.")}
+
+    def _keys(self, data: Any) -> list[NestedKey]:
+        try:
+            as_leaf(data)
+        except TypeError:
+            return []
+        return [WHOLE]
+
+    def _name(self) -> str:
+        return "tensor"
+
+
+class TreeForm(Form):
+    """The form of PyTrees: nested dictionaries, lists and tuples of tensors, and whatever torch knows as a PyTree.
+
+    TensorDicts may stand in it.
+
+    Args:
+        data: an element, or a batch of elements, all of whose tensors lead with the dimensions of the batch.
+        ndim: how many dimensions of the tensors are those of the batch; 0 for an element.
+
+    Example:
+        >>> TreeForm({"a": torch.zeros(3), "b": (torch.ones(3, 2),)}, ndim=1).leaves[1]
+        Leaf(key=('b', 0), shape=torch.Size([2]), dtype=torch.float32)
+    """
+
+    def __init__(self, data: Any, ndim: int) -> None:
+        values, self._spec = pytree.tree_flatten(data, is_leaf=is_data)
+        self._kind = type(data).__name__
+        self._within(
+            [TensorDictForm(value, ndim) if is_data(value) else TensorForm(value, ndim) for value in values],
+            _paths(data),
+        )
+
+    def _within(self, forms: Sequence[Form], paths: Sequence[tuple[Any, ...]]) -> None:
+        self._forms, self._paths = list(forms), list(paths)
+        self._template = pytree.tree_unflatten([None] * len(self._forms), self._spec)
+        self._simple = all(isinstance(form, TensorForm) for form in forms)
+        self._learn(
+            [
+                Leaf((*path, *as_tuple(leaf.key)), leaf.shape, leaf.dtype)
+                for form, path in zip(forms, paths, strict=True)
+                for leaf in form.leaves
+            ]
+        )
+
+    def _take_apart(self, data: Any) -> list[Any]:
+        values, spec = pytree.tree_flatten(data, is_leaf=is_data)
+        if spec != self._spec:  # perhaps dictionaries with the same keys in another order
+            values, spec = pytree.tree_flatten(_ordered_as(self._template, data), is_leaf=is_data)
+            if spec != self._spec:
+                raise TypeError("another structure")
+        if self._simple:
+            return [value if type(value) is torch.Tensor else as_leaf(value) for value in values]
+        return [leaf for form, value in zip(self._forms, values, strict=True) for leaf in form._take_apart(value)]
+
+    def build(self, leaves: Sequence[Any], lead: torch.Size) -> Any:
+        """Put leaves together into a PyTree; see :meth:`Form.build`."""
+        if self._simple:
+            return pytree.tree_unflatten(leaves, self._spec)
+        built, start = [], 0
+        for form in self._forms:
+            built.append(form.build(leaves[start : start + len(form.leaves)], lead))
+            start += len(form.leaves)
+        return pytree.tree_unflatten(built, self._spec)
+
+    def lead(self, data: Any, ndim: int) -> torch.Size:
+        """Read the dimensions that all leaves lead with; see :meth:`Form.lead`."""
+        values = pytree.tree_flatten(data, is_leaf=is_data)[0]
+        values = [value if is_data(value) else as_leaf(value) for value in values]
+        return _lead(values, _paths(data), ndim)
+
+    def describe(self) -> dict[str, Any]:
+        """Describe the form; see :meth:`Form.describe`."""
+        return {
+            "kind": "tree",
+            "structure": pytree.treespec_dumps(self._spec),
+            "paths": [list(path) for path in self._paths],
+            "values": [form.describe() for form in self._forms],
+        }
+
+    def put_on(self, device: torch.device | None) -> None:
+        """Say where the leaves are; see :meth:`Form.put_on`."""
+        super().put_on(device)
+        for form in self._forms:
+            form.put_on(device)
+
+    def _keys(self, data: Any) -> list[NestedKey]:
+        values = pytree.tree_flatten(data, is_leaf=is_data)[0]
+        found: list[NestedKey] = []
+        for path, value in zip(_paths(data), values, strict=True):
+            inner = TensorDictForm(value, 0).leaves if is_data(value) else [Leaf(WHOLE, torch.Size(()), None)]
+            found += [(*path, *as_tuple(leaf.key)) for leaf in inner]
+        return found
+
+    def _name(self) -> str:
+        return self._kind
+
+
+def _paths(data: Any) -> list[tuple[Any, ...]]:
+    """Where the leaves of a PyTree stand: names, and positions in lists and tuples."""
+    with_path = pytree.tree_flatten_with_path(data, is_leaf=is_data)[0]
+    return [tuple(map(_step_name, path)) for path, _ in with_path]
+
+
+def _step_name(step: Any) -> Any:
+    """The key, position or attribute that a step into a PyTree takes."""
+    if isinstance(step, pytree.SequenceKey):
+        return step.idx
+    return step.key if isinstance(step, pytree.MappingKey) else getattr(step, "name", str(step))
+
+
+def _ordered_as(template: Any, data: Any) -> Any:
+    """Data whose dictionaries have their keys in the order of another structure."""
+    if isinstance(template, dict) and isinstance(data, dict) and template.keys() == data.keys():
+        return type(data)((key, _ordered_as(template[key], data[key])) for key in template)
+    if isinstance(template, (list, tuple)) and type(template) is type(data) and len(template) == len(data):
+        parts = [_ordered_as(*pair) for pair in zip(template, data, strict=True)]
+        return type(data)(*parts) if hasattr(data, "_fields") else type(data)(parts)
+    return data
+
+
+def _lead(values: Sequence[Any], paths: Sequence[NestedKey], ndim: int) -> torch.Size:
+    leads = [value.shape[:ndim] for value in values]
+    if not leads:
+        raise ValueError(faults.no_leaves())
+    for path, value, lead in zip(paths, values, leads, strict=True):
+        if len(lead) < ndim:
+            what = f"a tensor of shape {list(value.shape)}{faults.at(path)}"
+            raise ValueError(faults.too_few_dims(what, ndim))
+    if any(lead != leads[0] for lead in leads):
+        raise ValueError(faults.unequal_leads(list(zip(paths, leads, strict=True))))
+    return leads[0]
+
+
+def form_of(data: Any, ndim: int) -> Form:
+    """Learn the form of data.
+
+    Args:
+        data: an element, or a batch of elements: a TensorDict, a tensorclass, a tensor or a PyTree of these.
+        ndim: how many dimensions of ``data`` are those of the batch; 0 for an element.
+
+    Returns:
+        The form.
+
+    Raises:
+        TypeError: if ``data`` holds something that is no tensor.
+
+    Example:
+        >>> form_of((torch.zeros(3), torch.zeros(3, 2)), ndim=1).leaves[1]
+        Leaf(key=(1,), shape=torch.Size([2]), dtype=torch.float32)
+    """
+    if is_data(data):
+        return TensorDictForm(data, ndim)
+    if pytree.tree_is_leaf(data, is_leaf=is_data):
+        return TensorForm(data, ndim)
+    return TreeForm(data, ndim)
+
+
+def form_from(description: dict[str, Any]) -> Form:
+    """Make a form of its description.
+
+    Args:
+        description: what :meth:`Form.describe` returned.
+
+    Returns:
+        An equal form.
+
+    Example:
+        >>> form = form_of((torch.zeros(3), torch.zeros(3, 2)), ndim=1)
+        >>> form_from(form.describe()).leaves == form.leaves
+        True
+    """
+    kind = description["kind"]
+    if kind == "tensordict":
+        return tensordict_form_from(description)
+    if kind == "tensor":
+        return TensorForm(torch.empty(description["shape"], dtype=getattr(torch, description["dtype"])), 0)
+    spec = pytree.treespec_loads(description["structure"])
+    form = TreeForm.__new__(TreeForm)
+    form._spec, form._kind = spec, "PyTree"
+    form._within([form_from(value) for value in description["values"]], [tuple(path) for path in description["paths"]])
+    return form

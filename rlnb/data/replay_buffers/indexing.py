@@ -1,0 +1,212 @@
+"""Indexing: what an index means for the filled part of a storage."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from rlnb.data.replay_buffers import faults
+
+
+class Where(NamedTuple):
+    """Which elements an index means; positions count elements along the flattened dimensions of the storage.
+
+    Attributes:
+        position: of a single element, or None.
+        span: rows one after another, or None.
+        flat: positions of several elements, shape ``[n]``, or None.
+        lead: the dimensions of the result in front of an element.
+        keeps_dims: whether ``lead`` has the dimensions of the storage, in its order.
+    """
+
+    position: int | None
+    span: slice | None
+    flat: torch.Tensor | None
+    lead: torch.Size
+    keeps_dims: bool
+
+
+def one(position: int) -> Where:
+    """Mean a single element.
+
+    Args:
+        position: along the flattened dimensions.
+
+    Returns:
+        What says so.
+    """
+    return Where(position, None, None, torch.Size(()), False)
+
+
+def where(index: Any, shape: Sequence[int]) -> Where:
+    """Find out what an index means.
+
+    Args:
+        index: an integer, slice, list, array or tensor of integers or of booleans, ``...``, or a tuple with one of
+            these for each dimension. In a storage of several dimensions the last dimension of a tensor may also hold
+            the coordinates of an element, as the ``"index"`` of a sample does.
+        shape: of the filled part of the storage.
+
+    Returns:
+        What it means.
+
+    Raises:
+        IndexError: if it is outside of what is filled, or a mask has another shape.
+        TypeError: if it is no index.
+
+    Example:
+        >>> where([0, -1], [5]).flat
+        tensor([0, 4])
+        >>> where(slice(1, 3), [5, 2]).lead
+        torch.Size([2, 2])
+    """
+    if isinstance(index, tuple) and len(index) == 1:
+        index = index[0]
+    if index is Ellipsis:
+        index = slice(None)
+    if isinstance(index, slice):
+        return _slice(index, shape)
+    if isinstance(index, tuple):
+        return _grid(index, shape)
+    if isinstance(index, (int, np.integer)) and not isinstance(index, bool):
+        position = _within(int(index), shape[0])
+        return one(position) if len(shape) == 1 else _rows(np.array(position), shape)
+    array = _array(index)
+    if array.dtype == bool:
+        return _mask(array, shape)
+    if len(shape) > 1 and array.ndim > 1 and array.shape[-1] == len(shape):
+        return _grid(tuple(np.moveaxis(array, -1, 0)), shape)
+    array = _all_within(array, shape[0])
+    if len(shape) > 1:
+        return _rows(array, shape)
+    return _some(array) if array.ndim else one(int(array))
+
+
+def _slice(index: slice, shape: Sequence[int]) -> Where:
+    start, stop, step = index.indices(shape[0])
+    if step != 1:
+        return _rows(np.arange(start, stop, step), shape)
+    stop = max(start, stop)
+    return Where(None, slice(start, stop), None, torch.Size((stop - start, *shape[1:])), True)
+
+
+def _some(array: np.ndarray, keeps_dims: bool = False) -> Where:
+    flat = torch.from_numpy(np.ascontiguousarray(array).reshape(-1))
+    return Where(None, None, flat, torch.Size(array.shape), keeps_dims)
+
+
+def _rows(array: np.ndarray, shape: Sequence[int]) -> Where:
+    """Whole rows, given by their numbers."""
+    others = tuple(shape[1:])
+    if not others:
+        return _some(array, True)
+    width = int(np.prod(others))
+    flat = array[..., None] * width + np.arange(width)
+    return _some(flat.reshape(*array.shape, *others), array.ndim == 1)
+
+
+def _mask(mask: np.ndarray, shape: Sequence[int]) -> Where:
+    if mask.shape == tuple(shape):
+        return _some(np.flatnonzero(mask), len(shape) == 1)
+    if mask.shape == (shape[0],):
+        return _rows(np.flatnonzero(mask), shape)
+    raise IndexError(faults.mask_length(mask.shape, shape))
+
+
+def _grid(index: tuple[Any, ...], shape: Sequence[int]) -> Where:
+    """An index for each dimension, as numpy understands it."""
+    parts = [part if isinstance(part, (int, slice)) or part is Ellipsis else _array(part) for part in index]
+    if sum(part is not Ellipsis for part in parts) > len(shape):
+        raise IndexError(faults.too_many_indices(len(parts), len(shape)))
+    arrays = [part for part in parts if isinstance(part, np.ndarray) and part.dtype != bool]
+    if len(arrays) == len(parts) == len(shape):  # the usual case, and the only one that does not count all elements
+        inside = [_all_within(part, size) for part, size in zip(arrays, shape, strict=True)]
+        found = np.ravel_multi_index(tuple(np.broadcast_arrays(*inside)), tuple(shape))
+    else:
+        try:
+            found = np.arange(int(np.prod(shape))).reshape(tuple(shape))[tuple(parts)]
+        except IndexError as error:
+            raise IndexError(faults.outside(index, shape, error)) from None
+    if np.ndim(found) == 0:
+        return one(int(found))
+    return _some(found, all(isinstance(part, slice) or part is Ellipsis for part in parts))
+
+
+def _array(index: Any) -> np.ndarray:
+    if isinstance(index, torch.Tensor):
+        index = index.detach().cpu().numpy()
+    elif not isinstance(index, (np.ndarray, list, tuple, range)):
+        raise TypeError(faults.bad_index(index))
+    array = np.asarray(index)
+    if array.size == 0:
+        array = array.astype(np.int64) if array.dtype != bool else array
+    if array.dtype != bool and not np.issubdtype(array.dtype, np.integer):
+        raise TypeError(faults.bad_index(index))
+    return array if array.dtype == bool else array.astype(np.int64, copy=False)
+
+
+def _within(position: int, length: int) -> int:
+    if not -length <= position < length:
+        raise IndexError(faults.out_of_range(position, length))
+    return position % length
+
+
+def _all_within(array: np.ndarray, length: int) -> np.ndarray:
+    if array.size:
+        least, most = int(array.min()), int(array.max())
+        if least < -length or most >= length:
+            raise IndexError(faults.out_of_range(most if most >= length else least, length))
+        if least < 0:
+            return np.where(array < 0, array + length, array)
+    return array
+
+
+def ravel(index: Any, shape: Sequence[int]) -> torch.Tensor:
+    """Turn the index of a sample into positions along the flattened dimensions, without looking whether it fits.
+
+    Args:
+        index: positions; with several dimensions a tuple of tensors, or a tensor whose last dimension holds the
+            coordinates.
+        shape: of the storage; the first size does not matter.
+
+    Returns:
+        The positions, shape ``[n]``.
+
+    Example:
+        >>> ravel((torch.tensor([0, 1]), torch.tensor([1, 2])), [5, 3])
+        tensor([1, 5])
+    """
+    if len(shape) == 1:
+        index = index[0] if isinstance(index, tuple) else index
+        return torch.as_tensor(index, dtype=torch.int64, device="cpu").reshape(-1)
+    parts = index if isinstance(index, tuple) else torch.as_tensor(index).unbind(-1)
+    flat = torch.as_tensor(parts[0], dtype=torch.int64, device="cpu")
+    for part, size in zip(parts[1:], shape[1:], strict=True):
+        flat = flat * size + torch.as_tensor(part, device="cpu")
+    return flat.reshape(-1)
+
+
+def unravel(flat: torch.Tensor, shape: Sequence[int]) -> Any:
+    """Turn positions along the flattened dimensions into the index of a sample.
+
+    Args:
+        flat: the positions, shape ``[n]``.
+        shape: of the storage; the first size does not matter.
+
+    Returns:
+        The positions themselves; with several dimensions a tuple of tensors, one for each dimension.
+
+    Example:
+        >>> unravel(torch.tensor([1, 5]), [5, 3])
+        (tensor([0, 1]), tensor([1, 2]))
+    """
+    if len(shape) == 1:
+        return flat
+    parts = []
+    for size in reversed(shape[1:]):
+        parts.append(flat % size)
+        flat = flat // size
+    return (flat, *reversed(parts))

@@ -1,0 +1,152 @@
+"""ReplayBuffer: a storage, a writer that fills it and a sampler that draws from it."""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from typing import Any
+
+import torch
+
+from rlnb.data.replay_buffers import faults
+from rlnb.data.replay_buffers.forms import is_data
+from rlnb.data.replay_buffers.replay_buffers import arguments
+from rlnb.data.replay_buffers.replay_buffers.reading import Reading
+from rlnb.data.replay_buffers.storages import ListStorage
+from rlnb.data.replay_buffers.writers import RoundRobinWriter
+from rlnb.data.replay_buffers.writers.round_robin import without_index
+
+
+class ReplayBuffer(Reading):
+    """A replay buffer, composed of a storage, a sampler and a writer.
+
+    Writing goes through the transforms backwards, reading through ``collate_fn`` and the transforms forwards. All
+    methods can be called from several threads.
+
+    Args:
+        storage: holds the elements. Default: ``ListStorage(1000)``. Like the sampler and the writer it may be a
+            function that makes one, such as a class.
+        sampler: chooses what is sampled. Default: :class:`RandomSampler`.
+        writer: chooses where new elements go. Default: :class:`RoundRobinWriter`.
+        collate_fn: makes a batch of what the storage returned: of a list of objects for a :class:`ListStorage`, of a
+            batch for all others. Default: stacks the former and keeps the latter. It is not called for one element.
+        pin_memory: whether samples are put into page-locked memory, from which an accelerator copies faster. Without
+            an accelerator there is none, and this changes nothing.
+        prefetch: how many batches to prepare ahead, each in a thread of its own. It pays where transforms are slow.
+        transform: a transform or a function; see :meth:`append_transform`.
+        batch_size: how many elements a sample has.
+        dim_extend: the dimension of new data along which the storage grows, for storages with ``ndim`` above 1.
+            Default: the last one, ``ndim - 1``, which is time.
+        generator: the source of randomness. Default: torch's own.
+
+    Raises:
+        TypeError: if a component is none.
+        ValueError: if a number makes no sense, or ``prefetch`` comes without ``batch_size``.
+
+    Example:
+        >>> from tensordict import TensorDict
+        >>> from rlnb.data import LazyTensorStorage
+        >>> rb = ReplayBuffer(storage=LazyTensorStorage(1000), batch_size=32)
+        >>> index = rb.extend(TensorDict({"observation": torch.zeros(10, 4)}, [10]))
+        >>> len(rb), rb.sample()["observation"].shape
+        (10, torch.Size([32, 4]))
+    """
+
+    def add(self, data: Any) -> Any:
+        """Write one element.
+
+        Args:
+            data: the element. With a storage of several dimensions: one step of all envs.
+
+        Returns:
+            Its index; None if the writer did not keep it.
+
+        Raises:
+            ValueError: if it differs from what is stored; nothing is written then.
+        """
+        if self._transform.changes_writes:
+            data = self._transform.inv(data)
+        with self._lock:
+            first = not self._writer._write_count
+            index = self._add(data)
+        if first and is_data(data):
+            self._warn_of_batch(data)
+        return index
+
+    def _warn_of_batch(self, data: Any) -> None:
+        """Say that a first element with a batch size is one element all the same."""
+        one, lists = len(data.batch_size) < self._storage.ndim, isinstance(self._storage, ListStorage)
+        if not one and not lists and isinstance(self._writer, RoundRobinWriter):
+            warnings.warn(faults.first_is_batch(data.batch_size), UserWarning, stacklevel=3)
+
+    def extend(self, data: Any) -> torch.Tensor:
+        """Write several elements.
+
+        Args:
+            data: a list of elements; or a batch of them: a tensor or TensorDict, whose first dimension counts them (its
+                first ``ndim`` dimensions), or any PyTree of tensors that lead with the same dimensions. A tuple is a
+                PyTree, a list at the root is a list of elements.
+
+        Returns:
+            The index of each, shape ``[n]``; with several dimensions ``[n, ndim]``, time first.
+
+        Raises:
+            ValueError: if the data differs from what is stored; nothing is written then.
+        """
+        data = self._incoming(data)
+        with self._lock:
+            return self._extend(data)
+
+    def _incoming(self, data: Any) -> Any:
+        """What is given to :meth:`extend`, as it is stored: transformed, and with time first."""
+        if self._transform.changes_writes:
+            data = self._transform.inv(data)
+        if self._dim_extend and not isinstance(data, list):
+            # Where there are too few dimensions, the storage says so.
+            with contextlib.suppress(IndexError, RuntimeError, ValueError):
+                data = arguments.swap_dims(data, self._dim_extend)
+        return data
+
+    def _add(self, data: Any) -> Any:
+        index = self._writer.add(data)
+        self._sampler.add(index, self._storage)
+        return index
+
+    def _extend(self, data: Any) -> torch.Tensor:
+        index = self._writer.extend(data)
+        self._sampler.extend(index, self._storage)
+        return index
+
+    def __setitem__(self, index: Any, data: Any) -> None:
+        if self._transform.changes_writes:
+            data = self._transform.inv(data)
+        if self._writer.adds_index:
+            data = without_index(data)
+        with self._lock:
+            place = self._storage.where(index)
+            if place.keeps_dims and self._dim_extend and not isinstance(data, list):
+                data = arguments.swap_dims(data, self._dim_extend)
+            self._storage.overwrite(place, data)
+            self._sampler.mark_update(self._indices(place), self._storage)
+
+    def update_priority(self, index: Any, priority: Any) -> None:
+        """Change the priorities of elements; without a sampler that knows priorities, nothing happens.
+
+        Args:
+            index: of the elements, as a sample's info or :meth:`extend` gives it.
+            priority: one for each, or one for all; finite and not negative.
+
+        Raises:
+            IndexError: if there is no such element.
+            ValueError: if one is no priority; nothing is changed then.
+        """
+        with self._lock:
+            self._sampler.update_priority(index, priority, storage=self._storage)
+
+    def empty(self) -> None:
+        """Forget all elements; the memory stays."""
+        with self._lock:
+            self._forget_ahead()
+            self._storage._empty()
+            self._writer._empty()
+            self._sampler._empty()

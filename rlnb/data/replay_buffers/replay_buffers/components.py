@@ -1,0 +1,257 @@
+"""Components: what a buffer is put together from, and what is done with it as a whole."""
+
+from __future__ import annotations
+
+import copy
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import torch
+
+from rlnb.data.replay_buffers import faults
+from rlnb.data.replay_buffers.replay_buffers import arguments
+from rlnb.data.replay_buffers.replay_buffers.pipeline import Pipeline
+from rlnb.data.replay_buffers.replay_buffers.prefetch import Prefetcher
+from rlnb.data.replay_buffers.samplers import Info, RandomSampler, Sampler
+from rlnb.data.replay_buffers.storages import ListStorage, Storage
+from rlnb.data.replay_buffers.writers import RoundRobinWriter, Writer
+
+Self = TypeVar("Self", bound="Components")
+DEFAULT_SIZE = 1000
+
+
+class Components:
+    """The storage, sampler, writer and transforms of a buffer; see :class:`ReplayBuffer`."""
+
+    def __init__(
+        self,
+        *,
+        storage: Storage | Callable[[], Storage] | None = None,
+        sampler: Sampler | Callable[[], Sampler] | None = None,
+        writer: Writer | Callable[[], Writer] | None = None,
+        collate_fn: Callable[[Any], Any] | None = None,
+        pin_memory: bool = False,
+        prefetch: int | None = None,
+        transform: Callable[[Any], Any] | None = None,
+        batch_size: int | None = None,
+        dim_extend: int | None = None,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        self._lock = threading.RLock()
+        self._batch_size = None if batch_size is None else arguments.batch_size(batch_size)
+        if prefetch and self._batch_size is None:
+            raise ValueError(faults.prefetch_without_batch_size())
+        self._generator = generator
+        self._asked_dim_extend, self._collate_fn = dim_extend, collate_fn
+        self._pin_memory = bool(pin_memory)
+        self._transform = Pipeline()
+        self._prefetcher = Prefetcher(prefetch, self._draw_one, self._finish) if prefetch else None
+        self._writer = arguments.component("writer", Writer, writer, self._default_writer)
+        self._sampler = arguments.component("sampler", Sampler, sampler, RandomSampler)
+        self.set_storage(arguments.component("storage", Storage, storage, lambda: ListStorage(DEFAULT_SIZE)))
+        self.set_sampler(self._sampler)
+        if transform is not None:
+            self.append_transform(transform)
+
+    def _default_writer(self) -> Writer:
+        return RoundRobinWriter()
+
+    # Components ---------------------------------------------------------------------------------------------------
+
+    @property
+    def storage(self) -> Storage:
+        """The storage."""
+        return self._storage
+
+    @property
+    def sampler(self) -> Sampler:
+        """The sampler."""
+        return self._sampler
+
+    @property
+    def writer(self) -> Writer:
+        """The writer."""
+        return self._writer
+
+    @property
+    def transform(self) -> Pipeline:
+        """The transforms, in a row."""
+        return self._transform
+
+    @property
+    def batch_size(self) -> int | None:
+        """How many elements a sample has; None if each call says so."""
+        return self._batch_size
+
+    @property
+    def dim_extend(self) -> int:
+        """The dimension of new data along which the storage grows."""
+        return self._dim_extend
+
+    @property
+    def write_count(self) -> int:
+        """How many rows were ever written."""
+        return self._writer._write_count
+
+    def set_storage(self, storage: Storage, collate_fn: Callable[[Any], Any] | None = None) -> None:
+        """Exchange the storage.
+
+        Args:
+            storage: the new one.
+            collate_fn: the new one. Default: as it is.
+        """
+        ndim, asked = storage.ndim, self._asked_dim_extend
+        if asked is not None and not 0 <= asked < ndim:
+            raise ValueError(faults.bad_dim_extend(asked, ndim))
+        with self._lock:
+            self._dim_extend = ndim - 1 if asked is None else asked
+            self._storage = storage
+            self._collate_fn = collate_fn or self._collate_fn
+            self._writer.register_storage(storage)
+            self._forget_ahead()
+
+    def set_sampler(self, sampler: Sampler) -> None:
+        """Exchange the sampler.
+
+        Args:
+            sampler: the new one.
+        """
+        with self._lock:
+            self._sampler = sampler
+            if self._generator is not None:
+                sampler._generator = self._generator
+            self._forget_ahead()
+
+    def set_writer(self, writer: Writer) -> None:
+        """Exchange the writer; it goes on at the cursor of the storage.
+
+        Args:
+            writer: the new one.
+        """
+        with self._lock:
+            self._writer = writer
+            writer.register_storage(self._storage)
+
+    def set_rng(self, generator: torch.Generator) -> None:
+        """Exchange the source of randomness.
+
+        Args:
+            generator: the new one.
+        """
+        with self._lock:
+            self._generator = self._sampler._generator = generator
+            self._forget_ahead()
+
+    def append_transform(self: Self, transform: Callable[[Any], Any], *, invert: bool = False) -> Self:
+        """Add a transform behind the others.
+
+        A :class:`~rlnb.envs.transforms.Transform` is called on what is read, and its ``inv`` on what is written. A
+        plain function is called on what is read only.
+
+        Args:
+            transform: the transform.
+            invert: whether it is used the other way round.
+
+        Returns:
+            The buffer.
+
+        Raises:
+            TypeError: if it cannot be called.
+        """
+        return self.insert_transform(len(self._transform), transform, invert=invert)
+
+    def insert_transform(self: Self, index: int, transform: Callable[[Any], Any], *, invert: bool = False) -> Self:
+        """Add a transform between the others; see :meth:`append_transform`.
+
+        Args:
+            index: before which one.
+            transform: the transform.
+            invert: whether it is used the other way round.
+
+        Returns:
+            The buffer.
+
+        Raises:
+            IndexError: if there is no such place.
+            TypeError: if it cannot be called.
+        """
+        with self._lock:
+            self._transform.insert(index, transform, invert)
+            self._forget_ahead()
+        return self
+
+    # What reading adds --------------------------------------------------------------------------------------------
+
+    def _draw_one(self) -> tuple[Any, bool]:
+        """Choose the elements of a batch; also say whether it is the last of a pass."""
+        raise NotImplementedError
+
+    def _finish(self, drawn: tuple[Any, Info]) -> tuple[Any, Info]:
+        """Make a batch of what was chosen."""
+        raise NotImplementedError
+
+    # Life ---------------------------------------------------------------------------------------------------------
+
+    def _forget_ahead(self) -> None:
+        if self._prefetcher is not None:
+            self._prefetcher.clear()
+
+    def shutdown(self) -> None:
+        """Stop the threads that prepare batches; sampling starts them again."""
+        if self._prefetcher is not None:
+            with self._lock:
+                self._forget_ahead()
+            self._prefetcher.close()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state of storage, writer and sampler.
+
+        Returns:
+            Plain values and tensors, which ``torch.save`` can write. Tensors may share memory with the buffer.
+        """
+        with self._lock:
+            return {
+                "_storage": self._storage.state_dict(),
+                "_writer": self._writer.state_dict(),
+                "_sampler": self._sampler.state_dict(),
+                "_batch_size": self._batch_size,
+                "_rng": None if self._generator is None else self._generator.get_state(),
+            }
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Load what :meth:`state_dict` returned.
+
+        Args:
+            state_dict: of a buffer of the same components, size and form of data.
+
+        Raises:
+            ValueError: if it does not fit; nothing is changed then.
+        """
+        with self._lock:
+            # Sampler and writer are tried on a copy, so that a state that one refuses changes none of the three.
+            copy.deepcopy(self._sampler).load_state_dict(state_dict["_sampler"])
+            self._storage.load_state_dict(state_dict["_storage"])
+            self._writer.load_state_dict(state_dict["_writer"])
+            self._sampler.load_state_dict(state_dict["_sampler"])
+            if self._generator is not None and state_dict["_rng"] is not None:
+                self._generator.set_state(state_dict["_rng"])
+            self._forget_ahead()
+
+    def __getstate__(self) -> dict[str, Any]:
+        depth = None if self._prefetcher is None else self._prefetcher.depth
+        return {**vars(self), "_lock": None, "_prefetcher": depth}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._lock = threading.RLock()
+        depth = state["_prefetcher"]
+        self._prefetcher = Prefetcher(depth, self._draw_one, self._finish) if depth else None
+
+    def __repr__(self) -> str:
+        parts: dict[str, Any] = {"storage": self._storage, "sampler": self._sampler, "writer": self._writer}
+        parts |= {"batch_size": self._batch_size}
+        if len(self._transform):
+            parts["transform"] = self._transform
+        lines = ",\n".join(f"    {name}={part!r}".replace("\n", "\n    ") for name, part in parts.items())
+        return f"{type(self).__name__}(\n{lines})"

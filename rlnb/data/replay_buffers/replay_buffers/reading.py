@@ -1,0 +1,207 @@
+"""Reading: sampling, iterating over and indexing a buffer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from tensordict import TensorDictBase
+
+from rlnb._tensordict import set_entry
+from rlnb.data.replay_buffers import faults
+from rlnb.data.replay_buffers.forms import is_data
+from rlnb.data.replay_buffers.indexing import Where
+from rlnb.data.replay_buffers.replay_buffers import arguments
+from rlnb.data.replay_buffers.replay_buffers.components import Components
+from rlnb.data.replay_buffers.samplers import Info
+from rlnb.data.replay_buffers.writers.round_robin import INDEX_KEY
+from rlnb.data.ted.keys import NestedKey
+
+
+class Reading(Components):
+    """How a buffer is read; see :class:`ReplayBuffer`."""
+
+    # Sampling -----------------------------------------------------------------------------------------------------
+
+    def sample(self, batch_size: int | None = None, return_info: bool = False) -> Any:
+        """Draw elements.
+
+        Args:
+            batch_size: how many. Default: as the constructor was told.
+            return_info: whether to return, beside the batch, what the sampler says: ``"index"``, the index of each
+                element, and whatever else it knows.
+
+        Returns:
+            The batch; or the batch and a dictionary.
+
+        Raises:
+            RuntimeError: if the buffer is empty, or the batch size is not known.
+            ValueError: if the batch size is no positive integer.
+        """
+        size = self._size_of(batch_size)
+        if self._prefetcher is not None:
+            if size != self._batch_size:
+                raise ValueError(faults.fixed_batch_size(size, self._batch_size or 0))
+            with self._lock:
+                ahead, _ = self._prefetcher.next()
+            batch, info = ahead
+        else:
+            batch, info = self._process(*self._drawn_now(size))
+        return (batch, info) if return_info else batch
+
+    def _size_of(self, given: int | None) -> int:
+        if given is not None:
+            return arguments.batch_size(given)
+        if self._batch_size is None:
+            raise RuntimeError(faults.no_batch_size())
+        return self._batch_size
+
+    def _draw(self, size: int) -> tuple[Any, Info]:
+        """Choose elements: their index and what else the sampler says. The data is still to be gathered."""
+        with self._lock:
+            if not len(self._storage):
+                raise RuntimeError(faults.empty_sample())
+            return self._sampler.sample(self._storage, size)
+
+    def _draw_one(self) -> tuple[Any, bool]:
+        drawn = self._draw(self._batch_size or 0)
+        return drawn, self._sampler.ran_out
+
+    def _drawn_now(self, size: int) -> tuple[Any, Any, Info]:
+        """Choose elements and gather them, before anyone can empty the buffer."""
+        with self._lock, self._storage.ring.reading:
+            index, info = self._draw(size)
+            return self._storage.gather(index), index, info
+
+    def _finish(self, drawn: tuple[Any, Info]) -> tuple[Any, Info]:
+        """Gather what was chosen and make the batch of it."""
+        index, info = drawn
+        return self._process(self._storage.gather(index), index, info)
+
+    def _process(self, data: Any, index: Any, info: Info) -> tuple[Any, Info]:
+        """Make the batch of what was gathered; anything that takes long happens here."""
+        data = self._storage.collate(data) if self._collate_fn is None else self._collate_fn(data)
+        info = {INDEX_KEY: index, **info}
+        data = self._annotate(data, info)
+        if self._transform.changes_reads:
+            data = self._transform.forward(data)
+        if self._pin_memory and torch.accelerator.is_available():
+            data = data.pin_memory()
+        return data, info
+
+    def _annotate(self, data: Any, info: Info) -> Any:
+        """Write into a sample what was said about it."""
+        return self._with_index(data, info[INDEX_KEY]) if self._writer.adds_index else data
+
+    def _with_index(self, data: Any, index: Any) -> Any:
+        if is_data(data):
+            index = torch.stack(index, -1) if isinstance(index, tuple) else index
+            put(data, INDEX_KEY, spread(index, data.batch_size, int(self._storage.ndim > 1)))
+        return data
+
+    def __iter__(self) -> Iterator[Any]:
+        if self._batch_size is None:
+            raise RuntimeError(faults.cannot_iterate())
+        while True:
+            if self._prefetcher is None:
+                with self._lock:
+                    drawn, last = self._drawn_now(self._batch_size), self._sampler.ran_out
+                yield self._process(*drawn)[0]
+            else:
+                with self._lock:
+                    (batch, _), last = self._prefetcher.next()
+                yield batch
+            if last:
+                return
+
+    # Indexing -----------------------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self._storage)
+
+    def __getitem__(self, index: Any) -> Any:
+        """Read elements; see :func:`~rlnb.data.replay_buffers.indexing.where` for what can be an index.
+
+        A key, or ``("_data", key)``, reads one entry of all elements. With several dimensions an index starts with
+        time; what keeps all dimensions comes back in the order in which it was written.
+        """
+        if isinstance(index, str) or (isinstance(index, tuple) and any(isinstance(part, str) for part in index)):
+            return self._entry(index)
+        with self._lock, self._storage.ring.reading:
+            place = self._storage.where(index)
+            data = self._storage.read(place)
+        if place.position is None:
+            data = self._storage.collate(data) if self._collate_fn is None else self._collate_fn(data)
+        if self._marks_index and is_data(data):
+            coordinates = self._indices(place)
+            index = torch.stack(coordinates, -1) if isinstance(coordinates, tuple) else coordinates
+            index = index.reshape((*place.lead, *index.shape[1:]))
+            put(data, INDEX_KEY, spread(index, data.batch_size, int(self._storage.ndim > 1)))
+        if place.keeps_dims and self._dim_extend:
+            data = arguments.swap_dims(data, self._dim_extend)
+        return self._transform.forward(data) if self._transform.changes_reads else data
+
+    @property
+    def _marks_index(self) -> bool:
+        """Whether TensorDicts that are read say where they are stored."""
+        return self._writer.adds_index
+
+    def _indices(self, place: Where) -> Any:
+        """The index of each element that is meant, as a sampler gives it."""
+        if place.flat is not None:
+            positions = place.flat
+        elif place.position is not None:
+            positions = torch.tensor([place.position])
+        else:
+            assert place.span is not None
+            width = place.lead[1:].numel()
+            positions = torch.arange(place.span.start * width, place.span.stop * width)
+        return self._storage.index(positions)
+
+    def _entry(self, key: Any) -> Any:
+        """One entry of all elements."""
+        parts = (key,) if isinstance(key, str) else tuple(part for i, part in enumerate(key) if i or part != "_data")
+        data = self._storage.get(slice(None))
+        try:
+            return data[parts] if is_data(data) else data[parts[0]]
+        except (KeyError, TypeError, IndexError):
+            form = getattr(self._storage, "form", None)
+            raise KeyError(faults.no_such_entry(key, [leaf.key for leaf in form.leaves] if form else [])) from None
+
+
+def put(data: Any, key: NestedKey, value: Any) -> None:
+    """Set an entry of data that was just built.
+
+    Args:
+        data: a TensorDict or tensorclass.
+        key: of the entry.
+        value: leads with the batch size.
+    """
+    if isinstance(data, TensorDictBase) and isinstance(value, torch.Tensor):
+        set_entry(data, key, value)
+    else:
+        data.set(key, value)
+
+
+def spread(value: Any, batch: torch.Size, trailing: int) -> Any:
+    """Repeat a value of each element over the dimensions that the element itself has, such as time.
+
+    Args:
+        value: a tensor of shape ``[*lead, *trailing]``.
+        batch: the batch size of the data, which begins with ``lead``.
+        trailing: how many dimensions belong to each value.
+
+    Returns:
+        A view of shape ``[*batch, *trailing]``; anything else than a tensor as it is.
+
+    Example:
+        >>> spread(torch.tensor([3, 4]), torch.Size([2, 3]), 0)
+        tensor([[3, 3, 3],
+                [4, 4, 4]])
+    """
+    missing = len(batch) - (value.ndim - trailing) if isinstance(value, torch.Tensor) else 0
+    if missing <= 0:
+        return value
+    lead, own = value.shape[: value.ndim - trailing], value.shape[value.ndim - trailing :]
+    return value.reshape((*lead, *[1] * missing, *own)).expand((*batch, *own))

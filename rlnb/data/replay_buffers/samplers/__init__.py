@@ -1,0 +1,8 @@
+"""Samplers: what chooses elements."""
+
+from rlnb.data.replay_buffers.samplers.base import Info, Sampler
+from rlnb.data.replay_buffers.samplers.prioritized import PrioritizedSampler
+from rlnb.data.replay_buffers.samplers.random_sampler import RandomSampler
+from rlnb.data.replay_buffers.samplers.without_replacement import SamplerWithoutReplacement
+
+__all__ = ["Info", "PrioritizedSampler", "RandomSampler", "Sampler", "SamplerWithoutReplacement"]

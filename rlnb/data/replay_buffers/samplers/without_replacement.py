@@ -1,0 +1,95 @@
+"""SamplerWithoutReplacement: every element once in a pass."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from rlnb.data.replay_buffers import faults
+from rlnb.data.replay_buffers.samplers.base import Info, Sampler
+from rlnb.data.replay_buffers.storages import Storage
+
+
+class SamplerWithoutReplacement(Sampler):
+    """A sampler that draws every element once before it draws one again.
+
+    Elements that are added during a pass are part of it. An element that is written over keeps its turn.
+
+    Args:
+        drop_last: whether the last batch of a pass is left out if it is not full. Otherwise it is given as it is,
+            smaller than the others.
+        shuffle: whether the order is random, anew in each pass.
+
+    Example:
+        >>> from rlnb.data import LazyTensorStorage, ReplayBuffer
+        >>> sampler = SamplerWithoutReplacement(shuffle=False)
+        >>> rb = ReplayBuffer(storage=LazyTensorStorage(10), sampler=sampler, batch_size=4)
+        >>> rb.extend(torch.arange(10, 20))
+        tensor([0, 1, 2, 3, 4, 5, 6, 7, 8, 9])
+        >>> list(rb)
+        [tensor([10, 11, 12, 13]), tensor([14, 15, 16, 17]), tensor([18, 19])]
+    """
+
+    def __init__(self, drop_last: bool = False, shuffle: bool = True) -> None:
+        super().__init__()
+        self.drop_last, self.shuffle = drop_last, shuffle
+        self._forget()
+
+    def _forget(self) -> None:
+        self._order = torch.empty(0, dtype=torch.int64)  # of this pass
+        self._next = 0  # where in it
+        self._known = 0  # how many elements it is about
+
+    def sample(self, storage: Storage, batch_size: int) -> tuple[Any, Info]:
+        """Choose the next elements of the pass; see :meth:`Sampler.sample`.
+
+        Raises:
+            ValueError: if the batch is larger than the storage.
+        """
+        length = len(storage)
+        if batch_size > length:
+            raise ValueError(faults.too_many_without_replacement(batch_size, length))
+        self._follow(length)
+        if len(self._order) - self._next < (batch_size if self.drop_last else 1):
+            self._begin(length)
+        end = min(self._next + batch_size, len(self._order))
+        chosen, self._next = self._order[self._next : end], end
+        left = len(self._order) - end
+        self._ran_out = left < batch_size if self.drop_last else left == 0
+        return storage.index(chosen), {}
+
+    def _begin(self, length: int) -> None:
+        self._order, self._next, self._known = self._some(0, length), 0, length
+
+    def _some(self, start: int, end: int) -> torch.Tensor:
+        if not self.shuffle:
+            return torch.arange(start, end)
+        return start + torch.randperm(end - start, generator=self._generator)
+
+    def _follow(self, length: int) -> None:
+        """Take in elements that came since; begin anew if there are fewer."""
+        if length < self._known:
+            self._forget()
+        elif 0 < self._known < length and self._next < len(self._order):
+            rest = torch.cat([self._order[self._next :], torch.arange(self._known, length)])
+            if self.shuffle:
+                rest = rest[torch.randperm(len(rest), generator=self._generator)]
+            self._order, self._next, self._known = rest, 0, length
+
+    def _empty(self) -> None:
+        super()._empty()
+        self._forget()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what is left of the pass; see :meth:`Sampler.state_dict`."""
+        left = self._order[self._next :].clone()
+        return {"order": left, "known": self._known, "ran_out": self._ran_out}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Load what :meth:`state_dict` returned; see :meth:`Sampler.load_state_dict`."""
+        self._order, self._next = state_dict["order"].clone(), 0
+        self._known, self._ran_out = state_dict["known"], state_dict["ran_out"]
+
+    def __repr__(self) -> str:
+        return f"SamplerWithoutReplacement(drop_last={self.drop_last}, shuffle={self.shuffle})"

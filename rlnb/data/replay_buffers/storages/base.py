@@ -1,0 +1,280 @@
+"""Storage: the base of what holds the elements of a buffer."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from rlnb.data.replay_buffers import faults
+from rlnb.data.replay_buffers.indexing import Where, ravel, unravel, where
+from rlnb.data.replay_buffers.ring import Ring
+
+
+@dataclass(slots=True)
+class Rows:
+    """Data that was checked and can be written as it is.
+
+    Attributes:
+        count: how many rows; one for data without a dimension that counts them.
+        parts: what is written: leaves of tensors, or a list of objects.
+        single: whether the parts have no dimension that counts rows.
+    """
+
+    count: int
+    parts: list[Any]
+    single: bool = False
+
+
+class Storage(ABC):
+    """The base of all storages.
+
+    A storage holds elements in a ring. Its :attr:`ring` says where it is written next and how much is filled. Writers
+    call :meth:`prepare`, which refuses what does not fit before anything is written, and then :meth:`append` or
+    :meth:`overwrite`. Samplers read ``len(storage)`` and :attr:`shape`, and turn positions into indices with
+    :meth:`index`. Buffers call :meth:`gather`.
+
+    A subclass writes :meth:`prepare`, :meth:`_put`, :meth:`gather`, :meth:`read` and :meth:`overwrite`.
+
+    Args:
+        max_size: how many elements there is room for.
+
+    Attributes:
+        ring: the cursor and the number of rows filled.
+        ndim: how many dimensions count elements.
+
+    Raises:
+        ValueError: if ``max_size`` is no positive integer.
+    """
+
+    ndim: int = 1
+
+    def __init__(self, max_size: int) -> None:
+        if not isinstance(max_size, int) or isinstance(max_size, bool) or max_size < 1:
+            raise ValueError(faults.bad_size("max_size", max_size))
+        self.ring = Ring(max_size)
+
+    # How much there is ------------------------------------------------------------------------------------------------
+
+    @property
+    def max_size(self) -> int:
+        """How many elements there is room for."""
+        return self.ring.size
+
+    @property
+    def shape(self) -> torch.Size:
+        """The dimensions that count the elements that are filled; the first one grows."""
+        return torch.Size((self.ring.length,))
+
+    def __len__(self) -> int:
+        return self.ring.length
+
+    @property
+    def is_full(self) -> bool:
+        """Whether every place is filled, so that writing goes over the oldest elements."""
+        return self.ring.is_full
+
+    def index(self, positions: torch.Tensor) -> Any:
+        """Turn positions into an index.
+
+        Args:
+            positions: of elements, from 0 to ``len(storage) - 1``, shape ``[n]``; time-major with several dimensions.
+
+        Returns:
+            The same tensor; with several dimensions a tuple with a tensor for each.
+        """
+        return positions if self.ndim == 1 else unravel(positions, self.shape)
+
+    def positions(self, index: Any) -> torch.Tensor:
+        """Turn an index into positions; the inverse of :meth:`index`.
+
+        Args:
+            index: as :meth:`index` returns it, or a tensor whose last dimension holds the coordinates.
+
+        Returns:
+            The positions, shape ``[n]``.
+        """
+        return ravel(index, self.shape)
+
+    @property
+    def element_dims(self) -> int:
+        """How many dimensions the batch size of an element has, such as one for trajectories; 0 for no TensorDict."""
+        return 0
+
+    # Writing ----------------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def prepare(self, data: Any, many: bool) -> Rows:
+        """Check data that is to be written.
+
+        Args:
+            data: one element, or several.
+            many: whether it is several. A list is then a list of elements; all else is one batch.
+
+        Returns:
+            What can be written.
+
+        Raises:
+            ValueError: if the data does not fit what is stored.
+        """
+
+    @abstractmethod
+    def _put(self, start: int, rows: Rows, first: int, last: int) -> None:
+        """Write rows ``first`` to ``last - 1`` to the places from ``start`` on, all of which exist."""
+
+    def _reserve(self, start: int, count: int) -> None:
+        """Make sure that the places from ``start`` on can be written; raise ``OSError`` if not."""
+        return
+
+    def append(self, rows: Rows) -> int:
+        """Write at the cursor, and move it.
+
+        Of more rows than there is room for, the last ones stay.
+
+        Args:
+            rows: what :meth:`prepare` returned.
+
+        Returns:
+            The cursor as it was: where the first row went.
+        """
+        ring = self.ring
+        if not rows.count:
+            return ring.cursor
+        with ring.lock:
+            start, count, size = ring.claim(rows.count), rows.count, ring.size
+            self._reserve(start, min(count, size))
+            skipped = max(count - size, 0)
+            place = (start + skipped) % size
+            before_end = min(count - skipped, size - place)
+            self._put(place, rows, skipped, skipped + before_end)
+            if skipped + before_end < count:
+                self._put(0, rows, skipped + before_end, count)
+            ring.advance(count)
+        return start
+
+    @abstractmethod
+    def overwrite(self, place: Where, data: Any) -> None:
+        """Write over elements that are there; neither cursor nor length change.
+
+        Args:
+            place: which.
+            data: one element or a batch, as :meth:`read` would return it.
+
+        Raises:
+            ValueError: if the data does not fit.
+        """
+
+    # Reading ----------------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def gather(self, index: Any) -> Any:
+        """Copy the elements that a sampler chose.
+
+        Args:
+            index: as :meth:`index` returns it; it is not checked.
+
+        Returns:
+            A batch of ``n`` elements; of a :class:`ListStorage` a list.
+        """
+
+    @abstractmethod
+    def read(self, place: Where) -> Any:
+        """Read elements.
+
+        Args:
+            place: which.
+
+        Returns:
+            The element or a batch of elements; a view of the memory where the place is one element or a span.
+        """
+
+    def where(self, index: Any) -> Where:
+        """Find out which elements an index means.
+
+        Args:
+            index: see :func:`~rlnb.data.replay_buffers.indexing.where`.
+
+        Returns:
+            What it means.
+
+        Raises:
+            IndexError: if it is outside of what is filled.
+        """
+        return where(index, self.shape)
+
+    def get(self, index: Any) -> Any:
+        """Read elements by index, in the order of the storage.
+
+        Args:
+            index: an integer, slice, list, tensor or mask; with several dimensions also a tuple, time first.
+
+        Returns:
+            The element or a batch of elements.
+
+        Raises:
+            IndexError: if the index is outside of what is filled.
+        """
+        return self.read(self.where(index))
+
+    def set(self, index: Any, data: Any) -> None:
+        """Write over elements by index; neither cursor nor length change.
+
+        Args:
+            index: see :meth:`get`.
+            data: what :meth:`get` would return.
+
+        Raises:
+            IndexError: if the index is outside of what is filled.
+            ValueError: if the data does not fit what is stored.
+        """
+        self.overwrite(self.where(index), data)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.get(index)
+
+    def __setitem__(self, index: Any, data: Any) -> None:
+        self.set(index, data)
+        return
+
+    def collate(self, data: Any) -> Any:
+        """Make a batch of what :meth:`gather` returned; the default ``collate_fn`` of buffers.
+
+        Args:
+            data: what was gathered.
+
+        Returns:
+            The batch.
+        """
+        return data
+
+    # Life -------------------------------------------------------------------------------------------------------------
+
+    def _empty(self) -> None:
+        """Forget all elements; the memory stays."""
+        with self.ring.lock:
+            self.ring.jump(0, 0)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the elements and the state of the ring.
+
+        Returns:
+            Plain values and tensors, which ``torch.save`` can write; the tensors share memory with the storage.
+        """
+        ring = self.ring
+        return {"cursor": ring.cursor, "length": ring.length, "written": ring.written, "max_size": self.max_size}
+
+    @abstractmethod
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Load what :meth:`state_dict` returned.
+
+        Args:
+            state_dict: of a storage of the same kind, size and form.
+
+        Raises:
+            ValueError: if it does not fit; nothing was changed then.
+        """
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(len={len(self)}, max_size={self.max_size})"

@@ -1,0 +1,371 @@
+"""ColumnStorage: elements as columns of contiguous memory, one for each leaf."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from rlnb.data.replay_buffers import faults
+from rlnb.data.replay_buffers.columns import AnyColumn, Column, ObjectColumn, reshape_objects
+from rlnb.data.replay_buffers.forms import Form, form_from, form_of
+from rlnb.data.replay_buffers.indexing import Where
+from rlnb.data.replay_buffers.ring import Ring
+from rlnb.data.replay_buffers.stacking import stack_leaves
+from rlnb.data.replay_buffers.storages.base import Rows, Storage
+from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
+
+
+class ColumnStorage(Storage):
+    """The base of storages in contiguous memory: a column for each leaf of the data.
+
+    The first data written decides keys, shapes and dtypes, and with ``ndim`` above 1 also the sizes of the other
+    dimensions. What differs later is refused before anything is written.
+
+    A subclass writes :meth:`_allocate`, and :meth:`_reserve` if memory can run out later.
+
+    Args:
+        max_size: how many elements there is room for. With ``ndim`` above 1 it is rounded up to whole rows once the
+            other dimensions are known: 100 elements of 3 envs make 34 rows, 102 elements.
+        device: where the memory is; ``"auto"``: where the first data is.
+        ndim: how many leading dimensions of the data count elements. The first one, along which the storage grows, is
+            time; a buffer moves the time dimension there (see ``dim_extend``).
+
+    Attributes:
+        ndim: the same.
+        device: the same.
+        form: what the elements look like; None before the first is written.
+
+    Raises:
+        ValueError: if ``max_size`` or ``ndim`` is no positive integer.
+    """
+
+    def __init__(self, max_size: int, *, device: torch.device | str = "cpu", ndim: int = 1) -> None:
+        super().__init__(max_size)
+        if not isinstance(ndim, int) or isinstance(ndim, bool) or ndim < 1:
+            raise ValueError(faults.bad_size("ndim", ndim))
+        self.ndim = ndim
+        self.device = torch.device(device) if device != "auto" else None
+        self.form: Form | None = None
+        self._asked_size = max_size
+        self._forget_columns()
+
+    def _forget_columns(self) -> None:
+        self._others: tuple[int, ...] = ()
+        self._columns: list[AnyColumn] = []
+        self._arrays: list[Any] | None = None
+
+    # How much there is ------------------------------------------------------------------------------------------------
+
+    @property
+    def initialized(self) -> bool:
+        """Whether the memory is there: from the first data on."""
+        return self.form is not None
+
+    @property
+    def max_size(self) -> int:
+        """How many elements there is room for; with several dimensions, whole rows once their sizes are known."""
+        return self.ring.size * math.prod(self._others) if self.initialized else self._asked_size
+
+    @property
+    def shape(self) -> torch.Size:
+        """The dimensions that count the elements that are filled: time, then the others."""
+        return torch.Size((self.ring.length, *self._others))
+
+    def __len__(self) -> int:
+        return self.ring.length * math.prod(self._others)
+
+    @property
+    def element_dims(self) -> int:
+        """How many dimensions the batch size of an element has; see :class:`Storage`."""
+        return 0 if self.form is None else self.form.element_dims
+
+    # Memory -----------------------------------------------------------------------------------------------------------
+
+    def _allocate(self, form: Form, shape: tuple[int, ...]) -> list[AnyColumn]:
+        """Make the columns, of ``shape`` elements."""
+        return [
+            ObjectColumn(shape)
+            if leaf.dtype is None
+            else Column(torch.empty((*shape, *leaf.shape), dtype=leaf.dtype, device=self.device), self.ndim)
+            for leaf in form.leaves
+        ]
+
+    def _initialize(self, form: Form, others: Sequence[int], device: torch.device) -> None:
+        """Make room for elements of a form; fails whole."""
+        if not form.leaves:
+            raise ValueError(faults.no_leaves())
+        others = tuple(others)
+        if 0 in others:
+            raise ValueError(faults.no_elements_a_row(others))
+        old, self.device = self.device, self.device or device
+        rows = -(-self._asked_size // math.prod(others))
+        try:
+            columns = self._allocate(form, (rows, *others))
+        except BaseException:
+            self.device = old
+            raise
+        self.ring = self._make_ring(rows)
+        self._adopt(form, columns, others)
+
+    def _make_ring(self, rows: int) -> Ring:
+        """Make the ring for memory that was just allocated."""
+        return Ring(rows)
+
+    def _adopt(self, form: Form, columns: list[AnyColumn], others: tuple[int, ...]) -> None:
+        """Take columns as the memory of this storage."""
+        form.put_on(self.device)
+        self._columns, self._others = columns, others
+        arrays = [column.array for column in columns if isinstance(column, Column)]
+        plain = len(arrays) == len(columns) and all(array is not None for array in arrays)
+        self._arrays = arrays if plain else None
+        self.form = form
+
+    @property
+    def columns(self) -> dict[NestedKey, AnyColumn]:
+        """The memory, all places of it, by the key of the leaf; a bare tensor has the key ``()``."""
+        return (
+            {} if self.form is None else {leaf.key: c for leaf, c in zip(self.form.leaves, self._columns, strict=True)}
+        )
+
+    def column(self, key: NestedKey) -> AnyColumn:
+        """Look at one leaf of all elements.
+
+        Args:
+            key: of the leaf.
+
+        Returns:
+            Its column: ``tensor`` has the dimensions of the storage, ``flat`` one in place of them. Only the first
+            ``len(storage)`` places of ``flat`` are filled.
+
+        Raises:
+            KeyError: if there is no such leaf.
+        """
+        columns = self.columns
+        found = columns.get(as_key(as_tuple(key)) if key else key)
+        if found is None:
+            raise KeyError(faults.no_such_entry(key, list(columns)))
+        return found
+
+    @property
+    def _storage(self) -> Any:
+        """All of the memory as one piece of data, filled or not; None before the first data."""
+        return None if self.form is None else self._view(slice(None))
+
+    def _view(self, span: slice) -> Any:
+        assert self.form is not None
+        leaves = [column.rows(span) for column in self._columns]
+        lead = torch.Size((len(range(self.ring.size)[span]), *self._others))
+        return self.form.build(leaves, lead)
+
+    # Writing ----------------------------------------------------------------------------------------------------------
+
+    def prepare(self, data: Any, many: bool) -> Rows:
+        """Check keys, shapes and dtypes, and learn them from the first data; see :meth:`Storage.prepare`."""
+        if many and isinstance(data, list):
+            return self._prepare_list(data)
+        if self.form is None:
+            self._learn(data, many)
+        assert self.form is not None
+        if not many:
+            return self._prepare_one(data)
+        try:
+            count, *others = self.form.lead(data, self.ndim)
+        except (AttributeError, TypeError):
+            count, others = 0, list(self._others)  # another kind of data, which is refused below
+        if others != list(self._others):
+            raise ValueError(faults.other_dims(self._others, others))
+        return Rows(count, self.form.take_apart(data, (count, *self._others)))
+
+    def _learn(self, data: Any, many: bool) -> None:
+        ndim = self.ndim if many else self.ndim - 1
+        lead = form_of(data, 0).lead(data, ndim) if ndim else torch.Size(())
+        form = form_of(data, ndim)
+        form.take_apart(data, lead)
+        self._initialize(form, lead[1:] if many else lead, device_of(data))
+
+    def _prepare_one(self, data: Any) -> Rows:
+        assert self.form is not None
+        try:
+            return Rows(1, self.form.take_apart(data, self._others), single=True)
+        except ValueError as error:
+            batch = self._as_batch(data)
+            if batch is None:
+                raise
+            raise ValueError(faults.looks_like_batch(batch[0], self.ndim)) from error
+
+    def _as_batch(self, data: Any) -> torch.Size | None:
+        """The leading dimensions of data that would fit as a batch of elements; None if it would not."""
+        assert self.form is not None
+        try:
+            lead = self.form.lead(data, self.ndim)
+            self.form.take_apart(data, (lead[0], *self._others))
+        except (ValueError, TypeError, AttributeError):
+            return None
+        return lead
+
+    def _prepare_list(self, items: list[Any]) -> Rows:
+        if not items:
+            return Rows(0, [])
+        if self.form is None:
+            form = form_of(items[0], self.ndim - 1)
+            lead = form_of(items[0], 0).lead(items[0], self.ndim - 1) if self.ndim > 1 else torch.Size(())
+            parts = stack_leaves(items, form, lead)
+            self._initialize(form, lead, device_of(items[0]))
+            return Rows(len(items), parts)
+        return Rows(len(items), stack_leaves(items, self.form, self._others))
+
+    def _put(self, start: int, rows: Rows, first: int, last: int) -> None:
+        if rows.single:
+            self._put_one(start, rows.parts)
+        elif last - first == rows.count:
+            for column, values in zip(self._columns, rows.parts, strict=True):
+                column.put(start, values)
+        elif last > first:
+            for column, values in zip(self._columns, rows.parts, strict=True):
+                column.put(start, values[first:last])
+
+    def _put_one(self, start: int, leaves: list[Any]) -> None:
+        if self._arrays is not None:
+            try:
+                values = [leaf.numpy() for leaf in leaves]
+            except (RuntimeError, TypeError):  # it needs a gradient, or lives on another device
+                values = [leaf.detach().cpu().resolve_conj().resolve_neg().numpy() for leaf in leaves]
+            for array, value in zip(self._arrays, values, strict=True):
+                array[start] = value
+            return
+        for column, leaf in zip(self._columns, leaves, strict=True):
+            column.put(start, leaf.unsqueeze(0) if isinstance(leaf, torch.Tensor) else leaf)
+
+    def overwrite(self, place: Where, data: Any) -> None:
+        """Write over elements; see :meth:`Storage.overwrite`."""
+        if self.form is None:
+            raise IndexError(faults.nothing_stored())
+        if isinstance(data, list) and place.position is None:
+            leaves = stack_leaves(data, self.form, tuple(place.lead[1:]))
+            if len(data) != place.lead[0]:
+                raise ValueError(faults.other_count(place.lead[0], len(data)))
+        else:
+            leaves = self.form.take_apart(data, tuple(place.lead))
+        with self.ring.lock:
+            for column, values in zip(self._columns, leaves, strict=True):
+                if place.span is not None:
+                    column.put(place.span.start, values)
+                elif place.position is not None:
+                    values = values.unsqueeze(0) if isinstance(values, torch.Tensor) else values
+                    column.scatter(torch.tensor([place.position]), values)
+                elif place.flat is not None and len(place.flat):
+                    column.scatter(place.flat, _flattened(values, len(place.lead)))
+
+    # Reading ----------------------------------------------------------------------------------------------------------
+
+    def gather(self, index: Any) -> Any:
+        """Copy elements; see :meth:`Storage.gather`."""
+        form = self.form
+        if form is None:
+            raise RuntimeError(faults.empty_sample())
+        if self.ndim > 1:
+            index = self.positions(index)
+        with self.ring.reading:
+            leaves = [column.take(index) for column in self._columns]
+        return form.build(leaves, index.shape)
+
+    def read(self, place: Where) -> Any:
+        """Read elements; see :meth:`Storage.read`."""
+        if self.form is None:
+            raise RuntimeError(faults.nothing_stored())
+        if place.span is not None:
+            return self._view(place.span)
+        if place.position is not None:
+            return self.form.build([column.one(place.position) for column in self._columns], torch.Size(()))
+        assert place.flat is not None
+        with self.ring.reading:
+            leaves = [column.take(place.flat) for column in self._columns]
+        if len(place.lead) != 1:
+            leaves = [_unflattened(leaf, place.lead) for leaf in leaves]
+        return self.form.build(leaves, place.lead)
+
+    # Life -------------------------------------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the form, the filled part of the columns and the state of the ring; see :meth:`Storage.state_dict`."""
+        state = {**super().state_dict(), "others": list(self._others)}
+        if self.form is not None:
+            filled = slice(self.ring.length)
+            state["form"] = self.form.describe()
+            state["columns"] = [
+                column.rows(filled) if isinstance(column, Column) else column.array[filled].tolist()
+                for column in self._columns
+            ]
+        return state
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Load what :meth:`state_dict` returned; see :meth:`Storage.load_state_dict`."""
+        if "form" not in state_dict:
+            if "items" in state_dict or state_dict.get("length"):
+                raise ValueError(faults.other_state(type(self).__name__, state_dict, self.max_size))
+            self._empty()
+            return
+        form, others, length = form_from(state_dict["form"]), tuple(state_dict["others"]), state_dict["length"]
+        columns = state_dict["columns"]
+        rows = self.ring.size if self.initialized else -(-self._asked_size // math.prod(others))
+        known = self.form is None or (self.form.leaves == form.leaves and self._others == others)
+        if not known or state_dict["max_size"] != rows * math.prod(others) or len(columns) != len(form.leaves):
+            raise ValueError(faults.other_state(type(self).__name__, state_dict, self.max_size))
+        if self.form is None:
+            self._initialize(form, others, torch.device("cpu"))
+        with self.ring.lock:
+            self._reserve(0, length)
+            for column, values in zip(self._columns, columns, strict=True):
+                if isinstance(column, ObjectColumn):
+                    for i, value in enumerate(values):
+                        column.array[i] = value
+                else:
+                    column.put(0, values)
+            self.ring.jump(state_dict["cursor"], length, state_dict["written"])
+
+    def __repr__(self) -> str:
+        if self.form is None:
+            return f"{type(self).__name__}(len=0, max_size={self.max_size})"
+        shown = ", ".join(f"{_label(leaf.key)}{_kind(leaf.shape, leaf.dtype)}" for leaf in self.form.leaves)
+        return (
+            f"{type(self).__name__}(\n    data=[{shown}],\n    shape={list(self.shape)},\n    len={len(self)},\n"
+            f"    max_size={self.max_size})"
+        )
+
+
+def device_of(data: Any) -> torch.device:
+    """Find the device of the first tensor in data.
+
+    Args:
+        data: a tensor, TensorDict or PyTree.
+
+    Returns:
+        The device; the CPU where there is no tensor.
+    """
+    for leaf in torch.utils._pytree.tree_leaves(data):
+        if isinstance(leaf, torch.Tensor):
+            return leaf.device
+    return torch.device("cpu")
+
+
+def _flattened(values: Any, ndim: int) -> Any:
+    return values.flatten(0, ndim - 1) if ndim > 1 and isinstance(values, torch.Tensor) else values
+
+
+def _unflattened(values: Any, lead: torch.Size) -> Any:
+    return (
+        values.reshape((*lead, *values.shape[1:]))
+        if isinstance(values, torch.Tensor)
+        else reshape_objects(values, lead)
+    )
+
+
+def _label(key: Any) -> str:
+    return "" if key == () else f"{key!r}: "
+
+
+def _kind(shape: torch.Size, dtype: torch.dtype | None) -> str:
+    return "objects" if dtype is None else f"{str(dtype).removeprefix('torch.')}{list(shape)}"

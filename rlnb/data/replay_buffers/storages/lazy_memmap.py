@@ -1,0 +1,170 @@
+"""LazyMemmapStorage: columns in memory-mapped files, made when the first data comes."""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+import tempfile
+import weakref
+from pathlib import Path
+from typing import Any
+
+import torch
+from tensordict import TensorDict
+
+from rlnb.data.replay_buffers import faults
+from rlnb.data.replay_buffers.columns import AnyColumn, Column
+from rlnb.data.replay_buffers.forms import Form
+from rlnb.data.replay_buffers.ring import Ring
+from rlnb.data.replay_buffers.shared_ring import SharedRing
+from rlnb.data.replay_buffers.storages.column_storage import ColumnStorage
+from rlnb.data.ted.keys import as_tuple
+
+# The files are sparse. Room on the disk is reserved in steps of this many bytes a file, ahead of what is written: a
+# page that has none would end the process when it is touched.
+_STEP_BYTES = 1 << 26
+RING_FILE = "ring.state"  # beside the files of the leaves
+
+
+class LazyMemmapStorage(ColumnStorage):
+    """A storage in memory-mapped files that are made when the first data comes.
+
+    It can be larger than the memory of the machine. The files have the layout of ``TensorDict.memmap``:
+    ``TensorDict.load_memmap(storage.scratch_dir)`` reads them, all places of the ring, filled or not. Room on the disk
+    is taken as the storage fills.
+
+    Once the first data is there, the storage can be shared: a forked process, or one that it is sent to, reads and
+    writes the same elements, and all see one length and one cursor.
+
+    Args:
+        max_size: how many elements there is room for. With ``ndim`` above 1 it is rounded up to whole rows.
+        scratch_dir: the folder for the files. Default: a temporary folder, deleted with the storage.
+        device: of the data; only ``"cpu"`` can be mapped.
+        ndim: how many leading dimensions of the data count elements; one of them is time.
+        existsok: whether files that are in ``scratch_dir`` already may be overwritten.
+
+    Attributes:
+        scratch_dir: the folder; None before the first data comes, where none was given.
+
+    Raises:
+        ValueError: if ``max_size`` or ``ndim`` is no positive integer, or the device is another one.
+
+    Example:
+        >>> from rlnb.data import ReplayBuffer
+        >>> storage = LazyMemmapStorage(10)
+        >>> rb = ReplayBuffer(storage=storage, batch_size=2)
+        >>> rb.extend(TensorDict({"image": torch.zeros(3, 64, 64, dtype=torch.uint8)}, [3]))
+        tensor([0, 1, 2])
+        >>> TensorDict.load_memmap(storage.scratch_dir)["image"].shape
+        torch.Size([10, 64, 64])
+    """
+
+    def __init__(
+        self,
+        max_size: int,
+        *,
+        scratch_dir: str | os.PathLike[str] | None = None,
+        device: torch.device | str = "cpu",
+        ndim: int = 1,
+        existsok: bool = False,
+    ) -> None:
+        super().__init__(max_size, device=device, ndim=ndim)
+        if self.device is not None and self.device.type != "cpu":
+            raise ValueError(faults.only_cpu(self.device))
+        self.device = torch.device("cpu")
+        self.existsok = existsok
+        self.scratch_dir = None if scratch_dir is None else Path(scratch_dir)
+        self._reserved_rows = 0
+        self._paths: list[Path] = []
+
+    def _allocate(self, form: Form, shape: tuple[int, ...]) -> list[AnyColumn]:
+        objects = [leaf.key for leaf in form.leaves if leaf.dtype is None]
+        if objects:
+            raise TypeError(faults.not_mapped(objects))
+        if self.scratch_dir is None:
+            folder = Path(tempfile.mkdtemp(prefix="rlnb-"))
+            weakref.finalize(self, _remove, folder, os.getpid())
+        else:
+            folder = self.scratch_dir
+        keys = [_file_key(leaf.key) for leaf in form.leaves]
+        paths = [folder.joinpath(*key[:-1], f"{key[-1]}.memmap") for key in keys]
+        there = next((path for path in [folder / "meta.json", *paths] if path.exists()), None)
+        if there is not None and not self.existsok:
+            raise FileExistsError(faults.file_there(there))
+        source = TensorDict(batch_size=shape)
+        for key, leaf in zip(keys, form.leaves, strict=True):
+            source[key] = torch.empty((), dtype=leaf.dtype).expand(*shape, *leaf.shape)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            mapped = source.memmap_like(folder, existsok=True)
+        except (OSError, RuntimeError) as error:
+            for path in (*paths, folder / "meta.json"):
+                path.unlink(missing_ok=True)
+            raise OSError(faults.no_files(folder, error)) from error
+        self.scratch_dir, self._paths, self._reserved_rows = folder, paths, 0
+        return [Column(mapped[key].as_subclass(torch.Tensor), self.ndim) for key in keys]
+
+    def _make_ring(self, rows: int) -> Ring:
+        assert self.scratch_dir is not None
+        return SharedRing(rows, self.scratch_dir / RING_FILE)
+
+    def _reserve(self, start: int, count: int) -> None:
+        needed = min(start + count, self.ring.size)
+        if needed <= self._reserved_rows:
+            return
+        assert self.form is not None
+        width = math.prod(self._others)
+        sizes = [leaf.shape.numel() * leaf.dtype.itemsize * width for leaf in self.form.leaves if leaf.dtype]
+        ahead = max(1, _STEP_BYTES // max(*sizes, 1))
+        target = min(self.ring.size, max(needed, self._reserved_rows + ahead))
+        for path, size in zip(self._paths, sizes, strict=True):
+            begin, length = self._reserved_rows * size, (target - self._reserved_rows) * size
+            try:
+                _reserve_bytes(path, begin, length)
+            except OSError as error:
+                raise OSError(error.errno, faults.disk_full(path.name, length, error)) from error
+        self._reserved_rows = target
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_columns": [], "_arrays": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        if self.form is not None:
+            self._map_again()
+
+    def _map_again(self) -> None:
+        """Map the files that are there, in another process."""
+        assert self.form is not None
+        shape = (self.ring.size, *self._others)
+        columns: list[AnyColumn] = []
+        for path, leaf in zip(self._paths, self.form.leaves, strict=True):
+            assert leaf.dtype is not None
+            whole = (*shape, *leaf.shape)
+            tensor = torch.from_file(str(path), shared=True, size=math.prod(whole), dtype=leaf.dtype)
+            columns.append(Column(tensor.reshape(whole), self.ndim))
+        self._adopt(self.form, columns, self._others)
+
+
+def _file_key(key: Any) -> tuple[str, ...]:
+    """Where a leaf stands in the TensorDict that the files make up."""
+    return tuple(map(str, as_tuple(key))) or ("data",)
+
+
+def _reserve_bytes(path: Path, begin: int, length: int) -> None:
+    """Take room on the disk for a part of a file."""
+    if not length:
+        return
+    if not hasattr(os, "posix_fallocate"):  # macOS
+        if shutil.disk_usage(path.parent).free < length:
+            raise OSError(28, "No space left on device")
+        return
+    with path.open("r+b") as file:
+        os.posix_fallocate(file.fileno(), begin, length)
+
+
+def _remove(folder: Path, owner: int) -> None:
+    """Delete a temporary folder, in the process that made it."""
+    if os.getpid() == owner:
+        shutil.rmtree(folder, ignore_errors=True)

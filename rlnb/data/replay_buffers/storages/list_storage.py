@@ -1,0 +1,122 @@
+"""ListStorage: any Python objects in a list."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from rlnb.data.replay_buffers import faults
+from rlnb.data.replay_buffers.forms import is_data
+from rlnb.data.replay_buffers.indexing import Where
+from rlnb.data.replay_buffers.stacking import split_batch, stack_items
+from rlnb.data.replay_buffers.storages.base import Rows, Storage
+
+
+class ListStorage(Storage):
+    """A storage of any Python objects.
+
+    It is the slowest of storages, and the only one that asks nothing of the data. What is sampled is stacked where
+    that is possible (tensors of one shape, TensorDicts and PyTrees of these), and a list otherwise.
+
+    Args:
+        max_size: how many elements there is room for. Default: no limit.
+
+    Raises:
+        ValueError: if ``max_size`` is no positive integer.
+
+    Example:
+        >>> from rlnb.data import ReplayBuffer
+        >>> rb = ReplayBuffer(storage=ListStorage(10))
+        >>> rb.add("a string!")
+        0
+        >>> rb.extend([30, None])
+        tensor([1, 2])
+        >>> rb[:]
+        ['a string!', 30, None]
+    """
+
+    def __init__(self, max_size: int | None = None) -> None:
+        super().__init__(torch.iinfo(torch.int64).max if max_size is None else max_size)
+        self._items: list[Any] = []
+
+    @property
+    def element_dims(self) -> int:
+        """How many dimensions the batch size of the first element has; see :class:`Storage`."""
+        return len(self._items[0].batch_size) if self._items and is_data(self._items[0]) else 0
+
+    def prepare(self, data: Any, many: bool) -> Rows:
+        """Take a batch apart into its elements; see :meth:`Storage.prepare`."""
+        if not many:
+            return Rows(1, [data])
+        items = data if isinstance(data, list) else _split(data)
+        return Rows(len(items), items)
+
+    def _put(self, start: int, rows: Rows, first: int, last: int) -> None:
+        missing = start - len(self._items)
+        if missing > 0:  # of more elements than there is room for, the first to stay may go behind the end
+            self._items += [None] * missing
+        self._items[start : start + last - first] = rows.parts[first:last]
+
+    def overwrite(self, place: Where, data: Any) -> None:
+        """Write over elements; see :meth:`Storage.overwrite`."""
+        with self.ring.lock:
+            if place.position is not None:
+                self._items[place.position] = data
+                return
+            positions = self._positions(place)
+            items = self.prepare(data, many=True).parts
+            if len(items) != len(positions):
+                raise ValueError(faults.other_count(len(positions), len(items)))
+            for position, item in zip(positions, items, strict=True):
+                self._items[position] = item
+
+    def gather(self, index: Any) -> list[Any]:
+        """Return a list of the elements themselves; see :meth:`Storage.gather`."""
+        items = self._items
+        return [items[i] for i in index.tolist()]
+
+    def read(self, place: Where) -> Any:
+        """Read an element, or a list of elements; see :meth:`Storage.read`."""
+        if place.position is not None:
+            return self._items[place.position]
+        return [self._items[i] for i in self._positions(place)]
+
+    def _positions(self, place: Where) -> list[int]:
+        if place.span is not None:
+            return list(range(place.span.start, place.span.stop))
+        assert place.flat is not None
+        positions: list[int] = place.flat.tolist()
+        return positions
+
+    def collate(self, data: Any) -> Any:
+        """Stack elements where possible; see :meth:`Storage.collate`."""
+        return stack_items(data)
+
+    def _empty(self) -> None:
+        with self.ring.lock:
+            super()._empty()
+            self._items = []
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the elements and the state of the ring; see :meth:`Storage.state_dict`."""
+        return {**super().state_dict(), "items": list(self._items)}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Load what :meth:`state_dict` returned; see :meth:`Storage.load_state_dict`."""
+        if state_dict["length"] > self.max_size or "items" not in state_dict:
+            raise ValueError(faults.other_state("ListStorage", state_dict, self.max_size))
+        with self.ring.lock:
+            self._items = list(state_dict["items"])
+            self.ring.jump(state_dict["cursor"], state_dict["length"], state_dict["written"])
+
+
+def _split(data: Any) -> list[Any]:
+    """The elements of a batch, or of any other iterable."""
+    if is_data(data) or isinstance(data, torch.Tensor) or not pytree.tree_is_leaf(data):
+        return split_batch(data)
+    try:
+        return list(data)
+    except TypeError:
+        raise TypeError(faults.not_many(data)) from None

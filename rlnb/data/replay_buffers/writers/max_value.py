@@ -1,0 +1,146 @@
+"""TensorDictMaxValueWriter: keeps the elements with the highest rank."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from tensordict import TensorDictBase
+
+from rlnb.data.replay_buffers import faults
+from rlnb.data.replay_buffers.indexing import one
+from rlnb.data.replay_buffers.stacking import split_batch
+from rlnb.data.replay_buffers.writers.base import Writer
+from rlnb.data.replay_buffers.writers.round_robin import without_index
+from rlnb.data.ted.keys import NestedKey
+
+REDUCTIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "sum": torch.sum,
+    "mean": lambda values: values.to(torch.get_default_dtype()).mean(),
+    "max": torch.amax,
+    "min": torch.amin,
+    "median": torch.median,
+}
+
+
+class TensorDictMaxValueWriter(Writer):
+    """A writer that keeps the TensorDicts with the highest rank.
+
+    While there is room every element is stored. Then a new one takes the place of the element with the lowest rank, if
+    its own rank is higher. An element can be a step or a whole trajectory, of which the rank is reduced to one number.
+
+    Args:
+        rank_key: the entry that ranks elements. Default: ``("next", "reward")``.
+        reduction: how an entry with several values becomes a rank: ``"sum"``, ``"mean"``, ``"max"``, ``"min"`` or
+            ``"median"``.
+
+    Raises:
+        ValueError: if there is no such reduction.
+
+    Example:
+        >>> from tensordict import TensorDict
+        >>> from rlnb.data import LazyTensorStorage, TensorDictReplayBuffer
+        >>> rb = TensorDictReplayBuffer(storage=LazyTensorStorage(2), writer=TensorDictMaxValueWriter("score"))
+        >>> rb.extend(TensorDict({"score": torch.tensor([1.0, 5.0, 3.0, 2.0])}, [4]))
+        tensor([-1,  1,  0, -1])
+        >>> rb[:]["score"]
+        tensor([3., 5.])
+    """
+
+    adds_index = True
+
+    def __init__(self, rank_key: NestedKey | None = None, reduction: str = "sum") -> None:
+        super().__init__()
+        if reduction not in REDUCTIONS:
+            raise ValueError(faults.unknown_reduction(reduction, list(REDUCTIONS)))
+        self.rank_key: NestedKey = ("next", "reward") if rank_key is None else rank_key
+        self.reduction = reduction
+        self._ranks: list[tuple[float, int]] = []  # a heap: the lowest rank first
+
+    def rank(self, data: TensorDictBase) -> float:
+        """Rank an element.
+
+        Args:
+            data: the element.
+
+        Returns:
+            Its rank.
+
+        Raises:
+            KeyError: if it has no entry ``rank_key``.
+            ValueError: if the rank is NaN.
+        """
+        values = data.get(self.rank_key, None)
+        if values is None:
+            raise KeyError(faults.needs_rank(self.rank_key, list(data.keys(True, True))))
+        rank = float(REDUCTIONS[self.reduction](values.detach()))
+        if rank != rank:
+            raise ValueError(faults.rank_is_nan(self.rank_key))
+        return rank
+
+    def get_insert_index(self, data: TensorDictBase) -> int | None:
+        """Say where an element would go.
+
+        Args:
+            data: the element.
+
+        Returns:
+            Its place; None if its rank is too low.
+        """
+        return self._place(self.rank(data))
+
+    def _place(self, rank: float) -> int | None:
+        storage = self.storage
+        if len(self._ranks) < storage.ring.size:
+            return len(self._ranks)
+        return self._ranks[0][1] if rank > self._ranks[0][0] else None
+
+    def add(self, data: Any) -> int | None:
+        """Write an element if its rank is high enough; see :meth:`Writer.add`."""
+        data = without_index(data)
+        place = self._write(data, self.rank(data))
+        if place is not None:
+            self.storage.ring.written += 1
+        return place
+
+    def extend(self, data: Any) -> torch.Tensor:
+        """Write the elements whose rank is high enough; see :meth:`Writer.extend`."""
+        data = without_index(data)
+        items = data if isinstance(data, list) else split_batch(data)
+        ranks = [self.rank(item) for item in items]
+        self.storage.prepare(items, True)  # refuses all if one does not fit
+        places = [self._write(item, rank) for item, rank in zip(items, ranks, strict=True)]
+        self.storage.ring.written += sum(place is not None for place in places)
+        last = {place: i for i, place in enumerate(places) if place is not None}
+        return torch.tensor([-1 if p is None or last[p] != i else p for i, p in enumerate(places)], dtype=torch.int64)
+
+    def _write(self, item: Any, rank: float) -> int | None:
+        place, storage = self._place(rank), self.storage
+        if place is None:
+            return None
+        if place == len(self._ranks):
+            rows = storage.prepare(item, False)
+            if place != storage.append(rows):
+                raise RuntimeError(faults.written_elsewhere())
+            storage.ring.written -= 1
+            heapq.heappush(self._ranks, (rank, place))
+        else:
+            storage.overwrite(one(place), item)
+            heapq.heapreplace(self._ranks, (rank, place))
+        return place
+
+    def _empty(self) -> None:
+        self._ranks = []
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state with the ranks; see :meth:`Writer.state_dict`."""
+        return {**super().state_dict(), "ranks": [list(entry) for entry in self._ranks]}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Load what :meth:`state_dict` returned; see :meth:`Writer.load_state_dict`."""
+        self._ranks = [(float(rank), int(place)) for rank, place in state_dict["ranks"]]
+
+    def __repr__(self) -> str:
+        return f"TensorDictMaxValueWriter(rank_key={self.rank_key!r}, reduction={self.reduction!r})"

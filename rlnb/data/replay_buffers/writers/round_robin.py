@@ -1,0 +1,95 @@
+"""RoundRobinWriter: one element after another, and over the oldest when the storage is full."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from tensordict import TensorDictBase
+
+from rlnb.data.replay_buffers.writers.base import Writer
+
+INDEX_KEY = "index"
+
+
+class RoundRobinWriter(Writer):
+    """A writer that goes round the storage as in a ring.
+
+    Example:
+        >>> from rlnb.data import ListStorage, ReplayBuffer
+        >>> rb = ReplayBuffer(storage=ListStorage(3), writer=RoundRobinWriter())
+        >>> rb.extend(["a", "b", "c", "d"])
+        tensor([0, 1, 2, 0])
+        >>> rb[:], rb.writer
+        (['d', 'b', 'c'], RoundRobinWriter(cursor=1, full_storage=True))
+    """
+
+    def add(self, data: Any) -> Any:
+        """Write one element at the cursor; see :meth:`Writer.add`."""
+        storage = self.storage
+        start = storage.append(storage.prepare(data, False))
+        return start if storage.ndim == 1 else self._index(start, 1)
+
+    def extend(self, data: Any) -> torch.Tensor:
+        """Write several elements, the first at the cursor; see :meth:`Writer.extend`."""
+        storage = self.storage
+        rows = storage.prepare(data, True)
+        return self._index(storage.append(rows), rows.count)
+
+    def _index(self, start: int, count: int) -> torch.Tensor:
+        """The indices of rows one after another."""
+        storage = self.storage
+        size = storage.ring.size
+        index = torch.arange(start, start + count)
+        if start + count > size:
+            index %= size
+        if storage.ndim == 1:
+            return index
+        others = storage.shape[1:]
+        width = math.prod(others)
+        positions = (index[:, None] * width + torch.arange(width)).reshape(-1)
+        return torch.stack(storage.index(positions), -1)
+
+
+class TensorDictRoundRobinWriter(RoundRobinWriter):
+    """A :class:`RoundRobinWriter` for TensorDicts that know where they are stored.
+
+    What is read from the buffer has an entry ``"index"``. It is not stored, for an element is where it is: an
+    ``"index"`` that new data brings, such as data sampled before, is left out.
+
+    Example:
+        >>> from tensordict import TensorDict
+        >>> from rlnb.data import LazyTensorStorage, ReplayBuffer
+        >>> rb = ReplayBuffer(storage=LazyTensorStorage(5), writer=TensorDictRoundRobinWriter())
+        >>> rb.extend(TensorDict({"a": torch.zeros(3)}, [3]))
+        tensor([0, 1, 2])
+        >>> rb[1:]["index"]
+        tensor([1, 2])
+    """
+
+    adds_index = True
+
+    def add(self, data: Any) -> Any:
+        """Write one element at the cursor; see :meth:`Writer.add`."""
+        return super().add(without_index(data))
+
+    def extend(self, data: Any) -> torch.Tensor:
+        """Write several elements, the first at the cursor; see :meth:`Writer.extend`."""
+        return super().extend(without_index(data))
+
+
+def without_index(data: Any) -> Any:
+    """Leave the entry ``"index"`` of TensorDicts out.
+
+    Args:
+        data: a TensorDict, a list of them, or anything else.
+
+    Returns:
+        The data, or a shallow copy of it.
+    """
+    if isinstance(data, TensorDictBase):
+        return data.exclude(INDEX_KEY) if INDEX_KEY in data.keys() else data  # noqa: SIM118 - rows, not keys
+    if isinstance(data, list):
+        return [without_index(item) for item in data]
+    return data

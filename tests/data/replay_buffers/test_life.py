@@ -1,0 +1,218 @@
+"""ReplayBuffer: threads, prefetching, generators, pickling, states."""
+
+from __future__ import annotations
+
+import gc
+import pickle
+import threading
+import time
+from typing import Any
+
+import pytest
+import torch
+from tensordict import TensorDict
+
+from rlnb.data import (
+    LazyTensorStorage,
+    ListStorage,
+    RandomSampler,
+    ReplayBuffer,
+    SamplerWithoutReplacement,
+    TensorDictReplayBuffer,
+    TensorStorage,
+    Writer,
+)
+from tests.data.replay_buffers.worlds import as_tensordict, make_storage, numbers_of
+
+
+def test_prefetched_batches_are_those_that_would_come_anyway() -> None:  # RB-12
+    def batches(prefetch: int | None) -> list[list[int]]:
+        rb = ReplayBuffer(
+            storage=LazyTensorStorage(100),
+            batch_size=5,
+            prefetch=prefetch,
+            generator=torch.Generator().manual_seed(3),
+            transform=lambda data: time.sleep(0.002 * float(data[0] % 3)) or data,
+        )
+        rb.extend(torch.arange(100))
+        found = [rb.sample().tolist() for _ in range(12)]
+        rb.shutdown()
+        return found
+
+    assert batches(None) == batches(1) == batches(4)
+
+
+def test_prefetching_prepares_batches_at_the_same_time() -> None:  # RB-12
+    barrier = threading.Barrier(3, timeout=20)
+
+    def meet(data: torch.Tensor) -> torch.Tensor:
+        barrier.wait()
+        return data
+
+    rb = ReplayBuffer(storage=LazyTensorStorage(10), batch_size=2, prefetch=3, transform=meet)
+    rb.extend(torch.arange(10))
+    assert len(rb.sample()) == 2  # it returns only if three were under way at once
+    barrier.abort()
+    rb.shutdown()
+
+
+@pytest.mark.parametrize("prefetch", [1, 3])
+def test_iteration_with_prefetching_gives_each_element_once(prefetch: int) -> None:  # RB-12 RB-10
+    rb = ReplayBuffer(storage=ListStorage(20), sampler=SamplerWithoutReplacement(), batch_size=3, prefetch=prefetch)
+    rb.extend(torch.arange(10))
+    for _ in range(3):
+        batches = list(rb)
+        assert rb.sampler.ran_out  # nothing of the next pass was drawn
+        assert [len(batch) for batch in batches] == [3, 3, 3, 1]
+        assert torch.cat(batches).sort().values.tolist() == list(range(10))
+    rb.empty()
+    rb.extend(torch.arange(100, 103))
+    assert rb.sample().sort().values.tolist() == [100, 101, 102]  # nothing from before is left over
+    rb.shutdown()
+
+
+def test_prefetching_needs_a_fixed_batch_size() -> None:  # RB-12
+    with pytest.raises(ValueError) as caught:
+        ReplayBuffer(prefetch=2)
+    assert str(caught.value) == (
+        "Prefetching needs to know the batch size in advance. Fix: give the constructor batch_size=32 beside prefetch."
+    )
+    rb = ReplayBuffer(prefetch=2, batch_size=4)
+    rb.extend(list(range(9)))
+    with pytest.raises(ValueError, match="prefetches batches of 4 and cannot give one of 5"):
+        rb.sample(5)
+    rb.shutdown()
+
+
+def test_a_buffer_that_is_forgotten_leaves_no_thread() -> None:  # RB-12
+    before = set(threading.enumerate())
+    rb = ReplayBuffer(storage=LazyTensorStorage(10), batch_size=2, prefetch=2)
+    rb.extend(torch.arange(5))
+    rb.sample()
+    assert set(threading.enumerate()) - before
+    del rb
+    for _ in range(200):
+        gc.collect()  # a thread that is at work keeps the buffer until it is done
+        if not set(threading.enumerate()) - before:
+            return
+        time.sleep(0.01)
+    raise AssertionError(f"threads are left: {set(threading.enumerate()) - before}")
+
+
+def test_writers_and_readers_in_threads_lose_nothing() -> None:  # RB-01
+    rb = TensorDictReplayBuffer(storage=LazyTensorStorage(10_000), batch_size=32)
+    failures: list[BaseException] = []
+
+    def write(first: int) -> None:
+        for step in range(100):
+            start = first + 5 * step
+            rb.extend(as_tensordict(torch.arange(start, start + 5)))
+
+    def read() -> None:
+        try:
+            for _ in range(200):
+                if len(rb):
+                    numbers_of(rb.sample().exclude("index"))
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=write, args=(500 * k,)) for k in range(4)]
+    threads += [threading.Thread(target=read) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert numbers_of(rb[:]).sort().values.tolist() == list(range(2000))
+
+
+def test_a_generator_gives_the_same_samples() -> None:  # RB-09
+    def drawn(sampler: Any) -> list[list[int]]:
+        generator = torch.Generator().manual_seed(5)
+        rb = ReplayBuffer(storage=LazyTensorStorage(50), sampler=sampler, generator=generator)
+        rb.extend(torch.arange(50))
+        before = torch.get_rng_state()
+        found = [rb.sample(8).tolist() for _ in range(8)]
+        assert (torch.get_rng_state() == before).all()
+        return found
+
+    for sampler in (RandomSampler, SamplerWithoutReplacement):
+        assert drawn(sampler) == drawn(sampler)
+
+
+@pytest.mark.parametrize("kind", ["list", "lazy", "memmap"])
+def test_a_pickled_buffer_goes_on(kind: str) -> None:  # RB-16
+    rb = TensorDictReplayBuffer(storage=make_storage(kind, 5, 1, as_tensordict), batch_size=3, prefetch=2)
+    rb.extend(as_tensordict(torch.arange(7)))
+    other = pickle.loads(pickle.dumps(rb))
+    assert numbers_of(other[:].exclude("index")).tolist() == [5, 6, 2, 3, 4]
+    assert other.add(as_tensordict(torch.tensor(8))) == 2
+    assert len(other.sample()) == 3
+    other.shutdown()
+
+
+def test_empty_forgets_all() -> None:  # RB-15
+    rb = ReplayBuffer(storage=LazyTensorStorage(10), sampler=SamplerWithoutReplacement(), batch_size=2)
+    rb.extend(torch.arange(12))
+    rb.sample()
+    rb.empty()
+    assert (len(rb), rb.writer._cursor, rb.write_count) == (0, 0, 0)
+    assert rb.extend(torch.arange(3)).tolist() == [0, 1, 2]
+    assert [len(batch) for batch in rb] == [2, 1]
+
+
+def test_a_state_that_does_not_fit_changes_nothing() -> None:  # CP-02
+    rb = ReplayBuffer(storage=LazyTensorStorage(5))
+    rb.extend(torch.arange(3))
+    other = ReplayBuffer(storage=LazyTensorStorage(6))
+    other.extend(torch.arange(6))
+    with pytest.raises(ValueError) as caught:
+        rb.load_state_dict(other.state_dict())
+    assert str(caught.value) == (
+        "The state does not fit this LazyTensorStorage with room for 5 elements: it has 6 elements. Nothing was "
+        "changed. Fix: load it into a storage of the kind and size that it was saved from."
+    )
+    assert rb[:].tolist() == [0, 1, 2] and rb.writer._cursor == 3
+
+
+def test_a_state_can_be_saved_without_pickled_code(tmp_path: Any) -> None:  # CP-02
+    rb = TensorDictReplayBuffer(storage=LazyTensorStorage(10, ndim=2))
+    rb.extend(as_tensordict(torch.arange(8).reshape(2, 4)))
+    torch.save(rb.state_dict(), tmp_path / "state.pt")
+    other = TensorDictReplayBuffer(storage=LazyTensorStorage(10, ndim=2))
+    other.load_state_dict(torch.load(tmp_path / "state.pt", weights_only=True))
+    assert numbers_of(other[:].exclude("index")).tolist() == [[0, 1, 2, 3], [4, 5, 6, 7]]
+    other.extend(as_tensordict(torch.arange(4).reshape(2, 2)))
+    assert other.writer._cursor == 1  # of 5 rows
+
+
+def test_sampling_needs_no_more_memory_the_longer_it_goes() -> None:  # RB-09
+    import tracemalloc
+
+    rb = TensorDictReplayBuffer(storage=LazyTensorStorage(100), batch_size=4)
+    rb.extend(as_tensordict(torch.arange(100)))
+    for _ in range(200):
+        rb.sample()
+    tracemalloc.start()
+    rb.sample()
+    before = tracemalloc.get_traced_memory()[0]
+    for _ in range(3000):
+        rb.sample()
+    after = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert after - before < 30_000
+
+
+def test_pin_memory_changes_nothing_without_an_accelerator() -> None:  # RB-01
+    rb = ReplayBuffer(storage=LazyTensorStorage(4), pin_memory=True)
+    rb.extend(torch.arange(3))
+    assert rb.sample(2).is_pinned() is torch.accelerator.is_available()
+
+
+def test_a_container_that_is_given_is_written_to() -> None:  # ST-02
+    container = TensorDict({"a": torch.arange(5), "b": {"c": torch.zeros(5, 2)}}, [5])
+    rb = ReplayBuffer(storage=TensorStorage(container))
+    assert len(rb) == 5 and rb[:]["a"].tolist() == [0, 1, 2, 3, 4]
+    assert rb.add(TensorDict({"a": torch.tensor(9), "b": {"c": torch.ones(2)}})) == 0
+    assert container["a"].tolist() == [9, 1, 2, 3, 4] and (container["b", "c"][0] == 1).all()
+    assert isinstance(rb.writer, Writer)

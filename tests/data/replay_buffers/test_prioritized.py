@@ -1,0 +1,295 @@
+"""Prioritized sampling: probabilities, weights, priorities that come with data, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tensordict import TensorDict
+
+from rlnb.data import (
+    LazyTensorStorage,
+    ListStorage,
+    PrioritizedReplayBuffer,
+    PrioritizedSampler,
+    RandomSampler,
+    ReplayBuffer,
+    TensorDictPrioritizedReplayBuffer,
+    TensorDictReplayBuffer,
+)
+
+PRIORITIES = st.sampled_from([0.0, 1e-8, 0.3, 1.0, 7.0, 1e8])
+
+
+def buffer(n: int = 4, alpha: float = 1.0, beta: float = 1.0, **kwargs: Any) -> TensorDictPrioritizedReplayBuffer:
+    """A buffer of n steps."""
+    rb = TensorDictPrioritizedReplayBuffer(
+        alpha=alpha, beta=beta, storage=LazyTensorStorage(10), batch_size=6, **kwargs
+    )
+    rb.extend(TensorDict({"a": torch.arange(n)}, [n]))
+    return rb
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.5, 1.0])
+def test_probabilities_and_weights_are_those_of_the_paper(alpha: float) -> None:  # SA-04
+    priorities = torch.tensor([0.5, 4.0, 0.0, 1.5, 2.0, 9.0], dtype=torch.float64)
+    rb = buffer(6, alpha=alpha, beta=0.4, eps=1e-3, generator=torch.Generator().manual_seed(0))
+    rb.update_priority(torch.arange(6), priorities)
+    chance = (priorities + 1e-3) ** alpha
+    chance /= chance.sum()
+    draws = 60_000
+    sample = rb.sample(draws)
+    counts = torch.bincount(sample["index"], minlength=6)
+    expected = chance * draws
+    assert ((counts - expected) ** 2 / expected).sum() < 5 + 6 * 10**0.5
+    weights = (6 * chance) ** -0.4
+    expected = (weights / weights.max())[sample["index"]]
+    torch.testing.assert_close(sample["priority_weight"].double(), expected, rtol=1e-5, atol=0)
+
+
+@given(
+    rounds=st.lists(
+        st.lists(st.tuples(st.integers(0, 11), PRIORITIES), max_size=8),
+        max_size=5,
+    ),
+    written=st.lists(st.integers(0, 9), min_size=1, max_size=5),
+    within=st.booleans(),
+)
+@settings(deadline=None, max_examples=80)
+def test_priorities_against_a_dictionary(rounds: list[Any], written: list[int], within: bool) -> None:  # SA-04 RB-13
+    sampler = PrioritizedSampler(3, alpha=1.0, beta=1.0, eps=0.0, max_priority_within_buffer=within)
+    rb = ReplayBuffer(storage=LazyTensorStorage(12), sampler=sampler, batch_size=50)
+    model: dict[int, float] = {}
+    most = 1.0
+    cursor = 0
+
+    def default() -> float:
+        if within and model:
+            return max(model.values()) or 1.0
+        return most
+
+    for count, updates in zip(written, [*rounds, *[[]] * len(written)], strict=False):
+        value = default()
+        rb.extend(torch.arange(count)) if count != 1 else rb.add(torch.tensor(0))
+        for _ in range(count):
+            model[cursor] = value
+            cursor = (cursor + 1) % 12
+        updates = [(position, value) for position, value in updates if position in model]
+        if updates:
+            values = torch.tensor([value for _, value in updates], dtype=torch.float64)
+            rb.update_priority([position for position, _ in updates], values)
+            model.update(updates)
+            most = max(most, *values.tolist())
+    if not any(model.values()):
+        return
+    stored = sampler.state_dict()["priorities"].tolist()
+    assert stored == [model[i] for i in range(len(model))]
+    _, info = rb.sample(return_info=True)
+    least = min(value for value in model.values() if value > 0)
+    for position, weight in zip(info["index"].tolist(), info["priority_weight"].tolist(), strict=True):
+        assert model[position] > 0
+        assert weight == pytest.approx(least / model[position], rel=1e-5)
+
+
+def test_a_sample_of_plain_data_has_its_weights_in_the_info() -> None:  # RB-03
+    rb = PrioritizedReplayBuffer(alpha=0.7, beta=0.5, storage=LazyTensorStorage(10), batch_size=4)
+    rb.extend(torch.arange(5))
+    batch, info = rb.sample(return_info=True)
+    assert (batch == info["index"]).all() and info["priority_weight"].tolist() == [1, 1, 1, 1]
+    assert info["priority_weight"].dtype == torch.float32
+    rb.update_priority(info["index"], torch.tensor([1.0, 2.0, 3.0, 4.0]))
+    rb.update_priority(0, 0.0)
+    rb.update_priority(torch.tensor([1, 2]), 3)
+    wide = PrioritizedReplayBuffer(alpha=0.7, beta=0.5, dtype=torch.float64)
+    wide.extend(["x", "y"])
+    assert wide.sample(2, return_info=True)[1]["priority_weight"].dtype == torch.float64
+
+
+def test_unlimited_storages_have_room_for_priorities() -> None:  # RB-03
+    rb = PrioritizedReplayBuffer(alpha=1.0, beta=1.0, storage=ListStorage())
+    rb.extend(["a", "b"])
+    rb.update_priority(torch.tensor([0, 1]), torch.tensor([0.0, 1.0]))
+    assert rb.sample(3) == ["b", "b", "b"]
+
+
+def test_new_data_brings_its_priorities() -> None:  # RB-04
+    rb = TensorDictPrioritizedReplayBuffer(alpha=1.0, beta=0.0, eps=0.0, storage=LazyTensorStorage(4), batch_size=20)
+    errors = torch.tensor([[0.0], [3.0], [0.0]])
+    rb.extend(TensorDict({"a": torch.arange(3), "td_error": errors}, [3]))
+    assert set(rb.sample()["a"].tolist()) == {1}
+    rb.add(TensorDict({"a": torch.tensor(3), "td_error": torch.tensor([1.0])}))
+    assert rb.sampler.state_dict()["priorities"].tolist() == [0, 3, 0, 1]
+    rb.extend([TensorDict({"a": torch.tensor(4), "td_error": torch.tensor([5.0])})])
+    assert rb.sampler.state_dict()["priorities"].tolist() == [5, 3, 0, 1]
+
+
+@pytest.mark.parametrize(("reduction", "expected"), [("max", [3.0, 5.0]), ("min", [1.0, 4.0]), ("mean", [2.0, 4.5])])
+def test_several_priorities_of_a_trajectory_become_one(reduction: str, expected: list[float]) -> None:  # SA-04 RB-04
+    rb = TensorDictPrioritizedReplayBuffer(
+        alpha=1.0, beta=1.0, eps=0.0, storage=LazyTensorStorage(4), batch_size=8, reduction=reduction
+    )
+    errors = torch.tensor([[[1.0], [3.0], [2.0]], [[4.0], [5.0], [4.5]]])
+    rb.extend(TensorDict({"td_error": errors}, [2, 3]))
+    assert rb.sampler.state_dict()["priorities"].tolist() == expected
+    sample = rb.sample()
+    assert sample["index"].shape == sample["priority_weight"].shape == (8, 3)
+    rb.update_tensordict_priority(sample.set("td_error", sample["td_error"] * 2))
+    found = rb.sampler.state_dict()["priorities"].tolist()
+    drawn = set(sample["index"][:, 0].tolist())
+    assert found == [value * 2 if i in drawn else value for i, value in enumerate(expected)]
+
+
+def test_priorities_of_a_storage_of_several_dimensions() -> None:  # SA-04 ST-06
+    rb = TensorDictPrioritizedReplayBuffer(
+        alpha=1.0, beta=1.0, eps=0.0, storage=LazyTensorStorage(20, ndim=2), batch_size=9
+    )
+    errors = torch.arange(6.0).reshape(2, 3)  # 2 envs, 3 steps
+    rb.extend(TensorDict({"td_error": errors[..., None]}, [2, 3]))
+    assert rb.sampler.state_dict()["priorities"].tolist() == errors.T.flatten().tolist()
+    sample = rb.sample()
+    assert (sample["td_error"].squeeze(-1) > 0).all()
+    rb.update_tensordict_priority(sample.set("td_error", torch.zeros(9, 1)))
+    drawn = {tuple(index) for index in sample["index"].tolist()}
+    stored = rb.sampler.state_dict()["priorities"].reshape(3, 2)
+    for time in range(3):
+        for env in range(2):
+            assert stored[time, env] == (0 if (time, env) in drawn else errors[env, time])
+
+
+@pytest.mark.parametrize(("bad", "shown"), [(float("nan"), "nan"), (float("inf"), "inf"), (-0.5, "-0.5")])
+def test_a_bad_priority_changes_nothing(bad: float, shown: str) -> None:  # RB-13
+    rb = buffer()
+    rb.update_priority(torch.arange(4), torch.arange(4.0))
+    before = rb.sampler.state_dict()["priorities"]
+    with pytest.raises(ValueError) as caught:
+        rb.update_priority(torch.tensor([2, 0, 1]), torch.tensor([9.0, bad, 9.0]))
+    assert str(caught.value) == (
+        f"Priorities must be finite and at least 0, and number 1 of those given is {shown}. Nothing was changed. A NaN "
+        "often comes from a loss that diverged; a negative one from a TD error without its absolute value. "
+        "Fix: buffer.update_priority(index, td_error.abs())."
+    )
+    with pytest.raises(ValueError, match="Nothing was changed"):
+        rb.extend(TensorDict({"a": torch.arange(2), "td_error": torch.tensor([1.0, bad])}, [2]))
+    assert (rb.sampler.state_dict()["priorities"] == before).all() and len(rb) == 4
+
+
+@pytest.mark.parametrize(
+    ("index", "priority", "kind", "message"),
+    [
+        ([0, 4], 1.0, IndexError, "There is no element 4: 4 are stored, from 0 on. Nothing was changed."),
+        ([-1], 1.0, IndexError, "There is no element -1: 4 are stored, from 0 on. Nothing was changed."),
+        (
+            [0, 1, 2],
+            [1.0, 2.0],
+            ValueError,
+            "3 elements need 3 priorities or a single one, and got a tensor of shape [2]. Nothing was changed.",
+        ),
+    ],
+)
+def test_priorities_for_other_elements_are_refused(
+    index: Any, priority: Any, kind: type[Exception], message: str
+) -> None:  # RB-13
+    rb = buffer()
+    with pytest.raises(kind) as caught:
+        rb.update_priority(torch.tensor(index), torch.as_tensor(priority))
+    assert str(caught.value).startswith(message)
+    assert rb.sampler.state_dict()["priorities"].tolist() == pytest.approx([1, 1, 1, 1])
+
+
+def test_what_a_sample_lacks_is_said() -> None:  # RB-04
+    rb = buffer()
+    with pytest.raises(KeyError) as caught:
+        rb.update_tensordict_priority(rb.sample())
+    assert caught.value.args[0] == (
+        "The priorities are read from 'td_error', which the data does not have; it has 'a', "
+        "'priority_weight', 'index'. "
+        "Fix: data.set('td_error', td_error.abs()), or make the buffer with another priority_key."
+    )
+    with pytest.raises(KeyError, match="no entry 'index' that says where it comes from"):
+        rb.update_tensordict_priority(TensorDict({"td_error": torch.ones(2)}, [2]))
+
+
+def test_all_priorities_may_not_be_zero() -> None:  # SA-04
+    rb = buffer(eps=0.0)
+    rb.update_priority(torch.arange(4), 0.0)
+    with pytest.raises(RuntimeError) as caught:
+        rb.sample()
+    assert str(caught.value) == (
+        "All priorities are zero, so nothing can be drawn. "
+        "Fix: give some element a priority above 0, or make the sampler with eps above 0."
+    )
+
+
+def test_other_samplers_know_no_priorities() -> None:  # RB-13
+    rb = TensorDictReplayBuffer(storage=LazyTensorStorage(10), sampler=RandomSampler(), batch_size=2)
+    rb.extend(TensorDict({"a": torch.arange(4)}, [4]))
+    rb.update_tensordict_priority(rb.sample())
+    rb.update_priority(torch.tensor([0]), torch.tensor([float("nan")]))
+
+
+def test_a_sampler_that_comes_later_draws_what_is_there() -> None:  # SA-04
+    rb = ReplayBuffer(storage=LazyTensorStorage(10), batch_size=200)
+    rb.extend(torch.arange(5))
+    rb.set_sampler(PrioritizedSampler(2, 1.0, 1.0))
+    assert set(rb.sample().tolist()) == {0, 1, 2, 3, 4}
+    rb.update_priority(torch.arange(4), 0.0)
+    rb.extend(torch.arange(5, 7))
+    assert set(rb.sample().tolist()) == {4, 5, 6}
+
+
+def test_priorities_go_round_with_the_ring() -> None:  # SA-04
+    rb = buffer(10, eps=0.0)
+    rb.update_priority(torch.arange(10), 0.0)
+    rb.update_priority(7, 2.0)
+    rb.add(TensorDict({"a": torch.tensor(50)}))  # in place of element 0, with the largest priority so far
+    assert set(rb.sample(100)["index"].tolist()) == {0, 7}
+    rb.update_priority(7, 0.5)
+    rb[7] = TensorDict({"a": torch.tensor(51)})
+    assert rb.sampler.state_dict()["priorities"][[0, 7]].tolist() == [2, 2]
+    rb.empty()
+    rb.extend(TensorDict({"a": torch.arange(2)}, [2]))
+    assert rb.sampler.state_dict()["priorities"].tolist() == [1, 1]
+
+
+def test_draws_are_reproducible_and_survive_saving() -> None:  # SA-04 CP-02
+    def drawn(rb: ReplayBuffer) -> list[list[int]]:
+        return [rb.sample()["index"].tolist() for _ in range(5)]
+
+    first, second = (buffer(8, generator=torch.Generator().manual_seed(4)) for _ in range(2))
+    for rb in (first, second):
+        rb.update_priority(torch.arange(8), torch.arange(8.0) ** 2)
+    state = first.state_dict()
+    expected = drawn(first)
+    assert drawn(second) == expected
+    second.load_state_dict({**state, "_rng": torch.Generator().manual_seed(4).get_state()})
+    assert drawn(second) == expected
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"alpha": -1.0}, "alpha must be a number of at least 0, and got -1.0."),
+        ({"beta": float("nan")}, "beta must be a number of at least 0, and got nan."),
+        ({"eps": -1e-9}, "eps must be a number of at least 0, and got -1e-09."),
+        ({"max_capacity": 0}, "max_capacity must be an integer of at least 1, and got 0."),
+        ({"reduction": "sum"}, "There is no reduction 'sum'. There are 'max', 'min', 'median', 'mean'."),
+    ],
+)
+def test_arguments_that_make_no_sense_are_refused(arguments: dict[str, Any], message: str) -> None:  # SA-04
+    with pytest.raises(ValueError) as caught:
+        PrioritizedSampler(**{"max_capacity": 10, "alpha": 0.5, "beta": 0.5, **arguments})
+    assert str(caught.value) == message
+
+
+def test_beta_can_be_annealed() -> None:  # SA-04
+    rb = buffer(2, beta=0.0, eps=0.0)
+    rb.update_priority(torch.arange(2), torch.tensor([1.0, 4.0]))
+    assert set(rb.sample()["priority_weight"].tolist()) == {1.0}
+    rb.sampler.beta = 0.5
+    sample = rb.sample(200)
+    assert np.unique(sample["priority_weight"].numpy()).tolist() == [0.5, 1.0]
+    assert repr(rb.sampler) == "PrioritizedSampler(alpha=1.0, beta=0.5, eps=0.0, reduction='max')"

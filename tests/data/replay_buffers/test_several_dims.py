@@ -1,0 +1,144 @@
+"""Storages of several dimensions: capacity in steps, growth along time, indices, cross products of kinds and forms."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rlnb.data import LazyTensorStorage, RandomSampler, ReplayBuffer, SamplerWithoutReplacement, TensorDictReplayBuffer
+from tests.data.replay_buffers.worlds import FORMS, as_scalar, as_tensordict, make_storage, numbers_of
+
+SHAPED = ("lazy", "memmap", "given")
+
+
+def test_capacity_counts_steps_and_is_rounded_up_to_whole_rows() -> None:  # ST-06
+    rb = ReplayBuffer(storage=LazyTensorStorage(100, ndim=2))
+    assert rb._storage.max_size == 100
+    rb.extend(torch.zeros(3, 7))
+    assert rb._storage.max_size == 102 and rb.storage.shape == (7, 3) and len(rb) == 21
+
+
+@pytest.mark.parametrize("kind", SHAPED)
+@pytest.mark.parametrize("form", [form for form in FORMS if form != "tree"])
+def test_steps_of_two_envs_are_appended_along_time(kind: str, form: str) -> None:  # ST-06 TJ-03
+    make = FORMS[form]
+    rb = ReplayBuffer(storage=make_storage(kind, 9, 2, make))  # five rows of two
+    steps = torch.arange(14).reshape(2, 7)  # env 0: 0 to 6, env 1: 7 to 13
+    index = rb.extend(make(steps[:, :3]))
+    assert index.tolist() == [[0, 0], [0, 1], [1, 0], [1, 1], [2, 0], [2, 1]]
+    assert numbers_of(rb[:]).tolist() == [[0, 1, 2], [7, 8, 9]]
+    assert rb.extend(make(steps[:, 3:])).tolist() == [[3, 0], [3, 1], [4, 0], [4, 1], [0, 0], [0, 1], [1, 0], [1, 1]]
+    assert numbers_of(rb[:]).tolist() == [[5, 6, 2, 3, 4], [12, 13, 9, 10, 11]]
+    assert len(rb) == 10 and rb.writer._cursor == 2
+    assert rb.add(make(torch.tensor([50, 60]))).tolist() == [[2, 0], [2, 1]]
+    assert numbers_of(rb[2]).tolist() == [50, 60]
+
+
+@given(
+    times=st.lists(st.integers(1, 9), min_size=1, max_size=6),
+    size=st.integers(1, 30),
+    envs=st.integers(1, 4),
+    dim=st.integers(0, 1),
+)
+@settings(deadline=None, max_examples=60)
+def test_the_ring_of_several_envs_against_a_list(times: list[int], size: int, envs: int, dim: int) -> None:  # ST-06
+    rb = ReplayBuffer(storage=LazyTensorStorage(size, ndim=2), dim_extend=dim)
+    rows = -(-size // envs)
+    model: list[list[int] | None] = [None] * rows
+    cursor = count = 0
+    for time in times:
+        steps = torch.arange(count, count + time * envs).reshape(time, envs)
+        count += time * envs
+        rb.extend(steps if dim == 0 else steps.T)
+        for row in steps.tolist():
+            model[cursor] = row
+            cursor = (cursor + 1) % rows
+    expected = torch.tensor([row for row in model if row is not None])
+    assert rb[:].tolist() == (expected if dim == 0 else expected.T).tolist()
+    assert len(rb) == expected.numel() and rb.storage.max_size == rows * envs
+
+
+def test_an_index_starts_with_time() -> None:  # ST-06 RB-08
+    rb = TensorDictReplayBuffer(storage=LazyTensorStorage(40, ndim=2))
+    steps = torch.arange(12).reshape(3, 4)  # 3 envs, 4 steps
+    rb.extend(as_tensordict(steps))
+
+    def read(index: object) -> list[object]:
+        found = rb[index]
+        where = found["index"]
+        assert (numbers_of(found.exclude("index")) == 4 * where[..., 1] + where[..., 0]).all()
+        return numbers_of(found.exclude("index")).tolist()  # type: ignore[no-any-return]
+
+    assert read(slice(None)) == steps.tolist()
+    assert read(slice(1, 3)) == steps[:, 1:3].tolist()
+    assert read(2) == [2, 6, 10]
+    assert read((2, 1)) == 6 and read((-1, -1)) == 11
+    assert read((slice(None), 1)) == steps[1].tolist()
+    assert read((slice(0, 2), slice(1, 3))) == steps[1:3, :2].tolist()
+    assert read([3, 0]) == steps[:, [3, 0]].tolist()
+    assert read((torch.tensor([0, 3]), torch.tensor([2, 0]))) == [8, 3]
+    assert read(torch.tensor([[0, 2], [3, 0]])) == [8, 3]
+    assert read(torch.tensor([True, False, False, True])) == steps[:, [0, 3]].tolist()
+    mask = torch.zeros(4, 3, dtype=torch.bool)
+    mask[1, 2] = mask[3, 0] = True
+    assert read(mask) == [9, 3]
+    for index in (4, (0, 3), torch.tensor([[0, 3]]), (torch.tensor([-5]), torch.tensor([0]))):
+        with pytest.raises(IndexError):
+            rb[index]
+
+
+@pytest.mark.parametrize("ndim", [2, 3])
+@pytest.mark.parametrize("sampler", [RandomSampler, SamplerWithoutReplacement])
+@pytest.mark.parametrize("kind", ["lazy", "memmap"])
+def test_samples_are_flat_and_their_index_finds_them_again(kind: str, sampler: type, ndim: int) -> None:  # ST-06
+    rb = TensorDictReplayBuffer(storage=make_storage(kind, 500, ndim, as_scalar), sampler=sampler(), batch_size=11)
+    shape = (2, 3, 7)[-ndim:]
+    rb.extend(as_tensordict(torch.arange(torch.Size(shape).numel()).reshape(shape)))
+    sample, info = rb.sample(return_info=True)
+    assert sample.batch_size == (11,) and sample["index"].shape == (11, ndim)
+    assert isinstance(info["index"], tuple) and (torch.stack(info["index"], -1) == sample["index"]).all()
+    again = rb[info["index"]]
+    assert (numbers_of(again.exclude("index")) == numbers_of(sample.exclude("index"))).all()
+    assert (rb[sample["index"]]["index"] == sample["index"]).all()
+    rb[sample["index"]] = sample.exclude("index")
+    assert len(numbers_of(rb[:].exclude("index")).unique()) == len(rb)
+
+
+def test_data_for_another_number_of_envs_is_refused() -> None:  # ST-06
+    rb = ReplayBuffer(storage=LazyTensorStorage(10, ndim=2))
+    rb.extend(torch.zeros(2, 3))
+    with pytest.raises(ValueError) as caught:
+        rb.extend(torch.zeros(4, 3))
+    assert str(caught.value) == (
+        "The storage holds [2] elements a row (such as one a env), and the data has [4]. Nothing was written. "
+        "Fix: give data of as many, or use another buffer."
+    )
+    with pytest.raises(ValueError) as caught:
+        rb.extend(torch.zeros(4))
+    assert str(caught.value).startswith("The data needs 2 leading dimensions, and a tensor of shape [4] came.")
+    with pytest.raises(ValueError) as caught:
+        rb.add(torch.zeros(3, 2))
+    assert str(caught.value).startswith("add stores one row, and got data that looks like 3 of the rows")
+    assert len(rb) == 6
+
+
+def test_dim_extend_is_one_of_the_dimensions() -> None:  # ST-06
+    with pytest.raises(ValueError) as caught:
+        ReplayBuffer(storage=LazyTensorStorage(10, ndim=2), dim_extend=2)
+    assert str(caught.value) == (
+        "dim_extend must be from 0 to 1 for a storage with ndim=2, and got 2. It is the dimension along which new data "
+        "is appended, usually time, the last one."
+    )
+    assert ReplayBuffer(storage=LazyTensorStorage(10, ndim=3)).dim_extend == 2
+
+
+def test_writing_a_slice_takes_data_as_it_is_read() -> None:  # RB-07 ST-06
+    rb = ReplayBuffer(storage=LazyTensorStorage(40, ndim=2))
+    rb.extend(torch.arange(12).reshape(3, 4))
+    rb[1:3] = torch.tensor([[50, 51], [60, 61], [70, 71]])
+    assert rb[:].tolist() == [[0, 50, 51, 3], [4, 60, 61, 7], [8, 70, 71, 11]]
+    rb[0] = torch.tensor([90, 91, 92])
+    rb[3, 1] = torch.tensor(99)
+    assert rb[:].tolist() == [[90, 50, 51, 3], [91, 60, 61, 99], [92, 70, 71, 11]]

@@ -1,0 +1,324 @@
+"""Storages: what is refused, word for word and whole; files; disks that are full; devices and dtypes."""
+
+from __future__ import annotations
+
+import errno
+import gc
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tensordict import LazyStackedTensorDict, NonTensorStack, TensorDict
+
+from rlnb.data import LazyMemmapStorage, LazyTensorStorage, ListStorage, ReplayBuffer, TensorStorage
+from tests.data.replay_buffers.worlds import as_tensordict, make_storage, numbers_of
+
+
+def steps(n: int) -> TensorDict:
+    return TensorDict({"a": torch.ones(n, 2), "b": {"c": torch.ones(n)}}, [n])
+
+
+OTHER_KEYS = (
+    "The first data written decides the keys. Fix: give every key each time, for example "
+    "with data.select(...), or use another buffer."
+)
+OTHER_LEAVES = "The first data written decides shapes and dtypes. Fix: convert the data, or use another buffer."
+OTHER_FORM = "Nothing was written. Fix: give data of the form that was stored first, or use another buffer."
+
+
+@pytest.mark.parametrize("kind", ["given", "lazy", "memmap"])
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (
+            steps(2).exclude(("b", "c")),
+            f"The data has other keys than what is stored (missing: ('b', 'c')). Nothing was written. {OTHER_KEYS}",
+        ),
+        (
+            steps(2).set("z", torch.ones(2)),
+            f"The data has other keys than what is stored (not stored before: 'z'). Nothing was written. {OTHER_KEYS}",
+        ),
+        (
+            TensorDict({"a": torch.ones(2, 3), "b": {"c": torch.ones(2, dtype=torch.int64)}}, [2]),
+            "The data does not fit what is stored (batch [2]). Nothing was written.\n"
+            "  'a': expected shape [2, 2] and dtype torch.float32, got shape [2, 3] and dtype torch.float32\n"
+            "  ('b', 'c'): expected shape [2] and dtype torch.float32, got shape [2] and dtype torch.int64\n"
+            + OTHER_LEAVES,
+        ),
+        (torch.zeros(3), f"The storage holds data with the keys 'a', ('b', 'c'), and a Tensor came. {OTHER_FORM}"),
+        (
+            {"a": torch.ones(2, 2), "b": {"c": torch.ones(2)}},
+            f"The storage holds data with the keys 'a', ('b', 'c'), and a dict came. {OTHER_FORM}",
+        ),
+        (
+            steps(3)[0],
+            "The data needs a leading dimension that counts the elements, and a TensorDict of batch "
+            "size [] came. Nothing "
+            "was written. Fix: buffer.add(data) for a single element; buffer.extend(data) takes a batch of them.",
+        ),
+        (
+            [steps(1)[0], torch.zeros(3)],
+            "A list stands for elements that are stored one by one, and number 1 of them does not "
+            "fit. The storage holds "
+            f"data with the keys 'a', ('b', 'c'), and a Tensor came. {OTHER_FORM}\n"
+            "If the list itself is one PyTree of batches, give a tuple.",
+        ),
+    ],
+)
+def test_what_differs_is_refused_and_nothing_is_written(kind: str, data: Any, message: str) -> None:  # ST-05
+    rb = ReplayBuffer(storage=make_storage(kind, 4, 1, lambda numbers: steps(len(numbers))))
+    rb.extend(steps(3) * 0)
+    with pytest.raises(ValueError) as caught:
+        rb.extend(data)
+    assert str(caught.value) == message
+    assert len(rb) == 3 and rb.writer._cursor == 3 and rb.write_count == 3
+    assert (rb[:]["a"] == 0).all() and (rb[:]["b", "c"] == 0).all()
+
+
+def test_trees_that_differ_are_refused() -> None:  # ST-05 RB-06
+    rb = ReplayBuffer(storage=LazyTensorStorage(10))
+    with pytest.raises(ValueError) as caught:
+        rb.extend((torch.zeros(3), {"x": torch.zeros(2)}))
+    assert str(caught.value) == (
+        "The tensors of a PyTree must lead with the same dimensions, for each position of them is one element. Nothing "
+        "was written. They lead with:\n  (0,): [3]\n  (1, 'x'): [2]\n"
+        "Fix: make them equal. A list at the root means something else: a list of elements."
+    )
+    assert not rb.storage.initialized
+    rb.extend((torch.zeros(3), {"x": torch.zeros(3)}))
+    with pytest.raises(ValueError) as caught:
+        rb.extend({0: torch.zeros(3), 1: {"x": torch.zeros(3)}})
+    assert str(caught.value) == (
+        "The data has the keys that are stored, but in other containers: a tuple is stored and a "
+        "dict came. Nothing was "
+        "written. Fix: nest dictionaries, lists, tuples and TensorDicts as in the data written first."
+    )
+
+
+def test_the_order_of_keys_does_not_matter() -> None:  # ST-05
+    rb = ReplayBuffer(storage=LazyTensorStorage(10))
+    rb.extend({"a": torch.zeros(1), "b": {"c": torch.ones(1), "d": torch.ones(1) * 2}})
+    rb.extend({"b": {"d": torch.ones(1) * 5, "c": torch.ones(1) * 4}, "a": torch.ones(1) * 3})
+    assert {key: value.tolist() for key, value in rb[:]["b"].items()} == {"c": [1, 4], "d": [2, 5]}
+    rb = ReplayBuffer(storage=LazyTensorStorage(10))
+    rb.extend(TensorDict({"a": torch.zeros(1), "b": torch.ones(1)}, [1]))
+    rb.add(TensorDict({"b": torch.tensor(2.0), "a": torch.tensor(3.0)}))
+    assert rb[:]["a"].tolist() == [0, 3] and rb[:]["b"].tolist() == [1, 2]
+
+
+def test_contiguous_memory_holds_no_strings() -> None:  # ST-01
+    rb = ReplayBuffer(storage=LazyTensorStorage(10))
+    with pytest.raises(TypeError) as caught:
+        rb.add("hello")
+    assert str(caught.value) == (
+        "A contiguous storage holds tensors, arrays and numbers, and a str came. Fix: use ListStorage, which holds any "
+        "object, or put the value into a TensorDict as non-tensor data."
+    )
+    rb.extend({"a": np.arange(3)})
+    rb.add({"a": 7})
+    assert rb[:]["a"].tolist() == [0, 1, 2, 7]
+
+
+@pytest.mark.parametrize("size", [0, -3, 2.5, True])
+@pytest.mark.parametrize("kind", [ListStorage, LazyTensorStorage, LazyMemmapStorage])
+def test_a_size_is_a_positive_integer(kind: type, size: Any) -> None:  # ST-05
+    with pytest.raises(ValueError) as caught:
+        kind(size)
+    assert str(caught.value) == f"max_size must be an integer of at least 1, and got {size!r}."
+
+
+DTYPES = [
+    torch.bool,
+    torch.uint8,
+    torch.int8,
+    torch.int16,
+    torch.float16,
+    torch.bfloat16,
+    torch.float64,
+    torch.complex64,
+]
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("kind", ["lazy", "memmap"])
+@pytest.mark.parametrize("width", [(), (3,), (40, 40)], ids=str)
+def test_every_dtype_and_length_of_row(dtype: torch.dtype, kind: str, width: tuple[int, ...]) -> None:  # ST-03 ST-04
+    values = torch.randint(0, 2, (9, *width)).to(dtype)
+    rb = ReplayBuffer(storage=make_storage(kind, 7, 1, lambda numbers: numbers))
+    rb.extend(values[:5])
+    for value in values[5:]:
+        rb.add(value)
+    expected = torch.cat([values[7:], values[2:7]])
+    assert rb[:].dtype == dtype and (rb[:] == expected).all()
+    batch, info = rb.sample(20, return_info=True)
+    assert batch.dtype == dtype and (batch == expected[info["index"]]).all()
+    rb[[0, 0, 3]] = values[[5, 6, 7]]
+    assert (rb[0] == values[6]).all() and (rb[3] == values[7]).all()
+
+
+# Files ----------------------------------------------------------------------------------------------------------------
+
+
+def test_the_files_are_those_of_a_memory_mapped_tensordict(tmp_path: Path) -> None:  # ST-04
+    rb = ReplayBuffer(storage=LazyMemmapStorage(6, scratch_dir=tmp_path / "rb"))
+    rb.extend(as_tensordict(torch.arange(8)))
+    loaded = TensorDict.load_memmap(tmp_path / "rb")
+    assert loaded.batch_size == (6,)
+    assert loaded["observation"][:, 0].tolist() == [6, 7, 2, 3, 4, 5]
+    assert loaded["next", "reward"].squeeze(-1).tolist() == [6, 7, 2, 3, 4, 5]
+
+
+def test_files_that_are_there_are_not_overwritten(tmp_path: Path) -> None:  # ST-04
+    first = ReplayBuffer(storage=LazyMemmapStorage(6, scratch_dir=tmp_path))
+    first.extend(steps(3))
+    second = ReplayBuffer(storage=LazyMemmapStorage(6, scratch_dir=tmp_path))
+    with pytest.raises(FileExistsError) as caught:
+        second.extend(steps(2) * 0)
+    assert str(caught.value) == (
+        f"{tmp_path / 'meta.json'} is there already, and would be overwritten. "
+        "Fix: give another scratch_dir, or existsok=True to write over it."
+    )
+    assert len(second) == 0 and (first[:]["a"] == 1).all()
+    third = ReplayBuffer(storage=LazyMemmapStorage(6, scratch_dir=tmp_path, existsok=True))
+    third.extend(steps(2) * 5)
+    assert (third[:]["a"] == 5).all() and len(third) == 2
+
+
+def test_a_temporary_folder_goes_with_its_storage() -> None:  # ST-04
+    rb = ReplayBuffer(storage=LazyMemmapStorage(6))
+    assert rb.storage.scratch_dir is None
+    rb.extend(steps(3))
+    folder = rb.storage.scratch_dir
+    assert folder.is_dir()
+    child = os.fork() if hasattr(os, "fork") else -1
+    if child == 0:  # another process that forgets it leaves it to its owner
+        del rb
+        gc.collect()
+        os._exit(0)
+    if child > 0:
+        os.waitpid(child, 0)
+    assert folder.is_dir()
+    del rb
+    gc.collect()
+    assert not folder.exists()
+
+
+def test_a_full_disk_is_said_before_anything_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # ST-04
+    rb = ReplayBuffer(storage=LazyMemmapStorage(1000, scratch_dir=tmp_path))
+
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", full, raising=False)
+    with pytest.raises(OSError) as caught:
+        rb.extend(steps(3))
+    assert caught.value.errno == errno.ENOSPC
+    assert caught.value.strerror == (
+        "No room on the disk for the next 8,000 bytes of a.memmap (No space left on device). Nothing was written. "
+        "Fix: free some space, a smaller max_size, or a scratch_dir on another disk."
+    )
+    assert len(rb) == 0
+    monkeypatch.undo()
+    rb.extend(steps(3))
+    assert (rb[:]["a"] == 1).all()
+
+
+LIMITED = """
+import resource, sys, torch
+from rlnb.data import LazyMemmapStorage, ReplayBuffer
+resource.setrlimit(resource.RLIMIT_FSIZE, (200_000_000, 200_000_000))
+rb = ReplayBuffer(storage=LazyMemmapStorage(1000, scratch_dir=sys.argv[1]))
+written = 0
+try:
+    for _ in range(1000):
+        written += len(rb.extend(torch.ones(10, 100_000)))
+except OSError as error:
+    print(written, len(rb), type(error).__name__)
+"""
+
+
+def test_a_limit_on_the_size_of_files_ends_no_process(tmp_path: Path) -> None:  # ST-04
+    done = subprocess.run([sys.executable, "-c", LIMITED, str(tmp_path)], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    written, length, kind = done.stdout.split()
+    assert (written, length, kind) == ("0", "0", "OSError")
+
+
+def test_files_hold_no_python_objects() -> None:  # ST-04
+    rb = ReplayBuffer(storage=LazyMemmapStorage(4))
+    with pytest.raises(TypeError) as caught:
+        rb.extend(TensorDict({"a": torch.zeros(2), "name": NonTensorStack("x", "y")}, [2]))
+    assert str(caught.value) == (
+        "Memory-mapped files hold tensors, and these entries are non-tensor data: 'name'. "
+        "Fix: LazyTensorStorage or ListStorage, or data.exclude(...)."
+    )
+    with pytest.raises(ValueError, match="Files are mapped into the memory of the CPU"):
+        LazyMemmapStorage(4, device="cuda")
+
+
+# Containers that are given --------------------------------------------------------------------------------------------
+
+
+def test_a_given_container_of_any_form() -> None:  # ST-02
+    rb = ReplayBuffer(storage=TensorStorage((torch.zeros(4), {"x": torch.zeros(4, 2)}), max_size=3))
+    assert len(rb) == 3 and rb.storage.max_size == 3
+    rb.add((torch.tensor(1.0), {"x": torch.ones(2)}))
+    assert rb[0][1]["x"].tolist() == [1, 1]
+    envs = ReplayBuffer(storage=TensorStorage(torch.zeros(4, 3), ndim=2))
+    assert envs.storage.shape == (4, 3) and len(envs) == 12 and envs[:].shape == (3, 4)
+    with pytest.raises(ValueError) as caught:
+        TensorStorage(torch.zeros(3), max_size=5)
+    assert (
+        str(caught.value) == "max_size is 5, and the storage given has room for [3] elements. Fix: leave max_size out."
+    )
+
+
+def test_data_on_another_device_is_moved() -> None:  # ST-03
+    rb = ReplayBuffer(storage=LazyTensorStorage(4, device="cpu"), batch_size=2)
+    rb.extend(as_tensordict(torch.arange(3)))
+    assert rb.sample().device == torch.device("cpu") and rb.storage.device == torch.device("cpu")
+    assert numbers_of(rb[:]).tolist() == [0, 1, 2]
+    auto = LazyTensorStorage(4, device="auto")
+    assert auto.device is None
+    ReplayBuffer(storage=auto).add(torch.tensor(1.0))
+    assert auto.device == torch.device("cpu")
+
+
+def test_rows_of_different_shapes_need_a_list() -> None:  # ST-01 ST-03
+    rows = LazyStackedTensorDict(*[TensorDict({"a": torch.zeros(i)}) for i in range(1, 4)])
+    rb = ReplayBuffer(storage=LazyTensorStorage(4))
+    with pytest.raises(ValueError) as caught:
+        rb.extend(rows)
+    first, *_, last = str(caught.value).splitlines()
+    assert first.startswith(
+        "The rows of this lazily stacked TensorDict have entries of different shapes, and contiguous memory holds one. "
+        "Nothing was written."
+    )
+    assert last == "Fix: pad them (tensordict.pad_sequence), or use ListStorage, which holds rows of any shape."
+    listed = ReplayBuffer(storage=ListStorage(4))
+    listed.extend(rows)
+    assert [listed[i]["a"].shape[0] for i in range(3)] == [1, 2, 3]
+    rb.extend(LazyStackedTensorDict(*[TensorDict({"a": torch.full((2,), i)}) for i in range(3)]))
+    assert rb[:]["a"][:, 0].tolist() == [0, 1, 2]
+
+
+def test_a_leaf_of_all_elements_can_be_looked_at() -> None:  # ST-05
+    rb = ReplayBuffer(storage=LazyTensorStorage(10, ndim=2))
+    assert rb.storage.columns == {}
+    rb.extend(as_tensordict(torch.arange(8).reshape(2, 4)))
+    reward = rb.storage.column(("next", "reward"))
+    assert reward.tensor.shape == (5, 2, 1) and reward.flat[: len(rb)].flatten().tolist() == [0, 4, 1, 5, 2, 6, 3, 7]
+    assert list(rb.storage.columns) == ["observation", ("agents", "x"), ("next", "reward"), ("next", "done")]
+    with pytest.raises(KeyError) as caught:
+        rb.storage.column("reward")
+    assert caught.value.args[0] == (
+        "The storage has no entry 'reward'. It has 'observation', ('agents', 'x'), ('next', 'reward'), "
+        "('next', 'done')."
+    )
