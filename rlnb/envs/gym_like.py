@@ -248,7 +248,8 @@ class GymLikeEnv(GymReading):
     def __getattr__(self, name: str) -> Any:
         with contextlib.suppress(AttributeError):
             return super().__getattr__(name)
-        if name.startswith("_"):
+        # A constructor that failed leaves no backend to ask.
+        if name.startswith("_") or "_env" not in self.__dict__:
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}.")
         try:
             return self._backend_attribute(name)

@@ -252,3 +252,18 @@ def test_gym_wrappers_are_gym_like():
 
     assert rlnb.envs.GymLikeEnv is GymLikeEnv
     assert rlnb.envs.default_info_dict_reader is default_info_dict_reader
+
+
+def test_a_constructor_that_failed_leaves_an_object_that_can_be_asked():
+    class Failing(GymLikeEnv):
+        def __init__(self):
+            raise ValueError("no backend")
+
+        def _set_seed(self, seed):
+            pass
+
+        def _backend_name(self):
+            return self.name
+
+    unmade = Failing.__new__(Failing)
+    assert not hasattr(unmade, "is_closed") and not hasattr(unmade, "name")

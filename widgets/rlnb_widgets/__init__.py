@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rlnb_widgets.rollout_player import RolloutPlayer
     from rlnb_widgets.spec_explorer import SpecExplorer
     from rlnb_widgets.ted_explorer import TEDExplorer
+    from rlnb_widgets.transform_inspector import TransformInspector
 
 _HOMES = {
     "BatchedEnvTimeline": "batched_timeline",
@@ -26,14 +27,15 @@ _HOMES = {
     "SpecExplorer": "spec_explorer",
     "TEDExplorer": "ted_explorer",
     "Timeline": "_core.timeline",
+    "TransformInspector": "transform_inspector",
     "Visualizer": "_core.visualizer",
     "link": "_core.link",
     "play": "game",
 }
 
 __all__ = [
-    "BatchedEnvTimeline", "Game", "Link", "RolloutPlayer", "SpecExplorer", "TEDExplorer", "Timeline", "Visualizer",
-    "link", "play",
+    "BatchedEnvTimeline", "Game", "Link", "RolloutPlayer", "SpecExplorer", "TEDExplorer", "Timeline",
+    "TransformInspector", "Visualizer", "link", "play",
 ]  # fmt: skip
 
 

@@ -1,0 +1,80 @@
+"""Text, static picture, page and words of the inspector: deterministic, escaped, and alive in a browser."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+from rlnb_widgets import TransformInspector
+
+from rlnb.envs import CartPoleEnv, GymEnv
+from rlnb.envs.transforms import Compose, RenameTransform, RewardScaling, RewardSum, StepCounter, TransformedEnv
+
+ROOT = "[data-rlnb]"
+
+
+def made(*transforms):
+    return TransformedEnv(CartPoleEnv(), Compose(*transforms))
+
+
+def test_the_text_without_a_seed_has_no_values():
+    env = TransformedEnv(GymEnv("CartPole-v1"), Compose(RewardSum(), RewardScaling(0.0, 2.0)))
+    assert repr(TransformInspector(env)).splitlines() == [
+        "TransformInspector(GymEnv, 2 transforms)",
+        "box                reads     writes                                            inverse reads  inverse writes",
+        "-----------------  --------  ------------------------------------------------  -------------  --------------",
+        'GymEnv             "action"  "observation", "reward", "done", "terminated", …  -              -',
+        '[0] RewardSum      "reward"  "episode_reward"                                  -              -',
+        '[1] RewardScaling  "reward"  "reward"                                          -              -',
+        "specs",
+        '  [0] RewardSum: "episode_reward" new: float32 [1], any float32',
+    ]
+
+
+def test_values_are_part_of_the_text_with_a_seed():
+    lines = repr(TransformInspector(made(RewardSum(), RewardScaling(0.0, 2.0)), seed=0)).splitlines()
+    assert lines[-3:] == [
+        "step 1, seed 0",
+        '  [0] RewardSum: "episode_reward" new: float32 [1] 1',
+        '  [1] RewardScaling: "reward" changed: float32 [1] 2',
+    ]
+
+
+def test_explain_says_where_the_env_is_cut():
+    words = TransformInspector(made(StepCounter(), RewardSum())).explain()
+    assert "env.transform[1].parent is the env cut off before that box" in words
+    assert 'env.transform[1] is RewardSum: it reads "reward", writes "episode_reward".' in words
+
+
+def test_hostile_keys_are_text_in_every_face():
+    env = made(RenameTransform(["reward"], ["<img src=x onerror=alert(1)>"]))
+    inspector = TransformInspector(env, seed=0)
+    assert "<img src=x" not in inspector.to_svg() and "<img src=x" not in inspector.to_html()
+    ElementTree.fromstring(inspector.to_svg())
+
+
+def test_the_picture_is_the_same_each_time_and_bounded():
+    env = made(*(RewardScaling(0.0, 1.0) for _ in range(60)))
+    first, second = (TransformInspector(env, seed=0).to_svg() for _ in range(2))
+    assert first == second and "+36 more boxes" in first and len(first) < 60_000
+
+
+def test_keys_move_through_boxes_and_moments_in_the_page(browse):
+    inspector = TransformInspector(made(StepCounter(), RewardSum(), RewardScaling(0.0, 2.0)), seed=0)
+
+    def act(page):
+        page.locator(".ti-chain").focus()
+        found = []
+        for key in ("ArrowRight", "ArrowRight", "ArrowRight", "Home", "ArrowLeft", "End", "ArrowUp", "ArrowDown"):
+            page.keyboard.press(key)
+            found.append((page.get_attribute(ROOT, "data-box"), page.get_attribute(ROOT, "data-moment")))
+        changed = page.locator('tr[data-key=\'"reward"\'][data-kind="changed"] .ti-value').all_inner_texts()
+        page.locator('.ti-box[data-box="1"]').click()
+        return found, changed, page.locator(".ti-cut").inner_text(), page.get_by_role("button").count()
+
+    found, changed, cut, buttons = browse(inspector, act)
+    boxes = ["1", "2", "2", "-1", "-1", "2", "2", "2"]
+    assert found == list(zip(boxes, ["1"] * 6 + ["0", "1"], strict=True))
+    assert changed == ["1", "2"]
+    line = "is what is left of the dashed line: CartPoleEnv with the box before this one."
+    assert cut == f"env.transform[1].parent {line}"
+    assert buttons == 2, "a page without a kernel offers no step and no reset"

@@ -1,0 +1,9 @@
+"""The transform inspector: the boxes of a chain, their keys and specs, and a step on its way through them."""
+
+from __future__ import annotations
+
+from rlnb_widgets.transform_inspector.model import inspector_model
+from rlnb_widgets.transform_inspector.schema import Box, Change, InspectorModel, Moment, Picture, Value
+from rlnb_widgets.transform_inspector.widget import TransformInspector
+
+__all__ = ["Box", "Change", "InspectorModel", "Moment", "Picture", "TransformInspector", "Value", "inspector_model"]

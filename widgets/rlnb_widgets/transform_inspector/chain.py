@@ -1,0 +1,128 @@
+"""The boxes of a chain: their keys, and the specs below and above each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from rlnb.data.ted.keys import as_tuple
+from rlnb.envs.transforms import Transform, TransformedEnv
+from rlnb_widgets._core.dims import shape_text
+from rlnb_widgets._core.literals import object_text, without_addresses
+from rlnb_widgets._core.text import key_text, shorten, visible
+from rlnb_widgets.spec_explorer.domain import domain_of
+from rlnb_widgets.spec_explorer.entries import Entry, walk
+from rlnb_widgets.transform_inspector.probe import Log, flat, probed
+from rlnb_widgets.transform_inspector.schema import Box, Change, ChangeKind
+
+MAX_ERROR = 600
+MAX_KEY = 60
+
+Path = tuple[str, ...]
+Specs = dict[Path, Entry]
+
+
+def boxes_of(env: TransformedEnv) -> tuple[tuple[Box, ...], tuple[Change, ...], tuple[Change, ...]]:
+    """Describe the transforms of an env.
+
+    The specs are those that clones of the transforms compute, over the same base env, as ``transform.parent`` does it.
+
+    Args:
+        env: the env; it is not changed.
+
+    Returns:
+        The boxes, the specs of what the base env gives, and of what it takes.
+    """
+    members = flat(env.transform)
+    log, error = Log(), ""
+    try:
+        clones = [member.clone() for member, _ in members]
+        TransformedEnv(env.base_env, probed(clones, log, env.transform.invertible), auto_unwrap=False)
+    except Exception as raised:
+        error = error_text(raised)
+    given, taken = _stages(log.output, len(members)), _stages(log.input, len(members))
+    stopped = min(max(log.output, default=-1), max(log.input, default=-1)) if error else None
+    boxes = tuple(
+        _box(member, code, (given[i], given[i + 1]), (taken[i], taken[i + 1]), error if i == stopped else "")
+        for i, (member, code) in enumerate(members)
+    )
+    return boxes, _same(given[0]), _same(taken[0])
+
+
+def error_text(error: BaseException) -> str:
+    """Write an error in bounded text, without addresses."""
+    text = without_addresses(str(error)).strip()
+    said = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    return said if len(said) <= MAX_ERROR else said[: MAX_ERROR - 1] + "…"
+
+
+def path_key(path: Iterable[str]) -> str:
+    """Write a key as one would type it, bounded and on one line.
+
+    Example:
+        >>> path_key(["reward"]), path_key(["agents", "reward"])
+        ('"reward"', '("agents", "reward")')
+    """
+    return visible(key_text(tuple(path)), MAX_KEY)
+
+
+def _stages(noted: dict[int, Any], count: int) -> list[Specs]:
+    return [_leaves(noted[i]) if i in noted else {} for i in range(count + 1)]
+
+
+def _leaves(specs: Any) -> Specs:
+    # The first key is the group, such as "full_reward_spec", which is no key of the data.
+    return {entry.path[1:]: entry for entry in walk(specs) if not entry.node and len(entry.path) > 1}
+
+
+def _box(member: Transform, code: str, given: tuple[Specs, Specs], taken: tuple[Specs, Specs], error: str) -> Box:
+    output, input_ = (() if error else _changes(*sides) for sides in (given, taken))
+    made = [change.key for change in output if change.kind in ("new", "changed")]
+    return Box(
+        name=type(member).__name__,
+        code=code,
+        settings=shorten(object_text(member), 80),
+        reads=_keys(member.in_keys),
+        writes=tuple(dict.fromkeys([*_keys(member.out_keys), *made])),
+        inverse_reads=_keys(member.out_keys_inv),
+        inverse_writes=_keys(member.in_keys_inv),
+        invertible=bool(member.invertible),
+        output=output,
+        input=input_,
+        error=error,
+    )
+
+
+def _keys(keys: Iterable[Any]) -> tuple[str, ...]:
+    return tuple(path_key(as_tuple(key)) for key in keys)
+
+
+def _changes(below: Specs, above: Specs) -> tuple[Change, ...]:
+    found = []
+    for path in dict.fromkeys((*below, *above)):
+        before, after = below.get(path), above.get(path)
+        texts = ["" if entry is None else _brief(entry) for entry in (before, after)]
+        kind: ChangeKind = "same"
+        if before is None:
+            kind = "new"
+        elif after is None:
+            kind = "removed"
+        elif texts[0] != texts[1] or before.spec != after.spec:
+            kind = "changed"
+        found.append(Change(path_key(path), kind, *texts))
+    return tuple(found)
+
+
+def _same(specs: Specs) -> tuple[Change, ...]:
+    return tuple(Change(path_key(path), "same", _brief(entry), _brief(entry)) for path, entry in specs.items())
+
+
+def _brief(entry: Entry) -> str:
+    spec = entry.spec
+    if spec is None:
+        return "nothing is said"
+    dtype = str(getattr(spec, "dtype", None) or type(spec).__name__).removeprefix("torch.")
+    return f"{dtype} {shape_text(entry.dims)}, {shorten(visible(domain_of(spec).text, 200), 44)}"
+
+
+__all__ = ["boxes_of", "error_text", "path_key"]

@@ -1,0 +1,162 @@
+// The live inspector: the chain as boxes, one of them open, a reset or step chosen; arrow keys move through both.
+
+import { button, Channel, clamp, h, keyboard, select, visualizer } from "../_core/core.js";
+import { crossing, fate, split, spoken } from "./lanes.js";
+
+const SIGNS = { new: "+", removed: "−", changed: "→", same: "", lost: "" };
+const MOST_KEYS = 5; // in a box; all of them are in the tables below
+const keyList = (keys) => (keys.length ? keys.slice(0, MOST_KEYS).join(", ") + (keys.length > MOST_KEYS ? ` and ${keys.length - MOST_KEYS} more` : "") : "—");
+
+export default visualizer("transform-inspector", ({ model, root }) => {
+  let data = JSON.parse(model.get("payload"));
+  const last = () => data.boxes.length - 1;
+  const box = new Channel(model, "box", (value) => clamp(Math.round(Number(value)) || 0, -1, last()));
+  const moment = new Channel(model, "moment", (value) => clamp(Math.round(Number(value)) || 0, 0, Math.max(data.moments.length - 1, 0)));
+  const chain = h("div", { class: "ti-chain", role: "listbox", tabindex: 0, "aria-orientation": "horizontal", "aria-label": "the boxes of the chain, from the base env outwards" });
+  const bar = h("div", { class: "rlnb-bar" });
+  const words = h("p", { class: "ti-words rlnb-note", "aria-live": "polite" });
+  const details = h("div", { class: "ti-details" });
+  const id = `ti-${Math.random().toString(36).slice(2)}`;
+
+  root.setAttribute("role", "group");
+  root.setAttribute("aria-label", model.get("_label"));
+  root.append(bar, chain, words, details);
+  if (data.note) root.append(h("p", { class: "rlnb-error" }, data.note));
+  const move = (by) => () => box.set(box.value + by);
+  const turn = (by) => () => moment.set(moment.value + by);
+  keyboard(root, {
+    ArrowLeft: move(-1), ArrowRight: move(1), Home: () => box.set(-1), End: () => box.set(last()),
+    ArrowUp: turn(-1), ArrowDown: turn(1),
+  }, chain);
+
+  const current = () => data.moments[moment.value] ?? null;
+
+  // Buttons stay as they are, so that the one in focus keeps it; the list of moments is filled anew when one is added.
+  const ask = (what) => () => model.send({ do: what });
+  const moments = select({ options: [], value: "", label: "the reset or step shown (up and down)", onchange: (value) => moment.set(Number(value)) });
+  const running = Boolean(model.widget_manager) && !data.note;
+  bar.append(...[
+    h("span", { class: "rlnb-group" }, button({ icon: "previous", label: "box before", title: "box before (left)", onclick: move(-1) }),
+      button({ icon: "next", label: "box after", title: "box after (right)", onclick: move(1) })),
+    moments,
+    running ? h("span", { class: "rlnb-group" },
+      button({ text: "step", label: "step a copy of the env", onclick: ask("step") }),
+      button({ text: "reset", label: "reset a copy of the env", onclick: ask("reset") })) : null,
+    h("span", { class: "rlnb-note ti-lanes" }, h("span", { class: "ti-out" }, "→ out of the env "), h("span", { class: "ti-in" }, "← into the env")),
+  ].filter(Boolean));
+
+  function fillMoments() {
+    moments.replaceChildren(...data.moments.map((m, i) => h("option", { value: String(i) }, `${m.label}${m.error ? " (stopped)" : ""}`)));
+    moments.hidden = data.moments.length === 0;
+  }
+
+  function fillChain() {
+    const now = current();
+    const card = (i, title, lines, inward) => {
+      const state = fate(now, i, data.boxes.length);
+      const chosen = i === box.value;
+      return h("div", {
+        class: "ti-box", role: "option", id: `${id}-${i}`, "aria-selected": String(chosen), "data-box": i, "data-fate": state,
+        "data-beyond": box.value >= 0 && i >= box.value ? "1" : null, onclick: () => box.set(i),
+      }, h("div", { class: "ti-name" }, title), ...lines.map(([what, keys, kind]) => h("div", { class: `ti-keys ti-${kind}` }, h("span", { class: "rlnb-note" }, `${what} `), keyList(keys))),
+      state === "failed" ? h("div", { class: "ti-failed" }, "stopped here") : null,
+      state === "unreached" ? h("div", { class: "rlnb-note" }, "not reached") : null,
+      inward ? null : h("div", { class: "rlnb-note" }, "in: unchanged"));
+    };
+    const keysOf = (changes) => changes.map((change) => change[0]);
+    const parts = [card(-1, data.env, [["gives", keysOf(data.given), "out"], ["takes", keysOf(data.taken), "in"]], true)];
+    data.boxes.forEach((b, i) => {
+      const cut = i === box.value;
+      parts.push(h("div", { class: "ti-gap", "aria-hidden": "true", "data-cut": cut ? "1" : null, title: cut ? `${b.code}.parent ends here` : null },
+        h("span", { class: "ti-out" }, "→"), h("span", { class: b.invertible ? "ti-in" : "ti-pale" }, "←")));
+      const inverse = b.inverseWrites.length ? [["in", [...b.inverseReads], "in"], ["gives", b.inverseWrites, "in"]] : [];
+      parts.push(card(i, b.title, [["reads", b.reads, "out"], ["writes", b.writes, "out"], ...inverse], b.invertible));
+    });
+    chain.replaceChildren(...parts);
+    chain.setAttribute("aria-activedescendant", `${id}-${box.value}`);
+    const shown = chain.querySelector('[aria-selected="true"]');
+    if (shown && chain.clientWidth) chain.scrollLeft = clamp(chain.scrollLeft, shown.offsetLeft + shown.offsetWidth - chain.clientWidth + 40, Math.max(shown.offsetLeft - 40, 0));
+  }
+
+  function valueCell(value) {
+    if (!value) return h("td", { class: "rlnb-note" }, "—");
+    const source = value[4] === null ? null : data.pictures[value[4]];
+    return h("td", {}, source ? h("img", { class: "ti-thumb", src: source, alt: `${value[0]} as a picture` }) : null,
+      h("div", { class: "ti-value" }, value[3]), h("div", { class: "rlnb-note" }, value[2]));
+  }
+
+  function grid(title, heads, rows, cell) {
+    if (!rows) return h("p", { class: "rlnb-note" }, `${title}: nothing arrived.`);
+    const { told, quiet } = split(rows);
+    const line = (row) => h("tr", { "data-kind": row[1], "data-key": row[0] },
+      h("th", { scope: "row" }, h("span", { class: "ti-sign", "aria-hidden": "true" }, SIGNS[row[1]]), row[0], row[1] === "same" ? null : h("span", { class: "rlnb-note" }, ` ${row[1]}`)),
+      cell(row[2]), cell(row[3]));
+    const table = (lines) => h("table", { class: "ti-table" },
+      h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "key"), ...heads.map((head) => h("th", { scope: "col" }, head)))),
+      h("tbody", {}, ...lines.map(line)));
+    return h("section", { class: "ti-grid", "aria-label": title }, h("h4", {}, title),
+      told.length ? table(told) : h("p", { class: "rlnb-note" }, "nothing changes"),
+      quiet.length ? h("details", {}, h("summary", { class: "rlnb-note" }, `${quiet.length} unchanged`), table(quiet)) : null);
+  }
+
+  const specCell = (text) => h("td", { class: text ? null : "rlnb-note" }, text || "—");
+
+  function fillDetails() {
+    const now = current();
+    const i = box.value;
+    details.replaceChildren(...(i < 0 ? baseDetails(now) : boxDetails(data.boxes[i], i, now)).filter(Boolean));
+  }
+
+  function stopped(now, i) {
+    if (!now || fate(now, i, data.boxes.length) !== "failed") return null;
+    return h("div", { class: "rlnb-error", role: "alert" }, h("strong", {}, `${now.stopped}: `), now.error);
+  }
+
+  function baseDetails(now) {
+    const specs = (changes) => changes.map(([key, , before, after]) => [key, "only", before, after]);
+    const list = (title, changes) => h("section", { class: "ti-grid", "aria-label": title }, h("h4", {}, title),
+      h("table", { class: "ti-table" }, h("tbody", {}, ...specs(changes).map(([key, , , spec]) => h("tr", { "data-key": key }, h("th", { scope: "row" }, key), specCell(spec))))));
+    const values = now?.forward[0] ?? null;
+    return [
+      h("div", { class: "ti-head" }, h("code", {}, "env.base_env"), " ", h("span", { class: "rlnb-note" }, data.about)), stopped(now, -1),
+      h("div", { class: "ti-columns" }, list("specs of what it gives", data.given), list("specs of what it takes", data.taken),
+        values ? h("section", { class: "ti-grid" }, h("h4", {}, `${now.label}: what it gave`), h("table", { class: "ti-table" },
+          h("tbody", {}, ...values.map((v) => h("tr", { "data-key": v[0] }, h("th", { scope: "row" }, v[0]), valueCell(v)))))) : null),
+    ];
+  }
+
+  function boxDetails(b, i, now) {
+    const out = now ? grid(`${now.label}, out of the env: values`, ["before the box", "after it"], crossing(now.forward[i], now.forward[i + 1]), valueCell) : null;
+    const inward = now && b.invertible ? grid(`${now.label}, into the env: values`, ["outside", "inside"], crossing(now.inverse[i + 1], now.inverse[i]), valueCell) : null;
+    return [
+      h("div", { class: "ti-head" }, h("code", {}, b.code), " ", h("b", {}, b.name), " ", h("span", { class: "rlnb-note" }, b.settings)),
+      h("p", { class: "ti-cut rlnb-note" }, h("code", {}, `${b.code}.parent`), ` is what is left of the dashed line: ${data.env}${i ? ` with ${i === 1 ? "the box" : `the ${i} boxes`} before this one` : " with no transform"}.`),
+      stopped(now, i), b.error ? h("div", { class: "rlnb-error", role: "alert" }, b.error) : null,
+      h("div", { class: "ti-columns" },
+        grid("specs of what the env gives", ["before the box", "after it"], b.output, specCell),
+        b.input.some((change) => change[1] !== "same") || b.invertible ? grid("specs of what the env takes", ["inside", "outside"], b.input, specCell) : null,
+        out, now?.what === "reset" && b.invertible ? h("p", { class: "rlnb-note" }, "A reset takes no action: the inverse has nothing to do.") : inward),
+    ];
+  }
+
+  function update() {
+    moments.value = String(moment.value);
+    fillChain();
+    fillDetails();
+    words.textContent = spoken(data, box.value, current());
+    root.setAttribute("data-box", String(box.value));
+    root.setAttribute("data-moment", String(moment.value));
+    root.setAttribute("data-moments", String(data.moments.length));
+  }
+  const arrived = () => { data = JSON.parse(model.get("payload")); fillMoments(); update(); };
+  model.on("change:payload", arrived);
+  const stops = [box.subscribe(update), moment.subscribe(update)];
+  fillMoments();
+  update();
+  return () => {
+    model.off("change:payload", arrived);
+    stops.forEach((stop) => stop());
+    box.dispose();
+    moment.dispose();
+  };
+});

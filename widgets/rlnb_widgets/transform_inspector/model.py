@@ -1,0 +1,53 @@
+"""From an env to the plain model that the inspector shows."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from rlnb.envs import EnvBase
+from rlnb.envs.transforms import TransformedEnv
+from rlnb_widgets._core.literals import object_text
+from rlnb_widgets._core.text import shorten
+from rlnb_widgets.transform_inspector.chain import boxes_of
+from rlnb_widgets.transform_inspector.schema import InspectorModel, Moment
+
+MAX_MOMENTS = 24
+
+
+def inspector_model(env: TransformedEnv, seed: int | None = None) -> InspectorModel:
+    """Describe the chain of an env; nothing is run.
+
+    Args:
+        env: the env.
+        seed: with which it will be run.
+
+    Raises:
+        TypeError: if it is no TransformedEnv.
+
+    Example:
+        >>> from rlnb.envs import CartPoleEnv, StepCounter
+        >>> model = inspector_model(TransformedEnv(CartPoleEnv(), StepCounter()))
+        >>> [(box.name, box.code, box.writes) for box in model.boxes]
+        [('StepCounter', 'env.transform', ('"step_count"',))]
+    """
+    if not isinstance(env, TransformedEnv):
+        raise TypeError(_no_chain(env))
+    boxes, given, taken = boxes_of(env)
+    base = env.base_env
+    return InspectorModel(type(base).__name__, shorten(object_text(base), 80), boxes, given, taken, seed=seed)
+
+
+def with_moment(model: InspectorModel, moment: Moment) -> InspectorModel:
+    """Add a moment; the oldest are dropped when there are many."""
+    return dataclasses.replace(model, moments=(*model.moments, moment)[-MAX_MOMENTS:])
+
+
+def _no_chain(env: Any) -> str:
+    text = f"TransformInspector takes a TransformedEnv, or a function that makes one, and got a {type(env).__name__}."
+    if isinstance(env, EnvBase):
+        return f"{text} It has no transforms. Fix: TransformInspector(TransformedEnv(env, transform))."
+    return f"{text} Fix: TransformInspector(TransformedEnv(base_env, transform))."
+
+
+__all__ = ["inspector_model", "with_moment"]

@@ -1,0 +1,67 @@
+"""The model as JSON for the page, each thumbnail once."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+from rlnb_widgets.transform_inspector.schema import Change, InspectorModel, Moment, Value
+from rlnb_widgets.transform_inspector.text import named, stopped_at
+
+BUDGET = 1_500_000  # bytes of thumbnails
+
+
+def payload(model: InspectorModel) -> str:
+    """Pack the model.
+
+    Args:
+        model: the model.
+
+    Returns:
+        JSON; thumbnails are a list of data addresses, of which values hold the index.
+    """
+    pictures: dict[bytes, int] = {}
+    moments = [_moment(model, moment, pictures) for moment in model.moments]
+    return json.dumps({
+        "env": model.env, "about": model.about, "note": model.note, "seed": model.seed,
+        "given": _changes(model.given), "taken": _changes(model.taken),
+        "boxes": [{
+            "name": box.name, "title": named(model, i), "code": box.code, "settings": box.settings, "error": box.error,
+            "reads": box.reads, "writes": box.writes, "inverseReads": box.inverse_reads,
+            "inverseWrites": box.inverse_writes, "invertible": box.invertible,
+            "output": _changes(box.output), "input": _changes(box.input),
+        } for i, box in enumerate(model.boxes)],
+        "moments": moments,
+        "pictures": [f"data:image/png;base64,{base64.b64encode(data).decode()}" for data in pictures],
+    }, separators=(",", ":"))  # fmt: skip
+
+
+def _changes(changes: tuple[Change, ...]) -> list[list[str]]:
+    return [[change.key, change.kind, change.before, change.after] for change in changes]
+
+
+def _moment(model: InspectorModel, moment: Moment, pictures: dict[bytes, int]) -> dict[str, Any]:
+    return {
+        "what": moment.what, "label": moment.label, "error": moment.error, "failed": moment.failed,
+        "backwards": moment.backwards, "stopped": stopped_at(model, moment),
+        "forward": [_values(values, pictures) for values in moment.forward],
+        "inverse": [_values(values, pictures) for values in moment.inverse],
+    }  # fmt: skip
+
+
+def _values(values: tuple[Value, ...] | None, pictures: dict[bytes, int]) -> list[list[Any]] | None:
+    if values is None:
+        return None
+    return [[v.key, v.kind, v.form, v.text, _picture(v, pictures)] for v in values]
+
+
+def _picture(value: Value, pictures: dict[bytes, int]) -> int | None:
+    if value.picture is None:
+        return None
+    data = value.picture.data
+    if data not in pictures:
+        if sum(map(len, pictures)) + len(data) > BUDGET:
+            return None
+        pictures[data] = len(pictures)
+    return pictures[data]

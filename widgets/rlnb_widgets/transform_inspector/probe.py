@@ -1,0 +1,119 @@
+"""Probes between the boxes of a chain: transforms that change nothing and note what passes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from tensordict import TensorDictBase
+
+from rlnb.data import Composite
+from rlnb.envs.transforms import Compose, Transform
+
+
+@dataclass
+class Log:
+    """What passed the probes, by the place of the probe: 0 is below the first box.
+
+    Args:
+        forward: data on the way out.
+        inverse: data on the way in.
+        output: specs of what the env gives.
+        input: specs of what the env takes.
+    """
+
+    forward: dict[int, TensorDictBase] = field(default_factory=dict)
+    inverse: dict[int, TensorDictBase] = field(default_factory=dict)
+    output: dict[int, Composite] = field(default_factory=dict)
+    input: dict[int, Composite] = field(default_factory=dict)
+
+    def clear(self) -> None:
+        """Forget the data; the specs stay."""
+        self.forward.clear()
+        self.inverse.clear()
+
+
+class Probe(Transform):
+    """Notes what passes one place of a chain.
+
+    Args:
+        place: of the probe.
+        log: where it notes.
+        inverts: whether the chain changes anything on the way in. A probe that claimed so where nothing does would
+            change how random actions are drawn.
+    """
+
+    def __init__(self, place: int, log: Log, inverts: bool) -> None:
+        super().__init__()
+        self._place, self._inverts = place, inverts
+        self._log: Log | None = log
+
+    def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
+        if self._log is not None:
+            self._log.forward[self._place] = next_tensordict.clone()
+        return next_tensordict
+
+    def _inv_call(self, tensordict: TensorDictBase) -> TensorDictBase:
+        if self._log is not None:
+            self._log.inverse[self._place] = tensordict.clone()
+        return tensordict
+
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Let data pass."""
+        return tensordict
+
+    @property
+    def invertible(self) -> bool:
+        """Whether the chain changes anything on the way in."""
+        return self._inverts
+
+    def transform_output_spec(self, output_spec: Composite) -> Composite:
+        """Note the specs of what the env gives, and let them pass."""
+        if self._log is not None:
+            self._log.output[self._place] = output_spec.clone()
+        return output_spec
+
+    def transform_input_spec(self, input_spec: Composite) -> Composite:
+        """Note the specs of what the env takes, and let them pass."""
+        if self._log is not None:
+            self._log.input[self._place] = input_spec.clone()
+        return input_spec
+
+    def _forget(self) -> None:
+        # A clone belongs to the `parent` of a transform, whose steps are no part of what is shown.
+        super()._forget()
+        self._log = None
+
+
+def flat(transform: Transform, code: str = "env.transform") -> list[tuple[Transform, str]]:
+    """List the transforms of a chain, those of a Compose in a Compose too, and how each is read in code.
+
+    Args:
+        transform: the chain.
+        code: what it is called.
+
+    Example:
+        >>> from rlnb.envs.transforms import RewardSum, StepCounter
+        >>> [code for _, code in flat(Compose(StepCounter(), Compose(RewardSum())))]
+        ['env.transform[0]', 'env.transform[1][0]']
+    """
+    if not isinstance(transform, Compose):
+        return [(transform, code)]
+    return [pair for i, member in enumerate(transform) for pair in flat(member, f"{code}[{i}]")]
+
+
+def probed(members: Sequence[Transform], log: Log, inverts: bool) -> Compose:
+    """Put a probe before, between and after transforms.
+
+    Args:
+        members: in no env.
+        log: where the probes note.
+        inverts: whether one of the transforms changes anything on the way in.
+    """
+    chain: list[Transform] = [Probe(0, log, inverts)]
+    for place, member in enumerate(members, 1):
+        chain += [member, Probe(place, log, inverts)]
+    return Compose(*chain)
+
+
+__all__ = ["Log", "Probe", "flat", "probed"]

@@ -1,0 +1,136 @@
+"""What lies between two boxes, as short text and thumbnails, and what the box before did to it."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+from tensordict import TensorDictBase, is_non_tensor
+
+from rlnb.data.ted.keys import as_tuple
+from rlnb.data.ted.leaves import leaf_keys
+from rlnb_widgets._core.literals import object_text, values_text
+from rlnb_widgets._core.text import visible
+from rlnb_widgets.rollout_player.pictures import as_rgb
+from rlnb_widgets.transform_inspector.chain import path_key
+from rlnb_widgets.transform_inspector.schema import ChangeKind, Picture, Value
+
+MAX_SIDE = 72  # pixels of a thumbnail
+LEAST_SIDE = 8  # of what is taken for a picture
+MOST_CHANNELS = 16
+SHOWN = 4  # numbers of an entry
+
+
+def values_of(data: TensorDictBase, before: TensorDictBase | None) -> tuple[Value, ...]:
+    """Describe the data at one place of the chain.
+
+    Args:
+        data: what is there.
+        before: what was at the place before, on the way of the data; None at the first one.
+
+    Returns:
+        The entries in order, then those that are gone.
+    """
+    found = [_value(data, key, before) for key in leaf_keys(data)]
+    if before is not None:
+        here = set(leaf_keys(data))
+        found += [Value(path_key(as_tuple(key)), "removed", "", "") for key in leaf_keys(before) if key not in here]
+    return tuple(found)
+
+
+def _value(data: TensorDictBase, key: Any, before: TensorDictBase | None) -> Value:
+    name = path_key(as_tuple(key))
+    try:
+        value = data.get(key)
+        kind = _kind(value, None if before is None else before.get(key, None), before is None)
+        if not isinstance(value, torch.Tensor):
+            shown = value.tolist() if is_non_tensor(value) else value
+            return Value(name, kind, "non-tensor", visible(object_text(shown), 80))
+        tensor = value.detach().cpu()
+        form = f"{str(tensor.dtype).removeprefix('torch.')} {list(tensor.shape)}"
+        return Value(name, kind, form, _numbers(tensor), thumbnail(tensor, data.ndim))
+    except Exception as error:
+        return Value(name, "same", "", f"cannot be shown: {type(error).__name__}")
+
+
+def _kind(value: Any, old: Any, first: bool) -> ChangeKind:
+    if first:
+        return "same"
+    if old is None:
+        return "new"
+    if not isinstance(value, torch.Tensor) or not isinstance(old, torch.Tensor):
+        return "same" if object_text(value) == object_text(old) else "changed"
+    alike = value.shape == old.shape and value.dtype == old.dtype and value.device == old.device
+    # A NaN that stays is no change.
+    return "same" if alike and bool(((value == old) | ((value != value) & (old != old))).all()) else "changed"
+
+
+def _numbers(tensor: torch.Tensor) -> str:
+    if tensor.numel() == 0:
+        return "no elements"
+    flat = tensor.reshape(-1)
+    some = values_text(flat[:SHOWN].float().numpy() if flat.dtype == torch.bfloat16 else flat[:SHOWN].numpy(), SHOWN)
+    if flat.numel() <= SHOWN:
+        return some
+    if flat.is_complex():
+        return f"{some[:-1]}, ... {flat.numel():,} values]"
+    low, high = (values_text(end.float().numpy()) for end in (flat.min(), flat.max()))
+    return f"{some[:-1]}, ... {flat.numel():,} values from {low} to {high}]"
+
+
+def thumbnail(tensor: torch.Tensor, batch_dims: int) -> Picture | None:
+    """Draw an entry that looks like an image, small.
+
+    Args:
+        tensor: the entry, on the CPU.
+        batch_dims: how many of its first dimensions are the batch; the first row is drawn.
+
+    Returns:
+        The picture; None where the shape is not that of one. Of a stack of frames the newest is drawn, grey.
+
+    Example:
+        >>> thumbnail(torch.zeros(3, 84, 96), 0).width, thumbnail(torch.zeros(4), 0)
+        (48, None)
+    """
+    for _ in range(batch_dims):
+        if not len(tensor):
+            return None
+        tensor = tensor[0]
+    if tensor.is_complex() or not _is_picture(tuple(tensor.shape)):
+        return None
+    array = tensor.numpy() if tensor.dtype != torch.bfloat16 else tensor.float().numpy()
+    if array.ndim == 3 and array.shape[0] <= MOST_CHANNELS and array.shape[-1] not in (1, 3):
+        array = np.moveaxis(array, 0, -1)
+    if array.ndim == 3 and array.shape[-1] not in (1, 3):
+        array = array[..., -1]
+    if array.dtype.kind == "f":
+        array = _to_unit(array)
+    image = Image.fromarray(np.ascontiguousarray(as_rgb(array)))
+    factor = -(-max(image.size) // MAX_SIDE)
+    image = image.reduce(factor) if factor > 1 else image
+    out = io.BytesIO()
+    image.save(out, "PNG")
+    return Picture(out.getvalue(), *image.size)
+
+
+def _is_picture(shape: tuple[int, ...]) -> bool:
+    if len(shape) == 2:
+        return min(shape) >= LEAST_SIDE
+    if len(shape) != 3 or sorted(shape)[1] < LEAST_SIDE:
+        return False
+    return min(shape[0], shape[-1]) <= MOST_CHANNELS
+
+
+def _to_unit(array: np.ndarray) -> np.ndarray:
+    """Bring numbers that are not from 0 to 1, such as normalized ones, there."""
+    array = np.nan_to_num(array.astype(np.float32))
+    low, high = float(array.min()), float(array.max())
+    if low >= 0 and high <= 1:
+        return array
+    return (array - low) / max(high - low, 1e-9)
+
+
+__all__ = ["thumbnail", "values_of"]

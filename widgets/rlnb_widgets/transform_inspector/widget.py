@@ -1,0 +1,141 @@
+"""The inspector of a transform chain: one model as text, as a picture and live."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import traitlets
+from tensordict import TensorDictBase
+
+from rlnb.envs import EnvBase
+from rlnb.envs.transforms import TransformedEnv
+from rlnb_widgets._core import Svg, Visualizer, bundle_css, bundle_js
+from rlnb_widgets.transform_inspector.explain import inspector_words
+from rlnb_widgets.transform_inspector.model import inspector_model, with_moment
+from rlnb_widgets.transform_inspector.payload import payload
+from rlnb_widgets.transform_inspector.schema import InspectorModel, Moment, What
+from rlnb_widgets.transform_inspector.session import CannotCopy, Session
+from rlnb_widgets.transform_inspector.static import inspector_svg
+from rlnb_widgets.transform_inspector.text import headline, inspector_text
+
+_HERE = Path(__file__).parent
+_KINDS = ("reset", "step")
+
+
+class TransformInspector(Visualizer):
+    """Look at the transforms of an env: keys, specs before and after each, and a step on its way through.
+
+    What is run is a copy of the env: the env itself, its random numbers and those of the program stay as they are.
+
+    Args:
+        env: a :class:`~rlnb.envs.TransformedEnv`, or a function that makes one, for an env that cannot be copied.
+        seed: seeds the copy. Only with a seed are values part of the text and of the picture.
+        steps: how many steps of random actions are run after the reset; 0 runs the reset alone.
+
+    Attributes:
+        model: the plain :class:`~rlnb_widgets.transform_inspector.InspectorModel`.
+        box: the box looked at: 0 and up, -1 for the base env. In the page the arrow keys move it.
+        moment: which reset or step is looked at, by its index in ``model.moments``.
+
+    Raises:
+        TypeError: if ``env`` is no TransformedEnv and makes none, or an argument is unknown.
+        ValueError: if ``steps`` is negative.
+
+    Example:
+        >>> from rlnb.envs import CartPoleEnv, Compose, RewardSum, StepCounter
+        >>> env = TransformedEnv(CartPoleEnv(), Compose(StepCounter(), RewardSum()))
+        >>> inspector = TransformInspector(env, seed=0)
+        >>> [value.text for value in inspector.run("step").forward[2] if value.key == '"episode_reward"']
+        ['2']
+    """
+
+    _esm = bundle_js(_HERE / "live.js")
+    _css = bundle_css(_HERE / "live.css")
+    payload = traitlets.Unicode().tag(sync=True)
+    box = traitlets.Int(-1).tag(sync=True)
+    moment = traitlets.Int(0).tag(sync=True)
+    _label = traitlets.Unicode().tag(sync=True)
+
+    def __init__(
+        self,
+        env: TransformedEnv | Callable[[], TransformedEnv],
+        *,
+        seed: int | None = None,
+        steps: int = 1,
+        **unknown: Any,
+    ) -> None:
+        self._refuse_unknown(unknown)
+        if steps < 0:
+            raise ValueError(f"steps must be 0 or more, got {steps}.")
+        made = not isinstance(env, EnvBase) and callable(env)
+        env = env() if made else env
+        self.model: InspectorModel = inspector_model(env, seed)  # type: ignore[arg-type]
+        self._session: Session | None = None
+        try:
+            self._session = Session(env, seed, owned=made)  # type: ignore[arg-type]
+        except CannotCopy as error:
+            self.model = _noted(self.model, str(error))
+        super().__init__(payload="", box=0 if self.model.boxes else -1)
+        whats: list[What] = ["reset", *["step" for _ in range(steps)]]  # type: ignore[list-item]
+        for what in whats if self._session else ():
+            if self.run(what).error:
+                break
+        self._label = headline(self.model)
+        self._pack()
+        self.on_msg(self._on_message)
+
+    def run(self, what: What, tensordict: TensorDictBase | None = None) -> Moment:
+        """Reset or step the copy of the env once more, and look at it.
+
+        Args:
+            what: ``"reset"`` or ``"step"``.
+            tensordict: what is given to the reset, or to the step with its action. Default: what came before, with a
+                random action.
+
+        Returns:
+            What passed between the boxes. An error of a box is part of it.
+
+        Raises:
+            ValueError: if ``what`` is something else.
+            RuntimeError: if the env could not be copied.
+        """
+        if what not in _KINDS:
+            raise ValueError(f'what must be "reset" or "step", got {what!r}.')
+        if self._session is None:
+            raise CannotCopy(self.model.note)
+        moment = self._session.run(what, tensordict)
+        self.model = with_moment(self.model, moment)
+        self._pack()
+        self.moment = len(self.model.moments) - 1
+        return moment
+
+    def _pack(self) -> None:
+        self.payload = payload(self.model)
+
+    @traitlets.validate("box")
+    def _box_in_range(self, proposal: Any) -> int:
+        return min(max(int(proposal["value"]), -1), len(self.model.boxes) - 1)
+
+    @traitlets.validate("moment")
+    def _moment_in_range(self, proposal: Any) -> int:
+        return min(max(int(proposal["value"]), 0), max(len(self.model.moments) - 1, 0))
+
+    def _on_message(self, _widget: Any, content: Any, _buffers: Any) -> None:
+        what = content.get("do") if isinstance(content, dict) else None
+        if what in _KINDS and self._session is not None:
+            self.run(what)
+
+    def _text(self) -> str:
+        return inspector_text(self.model)
+
+    def _svg(self) -> Svg:
+        return inspector_svg(self.model, self._explain())
+
+    def _explain(self) -> str:
+        return inspector_words(self.model)
+
+
+def _noted(model: InspectorModel, note: str) -> InspectorModel:
+    return InspectorModel(model.env, model.about, model.boxes, model.given, model.taken, (), model.seed, note)
