@@ -130,6 +130,14 @@ def test_moves_to_devices_that_are_not_here(kind, method):  # EN-02
     assert env.rollout(2).batch_size == (*env.batch_size, 2)
 
 
+@pytest.fixture(autouse=True, scope="module")
+def checked_distributions():
+    """Compiling anything makes torch leave out the checks of all distributions, from then on."""
+    before = torch.distributions.Distribution._validate_args
+    yield
+    torch.distributions.Distribution.set_default_validate_args(before)
+
+
 def test_a_compiled_env_takes_the_same_steps():  # EN-02
     plain, compiled = PendulumEnv(seed=0), PendulumEnv(seed=0)
     assert compiled.compile(backend="eager", dynamic=False) is None
