@@ -83,3 +83,7 @@ def test_an_error_is_shown_in_its_box(lab: Lab) -> None:
     broken.locator('.ti-box[data-box="1"]').click()
     expect(broken.get_by_role("alert")).to_contain_text("stopped in [1] Break: RuntimeError: this box <b>breaks</b>")
     lab.shot("an-error", broken)
+
+
+def test_the_console_is_quiet_and_nothing_left_the_machine(lab: Lab) -> None:
+    assert lab.console == [] and lab.remote == []

@@ -106,3 +106,10 @@ def test_every_skip_is_said_aloud() -> None:
         if path != Path(__file__) and pattern.search(path.read_text(encoding="utf-8"))
     ]
     assert silent == []
+
+
+def test_no_widget_calls_remove_child() -> None:
+    """The browser tests take an error of that call for JupyterLab's own."""
+    scripts = sorted((ROOT / "widgets/rlnb_widgets").rglob("*.js"))
+    assert len(scripts) > 40
+    assert [path.name for path in scripts if "removeChild" in path.read_text()] == []
