@@ -133,7 +133,7 @@ def transforms(peer: str | None) -> None:
     for case, target in (("numbers, rollout", 6), ("pixels, rollout", 1.5)):
         if case in best.get("torchrl", {}):
             ratio(f"{case}: rlnb / torchrl", best["torchrl"][case] / best["rlnb"][case], target)
-        else:
+        elif peer:
             print(f"  {case}: torchrl was not measured; it needs torchvision for pictures")
 
 

@@ -20,6 +20,11 @@ NAMES = {
 }
 
 
+def test_the_transforms_of_buffers():  # DU-11
+    home = importlib.import_module("rlnb.envs.transforms.rb_transforms")
+    assert home.MultiStepTransform is importlib.import_module("rlnb.envs").MultiStepTransform
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_one_object_under_each_path(name):
     assert getattr(importlib.import_module("rlnb.data"), name) is getattr(importlib.import_module(NAMES[name]), name)
