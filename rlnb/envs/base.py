@@ -231,6 +231,8 @@ class EnvBase(EnvLife):
             if () in masks:  # a mask at the root, which is looked for first, overrides those below
                 break
         if not any([bool(mask.any()) for mask in masks.values()]):
+            if () in masks:
+                self._see_running(masks[()])
             return tensordict
         tensordict = shallow_copy(tensordict)
         for level, mask in masks.items():

@@ -62,8 +62,16 @@ class EnvGuards(EnvSpecs):
     def _assert_not_over(self, tensordict: TensorDictBase) -> None:
         # In a batch, envs may go on while others wait for their reset.
         done = entry(tensordict, DONE)
-        if done is not None and not self.allow_done_after_reset and bool(done.all()):
+        if done is None or self.allow_done_after_reset:
+            return
+        seen, version = self._cache.get("running", (None, None))
+        if not (done is seen and done._version == version) and bool(done.all()):
             raise RuntimeError(faults.over(self))
+
+    def _see_running(self, done: torch.Tensor) -> None:
+        """Keep in mind an end signal in which nothing is True: the step that follows needs not look again."""
+        if not done.is_inference():  # then nobody counts how often it was written to
+            self._cache["running"] = done, done._version
 
     def _action_leaves(self) -> list[tuple[NestedKey, TensorSpec]]:
         if "action_leaves" not in self._cache:
@@ -135,4 +143,7 @@ class EnvGuards(EnvSpecs):
     def _may_be_done(self, entries: Mapping[str, Any]) -> bool:
         """A quick look whether an env could be done after a reset: False is certain, True is not."""
         done = entries.get(DONE) if len(self._done_levels()) == 1 else None
-        return done is None or bool(done.any())
+        if done is None or bool(done.any()):
+            return True
+        self._see_running(done)
+        return False

@@ -10,6 +10,7 @@ from tensordict import NonTensorStack, TensorDict
 
 from rlnb.data import Categorical, Composite, Unbounded
 from rlnb.envs import EnvBase
+from rlnb.envs.partial_reset import merge_reset
 
 T, F = True, False
 
@@ -148,3 +149,46 @@ def test_partial_resets_keep_shapes_whatever_the_shape_of_done(counter, batch, s
         assert [bool(row.any()) for row in out] == [F, T, F]
     if not batch:
         assert not out.any()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64, torch.uint8, torch.bool])
+@pytest.mark.parametrize("shape", [(1,), (3,), (40,), (4, 5), (2, 3, 4)])
+@pytest.mark.parametrize("batch", [(6,), (2, 3)])
+@pytest.mark.parametrize("own", [(1,), (3,), ()])
+def test_rows_are_new_or_what_they_were_to_the_bit(batch, shape, dtype, own):  # RS-07
+    """Whatever the width of a row, and however many end signals an env has."""
+    if own == (3,):
+        shape = (3, *shape)
+    old, new = [torch.randint(0, 2**62, (*batch, *shape)).view(torch.float64).to(dtype) for _ in range(2)]
+    if dtype.is_floating_point:
+        old.view(-1)[::3], old.view(-1)[1::3] = float("nan"), -0.0
+    mask = torch.rand((*batch, *own)) < 0.4
+    merged = merge_reset(TensorDict({"x": old}, batch), TensorDict({"x": new}, batch), {(): mask}, len(batch))["x"]
+    chosen = mask.reshape((*mask.shape, *[1] * (old.ndim - mask.ndim))).expand(old.shape)
+    bits = {1: torch.uint8, 4: torch.int32, 8: torch.int64}[old.element_size()]
+    assert torch.equal(merged[chosen].view(bits), new[chosen].view(bits))
+    assert torch.equal(merged[~chosen].view(bits), old[~chosen].view(bits))
+    assert merged.dtype is dtype
+
+
+@pytest.mark.parametrize("width", [3, 40])
+def test_gradients_go_through_a_partial_reset(width):
+    old, new = torch.rand(4, width, requires_grad=True), torch.rand(4, width, requires_grad=True)
+    mask = flag(T, F, F, T)
+    merge_reset(TensorDict({"x": old}, 4), TensorDict({"x": new}, 4), {(): mask}, 1)["x"].sum().backward()
+    assert new.grad[:, 0].tolist() == [1, 0, 0, 1] and old.grad[:, -1].tolist() == [0, 1, 1, 0]
+
+
+@pytest.mark.parametrize("inference", [False, True])
+def test_an_end_signal_that_is_written_to_is_looked_at_again(counter, inference):
+    """A step does not look for the end where nothing has changed since the reset found none."""
+    with torch.inference_mode(inference):
+        env = counter((2,))
+        td = env.rand_action(env.reset())
+        env.step(td)
+        td = env.rand_action(env.maybe_reset(env._step_mdp(td)))
+        td["done"].fill_(True)
+        with pytest.raises(RuntimeError, match="reset"):
+            env.step(td)
+        td["done"].fill_(False)
+        env.step(td)

@@ -101,7 +101,12 @@ METHODS = {  # EN-02: what each does to a Bare env
     ),
     "share_memory": lambda env: env.share_memory() is env and env.layer.weight.is_shared() and env.scale.is_shared(),
     "to": lambda env: env.to(torch.float64) is env and env.scale.dtype == torch.float64 and env.device is None,
-    "to_empty": lambda env: env.to_empty(device="cpu") is env and env.layer.weight.shape == (1, 1),
+    "to_empty": lambda env: (
+        env.to_empty(device="cpu") is env
+        and env.layer.weight.shape == (1, 1)
+        and env.apply(lambda m: nn.init.zeros_(m.weight) + nn.init.zeros_(m.bias) if m is env.layer else None) is env
+        and not env.scale.zero_().any()  # what an empty tensor holds is anything, the end of an episode too
+    ),
     "train": lambda env: env.eval().train() is env and env.layer.training,
     "type": lambda env: env.type(torch.float64) is env and env.layer.weight.dtype == torch.float64,
     "zero_grad": lambda env: (
