@@ -23,6 +23,7 @@ import torch
 from rlnb.envs.batched import faults, sharing
 from rlnb.envs.batched.memory import SharedMemory
 from rlnb.envs.batched.plan import BlockPlan
+from rlnb.envs.batched.start_method import dump_registered
 from rlnb.envs.batched.wire import MESSAGE, Closed, Watch, Wire
 from rlnb.envs.batched.worker import Failure, Task, run
 
@@ -70,13 +71,14 @@ class Crew:
         _CREWS.add(self)
         _let_go_after_forks()
         context: Any = multiprocessing.get_context(method)
+        registered = {} if method == "fork" else dump_registered()
         if method == "forkserver":
             # What is imported there once, no worker imports again.
             context.set_forkserver_preload(["rlnb.envs.batched.worker", "rlnb.envs"])
         try:
             for p, (envs, seed) in enumerate(zip(self._envs_of, _seeds(processes), strict=True)):
                 make, shared = sharing.dump([makers[i] for i in envs])
-                self._start_one(context, p, Task(envs, self.n, make, threads, quiet, seed), shared)
+                self._start_one(context, p, Task(envs, self.n, make, threads, quiet, seed, registered), shared)
             self.watch = Watch(self.wires)
         except BaseException:
             self.end()

@@ -23,6 +23,7 @@ from rlnb.envs.batched.memory import SharedMemory
 from rlnb.envs.batched.plan import ArrayInfo, BlockPlan
 from rlnb.envs.batched.row_batch import RowBatch
 from rlnb.envs.batched.serial import SerialEnv
+from rlnb.envs.batched.start_method import choose_start_method
 from rlnb.envs.batched.wire import RESET_ROW, STEP
 
 
@@ -51,8 +52,10 @@ class ParallelEnv(RowBatch):
         num_sub_threads: for torch in each worker.
         serial_for_single: make a :class:`SerialEnv` if there is only one env.
         non_blocking: whether data goes to ``device`` without waiting for it.
-        mp_start_method: how processes are started: "forkserver", "spawn" or "fork". Default: "forkserver" where there
-            is one, else "spawn". A fork server imports torch once, and the workers begin with that.
+        mp_start_method: how processes are started: "forkserver", "spawn" or "fork". Default: on Linux "fork" if this
+            process has neither other Python threads nor CUDA when the workers start, and ``num_sub_threads`` is 1:
+            that is safe then, and takes a tenth of a second. Else, as in a notebook, "forkserver" where there is one:
+            a process that imports torch once for all workers. Else "spawn".
         use_buffers: whether data goes through shared memory. Default: yes, unless shapes vary.
         num_processes: how many processes run the envs, each the same number of them or one more or less. Default: one
             for each env. Fewer are faster where there are more envs than cores, and a step is short.
@@ -109,7 +112,7 @@ class ParallelEnv(RowBatch):
             use_buffers = False
         super().__init__(num_workers, create_env_fn, memmap=memmap, use_buffers=use_buffers, **kwargs)
         self._processes = self._process_count(num_processes)
-        self._method = mp_start_method or ("forkserver" if "forkserver" in known else "spawn")
+        self._given_method = mp_start_method
         self._threads, self._sub_threads = num_threads, num_sub_threads
         self._timeout = timeout
 
@@ -130,7 +133,8 @@ class ParallelEnv(RowBatch):
             torch.set_num_threads(self._threads)
         makers = list(zip(self._fns, self._kwargs, strict=True))
         quiet = bool(rlnb.filter_warnings_subprocess)
-        self._crew = Crew(makers, self._method, self._processes, self._sub_threads, self._timeout, quiet)
+        method = self._given_method or choose_start_method(self._sub_threads)
+        self._crew = Crew(makers, method, self._processes, self._sub_threads, self._timeout, quiet)
         return self._crew.ready()
 
     def _end_envs(self) -> None:

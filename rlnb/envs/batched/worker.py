@@ -23,7 +23,7 @@ import numpy as np
 import torch
 
 from rlnb.envs.base import EnvBase
-from rlnb.envs.batched import faults, sharing
+from rlnb.envs.batched import faults, sharing, start_method
 from rlnb.envs.batched.drivers import BlockDriver, DataDriver, Driver, EnvInfo, RowDriver, read_attribute
 from rlnb.envs.batched.memory import SharedMemory
 from rlnb.envs.batched.plan import BlockPlan
@@ -48,6 +48,7 @@ class Task:
         threads: for torch.
         quiet: leave warnings out.
         seed: for the random generators of the process, which those of a fork server would all have alike.
+        registered: what was added to Gymnasium's registry, pickled by id.
         path: ``sys.path``, where modules are found.
         environ: the environment variables.
         directory: the working directory.
@@ -60,6 +61,7 @@ class Task:
     threads: int
     quiet: bool
     seed: int
+    registered: dict[str, bytes]
     path: list[str] = field(default_factory=lambda: list(sys.path))
     environ: dict[str, str] = field(default_factory=lambda: dict(os.environ))
     directory: str | None = field(default_factory=_directory)
@@ -117,6 +119,7 @@ def _settle_in(task: Task) -> None:
     random.seed(task.seed)
     if task.quiet:
         warnings.simplefilter("ignore")
+    start_method.register(task.registered)
 
 
 class _Worker:
