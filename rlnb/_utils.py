@@ -101,7 +101,7 @@ class implement_for:
         def choose(*args: Any, **kwargs: Any) -> Any:
             return _fitting(name, implementations)(*args, **kwargs)
 
-        return choose  # type: ignore[return-value]
+        return choose  # type: ignore[return-value]  # it is called like the function
 
     @staticmethod
     def check_version(version: str, from_version: str | None, to_version: str | None) -> bool:

@@ -46,7 +46,7 @@ class Binary(LeafSpec):
     ) -> None:
         if n is None and shape is None:
             raise TypeError("Binary needs n or shape: Binary(3) or Binary(shape=(2, 3)).")
-        size = as_size((n,) if shape is None else shape)  # type: ignore[arg-type]
+        size = as_size((n,) if shape is None else shape)  # type: ignore[arg-type]  # n or shape is given
         if n is not None and (not size or size[-1] != n):
             raise ValueError(f"Binary(n={n}) needs a shape that ends with n, got shape {list(size)}.")
         super().__init__(size, device, dtype, torch.int8)

@@ -47,7 +47,7 @@ class ContinuousBox:
             return NotImplemented
         return torch.equal(self.low, other.low) and torch.equal(self.high, other.high)
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None  # type: ignore[assignment]  # equal by value and mutable: not hashable
 
     def __repr__(self) -> str:
         return f"ContinuousBox(\n    low={_tensor_repr(self.low)},\n    high={_tensor_repr(self.high)})"

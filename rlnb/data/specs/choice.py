@@ -63,7 +63,7 @@ class Choice(ReshapableSpec):
         self._shape, self._dtype, self._device = first.shape, first.dtype, first.device
 
     @property
-    def _event_dims(self) -> int:  # type: ignore[override]
+    def _event_dims(self) -> int:  # type: ignore[override]  # a constant of other specs
         return len(self.choices[0].shape)
 
     @property

@@ -133,7 +133,7 @@ class Composite(CompositeChecks):
 
     def _wrapped(self, entries: dict[str, Any], batch_size: torch.Size) -> Any:
         data = fast_tensordict(entries, batch_size, self._device)
-        return data if self._data_cls is None else self._data_cls.from_tensordict(data)  # type: ignore[attr-defined]
+        return data if self._data_cls is None else self._data_cls.from_tensordict(data)  # type: ignore[attr-defined]  # a tensorclass
 
     def cardinality(self, use_mask: bool = False) -> int | float:
         """Return how many values there are: the product of the entries' numbers; 1 when there are none.

@@ -103,7 +103,7 @@ class CompositeKeys(TensorSpec):
         return True
 
     def __contains__(self, key: object) -> bool:
-        return self.get(key, MISSING) is not MISSING  # type: ignore[arg-type]
+        return self.get(key, MISSING) is not MISSING  # type: ignore[arg-type]  # any default will do
 
     def is_empty(self, recurse: bool = False) -> bool:
         """Whether there are no keys.
@@ -225,7 +225,7 @@ class CompositeKeys(TensorSpec):
         for key, spec in other.items():
             here = draft.get(key)
             if isinstance(here, CompositeKeys) and isinstance(spec, (CompositeKeys, Mapping)):
-                here.update(spec)  # type: ignore[arg-type]
+                here.update(spec)  # type: ignore[arg-type]  # both are Composites
             else:
                 draft.set(key, spec)
         self._adopt(draft)

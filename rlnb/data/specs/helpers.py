@@ -146,7 +146,7 @@ def _emptied(spec: TensorSpec, batch_dims: int) -> TensorSpec:
     new = spec.clone()
     if isinstance(new, StackedComposite):
         members = [_emptied(member, member.ndim) for member in new.specs]
-        return StackedComposite(*members, dim=new.stack_dim)  # type: ignore[arg-type]
+        return StackedComposite(*members, dim=new.stack_dim)  # type: ignore[arg-type]  # members of Composites are Composites
     if isinstance(new, Composite):
         for name, part in new.items():
             if part is not None:

@@ -58,7 +58,7 @@ class LazyStack(Rearranging, TensorSpec):
 
     def _again(self, members: Sequence[TensorSpec], dim: int) -> Self:
         """Make a stack like this one of other members."""
-        return type(self)(*members, dim=dim)  # type: ignore[call-arg]
+        return type(self)(*members, dim=dim)  # type: ignore[call-arg]  # the mixin's classes take members
 
     def _join(self, values: list[Any], lead: int) -> Any:
         """Make one value of the members' values, which have ``lead`` leading dims."""

@@ -95,7 +95,7 @@ class Rearranging:
 
     def _laid_out(self, kept: int, lead: Sequence[int]) -> Any:
         """Index the first ``kept`` dims one row at a time, and stack the rows in the shape ``lead``."""
-        rows: list[Any] = [self[index] for index in itertools.product(*map(range, self._shape[:kept]))]  # type: ignore[index]
+        rows: list[Any] = [self[index] for index in itertools.product(*map(range, self._shape[:kept]))]  # type: ignore[index]  # the classes that mix this in can be indexed
         for size in reversed(lead):
             rows = [torch.stack(rows[i : i + size]) for i in range(0, len(rows), size)]
         return rows[0]

@@ -55,7 +55,7 @@ class Stacked(LazyStack):
             )
 
     @property
-    def _event_dims(self) -> int:  # type: ignore[override]
+    def _event_dims(self) -> int:  # type: ignore[override]  # a constant of other specs
         count: int = self._members[0]._event_dims
         return count
 

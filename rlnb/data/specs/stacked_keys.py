@@ -161,7 +161,7 @@ class StackedKeys(LazyStack, Composite):
     @property
     def device(self) -> torch.device | None:
         """Where all entries live; None where the members differ, or do not say. Setting it moves them."""
-        return LazyStack.device.fget(self)  # type: ignore[attr-defined]
+        return LazyStack.device.fget(self)  # type: ignore[attr-defined]  # a property, called for its base
 
     @device.setter
     def device(self, device: Device) -> None:

@@ -33,7 +33,15 @@ _CREWS: weakref.WeakSet[Crew] = weakref.WeakSet()
 
 
 class WorkerError(RuntimeError):
-    """What a worker raised, or how it ended."""
+    """What a worker raised, or how it ended.
+
+    Attributes:
+        failure: what was raised; None where the worker ended.
+    """
+
+    def __init__(self, message: str, failure: Failure | None = None) -> None:
+        super().__init__(message)
+        self.failure = failure
 
 
 class Crew:
@@ -198,10 +206,8 @@ class Crew:
         failures = {i: answer for i, answer in answers.items() if isinstance(answer, Failure)}
         if failures:
             first = min(failures)
-            error = WorkerError(faults.failed(first, self.n, what, failures[first], sorted(set(failures) - {first})))
-            error.kind = failures[first].kind  # type: ignore[attr-defined]
-            error.text = failures[first].text  # type: ignore[attr-defined]
-            raise error
+            text = faults.failed(first, self.n, what, failures[first], sorted(set(failures) - {first}))
+            raise WorkerError(text, failures[first])
         return answers
 
     @contextlib.contextmanager
@@ -210,7 +216,7 @@ class Crew:
         try:
             yield
         except WorkerError as error:
-            if not hasattr(error, "kind"):
+            if error.failure is None:
                 self.end()
             raise
         except BaseException:

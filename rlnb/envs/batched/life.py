@@ -171,7 +171,7 @@ class BatchLife(EnvBase):
         root, next_only = self._leaf_infos()
         return TEDBlock(root, next_only, 1, (self.num_workers,), self._allocate)
 
-    _allocate: Callable[[tuple[int, ...], np.dtype], np.ndarray] = staticmethod(np.zeros)  # type: ignore[assignment]
+    _allocate: Callable[[tuple[int, ...], np.dtype], np.ndarray] = staticmethod(np.zeros)  # type: ignore[assignment]  # numpy overloads it
 
     def _leaf_infos(self) -> tuple[dict[NestedKey, LeafInfo], dict[NestedKey, LeafInfo]]:
         """Shape (without the batch of workers) and dtype of what resets and steps give."""
@@ -261,7 +261,7 @@ class BatchLife(EnvBase):
         return self._device
 
     @property
-    def batch_locked(self) -> bool:  # type: ignore[override]
+    def batch_locked(self) -> bool:  # type: ignore[override]  # an attribute of other envs
         """True: there are as many envs as there are."""
         return True
 

@@ -236,8 +236,9 @@ class ParallelEnv(RowBatch):
         try:
             found = self._guarded(self._crew.ask, messages, name)
         except WorkerError as error:
-            if arguments is None and getattr(error, "kind", None) == "AttributeError":
-                raise AttributeError(error.text) from None  # type: ignore[attr-defined]
+            failure = error.failure
+            if arguments is None and failure is not None and failure.kind == "AttributeError":
+                raise AttributeError(failure.text) from None
             raise
         return [found[i] for i in everyone]
 
