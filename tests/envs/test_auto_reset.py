@@ -101,7 +101,7 @@ def test_rows_restart_one_by_one(lengths, contiguous):  # AR-01, AR-03
 
 
 @pytest.mark.parametrize("batch", [(), (2,)])
-def test_placeholders_of_every_dtype(batch):  # AR-03
+def test_placeholders_of_every_dtype(batch):  # AR-03, TR-10
     env = AutoResetEnv(
         Restarting(torch.full(batch, 1)), AutoResetTransform(fill_float=-3.5, fill_int=7, fill_bool=True)
     )
@@ -264,7 +264,7 @@ def test_a_reset_that_fails_changes_nothing():
 # What it is made of ---------------------------------------------------------------------------------------------------
 
 
-def test_every_class_takes_the_keywords():  # AR-01
+def test_every_class_takes_the_keywords():  # AR-01, TR-09
     env = CartPoleEnv(batch_size=[2], auto_reset=True)
     assert type(env) is AutoResetEnv and isinstance(env.transform, AutoResetTransform)
     assert env.transform.replace and env.auto_reset_replace and env.auto_reset

@@ -3,6 +3,7 @@
 from rlnb.data.ted.block import TEDBlock
 from rlnb.data.ted.check import TEDReport, check_ted
 from rlnb.data.ted.flat import TED2Flat
+from rlnb.data.ted.flat_rows import FlatRows
 from rlnb.data.ted.from_gym import from_gym_episodes
 from rlnb.data.ted.gym_episodes import GymEpisode, to_gym_episodes
 from rlnb.data.ted.h5 import H5Combine, H5Split
@@ -17,6 +18,7 @@ __all__ = [
     "TED_RULES",
     "Finding",
     "Flat2TED",
+    "FlatRows",
     "GymEpisode",
     "H5Combine",
     "H5Split",

@@ -39,7 +39,22 @@ def _same(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
     return same.reshape(same.shape[0], -1).all(1)
 
 
+def _agree(root: Column, after: Column, steps: torch.Tensor, ahead: int) -> bool:
+    """Whether "next" of all these steps is the root so many steps further on."""
+    if isinstance(root, torch.Tensor) and isinstance(after, torch.Tensor):
+        return bool(_same(root[steps + ahead], after[steps]).all())
+    return (
+        isinstance(root, list)
+        and isinstance(after, list)
+        and all(_equal(root[step + ahead], after[step]) for step in steps.tolist())
+    )
+
+
 def _equal(one: object, other: object) -> bool:
+    if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
+        return one.shape == other.shape and one.dtype == other.dtype and bool(_same(one[None], other[None]))
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_equal, one, other))
     try:
         return one is other or bool(one == other)
     except (TypeError, ValueError, RuntimeError):
@@ -58,17 +73,15 @@ def likely_cause(root: Column, after: Column, found: torch.Tensor, facts: Facts)
     Returns:
         The likely cause, and what to do.
     """
-    if not isinstance(root, torch.Tensor) or not isinstance(after, torch.Tensor):
-        return _ONE
     steps = found[:_LOOK_AT]
-    if bool(_same(root[steps], after[steps]).all()):
+    if _agree(root, after, steps, 0):
         return (
             "'next' holds the observation before the step, not the one after it",
             "write what env.step returned below 'next', and what the action was chosen from at the root",
         )
     for ahead in range(2, _MAX_INTERLEAVED + 1):
         inside = steps[steps % facts.length + ahead < facts.length]
-        if inside.shape[0] > 1 and bool(_same(root[inside + ahead], after[inside]).all()):
+        if inside.shape[0] > 1 and _agree(root, after, inside, ahead):
             return (
                 f"'next' is the root of the step {ahead} further on: the steps of {ahead} episodes alternate, or "
                 "MultiStep looked ahead",

@@ -12,8 +12,7 @@ from tensordict import LazyStackedTensorDict, NonTensorData, NonTensorStack, Ten
 from rlnb._tensordict import raw_entries
 from rlnb.data.ted.keys import as_key
 from rlnb.data.ted.leaves import is_branch
-
-Path: TypeAlias = tuple[str, ...]
+from rlnb.data.ted.varying import Path, Rows, rows_of
 
 
 @dataclass(frozen=True)
@@ -27,7 +26,7 @@ class Constant:
     value: Any
 
 
-# A tensor [rows, ...]; a list with one value for each row; or one value for all rows.
+# A tensor [rows, ...]; a list with one value for each row, Rows if they are tensors; or one value for all rows.
 Column: TypeAlias = torch.Tensor | list[Any] | Constant
 
 
@@ -68,18 +67,20 @@ def alike(one: Column | None, other: Column | None) -> bool:
     )
 
 
-def read_columns(data: TensorDictBase) -> tuple[dict[Path, Column], list[Branch]]:
+def read_columns(data: TensorDictBase, varying: bool = False) -> tuple[dict[Path, Column], list[Branch]]:
     """Take a TensorDict apart.
 
     Args:
         data: of any batch size. A lazy stack is made contiguous.
+        varying: whether a lazily stacked entry may have a size of its own in each row; its column is then
+            :class:`~rlnb.data.ted.varying.Rows`.
 
     Returns:
         The column of each leaf, with the batch flattened to one dimension (a batch of size [] leaves the leaves as they
         are), and the branches, root first.
 
     Raises:
-        ValueError: if lazily stacked entries differ in shape.
+        ValueError: if lazily stacked entries differ in shape, and may not.
         TypeError: if a leaf is neither a tensor nor non-tensor data.
 
     Example:
@@ -92,24 +93,33 @@ def read_columns(data: TensorDictBase) -> tuple[dict[Path, Column], list[Branch]
     """
     columns: dict[Path, Column] = {}
     branches: list[Branch] = []
-    _read(_stacked(data, ()), (), data.batch_dims, columns, branches)
+    _read(data, (), data.batch_dims, columns, branches, varying)
     return columns, branches
 
 
 def _read(
-    data: TensorDictBase, path: Path, batch_dims: int, columns: dict[Path, Column], branches: list[Branch]
+    data: TensorDictBase,
+    path: Path,
+    batch_dims: int,
+    columns: dict[Path, Column],
+    branches: list[Branch],
+    varying: bool,
 ) -> None:
+    lazy = varying and isinstance(data, LazyStackedTensorDict)
+    data = data if lazy else _stacked(data, path)
     names = tuple(data.names) if data.batch_dims else ()
     named = any(name is not None for name in names)
     branches.append(Branch(path, tuple(data.batch_size[batch_dims:]), names if named else None))
-    for name, value in raw_entries(data).items():
+    for name, value in (_lazy_entries(data, batch_dims) if lazy else raw_entries(data)).items():
         where = (*path, name)
-        if is_non_tensor(value):
+        if isinstance(value, Rows):
+            columns[where] = value
+        elif is_non_tensor(value):
             columns[where] = _values(value, batch_dims)
         elif is_branch(value):
-            _read(_stacked(value, where), where, batch_dims, columns, branches)
+            _read(value, where, batch_dims, columns, branches, varying)
         elif isinstance(value, torch.Tensor) and not value.is_nested:
-            columns[where] = value.reshape(-1, *value.shape[batch_dims:]) if batch_dims > 1 else value
+            columns[where] = value.flatten(0, batch_dims - 1) if batch_dims > 1 else value
         else:
             kind = "a nested tensor" if isinstance(value, torch.Tensor) else f"a {type(value).__name__}"
             raise TypeError(
@@ -117,6 +127,17 @@ def _read(
                 "TensorDicts and non-tensor data such as strings. "
                 f"Fix: leave it out with data.exclude({as_key(where)!r}), or convert it."
             )
+
+
+def _lazy_entries(data: TensorDictBase, batch_dims: int) -> dict[str, Any]:
+    """The entries of a lazy stack, row by row where they fit into no one tensor."""
+    found = {}
+    for name in data.keys():  # noqa: SIM118 - iterating a TensorDict iterates its rows
+        try:
+            found[name] = data.get(name)
+        except (RuntimeError, AttributeError):  # sizes or kinds that differ
+            found[name] = rows_of(data, name, batch_dims)
+    return found
 
 
 def _stacked(data: TensorDictBase, path: Path) -> TensorDictBase:

@@ -10,6 +10,7 @@ from tensordict import TensorDictBase
 
 from rlnb.data.ted.columns import Column, Path, read_columns
 from rlnb.data.ted.keys import END_KEYS, as_key
+from rlnb.data.ted.varying import Rows, gaps_of, lazy_branches, padded
 
 IDS_KEYS: tuple[Path, ...] = (("collector", "traj_ids"), ("traj_ids",))
 MASK_KEYS: tuple[Path, ...] = (("collector", "mask"), ("mask",))
@@ -25,7 +26,9 @@ class Facts:
     Attributes:
         data: the same.
         root: the columns of the root.
-        next: the columns below "next".
+        next: the columns below "next". Where one of two namesakes has sizes that vary, both are
+            :class:`~rlnb.data.ted.varying.Rows`.
+        gaps: for each entry of a lazy stack that comes and goes, the flattened steps where it is there.
 
     Example:
         >>> from tensordict import TensorDict
@@ -36,13 +39,26 @@ class Facts:
 
     def __init__(self, data: TensorDictBase) -> None:
         self.data = data
-        columns, branches = read_columns(data)
+        columns, branches = read_columns(data, varying=True)
         self.root: dict[Path, Column] = {}
         self.next: dict[Path, Column] = {}
         for path, column in columns.items():
             inside = path[0] == "next" and len(path) > 1
+            if isinstance(column, Rows) and path[-1] in END_KEYS:
+                # Agents that are not there end nothing.
+                column = padded(column)
             (self.next if inside else self.root)[path[1:] if inside else path] = column
         self.extra = {branch.path: len(branch.extra) for branch in branches}
+        lazy = lazy_branches(data)
+        self.gaps: dict[Path, torch.Tensor] = {
+            (*path, *name): torch.from_numpy(there.ravel())
+            for path, stack in lazy
+            for name, there in gaps_of(stack, data.batch_dims).items()
+        }
+        for path in self.root.keys() & self.next.keys() if lazy else ():
+            one, two = self.root[path], self.next[path]
+            if path[-1] not in END_KEYS and _vary(one, two):
+                self.root[path], self.next[path] = _as_rows(one), _as_rows(two)
 
     @property
     def has_next(self) -> bool:
@@ -148,6 +164,15 @@ class Facts:
         return tuple(reversed(index))
 
 
+def _vary(one: Column, two: Column) -> bool:
+    tensors = isinstance(one, torch.Tensor) and isinstance(two, torch.Tensor)
+    return isinstance(one, Rows) or isinstance(two, Rows) or (tensors and one.shape != two.shape)  # type: ignore[union-attr]
+
+
+def _as_rows(column: Column) -> Column:
+    return Rows(column.unbind(0)) if isinstance(column, torch.Tensor) else column
+
+
 def per_step(column: torch.Tensor) -> torch.Tensor:
     """One flag for each step: whether any of its elements is True.
 
@@ -210,6 +235,8 @@ def show(value: Any) -> str:
         >>> show(torch.tensor([0.25, 1.0]))
         '[0.25, 1]'
     """
+    if isinstance(value, list) and any(isinstance(part, torch.Tensor) for part in value):
+        return f"[{', '.join(map(show, value))}]"
     if not isinstance(value, torch.Tensor):
         return repr(value)
     numbers = value.flatten()[:4].tolist()

@@ -7,7 +7,7 @@ import hashlib
 import importlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -159,12 +159,41 @@ def read_h5(path: str | os.PathLike[str], max_bytes: int = 1 << 34) -> TensorDic
         FileNotFoundError: if there is no such file.
         ValueError: if the file is damaged, cut short, too big, or not of this format; the text says where.
     """
+    return read_h5_into(path, {}, max_bytes)
+
+
+def read_h5_into(
+    path: str | os.PathLike[str],
+    into: Mapping[Path, torch.Tensor],
+    max_bytes: int = 1 << 34,
+    checksum: bool = True,
+    rehearse: bool = False,
+) -> TensorDict:
+    """Read a TensorDict from an HDF5 file, parts of it into memory that is there.
+
+    Args:
+        path: of the file.
+        into: tensors by the path of their entry; contiguous, and of its shape and dtype. What is on the device "meta"
+            has no memory: the entry is looked at and not read.
+        max_bytes: the most that all other entries may take in memory.
+        checksum: whether to compare the checksum; if not, the file has just been checked.
+        rehearse: whether to read compressed entries even if there is no memory for them, so that all that can fail
+            when they are read fails now.
+
+    Returns:
+        The TensorDict, in which the tensors of ``into`` stand as they are.
+
+    Raises:
+        FileNotFoundError: if there is no such file.
+        ValueError: see :func:`read_h5`; also if an entry has another shape or dtype than its tensor.
+    """
     h5py = _h5py()
     if not FilePath(path).is_file():
         raise FileNotFoundError(f"There is no file {os.fspath(path)!r}.")
-    _check_header(FilePath(path))
+    if checksum:
+        _check_header(FilePath(path))
     with _damage("The file", h5py), h5py.File(path, "r") as file:
-        return _Reader(h5py, max_bytes).group(file, ())
+        return _Reader(h5py, max_bytes, into, rehearse).group(file, ())
 
 
 def _check_header(path: FilePath) -> None:
@@ -197,8 +226,8 @@ def _digest(path: FilePath) -> bytes:
 class _Reader:
     """What is left of the budget of one file, and where it was already."""
 
-    def __init__(self, h5py: Any, max_bytes: int) -> None:
-        self.h5py, self.max_bytes = h5py, max_bytes
+    def __init__(self, h5py: Any, max_bytes: int, into: Mapping[Path, torch.Tensor], rehearse: bool) -> None:
+        self.h5py, self.max_bytes, self.into, self.rehearse = h5py, max_bytes, into, rehearse
         self.bytes_left, self.entries_left = max_bytes, _MAX_ENTRIES
         self.seen: set[Any] = set()
 
@@ -237,6 +266,8 @@ class _Reader:
             raise ValueError(f"{_place(path)} has its data in another file. {_HOSTILE}")
         if dataset.compression not in (None, "gzip", "lzf") or dataset.scaleoffset is not None:
             raise ValueError(f"{_place(path)} is compressed in a way that write_h5 does not use. {_HOSTILE}")
+        if path in self.into:
+            return self._into(dataset, dtype, self.into[path], path)
         size = int(dataset.size) * kind.itemsize
         stored = dataset.id.get_storage_size()
         # gzip makes data smaller by a factor of 1,032 at most, so a file cannot promise more than it has room for.
@@ -253,6 +284,24 @@ class _Reader:
             return _from_json(array, path)
         tensor = torch.from_numpy(array)
         return tensor.view(torch.bfloat16) if dtype == "bfloat16" else tensor
+
+    def _into(self, dataset: Any, dtype: str, target: torch.Tensor, path: Path) -> torch.Tensor:
+        if tuple(dataset.shape) != tuple(target.shape) or _DTYPES.get(dtype) != target.dtype:
+            raise ValueError(
+                f"{_place(path)} is of shape {list(dataset.shape)} and dtype {dtype}, and should be of shape "
+                f"{list(target.shape)} and dtype {target.dtype}. {_HOSTILE}"
+            )
+        if not dataset.size or (target.device.type == "meta" and not (self.rehearse and dataset.compression)):
+            return target
+        if target.device.type == "cpu" and target.is_contiguous():
+            dataset.read_direct((bits(target) if dtype == "bfloat16" else target.detach()).numpy())
+            return target
+        rows = max(_CHUNK_BYTES * len(target) // target.nbytes, 1)
+        for start in range(0, len(target), rows):
+            part = torch.from_numpy(dataset[start : start + rows])
+            if target.device.type != "meta":
+                target[start : start + rows] = part.view(torch.bfloat16) if dtype == "bfloat16" else part
+        return target
 
 
 def _numpy_dtype(name: Any, path: Path) -> np.dtype[Any]:
@@ -310,4 +359,4 @@ def _h5py() -> Any:
         ) from error
 
 
-__all__ = ["read_h5", "write_h5"]
+__all__ = ["read_h5", "read_h5_into", "write_h5"]

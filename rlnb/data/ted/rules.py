@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
 from rlnb.data.ted.adjacency import disagreements, likely_cause
-from rlnb.data.ted.columns import alike
+from rlnb.data.ted.columns import Path, alike
 from rlnb.data.ted.facts import ACTION, REWARD, Facts, index_text, name_of, per_step, show
-from rlnb.data.ted.keys import DONE, END_KEYS, TERMINATED, TRUNCATED
+from rlnb.data.ted.keys import DONE, END_KEYS, TERMINATED, TRUNCATED, as_key
+from rlnb.data.ted.varying import Rows, kind_of
 
 
 @dataclass(frozen=True)
@@ -190,10 +192,23 @@ def _observation(facts: Facts) -> _Found:
 
 
 def _alike(facts: Facts) -> _Found:
+    for path, there in facts.gaps.items():
+        gone = facts.only_valid(~there).nonzero().flatten()
+        if gone.shape[0]:
+            entry = repr(as_key(path))
+            first = index_text(facts.index(int(there.nonzero()[0])))
+            found = f"missing{_more(gone)}, and there at {first}"
+            cause = "the env gives it at some steps only, which no spec describes"
+            fix = f"give it at every step, or leave it out with data.exclude({entry})"
+            yield entry, int(gone[0]), found, cause, fix
     for path, column in facts.root.items():
         other = facts.next.get(path)
         # The shapes of end signals have a rule of their own.
-        if path[-1] in END_KEYS or not isinstance(column, torch.Tensor) or not isinstance(other, torch.Tensor):
+        if path[-1] in END_KEYS or not isinstance(other, (torch.Tensor, Rows)):
+            continue
+        if isinstance(column, Rows) and isinstance(other, Rows):
+            yield from _of_one_kind(path, column, other)
+        if not isinstance(column, torch.Tensor) or not isinstance(other, torch.Tensor):
             continue
         for what, one, two in (
             ("shape", list(column.shape[1:]), list(other.shape[1:])),
@@ -203,6 +218,24 @@ def _alike(facts: Facts) -> _Found:
                 found = f"the {what} {two} of a step, and {one} at the root"
                 cause = "reset and step of the env do not return the same"
                 yield name_of(path, True), None, found, cause, f"give both the same {what}; check_env_specs(env) helps"
+
+
+def _of_one_kind(path: Path, column: Rows, other: Rows) -> _Found:
+    """Rows may differ in their sizes, and in nothing else."""
+    for step, pair in enumerate(zip(column, other, strict=True)):
+        for in_next, row in enumerate(pair):
+            if kind_of(row) != kind_of(column[0]):
+                found = f"{_in_words(row)}, and {_in_words(column[0])} at the root of the first step"
+                cause = "only the sizes of an entry may vary"
+                fix = "give it one dtype and the same number of dimensions always, if need be of size 1"
+                yield name_of(path, bool(in_next)), step, found, cause, fix
+                return
+
+
+def _in_words(row: Any) -> str:
+    if not isinstance(row, torch.Tensor):
+        return "nothing" if row is None else f"{len(row)} parts"
+    return f"the shape {list(row.shape)} and dtype {row.dtype}"
 
 
 def _adjacent(facts: Facts) -> _Found:
@@ -216,8 +249,14 @@ def _adjacent(facts: Facts) -> _Found:
         if wrong.shape[0]:
             step = int(wrong[0])
             then = index_text(facts.index(step + 1))
-            found = f"{show(after[step])}, and the root at {then} is {show(column[step + 1])}{_more(wrong)}"  # type: ignore[index]
+            found = f"{_apart(after[step], column[step + 1], then)}{_more(wrong)}"  # type: ignore[index]
             yield name_of(path, True), step, found, *likely_cause(column, after, wrong, facts)
+
+
+def _apart(after: Any, root: Any, then: str) -> str:
+    if isinstance(after, torch.Tensor) and isinstance(root, torch.Tensor) and after.shape != root.shape:
+        return f"the shape {list(after.shape)}, and the root at {then} has {list(root.shape)}"
+    return f"{show(after)}, and the root at {then} is {show(root)}"
 
 
 def _episodes(facts: Facts) -> _Found:
@@ -291,7 +330,11 @@ TED_RULES: tuple[Rule, ...] = (
     Rule("reward", "A reward stands below 'next'.", _reward, ("next",)),
     Rule("action", "An action stands at the root.", _action, ("next",)),
     Rule("observation", "An observation stands at the root and below 'next'.", _observation, ("next",)),
-    Rule("alike", "What stands at the root and below 'next' has one shape and dtype.", _alike),
+    Rule(
+        "alike",
+        "What stands at the root and below 'next' has one shape and dtype; in a lazy stack sizes may vary.",
+        _alike,
+    ),
     Rule("adjacency", "Inside an episode, 'next' of a step is the root of the step after it.", _adjacent),
     Rule("episodes", "The id of a trajectory changes where an episode ends, and does not come back.", _episodes),
     Rule("root done", "No step starts from a state that has ended.", _root_done),

@@ -58,6 +58,13 @@ class Timeline:
         row = steps.div(self.length, rounding_mode="floor")
         return row * self.length + (steps - row * self.length + self.shift) % self.length
 
+    def place_in_order(self, steps: torch.Tensor) -> torch.Tensor:
+        """Where steps, counted as they are stored, stand in the order in which they happened."""
+        if not self.shift:
+            return steps
+        row = steps.div(self.length, rounding_mode="floor")
+        return row * self.length + (steps - row * self.length - self.shift) % self.length
+
     def source(self) -> torch.Tensor:
         """For each observation of the flat form, the step that it belongs to."""
         times = torch.add(self._in_order, 1).to(self.slot.dtype)

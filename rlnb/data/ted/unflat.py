@@ -10,9 +10,10 @@ from tensordict import TensorDictBase
 
 from rlnb.data.ted.columns import Column, Constant, Path, build, read_columns
 from rlnb.data.ted.flat import DONE_KEYS, FlatForm
+from rlnb.data.ted.flat_rows import FlatRows, singles, take
 from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
-from rlnb.data.ted.layout import BREAKS_KEY, LAYOUT_KEY, ROOT_KEY, Layout, check_lengths, infer
-from rlnb.data.ted.timeline import Timeline, bits
+from rlnb.data.ted.layout import BREAKS_KEY, LAYOUT_KEY, Layout, check_lengths, infer
+from rlnb.data.ted.timeline import Timeline
 
 
 class Flat2TED(FlatForm):
@@ -60,12 +61,38 @@ class Flat2TED(FlatForm):
             KeyError: if an entry is missing.
             ValueError: if an entry is too short, or if the data is not a flat form.
         """
+        columns, layout, timeline = self._read(data)
+        return rebuild(columns, layout, timeline, data.device, out)
+
+    def rows(self, data: TensorDictBase) -> FlatRows:
+        """Read flat data row by row, so that what is large can stay on disk.
+
+        Args:
+            data: the flat form, such as ``TensorDict.load_memmap(path)`` gives of what
+                ``TED2Flat()(rollout, path)`` wrote.
+
+        Returns:
+            What makes TED data of the steps that it is indexed with, and of these only.
+
+        Raises:
+            KeyError: if an entry is missing.
+            ValueError: if an entry is too short, or if the data is not a flat form.
+
+        Example:
+            >>> from tensordict import TensorDict
+            >>> flat = TensorDict({"observation": torch.arange(4.0), "done": torch.tensor([False, False, True])})
+            >>> Flat2TED().rows(flat)[1]["next", "observation"]
+            tensor(2.)
+        """
+        return FlatRows(*self._read(data), data.device)
+
+    def _read(self, data: TensorDictBase) -> tuple[Mapping[Path, Column], Layout, Timeline]:
         columns = read_columns(data)[0]
         layout, done = self.read_layout(columns)
         breaks = columns.get((BREAKS_KEY,))
         timeline = _timeline_of(layout, done, self.read_shift(columns, layout), breaks)
         check_lengths(columns, layout, timeline.size)
-        return rebuild(columns, layout, timeline, data.device, out)
+        return columns, layout, timeline
 
     def read_layout(self, columns: Mapping[Path, Column]) -> tuple[Layout, torch.Tensor]:
         """Find the layout and the end flags of flat data.
@@ -152,11 +179,9 @@ def rebuild(
     for path in layout.shared:
         column = columns[path]
         assert isinstance(column, torch.Tensor)
-        found[path] = _take(column, timeline.slot)
-        found["next", *path] = _take(column, after)
-    single = {path: path for path in layout.root} | {path: (ROOT_KEY, *path) for path in layout.twice}
-    single |= {("next", *path): path for path in layout.next}
-    for path, source in single.items():
+        found[path] = take(column, timeline.slot)
+        found["next", *path] = take(column, after)
+    for path, source in singles(layout).items():
         column = columns[source]
         if isinstance(column, torch.Tensor):
             found[path] = timeline.as_stored(column, torch.empty_like(column, memory_format=torch.contiguous_format))
@@ -191,13 +216,6 @@ def _timeline_of(layout: Layout, done: torch.Tensor, shift: int, breaks: Column 
         stored[breaks] = True
         return Timeline(stored, rows, length, shift)
     return Timeline(in_order.as_stored(flags), rows, length, shift)
-
-
-def _take(column: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
-    out = torch.empty((index.shape[0], *column.shape[1:]), dtype=column.dtype, device=column.device)
-    if out.numel():
-        torch.index_select(bits(column), 0, index, out=bits(out))
-    return out
 
 
 def _scalar(column: Column | None) -> Any:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 from hypothesis import given
-from tensordict import NonTensorStack, TensorDict, lazy_stack
+from tensordict import NonTensorStack, TensorDict
 
+from rlnb.collectors import SyncDataCollector
 from rlnb.data import MultiStep, check_ted
 from rlnb.data.ted import TED_RULES
 from rlnb.data.ted.trajectories import split_trajectories
@@ -61,6 +62,22 @@ def test_rollouts_and_padded_batches_are_well_formed():  # TE-01
     assert check_ted(split_trajectories(rollout)).ok
     assert check_ted(well_formed()).ok
     assert check_ted(split_trajectories(well_formed())).ok
+
+
+def test_the_entries_of_a_rollout_and_of_a_batch():  # TE-01 TE-02 TE-03 TE-04
+    rollout = GymEnv("CartPole-v1").rollout(60, break_when_any_done=False)
+    batch = next(iter(SyncDataCollector(GymEnv("CartPole-v1"), frames_per_batch=60, total_frames=60)))
+    for data in (rollout, batch.exclude("collector")):
+        ends = {"done", "terminated", "truncated"}
+        assert set(data.keys()) == {"action", "observation", "next", *ends}
+        assert set(data["next"].keys()) == {"observation", "reward", *ends}
+        assert data.batch_size == (60,) and data.names == ["time"]
+        assert not any(data[name].any() for name in ends)
+        inside = ~data["next", "done"][:-1, 0]
+        assert 0 < inside.sum() < 59
+        following = data["next", "observation"][:-1]
+        assert torch.equal(following[inside], data["observation"][1:][inside])
+        assert not torch.equal(following[~inside], data["observation"][1:][~inside])
 
 
 def test_the_rules_can_be_shown():
@@ -276,13 +293,16 @@ def test_agents_that_end_one_by_one():
     assert [finding.index for finding in check_ted(data).findings] == [(1,)]
 
 
-def test_what_is_no_stack_of_one_shape_and_what_is_no_data():
-    rows = [well_formed()[t].set("pixels", torch.zeros(t + 1)) for t in range(2)]
-    (finding,) = check_ted(lazy_stack(rows)).findings
-    assert finding.rule == "alike" and "'pixels'" in finding.fix
+def test_what_is_no_data():
     with pytest.raises(TypeError) as caught:
         check_ted({"next": 1})
     assert str(caught.value) == "check_ted checks a TensorDict and got a dict. Fix: pass env.rollout(10)."
+
+
+def test_a_nested_tensor_has_no_steps():
+    jagged = torch.nested.nested_tensor([torch.zeros(t + 1) for t in range(6)], layout=torch.jagged)
+    (finding,) = check_ted(well_formed().set("pixels", jagged)).findings
+    assert finding.rule == "alike" and "'pixels'" in finding.fix
 
 
 def test_empty_data_has_nothing_to_complain_of():

@@ -215,3 +215,14 @@ test("a channel joins and leaves groups as its links change", () => {
   a.set(3);
   assert.equal(b.value, 2);
 });
+
+test("channels of different names meet under the name that the link says", () => {
+  const [cell, time] = [new Model({ selection: 0 }), new Model({ t: 0 })];
+  const [a, b] = [new Channel(cell, "selection"), new Channel(time, "t")];
+  cell.python("_links", [["selection", "g", "t"]]);
+  time.python("_links", [["t", "g"]]);
+  a.set(4);
+  assert.equal(b.value, 4);
+  b.set(2);
+  assert.equal(a.value, 2);
+});

@@ -6,7 +6,7 @@ import { decode } from "../../../widgets/rlnb_widgets/rollout_player/columns.js"
 import { valueAt } from "../../../widgets/rlnb_widgets/rollout_player/draw.js";
 import { nextFrame } from "../../../widgets/rlnb_widgets/rollout_player/frames.js";
 import { MARKER, following, gutter, layout, marksOf, numberAt, spans, stepAt, thin, xOf, zoomed } from "../../../widgets/rlnb_widgets/rollout_player/geometry.js";
-import { acting, lanesOf, lineColor } from "../../../widgets/rlnb_widgets/rollout_player/lanes.js";
+import { acting, lanesOf } from "../../../widgets/rlnb_widgets/rollout_player/lanes.js";
 import { changed, sideAt } from "../../../widgets/rlnb_widgets/rollout_player/row.js";
 import { fit, poseAt } from "../../../widgets/rlnb_widgets/rollout_player/scene.js";
 import { episodeAt, spoken } from "../../../widgets/rlnb_widgets/rollout_player/strips.js";
@@ -149,7 +149,6 @@ test("lanes: stretches in which an agent acts", () => {
   const row = { y: 10, h: 24 };
   assert.deepEqual(lanesOf({ columns: [5, 6] }, row, [3]), [{ e: 3, k: 0, column: 5, y: 10, h: 11 }, { e: 3, k: 1, column: 6, y: 22, h: 11 }]);
   assert.equal(lanesOf({ columns: [5, 6] }, row, [0, 1]).length, 4);
-  assert.equal(new Set([0, 1, 2, 3, 4, 5, 6].map(lineColor)).size, 7);
 });
 
 test("turns: who moves and who has won", () => {

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pytest
 import torch
 from rlnb_widgets import RolloutPlayer
+from rlnb_widgets._core.colors import agent_role
 from rlnb_widgets.rollout_player.agents import LANES, RESTART, runs
 from rlnb_widgets.rollout_player.model import player_model
+from rlnb_widgets.rollout_player.payload import payload
+from rlnb_widgets.rollout_player.strips import line_role
 from tensordict import TensorDict
 
-from rlnb.envs import MarlGroupMapType, SpreadEnv, TicTacToeEnv
+from rlnb.envs import ConnectFourEnv, MarlGroupMapType, SpreadEnv, TicTacToeEnv
 
 STEPS, AGENTS = 8, 2
 
@@ -139,3 +143,66 @@ def test_hostile_names_of_agents_stay_text():
     player = RolloutPlayer(td)
     assert "<img src=x" not in player.to_svg() and "<img src=x" not in player.to_html()
     assert json.dumps(player._head)
+
+
+def colours(model) -> dict[int, set[str]]:
+    """The colour of each agent in the scene, by its number."""
+    bodies = [part for part in model.frames.scene.parts if part.name.startswith("agent ")]
+    return {k: {part.shapes[0].fill} for k, part in enumerate(bodies)}
+
+
+@pytest.mark.parametrize(
+    ("groups", "order"),
+    [
+        (MarlGroupMapType.ALL_IN_ONE_GROUP, {"agents": (0, 1, 2)}),
+        (MarlGroupMapType.ONE_GROUP_PER_AGENT, {"agent_0": (0,), "agent_1": (1,), "agent_2": (2,)}),
+        # The groups lie in the data in the order of their names, and not in that of the agents.
+        ({"red": ["agent_0", "agent_1"], "blue": ["agent_2"]}, {"red": (0, 1), "blue": (2,)}),
+        ({"red": ["agent_2", "agent_0"], "blue": ["agent_1"]}, {"red": (2, 0), "blue": (1,)}),
+    ],
+)
+def test_an_agent_has_one_colour_everywhere(groups, order):
+    env = SpreadEnv(agent_done=True, group_map=groups, categorical_action_encoding=True, seed=0)
+    model = player_model(env.rollout(40, break_when_any_done=False), env)
+    assert {group.key[0]: tuple(agent.number for agent in group.agents) for group in model.groups} == order
+    drawn = colours(model)
+    assert drawn == {k: {agent_role(k)} for k in range(3)}
+    seen: dict[int, set[str]] = {}
+    for strip in model.strips:
+        for k, number in enumerate(strip.numbers):
+            seen.setdefault(number, set()).add(line_role(strip, k))
+    assert seen == drawn
+    sent = payload(model)[0]["strips"]
+    assert [strip["roles"] for strip in sent if strip["roles"]] == [
+        [line_role(strip, k) for k in range(strip.data.shape[-1])]
+        for strip in model.strips
+        if strip.kind in ("line", "lanes", "bands")
+    ]
+
+
+@pytest.mark.parametrize("game", [TicTacToeEnv, ConnectFourEnv])
+def test_a_player_has_the_colour_of_its_pieces(game):
+    env = game(seed=0)
+    model = player_model(env.rollout(9), env)
+    pieces = {
+        sign: next(part for part in model.frames.scene.parts if part.name == f"{sign} 1").shapes[0] for sign in "XO"
+    }
+    strips = {strip.label: strip for strip in model.strips}
+    for k, sign in enumerate("XO"):
+        assert (pieces[sign].fill or pieces[sign].stroke) == agent_role(k)
+        assert line_role(strips[f"player{k} reward"], 0) == line_role(strips["return so far"], k) == agent_role(k)
+
+
+def test_without_an_env_agents_are_counted_by_the_numbers_in_their_names():
+    single = {f"agent_{k}": {"reward": torch.ones(4, 1)} for k in (10, 2, 0)}
+    groups = player_model(TensorDict({"next": single}, [4])).groups
+    assert [(group.key[0], group.agents[0].number) for group in groups] == [
+        ("agent_0", 0), ("agent_2", 1), ("agent_10", 2),
+    ]  # fmt: skip
+
+
+def test_compared_rollouts_have_a_colour_each():
+    env = SpreadEnv(agent_done=True, categorical_action_encoding=True, seed=0)
+    rollouts = [env.rollout(8) for _ in range(2)]
+    svg = RolloutPlayer(rollouts[0], compare=rollouts[1]).to_svg()
+    assert "s-c0" in svg and "s-c1" in svg and not re.search(r"<polyline[^>]*s-agent", svg)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from rlnb_widgets import RolloutPlayer
+from rlnb_widgets._core.colors import agent_role
 from rlnb_widgets.rollout_player.model import player_model
 from rlnb_widgets.scenes import Scene, find_scene, scene_svg
 from rlnb_widgets.scenes.spread import Spread
@@ -73,6 +74,7 @@ def test_agents_are_told_apart() -> None:
     assert [p.shapes[-1].text for p in agents] == [str(k) for k in range(12)]
     looks = {(p.shapes[0].kind, len(p.shapes[0].points), p.shapes[0].fill) for p in agents}
     assert len(looks) == 12
+    assert [p.shapes[0].fill for p in agents[:4]] == [agent_role(k) for k in range(4)]
     order = [p.name.split()[0] for p in spec.parts]
     assert order.index("covered") < order.index("agent") < order.index("action"), "agents lie on what they cover"
 

@@ -219,6 +219,43 @@ def test_pieces_of_differing_shapes_are_compared_along_the_batch():
     assert ted_model(lazy_stack(broken)).row("x").carry == Carry("carried", False, (1, 2, 1), "-1", "7")
 
 
+def varying(batch_by_time=False):
+    """Two envs, four steps, a size of its own for each: 10 * env + t, so many times."""
+
+    def step(env, t, done=False):
+        root, after = (torch.full((env + k + 1,), 10.0 * env + k) for k in (t, t + 1))
+        return TensorDict({"x": root, "next": {"x": after, "done": torch.tensor([done])}})
+
+    if batch_by_time:
+        return lazy_stack([lazy_stack([step(env, t) for env in range(2)]) for t in range(4)], 1)
+    return lazy_stack([lazy_stack([step(env, t) for t in range(4)]) for env in range(2)])
+
+
+@pytest.mark.parametrize("batch_by_time", [True, False])
+def test_stacks_of_stacks_are_compared(batch_by_time):  # DS-04
+    td = varying(batch_by_time)
+    row = ted_model(td).row("x")
+    assert (row.root.shape, row.carry) == ("[B=2 | T=4 | -1]", Carry("carried", True))
+    assert row.root.message == "sizes vary: [1], [2], [3], [4], ..."
+    td[1][2]["next", "x"] = torch.full((5,), -1.0)
+    assert ted_model(td).row("x").carry == Carry("carried", False, (1, 2, 0), "-1", "13")
+
+
+def test_sizes_that_vary_on_one_side_only():
+    def step(root, after):
+        return TensorDict({"x": torch.zeros(root), "next": {"x": torch.zeros(after), "done": torch.tensor([False])}})
+
+    assert ted_model(lazy_stack([step(1, 1), step(1, 2)])).row("x").carry == Carry("carried", True)
+    why = 'the root at step 1 has shape [1], "next" at step 0 [2]'
+    assert ted_model(lazy_stack([step(1, 2), step(1, 2)])).row("x").carry == Carry("carried", False, why=why)
+
+
+def test_what_comes_and_goes_is_named():
+    td = varying()
+    del td[0][2]["x"]
+    assert ted_model(td).row("x").carry == Carry("carried", False, why="the root at step 2 lacks the entry")
+
+
 def test_the_ends_of_episodes_are_listed_with_their_cause(ted):
     td = ted(6, (2,), {1: "terminated", 3: "truncated"})
     td["next", "terminated"][0, 3] = True

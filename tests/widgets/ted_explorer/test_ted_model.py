@@ -45,8 +45,8 @@ def test_batch_time_nested_and_feature_dimensions_are_told_apart(ted):
     )
 
 
-def test_a_shape_of_differing_sizes_has_a_question_mark():
-    assert shape_text((Dim("batch", 2), Dim("feature", None))) == "[B=2 | ?]"
+def test_a_shape_of_differing_sizes_has_minus_one_as_in_a_spec():
+    assert shape_text((Dim("batch", 2), Dim("feature", None))) == "[B=2 | -1]"
 
 
 def test_a_tensordict_without_next_is_one_column_with_a_plain_sentence():
@@ -106,10 +106,11 @@ def test_a_lazy_stack_of_differing_shapes_shows_its_pieces():
     ]
     model = ted_model(lazy_stack(pieces))
     x = model.row("x").root
-    assert (x.shape, x.nbytes, x.stats.mean) == ("[B=2 | ?]", 16, 0.75)
-    assert x.message == "the pieces have differing shapes: [3], [1]"
-    assert model.row("n", "q").root.shape == "[B=2 | ?]"
-    assert model.row("z").root.message == "in 1 of 2 pieces: [1]" and model.row("z").root.shape == "[B=2 | 1]"
+    assert (x.shape, x.nbytes, x.stats.mean) == ("[B=2 | -1]", 16, 0.75)
+    assert x.message == "sizes vary: [3], [1]"
+    assert model.row("n", "q").root.shape == "[B=2 | -1]"
+    z = model.row("z").root
+    assert (z.message, z.shape) == ("there in 1 of 2 places only: [1]", "[B=2 | 1]")
     assert model.row("name").root.preview == "['a', 'b']"
 
 
@@ -154,7 +155,7 @@ def test_one_entry_that_cannot_be_summarised_gives_a_message_and_no_crash(ted, m
     [
         (torch.eye(3).to_sparse(), "[B=3 | 3]"),
         (torch.zeros(3, 2, device="meta"), "[B=3 | 2]"),
-        (torch.nested.nested_tensor([torch.zeros(n) for n in (1, 2, 3)], layout=torch.jagged), "[B=3 | ?]"),
+        (torch.nested.nested_tensor([torch.zeros(n) for n in (1, 2, 3)], layout=torch.jagged), "[B=3 | -1]"),
     ],
     ids=["sparse", "meta", "jagged"],
 )

@@ -9,6 +9,8 @@ from rlnb_widgets.ted_explorer import ted_model
 from rlnb_widgets.ted_explorer.carrying import MOST_ROWS, fates_at
 from tensordict import NonTensorStack, TensorDict
 
+from tests.envs.dynamic import EnvWithDynamicSpec
+
 
 def kinds(td, t, element=0):
     fates = fates_at(td, td["next"], ted_model(td), element, t)
@@ -73,3 +75,13 @@ def test_many_and_odd_entries_are_bounded_and_written():
         0,
     )
     assert (fate.root, fate.next, fate.then, fate.kind) == ("'a'", "'a'", "'b'", "differs")
+
+
+def test_what_becomes_of_an_entry_with_a_size_of_its_own_at_each_step():  # DS-01
+    rollout = EnvWithDynamicSpec().rollout(4, return_contiguous=False)
+    (fate,) = [
+        fate for fate in fates_at(rollout, rollout["next"], ted_model(rollout), 0, 0) if fate.path == ("observation",)
+    ]
+    assert (fate.kind, fate.root, fate.next, fate.then) == (
+        "carried", "[0, 0, 0, 0, ... 6 values]", "float32 [3, 2, 2]", "float32 [3, 2, 2]",
+    )  # fmt: skip

@@ -82,9 +82,10 @@ export class Channel {
 
   join() {
     this.leave();
-    for (const [name, id] of this.model.get("_links") ?? []) {
+    // Two visualizers may tie traits of different names: the third part says under which name they meet.
+    for (const [name, id, shared = name] of this.model.get("_links") ?? []) {
       if (name !== this.name) continue;
-      const key = `${name}/${id}`;
+      const key = `${shared}/${id}`;
       if (!groups().has(key)) groups().set(key, new Set());
       const group = groups().get(key);
       group.add(this);

@@ -6,7 +6,7 @@ of the live widgets are both generated from `ROLES`; the JavaScript reads them b
 
 from __future__ import annotations
 
-__all__ = ["OKABE_ITO", "ROLES", "css_variables", "role_names", "series_role"]
+__all__ = ["AGENTS", "OKABE_ITO", "ROLES", "agent_role", "css_variables", "role_names", "series_role"]
 
 #: Okabe and Ito's colours for people with and without colour blindness, in the order used for data series.
 OKABE_ITO: tuple[str, ...] = ("#0072b2", "#e69f00", "#009e73", "#d55e00", "#cc79a7", "#56b4e9", "#f0e442", "#999999")
@@ -14,6 +14,19 @@ OKABE_ITO: tuple[str, ...] = ("#0072b2", "#e69f00", "#009e73", "#d55e00", "#cc79
 _SERIES_DARK = ("#4aa8e0", "#e69f00", "#1fbf92", "#f0803c", "#d98fb8", "#7cc8f2", "#f0e442", "#a6a6a6")
 # Yellow on white is unreadable as a line: its light value is darkened, its dark value is the original.
 _SERIES_LIGHT = (*OKABE_ITO[:6], "#a89a00", "#7d7d7d")
+
+#: (light, dark) of agents and players, wherever one is shown. Apart from one another, and the first four also from the
+#: roles "goal" and "danger", for people with and without colour blindness, and readable as text on paper.
+AGENTS: tuple[tuple[str, str], ...] = (
+    ("#0072b2", "#4aa8e0"),
+    ("#cc8400", "#e69f00"),
+    ("#6d1a45", "#f9c9df"),
+    ("#9a4dff", "#a95cff"),
+    ("#10183a", "#fff3b0"),
+    ("#990000", "#ff3d7f"),
+    ("#e05269", "#8be36b"),
+    ("#2a00ff", "#9a9a9a"),
+)
 
 #: Role to (light, dark) colour. Every picture uses these names only.
 ROLES: dict[str, tuple[str, str]] = {
@@ -31,6 +44,7 @@ ROLES: dict[str, tuple[str, str]] = {
     "water": ("#56b4e9", "#3c86b3"),
     "highlight": ("#fff3bf", "#4d4420"),
     **{f"c{i}": pair for i, pair in enumerate(zip(_SERIES_LIGHT, _SERIES_DARK, strict=True))},
+    **{f"agent{k}": pair for k, pair in enumerate(AGENTS)},
 }
 
 # JupyterLab's own variables win over ours where they mean the same, so that a custom theme carries through.
@@ -59,6 +73,16 @@ def series_role(i: int) -> str:
         'c1'
     """
     return f"c{i % len(OKABE_ITO)}"
+
+
+def agent_role(k: int) -> str:
+    """Return the role of agent or player *k*, the same in scenes, lanes, strips and legends (they repeat after eight).
+
+    Example:
+        >>> agent_role(9)
+        'agent1'
+    """
+    return f"agent{k % len(AGENTS)}"
 
 
 def css_variables() -> str:

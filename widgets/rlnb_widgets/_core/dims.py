@@ -36,7 +36,7 @@ def shape_text(dims: tuple[Dim, ...]) -> str:
         dims: the dimensions in order.
 
     Returns:
-        The text; neighbours of one role share a group, ``?`` stands for differing lengths.
+        The text; neighbours of one role share a group, ``-1`` stands for differing lengths, as in a spec.
 
     Example:
         >>> shape_text((Dim("batch", 4), Dim("time", 200), Dim("feature", 3)))
@@ -46,7 +46,7 @@ def shape_text(dims: tuple[Dim, ...]) -> str:
     """
     groups: list[tuple[str, list[str]]] = []
     for dim in dims:
-        size = "?" if dim.size is None else str(dim.size)
+        size = "-1" if dim.size is None else str(dim.size)
         if groups and groups[-1][0] == dim.role:
             groups[-1][1].append(size)
         else:
@@ -63,7 +63,7 @@ def write_shape(svg: Svg, dims: tuple[Dim, ...], x: float, y: float) -> float:
         if i:
             parts.append(("," if same else " | ", "muted"))
         tag = "" if same or dim.role == "feature" else f"{dim.role[0].upper()}="
-        parts.append((tag + ("?" if dim.size is None else str(dim.size)), COLORS[dim.role]))
+        parts.append((tag + ("-1" if dim.size is None else str(dim.size)), COLORS[dim.role]))
     parts.append(("]", "muted"))
     for text, color in parts:
         svg.text(x, y, text, fill=color, size=10, mono=True, style="white-space:pre")

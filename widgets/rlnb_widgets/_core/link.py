@@ -28,17 +28,21 @@ class Link:
         # Several notebooks can live in one page: the name of the group must be unique over all their kernels.
         self._group = uuid.uuid4().hex
         self._busy = False
-        self._entries = [[name, self._group] for name in names]
-        for widget in widgets:
-            own = [entry for entry in self._entries if widget.has_trait(entry[0])]
-            widget.observe(self._spread, [entry[0] for entry in own])
-            widget._links = [*widget._links, *own]
+        #: By widget: the name that is shared, and the trait that takes part under it.
+        self._own = {widget: _own_names(widget, widgets, names) for widget in widgets}
+        for widget, own in self._own.items():
+            widget.observe(self._spread, list(own.values()))
+            entries = [[t, self._group] if t == name else [t, self._group, name] for name, t in own.items()]
+            widget._links = [*widget._links, *entries]
         for name in names:
-            leader = next(w for w in widgets if w.has_trait(name))
-            self._push(leader, name, getattr(leader, name))
+            leader = next(w for w in widgets if name in self._own[w])
+            self._push(leader, name, getattr(leader, self._own[leader][name]))
 
     def _spread(self, change: traitlets.Bunch) -> None:
-        self._push(change["owner"], change["name"], change["new"])
+        owner = change["owner"]
+        for name, own in self._own[owner].items():
+            if own == change["name"]:
+                self._push(owner, name, change["new"])
 
     def _push(self, source: Visualizer, name: str, value: Any) -> None:
         # A shorter timeline clamps what it is told; that must not move the others back, hence the flag.
@@ -47,22 +51,28 @@ class Link:
         self._busy = True
         try:
             for widget in self.widgets:
-                if widget is not source and widget.has_trait(name) and getattr(widget, name) != value:
-                    setattr(widget, name, _fitting(widget, name, value))
+                own = self._own[widget].get(name)
+                if widget is not source and own is not None and getattr(widget, own) != value:
+                    setattr(widget, own, _fitting(widget, name, value))
         finally:
             self._busy = False
 
     def unlink(self) -> None:
         """Cut the tie; calling it again does nothing."""
         for widget in self.widgets:
-            names = [name for name in self.names if widget.has_trait(name)]
             if any(entry[1] == self._group for entry in widget._links):
-                widget.unobserve(self._spread, names)
+                widget.unobserve(self._spread, list(self._own[widget].values()))
                 widget._links = [entry for entry in widget._links if entry[1] != self._group]
 
     def __repr__(self) -> str:
         """Return the kinds of the widgets and the traits they share."""
         return f"Link({', '.join(type(w).__name__ for w in self.widgets)}; {', '.join(self.names)})"
+
+
+def _own_names(widget: Visualizer, widgets: tuple[Visualizer, ...], names: tuple[str, ...]) -> dict[str, str]:
+    """Return the shared names that a visualizer takes part in, each with its own trait."""
+    found = widget._link_names(LINKABLE, tuple(w for w in widgets if w is not widget))
+    return {name: own for name, own in found.items() if name in names}
 
 
 def _fitting(widget: Visualizer, name: str, value: Any) -> Any:
@@ -104,7 +114,8 @@ def link(*visualizers: Visualizer) -> Link:
     distinct = tuple(dict.fromkeys(visualizers))
     if len(distinct) < 2:
         raise ValueError(f"link needs at least two different visualizers, got {len(distinct)}.")
-    has = {name: [v for v in distinct if v.has_trait(name)] for name in LINKABLE}
+    own = {v: _own_names(v, distinct, LINKABLE) for v in distinct}
+    has = {name: [v for v in distinct if name in own[v]] for name in LINKABLE}
     names = tuple(name for name in LINKABLE if len(has[name]) >= 2)
     for v in distinct:
         if not any(v in has[name] for name in names):

@@ -12,7 +12,7 @@ export function shapeOf(dims) {
     const same = i > 0 && dims[i - 1][0] === role;
     if (i) box.append(same ? "," : " | ");
     const tag = same || role === "f" ? "" : `${role.toUpperCase()}=`;
-    box.append(h("span", { class: `rlnb-${DIM_CLASS[role]}` }, `${tag}${size ?? "?"}`));
+    box.append(h("span", { class: `rlnb-${DIM_CLASS[role]}` }, `${tag}${size ?? -1}`));
   });
   box.append("]");
   return box;

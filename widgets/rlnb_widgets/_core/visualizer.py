@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +91,15 @@ class Visualizer(anywidget.AnyWidget):
         data, meta = bundle if isinstance(bundle, tuple) else (bundle, {})
         html = image_tag(str(self._svg()), self._alt())
         return {**(data or {}), "text/plain": self._text(), "text/html": html}, meta
+
+    def _link_names(self, names: Sequence[str], others: Sequence[Visualizer]) -> dict[str, str]:
+        """Say by which traits this visualizer takes part in a link: the shared name to the own one.
+
+        Args:
+            names: All that can be shared.
+            others: Whom it is linked with.
+        """
+        return {name: name for name in names if self.has_trait(name)}
 
     def _refuse_unknown(self, unknown: dict[str, Any]) -> None:
         """Raise for keyword arguments that the constructor does not have, listing those that it has."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import count, pairwise
+from typing import Any
 
 import numpy as np
 
@@ -29,6 +31,7 @@ class Agent:
     Attributes:
         name: What it is called: the group and its number in it, or the group alone.
         label: Its number, or the name of a group of one.
+        number: Among all agents, which says its colour.
         lane: What it does in each step, codes of `LANES`, ``[E, T]`` uint8; None without end signals of its own.
         reward: ``[E, T]``, or None.
         returns: Sum of its rewards since it, or the episode, began; ``[E, T]``, or None.
@@ -36,6 +39,7 @@ class Agent:
 
     name: str
     label: str
+    number: int
     lane: np.ndarray | None
     reward: np.ndarray | None
     returns: np.ndarray | None
@@ -54,12 +58,13 @@ class Group:
     agents: tuple[Agent, ...]
 
 
-def find_groups(leaves: Mapping[Key, Leaf], code: np.ndarray) -> tuple[Group, ...]:
+def find_groups(leaves: Mapping[Key, Leaf], code: np.ndarray, env: Any = None) -> tuple[Group, ...]:
     """Find the groups: nested entries of ``"next"`` that hold a reward or an end signal.
 
     Args:
         leaves: Leaves by key.
         code: Ends of the episodes of the whole, ``[E, T]``.
+        env: The environment, which knows its agents by number, or None: then they are counted group by group.
 
     Example:
         >>> def leaf(*key, n):
@@ -72,18 +77,31 @@ def find_groups(leaves: Mapping[Key, Leaf], code: np.ndarray) -> tuple[Group, ..
         key[1:-1] for key in leaves if key[0] == "next" and len(key) > 2 and key[-1] in ("reward", *_ENDS)
     )
     alone = ("next", "reward") in leaves
-    groups = []
-    for key in keys:
+    groups: list[Group] = []
+    numbers = count()
+    for key in sorted(keys, key=_by_number):
         ends = any(("next", *key, name) in leaves for name in _ENDS)
         # A reward among infos is no agent.
         if ends or not alone or (*key, "action") in leaves:
-            group = _group(leaves, key, code)
+            group = _group(leaves, key, code, _numbers(env, key), numbers)
             if group.agents:
                 groups.append(group)
     return tuple(groups)
 
 
-def _group(leaves: Mapping[Key, Leaf], key: Key, code: np.ndarray) -> Group:
+def _by_number(key: Key) -> tuple[object, ...]:
+    """Order agent_10 behind agent_2."""
+    return tuple(int(part) if part.isdigit() else part for name in key for part in re.split(r"(\d+)", name))
+
+
+def _numbers(env: Any, key: Key) -> list[int]:
+    """The numbers of the agents of a group, where the environment tells."""
+    names: list[str] = list(getattr(env, "agent_names", None) or ())
+    members: Mapping[str, list[str]] = getattr(env, "group_map", {}) if names else {}
+    return [names.index(name) for name in members.get(key[0], ()) if name in names] if len(key) == 1 else []
+
+
+def _group(leaves: Mapping[Key, Leaf], key: Key, code: np.ndarray, known: list[int], numbers: Iterator[int]) -> Group:
     sides = {
         (side, name): leaf
         for side in ("root", "next")
@@ -94,16 +112,17 @@ def _group(leaves: Mapping[Key, Leaf], key: Key, code: np.ndarray) -> Group:
     sizes = {leaf.columns().shape[-1] for (side, _), leaf in sides.items() if side == "next"}
     if len(sizes) != 1:
         return Group(key, ())
-    (count,) = sizes
+    (size,) = sizes
+    numbers = iter(known) if len(known) == size else numbers
     agents = []
-    for k in range(count):
-        column = {name: leaf.columns()[..., k] for name, leaf in sides.items() if leaf.columns().shape[-1] == count}
+    for k in range(size):
+        column = {name: leaf.columns()[..., k] for name, leaf in sides.items() if leaf.columns().shape[-1] == size}
         lane = _lane(column, code)
         reward = column.get(("next", "reward"))
         returns = None if reward is None else returns_so_far(reward, _own_code(lane, code))
         whole = path_text(key)
-        name, label = (f"{whole} {k}", str(k)) if count > 1 else (whole, whole)
-        agents.append(Agent(name, label, lane, reward, returns))
+        name, label = (f"{whole} {k}", str(k)) if size > 1 else (whole, whole)
+        agents.append(Agent(name, label, next(numbers), lane, reward, returns))
     return Group(key, tuple(agents))
 
 

@@ -2,7 +2,7 @@
 
 import { text } from "../_core/core.js";
 import { numberAt, spans, thin, xOf } from "./geometry.js";
-import { lineColor, paintBands, paintLanes, paintNames, sign } from "./lanes.js";
+import { paintBands, paintLanes, paintNames, sign } from "./lanes.js";
 
 const FONT = "12px system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, 'DejaVu Sans', sans-serif";
 const NARROW = 6; // Pixels; episodes that are narrower on the mean are not told apart.
@@ -137,7 +137,8 @@ function lines(context, scene, strip, row) {
   context.lineJoin = "round";
   envs.forEach((e, lane) => {
     strip.columns.forEach((c, k) => {
-      context.strokeStyle = context.fillStyle = color(lane ? "c1" : lineColor(k));
+      // Where two rollouts are compared, the colour says which of them it is.
+      context.strokeStyle = context.fillStyle = color(envs.length > 1 ? (lane ? "c1" : "accent") : strip.roles[k]);
       context.lineWidth = 1.5;
       for (const { start, stop } of runs(scene, e)) {
         const room = Math.max(2, Math.round(((stop - start) / (view.to - view.from)) * (right - left)));

@@ -7,8 +7,10 @@ from itertools import pairwise
 
 import numpy as np
 
+from rlnb_widgets.rollout_player.alone import restarted_alone
+from rlnb_widgets.rollout_player.carried import breaks
 from rlnb_widgets.rollout_player.leaves import Key, Leaf
-from rlnb_widgets.rollout_player.starts import breaks, breaks_note, starts
+from rlnb_widgets.rollout_player.starts import breaks_note, starts
 
 __all__ = ["KINDS", "RULES", "Episode", "ends", "episodes", "returns_so_far"]
 
@@ -67,9 +69,10 @@ def ends(leaves: dict[Key, Leaf], count: int, steps: int) -> tuple[np.ndarray, l
     else:
         inside = (code[:, :-1] == 0) & ~padding[:, 1:] & ~padding[:, :-1]
         broken, by_key = breaks(leaves, inside)
-        begun = starts(leaves, inside, broken)
+        alone = restarted_alone(leaves, inside)
+        begun = starts(leaves, inside, broken & ~alone)
         code[:, :-1][begun] = KINDS.index("cut")
-        notes += breaks_note(by_key, begun)
+        notes += breaks_note(by_key, begun, alone)
     # A trajectory that no flag ends stops with the data, or where its padding begins.
     last = np.append(padding[:, 1:], np.ones((count, 1), bool), axis=1)
     code[last & (code == 0)] = KINDS.index("open")

@@ -36,7 +36,9 @@ def group_strips(groups: tuple[Group, ...]) -> tuple[tuple[Strip, ...], list[str
     else:
         for agent in single:
             assert agent.reward is not None
-            strips.append(lines(f"{shorten(agent.label, 20)} reward", agent.reward[..., None], role="reward"))
+            strips.append(
+                lines(f"{shorten(agent.label, 20)} reward", agent.reward[..., None], (), "reward", (agent.number,))
+            )
         strips += _together("", single)[1:]
     return tuple(strips), notes
 
@@ -47,9 +49,10 @@ def _together(name: str, agents: list[Agent]) -> list[Strip]:
     labels = tuple(shorten(agent.label, 16) for agent in agents)
     rewards = np.stack([agent.reward for agent in agents if agent.reward is not None], -1)
     returns = np.stack([agent.returns for agent in agents if agent.returns is not None], -1)
+    numbers = tuple(agent.number for agent in agents)
     return [
-        lines(f"{name} reward".strip(), rewards, labels, "reward"),
-        lines(f"{name} return so far".strip(), returns, labels, "return"),
+        lines(f"{name} reward".strip(), rewards, labels, "reward", numbers),
+        lines(f"{name} return so far".strip(), returns, labels, "return", numbers),
     ]
 
 
@@ -68,5 +71,7 @@ def lane_strips(groups: tuple[Group, ...], code: np.ndarray) -> tuple[Strip, ...
             continue
         labels = tuple(shorten(agent.label, 16) for agent in agents)
         name = shorten(" / ".join(group.key), 20)
-        found.append(Strip(name, "lanes", np.stack(lanes, -1).astype(np.int32), 0.0, 0.0, labels, "lanes"))
+        numbers = tuple(agent.number for agent in agents)
+        data = np.stack(lanes, -1).astype(np.int32)
+        found.append(Strip(name, "lanes", data, 0.0, 0.0, labels, "lanes", numbers=numbers))
     return tuple(found)

@@ -1,10 +1,5 @@
 // What each agent does, one below the other: its acting and its own ends and resets, or the category that it chose.
 
-/** The colour of line k of several, the same in every strip; c1 is that of a second rollout. */
-export function lineColor(k) {
-  return `c${k === 0 ? 0 : (k % 7) + 1}`;
-}
-
 /** The lanes of a strip: [{ e, k, column, y, h }], for each environment drawn all agents. */
 export function lanesOf(strip, row, envs) {
   const h = row.h / (strip.columns.length * envs.length);
@@ -38,7 +33,7 @@ export function paintLanes(context, scene, strip, row, { edge, stretches, looks 
       context.fillRect(edge(start), y + h / 2, Math.max(edge(stop) - edge(start) - 2, 0.5), 1);
       for (const [a, b] of acting(values, offset, start, stop, waits, head.restart)) {
         context.globalAlpha = 0.45;
-        context.fillStyle = color(lineColor(k));
+        context.fillStyle = color(strip.roles[k]);
         context.fillRect(edge(a), y, Math.max(edge(b) - edge(a) - (b === stop ? 2 : 0), 1), h);
         context.globalAlpha = 1;
         const look = looks[head.lanes[values[offset + b - 1] % head.restart]];
@@ -97,7 +92,7 @@ export function paintNames(context, strip, row, x, color) {
   context.textAlign = "right";
   context.textBaseline = "middle";
   strip.names.forEach((name, k) => {
-    context.fillStyle = color(lineColor(k));
+    context.fillStyle = color(strip.roles[k]);
     context.fillText(name, x, row.y + (k + 0.5) * h);
   });
 }

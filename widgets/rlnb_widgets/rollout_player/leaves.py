@@ -10,7 +10,9 @@ import numpy as np
 import torch
 from tensordict import LazyStackedTensorDict, TensorDictBase, is_non_tensor, is_tensor_collection
 
+from rlnb.data.ted.varying import values_of
 from rlnb_widgets._core.text import key_text, number, shorten
+from rlnb_widgets.rollout_player.varying import described
 
 __all__ = ["Key", "Leaf", "members", "read_leaves", "steps_shape", "with_hot"]
 
@@ -26,13 +28,14 @@ class Leaf:
 
     Attributes:
         key: Its path, with ``"next"`` first if it is there.
-        kind: ``"number"``, or ``"text"`` for what is not a tensor.
+        kind: ``"number"``, or ``"text"`` for what is not a tensor, or has a size of its own at each step.
         dtype: Name of its dtype as torch writes it, or of its Python type.
         shape: Shape of one step's value.
         values: For numbers ``[E, T, *shape]``; for text the index into `texts`, ``[E, T]``.
         texts: The distinct texts.
         absent: Rows of environments that do not have the entry.
         hot: Where every row is one-hot, the index of its 1, ``[E, T]``, -1 in padding; else None. See `with_hot`.
+        sizes: Where sizes vary, the one that does (of several, the number of elements), ``[E, T]``; else None.
     """
 
     key: Key
@@ -43,6 +46,12 @@ class Leaf:
     texts: tuple[str, ...] = ()
     absent: tuple[int, ...] = ()
     hot: np.ndarray | None = None
+    sizes: np.ndarray | None = None
+
+    @property
+    def written(self) -> tuple[str, ...]:
+        """The distinct texts as they are shown: strings in quotes, what describes a value bare."""
+        return self.texts if self.sizes is not None else tuple(map(repr, self.texts))
 
     @property
     def is_next(self) -> bool:
@@ -64,7 +73,7 @@ class Leaf:
         if env in self.absent:
             return "—"
         if self.kind == "text":
-            return shorten(repr(self.texts[int(self.values[env, t])]), 40)
+            return shorten(self.written[int(self.values[env, t])], 40)
         if self.hot is not None and self.shape[0] > _SHOWN:
             return f"one-hot [{self.shape[0]}], 1 at {self.hot[env, t]}"
         values = self.columns()[env, t]
@@ -164,7 +173,7 @@ def read_leaves(rollout: TensorDictBase, envs: np.ndarray) -> tuple[list[Leaf], 
     leaves: list[Leaf] = []
     problems: list[str] = []
     magnitudes: list[Key] = []
-    for key, value in _walk(rollout, ()):
+    for key, value in _walk(rollout, (), rollout.ndim):
         if len(leaves) == _MAX_LEAVES:
             problems.append(f"Only the first {_MAX_LEAVES} entries are shown.")
             break
@@ -184,21 +193,33 @@ def _shown(key: Key) -> str:
     return shorten(key_text(key), 80)
 
 
-def _walk(td: Any, prefix: Key) -> Iterator[tuple[Key, Any]]:
+def _walk(td: Any, prefix: Key, dims: int) -> Iterator[tuple[Key, Any]]:
     for name in sorted(td.keys(), key=lambda k: (str(k) == "next", str(k))):
         key = (*prefix, str(name))
         try:
             value = td.get(name)
         except Exception as error:
-            yield key, error
+            yield key, _step_by_step(td, name, dims, error)
             continue
         if is_tensor_collection(value) and not is_non_tensor(value):
-            yield from _walk(value, key)
+            yield from _walk(value, key, dims)
         else:
             yield key, value
 
 
+def _step_by_step(td: Any, name: str, dims: int, error: Exception) -> Any:
+    """What a lazy stack cannot hand over as one tensor: an array of what it has at each step, or the error."""
+    if not isinstance(td, LazyStackedTensorDict):
+        return error
+    try:
+        return values_of(td, name, dims)
+    except Exception:
+        return error
+
+
 def _leaf(key: Key, value: Any, dims: int, count: int, steps: int, envs: np.ndarray) -> Leaf:
+    if isinstance(value, np.ndarray):
+        return _varying_leaf(key, value.reshape(count, steps)[envs])
     if is_non_tensor(value):
         return _text_leaf(key, value, count, steps, envs)
     if not isinstance(value, torch.Tensor):
@@ -215,6 +236,19 @@ def _leaf(key: Key, value: Any, dims: int, count: int, steps: int, envs: np.ndar
         data = data.float()
     array = data.numpy()
     return Leaf(key, "number", dtype, tuple(array.shape[2:]), array)
+
+
+def _varying_leaf(key: Key, values: np.ndarray) -> Leaf:
+    """An entry with a size of its own at each step, in words.
+
+    Args:
+        key: Its path.
+        values: The tensors, ``[E, T]`` objects.
+    """
+    texts, sizes, dtype = described(values, _MAX_TEXTS)
+    codes = {text: i for i, text in enumerate(dict.fromkeys(texts))}
+    index = np.array([codes[text] for text in texts], np.int32).reshape(values.shape)
+    return Leaf(key, "text", f"{dtype}, sizes vary", (), index, tuple(codes), sizes=sizes)
 
 
 def _text_leaf(key: Key, value: Any, count: int, steps: int, envs: np.ndarray) -> Leaf:

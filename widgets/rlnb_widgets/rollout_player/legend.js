@@ -1,7 +1,6 @@
 // The legend: only what occurs is explained.
 
 import { h } from "../_core/core.js";
-import { lineColor } from "./lanes.js";
 
 const MOST = 12;
 
@@ -28,7 +27,7 @@ export function legend(head, columns, compared) {
     if (strip.kind === "line" || strip.kind === "lanes" || names.length < 2 || names.length > MOST) continue;
     items.push(h("li", {}, h("b", {}, strip.label), ...boxes(names, (k) => `c${k % 8}`)));
   }
-  for (const strip of agents.values()) items.push(h("li", {}, h("b", {}, "agents"), ...boxes(strip.names, lineColor)));
+  for (const strip of agents.values()) items.push(h("li", {}, h("b", {}, head.turns ? "players" : "agents"), ...boxes(strip.names, (k) => strip.roles[k])));
   return h("ul", { class: "rlnb-legend rlnb-note", "aria-label": "legend" }, ...items);
 }
 

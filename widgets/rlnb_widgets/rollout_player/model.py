@@ -119,10 +119,11 @@ def player_model(
         notes.append(f"Shown are {len(chosen)} of {plural(total, 'environment')}; envs=[...] chooses others.")
     if compare is not None and total > 1:
         notes.append(f"Environment {chosen[0]} of each is compared; envs=[i] chooses another.")
-    groups = find_groups(side.leaves, side.code)
+    groups = find_groups(side.leaves, side.code, env)
     returns = _returns(side.leaves, side.code, notes, any(a.reward is not None for g in groups for a in g.agents))
     seen = find_frames(side.leaves, side.code, env, frames, max_bytes, chosen, total)
-    drawn, about = choose_strips(side.leaves, returns, strips, seen.fields)
+    numbers = {group.key: tuple(agent.number for agent in group.agents) for group in groups}
+    drawn, about = choose_strips(side.leaves, returns, strips, seen.fields, numbers)
     earned, left_out = group_strips(groups)
     first = sum(strip.role in ("reward", "return") for strip in drawn)
     drawn = (*lane_strips(groups, side.code), *drawn[:first], *earned, *drawn[first:])
@@ -235,7 +236,10 @@ def _beside(a: Leaf, b: Leaf, steps: int) -> Leaf:
     hot = None
     if a.hot is not None and b.hot is not None:
         hot = np.concatenate([_padded(a.hot, steps, -1), _padded(b.hot, steps, -1)])
-    return replace(a, values=np.concatenate(values), texts=texts, hot=hot)
+    sizes = None
+    if a.sizes is not None and b.sizes is not None:
+        sizes = np.concatenate([_padded(a.sizes, steps), _padded(b.sizes, steps)])
+    return replace(a, values=np.concatenate(values), texts=texts, hot=hot, sizes=sizes)
 
 
 def _alone(leaf: Leaf, steps: int, first: bool) -> Leaf:
@@ -248,7 +252,11 @@ def _alone(leaf: Leaf, steps: int, first: bool) -> Leaf:
     if leaf.hot is not None:
         here, none = _padded(leaf.hot, steps, -1), np.full((1, steps), -1)
         hot = np.concatenate([here, none] if first else [none, here])
-    return replace(leaf, values=both, absent=(int(first),), hot=hot)
+    sizes = None
+    if leaf.sizes is not None:
+        here, none = _padded(leaf.sizes, steps), np.zeros((1, steps), np.int64)
+        sizes = np.concatenate([here, none] if first else [none, here])
+    return replace(leaf, values=both, absent=(int(first),), hot=hot, sizes=sizes)
 
 
 def _padded(array: np.ndarray, steps: int, value: int | None = None) -> np.ndarray:

@@ -14,10 +14,12 @@ from rlnb_widgets.rollout_player.frames import Frames
 from rlnb_widgets.rollout_player.leaves import Leaf
 from rlnb_widgets.rollout_player.model import PlayerModel
 from rlnb_widgets.rollout_player.resets import RESET_RULES, RESET_SIGNS, RESETS, STOPPED, stopped_at_the_end
+from rlnb_widgets.rollout_player.strips import line_role
 from rlnb_widgets.rollout_player.turns import Turns
 
 __all__ = ["HIDDEN", "payload"]
 
+_LINED = ("line", "lanes", "bands")
 _MOST_VALUES = 6
 _MOST_BYTES = 6_000_000
 # Scene units and radians travel as whole numbers: far finer than a pixel, and two bytes in place of four.
@@ -43,6 +45,7 @@ def payload(model: PlayerModel) -> tuple[dict[str, Any], bytes, bytes]:
             {
                 "label": strip.label, "kind": strip.kind, "low": strip.low, "high": strip.high,
                 "names": list(strip.names), "role": strip.role, "values": list(strip.values),
+                "roles": [line_role(strip, k) for k in range(strip.data.shape[-1])] if strip.kind in _LINED else [],
                 "columns": [columns.add(_small(strip.data[..., i]).ravel()) for i in range(strip.data.shape[-1])],
             }
             for strip in model.strips
@@ -98,7 +101,7 @@ def _entry(leaf: Leaf | None, columns: Columns, ahead_of: dict[str, Any] | None,
         return None
     entry: dict[str, Any] = {"dtype": leaf.dtype, "shape": list(leaf.shape), "absent": list(leaf.absent), "columns": []}
     if leaf.kind == "text":
-        entry["texts"] = [repr(text) for text in leaf.texts]
+        entry["texts"] = list(leaf.written)
         entry["columns"] = [columns.add(leaf.values.ravel())]
         return entry
     data = leaf.columns()

@@ -8,13 +8,12 @@ from collections.abc import Mapping
 import numpy as np
 
 from rlnb_widgets._core.text import key_text, plural, shorten
+from rlnb_widgets.rollout_player.carried import pairs, unequal
 from rlnb_widgets.rollout_player.leaves import Key, Leaf
 
-__all__ = ["breaks", "breaks_note", "starts"]
+__all__ = ["breaks_note", "starts"]
 
 _IDS: tuple[Key, ...] = (("collector", "traj_ids"), ("traj_ids",), ("episode",))
-# Not carried from "next" to the root of the next row.
-_NOT_CARRIED = frozenset({"done", "terminated", "truncated", "reward"})
 
 
 def starts(leaves: Mapping[Key, Leaf], inside: np.ndarray, broken: np.ndarray) -> np.ndarray:
@@ -31,13 +30,14 @@ def starts(leaves: Mapping[Key, Leaf], inside: np.ndarray, broken: np.ndarray) -
     Args:
         leaves: Leaves by key.
         inside: Where no flag and no padding parts t and t + 1, ``[E, T - 1]``.
-        broken: Where the rows do not fit, as `breaks` returns it.
+        broken: Where the rows do not fit and no reset of single agents says why, ``[E, T - 1]``.
 
     Returns:
         Bool ``[E, T - 1]``, true only where `inside` is.
 
     Example:
         >>> state = np.array([[[0.0], [1.0], [7.0], [8.0]]])
+        >>> from rlnb_widgets.rollout_player.carried import breaks
         >>> leaves = {(*k, "x"): Leaf((*k, "x"), "number", "float64", (1,), state + len(k)) for k in ((), ("next",))}
         >>> inside = np.ones((1, 3), bool)
         >>> starts(leaves, inside, breaks(leaves, inside)[0])
@@ -47,7 +47,7 @@ def starts(leaves: Mapping[Key, Leaf], inside: np.ndarray, broken: np.ndarray) -
         ids = leaves.get(key)
         if ids is not None and ids.kind == "number":
             numbers = ids.columns()
-            return np.asarray(_unequal(numbers[:, :-1], numbers[:, 1:]).any(-1) & inside)
+            return np.asarray(unequal(numbers[:, :-1], numbers[:, 1:]).any(-1) & inside)
     said = [
         found
         for name, rule in (("is_init", _begins), ("step_count", _starts_over))
@@ -83,17 +83,17 @@ def _end_of_share(inside: np.ndarray, broken: np.ndarray) -> np.ndarray:
 
 def _throughout(leaves: Mapping[Key, Leaf], inside: np.ndarray) -> np.ndarray:
     found = np.ones_like(inside)
-    for root, following in _pairs(leaves):
+    for root, following in pairs(leaves):
         if "float" in root.dtype:
             values = root.columns()
             still = (values == values[:, :1]).all(1, keepdims=True)
-            found &= (_unequal(following.columns()[:, :-1], values[:, 1:]) | still).all(-1)
+            found &= (unequal(following.columns()[:, :-1], values[:, 1:]) | still).all(-1)
     return found
 
 
 def _jumps(leaves: Mapping[Key, Leaf], inside: np.ndarray) -> np.ndarray:
     found = np.zeros_like(inside)
-    for root, following in _pairs(leaves):
+    for root, following in pairs(leaves):
         if "float" not in root.dtype:
             continue
         a, b = (side.columns().astype(np.float64) for side in (root, following))
@@ -104,64 +104,43 @@ def _jumps(leaves: Mapping[Key, Leaf], inside: np.ndarray) -> np.ndarray:
     return found
 
 
-def breaks(leaves: Mapping[Key, Leaf], inside: np.ndarray) -> tuple[np.ndarray, dict[Key, np.ndarray]]:
-    """Find where ``"next"`` of row t is not the root of row t + 1.
-
-    NaN equals NaN. NaN on one side is unknown, and no break.
-
-    Args:
-        leaves: Leaves by key.
-        inside: Where to look, ``[E, T - 1]``.
-
-    Returns:
-        Bool ``[E, T - 1]``, and the same for each entry that breaks somewhere.
-    """
-    found: dict[Key, np.ndarray] = {}
-    for root, following in _pairs(leaves):
-        differs = _unequal(following.columns()[:, :-1], root.columns()[:, 1:]).any(-1) & inside
-        if differs.any():
-            found[root.base] = differs
-    return np.logical_or.reduce([np.zeros_like(inside), *found.values()]), found
-
-
-def _unequal(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    return np.asarray((a != b) & (a == a) & (b == b))
-
-
-def _pairs(leaves: Mapping[Key, Leaf]) -> list[tuple[Leaf, Leaf]]:
-    pairs = [(leaves[leaf.base], leaf) for leaf in leaves.values() if leaf.is_next and leaf.base in leaves]
-    return [
-        (root, following)
-        for root, following in pairs
-        if root.base[-1] not in _NOT_CARRIED
-        and root.kind == following.kind == "number"
-        and root.shape == following.shape
-    ]
-
-
-def breaks_note(found: Mapping[Key, np.ndarray], begun: np.ndarray) -> list[str]:
+def breaks_note(found: Mapping[Key, np.ndarray], begun: np.ndarray, alone: np.ndarray | None = None) -> list[str]:
     """Say where rows of one episode do not fit.
 
     Args:
         found: Breaks by entry, as `breaks` returns them.
         begun: Where another trajectory begins, which explains a break.
+        alone: Where an agent was reset alone, which explains one too.
 
     Returns:
-        One sentence, or none.
+        A sentence for those explained by such a reset, and one for the others; or none.
 
     Example:
         >>> breaks_note({("observation",): np.array([[False, True, True]])}, np.zeros((1, 3), bool))[0][:78]
         'next[t] and root[t+1] differ at 2 steps, first at t = 1 in "observation"; that'
     """
-    left = {key: differs & ~begun for key, differs in found.items()}
-    anywhere = np.logical_or.reduce([np.zeros_like(begun), *left.values()])
+    alone = np.zeros_like(begun) if alone is None else alone
+    told = _where({key: differs & alone & ~begun for key, differs in found.items()})
+    left = _where({key: differs & ~alone & ~begun for key, differs in found.items()})
+    notes = []
+    if told:
+        notes.append(f"{told}: an agent was reset alone, and what it starts from stands in the root only.")
+    if left:
+        notes.append(
+            f'{left}; that ends no episode. If another trajectory starts there, number the trajectories in "traj_ids".'
+        )
+    return notes
+
+
+def _where(found: Mapping[Key, np.ndarray]) -> str:
+    """Where entries differ, in words; empty if they do nowhere."""
+    anywhere = np.logical_or.reduce([*found.values()]) if found else np.zeros((1, 0), bool)
     if not anywhere.any():
-        return []
+        return ""
     first = int(anywhere.any(0).argmax())
-    key = next(key for key, differs in left.items() if differs[:, first].any())
-    envs = f" of {plural(int(anywhere.any(1).sum()), 'environment')}" if len(begun) > 1 else ""
-    return [
+    key = next(key for key, differs in found.items() if differs[:, first].any())
+    envs = f" of {plural(int(anywhere.any(1).sum()), 'environment')}" if len(anywhere) > 1 else ""
+    return (
         f"next[t] and root[t+1] differ at {plural(int(anywhere.sum()), 'step')}{envs}, first at t = {first} in "
-        f"{shorten(key_text(key), 60)}; that ends no episode. "
-        'If another trajectory starts there, number the trajectories in "traj_ids".'
-    ]
+        f"{shorten(key_text(key), 60)}"
+    )

@@ -12,8 +12,8 @@ from rlnb_widgets._core.text import number, plural, shorten
 from rlnb_widgets.rollout_player.episodes import KINDS, RULES
 from rlnb_widgets.rollout_player.model import PlayerModel
 from rlnb_widgets.rollout_player.resets import RESET_RULES, RESET_SIGNS, RESETS, STOPPED, stopped_at_the_end
-from rlnb_widgets.rollout_player.still_lanes import LANE, line_role, still_lanes, still_names
-from rlnb_widgets.rollout_player.strips import Strip
+from rlnb_widgets.rollout_player.still_lanes import LANE, still_lanes, still_names
+from rlnb_widgets.rollout_player.strips import Strip, line_role
 from rlnb_widgets.rollout_player.text import explanation, headline
 from rlnb_widgets.scenes import ROLES, frame_svg
 
@@ -223,7 +223,7 @@ def _strip(svg: Svg, model: PlayerModel, strip: Strip, envs: tuple[int, ...], y:
         for lane, env in enumerate(envs):
             still_names(svg, strip, _LEFT - 8, y + lane * part, part / strip.data.shape[-1])
             each = part / strip.data.shape[-1]
-            still_lanes(svg, strip.data[env], y + lane * part, each, lambda t: _LEFT + t * scale)
+            still_lanes(svg, strip, env, y + lane * part, each, lambda t: _LEFT + t * scale)
     elif strip.kind == "area":
         _area(svg, strip.data[envs[0]], y, h, scale)
     else:
@@ -232,7 +232,7 @@ def _strip(svg: Svg, model: PlayerModel, strip: Strip, envs: tuple[int, ...], y:
         if strip.high > strip.low:
             svg.text(_LEFT - 8, y + h, number(strip.low, 3), fill="muted", size=9, anchor="end")
         for lane, env in enumerate(envs):
-            _lines(svg, model, strip, env, y, h, scale, lane)
+            _lines(svg, model, strip, env, y, h, scale, lane if len(envs) > 1 else None)
 
 
 def _area(svg: Svg, data: np.ndarray, y: float, h: float, scale: float) -> None:
@@ -243,7 +243,9 @@ def _area(svg: Svg, data: np.ndarray, y: float, h: float, scale: float) -> None:
         svg.polygon([(line[0][0], y + h), *line, (line[-1][0], y + h)], fill=f"c{k % 8}")
 
 
-def _lines(svg: Svg, model: PlayerModel, strip: Strip, env: int, y: float, h: float, scale: float, lane: int) -> None:
+def _lines(
+    svg: Svg, model: PlayerModel, strip: Strip, env: int, y: float, h: float, scale: float, lane: int | None
+) -> None:
     span = strip.high - strip.low
     for k in range(strip.data.shape[-1]):
         points: list[tuple[float, float]] = []
@@ -254,7 +256,8 @@ def _lines(svg: Svg, model: PlayerModel, strip: Strip, env: int, y: float, h: fl
                 share = (values[s] - strip.low) / span if span else 0.5
                 points.append((_LEFT + (start + s + 0.5) * scale, y + h - 2 - share * (h - 4)))
             points.append((np.nan, np.nan))
-        role = _lane(lane) if lane else line_role(k)
+        # Where two rollouts are compared, the colour says which of them it is.
+        role = line_role(strip, k) if lane is None else _lane(lane)
         svg.polyline(points, stroke=role, stroke_width=1.3, stroke_linejoin="round")
 
 

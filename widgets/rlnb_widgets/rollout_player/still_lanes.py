@@ -9,24 +9,14 @@ import numpy as np
 from rlnb_widgets._core.svg import Svg, coordinate
 from rlnb_widgets.rollout_player.agents import LANES, RESTART, runs
 from rlnb_widgets.rollout_player.resets import RESET_SIGNS
-from rlnb_widgets.rollout_player.strips import Strip
+from rlnb_widgets.rollout_player.strips import Strip, line_role
 
-__all__ = ["LANE", "line_role", "still_lanes", "still_names"]
+__all__ = ["LANE", "still_lanes", "still_names"]
 
 #: Height of a lane.
 LANE = 11.0
 _MOST_MARKS = 60
 _LOOKS = {"terminated": "danger", "truncated": "accent", "done": "muted"}
-
-
-def line_role(k: int) -> str:
-    """The colour of line k of several, the same in every strip; c1 is that of a second rollout.
-
-    Example:
-        >>> [line_role(k) for k in range(3)]
-        ['c0', 'c2', 'c3']
-    """
-    return f"c{0 if k == 0 else k % 7 + 1}"
 
 
 def still_names(svg: Svg, strip: Strip, x: float, y: float, h: float) -> None:
@@ -40,28 +30,29 @@ def still_names(svg: Svg, strip: Strip, x: float, y: float, h: float) -> None:
         h: Height of one lane.
     """
     for k, name in enumerate(strip.names):
-        svg.text(x, y + k * h + h / 2 + 3.5, name, fill=line_role(k), size=9, anchor="end")
+        svg.text(x, y + k * h + h / 2 + 3.5, name, fill=line_role(strip, k), size=9, anchor="end")
 
 
-def still_lanes(svg: Svg, lanes: np.ndarray, y: float, h: float, x_of: Callable[[float], float]) -> None:
+def still_lanes(svg: Svg, strip: Strip, env: int, y: float, h: float, x_of: Callable[[float], float]) -> None:
     """Draw the lanes of one environment.
 
     Args:
         svg: Where to.
-        lanes: Codes of `LANES`, ``[T, K]``; -1 is padding.
+        strip: Of the agents: codes of `LANES`; -1 is padding.
+        env: Row of the environment.
         y: Upper edge.
         h: Height of one lane.
         x_of: Gives the left edge of a step.
     """
-    for k in range(lanes.shape[-1]):
-        lane = lanes[:, k]
+    for k in range(strip.data.shape[-1]):
+        lane = strip.data[env, :, k]
         stop = int((lane >= 0).sum())
         top = y + k * h
         svg.line(x_of(0), top + h / 2, x_of(stop), top + h / 2)
         found = runs(lane[:stop].astype(np.int64)) if stop else []
         path = "".join(_box(x_of(a), top, x_of(b) - x_of(a), h - 1) for a, b in found)
         if path:
-            svg.path(path, fill=line_role(k), fill_opacity=0.45)
+            svg.path(path, fill=line_role(strip, k), fill_opacity=0.45)
         for a, b in found[:_MOST_MARKS]:
             role = _LOOKS.get(LANES[int(lane[b - 1]) % RESTART])
             if role:

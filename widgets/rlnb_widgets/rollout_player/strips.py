@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from rlnb_widgets._core.colors import agent_role
 from rlnb_widgets._core.text import key_text, shorten
 from rlnb_widgets.rollout_player.leaves import Key, Leaf, members
 
-__all__ = ["Strip", "choose_strips"]
+__all__ = ["Strip", "choose_strips", "line_role", "lines"]
 
 _MOST_COMPONENTS = 4
 _MOST_LINES = 8
@@ -34,6 +35,7 @@ class Strip:
         names: Name of each line, share or category; of ``"bands"`` and ``"lanes"`` that of each agent.
         role: ``"reward"``, ``"return"``, ``"lanes"`` or empty.
         values: Names of the categories of ``"bands"``.
+        numbers: Of the agents whose lines, bands or lanes these are; they say the colours.
     """
 
     label: str
@@ -44,10 +46,26 @@ class Strip:
     names: tuple[str, ...] = ()
     role: str = ""
     values: tuple[str, ...] = ()
+    numbers: tuple[int, ...] = ()
+
+
+def line_role(strip: Strip, k: int) -> str:
+    """The colour of line, lane or band k: that of its agent; else c0, c2 and so on, as c1 is that of a second rollout.
+
+    Example:
+        >>> bare = Strip("reward", "line", np.zeros((1, 1, 3)), 0.0, 0.0)
+        >>> [line_role(bare, k) for k in range(3)], line_role(replace(bare, numbers=(4,)), 0)
+        (['c0', 'c2', 'c3'], 'agent4')
+    """
+    return agent_role(strip.numbers[k]) if strip.numbers else f"c{0 if k == 0 else k % 7 + 1}"
 
 
 def choose_strips(
-    leaves: dict[Key, Leaf], returns: np.ndarray | None, wanted: Any, fields: Sequence[str]
+    leaves: dict[Key, Leaf],
+    returns: np.ndarray | None,
+    wanted: Any,
+    fields: Sequence[str],
+    agents: Mapping[Key, tuple[int, ...]] | None = None,
 ) -> tuple[tuple[Strip, ...], list[str]]:
     """Return the strips, and notes on those that cannot be drawn.
 
@@ -56,6 +74,7 @@ def choose_strips(
         returns: Return so far, ``[E, T]``, or None without rewards.
         wanted: Keys, or keys with the number of a component last, or one of these; None chooses.
         fields: Names of the components of ``"observation"``.
+        agents: Numbers of the agents of each group.
 
     Raises:
         KeyError: If a wanted key is not there.
@@ -71,8 +90,9 @@ def choose_strips(
         strips.append(lines("return so far", returns[..., None], role="return"))
     if wanted is not None:
         items = [wanted] if _is_one(leaves, wanted) else wanted
-        return (*strips, *(_wanted(leaves, item, fields) for item in items)), notes
-    strips += _automatic(leaves, fields)
+        strips += [_wanted(leaves, item, fields, agents or {}) for item in items]
+    else:
+        strips += _automatic(leaves, fields, agents or {})
     return tuple(strips), notes
 
 
@@ -83,12 +103,13 @@ def _is_one(leaves: dict[Key, Leaf], wanted: Any) -> bool:
     return wanted in leaves or (len(wanted) > 1 and type(wanted[-1]) is int)
 
 
-def _automatic(leaves: dict[Key, Leaf], fields: Sequence[str]) -> list[Strip]:
+def _automatic(leaves: dict[Key, Leaf], fields: Sequence[str], agents: Mapping[Key, tuple[int, ...]]) -> list[Strip]:
     found = []
     for name in _VALUES:
         if (leaf := leaves.get((name,))) is not None and leaf.kind == "number" and len(leaf.shape) < 2:
             found.append(lines(name, leaf.columns()[..., :_MOST_LINES]))
     state = leaves.get(("observation",)) or next((v for k, v in leaves.items() if _is_state(k, v)), None)
+    found += [_size(leaf) for key, leaf in leaves.items() if _varies(key, leaf)][:_MOST_COMPONENTS]
     if state is not None and state.hot is not None:
         found.append(_place(state, state.hot))
     elif state is not None and _is_state(state.key, state):
@@ -100,7 +121,8 @@ def _automatic(leaves: dict[Key, Leaf], fields: Sequence[str]) -> list[Strip]:
         if (leaf := leaves.get((name,))) is not None and leaf.kind == "number" and len(leaf.shape) == 1:
             found.append(_shares(name, leaf))
             break
-    found += [_action(leaf) for key, leaf in leaves.items() if key[-1] == "action" and not leaf.is_next][:_MOST_ACTIONS]
+    actions = [leaf for key, leaf in leaves.items() if key[-1] == "action" and not leaf.is_next]
+    found += [_action(leaf, agents) for leaf in actions[:_MOST_ACTIONS]]
     return [strip for strip in found if strip is not None]
 
 
@@ -118,7 +140,11 @@ def _is_state(key: Key, leaf: Leaf) -> bool:
     return plain and named
 
 
-def _wanted(leaves: dict[Key, Leaf], item: Any, fields: Sequence[str]) -> Strip:
+def _varies(key: Key, leaf: Leaf) -> bool:
+    return leaf.sizes is not None and not leaf.is_next and key[-1] != "action"
+
+
+def _wanted(leaves: dict[Key, Leaf], item: Any, fields: Sequence[str], agents: Mapping[Key, tuple[int, ...]]) -> Strip:
     path = (item,) if isinstance(item, str) else tuple(item) if isinstance(item, (tuple, list)) else None
     index = path[-1] if path and isinstance(path[-1], int) else None
     key = path[:-1] if path and index is not None else path
@@ -127,6 +153,8 @@ def _wanted(leaves: dict[Key, Leaf], item: Any, fields: Sequence[str]) -> Strip:
             f'a strip is a key like "value", or a key and a component like ("observation", 0), got {item!r}.'
         )
     leaf = leaves.get(key)
+    if leaf is not None and leaf.sizes is not None and index is None:
+        return _size(leaf)
     if leaf is None or leaf.kind != "number":
         legal = ", ".join(shorten(key_text(k), 40) for k, v in leaves.items() if v.kind == "number")
         raise KeyError(f"the rollout has no numbers under {key_text(key)}; it has {legal or 'none at all'}.")
@@ -136,7 +164,7 @@ def _wanted(leaves: dict[Key, Leaf], item: Any, fields: Sequence[str]) -> Strip:
             raise IndexError(f"{key_text(key)} has {size} components (0 to {size - 1}), got {index}.")
         return _component(leaf, index % size, fields)
     if key[-1] == "action":
-        return _action(leaf)
+        return _action(leaf, agents)
     if key[-1] in _PROBABILITIES and len(leaf.shape) == 1:
         return _shares(_label(key), leaf)
     if leaf.hot is not None:
@@ -164,16 +192,26 @@ def _place(leaf: Leaf, hot: np.ndarray) -> Strip:
     return Strip(f"{_label(leaf.key)} (one-hot)", "line", data, 0.0, float(leaf.shape[0] - 1))
 
 
-def _action(leaf: Leaf) -> Strip:
+def _size(leaf: Leaf) -> Strip:
+    """Draw an entry with a size of its own at each step as that size."""
+    assert leaf.sizes is not None
+    return lines(f"size of {_label(leaf.key)}", leaf.sizes[..., None])
+
+
+def _action(leaf: Leaf, agents: Mapping[Key, tuple[int, ...]]) -> Strip:
     label = _label(leaf.key)
+    if leaf.sizes is not None:
+        return _size(leaf)
     data = leaf.columns()
     if leaf.kind == "text":
         return _band(label, leaf.values, leaf.texts)
     whole = leaf.dtype == "bool" or "int" in leaf.dtype
     if whole and (several := _several(leaf)) is not None:
-        agents, values = several.shape[-1], tuple(map(str, range(_categories(leaf, several))))
-        names = tuple(map(str, range(agents)))
-        return Strip(label, "bands", several.astype(np.int32), 0.0, float(len(values) - 1), names, "", values)
+        size, values = several.shape[-1], tuple(map(str, range(_categories(leaf, several))))
+        names = tuple(map(str, range(size)))
+        numbers = agents.get(leaf.base[:-1], ())[:size]
+        numbers = numbers if len(numbers) == size else ()
+        return Strip(label, "bands", several.astype(np.int32), 0.0, float(len(values) - 1), names, "", values, numbers)
     if whole and data.shape[-1] > 1 and set(np.unique(data).tolist()) <= {0, 1} and data.sum(-1).max() == 1:
         # One-hot: the category, or none where the row is empty.
         return _band(label, np.where(data.any(-1), data.argmax(-1), -1), tuple(map(str, range(data.shape[-1]))))
@@ -210,7 +248,9 @@ def _band(label: str, data: np.ndarray, names: tuple[str, ...]) -> Strip:
     return Strip(label, "band", data.astype(np.int32)[..., None], 0.0, float(max(len(names) - 1, 0)), names)
 
 
-def lines(label: str, data: np.ndarray, names: tuple[str, ...] = (), role: str = "") -> Strip:
+def lines(
+    label: str, data: np.ndarray, names: tuple[str, ...] = (), role: str = "", numbers: tuple[int, ...] = ()
+) -> Strip:
     """Make a strip of lines.
 
     Args:
@@ -218,9 +258,10 @@ def lines(label: str, data: np.ndarray, names: tuple[str, ...] = (), role: str =
         data: ``[E, T, K]``.
         names: Name of each line; their numbers, if none are given and there are several.
         role: As in `Strip`.
+        numbers: As in `Strip`.
     """
     good = data[np.isfinite(data)] if data.dtype.kind == "f" else data.ravel()
     low, high = (float(good.min()), float(good.max())) if good.size else (0.0, 0.0)
     if not names and data.shape[-1] > 1:
         names = tuple(map(str, range(data.shape[-1])))
-    return Strip(label, "line", data, low, high, names, role)
+    return Strip(label, "line", data, low, high, names, role, numbers=numbers)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from rlnb_widgets._core.colors import agent_role
 from rlnb_widgets.scenes.board_moves import Ints, last_moves, won_lines
 from rlnb_widgets.scenes.drawing import paper, pose, text
 from rlnb_widgets.scenes.grid import grid_lines
@@ -111,7 +112,7 @@ class Board:
         return (*grid_lines(self.rows, self.columns, self.cell, role="muted"), *numbers)
 
     def _case(self) -> tuple[Shape, ...]:
-        case = Shape("rect", (0, self.top, self.width, self.height - self.top, 10), fill="water")
+        case = Shape("rect", (0, self.top, self.width, self.height - self.top, 10), fill="case")
         holes = (
             Shape("circle", (*self._centre(r * self.columns + c), self.cell * 0.4), fill="paper")
             for r in range(self.rows)
@@ -127,7 +128,7 @@ class Board:
     def _pieces(self) -> tuple[Part, ...]:
         """Return the pieces of X, then those of O, the first of each in reading order first."""
         arm, width = self.cell * (0.15 if self.drops else 0.26), self.cell * (0.09 if self.drops else 0.1)
-        role = "paper" if self.drops else "accent"
+        role = "paper" if self.drops else agent_role(0)
         cross = tuple(
             Shape("line", (-arm, -s * arm, arm, s * arm), stroke=role, stroke_width=width) for s in (1.0, -1.0)
         )
@@ -135,13 +136,13 @@ class Board:
         second: tuple[Shape, ...]
         if self.drops:
             disc = self.cell * 0.4
-            first = (Shape("circle", (0, 0, disc), fill="danger"), *cross)
+            first = (Shape("circle", (0, 0, disc), fill=agent_role(0)), *cross)
             second = (
-                Shape("circle", (0, 0, disc), fill="yellow"),
-                Shape("circle", (0, 0, disc * 0.42), stroke="water", stroke_width=width),
+                Shape("circle", (0, 0, disc), fill=agent_role(1)),
+                Shape("circle", (0, 0, disc * 0.42), stroke="paper", stroke_width=width),
             )
         else:
-            second = (Shape("circle", (0, 0, self.cell * 0.28), stroke="second", stroke_width=width),)
+            second = (Shape("circle", (0, 0, self.cell * 0.28), stroke=agent_role(1), stroke_width=width),)
         return tuple(
             Part(f"{sign} {k + 1}", shapes)
             for sign, shapes in zip(_SIGNS, (first, second), strict=True)
@@ -158,7 +159,7 @@ class Board:
     def _next(self) -> Part:
         if self.drops:
             half = min(9.0, self.cell / 4)
-            return Part("next move", (Shape("polygon", (-half, -half, half, -half, 0, half), fill="second"),))
+            return Part("next move", (Shape("polygon", (-half, -half, half, -half, 0, half), fill="goal"),))
         return Part("next move", (Shape("circle", (0, 0, self.cell * 0.08), fill="goal"),))
 
     def _strikes(self) -> tuple[Part, ...]:

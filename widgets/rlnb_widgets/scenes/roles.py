@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from rlnb_widgets._core.colors import AGENTS
+
 __all__ = ["ROLES"]
 
 #: Role name to (colour on a light page, colour on a dark page).
@@ -17,8 +19,10 @@ ROLES: dict[str, tuple[str, str]] = {
     "water": ("#3d86c6", "#2a5f93"),
     "ice": ("#e4f1fa", "#243848"),
     "wood": ("#c79a63", "#b98a52"),
+    "case": ("#aab6c4", "#46505e"),
     "ground": ("#d9e2cf", "#35412f"),
     "yellow": ("#e8bd2c", "#f0cf57"),
+    **{f"agent{k}": pair for k, pair in enumerate(AGENTS)},
 }
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from rlnb_widgets._core.colors import AGENTS, agent_role
 from rlnb_widgets.scenes.drawing import STROKE, paper, pose, stack, text
 from rlnb_widgets.scenes.grid import DOWN, LEFT, RIGHT, UP, grid_lines, turn
 from rlnb_widgets.scenes.inputs import Floats, action_indices
@@ -22,12 +23,11 @@ _WORDS = ("stay", "left", "down", "right", "up")
 _DIRECTIONS = (math.nan, LEFT, DOWN, RIGHT, UP)
 #: Agents are told apart by number, then by form, then by colour.
 _CORNERS = (0, 4, 3, 6)
-_COLOURS = ("accent", "second", "wood")
 
 
 def _form(k: int, cell: float) -> Shape:
     """Return the body of agent k: a circle, or a polygon with its corners on one."""
-    role, corners = _COLOURS[k % len(_COLOURS)], _CORNERS[k % len(_CORNERS)]
+    role, corners = agent_role(k), _CORNERS[(k + k // len(AGENTS)) % len(_CORNERS)]
     if not corners:
         return Shape("circle", (0, 0, cell * 0.27), fill=role)
     angles = np.arange(corners) * (2 * math.pi / corners) - math.pi / 2 - (math.pi / 4 if corners == 4 else 0)

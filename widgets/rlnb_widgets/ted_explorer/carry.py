@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import torch
 
 from rlnb.data.ted.adjacency import disagreements
 from rlnb.data.ted.facts import Facts
+from rlnb.data.ted.varying import Rows
 from rlnb_widgets._core.literals import number_text, object_text
-from rlnb_widgets.ted_explorer.entries import Entry, Path
+from rlnb_widgets.ted_explorer.entries import Entry, Path, values
 from rlnb_widgets.ted_explorer.schema import Carry
 
 
@@ -60,10 +61,8 @@ def _compare(root: Entry, following: Entry, facts: Facts) -> Carry:
     kinds = {root.kind, following.kind}
     if "error" in kinds:
         return Carry("carried", why="it cannot be read")
-    if kinds == {"ragged"}:
-        return _compare_pieces(following, root, _inside(facts), facts.data.batch_dims)
-    if kinds == {"leaf", "ragged"}:
-        return Carry("carried", why="the shapes differ from element to element on one side only")
+    if "ragged" in kinds and kinds <= {"leaf", "ragged"}:
+        return _compare_rows(following, root, facts)
     if len(kinds) > 1:
         return Carry("carried", False, why=f'the root holds a {root.kind}, "next" a {following.kind}')
     if root.kind == "node":
@@ -74,6 +73,8 @@ def _compare(root: Entry, following: Entry, facts: Facts) -> Carry:
     if before.is_nested or after.is_nested:
         return Carry("carried", why="jagged tensors are not compared")
     if before.shape != after.shape:
+        if root.lazy and following.lazy:  # its sizes may vary
+            return _compare_rows(following, root, facts)
         why = f'the root has shape {list(after.shape)}, "next" {list(before.shape)}'
         return Carry("carried", False, why=why)
     if before.dtype != after.dtype:
@@ -109,43 +110,39 @@ def _comparable(column: torch.Tensor) -> torch.Tensor:
     return column.float() if column.dtype.itemsize == 1 and column.is_floating_point() else column
 
 
-def _compare_tensors(before: torch.Tensor, after: torch.Tensor, inside: torch.Tensor, batch_dims: int) -> Carry:
-    time = batch_dims - 1
-    before, after = before.narrow(time, 0, before.shape[time] - 1), after.narrow(time, 1, after.shape[time] - 1)
-    inside = inside.reshape(*inside.shape, *[1] * (before.dim() - batch_dims))
-    index = first_true(unequal(before, after) & inside)
-    if index is None:
+def _compare_rows(following: Entry, root: Entry, facts: Facts) -> Carry:
+    """Let the library compare what has sizes of its own at each step, and point out what disagrees first."""
+    before, after = (_rows(side, facts.data.batch_dims) for side in (following, root))
+    found = disagreements(after, before, facts)
+    if not found.shape[0]:
         return Carry("carried", True)
-    return Carry("carried", False, index, number_text(before[index].item()), number_text(after[index].item()))
-
-
-def _compare_pieces(following: Entry, root: Entry, inside: torch.Tensor, batch_dims: int) -> Carry:
-    """Compare lazy stacks of differing shapes: each piece with its partner, along time with the partner's successor."""
-    dim, before, after = following.stack_dim, following.value, root.value
-    if root.stack_dim != dim or len(before) != len(after) or len(before) != following.pieces:
-        return Carry("carried", why="the pieces of the lazy stacks do not belong together")
-    if dim < batch_dims - 1:
-        for i, (old, new) in enumerate(zip(before, after, strict=True)):
-            if old.shape != new.shape:
-                return Carry(
-                    "carried", False, why=f'in piece {i} the root has {list(new.shape)}, "next" {list(old.shape)}'
-                )
-            carry = _compare_tensors(old.detach().cpu(), new.detach().cpu(), inside.select(dim, i), batch_dims - 1)
-            if not carry.holds:
-                return replace(carry, index=(*carry.index[:dim], i, *carry.index[dim:]))
-        return Carry("carried", True)
-    for t in range(len(before) - 1):
-        old, new, here = before[t].detach().cpu(), after[t + 1].detach().cpu(), inside[..., t]
-        if not here.any():
+    step = int(found[0])
+    index, extra = facts.index(step), values(following).shape[facts.data.batch_dims :]
+    t = index[-1]
+    for place in np.ndindex(*extra):
+        old, new = before[step], after[step + 1]
+        for i in place:
+            old, new = old[i], new[i]
+        if old is None and new is None:
             continue
+        if old is None or new is None:
+            lacking = f'"next" at step {t}' if old is None else f"the root at step {t + 1}"
+            return Carry("carried", False, why=f"{lacking} lacks the entry")
         if old.shape != new.shape:
             why = f'the root at step {t + 1} has shape {list(new.shape)}, "next" at step {t} {list(old.shape)}'
             return Carry("carried", False, why=why)
-        index = first_true(unequal(old, new) & here.reshape(*here.shape, *[1] * (old.dim() - here.dim())))
-        if index is not None:
-            place = (*index[:dim], t, *index[dim:])
-            return Carry("carried", False, place, number_text(old[index].item()), number_text(new[index].item()))
-    return Carry("carried", True)
+        at = first_true(unequal(old, new))
+        if at is not None:
+            texts = number_text(old[at].item()), number_text(new[at].item())
+            return Carry("carried", False, (*index, *place, *at), *texts)
+    return Carry("carried", False, why=f'"next" at step {t} and the root at step {t + 1} differ')
+
+
+def _rows(entry: Entry, batch_dims: int) -> Rows:
+    """The values of the steps; where agents lie in a dimension of their own, lists of values."""
+    found = values(entry)
+    detached = np.frompyfunc(lambda value: None if value is None else _comparable(value.detach().cpu()), 1, 1)(found)
+    return Rows(detached.reshape(-1, *found.shape[batch_dims:]).tolist())
 
 
 def unequal(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:

@@ -83,6 +83,10 @@ def _value(td: Any, path: tuple[str, ...], index: tuple[int, ...]) -> Any:
     try:
         value = td.get(path, None)
         return None if value is None else value[index]
+    except Exception:  # a lazy stack whose sizes vary has no whole
+        pass
+    try:
+        return td[index].get(path, None)
     except Exception:
         return None
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 
 from rlnb_widgets._core.literals import number_text, object_text
 from rlnb_widgets._core.text import shorten
 from rlnb_widgets.ted_explorer.carry import first_true, unequal
-from rlnb_widgets.ted_explorer.entries import Entry, Path, walk
+from rlnb_widgets.ted_explorer.entries import Entry, Path, values, walk
 from rlnb_widgets.ted_explorer.schema import Finding, Side
 
 
@@ -64,7 +65,7 @@ def _differ(side: Side, here: Entry | None, there: Entry | None) -> Finding | No
         left, right = object_text(here.value.tolist()), object_text(there.value.tolist())
         return None if left == right else Finding(side, "value", right, left)
     if here.kind == "ragged":
-        return _differ_pieces(side, here, there)
+        return _differ_rows(side, here, there)
     if here.kind != "leaf":
         return None
     if here.value.shape != there.value.shape:
@@ -80,17 +81,24 @@ def _differ_values(side: Side, here: torch.Tensor, there: torch.Tensor) -> Findi
     return Finding(side, "value", number_text(there[index].item()), number_text(here[index].item()), index)
 
 
-def _differ_pieces(side: Side, here: Entry, there: Entry) -> Finding | None:
-    left, right = here.value, there.value
-    shapes = [str([list(piece.shape) for piece in pieces]) for pieces in (right, left)]
+def _differ_rows(side: Side, here: Entry, there: Entry) -> Finding | None:
+    left, right = values(here), values(there)
+    shapes = [_shapes(elements) for elements in (right, left)]
     if shapes[0] != shapes[1]:
         return Finding(side, "shape", shorten(shapes[0], 60), shorten(shapes[1], 60))
-    for i, (a, b) in enumerate(zip(left, right, strict=True)):
-        finding = _differ_values(side, a, b)
+    for place in np.ndindex(*left.shape):
+        one, other = left[place], right[place]
+        finding = _differ_values(side, one, other) if isinstance(one, torch.Tensor) else None
         if finding is not None:
-            index = (*finding.index[: here.stack_dim], i, *finding.index[here.stack_dim :])
-            return Finding(side, "value", finding.expected, finding.got, index)
+            return Finding(side, "value", finding.expected, finding.got, (*place, *finding.index))
     return None
+
+
+def _shapes(elements: np.ndarray) -> str:
+    def shape(element: Any) -> Any:
+        return [*map(shape, element)] if isinstance(element, list) else None if element is None else [*element.shape]
+
+    return str(shape(elements.tolist()))
 
 
 def _brief(entry: Entry | None) -> str:

@@ -6,8 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
-from tensordict import LazyStackedTensorDict, NonTensorData, is_non_tensor, is_tensor_collection
+from tensordict import LazyStackedTensorDict, NonTensorData, TensorDict, is_non_tensor, is_tensor_collection
+
+from rlnb.data.ted.varying import values_of
 
 Path = tuple[str, ...]
 
@@ -18,12 +21,11 @@ class Entry:
 
     Args:
         path: its keys.
-        value: a tensor, a nested TensorDict, a non-tensor, a tuple of pieces (``ragged``) or ``None`` (``error``).
-        kind: ``"leaf"``, ``"node"``, ``"non-tensor"``, ``"ragged"`` (a lazy stack whose pieces differ) or ``"error"``.
+        value: a tensor, a nested TensorDict, a non-tensor, an array with a tensor for each element of the batch
+            (``ragged``) or ``None`` (``error``).
+        kind: ``"leaf"``, ``"node"``, ``"non-tensor"``, ``"ragged"`` (sizes vary within a lazy stack) or ``"error"``.
         batch_dims: batch dimensions of the TensorDict that holds it.
         lazy: whether that TensorDict is a lazy stack.
-        stack_dim: along which dimension the pieces of a ragged entry lie.
-        pieces: how many pieces the lazy stack of a ragged entry has, also those without it.
         note: what is special about it.
     """
 
@@ -32,8 +34,6 @@ class Entry:
     kind: str
     batch_dims: int
     lazy: bool = False
-    stack_dim: int = 0
-    pieces: int = 0
     note: str = ""
 
 
@@ -83,21 +83,35 @@ def _entry(td: Any, key: str, path: Path, lazy: bool) -> Entry:
 
 
 def _ragged(td: Any, key: str, path: Path) -> Entry:
-    """What a lazy stack cannot hand over as one tensor: its pieces, as they are."""
-    dims = len(td.batch_size)
-    pieces, error = [], ""
-    for piece in td.tensordicts:
-        if key in _keys(piece):
-            inner = _entry(piece, key, path, isinstance(piece, LazyStackedTensorDict))
-            pieces.append(inner.value)
-            error = error or (inner.note if inner.kind != "leaf" else "")
-            if inner.kind not in ("leaf", "ragged"):
-                error = error or f"a lazy stack with a {inner.kind} under this key in only some of its pieces"
-    if error or any(piece is None or isinstance(piece, tuple) for piece in pieces):
-        return Entry(path, None, "error", dims, True, note=error or "pieces of pieces with differing shapes")
-    count = len(td.tensordicts)
-    note = "the pieces have differing shapes" if len(pieces) == count else f"in {len(pieces)} of {count} pieces"
-    return Entry(path, tuple(pieces), "ragged", dims, True, td.stack_dim, count, note)
+    """What a lazy stack cannot hand over as one tensor: its values, element by element."""
+    batch = tuple(td.batch_size)
+    # The size of a group that varies in number is no size to take apart.
+    dims = next((i for i, size in enumerate(batch) if size < 0), len(batch))
+    try:
+        values = values_of(td, key, dims)
+    except TypeError:
+        note = "a lazy stack with something other than a tensor under this key in some of its pieces"
+        return Entry(path, None, "error", len(batch), True, note=note)
+    there = [value for value in values.ravel() if value is not None]
+    if any(isinstance(value, list) for value in there):
+        return Entry(path, None, "error", len(batch), True, note="pieces of pieces with differing shapes")
+    missing = values.size - len(there)
+    note = f"there in {len(there)} of {values.size} places only" if missing else "sizes vary"
+    return Entry(path, values, "ragged", len(batch), True, note)
+
+
+def values(entry: Entry) -> np.ndarray:
+    """Take an entry apart into the values of the elements of its batch.
+
+    Args:
+        entry: a tensor, or what is ragged.
+
+    Returns:
+        An array of objects, one dimension for each batch dimension; None where a lazy stack lacks the entry.
+    """
+    if entry.kind == "ragged":
+        return np.asarray(entry.value)
+    return values_of(TensorDict({"": entry.value}), "", entry.batch_dims)
 
 
 def _reason(error: BaseException) -> str:

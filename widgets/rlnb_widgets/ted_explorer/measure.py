@@ -13,6 +13,8 @@ from rlnb_widgets.ted_explorer.entries import Entry
 from rlnb_widgets.ted_explorer.numbers import as_array, histogram, stats_of, thumb_of
 from rlnb_widgets.ted_explorer.schema import Cell, Dim
 
+_SHAPES = 4  # written out of those that vary
+
 
 def measure(entry: Entry, batch_dims: int, has_time: bool) -> Cell:
     """Summarise one entry; what cannot be summarised becomes a cell with a message.
@@ -116,25 +118,23 @@ def _leaf(entry: Entry, batch_dims: int, has_time: bool) -> Cell:
 
 
 def _ragged(entry: Entry, batch_dims: int, has_time: bool) -> Cell:
-    pieces = entry.value
-    ranks = {piece.dim() for piece in pieces}
+    tensors = [value for value in entry.value.ravel() if value is not None]
     shape: list[int | None] = []
-    if len(ranks) == 1:
-        sizes = list(zip(*(piece.shape for piece in pieces), strict=True))
-        shape = [group[0] if len(set(group)) == 1 else None for group in sizes]
-        shape.insert(entry.stack_dim, entry.pieces)
-    flat = np.concatenate([as_array(piece).reshape(-1) for piece in pieces])
-    dtypes = sorted({str(piece.dtype).removeprefix("torch.") for piece in pieces})
-    shapes = ", ".join(dict.fromkeys(str(list(piece.shape)) for piece in pieces[:8]))
+    if len({tensor.dim() for tensor in tensors}) == 1:
+        sizes = zip(*(tensor.shape for tensor in tensors), strict=True)
+        shape = [*entry.value.shape, *(group[0] if len(set(group)) == 1 else None for group in sizes)]
+    flat = np.concatenate([as_array(tensor).reshape(-1) for tensor in tensors])
+    dtypes = sorted({str(tensor.dtype).removeprefix("torch.") for tensor in tensors})
+    shapes = list(dict.fromkeys(str(list(tensor.shape)) for tensor in tensors))
     return Cell(
         dtype="/".join(dtypes),
-        device=str(pieces[0].device),
+        device=str(tensors[0].device),
         dims=dims_of(tuple(shape), entry.batch_dims, batch_dims, has_time),
-        nbytes=sum(piece.numel() * piece.element_size() for piece in pieces),
+        nbytes=sum(tensor.numel() * tensor.element_size() for tensor in tensors),
         storage="lazily stacked",
         stats=stats_of(flat),
         thumb=histogram(flat) if flat.size > 1 else None,
-        message=f"{entry.note}: {shapes}{', ...' if len(pieces) > 8 else ''}",
+        message=f"{entry.note}: {', '.join(shapes[:_SHAPES])}{', ...' if len(shapes) > _SHAPES else ''}",
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rlnb_widgets._core.literals import object_text
+from rlnb_widgets._core.literals import object_text, values_text
 from rlnb_widgets.ted_explorer.entries import Entry, Path, walk
 from rlnb_widgets.ted_explorer.numbers import as_array
 from rlnb_widgets.ted_explorer.schema import Side
@@ -78,7 +78,7 @@ def _leaves(td: Any, following: Any) -> Any:
 
 def _pack(entry: Entry, shape: tuple[int, ...]) -> tuple[Ref, np.ndarray | None]:
     if entry.kind == "ragged":
-        return {"why": "the shapes differ from step to step"}, None
+        return _varying(entry.value, shape), None
     if entry.kind == "non-tensor":
         return _texts(entry.value, shape), None
     tensor = entry.value.detach()
@@ -104,6 +104,18 @@ def _pack(entry: Entry, shape: tuple[int, ...]) -> tuple[Ref, np.ndarray | None]
         if largest > 2**24:
             ref["kind"] = "f8"
     return ref, np.ascontiguousarray(array, dtype=np.float64 if ref["kind"] == "f8" else np.float32)
+
+
+def _varying(elements: np.ndarray, shape: tuple[int, ...]) -> Ref:
+    """What has a shape of its own at each step, in words."""
+    if math.prod(shape) > MAX_TEXTS:
+        return {"why": "the sizes vary, over too many steps for the page"}
+    rows = elements.reshape(math.prod(shape), -1)
+    return {"texts": ["; ".join(_sized(value) for value in row[:FEATURES]) for row in rows]}
+
+
+def _sized(value: Any) -> str:
+    return "missing" if value is None else f"{list(value.shape)} {values_text(as_array(value))}"
 
 
 def _texts(value: Any, shape: tuple[int, ...]) -> Ref:

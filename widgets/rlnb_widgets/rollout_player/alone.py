@@ -1,0 +1,74 @@
+"""Where agents are reset alone: their entries begin anew, and the episode of the whole goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from rlnb_widgets.rollout_player.carried import pairs, unequal
+from rlnb_widgets.rollout_player.leaves import Key, Leaf
+
+__all__ = ["restarted_alone"]
+
+_ENDS = ("done", "terminated", "truncated")
+
+
+def restarted_alone(leaves: Mapping[Key, Leaf], inside: np.ndarray) -> np.ndarray:
+    """Find where some agents were reset while the episode of the whole went on.
+
+    An agent whose own end is set under ``"next"`` of row t and not at the root of row t + 1 was reset between them. If
+    most numbers of the *other* agents differ there too, row t + 1 belongs to another trajectory: nobody was reset.
+
+    Args:
+        leaves: Leaves by key.
+        inside: Where no flag of the whole and no padding parts t and t + 1, ``[E, T - 1]``.
+
+    Returns:
+        Bool ``[E, T - 1]``. All False where the root holds no end signals of the agents.
+
+    Example:
+        >>> over = np.array([[[1, 0], [0, 0], [0, 0]]], bool)[..., None]
+        >>> leaves = {key: Leaf(key, "number", "bool", (2, 1), data) for key, data in (
+        ...     (("agents", "done"), over & False), (("next", "agents", "done"), over))}
+        >>> restarted_alone(leaves, np.ones((1, 2), bool))
+        array([[ True, False]])
+    """
+    again = {key: found for key in _groups(leaves) if (found := _again(leaves, key)) is not None}
+    somebody = np.zeros_like(inside)
+    moving, differing = np.zeros(inside.shape, int), np.zeros(inside.shape, int)
+    for key, agents in again.items():
+        somebody |= agents.any(-1)
+        for root, following in pairs(leaves):
+            if root.base[: len(key)] != key:
+                continue
+            count = agents.shape[-1]
+            if count > 1 and root.shape[:1] != (count,):
+                continue
+            old, new = (side.values.reshape(*side.values.shape[:2], count, -1) for side in (following, root))
+            moves = ((new != new[:, :1]) | (old != old[:, :1])).any(1, keepdims=True)
+            counted = moves & ~agents[..., None]
+            moving += counted.sum((-1, -2))
+            differing += (unequal(old[:, :-1], new[:, 1:]) & counted).sum((-1, -2))
+    return np.asarray(somebody & inside & (2 * differing <= moving))
+
+
+def _groups(leaves: Mapping[Key, Leaf]) -> list[Key]:
+    return list(dict.fromkeys(key[1:-1] for key in leaves if key[0] == "next" and len(key) > 2 and key[-1] in _ENDS))
+
+
+def _again(leaves: Mapping[Key, Leaf], key: Key) -> np.ndarray | None:
+    """Where an agent has ended under "next" and not at the root after it, ``[E, T - 1, agents]``."""
+    over, waits = (_any_end(leaves, (*side, *key)) for side in (("next",), ()))
+    if over is None or waits is None or over.shape != waits.shape:
+        return None
+    return np.asarray(over[:, :-1] & ~waits[:, 1:])
+
+
+def _any_end(leaves: Mapping[Key, Leaf], key: Key) -> np.ndarray | None:
+    found = [leaf.columns() != 0 for name in _ENDS if (leaf := leaves.get((*key, name))) is not None and _is_flag(leaf)]
+    return np.logical_or.reduce(found) if found and len({flags.shape for flags in found}) == 1 else None
+
+
+def _is_flag(leaf: Leaf) -> bool:
+    return leaf.kind == "number" and leaf.columns().shape[-1] > 0

@@ -1,0 +1,60 @@
+"""What is carried from ``"next"`` to the root of the row after, and where the two differ."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from rlnb_widgets.rollout_player.leaves import Key, Leaf
+
+__all__ = ["breaks", "pairs", "unequal"]
+
+# Not carried from "next" to the root of the next row.
+_NOT_CARRIED = frozenset({"done", "terminated", "truncated", "reward"})
+
+
+def breaks(leaves: Mapping[Key, Leaf], inside: np.ndarray) -> tuple[np.ndarray, dict[Key, np.ndarray]]:
+    """Find where ``"next"`` of row t is not the root of row t + 1.
+
+    NaN equals NaN. NaN on one side is unknown, and no break.
+
+    Args:
+        leaves: Leaves by key.
+        inside: Where to look, ``[E, T - 1]``.
+
+    Returns:
+        Bool ``[E, T - 1]``, and the same for each entry that breaks somewhere.
+    """
+    found: dict[Key, np.ndarray] = {}
+    for root, following in pairs(leaves):
+        differs = unequal(following.columns()[:, :-1], root.columns()[:, 1:]).any(-1) & inside
+        if differs.any():
+            found[root.base] = differs
+    return np.logical_or.reduce([np.zeros_like(inside), *found.values()]), found
+
+
+def unequal(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Compare numbers; NaN on either side is unknown.
+
+    Example:
+        >>> unequal(np.array([1.0, 1.0, np.nan]), np.array([1.0, 2.0, 2.0])).tolist()
+        [False, True, False]
+    """
+    return np.asarray((a != b) & (a == a) & (b == b))
+
+
+def pairs(leaves: Mapping[Key, Leaf]) -> list[tuple[Leaf, Leaf]]:
+    """Return the numbers that stand at the root and under ``"next"`` and are carried, as (root, next).
+
+    Args:
+        leaves: Leaves by key.
+    """
+    found = [(leaves[leaf.base], leaf) for leaf in leaves.values() if leaf.is_next and leaf.base in leaves]
+    return [
+        (root, following)
+        for root, following in found
+        if root.base[-1] not in _NOT_CARRIED
+        and root.kind == following.kind == "number"
+        and root.shape == following.shape
+    ]
