@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
+import hypothesis
 import pytest
 
 ROOT = Path(__file__).parent
@@ -26,6 +27,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 def pytest_configure(config: pytest.Config) -> None:
     """Register what every part shares."""
+    hypothesis.settings.register_profile("rlnb", deadline=None)  # timings never decide about a test
+    hypothesis.settings.load_profile("rlnb")
     config.stash[OPTIONAL] = {}
     config.stash[KINDS] = {}
     config.option.nbval_sanitize_with = str(ROOT / "tutorials" / "sanitize.cfg")
