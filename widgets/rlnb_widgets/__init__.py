@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from rlnb_widgets._core.timeline import Timeline
     from rlnb_widgets._core.visualizer import Visualizer
     from rlnb_widgets.batched_timeline import BatchedEnvTimeline
+    from rlnb_widgets.buffer_explorer import BufferExplorer
     from rlnb_widgets.game import Game, play
     from rlnb_widgets.rollout_player import RolloutPlayer
     from rlnb_widgets.spec_explorer import SpecExplorer
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "BatchedEnvTimeline": "batched_timeline",
+    "BufferExplorer": "buffer_explorer",
     "Game": "game",
     "Link": "_core.link",
     "RolloutPlayer": "rollout_player",
@@ -34,7 +36,7 @@ _HOMES = {
 }
 
 __all__ = [
-    "BatchedEnvTimeline", "Game", "Link", "RolloutPlayer", "SpecExplorer", "TEDExplorer", "Timeline",
+    "BatchedEnvTimeline", "BufferExplorer", "Game", "Link", "RolloutPlayer", "SpecExplorer", "TEDExplorer", "Timeline",
     "TransformInspector", "Visualizer", "link", "play",
 ]  # fmt: skip
 

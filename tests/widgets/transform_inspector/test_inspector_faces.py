@@ -58,6 +58,18 @@ def test_the_picture_is_the_same_each_time_and_bounded():
     assert first == second and "+36 more boxes" in first and len(first) < 60_000
 
 
+def test_the_chosen_box_is_in_sight_from_the_start(browse):
+    inspector = TransformInspector(made(*(RewardScaling(0.0, 1.0) for _ in range(20))), seed=0)
+    inspector.box = 19
+
+    def act(page):
+        chain, chosen = (page.locator(selector).bounding_box() for selector in (".ti-chain", '[aria-selected="true"]'))
+        return chain, chosen
+
+    chain, chosen = browse(inspector, act)
+    assert chain["x"] <= chosen["x"] and chosen["x"] + chosen["width"] <= chain["x"] + chain["width"]
+
+
 def test_keys_move_through_boxes_and_moments_in_the_page(browse):
     inspector = TransformInspector(made(StepCounter(), RewardSum(), RewardScaling(0.0, 2.0)), seed=0)
 

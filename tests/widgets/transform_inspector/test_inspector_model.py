@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
+
 import pytest
 import torch
+from PIL import Image
 from rlnb_widgets import TransformInspector
 from rlnb_widgets.transform_inspector import inspector_model
 from rlnb_widgets.transform_inspector.values import thumbnail
@@ -123,7 +126,23 @@ def test_run_goes_on_and_takes_the_users_action():
 
 def test_after_the_end_of_an_episode_a_step_starts_a_new_one():
     inspector = TransformInspector(chain(StepCounter(2), base=CartPoleEnv), seed=0, steps=3)
-    assert [value(m.forward[1], '"step_count"').text for m in inspector.model.moments] == ["0", "1", "2", "1"]
+    assert [value(m.forward[1], '"step_count"').text for m in inspector.model.moments] == ["0", "1", "2", "0", "1"]
+    assert [m.label for m in inspector.model.moments] == ["reset", "step 1", "step 2", "reset", "step 1"]
+
+
+def test_in_a_batch_the_rows_that_are_over_are_reset_and_the_count_goes_on():
+    env = chain(StepCounter(3), base=lambda: CartPoleEnv(batch_size=[2]))
+    env.set_seed(0)
+    td_ = env.rollout(2)[:, -1]["next"].exclude("reward")
+    td_["_reset"] = torch.tensor([[True], [False]])
+    inspector = TransformInspector(env, seed=0, steps=0)
+    inspector._session._next = env.reset(td_)
+    inspector._session._steps = 2
+    inspector.run("step")
+    inspector.run("step")
+    counts = [value(m.forward[1], '"step_count"').text for m in inspector.model.moments[1:]]
+    assert counts == ["[1, 3]", "[1, 0]", "[2, 1]"]
+    assert [m.label for m in inspector.model.moments[1:]] == ["step 3", "reset", "step 4"]
 
 
 def test_an_error_is_shown_in_the_box_where_it_arose():
@@ -145,9 +164,21 @@ def test_an_error_on_the_way_in_is_told_from_one_on_the_way_out():
 def test_pictures_are_thumbnails():
     small = thumbnail(torch.rand(2, 3, 210, 160), 1)
     assert (small.width, small.height) == (54, 70) and small.data.startswith(b"\x89PNG")
-    stack = thumbnail(torch.randn(4, 84, 84), 0)
-    assert (stack.width, stack.height) == (42, 42)
     assert thumbnail(torch.zeros(3, 3, 3), 0) is None and thumbnail(torch.zeros(0, 3, 84, 84), 1) is None
+
+
+@pytest.mark.parametrize(
+    ("channels", "tiles", "newest"),
+    [(2, 2, (51,) * 3), (4, 4, (102,) * 3), (5, 4, (127,) * 3), (6, 2, (102, 127, 153)), (12, 4, (255,) * 3)],
+)
+def test_of_a_stack_the_newest_frames_are_drawn_as_one_reads(channels, tiles, newest):
+    frames = torch.arange(channels).float().div(10).reshape(-1, 1, 1).expand(channels, 20, 30) + 0.1
+    frames = frames.mul(255).clamp(max=255).to(torch.uint8)
+    picture = thumbnail(frames, 0)
+    assert (picture.width, picture.height) == (62, 20 if tiles == 2 else 42)
+    image = Image.open(io.BytesIO(picture.data))
+    assert image.getpixel((30, 5)) == (128, 128, 128), "a gap"
+    assert image.getpixel((61, picture.height - 1)) == newest
 
 
 @pytest.mark.parametrize("batch", [SerialEnv, ParallelEnv])
@@ -176,6 +207,60 @@ def test_bad_arguments():
         TransformInspector(chain(), sed=1)
     with pytest.raises(ValueError, match=r"^steps must be 0 or more, got -1\.$"):
         TransformInspector(chain(), steps=-1)
+    with pytest.raises(ValueError, match=r"^seed must be 0 or more, got -1\.$"):
+        TransformInspector(chain(), seed=-1)
+    for bad in ("3", 3.0, True):
+        with pytest.raises(TypeError, match=rf"^steps must be a whole number, 0 or more, got {bad!r}\.$"):
+            TransformInspector(chain(), steps=bad)
+        with pytest.raises(TypeError, match=rf"^seed must be a whole number, 0 or more, got {bad!r}\.$"):
+            TransformInspector(chain(), seed=bad)
+
+
+TAKES = "TransformInspector takes a TransformedEnv, or a function that makes one, and got "
+WRAP = "Fix: TransformInspector(TransformedEnv(base_env, transform))."
+
+
+@pytest.mark.parametrize(
+    ("env", "says"),
+    [
+        (StepCounter(), f"a StepCounter. {WRAP}"),
+        (Compose(StepCounter()), f"a Compose. {WRAP}"),
+        (TransformedEnv, f"the class TransformedEnv. {WRAP}"),
+        ("Pendulum-v1", f"a str. {WRAP}"),
+        (lambda: None, f"a NoneType. {WRAP}"),
+        (CartPoleEnv, "a CartPoleEnv. It has no transforms. Fix: TransformInspector(TransformedEnv(env, transform))."),
+    ],
+)
+def test_what_is_no_env_with_transforms_is_refused(env, says):
+    with pytest.raises(TypeError) as error:
+        TransformInspector(env)
+    assert str(error.value) == TAKES + says
+
+
+def test_where_the_transforms_are_is_said_when_they_are_elsewhere():
+    env = chain(StepCounter())
+    for transform in (env.transform, env.transform[0]):
+        with pytest.raises(TypeError) as error:
+            TransformInspector(transform)
+        name = type(transform).__name__
+        assert str(error.value) == f"{TAKES}a {name}. It is in an env. Fix: TransformInspector(env)."
+    with SerialEnv(2, lambda: chain(StepCounter())) as batch, pytest.raises(TypeError) as error:
+        TransformInspector(batch)
+    assert str(error.value) == (
+        f"{TAKES}a SerialEnv. Transforms of the envs in it are not seen from here. Fix: TransformInspector(make_env), "
+        "with the function that makes one of them."
+    )
+
+
+def test_what_is_no_tensordict_is_no_moment():
+    inspector = TransformInspector(chain(StepCounter()), seed=0)
+    with pytest.raises(TypeError) as error:
+        inspector.run("step", {"action": 1.0})
+    assert str(error.value) == (
+        "tensordict must be a TensorDict or None, got a dict. Fix: "
+        'inspector.run("step", env.rand_action(env.reset())), or leave it out.'
+    )
+    assert [moment.label for moment in inspector.model.moments] == ["reset", "step 1"]
 
 
 @pytest.mark.parametrize("num_envs", [0, 2])

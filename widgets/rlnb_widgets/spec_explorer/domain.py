@@ -88,7 +88,8 @@ def _unbounded(spec: Unbounded) -> Domain:
 def _bounded(spec: Bounded) -> Domain:
     assert spec.dtype is not None
     whole = not spec.dtype.is_floating_point
-    bounds = list(zip(_numbers(spec.low), _numbers(spec.high), strict=True))
+    low, high = _ends(spec)
+    bounds = list(zip(_numbers(low), _numbers(high), strict=True))
     groups = _groups(bounds, tuple(spec.shape))
     views = [_view(*pair) for pair, _, _ in groups]
     spans = [top / 2 - bottom / 2 for bottom, top in views]
@@ -108,6 +109,13 @@ def _bounded(spec: Bounded) -> Domain:
         return Domain("interval", texts[0], tuple(lanes))
     text = f"{plural(len(groups), 'interval')}: {', '.join(texts)}{', ...' if len(groups) > 3 else ''}"
     return Domain("interval", text, tuple(lanes), max(len(groups) - MAX_LANES, 0))
+
+
+def _ends(spec: Bounded) -> tuple[torch.Tensor, torch.Tensor]:
+    """The bounds; one of each where all are alike, since an image has a million of them."""
+    low, high = spec.low.flatten(), spec.high.flatten()
+    alike = len(low) > 1 and bool((low == low[0]).all()) and bool((high == high[0]).all())
+    return (low[:1], high[:1]) if alike else (low, high)
 
 
 def interval_text(low: float, high: float, whole: bool = False) -> str:

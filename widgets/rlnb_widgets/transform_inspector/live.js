@@ -1,7 +1,7 @@
 // The live inspector: the chain as boxes, one of them open, a reset or step chosen; arrow keys move through both.
 
 import { button, Channel, clamp, h, keyboard, select, visualizer } from "../_core/core.js";
-import { crossing, fate, split, spoken } from "./lanes.js";
+import { crossing, fate, inwards, split, spoken } from "./lanes.js";
 
 const SIGNS = { new: "+", removed: "−", changed: "→", same: "", lost: "" };
 const MOST_KEYS = 5; // in a box; all of them are in the tables below
@@ -61,7 +61,7 @@ export default visualizer("transform-inspector", ({ model, root }) => {
       }, h("div", { class: "ti-name" }, title), ...lines.map(([what, keys, kind]) => h("div", { class: `ti-keys ti-${kind}` }, h("span", { class: "rlnb-note" }, `${what} `), keyList(keys))),
       state === "failed" ? h("div", { class: "ti-failed" }, "stopped here") : null,
       state === "unreached" ? h("div", { class: "rlnb-note" }, "not reached") : null,
-      inward ? null : h("div", { class: "rlnb-note" }, "in: unchanged"));
+      inward ? null : h("div", { class: "rlnb-note" }, "no inverse"));
     };
     const keysOf = (changes) => changes.map((change) => change[0]);
     const parts = [card(-1, data.env, [["gives", keysOf(data.given), "out"], ["takes", keysOf(data.taken), "in"]], true)];
@@ -69,11 +69,15 @@ export default visualizer("transform-inspector", ({ model, root }) => {
       const cut = i === box.value;
       parts.push(h("div", { class: "ti-gap", "aria-hidden": "true", "data-cut": cut ? "1" : null, title: cut ? `${b.code}.parent ends here` : null },
         h("span", { class: "ti-out" }, "→"), h("span", { class: b.invertible ? "ti-in" : "ti-pale" }, "←")));
-      const inverse = b.inverseWrites.length ? [["in", [...b.inverseReads], "in"], ["gives", b.inverseWrites, "in"]] : [];
+      const inverse = b.inverseWrites.length ? [["inverse reads", b.inverseReads, "in"], ["inverse writes", b.inverseWrites, "in"]] : [];
       parts.push(card(i, b.title, [["reads", b.reads, "out"], ["writes", b.writes, "out"], ...inverse], b.invertible));
     });
     chain.replaceChildren(...parts);
     chain.setAttribute("aria-activedescendant", `${id}-${box.value}`);
+    scrollToBox();
+  }
+
+  function scrollToBox() {
     const shown = chain.querySelector('[aria-selected="true"]');
     if (shown && chain.clientWidth) chain.scrollLeft = clamp(chain.scrollLeft, shown.offsetLeft + shown.offsetWidth - chain.clientWidth + 40, Math.max(shown.offsetLeft - 40, 0));
   }
@@ -134,7 +138,7 @@ export default visualizer("transform-inspector", ({ model, root }) => {
       stopped(now, i), b.error ? h("div", { class: "rlnb-error", role: "alert" }, b.error) : null,
       h("div", { class: "ti-columns" },
         grid("specs of what the env gives", ["before the box", "after it"], b.output, specCell),
-        b.input.some((change) => change[1] !== "same") || b.invertible ? grid("specs of what the env takes", ["inside", "outside"], b.input, specCell) : null,
+        b.input.some((change) => change[1] !== "same") || b.invertible ? grid("specs of what the env takes", ["outside", "inside"], inwards(b.input), specCell) : null,
         out, now?.what === "reset" && b.invertible ? h("p", { class: "rlnb-note" }, "A reset takes no action: the inverse has nothing to do.") : inward),
     ];
   }
@@ -153,7 +157,10 @@ export default visualizer("transform-inspector", ({ model, root }) => {
   const stops = [box.subscribe(update), moment.subscribe(update)];
   fillMoments();
   update();
+  const resize = new ResizeObserver(scrollToBox); // before it is attached, the chain has no width
+  resize.observe(chain);
   return () => {
+    resize.disconnect();
     model.off("change:payload", arrived);
     stops.forEach((stop) => stop());
     box.dispose();

@@ -6,7 +6,8 @@ import dataclasses
 from typing import Any
 
 from rlnb.envs import EnvBase
-from rlnb.envs.transforms import TransformedEnv
+from rlnb.envs.batched.batched_env import BatchedEnvBase
+from rlnb.envs.transforms import Transform, TransformedEnv
 from rlnb_widgets._core.literals import object_text
 from rlnb_widgets._core.text import shorten
 from rlnb_widgets.transform_inspector.chain import boxes_of
@@ -43,11 +44,32 @@ def with_moment(model: InspectorModel, moment: Moment) -> InspectorModel:
     return dataclasses.replace(model, moments=(*model.moments, moment)[-MAX_MOMENTS:])
 
 
+def assert_inspectable(env: Any) -> None:
+    """Refuse what is neither an env nor a function that could make one.
+
+    Args:
+        env: what the inspector was given.
+
+    Raises:
+        TypeError: for a transform, which is callable too, the class itself, and what cannot be called.
+    """
+    if isinstance(env, Transform) or env is TransformedEnv or not (isinstance(env, EnvBase) or callable(env)):
+        raise TypeError(_no_chain(env))
+
+
 def _no_chain(env: Any) -> str:
-    text = f"TransformInspector takes a TransformedEnv, or a function that makes one, and got a {type(env).__name__}."
+    got = f"the class {env.__name__}" if isinstance(env, type) else f"a {type(env).__name__}"
+    text = f"TransformInspector takes a TransformedEnv, or a function that makes one, and got {got}."
+    if isinstance(env, BatchedEnvBase):
+        return (
+            f"{text} Transforms of the envs in it are not seen from here. Fix: TransformInspector(make_env), with the "
+            "function that makes one of them."
+        )
     if isinstance(env, EnvBase):
         return f"{text} It has no transforms. Fix: TransformInspector(TransformedEnv(env, transform))."
+    if isinstance(env, Transform) and env._env() is not None:
+        return f"{text} It is in an env. Fix: TransformInspector(env)."
     return f"{text} Fix: TransformInspector(TransformedEnv(base_env, transform))."
 
 
-__all__ = ["inspector_model", "with_moment"]
+__all__ = ["assert_inspectable", "inspector_model", "with_moment"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -56,7 +56,7 @@ class Session:
             if seed is not None:
                 own.set_seed(seed)
 
-    def run(self, what: What, tensordict: TensorDictBase | None = None) -> Moment:
+    def run(self, what: What, tensordict: TensorDictBase | None = None) -> tuple[Moment, ...]:
         """Reset or step the copy once.
 
         Args:
@@ -66,31 +66,48 @@ class Session:
                 step what came before, with a random action.
 
         Returns:
-            What passed; errors are in it as text.
+            What passed, the reset that came first included; errors are in it as text.
         """
+        first = self._noted("reset", self._begin) if what == "step" and tensordict is None else None
+        if first is not None and first.error:
+            return (first,)
+        run = self._reset if what == "reset" else self._step
+        moment = self._noted(what, lambda: run(tensordict))
+        return tuple(found for found in (first, moment) if found is not None)
+
+    def _noted(self, what: What, run: Callable[[], bool]) -> Moment | None:
+        """Run something and describe what passed; None if it had nothing to do."""
         self._log.clear()
         try:
             with self._random.used():
-                self._advance(what, tensordict)
-            return self._moment(what)
+                return self._moment(what) if run() else None
         except Exception as error:
             self._next = None
             return self._moment(what, error_text(error))
 
-    def _advance(self, what: What, given: TensorDictBase | None) -> None:
-        env = self._env
-        if what == "reset":
+    def _begin(self) -> bool:
+        """Reset all if there is nothing to go on from, else what is over."""
+        last = self._next
+        if last is None:
+            return self._reset(None)
+        self._next = self._env.maybe_reset(last)
+        done = last.get("done", None)
+        if done is not None and bool(done.all()):
             self._steps = 0
-            self._next = env.reset(None if given is None else given.clone())
-            return
-        if given is None:
-            if self._next is None:
-                self._steps, self._next = 0, env.reset()
-            start = env.maybe_reset(self._next)
-            given = env.rand_action(start)
-        self._log.clear()
+        return self._next is not last
+
+    def _reset(self, given: TensorDictBase | None) -> bool:
+        self._steps = 0
+        self._next = self._env.reset(None if given is None else given.clone())
+        return True
+
+    def _step(self, given: TensorDictBase | None) -> bool:
         self._steps += 1
-        self._next = step_mdp(env.step(given.clone()))
+        if given is None:
+            assert self._next is not None
+            given = self._env.rand_action(self._next)
+        self._next = step_mdp(self._env.step(given.clone()))
+        return True
 
     def _moment(self, what: What, error: str = "") -> Moment:
         places = range(self._count + 1)

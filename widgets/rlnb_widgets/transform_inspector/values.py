@@ -21,6 +21,9 @@ from rlnb_widgets.transform_inspector.schema import ChangeKind, Picture, Value
 MAX_SIDE = 72  # pixels of a thumbnail
 LEAST_SIDE = 8  # of what is taken for a picture
 MOST_CHANNELS = 16
+MOST_FRAMES = 4  # of a stack
+IN_A_ROW = 2
+GAP = 2  # pixels between them
 SHOWN = 4  # numbers of an entry
 
 
@@ -89,11 +92,14 @@ def thumbnail(tensor: torch.Tensor, batch_dims: int) -> Picture | None:
         batch_dims: how many of its first dimensions are the batch; the first row is drawn.
 
     Returns:
-        The picture; None where the shape is not that of one. Of a stack of frames the newest is drawn, grey.
+        The picture; None where the shape is not that of one. Of a stack of frames the newest four are drawn, two
+        in a row, as one reads: the newest comes last.
 
     Example:
         >>> thumbnail(torch.zeros(3, 84, 96), 0).width, thumbnail(torch.zeros(4), 0)
         (48, None)
+        >>> thumbnail(torch.zeros(2, 84, 96), 0).width
+        98
     """
     for _ in range(batch_dims):
         if not len(tensor):
@@ -104,16 +110,39 @@ def thumbnail(tensor: torch.Tensor, batch_dims: int) -> Picture | None:
     array = tensor.numpy() if tensor.dtype != torch.bfloat16 else tensor.float().numpy()
     if array.ndim == 3 and array.shape[0] <= MOST_CHANNELS and array.shape[-1] not in (1, 3):
         array = np.moveaxis(array, 0, -1)
-    if array.ndim == 3 and array.shape[-1] not in (1, 3):
-        array = array[..., -1]
     if array.dtype.kind == "f":
         array = _to_unit(array)
-    image = Image.fromarray(np.ascontiguousarray(as_rgb(array)))
-    factor = -(-max(image.size) // MAX_SIDE)
-    image = image.reduce(factor) if factor > 1 else image
+    image = _tiled([_small(frame) for frame in _frames(array)])
     out = io.BytesIO()
     image.save(out, "PNG")
     return Picture(out.getvalue(), *image.size)
+
+
+def _frames(array: np.ndarray) -> list[np.ndarray]:
+    """List the frames of ``[H, W]`` or ``[H, W, C]``: one, or the newest of a stack, of colours if 3 divides C."""
+    if array.ndim == 2 or array.shape[-1] in (1, 3):
+        return [array]
+    each = 3 if array.shape[-1] % 3 == 0 else 1
+    frames = [array[..., i : i + each] for i in range(0, array.shape[-1], each)]
+    return frames[-MOST_FRAMES:]
+
+
+def _small(frame: np.ndarray) -> Image.Image:
+    image = Image.fromarray(np.ascontiguousarray(as_rgb(frame)))
+    factor = -(-max(image.size) // MAX_SIDE)
+    return image.reduce(factor) if factor > 1 else image
+
+
+def _tiled(images: list[Image.Image]) -> Image.Image:
+    if len(images) == 1:
+        return images[0]
+    width, height = (size + GAP for size in images[0].size)
+    rows = -(-len(images) // IN_A_ROW)
+    sheet = Image.new("RGB", (IN_A_ROW * width - GAP, rows * height - GAP), (128, 128, 128))
+    for i, image in enumerate(images):
+        row, column = divmod(i, IN_A_ROW)
+        sheet.paste(image, (column * width, row * height))
+    return sheet
 
 
 def _is_picture(shape: tuple[int, ...]) -> bool:

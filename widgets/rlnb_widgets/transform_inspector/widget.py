@@ -13,7 +13,7 @@ from rlnb.envs import EnvBase
 from rlnb.envs.transforms import TransformedEnv
 from rlnb_widgets._core import Svg, Visualizer, bundle_css, bundle_js
 from rlnb_widgets.transform_inspector.explain import inspector_words
-from rlnb_widgets.transform_inspector.model import inspector_model, with_moment
+from rlnb_widgets.transform_inspector.model import assert_inspectable, inspector_model, with_moment
 from rlnb_widgets.transform_inspector.payload import payload
 from rlnb_widgets.transform_inspector.schema import InspectorModel, Moment, What
 from rlnb_widgets.transform_inspector.session import CannotCopy, Session
@@ -32,7 +32,7 @@ class TransformInspector(Visualizer):
     Args:
         env: a :class:`~rlnb.envs.TransformedEnv`, or a function that makes one, for an env that cannot be copied.
         seed: seeds the copy. Only with a seed are values part of the text and of the picture.
-        steps: how many steps of random actions are run after the reset; 0 runs the reset alone.
+        steps: how many steps of random actions are run after the reset; 0 runs the reset alone. The last 24 are kept.
 
     Attributes:
         model: the plain :class:`~rlnb_widgets.transform_inspector.InspectorModel`.
@@ -40,8 +40,8 @@ class TransformInspector(Visualizer):
         moment: which reset or step is looked at, by its index in ``model.moments``.
 
     Raises:
-        TypeError: if ``env`` is no TransformedEnv and makes none, or an argument is unknown.
-        ValueError: if ``steps`` is negative.
+        TypeError: if ``env`` is no TransformedEnv and makes none, an argument is unknown or no whole number.
+        ValueError: if ``seed`` or ``steps`` is negative.
 
     Example:
         >>> from rlnb.envs import CartPoleEnv, Compose, RewardSum, StepCounter
@@ -67,9 +67,11 @@ class TransformInspector(Visualizer):
         **unknown: Any,
     ) -> None:
         self._refuse_unknown(unknown)
-        if steps < 0:
-            raise ValueError(f"steps must be 0 or more, got {steps}.")
-        made = not isinstance(env, EnvBase) and callable(env)
+        _assert_count("steps", steps)
+        if seed is not None:
+            _assert_count("seed", seed)
+        assert_inspectable(env)
+        made = not isinstance(env, EnvBase)
         env = env() if made else env
         self.model: InspectorModel = inspector_model(env, seed)  # type: ignore[arg-type]
         self._session: Session | None = None
@@ -89,6 +91,8 @@ class TransformInspector(Visualizer):
     def run(self, what: What, tensordict: TensorDictBase | None = None) -> Moment:
         """Reset or step the copy of the env once more, and look at it.
 
+        After the end of an episode a step is preceded by a reset, which is a moment of its own.
+
         Args:
             what: ``"reset"`` or ``"step"``.
             tensordict: what is given to the reset, or to the step with its action. Default: what came before, with a
@@ -99,17 +103,24 @@ class TransformInspector(Visualizer):
 
         Raises:
             ValueError: if ``what`` is something else.
+            TypeError: if ``tensordict`` is no TensorDict.
             RuntimeError: if the env could not be copied.
         """
         if what not in _KINDS:
             raise ValueError(f'what must be "reset" or "step", got {what!r}.')
+        if tensordict is not None and not isinstance(tensordict, TensorDictBase):
+            raise TypeError(
+                f"tensordict must be a TensorDict or None, got a {type(tensordict).__name__}. Fix: "
+                'inspector.run("step", env.rand_action(env.reset())), or leave it out.'
+            )
         if self._session is None:
             raise CannotCopy(self.model.note)
-        moment = self._session.run(what, tensordict)
-        self.model = with_moment(self.model, moment)
+        moments = self._session.run(what, tensordict)
+        for moment in moments:
+            self.model = with_moment(self.model, moment)
         self._pack()
         self.moment = len(self.model.moments) - 1
-        return moment
+        return moments[-1]
 
     def _pack(self) -> None:
         self.payload = payload(self.model)
@@ -135,6 +146,13 @@ class TransformInspector(Visualizer):
 
     def _explain(self) -> str:
         return inspector_words(self.model)
+
+
+def _assert_count(name: str, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{name} must be a whole number, 0 or more, got {value!r}.")
+    if value < 0:
+        raise ValueError(f"{name} must be 0 or more, got {value}.")
 
 
 def _noted(model: InspectorModel, note: str) -> InspectorModel:

@@ -1,0 +1,142 @@
+// What the page computes without a page: cells, orders, the sum tree, weights, slices.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { ageOf, arcsOf, cellOf, filledIn, reader, rowsOf, sampled, trajectoryAt } from "../../../widgets/rlnb_widgets/buffer_explorer/frames.js";
+import { angleOf, cellAt, hit, radii, slotOf, spanOf, TURN, writing } from "../../../widgets/rlnb_widgets/buffer_explorer/geometry.js";
+import { marksOf, moved } from "../../../widgets/rlnb_widgets/buffer_explorer/live.js";
+import { facts } from "../../../widgets/rlnb_widgets/buffer_explorer/panels.js";
+import { shade } from "../../../widgets/rlnb_widgets/buffer_explorer/ring.js";
+import { fitting, verdict } from "../../../widgets/rlnb_widgets/buffer_explorer/slicing.js";
+import { descend, levelsOf, massOf, stepWords } from "../../../widgets/rlnb_widgets/buffer_explorer/sumtree.js";
+import { leafName, leavesOf } from "../../../widgets/rlnb_widgets/buffer_explorer/treepanel.js";
+import { meanPriorities, weight } from "../../../widgets/rlnb_widgets/buffer_explorer/weights.js";
+
+// 8 rows, full, the cursor at row 2; trajectories 2-4, 5-0, 1.
+const m = {
+  size: 8, limit: 8, length: 8, cursor: 2, first: 2, written: 10, ordered: true, turns: true, seam: true, all: 1, cells: 8, columns: 1,
+  wrote: [5, 5], age: Int32Array.of(1, 0, 7, 6, 5, 4, 3, 2), touched: Uint8Array.of(2, 2, 0, 0, 0, 1, 1, 1),
+  drawn: Int32Array.of(0, 5, 5), drawnCount: 3, slices: new Int32Array(0), batches: 1, draws: Int32Array.of(1, 0, 0, 0, 0, 2, 0, 0),
+  expected: new Float32Array(8).fill(0.375), arcs: Int32Array.of(0, 2, 3, -1, 3, 0, 5, 4, -1, 3, 0, 1, 1, -1, 1), arcCount: 3,
+  named: false, interleaved: 0, lengths: Int32Array.of(1, 1, 3, 1, 4, 1), priorities: null, slicing: null,
+};
+const binned = { ...m, size: 10, limit: 10, length: 7, cursor: 7, first: 0, cells: 4, age: Int32Array.of(4, 2, 0, -1) };
+
+test("cells share the rows evenly, and every row lies in its cell", () => {
+  assert.deepEqual([0, 1, 2, 3].map((c) => rowsOf(binned, c)), [[0, 3], [3, 5], [5, 8], [8, 10]]);
+  for (let row = 0; row < 10; row++) {
+    const [from, to] = rowsOf(binned, cellOf(binned, row));
+    assert.ok(from <= row && row < to);
+  }
+  assert.deepEqual([0, 1, 2, 3].map((c) => filledIn(binned, c)), [3, 2, 2, 0]);
+});
+
+test("a moment is read from bytes once", () => {
+  const blob = new Uint8Array(4 * 8 + 8);
+  new Int32Array(blob.buffer, 0, 8).set(m.age);
+  blob.set(m.touched, 32);
+  const none = [0, 0];
+  const head = { moments: [{ words: "w", age: [0, 8], touched: [32, 8], draws: none, expected: none, drawn: none, slices: none, arcs: none, lengths: none, priorities: null }] };
+  const frame = reader(head, blob);
+  assert.deepEqual([[...frame(0).age], [...frame(0).touched]], [[...m.age], [...m.touched]]);
+  assert.equal(frame(0), frame(0));
+});
+
+test("ages, trajectories and samples of an element", () => {
+  assert.deepEqual([0, 1, 2, 7].map((row) => ageOf(m, row)), [1, 0, 7, 2]);
+  assert.equal(ageOf(binned, 6), 0);
+  assert.equal(trajectoryAt(m, 0, 0).step, 3);
+  assert.equal(trajectoryAt(m, 3, 0).length, 3);
+  assert.deepEqual(arcsOf(m).map((arc) => [arc.begun, arc.ended]), [[true, true], [true, true], [true, false]]);
+  assert.deepEqual(sampled(m), [[0, 0], [5, 0]]);
+  assert.deepEqual(sampled({ ...m, all: 2 }), [[0, 0], [2, 1]]);
+  assert.deepEqual(facts(m, 1, 0, 0.5)[3], ["trajectory", "step 0 of its 1 here, it goes on"]);
+  assert.deepEqual(facts(binned, 8, 0, 0.5), [["holds", "nothing yet"]]);
+});
+
+test("the orders are turns of each other", () => {
+  assert.deepEqual([...Array(8).keys()].map((slot) => cellAt(m, slot, "chronological")), [2, 3, 4, 5, 6, 7, 0, 1]);
+  for (const order of ["physical", "chronological"]) for (let c = 0; c < 8; c++) assert.equal(cellAt(m, slotOf(m, c, order), order), c);
+  assert.equal(angleOf(m, 2, "chronological"), 0);
+  assert.ok(Math.abs(angleOf(m, 1, "chronological") - (7 / 8) * TURN) < 1e-9);
+  for (const order of ["physical", "chronological"]) for (let c = 0; c < 8; c++) assert.ok(Math.abs(spanOf(m, c, order)[0] - angleOf(m, c, order)) < 1e-9);
+});
+
+test("a point of the ring leads to its cell, and one beside it to none", () => {
+  const { outer, inner } = radii(m, 400);
+  for (const order of ["physical", "chronological"]) {
+    for (let c = 0; c < 8; c++) {
+      const angle = spanOf(m, c, order).reduce((a, b) => a + b) / 2;
+      const r = (outer + inner) / 2;
+      assert.deepEqual(hit(m, r * Math.sin(angle), -r * Math.cos(angle), 400, order), { cell: c, column: 0 });
+    }
+  }
+  assert.equal(hit(m, 0, 0, 400, "physical"), null);
+  const two = { ...m, columns: 2 };
+  assert.equal(hit(two, 0, -(radii(two, 400).inner + 2), 400, "physical").column, 1);
+});
+
+test("moves stay within the ring, in either order", () => {
+  assert.deepEqual([moved(m, 0, -1, "physical"), moved(m, 7, 1, "physical"), moved(m, 3, 10, "physical")], [0, 7, 7]);
+  assert.deepEqual([moved(m, 7, 1, "chronological"), moved(m, 1, 1, "chronological"), moved(m, 2, -1, "chronological")], [0, 1, 2]);
+  assert.equal(moved(binned, 4, 1, "physical"), 5);
+});
+
+test("a write appears row by row", () => {
+  const states = (phase) => [4, 5, 7, 0, 1, 2].map((row) => writing(m, row, phase));
+  assert.deepEqual(states(0), ["no", "yet", "yet", "yet", "yet", "no"]);
+  assert.deepEqual(states(0.6), ["no", "done", "done", "yet", "yet", "no"]);
+  assert.deepEqual(states(1), ["no", "done", "done", "done", "done", "no"]);
+  assert.deepEqual([shade(-1, 7)[0], shade(-2, 7)[0], shade(0, 7)], ["line", "muted", ["c0", 1]]);
+});
+
+test("marks by what was done", () => {
+  const moments = [{ what: "look", overwrote: 0 }, { what: "extend", overwrote: 0 }, { what: "extend", overwrote: 3 }, { what: "sample", overwrote: 0 }];
+  assert.deepEqual(marksOf(moments), { extend: [1, 2], overwriting: [2], sample: [3] });
+});
+
+test("the tree adds up, and a mass finds the leaf that the running sum does", () => {
+  const leaves = Float64Array.of(1, 0, 2, 0.5, 0, 3, 0);
+  const levels = levelsOf(leaves);
+  assert.deepEqual(levels.map((level) => level.length), [1, 2, 4, 7]);
+  for (const level of levels) assert.equal(level.reduce((a, b) => a + b), 6.5);
+  for (let mass = 0; mass < 6.49; mass += 0.05) {
+    let sum = 0;
+    const expected = leaves.findIndex((leaf) => (sum += leaf) > mass + 1e-12);
+    assert.equal(descend(levels, mass + 1e-12).at(-1).node, expected, `mass ${mass}`);
+  }
+  // Beyond the end, and where rounding would lead to nothing.
+  assert.equal(descend(levels, 6.5).at(-1).node, 5);
+  for (const leaf of [0, 2, 3, 5]) assert.equal(descend(levels, massOf(leaves, leaf)).at(-1).node, leaf);
+});
+
+test("a step down the tree in words", () => {
+  const levels = levelsOf([1, 2, 3, 4]);
+  const say = (step) => stepWords(levels, step, (leaf) => `row ${leaf}`, String);
+  assert.deepEqual(descend(levels, 5).map(say), [
+    "root, sum 10: 5 is not below 3, the sum on the left; go right with 2",
+    "level 1, node 1, sum 7: 2 is below 3, the sum on the left; go left",
+    "row 2 is drawn; its priority is 3",
+  ]);
+});
+
+test("leaves of several columns lie beside each other", () => {
+  const two = { ...binned, columns: 2, priorities: { sums: Float32Array.of(1, 2, 3, 4, 5, 6, 7, 8) } };
+  assert.deepEqual([...leavesOf(two)], [1, 5, 2, 6, 3, 7, 4, 8]);
+  assert.equal(leafName(two, 3), "one of rows 3 to 4, column 1");
+  assert.equal(leafName(m, 3), "row 3");
+});
+
+test("weights", () => {
+  assert.deepEqual([weight(4, 1, 0), weight(4, 1, 0.5), weight(4, 1, 1), weight(1, 1, 0.7), weight(0, 1, 1)], [1, 0.5, 0.25, 1, 0]);
+  const means = meanPriorities({ ...binned, priorities: { sums: Float32Array.of(3, 4, 1, 0) } });
+  assert.deepEqual([...means], [1, 2, 0.5, 0]);
+});
+
+test("slices against the lengths", () => {
+  assert.deepEqual(fitting(m.lengths, 3), { fit: 2, total: 3, starts: 3, longest: 4 });
+  assert.equal(verdict(m, 3, true), "A slice of 3 rows fits into 2 of 3 trajectories, at 3 starts. 1 trajectory is too short and left out.");
+  assert.equal(verdict(m, 9, true), "A slice of 9 rows is impossible: the longest of 3 trajectories has 4 rows.");
+  assert.match(verdict({ ...m, interleaved: 2 }, 9, true), /the longest run has 4 rows\. 2 trajectories are interleaved/);
+  assert.match(verdict(m, 9, false), /each is drawn whole, since strict_length is False/);
+});

@@ -1,0 +1,183 @@
+"""The page alone, without a kernel: keys, clicks, the record, the sum tree, the sliders."""
+
+from __future__ import annotations
+
+import torch
+from rlnb_widgets import BufferExplorer
+from tensordict import TensorDict
+
+from rlnb.data import ListStorage, PrioritizedSampler, ReplayBuffer
+from tests.widgets.buffer_explorer.conftest import make_buffer, make_steps
+
+ROOT = "[data-rlnb]"
+RING = ".be-ring"
+
+
+def explorer(**kwargs):
+    made = BufferExplorer(make_buffer(8, sampler=PrioritizedSampler(8, alpha=1.0, beta=0.5, eps=0.0)), **kwargs)
+    made.extend(make_steps([2, 3]))
+    made.extend(make_steps([4, 1]))
+    made.update_priority(torch.arange(8), torch.tensor([1.0, 1, 1, 1, 1, 4, 1, 0.25]))
+    made.count(torch.tensor([0, 5, 5]))
+    return made
+
+
+def at(page, *names):
+    return tuple(page.get_attribute(ROOT, f"data-{name}") for name in names)
+
+
+def fact(page, name):
+    return page.locator(f'[data-fact="{name}"]').inner_text()
+
+
+def test_keys_move_by_cells_and_moments_in_both_orders(browse):
+    def act(page):
+        page.locator(RING).focus()
+        found = []
+        for key in (
+            "End",
+            "ArrowRight",
+            "ArrowLeft",
+            "Home",
+            "o",
+            "Home",
+            "ArrowRight",
+            "End",
+            "s",
+            "s",
+            "PageUp",
+            "p",
+        ):
+            page.keyboard.press(key)
+            page.wait_for_timeout(60)
+            found.append(at(page, "row", "order", "t"))
+        return found
+
+    assert browse(explorer(), act) == [
+        ("7", "physical", "4"), ("7", "physical", "4"), ("6", "physical", "4"), ("0", "physical", "4"),
+        ("0", "chronological", "4"), ("2", "chronological", "4"), ("3", "chronological", "4"),
+        ("1", "chronological", "4"), ("0", "chronological", "4"), ("5", "chronological", "4"),
+        ("5", "chronological", "3"), ("5", "chronological", "2"),
+    ]  # fmt: skip
+
+
+def test_a_click_selects_a_cell_of_the_ring_and_of_the_bars(browse):
+    def act(page):
+        box = page.locator(RING).bounding_box()
+        page.locator(RING).click(position={"x": box["width"] / 2 + 128, "y": box["height"] / 2 + 20})
+        page.wait_for_timeout(60)
+        found = [at(page, "row"), page.locator(RING).get_attribute("aria-valuenow")]
+        bars = page.locator(".be-bars").bounding_box()
+        page.locator(".be-bars").click(position={"x": 118 + (bars["width"] - 126) * 5.4 / 8, "y": 20})
+        page.wait_for_timeout(60)
+        facts = [fact(page, name) for name in ("written as", "trajectory", "drawn", "stored priority")]
+        return found, at(page, "row"), facts, page.locator(RING).get_attribute("aria-valuetext")
+
+    found, row, facts, spoken = browse(explorer(), act)
+    assert found == [("2",), "2"] and row == ("5",)
+    assert facts == ["row number 5 of all", "step 0 of its 4 here", "2, 1.17 expected", "4"]
+    assert spoken.startswith("row 5, written as row number 5 of all, age 4 written after it")
+
+
+def test_the_record_plays_and_shows_what_was_overwritten(browse):
+    def act(page):
+        page.get_by_role("button", name="first step").click()
+        page.get_by_role("button", name="play", exact=True).click()
+        page.wait_for_timeout(1400)
+        page.get_by_role("button", name="pause").click()
+        page.get_by_label("kind of mark to jump to").select_option("overwriting")
+        page.get_by_role("button", name="previous mark").click()
+        page.wait_for_timeout(60)
+        return at(page, "t"), page.locator(".be-words").inner_text()
+
+    t, words = browse(explorer(), act, reduced_motion="no-preference")
+    assert t == ("2",)
+    assert words == (
+        "Moment 2 of 4: extend by 5 elements: rows 5 to 7 and 0 to 1 written, 2 rows over the oldest, "
+        "1 trajectory gone."
+    )
+
+
+def test_a_draw_goes_down_the_sum_tree_node_by_node(browse):
+    def act(page):
+        tree = page.locator('[data-part="tree"]')
+        slider = page.get_by_label("number drawn, as a share of the sum")
+        slider.fill("0.99")
+        page.wait_for_timeout(60)
+        found = [tree.locator(".be-step").inner_text(), at(page, "row")]
+        for _ in range(3):
+            tree.get_by_role("button", name="one node up").click()
+        found.append(tree.locator(".be-step").inner_text())
+        for _ in range(3):
+            tree.get_by_role("button", name="one node down").click()
+        page.locator('[aria-label="row that is selected"]').fill("5")
+        page.keyboard.press("Enter")
+        tree.get_by_role("button", name="draw a number that leads to the selected cell").click()
+        page.wait_for_timeout(60)
+        found += [tree.get_attribute("data-depth"), tree.get_attribute("data-leaf")]
+        tree.get_by_role("button", name="draw a number and go down").click()
+        page.wait_for_timeout(60)
+        return [*found, tree.get_attribute("data-leaf") == page.get_attribute(ROOT, "data-row")]
+
+    found = browse(explorer(), act, reduced_motion="reduce")
+    assert found == [
+        "row 7 is drawn; its priority is 0.25",
+        ("7",),
+        "root, sum 10.25: 10.15 is not below 4, the sum on the left; go right with 6.147",
+        "3",
+        "5",
+        True,
+    ]
+
+
+def test_sliders_for_beta_and_for_the_length_of_slices(browse):
+    def act(page):
+        page.locator('[aria-label="row that is selected"]').fill("5")
+        page.keyboard.press("Enter")
+        beta = page.get_by_label("beta", exact=True)
+        found = []
+        for value in ("0", "0.5", "1"):
+            beta.fill(value)
+            page.wait_for_timeout(60)
+            found.append(fact(page, f"weight at beta {float(value):.2f}"))
+        slices = page.locator('[data-part="slices"]')
+        for value in ("3", "5"):
+            page.get_by_label("length of slices").fill(value)
+            page.wait_for_timeout(60)
+            words = slices.locator(".be-verdict").first
+            found += [words.inner_text(), words.get_attribute("data-possible")]
+        return found
+
+    assert browse(explorer(slice_len=3), act) == [
+        "1",
+        "0.25",
+        "0.0625",
+        "A slice of 3 rows fits into 2 of 3 trajectories, at 3 starts.",
+        "true",
+        "A slice of 5 rows is impossible: the longest of 3 trajectories has 4 rows.",
+        "false",
+    ]
+
+
+def test_what_is_odd_is_drawn_too(browse):
+    """An empty buffer, a list without a limit, a million rows: no error on the console, no request to a network."""
+    big = make_buffer(1_000_000)
+    big.extend(TensorDict({"a": torch.zeros(1_000_000, dtype=torch.uint8)}, [1_000_000]))
+    listed = BufferExplorer(ReplayBuffer(storage=ListStorage(), batch_size=2))
+    listed.extend(["<b>", 3, None])
+    listed.sample()
+
+    def act(page):
+        page.locator(RING).focus()
+        for key in ("End", "ArrowLeft", "o", "s", "n", "Home"):
+            page.keyboard.press(key)
+        page.wait_for_timeout(60)
+        return page.locator(".be-notes").inner_text(), page.locator("[role=alert]").count()
+
+    for made, scheme, note in (
+        (BufferExplorer(make_buffer(6)), "dark", "The buffer is empty."),
+        (listed, "light", "The storage has no limit"),
+        (BufferExplorer(big), "dark", "1,000,000 rows share 512 cells"),
+    ):
+        notes, errors = browse(made, act, color_scheme=scheme)
+        assert note in notes and errors == 0

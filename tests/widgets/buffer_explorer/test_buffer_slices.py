@@ -1,0 +1,83 @@
+"""Whether slices are possible, and why not (SA-05)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from rlnb_widgets import BufferExplorer
+from rlnb_widgets.buffer_explorer.schema import Ring
+from rlnb_widgets.buffer_explorer.slices import coverage, slices_of
+from tensordict import TensorDict
+
+from tests.widgets.buffer_explorer.conftest import make_buffer, make_steps
+
+
+def verdict(buffer, slice_len, **kwargs):
+    return BufferExplorer(buffer, slice_len=slice_len, **kwargs).model.moments[-1].slicing
+
+
+@pytest.mark.parametrize(
+    ("slice_len", "fitting", "starts", "says"),
+    [
+        (1, 3, 9, "A slice of 1 row fits into 3 of 3 trajectories, at 9 starts."),
+        (3, 2, 3, "A slice of 3 rows fits into 2 of 3 trajectories, at 3 starts."),
+        (
+            5,
+            0,
+            0,
+            "A slice of 5 rows is impossible: the longest of 3 trajectories has 4 rows. Fix: slices of 4 rows or "
+            "fewer, longer trajectories, or strict_length=False, which draws short trajectories whole.",
+        ),
+    ],
+)
+def test_lengths_against_the_slice_length(slice_len, fitting, starts, says):
+    buffer = make_buffer(20)
+    buffer.extend(make_steps([2, 3, 4]))
+    facts = verdict(buffer, slice_len)
+    assert (facts.fitting, facts.starts, facts.verdict, facts.possible) == (fitting, starts, says, fitting > 0)
+
+
+def test_interleaved_trajectories_are_told_from_short_ones():
+    buffer = make_buffer(20)
+    buffer.extend(TensorDict({"episode": torch.tensor([0, 1] * 8)}, [16]))
+    assert verdict(buffer, 3).verdict == (
+        "A slice of 3 rows is impossible: 2 trajectories are interleaved with others, and a slice is a run of rows one "
+        "after another. The longest run has 1 row. Fix: a storage with ndim=2, in which each env has a column of its "
+        "own."
+    )
+
+
+def test_no_trajectories_no_slices():
+    buffer = make_buffer(20)
+    buffer.extend(TensorDict({"a": torch.zeros(4)}, [4]))
+    assert verdict(buffer, 3).verdict.startswith(
+        "A slice of 3 rows cannot be drawn: no trajectories are known. The data"
+    )
+
+
+def test_the_seam_ends_a_trajectory():
+    buffer = make_buffer(8)
+    buffer.extend(make_steps([3, 10], last_ends=False))
+    facts = verdict(buffer, 8)
+    assert (facts.longest, facts.fitting) == (8, 1), "over the end of the memory it goes on"
+    sampled = slices_of(np.array([3, 4, 5, 6]), Ring(8, 8, 8, 5, 13, 1, True))
+    assert sampled.tolist() == [[0, 3, 2], [0, 5, 2]], "over the seam it does not"
+
+
+@pytest.mark.parametrize("slice_len", [1, 2, 4, 9])
+@pytest.mark.parametrize("strict", [True, False])
+def test_coverage_by_listing_all_slices(slice_len, strict):
+    buffer = make_buffer(12)
+    buffer.extend(make_steps([2, 4, 5, 6]))
+    moment = BufferExplorer(buffer).model.moments[-1]
+    found, ring = moment.arcs.drawn, moment.ring
+    share = np.zeros(ring.size)
+    usable = [i for i in range(len(found)) if found.length[i] >= slice_len or not strict]
+    for i in usable:
+        size = min(slice_len, int(found.length[i]))
+        starts = range(int(found.length[i]) - size + 1)
+        for start in starts:
+            for step in range(start, start + size):
+                share[(found.start[i] + step) % ring.size] += 1 / (len(usable) * len(starts) * size)
+    assert coverage(found, ring, slice_len, strict)[:, 0] == pytest.approx(share)

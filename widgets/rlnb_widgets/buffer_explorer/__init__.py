@@ -1,0 +1,9 @@
+"""The buffer explorer: the ring of a replay buffer, what is written into it and drawn from it."""
+
+from __future__ import annotations
+
+from rlnb_widgets.buffer_explorer.model import explorer_model
+from rlnb_widgets.buffer_explorer.schema import ExplorerModel, Moment
+from rlnb_widgets.buffer_explorer.widget import BufferExplorer
+
+__all__ = ["BufferExplorer", "ExplorerModel", "Moment", "explorer_model"]

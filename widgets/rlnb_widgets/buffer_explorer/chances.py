@@ -1,0 +1,106 @@
+"""How likely each element is to be drawn, and the priorities that say so."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rlnb_widgets.buffer_explorer.samplers import is_slicing, is_strict, slice_length
+from rlnb_widgets.buffer_explorer.schema import Grid, Priorities, Ring, Trajectories
+from rlnb_widgets.buffer_explorer.slices import coverage
+
+__all__ = ["by_cell", "chances", "priorities_of", "stored_priorities"]
+
+
+def stored_priorities(buffer: Any, ring: Ring) -> np.ndarray | None:
+    """Read the priorities of a prioritized sampler as it stores them, (p + eps)^alpha.
+
+    Args:
+        buffer: the buffer.
+        ring: where it is written.
+
+    Returns:
+        One for each place, ``[size, columns]``, 0 where nothing is stored; None for a sampler without priorities.
+    """
+    sampler = buffer.sampler
+    state = sampler.state_dict() if sampler.has_priorities else {}
+    if "priorities" not in state:
+        return None
+    known = state["priorities"].numpy()
+    found = np.zeros(ring.size * ring.columns)
+    filled = ring.length * ring.columns
+    # What was written while another sampler was in place gets the default when it is first drawn from.
+    found[:filled] = sampler.default_priority
+    count = min(len(known), filled)
+    found[:count] = known[:count]
+    return found.reshape(ring.size, ring.columns)
+
+
+def priorities_of(buffer: Any, stored: np.ndarray | None, grid: Grid) -> Priorities | None:
+    """Sum priorities up by cell.
+
+    Args:
+        buffer: the buffer.
+        stored: as `stored_priorities` returns them.
+        grid: the cells.
+
+    Returns:
+        The sums, and what weights are made of.
+    """
+    if stored is None:
+        return None
+    positive = stored[stored > 0]
+    return Priorities(
+        sums=by_cell(stored, grid),
+        total=float(stored.sum()),
+        least=float(positive.min()) if positive.size else 0.0,
+        most=float(stored.max(initial=0.0)),
+        alpha=float(buffer.sampler.alpha),
+        beta=float(buffer.sampler.beta),
+        count=len(buffer.storage),
+    )
+
+
+def chances(buffer: Any, ring: Ring, stored: np.ndarray | None, trajectories: Trajectories) -> np.ndarray | None:
+    """Say with which share each place is drawn.
+
+    Args:
+        buffer: the buffer.
+        ring: where it is written.
+        stored: as `stored_priorities` returns them.
+        trajectories: as they lie.
+
+    Returns:
+        Shares that add up to 1, ``[size, columns]``; None where they are not known.
+    """
+    if is_slicing(buffer.sampler):
+        size = slice_length(buffer, None)
+        if size is None or stored is not None or buffer.sampler.span or not len(trajectories):
+            return None
+        return coverage(trajectories, ring, size, is_strict(buffer.sampler))
+    if stored is not None:
+        total = stored.sum()
+        return stored / total if total > 0 else None
+    share = np.zeros((ring.size, ring.columns))
+    share[: ring.length] = 1 / max(ring.length * ring.columns, 1)
+    return share
+
+
+def by_cell(values: np.ndarray, grid: Grid) -> np.ndarray:
+    """Sum values up by cell.
+
+    Args:
+        values: ``[rows, columns]``.
+        grid: the cells.
+
+    Returns:
+        ``[columns, cells]``, of the columns that are drawn.
+
+    Example:
+        >>> by_cell(np.ones((5, 1)), Grid(rows=5, cells=2, columns=1, total=1)).tolist()
+        [[3.0, 2.0]]
+    """
+    if grid.cells == grid.rows:
+        return np.ascontiguousarray(values[:, : grid.columns].T)
+    return np.ascontiguousarray(np.add.reduceat(values[:, : grid.columns], grid.edges()[:-1], axis=0).T)

@@ -1,0 +1,126 @@
+// The parts that are no canvas: the boxes, the cell that is selected, the memory, the legend.
+
+import { h, text } from "../_core/core.js";
+import { ageOf, cellOf, filledIn, placeOf, rowsOf, sampled, trajectoryAt } from "./frames.js";
+import { weight } from "./weights.js";
+
+const MOST_CHIPS = 24;
+const n = (x) => x.toLocaleString("en");
+const short = (x) => text(Number(x.toPrecision(3)));
+
+/** A long name with places where a line may end: before its capital letters. */
+const breakable = (name) => name.split(/(?=[A-Z][a-z])/).flatMap((part) => [part, h("wbr")]);
+
+/** Storage, sampler, writer and transform, in the order in which data passes them. */
+export function boxesPanel() {
+  const el = h("div", { class: "be-boxes", role: "list", "aria-label": "the parts of the buffer, as data passes them" });
+  const update = (head) => {
+    el.replaceChildren(...head.boxes.flatMap(([role, name, settings], i) => [
+      i ? h("span", { class: "be-arrow", "aria-hidden": "true" }, "→") : null,
+      h("div", { class: "be-box", role: "listitem", "data-role": role },
+        h("div", { class: "rlnb-note be-small" }, role), h("div", { class: "be-name" }, ...breakable(name)),
+        ...settings.map(([key, value]) => h("div", { class: "be-setting" }, h("span", { class: "rlnb-note" }, key), ` ${value}`))),
+    ]).filter(Boolean));
+  };
+  return { el, update };
+}
+
+/** What is known of an element, as [name, value] pairs. */
+export function facts(m, row, column, beta) {
+  const cell = cellOf(m, row);
+  const [from, to] = rowsOf(m, cell);
+  const found = [];
+  if (row >= m.length) return [["holds", "nothing yet"]];
+  const age = ageOf(m, row);
+  if (age === null) found.push(["age", m.ordered ? "—" : "not known"]);
+  else {
+    if (m.ordered) found.push(["written as", `row number ${n(m.written - 1 - age)} of all`]);
+    found.push(["age", age === 0 ? "the newest" : `${n(age)} written after it`]);
+  }
+  if (m.ordered) found.push(["in order of time", `${n(placeOf(m, row))} of ${n(m.length - 1)}`]);
+  const arc = trajectoryAt(m, row, column);
+  if (arc) {
+    const who = m.named ? `id ${arc.id}, ` : "";
+    found.push(["trajectory", `${who}step ${n(arc.step)} of its ${n(arc.length)} here${arc.begun ? "" : ", its beginning may be gone"}${arc.ended ? "" : ", it goes on"}`]);
+  }
+  const many = to - from > 1;
+  const at = column * m.cells + cell;
+  const where = many ? ` (rows ${n(from)} to ${n(to - 1)})` : "";
+  if (m.batches) {
+    const due = m.expected.length ? `${short(m.expected[at])} expected` : "expected: not known";
+    found.push(["drawn", `${n(m.draws[at])}, ${due}${where}`]);
+  }
+  if (m.priorities && m.priorities.total > 0) {
+    const p = m.priorities.sums[at] / Math.max(filledIn(m, cell), 1);
+    found.push([many ? "priorities, mean" : "stored priority", `${short(p)}${where}`]);
+    found.push(["drawn with probability", short(p / m.priorities.total)]);
+    found.push([`weight at beta ${beta.toFixed(2)}`, short(weight(p, m.priorities.least, beta))]);
+  }
+  return found;
+}
+
+/** The cell that is selected, and the elements of the last sample to choose from. */
+export function cellPanel({ onRow, onColumn }) {
+  const number = h("input", { type: "number", min: 0, step: 1, class: "be-number", "aria-label": "row that is selected" });
+  number.addEventListener("change", () => onRow(Math.round(Number(number.value) || 0)));
+  const column = h("input", { type: "number", min: 0, step: 1, class: "be-number", "aria-label": "column that is selected" });
+  column.addEventListener("change", () => onColumn(Math.round(Number(column.value) || 0)));
+  const columnLabel = h("label", { class: "be-label" }, " column ", column);
+  const body = h("div", { class: "be-facts", "aria-live": "polite" });
+  const chips = h("div", { class: "be-chips", role: "group", "aria-label": "elements of the last sample" });
+  const el = h("div", { class: "be-cell" }, h("div", { class: "be-head" }, h("label", { class: "be-label" }, "row ", number), columnLabel), body, chips);
+  let seen = "";
+  const update = (m, row, col, beta) => {
+    number.max = String(m.size - 1);
+    if (document.activeElement !== number) number.value = String(row);
+    columnLabel.hidden = m.all === 1;
+    column.max = String(m.columns - 1);
+    if (document.activeElement !== column) column.value = String(col);
+    body.replaceChildren(...facts(m, row, col, beta).flatMap(([name, value]) => [h("span", { class: "rlnb-note" }, name), h("span", { "data-fact": name }, value)]));
+    const drawn = sampled(m);
+    const key = `${drawn.join(";")}|${m.drawnCount}`;
+    if (key !== seen) {
+      seen = key;
+      const shown = drawn.slice(0, MOST_CHIPS);
+      chips.hidden = !drawn.length;
+      chips.replaceChildren(...[h("span", { class: "rlnb-note" }, "this sample:"),
+        ...shown.map(([r, c]) => h("button", {
+          type: "button", class: "rlnb-button be-chip", "data-row": r, "data-column": c, "aria-label": m.all > 1 ? `row ${r}, column ${c}` : `row ${r}`,
+          onclick: () => { onRow(r); onColumn(c); },
+        }, m.all > 1 ? `${n(r)},${c}` : n(r))),
+        drawn.length > shown.length ? h("span", { class: "rlnb-note" }, `and ${n(m.drawnCount - shown.length)} more`) : null].filter(Boolean));
+    }
+    for (const chip of chips.querySelectorAll(".be-chip")) {
+      chip.setAttribute("aria-pressed", String(Number(chip.dataset.row) === row && Number(chip.dataset.column) === col));
+    }
+  };
+  return { el, update };
+}
+
+/** Memory by entry. */
+export function memoryPanel() {
+  const el = h("section", { class: "be-panel", "data-part": "memory" });
+  const update = (head) => {
+    const { keys, total, each, where, note } = head.memory;
+    const most = Math.max(...keys.map((key) => key[2]), 1);
+    el.hidden = !keys.length && !note;
+    el.replaceChildren(...[
+      h("h4", {}, "Memory by entry"),
+      keys.length ? h("p", { class: "rlnb-note be-small" }, `${total} in ${where}, ${each} an element`) : null,
+      keys.length ? h("table", { class: "be-table" }, h("tbody", {}, ...keys.map(([key, form, bytes, words]) => h("tr", {},
+        h("th", { scope: "row" }, h("code", {}, key)), h("td", { class: "rlnb-note" }, form),
+        h("td", { class: "be-wide" }, h("span", { class: "be-bar", style: `width:${(100 * bytes) / most}%` })), h("td", {}, words))))) : null,
+      note ? h("p", { class: "rlnb-note be-small" }, note) : null,
+    ].filter(Boolean));
+  };
+  return { el, update };
+}
+
+/** What the colours mean. */
+export function legend() {
+  const key = (swatch, words) => h("li", {}, h("span", { class: `be-swatch ${swatch}` }), words);
+  return h("ul", { class: "be-legend" },
+    h("li", {}, h("span", { class: "be-ages", "aria-hidden": "true" }), "old to new"),
+    key("be-good", "written now"), key("be-warn", "written over"), key("be-drawn", "drawn now"),
+    key("be-arc", "trajectory"), key("be-short", "too short for a slice"), key("be-slice", "slice"));
+}

@@ -1,0 +1,152 @@
+"""The parts of a buffer: what can be shown at all, the ring, and storage, sampler, writer and transform as boxes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from rlnb.data.replay_buffers import ImmutableDatasetWriter, Storage, TensorDictMaxValueWriter
+from rlnb_widgets._core.literals import object_text
+from rlnb_widgets._core.text import key_text, plural, visible
+from rlnb_widgets.buffer_explorer.schema import Box, Grid, Ring
+
+__all__ = ["MAX_CELLS", "MAX_COLUMNS", "boxes_of", "check_buffer", "grid_of", "ring_of"]
+
+#: Most cells of all rings, and most rings, that are drawn.
+MAX_CELLS, MAX_COLUMNS = 512, 8
+
+_NO_LIMIT = 1 << 62
+_SIMPLE = (bool, int, float, str, torch.dtype, torch.device)
+# Properties that are settings; all else is found among the attributes.
+_PROPERTIES = ("alpha", "device")
+_MOST_SETTINGS, _MOST_TRANSFORMS = 12, 8
+
+
+def check_buffer(buffer: Any) -> None:
+    """Refuse what is not one buffer.
+
+    Args:
+        buffer: what the user gave.
+
+    Raises:
+        TypeError: if it is an ensemble, or no replay buffer.
+    """
+    name = type(buffer).__name__
+    if "Ensemble" in name or "Ensemble" in type(getattr(buffer, "storage", None)).__name__:
+        raise TypeError(
+            f"BufferExplorer shows one buffer, and {name} is several: each has a ring of its own. "
+            "Fix: BufferExplorer(buffer[0]) shows the first of them."
+        )
+    if not isinstance(getattr(buffer, "storage", None), Storage) or not hasattr(buffer, "sampler"):
+        raise TypeError(
+            f"BufferExplorer shows a ReplayBuffer, got {name}. A storage or a TensorDict alone has no sampler and no "
+            "writer. Fix: BufferExplorer(ReplayBuffer(storage=...))."
+        )
+
+
+def ring_of(buffer: Any) -> Ring:
+    """Read where a buffer is written.
+
+    Args:
+        buffer: the buffer.
+
+    Returns:
+        The ring.
+    """
+    storage = buffer.storage
+    ring, shape = storage.ring, storage.shape
+    limit = None if ring.size >= _NO_LIMIT else int(ring.size)
+    return Ring(
+        size=max(ring.length, 1) if limit is None else limit,
+        limit=limit,
+        length=ring.length,
+        cursor=ring.cursor,
+        written=ring.written,
+        columns=max(int(shape[1:].numel()), 1),
+        ordered=not isinstance(buffer.writer, TensorDictMaxValueWriter),
+        frozen=isinstance(buffer.writer, ImmutableDatasetWriter),
+    )
+
+
+def grid_of(ring: Ring) -> Grid:
+    """Choose the cells of a ring.
+
+    Args:
+        ring: the ring.
+
+    Returns:
+        A cell for each row where there is room for them.
+    """
+    columns = min(ring.columns, MAX_COLUMNS)
+    return Grid(ring.size, min(ring.size, MAX_CELLS // columns), columns, ring.columns)
+
+
+def boxes_of(buffer: Any) -> tuple[Box, ...]:
+    """Describe storage, sampler, writer and transforms.
+
+    Args:
+        buffer: the buffer.
+
+    Returns:
+        The boxes, in the order in which data passes them.
+    """
+    storage, sampler, writer = buffer.storage, buffer.sampler, buffer.writer
+    ring = ring_of(buffer)
+    room = "no limit" if ring.limit is None else f"{storage.max_size:,} elements"
+    dims = [("ndim", str(storage.ndim))]
+    if ring.columns > 1:
+        dims.append(("row", plural(ring.columns, "element")))
+    batch = "asked for by each call" if buffer.batch_size is None else f"{buffer.batch_size:,}"
+    goes = "nothing: it refuses" if ring.frozen else f"row {ring.cursor:,}"
+    goes = goes if ring.ordered else "where the lowest rank is, if the new one is higher"
+    return (
+        Box(
+            "writer",
+            type(writer).__name__,
+            (*_settings(writer), ("next", goes), ("written", plural(ring.written, "row"))),
+        ),
+        Box("storage", type(storage).__name__, (("room", room), *dims, *_settings(storage, skip=("ndim", "max_size")))),
+        Box("sampler", type(sampler).__name__, (*_settings(sampler), ("batch_size", batch))),
+        _transform(buffer.transform),
+    )
+
+
+def _settings(part: Any, skip: tuple[str, ...] = ()) -> tuple[tuple[str, str], ...]:
+    """What can be set of a part: its public attributes of a simple kind."""
+    names = [name for name in vars(part) if not name.startswith("_")]
+    names = [name for name in _PROPERTIES if name not in names and hasattr(part, name)] + names
+    found = []
+    for name in names:
+        value = getattr(part, name)
+        if name in skip or _is_path(name):
+            continue
+        if isinstance(value, tuple) and value and all(isinstance(key, str) for key in value):
+            found.append((name, visible(key_text(value))))
+        elif isinstance(value, _SIMPLE):
+            found.append((name, _value(value)))
+    return tuple(found[:_MOST_SETTINGS])
+
+
+def _is_path(name: str) -> bool:
+    # Where files lie differs from machine to machine, and the text must not.
+    return "dir" in name or "path" in name
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:g}"
+    return visible(value if isinstance(value, str) else str(value))
+
+
+def _transform(pipeline: Any) -> Box:
+    members = list(pipeline)
+    if not members:
+        return Box("transform", "none", (("reading and writing", "leave the data as it is"),))
+    rows = [
+        (str(i), visible(getattr(member, "__name__", None) or object_text(member)))
+        for i, member in enumerate(members[:_MOST_TRANSFORMS])
+    ]
+    if len(members) > _MOST_TRANSFORMS:
+        rows.append(("more", str(len(members) - _MOST_TRANSFORMS)))
+    return Box("transform", plural(len(members), "transform"), tuple(rows))

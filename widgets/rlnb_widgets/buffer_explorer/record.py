@@ -1,0 +1,273 @@
+"""The record: the buffer at moments, and what was done to it in between."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from rlnb.data.ted.keys import NestedKey
+from rlnb_widgets._core.text import plural
+from rlnb_widgets.buffer_explorer.chances import by_cell, chances, priorities_of, stored_priorities
+from rlnb_widgets.buffer_explorer.parts import grid_of, ring_of
+from rlnb_widgets.buffer_explorer.samplers import is_slicing, is_strict, slice_length
+from rlnb_widgets.buffer_explorer.schema import Grid, Moment, Ring, Trajectories, What
+from rlnb_widgets.buffer_explorer.slices import slice_facts, slices_of
+from rlnb_widgets.buffer_explorer.trajectories import arcs_of, no_trajectories, source_of, trajectories_of
+
+__all__ = ["MAX_DRAWN", "Options", "Record"]
+
+#: Most elements of a sample that are marked.
+MAX_DRAWN = 512
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the user asked for.
+
+    Args:
+        end_key: the entry that says where trajectories end.
+        traj_key: the entry with their ids.
+        slice_len: the length of slices.
+        most: most moments kept.
+    """
+
+    end_key: NestedKey | None = None
+    traj_key: NestedKey | None = None
+    slice_len: int | None = None
+    most: int = 64
+
+
+class Record:
+    """Notes how a buffer looks, now and whenever `note` is called.
+
+    Of many moments every second one is dropped again and again, and only every so manyth is noted, so that the record
+    of a long training run stays small and still spans all of it.
+
+    Args:
+        buffer: the buffer; it is only looked at.
+        options: what the user asked for.
+
+    Attributes:
+        moments: what was noted.
+    """
+
+    def __init__(self, buffer: Any, options: Options) -> None:
+        self.buffer, self.options = buffer, options
+        self.moments: list[Moment] = []
+        self._stride, self._calls = 1, 0
+        self._draws = np.zeros((0, 1))
+        self._expected = np.zeros((0, 1))
+        self._batches = 0
+        self._expects = True
+        self._stamps = np.zeros(0, np.int64)
+        self._drawn = np.zeros(0, np.int64)
+        # What a writer that follows no ring kept since the last moment, of how many.
+        self._kept, self._given = np.zeros(0, np.int64), 0
+        # All trajectories of the last moment, of which that keeps what is drawn, and what the ring was then.
+        self._found, self._found_in = no_trajectories(""), ring_of(buffer)
+        self._behind: tuple[What, str, int] | None = None
+        self.note("look", "as it was found", keep=True)
+
+    def drew(self, index: Any) -> int:
+        """Count elements that were drawn.
+
+        Args:
+            index: of the elements, as a sample's ``"index"`` or its info gives it.
+
+        Returns:
+            How many.
+
+        Raises:
+            IndexError: if there is no such element; nothing is counted then.
+        """
+        storage, ring = self.buffer.storage, ring_of(self.buffer)
+        positions = storage.positions(index).to(torch.int64).cpu().numpy()
+        outside = positions[(positions < 0) | (positions >= ring.length * ring.columns)]
+        if outside.size:
+            raise IndexError(
+                f"The index {outside[0]} is none of an element: the buffer has {ring.length * ring.columns}. "
+                "Fix: count samples of this buffer only."
+            )
+        self._grow(ring)
+        stored = stored_priorities(self.buffer, ring)
+        slicing = is_slicing(self.buffer.sampler)
+        found = self._trajectories(ring) if slicing else no_trajectories("")
+        share = chances(self.buffer, ring, stored, found)
+        if share is None:
+            self._expects = False
+        else:
+            self._expected += share * len(positions)
+        np.add.at(self._draws.reshape(-1), positions, 1)
+        self._batches += 1
+        self._drawn = positions
+        return len(positions)
+
+    def stored(self, index: Any) -> None:
+        """Hear where a writer that follows no ring has put elements.
+
+        Args:
+            index: as the writer returned it; None or negative for what it did not keep.
+        """
+        ring = ring_of(self.buffer)
+        if ring.ordered:
+            return
+        self._grow(ring)
+        given = np.zeros(0, np.int64) if index is None else torch.as_tensor(index).reshape(-1).numpy()
+        kept = given[given >= 0]
+        self._stamps[kept] = ring.written
+        self._kept = np.concatenate([self._kept, kept])
+        self._given += len(given) if index is not None else 1
+
+    def note(self, what: What, label: str, keep: bool = False) -> bool:
+        """Note how the buffer looks.
+
+        Args:
+            what: what was done to it.
+            label: the same in words.
+            keep: whether to note it however many came before.
+
+        Returns:
+            Whether it was noted.
+        """
+        self._calls += 1
+        if not keep and self._calls % self._stride:
+            self._behind = (what, label, 1 if self._behind is None else self._behind[2] + 1)
+            return False
+        self._behind = None
+        with self.buffer.storage.ring.reading:
+            self.moments.append(self._moment(what, label))
+        self._drawn, self._kept, self._given = np.zeros(0, np.int64), np.zeros(0, np.int64), 0
+        if len(self.moments) > self.options.most:
+            # The first and the last one stay.
+            self.moments = [*self.moments[:-1:2], self.moments[-1]]
+            self._stride *= 2
+        return True
+
+    def catch_up(self) -> bool:
+        """Note how the buffer looks now, if calls came that were not noted.
+
+        Returns:
+            Whether there were any.
+        """
+        if self._behind is None:
+            return False
+        what, label, calls = self._behind
+        return self.note(what, label if calls == 1 else f"{label}, the last of {calls:,} calls", keep=True)
+
+    def _trajectories(self, ring: Ring, anew: bool = False) -> Trajectories:
+        if anew or ring != self._found_in:
+            source = source_of(self.buffer, self.options.end_key, self.options.traj_key)
+            self._found, self._found_in = trajectories_of(self.buffer, ring, source), ring
+        return self._found
+
+    def _grow(self, ring: Ring) -> None:
+        """Make room for the counts of all places."""
+        if self._draws.shape[1] != ring.columns:
+            self._draws, self._expected = (np.zeros((ring.size, ring.columns)) for _ in range(2))
+        more = ring.size - len(self._draws)
+        if more > 0:
+            self._draws, self._expected = (
+                np.concatenate([part, np.zeros((more, ring.columns))]) for part in (self._draws, self._expected)
+            )
+        if not ring.ordered and ring.size > len(self._stamps):
+            unknown = np.full(ring.size - len(self._stamps), -1, np.int64)
+            self._stamps = np.concatenate([self._stamps, unknown])
+
+    def _moment(self, what: What, label: str) -> Moment:
+        buffer, ring = self.buffer, ring_of(self.buffer)
+        self._grow(ring)
+        grid = grid_of(ring)
+        before = self.moments[-1] if self.moments else None
+        wrote, overwrote = _written(ring, before)
+        touched, lost = _touched(grid, ring, wrote, overwrote), _lost(self._found, before, overwrote)
+        if not ring.ordered and self._given:
+            touched, lost = self._touched_by_rank(grid, before)
+        found = self._trajectories(ring, anew=what in ("look", "snapshot"))
+        size = slice_length(buffer, self.options.slice_len)
+        stored = stored_priorities(buffer, ring)
+        slicing = is_slicing(buffer.sampler)
+        age = _ages(ring, grid) if ring.ordered else self._known_ages(ring, grid)
+        return Moment(
+            what=what, label=label, ring=ring, grid=grid, age=age, wrote=wrote, overwrote=overwrote,
+            touched=touched, lost=lost,
+            arcs=arcs_of(found), draws=by_cell(self._draws[: ring.size], grid),
+            expected=by_cell(self._expected[: ring.size], grid) if self._expects else np.zeros((grid.columns, 0)),
+            batches=self._batches, drawn=self._drawn[:MAX_DRAWN], drawn_count=len(self._drawn),
+            slices=slices_of(self._drawn, ring)[:MAX_DRAWN] if slicing else np.zeros((0, 3), np.int64),
+            priorities=priorities_of(buffer, stored, grid),
+            slicing=None if size is None else slice_facts(found, size, is_strict(buffer.sampler)),
+        )  # fmt: skip
+
+    def _known_ages(self, ring: Ring, grid: Grid) -> np.ndarray:
+        """Ages of cells where the writer follows no ring: as far as this record has seen them written."""
+        stamps = self._stamps[: ring.length]
+        ages = np.full(ring.size, np.iinfo(np.int64).max)
+        ages[: ring.length] = np.where(stamps >= 0, ring.written - stamps, np.iinfo(np.int64).max - 1)
+        newest = ages if grid.cells == grid.rows else np.minimum.reduceat(ages, grid.edges()[:-1])
+        newest = np.where(newest == np.iinfo(np.int64).max, -1, newest)
+        return np.where(newest == np.iinfo(np.int64).max - 1, -2, newest)
+
+    def _touched_by_rank(self, grid: Grid, before: Moment | None) -> tuple[np.ndarray, str]:
+        """The cells that a writer by rank wrote into, and how many elements it kept."""
+        rows = np.unique(self._kept)
+        touched = np.zeros(grid.cells, np.uint8)
+        over = rows < (before.ring.length if before else 0)
+        for kind, some in ((1, rows[~over]), (2, rows[over])):
+            touched[some * grid.cells // grid.rows] = kind
+        words = f"{len(rows):,} of {self._given:,} kept"
+        return touched, f"{words}, {int(over.sum()):,} over lower ranks" if over.any() else words
+
+
+def _written(ring: Ring, before: Moment | None) -> tuple[tuple[int, int], int]:
+    """The rows written since the moment before: the first one and how many; and how many held something."""
+    if before is None or not ring.ordered or ring.written <= before.ring.written:
+        return (ring.cursor, 0), 0
+    count = ring.written - before.ring.written
+    shown = min(count, ring.size)
+    room = 0 if before.ring.limit is None else before.ring.limit - before.ring.length
+    over = 0 if ring.limit is None else max(min(count - room, ring.size), 0)
+    # Before the first data a storage does not know yet how many rows it has.
+    over = over if before.ring.length else max(shown - ring.size, 0)
+    return ((ring.cursor - shown) % ring.size, shown), min(over, shown, before.ring.length)
+
+
+def _touched(grid: Grid, ring: Ring, wrote: tuple[int, int], overwrote: int) -> np.ndarray:
+    """Cells that were written into: 1, or 2 where something was overwritten."""
+    start, count = wrote
+    rows = np.zeros(ring.size, np.uint8)
+    order = (start + np.arange(count)) % ring.size
+    rows[order] = 1
+    # What is overwritten comes last: first the free rows were filled.
+    rows[order[count - overwrote :]] = 2
+    return rows if grid.cells == grid.rows else np.maximum.reduceat(rows, grid.edges()[:-1])
+
+
+def _ages(ring: Ring, grid: Grid) -> np.ndarray:
+    """Rows written since the newest of each cell; -1 where nothing is."""
+    rows = np.arange(ring.size)
+    last = (ring.cursor - 1) if ring.full else ring.length - 1
+    ages = (last - rows) % ring.size
+    ages[ring.length :] = ring.size
+    newest = ages if grid.cells == grid.rows else np.minimum.reduceat(ages, grid.edges()[:-1])
+    return np.where(newest >= ring.size, -1, newest)
+
+
+def _lost(old: Trajectories, before: Moment | None, overwrote: int) -> str:
+    """Which trajectories the rows that were overwritten belonged to."""
+    if before is None or not overwrote or not len(old):
+        return ""
+    # Overwritten are the oldest rows of each column.
+    first = (old.start - before.ring.first) % before.ring.size
+    hit = first < overwrote
+    whole = hit & (first + old.length <= overwrote)
+    words = []
+    if whole.any():
+        words.append(f"{plural(int(whole.sum()), 'trajectory', 'trajectories')} gone")
+    cut = int((hit & ~whole).sum())
+    if cut:
+        its = "its" if cut == 1 else "their"
+        words.append(f"{plural(cut, 'trajectory', 'trajectories')} without {its} beginning")
+    return ", ".join(words)

@@ -1,0 +1,112 @@
+"""Slices of trajectories: whether there are any of a length, why not, and which ones a sample holds."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rlnb_widgets._core.text import plural
+from rlnb_widgets.buffer_explorer.schema import Ring, SliceFacts, Trajectories
+
+__all__ = ["coverage", "slice_facts", "slices_of"]
+
+
+def slice_facts(trajectories: Trajectories, slice_len: int, strict: bool = True) -> SliceFacts:
+    """Say whether slices of a length can be drawn, and if not, why.
+
+    Args:
+        trajectories: as they lie in the buffer.
+        slice_len: rows of a slice.
+        strict: whether shorter trajectories are left out; otherwise they are drawn whole.
+
+    Returns:
+        The counts, and the verdict.
+    """
+    lengths = trajectories.length
+    fits = lengths >= slice_len if strict else lengths > 0
+    starts = np.maximum(lengths - slice_len + 1, 1)[fits].sum()
+    fitting, longest = int(fits.sum()), int(lengths.max(initial=0))
+    pieces = trajectories.interleaved
+    verdict = _verdict(trajectories, slice_len, fitting, int(starts), longest, pieces, strict)
+    return SliceFacts(slice_len, fitting, len(lengths), int(starts), longest, pieces, verdict)
+
+
+def _verdict(
+    trajectories: Trajectories, size: int, fitting: int, starts: int, longest: int, pieces: int, strict: bool
+) -> str:
+    total, asked = len(trajectories), f"A slice of {plural(size, 'row')}"
+    if not total:
+        return f"{asked} cannot be drawn: no trajectories are known. {trajectories.note}"
+    mixed = (
+        f"{plural(pieces, 'trajectory is', 'trajectories are')} interleaved with others, and a slice is a run of rows "
+        "one after another"
+    )
+    apart = "Fix: a storage with ndim=2, in which each env has a column of its own."
+    if fitting:
+        short = int((trajectories.length < size).sum())
+        text = f"{asked} fits into {fitting:,} of {plural(total, 'trajectory', 'trajectories')}, at {starts:,} starts."
+        if not strict:
+            text = f"Slices of up to {plural(size, 'row')} can begin at {plural(starts, 'place')}."
+            text += f" {plural(short, 'trajectory is', 'trajectories are')} shorter, and drawn whole." if short else ""
+        return f"{text} {mixed.capitalize() if pieces else ''}{f'. {apart}' if pieces else ''}".strip()
+    if pieces:
+        return f"{asked} is impossible: {mixed}. The longest run has {plural(longest, 'row')}. {apart}"
+    return (
+        f"{asked} is impossible: the longest of {plural(total, 'trajectory', 'trajectories')} has "
+        f"{plural(longest, 'row')}. Fix: slices of {longest} rows or fewer, longer trajectories, or "
+        "strict_length=False, which draws short trajectories whole."
+    )
+
+
+def coverage(trajectories: Trajectories, ring: Ring, slice_len: int, strict: bool = True) -> np.ndarray:
+    """Say how likely each element is in a slice, as a share of what is drawn.
+
+    A slice sampler draws a trajectory that is long enough, each with the same probability, and then a start in it.
+
+    Args:
+        trajectories: as they lie.
+        ring: where the storage is written.
+        slice_len: rows of a slice.
+        strict: whether shorter trajectories are left out.
+
+    Returns:
+        Shares that add up to 1, ``[size, columns]``; all 0 if no slice is possible.
+    """
+    share = np.zeros((ring.size, ring.columns))
+    fits = trajectories.length >= (slice_len if strict else 1)
+    lengths = trajectories.length[fits]
+    each = np.repeat(np.arange(len(lengths)), lengths)
+    at = np.arange(len(each)) - (np.cumsum(lengths) - lengths)[each]
+    length = lengths[each]
+    size = np.minimum(length, slice_len)
+    starts = length - size + 1
+    # How many of the starts lead to a slice that holds the step.
+    held = np.minimum.reduce([at + 1, length - at, size, starts])
+    rows = (trajectories.start[fits][each] + at) % ring.size
+    share[rows, trajectories.column[fits][each]] = held / (starts * size * max(len(lengths), 1))
+    return share
+
+
+def slices_of(positions: np.ndarray, ring: Ring) -> np.ndarray:
+    """Split what a slice sampler drew into slices.
+
+    Args:
+        positions: of the elements, ``row * columns + column``, in the order of the sample, ``[n]``.
+        ring: where the storage is written.
+
+    Returns:
+        Column, first row and length of each run of rows one after another, ``[slices, 3]``.
+
+    Example:
+        >>> slices_of(np.array([8, 9, 0, 4, 5]), Ring(10, 10, 10, 3, 13, 1, True)).tolist()
+        [[0, 8, 3], [0, 4, 2]]
+    """
+    if not len(positions):
+        return np.zeros((0, 3), np.int64)
+    rows, columns = np.divmod(positions, ring.columns)
+    follows = (np.diff(rows) % ring.size == 1) & (np.diff(columns) == 0)
+    # Nothing goes on across the seam: the row at the cursor is the oldest.
+    if ring.seam:
+        follows &= rows[1:] != ring.cursor
+    starts = np.concatenate([[0], np.flatnonzero(~follows) + 1])
+    lengths = np.diff(np.append(starts, len(rows)))
+    return np.stack([columns[starts], rows[starts], lengths], 1)

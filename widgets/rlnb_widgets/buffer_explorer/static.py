@@ -1,0 +1,193 @@
+"""The static picture: the parts, the ring with its arcs, what was drawn, the sum tree, and the memory."""
+
+from __future__ import annotations
+
+import math
+
+from rlnb_widgets._core.svg import Svg
+from rlnb_widgets._core.text import shorten
+from rlnb_widgets.buffer_explorer.explain import explanation
+from rlnb_widgets.buffer_explorer.schema import ExplorerModel, Moment
+from rlnb_widgets.buffer_explorer.shapes import Dial, arc_path, sector_path
+from rlnb_widgets.buffer_explorer.still_bars import bars_height, draw_bars
+from rlnb_widgets.buffer_explorer.still_tree import draw_tree, tree_height
+from rlnb_widgets.buffer_explorer.words import (
+    bytes_text,
+    draw_words,
+    headline,
+    moment_words,
+    state_words,
+    trajectory_words,
+)
+
+__all__ = ["explorer_svg"]
+
+_WIDTH, _MOST_SETTINGS, _MOST_KEYS = 760.0, 7, 8
+_RADIUS, _CENTER_X = 118.0, 170.0
+_SHADES = 5
+_TRAJECTORIES = ("c2", "c5")
+
+
+def explorer_svg(model: ExplorerModel, t: int, order: str) -> Svg:
+    """Draw the static face.
+
+    Args:
+        model: what is shown.
+        t: the moment.
+        order: ``"physical"`` or ``"chronological"``.
+
+    Returns:
+        The picture.
+    """
+    moment = model.moments[t]
+    rows = max(min(len(box.settings), _MOST_SETTINGS) for box in model.boxes)
+    keys = min(len(model.memory.keys), _MOST_KEYS)
+    heights = [34, 44 + 14 * rows, 2 * _RADIUS + 96, bars_height(moment), tree_height(moment)]
+    heights += [(26 + 17 * keys) if keys else 0, 16 * (len(model.notes) + bool(model.memory.note)), 10]
+    svg = Svg(_WIDTH, sum(heights), title=f"BufferExplorer: {headline(model, moment)}", desc=explanation(model, t))
+    svg.text(12, 20, shorten(f"BufferExplorer: {headline(model, moment)}", 96), bold=True, size=13)
+    y = 34.0
+    _boxes(svg, model, y, 36.0 + 14 * rows)
+    y += heights[1]
+    _ring(svg, moment, order, y)
+    _words(svg, model, moment, t, y)
+    y += heights[2]
+    draw_bars(svg, moment, order, y, _WIDTH)
+    y += heights[3]
+    draw_tree(svg, moment, y, _WIDTH)
+    y += heights[4]
+    if keys:
+        _memory(svg, model, y)
+    y += heights[5]
+    for note in (*([model.memory.note] if model.memory.note else []), *model.notes):
+        y += 16
+        svg.text(12, y, shorten(note, 118), fill="muted", size=10.5)
+    return svg
+
+
+def _boxes(svg: Svg, model: ExplorerModel, y: float, height: float) -> None:
+    width = (_WIDTH - 24 - 3 * 22) / 4
+    for i, box in enumerate(model.boxes):
+        x = 12 + i * (width + 22)
+        svg.rect(x, y, width, height, fill="panel", rx=6, stroke="line")
+        svg.text(x + 8, y + 14, box.role, fill="muted", size=10)
+        svg.text(x + 8, y + 29, shorten(box.name, 27), bold=True, size=9.5)
+        shown = box.settings[:_MOST_SETTINGS]
+        for k, (name, value) in enumerate(shown):
+            more = k == len(shown) - 1 and len(box.settings) > len(shown)
+            text = f"and {len(box.settings) - k} more" if more else f"{name}: {value}"
+            svg.text(x + 8, y + 44 + 14 * k, shorten(text, 29), size=10, hint=text)
+        if i < 3:
+            svg.text(x + width + 11, y + height / 2 + 4, "→", anchor="middle", fill="muted", size=14)
+
+
+def _ring(svg: Svg, moment: Moment, order: str, y: float) -> None:
+    ring, dial = moment.ring, Dial.of(moment, order)
+    center = (_CENTER_X, y + _RADIUS + 44)
+    thick = min(0.4 * _RADIUS / moment.grid.columns, 26.0)
+    for column in range(moment.grid.columns):
+        outer = _RADIUS - column * thick
+        _cells(svg, moment, dial, center, (outer - 0.66 * thick, outer))
+        _drawn(svg, moment, dial, center, outer - 0.33 * thick, column)
+        _arcs(svg, moment, dial, center, outer + 0.17 * thick, column)
+    if not ring.ordered or ring.frozen or not ring.length:
+        svg.text(center[0], center[1] + 4, f"{ring.length:,} rows", anchor="middle", bold=True, size=14)
+        return
+    inner = _RADIUS - moment.grid.columns * thick
+    angle = dial.angle(ring.cursor % ring.size)
+    if ring.seam:
+        ends = [(center[0] + r * math.sin(angle), center[1] - r * math.cos(angle)) for r in (inner, _RADIUS + 14)]
+        svg.line(*ends[0], *ends[1], stroke="ink", stroke_width=1.4, stroke_dasharray="3 3")
+    tip = (center[0] + inner * math.sin(angle), center[1] - inner * math.cos(angle))
+    base = inner - 13
+    sides = [(center[0] + base * math.sin(angle + d), center[1] - base * math.cos(angle + d)) for d in (-0.09, 0.09)]
+    svg.polygon([tip, *sides], fill="danger", hint="the cursor: the row that is written next")
+    svg.text(center[0], center[1] - 6, f"{ring.length:,}", anchor="middle", bold=True, size=16)
+    of = "rows, no limit" if ring.limit is None else f"of {ring.limit:,} rows"
+    svg.text(center[0], center[1] + 11, of, anchor="middle", fill="muted")
+    svg.text(center[0], center[1] + 27, f"next: row {ring.cursor:,}", anchor="middle", fill="danger", size=10.5)
+    zero = dial.angle(0)
+    far = _RADIUS + 26
+    svg.text(center[0] + far * math.sin(zero), center[1] - far * math.cos(zero) + 4, "0", anchor="middle", size=10)
+
+
+def _cells(svg: Svg, moment: Moment, dial: Dial, center: tuple[float, float], radii: tuple[float, float]) -> None:
+    """The cells, by age: the newest darkest."""
+    most = max(int(moment.age.max(initial=0)), 1)
+    groups: dict[tuple[str, float], list[str]] = {}
+    for cell, age in enumerate(moment.age.tolist()):
+        if age == -1:
+            look = ("line", 0.35)
+        elif age == -2:
+            look = ("muted", 0.35)
+        else:
+            look = ("c0", 1 - 0.85 * round(_SHADES * age / most) / _SHADES)
+        groups.setdefault(look, []).append(sector_path(center, *radii, dial.span(cell)))
+    for (role, opacity), paths in groups.items():
+        svg.path("".join(paths), fill=role, fill_opacity=opacity)
+    for kind, role in ((1, "good"), (2, "warn")):
+        paths = [sector_path(center, *radii, dial.span(int(c))) for c in (moment.touched == kind).nonzero()[0]]
+        if paths:
+            svg.path("".join(paths), None, stroke=role, stroke_width=1.6)
+
+
+def _drawn(svg: Svg, moment: Moment, dial: Dial, center: tuple[float, float], radius: float, column: int) -> None:
+    """A dot in each cell that the last sample drew from."""
+    rows = moment.drawn[moment.drawn % moment.ring.columns == column] // moment.ring.columns
+    for cell in sorted({moment.grid.cell(int(row)) for row in rows}):
+        angle = sum(dial.span(cell)) / 2
+        svg.circle(center[0] + radius * math.sin(angle), center[1] - radius * math.cos(angle), 2.2, fill="c1")
+
+
+def _arcs(svg: Svg, moment: Moment, dial: Dial, center: tuple[float, float], radius: float, column: int) -> None:
+    found, size = moment.arcs.drawn, moment.ring.size
+    for i in (found.column == column).nonzero()[0]:
+        start, sweep = dial.angle(int(found.start[i])), 2 * math.pi * int(found.length[i]) / size
+        short = moment.slicing is not None and found.length[i] < moment.slicing.slice_len
+        role = "bad" if short else _TRAJECTORIES[int(i) % 2]
+        gap = min(0.25 * 2 * math.pi / size, 0.012)
+        svg.path(arc_path(center, radius, start, max(sweep - gap, 0.004)), None, stroke=role, stroke_width=2.5)
+    for of, row, length in moment.slices.tolist():
+        if of == column:
+            sweep = 2 * math.pi * length / size
+            lift, wide = (6.0, 3.0) if moment.grid.columns == 1 else (2.5, 2.0)
+            svg.path(arc_path(center, radius + lift, dial.angle(row), sweep), None, stroke="ink", stroke_width=wide)
+
+
+def _words(svg: Svg, model: ExplorerModel, moment: Moment, t: int, y: float) -> None:
+    x = 2 * _CENTER_X + 12
+    lines = (
+        [(f"moment {t} of {len(model.moments) - 1}: {moment_words(moment)}", "ink")] if len(model.moments) > 1 else []
+    )
+    lines.append((state_words(moment.ring), "ink"))
+    lines += [(trajectory_words(moment), "ink")] if moment.arcs.count else []
+    lines += [(moment.slicing.verdict, "ink" if moment.slicing.possible else "bad")] if moment.slicing else []
+    lines += [(draw_words(moment), "ink")] if moment.batches else []
+    lines.append(("The darker a cell, the newer. Outlined: written now. Dots: drawn now.", "muted"))
+    y += 30
+    for text, role in lines:
+        for line in _wrapped(text, 66)[:5]:
+            svg.text(x, y, line, fill=role, size=10.5)
+            y += 14
+        y += 5
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    lines = [""]
+    for word in text.split():
+        if len(lines[-1]) + len(word) + 1 > width and lines[-1]:
+            lines.append("")
+        lines[-1] = f"{lines[-1]} {word}".strip()
+    return [shorten(line, width + 10) for line in lines]
+
+
+def _memory(svg: Svg, model: ExplorerModel, y: float) -> None:
+    memory = model.memory
+    total = f"{bytes_text(memory.reserved)} in {memory.where}, {bytes_text(memory.row_bytes)} an element"
+    svg.text(12, y + 14, total, bold=True, size=10.5)
+    most = max(key.reserved for key in memory.keys) or 1
+    for i, key in enumerate(memory.keys[:_MOST_KEYS]):
+        top = y + 22 + 17 * i
+        svg.text(12, top + 10, shorten(f"{key.key}  {key.form}", 52), size=10, mono=True)
+        svg.rect(370, top + 1, 280 * key.reserved / most, 11, fill="c2", rx=2)
+        svg.text(662, top + 10, bytes_text(key.reserved), size=10)

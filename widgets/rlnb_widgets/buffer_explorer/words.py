@@ -1,0 +1,115 @@
+"""A moment in words, the same in every face."""
+
+from __future__ import annotations
+
+from rlnb_widgets._core.text import number, plural
+from rlnb_widgets.buffer_explorer.schema import ExplorerModel, Moment, Ring
+
+__all__ = ["bytes_text", "headline", "moment_words", "rows_text", "state_words", "trajectory_words"]
+
+
+def bytes_text(size: float) -> str:
+    """Write a number of bytes with three digits.
+
+    Example:
+        >>> bytes_text(12), bytes_text(2048), bytes_text(3.5e6)
+        ('12 B', '2.05 kB', '3.5 MB')
+    """
+    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if size >= 0.9995 * scale:
+            return f"{size / scale:.3g} {unit}"
+    return f"{size:.3g} B"
+
+
+def rows_text(start: int, count: int, size: int) -> str:
+    """Write a run of rows of a ring.
+
+    Example:
+        >>> rows_text(3, 1, 10), rows_text(3, 4, 10), rows_text(8, 5, 10)
+        ('row 3', 'rows 3 to 6', 'rows 8 to 9 and 0 to 2')
+    """
+    if count == 1:
+        return f"row {start:,}"
+    if start + count <= size:
+        return f"rows {start:,} to {start + count - 1:,}"
+    end = (start + count) % size - 1
+    first = f"{start:,} to {size - 1:,}" if start < size - 1 else f"{start:,}"
+    return f"rows {first} and 0 to {end:,}" if end else f"rows {first} and 0"
+
+
+def headline(model: ExplorerModel, moment: Moment) -> str:
+    """The whole in a line."""
+    ring = moment.ring
+    room = f"{ring.length:,} rows filled" if ring.limit is None else f"{ring.length:,} of {ring.limit:,} rows filled"
+    parts = [model.name, room]
+    if ring.columns > 1:
+        parts.append(f"{ring.columns:,} elements a row")
+    if ring.ordered and not ring.frozen:
+        parts.append(f"next is row {ring.cursor:,}")
+    return ", ".join(parts)
+
+
+def state_words(ring: Ring) -> str:
+    """Where the ring is written, in a sentence or two."""
+    if not ring.length:
+        return "Nothing is stored yet."
+    if not ring.ordered:
+        return f"{plural(ring.length, 'row')} filled, in no order of time."
+    if ring.frozen:
+        return f"{plural(ring.length, 'row')} filled; the buffer is read-only."
+    if not ring.full:
+        return f"Rows 0 to {ring.length - 1:,} are filled; row {ring.cursor:,} is written next."
+    newest = (ring.cursor - 1) % ring.size
+    return (
+        f"All {plural(ring.size, 'row')} are filled. Row {ring.cursor:,} is the oldest and is written over next; "
+        f"row {newest:,} is the newest. The seam lies between them."
+    )
+
+
+def moment_words(moment: Moment) -> str:
+    """What was done to the buffer at a moment."""
+    words = [moment.label]
+    start, count = moment.wrote
+    if count:
+        words.append(f"{rows_text(start, count, moment.ring.size)} written")
+    if moment.overwrote:
+        oldest = "all that was there" if moment.overwrote >= moment.ring.size else "the oldest"
+        words.append(f"{plural(moment.overwrote, 'row')} over {oldest}")
+    if moment.lost:
+        words.append(moment.lost)
+    if len(moment.slices):
+        words.append(plural(len(moment.slices), "slice"))
+    return ": ".join([words[0], ", ".join(words[1:])]) if len(words) > 1 else words[0]
+
+
+def trajectory_words(moment: Moment) -> str:
+    """How many trajectories there are, and how long; empty where none are known."""
+    arcs = moment.arcs
+    if not arcs.count:
+        return ""
+    low, high = int(arcs.lengths[0, 0]), arcs.longest
+    span = f"of {plural(low, 'row')}" if low == high else f"of {low:,} to {high:,} rows"
+    text = f"{plural(arcs.count, 'trajectory', 'trajectories')} {span}, by {arcs.drawn.source}"
+    if arcs.interleaved:
+        are = "trajectory is" if arcs.interleaved == 1 else "trajectories are"
+        text += f"; {arcs.interleaved:,} {are} in pieces, with rows of others between"
+    return text
+
+
+def draw_words(moment: Moment) -> str:
+    """How often elements were drawn; empty if no sample was counted."""
+    if not moment.batches:
+        return ""
+    total = moment.draws.sum()
+    text = f"{plural(int(total), 'draw')} in {plural(moment.batches, 'sample')}"
+    if moment.expected.size and moment.grid.cells == moment.grid.rows:
+        row = int(moment.draws.sum(0).argmax())
+        found, due = moment.draws[:, row].sum(), moment.expected[:, row].sum()
+        text += f"; row {row:,} the most, {int(found)} against {number(due, 3)} expected"
+    never = int((moment.draws[:, : moment.ring.length] == 0).sum())
+    if moment.grid.cells == moment.grid.rows:
+        text += f"; {never:,} of {moment.ring.length * moment.grid.columns:,} never"
+    return text
+
+
+__all__ += ["draw_words"]
