@@ -206,7 +206,8 @@ def _report(env: EnvBase, problems: list[Problem], seen: list[TensorDictBase]) -
         parts.append("What to do:\n" + "\n".join(fixes))
     code = _proposal(env, [p for p in problems if p.violation.key not in varying], seen)
     if code:
-        parts.append("Or, if the data is right and the specs are wrong, specs that fit what was seen:\n" + code)
+        wrong = "Or, if the data is right and the specs are wrong, specs that fit what was seen"
+        parts.append(f"{wrong}{env._specs_follow}:\n{code}")
     return "\n\n".join(parts)
 
 
@@ -231,15 +232,18 @@ def _proposal(env: EnvBase, problems: list[Problem], seen: list[TensorDictBase])
             keys += sorted(wrong - known - signals)
         if not wrong.intersection(keys):
             continue
-        lines, inferred = [], False
+        lines, inferred = [], []
         for key in map(as_key, keys):
             values = _values(seen, key)
             if as_tuple(key) not in wrong or _fits(spec.get(key, None), values):
                 lines.append(f"    {key!r}: env.full_{name}_spec[{key!r}],")
             elif values and _alike(values):
-                inferred = True
-                lines.append(f"    {key!r}: {_infer(values, spec.get(key, None))},")
+                inferred.append(f"    {key!r}: {_infer(values, spec.get(key, None))},")
+                lines.append(inferred[-1])
         if not inferred:
+            continue
+        if env._specs_follow:
+            blocks += [f"  in the {name}_spec, {line.strip(' ,')}" for line in inferred]
             continue
         body = "\n".join(["  " + line for line in lines])
         blocks.append(f"  env.{name}_spec = Composite({{\n{body}\n  }}, shape={tuple(env.batch_size)})")

@@ -25,6 +25,9 @@ class EnvSpecs(UnbatchedSpecs, torch.nn.Module):
         batch_size: how many envs are batched together.
     """
 
+    #: For reports: why specs cannot be set, and what to do instead; empty where they can.
+    _specs_follow = ""
+
     def __init__(self, device: torch.device | None, batch_size: torch.Size) -> None:
         super().__init__()
         self._device = device

@@ -21,6 +21,8 @@ class AroundBase(EnvBase):
         cache_specs: whether the specs are kept until something changes.
     """
 
+    _specs_follow = faults.SPECS_FOLLOW
+
     _base: EnvBase
     _chain: Transform
     is_closed = OfBase()

@@ -9,6 +9,7 @@ import torch
 from tensordict import TensorDictBase
 
 from rlnb.data import Composite
+from rlnb.envs.transforms import faults
 from rlnb.envs.transforms.call import as_transform
 from rlnb.envs.transforms.placement import Placed
 from rlnb.envs.transforms.transform import Transform, checked
@@ -77,7 +78,10 @@ class Compose(Transform):
         """Return one of the transforms itself, or a Compose of clones of several, which is in no env."""
         if isinstance(index, slice):
             return Compose(*(member.clone() for member in self._members[index]))
-        return self._members[index]
+        try:
+            return self._members[index]
+        except IndexError:
+            raise IndexError(faults.no_member(self, index)) from None
 
     def append(self, transform: Transform | Callable[[TensorDictBase], TensorDictBase]) -> None:
         """Add a transform at the end.

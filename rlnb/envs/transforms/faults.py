@@ -106,6 +106,14 @@ def no_composite(transform: Any, method: str, result: Any) -> str:
     )
 
 
+#: What a report on specs adds where they follow from others.
+SPECS_FOLLOW = (
+    ".\nThose of a TransformedEnv follow from its base env and its transforms. A transform says in "
+    "_apply_to_spec(self, spec)\nwhat it does to the spec of a value, and adds entries in "
+    "transform_observation_spec(self, observation_spec)"
+)
+
+
 def spec_set(name: str) -> str:
     """Say that the specs of a TransformedEnv follow from others."""
     public = name.removeprefix("full_")
@@ -123,6 +131,21 @@ def no_attribute(env: Any, base_env: Any, name: str) -> str:
 def index_range(index: int, length: int) -> str:
     """Say that there is no such place in a chain."""
     return f"insert_transform takes an index from {-length} to {length} for {length} transforms, and got {index}."
+
+
+def no_member(chain: Any, index: int) -> str:
+    """Say that a chain has no transform of that index."""
+    length = len(chain)
+    if not length:
+        return f"This {_name(chain)} is empty, and has no transform [{index}]."
+    count = "1 transform" if length == 1 else f"{length} transforms"
+    return f"This {_name(chain)} has {count}, with indices from {-length} to {length - 1}, and no [{index}]."
+
+
+def no_cache_specs(what: Any) -> str:
+    """Say that the argument after the transform is not another transform."""
+    text = f"TransformedEnv takes one transform, then cache_specs, True or False, and got a {_name(what)} for it."
+    return f"{text} Fix: TransformedEnv(env, Compose(transform, ...))." if callable(what) else text
 
 
 def needs_env(transform: Any, what: str) -> str:

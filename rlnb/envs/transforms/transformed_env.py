@@ -40,7 +40,7 @@ class TransformedEnv(TransformedRows):
         transform: what the data passes through.
 
     Raises:
-        TypeError: if ``base_env`` is no env, or ``transform`` is no transform.
+        TypeError: if ``base_env`` is no env, ``transform`` is no transform, or ``cache_specs`` no bool.
         RuntimeError: if the transform is in another env already.
         ValueError: if the transform would write over an entry of the env.
 
@@ -61,6 +61,8 @@ class TransformedEnv(TransformedRows):
     ) -> None:
         if not isinstance(base_env, EnvBase):
             raise TypeError(faults.no_base_env(base_env))
+        if not isinstance(cache_specs, bool):
+            raise TypeError(faults.no_cache_specs(cache_specs))
         given = chain = Compose() if transform is None else as_transform(transform)
         chain.assert_free()
         super().__init__(base_env, cache_specs)

@@ -72,8 +72,15 @@ def test_an_int_gives_the_transform_and_a_slice_gives_clones(chain):  # TR-04, T
         assert clone.seen is original.seen and clone.parent is None
     chain[1].seen += 5
     assert last_two[0].seen.item() == 5
-    with pytest.raises(IndexError):
+    with pytest.raises(IndexError) as raised:
         chain[7]
+    length = len(chain)
+    said = f"This Compose has {length} transforms, with indices from -{length} to {length - 1}, and no [7]."
+    assert str(raised.value) == said
+    with pytest.raises(IndexError, match=r"^This Compose has 1 transform, with indices from -1 to 0, and no \[1\]\.$"):
+        Compose(StepCounter())[1]
+    with pytest.raises(IndexError, match=r"^This Compose is empty, and has no transform \[0\]\.$"):
+        Compose()[0]
 
 
 def test_the_parent_has_all_transforms_before(chain):  # TR-05

@@ -22,6 +22,7 @@ from rlnb.envs import (
     RewardSum,
     StepCounter,
     TicTacToeEnv,
+    Transform,
     TransformedEnv,
     check_env_specs,
     transforms,
@@ -105,6 +106,36 @@ def test_specs_cannot_be_set(name):  # TR-01
         f"Fix: set env.base_env.{public}, or append a transform that changes it."
     )
     assert env.specs == before
+
+
+def test_a_report_says_where_the_specs_come_from():  # TR-01
+    class Degrees(Transform):
+        def _apply_transform(self, value):
+            return value.rad2deg()
+
+    with pytest.raises(AssertionError) as raised:
+        check_env_specs(TransformedEnv(PendulumEnv(), Degrees(in_keys=["th"])), seed=0)
+    assert str(raised.value).endswith(
+        "Or, if the data is right and the specs are wrong, specs that fit what was seen.\n"
+        "Those of a TransformedEnv follow from its base env and its transforms. A transform says in "
+        "_apply_to_spec(self, spec)\n"
+        "what it does to the spec of a value, and adds entries in transform_observation_spec(self, observation_spec):\n"
+        "  in the observation_spec, 'th': Bounded(-137.956, 13.9849, shape=(), dtype=torch.float32)\n"
+        "  in the state_spec, 'th': Bounded(-137.956, 13.9849, shape=(), dtype=torch.float32)"
+    )
+
+
+def test_a_second_transform_is_not_lost_in_the_next_argument():  # TR-01
+    counter = StepCounter()
+    with pytest.raises(TypeError) as raised:
+        TransformedEnv(Numbers(), counter, RewardSum())
+    assert str(raised.value) == (
+        "TransformedEnv takes one transform, then cache_specs, True or False, and got a RewardSum for it. "
+        "Fix: TransformedEnv(env, Compose(transform, ...))."
+    )
+    assert counter.container is None
+    with pytest.raises(TypeError, match=r"True or False, and got a int for it\.$"):
+        TransformedEnv(Numbers(), counter, 1)
 
 
 @pytest.mark.parametrize("cache_specs", [True, False])
