@@ -2,6 +2,7 @@
 PYTHON ?= python3
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 PEER ?=
+CPPRB ?=
 # What to install: dev,simulators adds the Box2D and MuJoCo environments.
 EXTRAS ?= dev
 
@@ -38,9 +39,9 @@ lint: .venv/.stamp
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
 
-# PEER names the interpreter of another environment that has torchrl: make bench PEER=~/trl/bin/python
+# PEER and CPPRB name interpreters of other environments, that have torchrl and cpprb: make bench PEER=~/trl/bin/python
 bench: .venv/.stamp
-	$(PY) -m tests.benchmarks $(if $(PEER),--peer $(PEER))
+	$(PY) -m tests.benchmarks $(if $(PEER),--peer $(PEER)) $(if $(CPPRB),--cpprb $(CPPRB))
 
 # NB names some of them: make notebooks NB="00_welcome.ipynb 01_rollouts_and_ted.ipynb"
 notebooks: .venv/.stamp

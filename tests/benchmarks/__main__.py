@@ -13,6 +13,30 @@ FLAT_SHARE = "flat bytes / TED bytes"
 LIFE = ("first start", "second start", "close")
 PASSES = 3  # the libraries take turns, so that a busy moment of the machine hits all of them
 
+BUFFER_TARGETS = {
+    "torchrl": {
+        "LazyTensorStorage: add": 8.0,
+        "LazyTensorStorage: extend": 2.0,
+        "LazyTensorStorage: sample": 2.0,
+        "LazyMemmapStorage: add": 8.0,
+        "LazyMemmapStorage: extend": 2.0,
+        "LazyMemmapStorage: sample": 2.5,
+        "ListStorage: sample": 5.0,
+        "ListStorage, added one by one: sample": 5.0,
+        "without replacement: sample": 2.0,
+        "prioritized: sample": 1.5,
+        "prioritized: sample, update": 1.5,
+    },
+    "cpprb": {"prioritized: sample": 1.0, "prioritized: update": 1.0, "prioritized: sample, update": 1.0},
+}
+SLICE_TARGETS = {
+    "by end_key": 10.0,
+    "by traj_key": 10.0,
+    "by end_key, cached": 2.0,
+    "extend(1000), by end_key": 10.0,
+    "without replacement": 2.0,
+}
+
 
 def run(python: str, *arguments: str, lines: int | None = 1) -> str:
     """Run a script under an interpreter and return the last lines that it prints; None: all of them."""
@@ -135,6 +159,67 @@ def transforms(peer: str | None) -> None:
             ratio(f"{case}: rlnb / torchrl", best["torchrl"][case] / best["rlnb"][case], target)
         elif peer:
             print(f"  {case}: torchrl was not measured; it needs torchvision for pictures")
+    alone = {name: times.get("pixels, rollout", 0) - times["pixels, drawing alone"] for name, times in best.items()}
+    share = best["rlnb"]["pixels, drawing alone"] / best["rlnb"]["pixels, rollout"]
+    print(f"  pixels, rollout: {share:.0%} of it is drawing the frames", end="")
+    print(
+        f"; all the rest: rlnb / torchrl {alone['torchrl'] / alone['rlnb']:.2f}" if alone.get("torchrl", 0) > 0 else ""
+    )
+
+
+def buffers(peer: str | None, cpprb: str | None) -> None:
+    """Compare replay buffers: writing, sampling, priorities; with TorchRL, with cpprb and with a bare gather."""
+    libraries = {"rlnb": sys.executable, **({"torchrl": peer} if peer else {}), **({"cpprb": cpprb} if cpprb else {})}
+    best = best_times("buffers.py", libraries)
+    print("Replay buffers, TED data of nine leaves, batches of 256           us of CPU/call")
+    for name, times in best.items():
+        for key, seconds in times.items():
+            print(f"  {name:10s} {key:50s} {seconds * 1e6:10.1f}")
+    ours = best["rlnb"]
+    ratio("frames of 84 x 84 bytes: bare gather / sample", ours["frames: torch gather"] / ours["frames: sample"], 0.9)
+    for library, targets in BUFFER_TARGETS.items():
+        for case, target in targets.items():
+            if case in best.get(library, {}):
+                ratio(f"{case}: rlnb / {library}", best[library][case] / ours[case], target)
+            elif library in libraries:
+                print(f"  {case}: {library} was not measured; it has none that works here")
+    if not cpprb:
+        print("  cpprb: not measured. Name an interpreter that has it: make bench CPPRB=path/to/python")
+
+
+def slices(peer: str | None) -> None:
+    """Compare slices of trajectories, drawn from a million steps."""
+    libraries = {"rlnb": sys.executable, **({"torchrl": peer} if peer else {})}
+    best = best_times("slices.py", libraries)
+    print("Slices of 32 steps from a million, batches of 256                  us of CPU/call")
+    for name, times in best.items():
+        for key, seconds in times.items():
+            print(f"  {name:10s} {key:50s} {seconds * 1e6:10.1f}")
+    for case, target in SLICE_TARGETS.items():
+        if peer:
+            ratio(f"{case}: rlnb / torchrl", best["torchrl"][case] / best["rlnb"][case], target)
+
+
+def checkpoints(peer: str | None) -> None:
+    """Compare saving and loading replay buffers, and what they take on the disk.
+
+    A checkpoint of rlnb is on the disk when ``dumps`` returns. What is compared is the time until it is there, "dumps"
+    and "sync", and back in memory.
+    """
+    libraries = {"rlnb": sys.executable, **({"torchrl": peer} if peer else {})}
+    best = best_times("checkpoints.py", libraries)
+    print("Checkpoints                                                            ms     ms of CPU         MB")
+    for name, found in best.items():
+        for key in (key for key in found if f"{key}, CPU" in found):
+            size = found[f"{key.partition(': ')[0]}: bytes"] / 1e6
+            print(f"  {name:8s} {key:42s} {found[key] * 1e3:10.1f} {found[f'{key}, CPU'] * 1e3:12.1f} {size:10.1f}")
+    ours = best["rlnb"]
+    for case in ("LazyTensorStorage, steps", "LazyMemmapStorage, steps", "LazyTensorStorage, frames"):
+        if peer:
+            mine, theirs = (sum(best[name][f"{case}: {part}"] for part in ("dumps", "sync", "loads")) for name in best)
+            ratio(f"{case}, to the disk and back: rlnb / torchrl", theirs / mine, 1)
+    flat = ours["flat, 64 numbers: bytes"] / ours["plain, 64 numbers: bytes"]
+    bound("flat checkpoint bytes / plain checkpoint bytes", flat, 0.52)
 
 
 def imports() -> None:
@@ -169,6 +254,7 @@ def main() -> None:
     """Run all comparisons."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--peer", help="an interpreter that has torchrl")
+    parser.add_argument("--cpprb", help="an interpreter that has cpprb")
     arguments = parser.parse_args()
     rollouts(arguments.peer)
     specs(arguments.peer)
@@ -176,6 +262,8 @@ def main() -> None:
     ted(arguments.peer)
     batched(arguments.peer)
     transforms(arguments.peer)
+    buffers(arguments.peer, arguments.cpprb)
+    slices(arguments.peer)
     imports()
     players()
 

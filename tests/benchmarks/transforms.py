@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import json
 import sys
 import time
@@ -34,6 +33,20 @@ def pixels(envs: Any) -> Any:
     )
 
 
+def frames(envs: Any) -> Any:
+    """What draws these frames, under either library."""
+    import gymnasium
+
+    env = gymnasium.make("CartPole-v1", render_mode="rgb_array")
+    env.reset()
+    return env
+
+
+def drawing(env: Any, steps: int) -> Callable[[], object]:
+    """As many frames as a rollout of so many steps."""
+    return lambda: [env.render() for _ in range(steps)]
+
+
 def rollout(env: Any, steps: int) -> Callable[[], object]:
     """Random steps, with resets."""
     return lambda: env.rollout(steps, break_when_any_done=False)
@@ -55,7 +68,26 @@ CASES: dict[str, tuple[Callable[[Any], Any], Callable[[Any, int], Callable[[], o
     "numbers, rollout": (numbers, rollout, STEPS),
     "numbers, step_and_maybe_reset": (numbers, stepping, STEPS),
     "pixels, rollout": (pixels, rollout, 200),
+    "pixels, drawing alone": (frames, drawing, 200),
 }
+
+
+def find_torchvision() -> bool:
+    """Import what torchrl resizes with, also where its own operators, of which resizing needs none, do not load.
+
+    They do not in a build for GPUs beside a torch without them; then torchvision fails as it describes them to torch.
+    """
+    import torch
+
+    register = torch.library.register_fake
+    torch.library.register_fake = lambda *args, **kwargs: lambda function: function
+    try:
+        importlib.import_module("torchvision")
+    except ImportError:
+        return False
+    finally:
+        torch.library.register_fake = register
+    return True
 
 
 def main(name: str, rounds: int) -> None:
@@ -64,11 +96,11 @@ def main(name: str, rounds: int) -> None:
 
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    envs = importlib.import_module(f"{name}.envs")
     cases = dict(CASES)
-    if name == "torchrl" and importlib.util.find_spec("torchvision") is None:
+    if name == "torchrl" and not find_torchvision():
         print("torchrl, pixels: not measured, for it resizes with torchvision.", file=sys.stderr)
         del cases["pixels, rollout"]
+    envs = importlib.import_module(f"{name}.envs")
     loops = {key: (step(make(envs), steps), steps) for key, (make, step, steps) in cases.items()}
     best = dict.fromkeys(loops, float("inf"))
     for loop, _ in loops.values():

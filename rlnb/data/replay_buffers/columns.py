@@ -58,6 +58,19 @@ class Column:
         else:
             self.tensor[start:end] = values.detach()
 
+    def fill(self, values: torch.Tensor) -> None:
+        """Write all elements.
+
+        Args:
+            values: as many; leading dimensions as they come, none for a column of one element.
+        """
+        place = self.flat_array
+        if place is None or values.nbytes > _SMALL_BLOCK_BYTES or values.requires_grad or values.device.type != "cpu":
+            self.flat.view(values.shape).copy_(values.detach())
+            return
+        array = values.resolve_conj().resolve_neg().numpy()
+        (place if array.ndim <= place.ndim else place.reshape(array.shape))[...] = array
+
     def scatter(self, index: torch.Tensor, values: torch.Tensor) -> None:
         """Write elements anywhere; the last one counts where a position comes twice.
 

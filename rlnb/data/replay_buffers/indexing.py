@@ -28,6 +28,19 @@ class Where(NamedTuple):
     lead: torch.Size
     keeps_dims: bool
 
+    def positions(self, width: int) -> torch.Tensor:
+        """Number the elements.
+
+        Args:
+            width: how many elements a row has.
+
+        Returns:
+            Their positions along the flattened dimensions, shape ``[n]``.
+        """
+        if self.span is not None:
+            return torch.arange(self.span.start * width, self.span.stop * width)
+        return torch.tensor([self.position]) if self.flat is None else self.flat
+
 
 def one(position: int) -> Where:
     """Mean a single element.

@@ -14,8 +14,7 @@ class Ring:
     step of all envs in a storage of two. Whoever writes does it so::
 
         with ring.lock:
-            start = ring.claim(count)
-            ...  # write the rows from start on, modulo ring.size
+            ...  # write the rows from ring.cursor on, modulo ring.size
             ring.advance(count)
 
     A call that fails in between has changed nothing that counts: the cursor has not moved.
@@ -28,6 +27,7 @@ class Ring:
         cursor: the row that is written next.
         length: how many rows are filled: the first ones.
         written: how many rows were ever written.
+        changes: how often rows changed in another way than by being written at the cursor.
         lock: held by whoever writes.
         reading: held by whoever reads rows, so that none is written meanwhile.
 
@@ -40,7 +40,7 @@ class Ring:
 
     def __init__(self, size: int) -> None:
         self.size = size
-        self.cursor = self.length = self.written = 0
+        self.cursor = self.length = self.written = self.changes = 0
         self.lock: AbstractContextManager[Any] = threading.RLock()
         self.reading: AbstractContextManager[Any] = self.lock
 
@@ -48,17 +48,6 @@ class Ring:
     def is_full(self) -> bool:
         """Whether all rows are filled, so that writing goes over the oldest."""
         return self.length == self.size
-
-    def claim(self, count: int) -> int:
-        """Say that rows are about to be written.
-
-        Args:
-            count: how many.
-
-        Returns:
-            The first of them: the cursor.
-        """
-        return self.cursor
 
     def advance(self, count: int) -> None:
         """Say that rows have been written.
@@ -81,6 +70,7 @@ class Ring:
         """
         self.cursor, self.length = cursor % self.size, length
         self.written = length if written is None else written
+        self.changes += 1
 
     def __getstate__(self) -> dict[str, Any]:
         return {key: value for key, value in vars(self).items() if key not in ("lock", "reading")}

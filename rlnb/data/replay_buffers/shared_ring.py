@@ -4,87 +4,43 @@ from __future__ import annotations
 
 import mmap
 import os
-import threading
-import weakref
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from rlnb.data.replay_buffers import faults
+from rlnb.data.replay_buffers.file_lock import FileLock
 from rlnb.data.replay_buffers.ring import Ring
+from rlnb.data.replay_buffers.write_log import WriteLog
 
-try:
-    import fcntl
-except ImportError:  # Windows has no flock: there the lock is for the threads of one process
-    fcntl = None  # type: ignore[assignment]
-
-_CURSOR, _LENGTH, _WRITTEN, _PENDING, _FIELDS = range(5)
-
-
-class FileLock:
-    """A lock on a file, for threads and for processes; it can be taken again by the thread that has it.
-
-    The system lets it go when a process ends, however it ends.
-
-    Args:
-        path: of the file, which is there.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._open()
-
-    def _open(self) -> None:
-        self._pid, self._depth, self._threads = os.getpid(), 0, threading.RLock()
-        self._file = os.open(self._path, os.O_RDWR)
-        self._finalizer = weakref.finalize(self, _close, self._file, self._pid)
-
-    def acquire(self, shared: bool = False) -> None:
-        """Take the lock; wait until it is free.
-
-        Args:
-            shared: whether others that ask for it shared may have it at the same time.
-        """
-        if self._pid != os.getpid():  # a forked process would share its parent's hold on the file
-            self._open()
-        self._threads.acquire()
-        if not self._depth and fcntl is not None:
-            try:
-                fcntl.flock(self._file, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
-            except BaseException:
-                self._threads.release()
-                raise
-        self._depth += 1
-
-    def release(self) -> None:
-        """Let the lock go."""
-        self._depth -= 1
-        if not self._depth and fcntl is not None:
-            fcntl.flock(self._file, fcntl.LOCK_UN)
-        self._threads.release()
-
-    @property
-    def depth(self) -> int:
-        """How often the thread that has the lock has taken it."""
-        return self._depth
+# The file: which of two sets of numbers counts (its place), how many elements the log holds (0: it does not count),
+# which set counts once they are in place, and the two sets. One integer is written at once, however a process ends.
+_COUNTS, _LOGGED, _THEN, _FIRST_SET = range(4)
+_CURSOR, _LENGTH, _WRITTEN, _CHANGES, _NUMBERS = range(5)
+_SETS = (_FIRST_SET, _FIRST_SET + _NUMBERS)
+_FIELDS = _FIRST_SET + 2 * _NUMBERS
 
 
 class _Hold:
-    """A FileLock as a context: shared for reading, alone for writing."""
+    """The lock of a ring as a context: shared for reading, alone for writing."""
 
     def __init__(self, ring: SharedRing, shared: bool) -> None:
         self._ring, self._shared = ring, shared
 
     def __enter__(self) -> None:
         lock, ring = self._ring._file_lock, self._ring
+        if not (self._shared or ring.writable):
+            raise PermissionError(faults.read_only_files(ring._path.parent))
         lock.acquire(self._shared)
-        if lock.depth > 1 or not ring._state[_PENDING]:
+        if lock.depth > 1 or not ring._state[_LOGGED]:
             return
-        if self._shared:  # it takes being alone to forget what is torn
+        if self._shared:  # it takes being alone to write
             lock.release()
             lock.acquire()
-        if ring._state[_PENDING]:
-            ring._drop_torn()
+        try:
+            ring._finish_write()
+        except BaseException:
+            lock.release()
+            raise
 
     def __exit__(self, *raised: object) -> None:
         self._ring._file_lock.release()
@@ -94,12 +50,19 @@ class SharedRing(Ring):
     """A :class:`Ring` whose numbers are in a memory-mapped file.
 
     It can be pickled and survives a fork: all processes see one cursor and one length, and write one after another. A
-    process that is ended while it writes blocks nobody. The rows that it was writing may be torn; who takes the lock
-    next finds the mark that :meth:`claim` left, and forgets them, with the filled rows behind them.
+    process that is ended while it writes blocks nobody, and what it wrote is there as a whole or not at all:
+
+    - rows that go where nothing was are seen when :meth:`advance` moves the cursor, which one integer does;
+    - rows that go over others are first kept in a log. :meth:`announce` says so, which again one integer does. From
+      there on they count as written: whoever takes the lock next, to read or to write, puts them in place.
 
     Args:
         size: how many rows there are room for.
         path: of the file. It is made.
+
+    Attributes:
+        log: what is about to be written over other rows; None while the storage has no memory.
+        writable: whether this process may write the file. A process that may not can only read.
 
     Example:
         >>> import pickle, tempfile
@@ -111,65 +74,116 @@ class SharedRing(Ring):
     """
 
     def __init__(self, size: int, path: Path) -> None:
-        self._path = path
+        self.size, self._path = size, path
         path.write_bytes(bytes(8 * _FIELDS))
         self._open()
-        super().__init__(size)
-        self._hold()
+        self._state[_COUNTS] = _SETS[0]
 
     def _open(self) -> None:
-        with self._path.open("r+b") as file:
-            self._state = np.frombuffer(mmap.mmap(file.fileno(), 8 * _FIELDS), dtype=np.int64)
-
-    def _hold(self) -> None:
-        self._file_lock = FileLock(self._path)
+        self.writable = os.access(self._path, os.W_OK)
+        access = mmap.ACCESS_WRITE if self.writable else mmap.ACCESS_READ
+        with self._path.open("r+b" if self.writable else "rb") as file:
+            self._state = memoryview(mmap.mmap(file.fileno(), 8 * _FIELDS, access=access)).cast("q")
+        self._file_lock = FileLock(self._path, self._path.with_suffix(".gate"))
         self.lock, self.reading = _Hold(self, shared=False), _Hold(self, shared=True)
+        self.log: WriteLog | None = None
+
+    # The numbers --------------------------------------------------------------------------------------------------
+
+    def _number(self, which: int) -> int:
+        return self._state[self._state[_COUNTS] + which]
+
+    def _prepare(self, cursor: int, length: int, written: int, changes: int) -> int:
+        """Write the set of numbers that does not count; return its place."""
+        state = self._state
+        place = sum(_SETS) - state[_COUNTS]
+        state[place + _CURSOR], state[place + _LENGTH] = cursor, length
+        state[place + _WRITTEN], state[place + _CHANGES] = written, changes
+        return place
+
+    def _set(self, **numbers: int) -> None:
+        with self.lock:
+            now = {"cursor": self.cursor, "length": self.length, "written": self.written, "changes": self.changes}
+            self._state[_COUNTS] = self._prepare(**{**now, **numbers})
 
     @property
     def cursor(self) -> int:
         """The row that is written next."""
-        return int(self._state[_CURSOR])
+        return self._number(_CURSOR)
 
     @cursor.setter
     def cursor(self, value: int) -> None:
-        self._state[_CURSOR] = value
+        self._set(cursor=value)
 
     @property
     def length(self) -> int:
         """How many rows are filled."""
-        return int(self._state[_LENGTH])
+        return self._number(_LENGTH)
 
     @length.setter
     def length(self, value: int) -> None:
-        self._state[_LENGTH] = value
+        self._set(length=value)
 
     @property
     def written(self) -> int:
         """How many rows were ever written."""
-        return int(self._state[_WRITTEN])
+        return self._number(_WRITTEN)
 
     @written.setter
     def written(self, value: int) -> None:
-        self._state[_WRITTEN] = value
+        self._set(written=value)
 
-    def claim(self, count: int) -> int:
-        """Say that rows are about to be written, so that they are known to be torn if this process ends meanwhile."""
-        self._state[_PENDING] = min(count, self.size)
-        return self.cursor
+    @property
+    def changes(self) -> int:
+        """How often rows changed in another way than by being written at the cursor."""
+        return self._number(_CHANGES)
+
+    @changes.setter
+    def changes(self, value: int) -> None:
+        self._set(changes=value)
+
+    # Writing ------------------------------------------------------------------------------------------------------
+
+    def _prepare_advance(self, count: int) -> int:
+        state = self._state
+        now = state[_COUNTS]
+        end, length = state[now + _CURSOR] + count, state[now + _LENGTH]
+        filled = max(length, min(end, self.size))
+        return self._prepare(end % self.size, filled, state[now + _WRITTEN] + count, state[now + _CHANGES])
+
+    def announce(self, logged: int, count: int) -> None:
+        """Say that the log holds what is now written over other rows; from here on it counts as written.
+
+        Args:
+            logged: how many elements the log holds.
+            count: how many rows the cursor moves by once they are in place.
+        """
+        self._state[_THEN] = self._prepare_advance(count)
+        self._state[_LOGGED] = logged
 
     def advance(self, count: int) -> None:
         """Say that rows have been written; see :meth:`Ring.advance`."""
-        super().advance(count)
-        self._state[_PENDING] = 0
+        state = self._state
+        state[_COUNTS] = state[_THEN] if state[_LOGGED] else self._prepare_advance(count)
+        state[_LOGGED] = 0
 
-    def _drop_torn(self) -> None:
-        """Forget the rows that a process was writing when it ended."""
-        start, end = self.cursor, self.cursor + int(self._state[_PENDING])
-        if end > self.size:  # what it wrote went round: only what lies between could be whole
-            self.jump(0, 0, self.written)
-        else:
-            self.length = min(self.length, start)
-        self._state[_PENDING] = 0
+    def _finish_write(self) -> None:
+        """Write what a process had announced when it ended."""
+        if logged := self._state[_LOGGED]:
+            if not self.writable:
+                raise PermissionError(faults.unfinished_write(self._path.parent))
+            assert self.log is not None
+            self.log.replay(logged)
+            self._state[_COUNTS] = self._state[_THEN]
+            self._state[_LOGGED] = 0
+
+    def jump(self, cursor: int, length: int, written: int | None = None) -> None:
+        """Set the state as a whole; see :meth:`Ring.jump`."""
+        written = length if written is None else written
+        with self.lock:
+            self._set(cursor=cursor % self.size, length=length, written=written, changes=self.changes + 1)
+
+    # Between processes --------------------------------------------------------------------------------------------
 
     def __getstate__(self) -> dict[str, Any]:
         return {"size": self.size, "_path": self._path}
@@ -177,9 +191,3 @@ class SharedRing(Ring):
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.size, self._path = state["size"], state["_path"]
         self._open()
-        self._hold()
-
-
-def _close(file: int, owner: int) -> None:
-    if os.getpid() == owner:
-        os.close(file)

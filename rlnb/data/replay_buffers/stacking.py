@@ -32,10 +32,11 @@ def stack_leaves(items: Sequence[Any], form: Form, lead: tuple[int, ...] = ()) -
         ValueError: if an element differs.
     """
     try:
-        columns = list(zip(*[form._take_apart(item) for item in items], strict=True))
-        same = [_alike(values, leaf, lead) for values, leaf in zip(columns, form.leaves, strict=True)]
-        if all(same):
-            return [_stack(values, leaf.dtype is None) for values, leaf in zip(columns, form.leaves, strict=True)]
+        columns = form._take_each_apart(items)
+        stacked = [_stack(values, leaf.dtype is None) for values, leaf in zip(columns, form.leaves, strict=True)]
+        # Looked at after they were stacked, tensors are near at hand: all of them in half of the time.
+        if all(map(_alike, columns, form.leaves, [lead] * len(columns))):
+            return stacked
     except (LookupError, TypeError, AttributeError, RuntimeError):
         pass
     raise _odd_one(items, form, lead)

@@ -46,8 +46,8 @@ class SumTree:
             sizes.append(_blocks(sizes[-1] // _FAN_OUT) * _FAN_OUT)
         self._sums = [np.zeros(size) for size in sizes]
         self._least = [np.full(size, np.inf) for size in sizes[1:]]  # level 0 is the numbers themselves
-        self._touched: list[np.ndarray] = []
-        self._touched_count = 0
+        self._touched: list[np.ndarray] = []  # what was set, unless it is too much
+        self._touched_count, self._rebuild_at = 0, capacity * _REBUILD_SHARE
         self._sum_top()
 
     def set(self, positions: np.ndarray, values: np.ndarray | float) -> None:
@@ -57,9 +57,12 @@ class SumTree:
             positions: shape ``[n]``, from 0 to ``capacity - 1``.
             values: shape ``[n]``, or one for all; finite and not negative.
         """
-        self._sums[0][positions] = values
-        self._touched.append(positions)
         self._touched_count += len(positions)
+        if self._touched_count > self._rebuild_at:
+            self._touched.clear()
+        else:
+            self._touched.append(positions.copy())
+        self._sums[0][positions] = values
 
     def get(self, positions: np.ndarray) -> np.ndarray:
         """Read numbers.
@@ -133,12 +136,10 @@ class SumTree:
 
     def _refresh(self) -> None:
         """Form the sums above the numbers that were set."""
-        if not self._touched:
+        if not self._touched_count:
             return
-        count, touched = self._touched_count, self._touched
-        self._touched, self._touched_count = [], 0
-        whole = count > self.capacity * _REBUILD_SHARE
-        nodes = None if whole else touched[0] if len(touched) == 1 else np.concatenate(touched)
+        touched = self._touched
+        nodes = None if not touched else touched[0] if len(touched) == 1 else np.concatenate(touched)
         for level in range(1, len(self._sums)):
             if nodes is not None:
                 nodes = nodes >> _SHIFT
@@ -146,6 +147,7 @@ class SumTree:
                     nodes = np.unique(nodes)
             self._form(level, nodes)
         self._sum_top()
+        self._touched, self._touched_count = [], 0
 
     def _form(self, level: int, nodes: np.ndarray | None) -> None:
         """Form nodes of a level from the blocks below them; None: all."""

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import gc
 import pickle
+import subprocess
+import sys
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -18,6 +21,7 @@ from rlnb.data import (
     RandomSampler,
     ReplayBuffer,
     SamplerWithoutReplacement,
+    TensorDictPrioritizedReplayBuffer,
     TensorDictReplayBuffer,
     TensorStorage,
     Writer,
@@ -126,6 +130,49 @@ def test_writers_and_readers_in_threads_lose_nothing() -> None:  # RB-01
     assert numbers_of(rb[:]).sort().values.tolist() == list(range(2000))
 
 
+@pytest.mark.parametrize("kind", ["list", "lazy", "memmap"])
+def test_threads_may_do_anything_at_once(kind: str) -> None:  # RB-01 RB-13
+    rb = TensorDictPrioritizedReplayBuffer(
+        alpha=0.7, beta=0.5, storage=make_storage(kind, 50, 1, as_tensordict), batch_size=16
+    )
+    rb.extend(as_tensordict(torch.arange(60)))
+    failures: list[BaseException] = []
+
+    def again(act: Callable[[int], Any]) -> Callable[[], None]:
+        def run() -> None:
+            try:
+                for step in range(80):
+                    act(step)
+            except BaseException as error:
+                failures.append(error)
+
+        return run
+
+    def sample_and_update(step: int) -> None:
+        sample = rb.sample()
+        numbers_of(sample.exclude("index", "priority_weight"))
+        rb.update_tensordict_priority(sample.set("td_error", torch.full((16,), float(step + 1))))
+
+    acts = [
+        lambda step: rb.add(as_tensordict(torch.tensor(step))),
+        lambda step: rb.extend(as_tensordict(torch.arange(step, step + 7))),
+        lambda step: rb.__setitem__(step % 50, as_tensordict(torch.tensor(step))),
+        lambda step: numbers_of(rb[torch.arange(0, 50, 7)].exclude("index")),
+        lambda step: rb.update_priority([step % 50, 3], [0.5, 2.0]),
+        sample_and_update,
+        sample_and_update,
+    ]
+    threads = [threading.Thread(target=again(act)) for act in acts]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+    assert failures == [] and not any(thread.is_alive() for thread in threads)
+    assert len(rb) == 50 and rb.write_count == 60 + 80 + 7 * 80 and rb.writer._cursor == rb.write_count % 50
+    priorities = rb.sampler.state_dict()["priorities"]
+    assert len(priorities) == 50 and (priorities > 0).all()
+
+
 def test_a_generator_gives_the_same_samples() -> None:  # RB-09
     def drawn(sampler: Any) -> list[list[int]]:
         generator = torch.Generator().manual_seed(5)
@@ -201,6 +248,44 @@ def test_sampling_needs_no_more_memory_the_longer_it_goes() -> None:  # RB-09
     after = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
     assert after - before < 30_000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("storage", ["list", "lazy", "memmap"])
+def test_memory_stays_flat_over_a_hundred_thousand_samples(storage: str) -> None:  # RB-09
+    kind = f"make_storage({storage!r}, 300, 1, as_tensordict)"
+    run = subprocess.run([sys.executable, "-c", FLAT.format(storage=kind)], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    for name, before, after in map(str.split, run.stdout.splitlines()):
+        assert int(after) - int(before) < 3 << 20, f"{name} took {int(after) - int(before):,} bytes"
+    assert len(run.stdout.splitlines()) == 4
+
+
+FLAT = """
+import resource, torch
+from pathlib import Path
+from rlnb.data import *
+from tests.data.replay_buffers.worlds import as_tensordict, make_storage
+
+def resident():
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+
+samplers = [
+    (RandomSampler(), None), (SamplerWithoutReplacement(), None), (PrioritizedSampler(300, 0.7, 0.5), None),
+    (RandomSampler(), 2),
+]
+for sampler, prefetch in samplers:
+    rb = TensorDictReplayBuffer(storage={storage}, sampler=sampler, batch_size=30, prefetch=prefetch)
+    rb.extend(as_tensordict(torch.arange(300)))
+    for turn in range(26):
+        if turn == 1:
+            before = resident()
+        for _ in range(1000):
+            sample = rb.sample()
+        rb.update_priority(sample["index"], 1.0)
+    print(type(sampler).__name__, before, resident())
+    rb.shutdown()
+"""
 
 
 def test_pin_memory_changes_nothing_without_an_accelerator() -> None:  # RB-01

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -293,3 +295,97 @@ def test_beta_can_be_annealed() -> None:  # SA-04
     sample = rb.sample(200)
     assert np.unique(sample["priority_weight"].numpy()).tolist() == [0.5, 1.0]
     assert repr(rb.sampler) == "PrioritizedSampler(alpha=1.0, beta=0.5, eps=0.0, reduction='max')"
+
+
+def test_an_update_keeps_nothing_of_the_users_tensors() -> None:  # RB-13
+    rb = buffer(4, eps=0.0)
+    index, priority = torch.tensor([0, 1]), torch.tensor([5.0, 0.0], dtype=torch.float64)
+    rb.update_priority(index, priority)
+    index += 2
+    priority[:] = float("nan")
+    assert rb.sampler.state_dict()["priorities"].tolist() == [5.0, 0.0, 1.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    "priority",
+    [
+        torch.tensor([0.5, 2.0], requires_grad=True),
+        torch.tensor([0.5, 2.0], dtype=torch.bfloat16),
+        torch.tensor([[0.5], [2.0]]),
+        np.array([0.5, 2.0], dtype=np.float32),
+        [0.5, 2.0],
+    ],
+)
+@pytest.mark.parametrize(
+    "index", [torch.tensor([2, 0]), torch.tensor([2, 0], dtype=torch.int32), np.array([2, 0]), [2, 0]]
+)
+def test_priorities_come_in_any_form(index: Any, priority: Any) -> None:  # RB-13
+    rb = buffer(3, eps=0.0)
+    rb.update_priority(index, priority)
+    assert rb.sampler.state_dict()["priorities"].tolist() == [2.0, 1.0, 0.5]
+    rb.update_priority(index, 1e-8)  # one for all, in double precision
+    assert rb.sampler.state_dict()["priorities"].tolist() == [1e-8, 1.0, 1e-8]
+
+
+@pytest.mark.parametrize("updates", [1, 63, 64, 65, 300])
+def test_updates_without_a_draw_are_kept_in_order(updates: int) -> None:  # SA-04 RB-13
+    rb, random = buffer(10, eps=0.0), np.random.default_rng(updates)
+    expected = np.ones(10)
+    for _ in range(updates):
+        index, priority = random.integers(0, 10, 3), random.random(3)
+        rb.update_priority(torch.from_numpy(index), torch.from_numpy(priority))
+        for position, value in zip(index, priority, strict=True):
+            expected[position] = value
+        if random.random() < 0.1:  # an element that is written over is new
+            place = int(random.integers(0, 10))
+            rb[place] = TensorDict({"a": torch.tensor(0)}, [])
+            expected[place] = 1.0
+    assert rb.sampler.state_dict()["priorities"].tolist() == expected.tolist()
+
+
+def test_memory_does_not_grow_with_updates() -> None:  # SA-04
+    rb, index, priority = buffer(10), torch.arange(10), torch.ones(10)
+
+    def grown(updates: int) -> int:
+        before = tracemalloc.get_traced_memory()[0]
+        for _ in range(updates):
+            rb.update_priority(index, priority)
+        return tracemalloc.get_traced_memory()[0] - before
+
+    tracemalloc.start()
+    try:
+        grown(200)
+        assert grown(2000) < 64 * 1024
+    finally:
+        tracemalloc.stop()
+
+
+def test_ten_million_updates_of_any_size_leave_draws_and_weights_exact() -> None:  # SA-04
+    """Priorities from 1e-8 to 1e8; draws by chi-square, weights and sums against exact ones."""
+    size, random = 50_000, np.random.default_rng(5)
+    sampler = PrioritizedSampler(size, alpha=1.0, beta=0.5, eps=0.0, dtype=torch.float64)
+    sampler._generator = torch.Generator().manual_seed(1)
+    sampler.extend(torch.arange(size), LazyTensorStorage(size))
+    expected = np.ones(size)
+    for _ in range(199):
+        index = random.integers(0, size, 50_000)
+        expected[index] = priority = 10.0 ** random.uniform(-8, 8, len(index))
+        sampler.update_priority(index, priority)
+        sampler.draw(size, 8)
+    for start in range(0, size, 250):  # the rest in small ones, which form only the sums above them
+        index = np.arange(start, start + 250)
+        expected[index] = priority = 10.0 ** random.uniform(-8, 1, 250)
+        sampler.update_priority(index, priority)
+        sampler.draw(size, 8)
+    assert sampler.state_dict()["priorities"].tolist() == expected.tolist()
+    assert sampler._tree.total() == pytest.approx(math.fsum(expected), rel=1e-13)
+    draws = 1_000_000
+    positions, weights = sampler.draw(size, draws)
+    counts, chances = np.bincount(positions.numpy(), minlength=size), expected / math.fsum(expected)
+    often = chances * draws >= 5
+    observed = np.append(counts[often], counts[~often].sum())
+    wanted = np.append(chances[often], chances[~often].sum()) * draws
+    degrees = len(wanted) - 1
+    assert ((observed - wanted) ** 2 / wanted).sum() < degrees + 6 * (2 * degrees) ** 0.5
+    exact = (expected.min() / expected[positions.numpy()]) ** 0.5
+    np.testing.assert_allclose(weights.numpy(), exact, rtol=1e-12)

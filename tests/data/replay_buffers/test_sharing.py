@@ -1,14 +1,13 @@
-"""Memory-mapped buffers between processes: one length, one cursor, no lost rows, and writers that are killed."""
+"""Memory-mapped buffers between processes: one length, one cursor, and no lost rows."""
 
 from __future__ import annotations
 
 import multiprocessing
 import os
 import pickle
-import signal
+import shutil
+import tempfile
 import threading
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ from tensordict import TensorDict
 
 from rlnb.data import LazyMemmapStorage, TensorDictReplayBuffer
 from rlnb.data.replay_buffers.shared_ring import SharedRing
+from tests.data.replay_buffers.killing import start
 
 METHODS = [method for method in ("fork", "spawn") if method in multiprocessing.get_all_start_methods()]
 
@@ -30,13 +30,8 @@ def write_ones(rb: TensorDictReplayBuffer) -> None:
 
 
 def write_many(rb: TensorDictReplayBuffer, first: int) -> None:
-    for start in range(first, first + 300, 3):
-        rb.extend(rows(torch.arange(start, start + 3)))
-
-
-def write_for_ever(rb: TensorDictReplayBuffer, first: int) -> None:
-    for start in range(first, 10**9, 7):
-        rb.extend(rows(torch.arange(start, start + 7)))
+    for number in range(first, first + 300, 3):
+        rb.extend(rows(torch.arange(number, number + 3)))
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -67,54 +62,6 @@ def test_rows_of_several_writers_are_all_there_and_whole() -> None:  # RB-16
     assert rb.write_count == 1000
 
 
-def test_a_killed_writer_blocks_nobody_and_leaves_no_torn_row() -> None:  # RB-16
-    context = multiprocessing.get_context(METHODS[0])
-    rb = TensorDictReplayBuffer(storage=LazyMemmapStorage(50))
-    rb.extend(rows(torch.arange(50)))
-    for turn in range(4):
-        worker = context.Process(target=write_for_ever, args=(rb, 1000 * turn))
-        worker.start()
-        time.sleep(0.05 + 0.013 * turn)
-        os.kill(worker.pid, signal.SIGKILL)
-        worker.join()
-        rb.extend(rows(torch.arange(5)))
-        data = rb[:]
-        assert (data["b"] == data["a"][:, None]).all() and len(rb) >= 5
-
-
-@pytest.mark.parametrize(
-    ("cursor", "length", "claimed", "left"),
-    [
-        (4, 4, 3, (4, 4)),  # behind what is filled: nothing is torn
-        (4, 10, 3, (4, 4)),  # over old rows: they are forgotten, with those behind
-        (8, 10, 5, (0, 0)),  # over the end
-    ],
-)
-def test_the_next_writer_forgets_rows_that_may_be_torn(  # RB-16
-    tmp_path: Path, cursor: int, length: int, claimed: int, left: tuple[int, int]
-) -> None:
-    ring = SharedRing(10, tmp_path / "ring")
-    ring.jump(cursor, length)
-    ring.claim(claimed)  # and the process ends here
-    other = pickle.loads(pickle.dumps(ring))
-    with other.lock:
-        assert (other.cursor, other.length) == left
-        other.claim(2)
-        other.advance(2)
-    assert (ring.cursor, ring.length) == (left[0] + 2, left[1] + 2)
-
-
-@pytest.mark.parametrize("read", [lambda rb: rb[:], lambda rb: rb.sample(500)])
-def test_a_reader_sees_no_torn_row_either(read: Callable[[TensorDictReplayBuffer], TensorDict]) -> None:  # RB-16
-    rb = TensorDictReplayBuffer(storage=LazyMemmapStorage(10))
-    rb.extend(rows(torch.arange(16)))
-    rb.storage.ring.claim(2)
-    rb.storage.column("a").tensor[6] = -1  # half of a row, and the process ends here
-    data = read(rb)
-    assert (data["b"] == data["a"][:, None]).all()
-    assert sorted(set(data["a"].tolist())) == list(range(10, 16)) and len(rb) == 6
-
-
 def test_a_ring_that_is_held_lets_nobody_else_write(tmp_path: Path) -> None:  # RB-16
     ring = SharedRing(10, tmp_path / "ring")
     other = pickle.loads(pickle.dumps(ring))
@@ -133,3 +80,55 @@ def test_a_ring_that_is_held_lets_nobody_else_write(tmp_path: Path) -> None:  # 
     assert entered
     with ring.reading, other.reading:  # readers do not wait for one another
         pass
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="a process gives its rights away in a forked one")
+def test_a_storage_that_may_only_be_read_is_read_and_not_written() -> None:  # ST-04 RB-16
+    folder = Path(tempfile.mkdtemp())  # not below tmp_path, which only its owner may enter
+    rb = TensorDictReplayBuffer(storage=LazyMemmapStorage(10, scratch_dir=folder), batch_size=3)
+    rb.extend(rows(torch.arange(12)))
+    folder.chmod(0o755)
+    for path in folder.iterdir():
+        path.chmod(0o444)
+    sent, text = (
+        pickle.dumps(rb),
+        (
+            f"This process may only read the files of the storage, which are in {folder}. Nothing was written. "
+            "Fix: write in a process that may write there, or copy what is there into a buffer of your own: "
+            "other.extend(buffer[:])."
+        ),
+    )
+
+    def read() -> None:
+        if os.geteuid() == 0:
+            os.setuid(65534)  # nobody
+        other = pickle.loads(sent)
+        assert other[:]["a"].tolist() == [10, 11, *range(2, 10)] and len(other.sample()) == 3
+        row, several = rows(torch.arange(1))[0], rows(torch.arange(2))
+        for write in (
+            lambda: other.add(row),
+            lambda: other.extend(several),
+            lambda: other.__setitem__(0, row),
+            lambda: other.__setitem__([0, 1], several),
+            other.empty,
+            lambda: other.load_state_dict(rb.state_dict()),
+        ):
+            with pytest.raises(PermissionError) as caught:
+                write()
+            assert str(caught.value) == text
+        os.write(go, b".")
+        assert os.read(wait_there, 1) == b"."
+        assert other[3]["a"] == 42 and other[torch.tensor([3])]["b"][0, 7] == 42  # what others write is seen
+        rb.storage.ring._state[1] = 1  # as if a writer had ended: the memory is that of the parent
+        with pytest.raises(PermissionError, match="was ended while it wrote"):
+            other.sample()
+        rb.storage.ring._state[1] = 0
+
+    (wait, go), (wait_there, go_there) = os.pipe(), os.pipe()
+    child = start(read)
+    assert os.read(wait, 1) == b"."
+    rb[3] = rows(torch.tensor([42]))[0]
+    os.write(go_there, b".")
+    assert os.waitpid(child, 0)[1] == 0
+    assert rb[:]["a"].tolist() == [10, 11, 2, 42, *range(4, 10)]
+    shutil.rmtree(folder)

@@ -7,6 +7,7 @@ import gc
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -228,6 +229,27 @@ def test_a_full_disk_is_said_before_anything_is_written(
     monkeypatch.undo()
     rb.extend(steps(3))
     assert (rb[:]["a"] == 1).all()
+
+
+@pytest.mark.parametrize("write", [lambda rb: rb.extend(steps(3)), lambda rb: rb.__setitem__(0, steps(1)[0])])
+def test_a_full_disk_leaves_old_rows_as_they_were(
+    write: Callable[[ReplayBuffer], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # ST-04
+    rb = ReplayBuffer(storage=LazyMemmapStorage(4, scratch_dir=tmp_path))
+    rb.extend(steps(4).apply_(torch.zero_))
+
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", full, raising=False)
+    with pytest.raises(
+        OSError, match=r"No room on the disk for the next [\d,]+ bytes of ring.log .* Nothing was written"
+    ):
+        write(rb)
+    assert (rb[:]["a"] == 0).all() and (rb.writer._cursor, rb.write_count) == (0, 4)
+    monkeypatch.undo()
+    write(rb)
+    assert (rb[:]["a"] == 1).any()
 
 
 LIMITED = """

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -19,6 +21,7 @@ from rlnb.data import (
     TensorDictReplayBuffer,
     TensorDictRoundRobinWriter,
     TensorStorage,
+    Writer,
 )
 
 
@@ -125,3 +128,39 @@ def test_the_ranks_are_part_of_the_state() -> None:  # WR-04 CP-02
     assert other.add(TensorDict({"score": torch.tensor(4.5)})) is None  # of equals the first stays
     other.empty()
     assert other.add(TensorDict({"score": torch.tensor(0.5)})) == 0
+
+
+class Backwards(Writer):
+    """Writes batches in reverse order."""
+
+    def add(self, data: Any) -> Any:
+        return self.storage.append(self.storage.prepare(data, False))
+
+    def extend(self, data: Any) -> torch.Tensor:
+        rows = self.storage.prepare(data.flip(0), True)
+        start = self.storage.append(rows)
+        return ((start + torch.arange(rows.count)) % self.storage.max_size).flip(0)
+
+
+def test_a_writer_of_one_s_own() -> None:  # WR-01
+    rb = ReplayBuffer(storage=LazyTensorStorage(4), writer=Backwards)
+    assert rb.add(torch.tensor(7)) == 0 and rb.extend(torch.arange(4)).tolist() == [0, 3, 2, 1]
+    assert rb[:].tolist() == [0, 3, 2, 1]
+    assert rb.writer.storage is rb.storage and rb.writer._cursor == 1 and rb.write_count == 5
+    other = ReplayBuffer(storage=LazyTensorStorage(4), writer=Backwards())
+    other.load_state_dict(rb.state_dict())
+    assert repr(other.writer) == "Backwards(cursor=1, full_storage=True)"
+    other.empty()
+    assert other.writer._cursor == other.write_count == 0
+
+
+def test_a_writer_without_a_storage_says_what_it_needs() -> None:  # WR-01
+    writer = RoundRobinWriter()
+    with pytest.raises(RuntimeError) as caught:
+        writer.add(torch.tensor(1))
+    assert str(caught.value) == "The writer has no storage yet. Fix: writer.register_storage(storage)."
+    assert repr(writer) == "RoundRobinWriter()" and writer.state_dict() == {}
+    writer.register_storage(LazyTensorStorage(3))
+    assert writer.add(torch.tensor(1)) == 0
+    with pytest.raises(TypeError):
+        Writer()

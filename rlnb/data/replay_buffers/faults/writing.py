@@ -213,3 +213,20 @@ def not_mapped(keys: Sequence[NestedKey]) -> str:
         f"Memory-mapped files hold tensors, and these entries are non-tensor data: {listed(keys)}. "
         "Fix: LazyTensorStorage or ListStorage, or data.exclude(...)."
     )
+
+
+def read_only_files(folder: object) -> str:
+    """Say that a process may not write the files of a storage."""
+    return (
+        f"This process may only read the files of the storage, which are in {folder}. Nothing was written. "
+        "Fix: write in a process that may write there, or copy what is there into a buffer of your own: "
+        "other.extend(buffer[:])."
+    )
+
+
+def unfinished_write(folder: object) -> str:
+    """Say that a process that may only read finds a write that another did not finish."""
+    return (
+        f"A process was ended while it wrote to the storage in {folder}, and this process may only read there. "
+        "Fix: read it in a process that may write, which finishes what was begun."
+    )

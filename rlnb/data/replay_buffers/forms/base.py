@@ -47,6 +47,10 @@ class Form(ABC):
     def _take_apart(self, data: Any) -> list[Any]:
         """Return the leaves of ``data``; raise ``LookupError`` or ``TypeError`` if its structure is another one."""
 
+    def _take_each_apart(self, items: Sequence[Any]) -> list[tuple[Any, ...]]:
+        """Return a column for each leaf, with that leaf of each item; see :meth:`_take_apart`."""
+        return list(zip(*map(self._take_apart, items), strict=True))
+
     @abstractmethod
     def build(self, leaves: Sequence[Any], lead: torch.Size) -> Any:
         """Put leaves together.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ from tensordict import TensorDict, TensorDictBase, is_non_tensor, is_tensorclass
 from rlnb._tensordict import fast_tensordict, raw_entries
 from rlnb.data.replay_buffers import faults
 from rlnb.data.replay_buffers.forms.base import Form, Leaf
+from rlnb.data.replay_buffers.forms.structure import dtype_named
 from rlnb.data.ted.keys import NestedKey, as_key
 from rlnb.data.ted.leaves import is_branch, leaf_keys
 
@@ -18,10 +20,16 @@ from rlnb.data.ted.leaves import is_branch, leaf_keys
 class _Node:
     """A TensorDict within the form: its entries in order (None for a leaf) and its batch size in one element."""
 
-    __slots__ = ("batch", "entries")
+    __slots__ = ("batch", "entries", "get", "is_flat")
 
     def __init__(self, entries: dict[str, _Node | None], batch: torch.Size) -> None:
         self.entries, self.batch = entries, batch
+        self.is_flat = len(entries) > 1 and not any(entries.values())
+        # Getting all of them at once takes half of the time; of a single one it would be no tuple.
+        self.get = operator.itemgetter(*entries) if len(entries) > 1 else self._get_few
+
+    def _get_few(self, entries: Mapping[str, Any]) -> tuple[Any, ...]:
+        return tuple(entries[name] for name in self.entries)
 
 
 class TensorDictForm(Form):
@@ -47,16 +55,19 @@ class TensorDictForm(Form):
         self.element_dims = len(self._root.batch)
 
     def _take_apart(self, data: Any) -> list[Any]:
-        if type(data) is not TensorDict:
-            data = _plain(data)
         out: list[Any] = []
         _collect(self._root, _entries(data), out)
+        return out
+
+    def _take_each_apart(self, items: Sequence[Any]) -> list[tuple[Any, ...]]:
+        out: list[tuple[Any, ...]] = []
+        _collect_columns(self._root, list(map(_entries, items)), out)
         return out
 
     def build(self, leaves: Sequence[Any], lead: torch.Size) -> Any:
         """Put leaves together into a TensorDict of batch size ``[*lead, *element]``; see :meth:`Form.build`."""
         data = self._fill(self._root, iter(leaves), lead)
-        return data if self._class is None else self._class.from_tensordict(data)  # type: ignore[attr-defined]
+        return data if self._class is None else self._class.from_tensordict(data)  # type: ignore[attr-defined]  # a tensorclass
 
     def _fill(self, node: _Node, leaves: Any, lead: torch.Size) -> TensorDict:
         source = {
@@ -91,9 +102,10 @@ def _plain(data: Any) -> TensorDictBase:
     return data
 
 
-def _entries(data: TensorDictBase) -> Mapping[str, Any]:
+def _entries(data: Any) -> Mapping[str, Any]:
+    """The entries of a TensorDict or tensorclass."""
     try:
-        return raw_entries(data)
+        return raw_entries(data if type(data) is TensorDict else _plain(data))
     except RuntimeError as error:  # a lazy stack whose rows have different shapes
         raise ValueError(faults.ragged(error)) from error
 
@@ -117,12 +129,27 @@ def _collect(node: _Node, entries: Any, out: list[Any]) -> None:
     """Append the leaves below a node; raise ``KeyError`` if the keys differ."""
     if len(entries) != len(node.entries):
         raise KeyError("other entries than are stored")
-    for name, child in node.entries.items():
-        value = entries[name]
+    values = node.get(entries)
+    if node.is_flat:
+        out += values
+        return
+    for child, value in zip(node.entries.values(), values, strict=True):
         if child is None:
             out.append(value)
         else:
-            _collect(child, _entries(value if type(value) is TensorDict else _plain(value)), out)
+            _collect(child, _entries(value), out)
+
+
+def _collect_columns(node: _Node, entries: Sequence[Mapping[str, Any]], out: list[tuple[Any, ...]]) -> None:
+    """Do for many TensorDicts what :func:`_collect` does for one; append a column for each leaf."""
+    if set(map(len, entries)) != {len(node.entries)}:
+        raise KeyError("other entries than are stored")
+    columns = zip(*map(node.get, entries), strict=True)
+    for child, column in zip(node.entries.values(), columns, strict=True):
+        if child is None:
+            out.append(column)
+        else:
+            _collect_columns(child, list(map(_entries, column)), out)
 
 
 def _describe(node: _Node, leaves: Any) -> dict[str, Any]:
@@ -166,6 +193,6 @@ def _undescribe(plain: dict[str, Any], path: tuple[str, ...], leaves: list[Leaf]
             entries[name] = _undescribe(value, here, leaves)
             continue
         shape, dtype = value
-        leaves.append(Leaf(as_key(here), torch.Size(shape), None if dtype is None else getattr(torch, dtype)))
+        leaves.append(Leaf(as_key(here), torch.Size(shape), None if dtype is None else dtype_named(dtype)))
         entries[name] = None
     return _Node(entries, torch.Size(plain["batch"]))

@@ -11,6 +11,7 @@ from torch.utils import _pytree as pytree
 
 from rlnb.data.replay_buffers import faults
 from rlnb.data.replay_buffers.forms.base import Form, Leaf, as_leaf
+from rlnb.data.replay_buffers.forms.structure import dtype_named, read_structure
 from rlnb.data.replay_buffers.forms.tensordict_form import TensorDictForm, tensordict_form_from
 from rlnb.data.ted.keys import NestedKey, as_tuple
 
@@ -237,8 +238,8 @@ def form_from(description: dict[str, Any]) -> Form:
     if kind == "tensordict":
         return tensordict_form_from(description)
     if kind == "tensor":
-        return TensorForm(torch.empty(description["shape"], dtype=getattr(torch, description["dtype"])), 0)
-    spec = pytree.treespec_loads(description["structure"])
+        return TensorForm(torch.empty(description["shape"], dtype=dtype_named(description["dtype"])), 0)
+    spec = read_structure(description["structure"])
     form = TreeForm.__new__(TreeForm)
     form._spec, form._kind = spec, "PyTree"
     form._within([form_from(value) for value in description["values"]], [tuple(path) for path in description["paths"]])

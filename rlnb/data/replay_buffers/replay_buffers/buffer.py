@@ -37,6 +37,7 @@ class ReplayBuffer(Reading):
         batch_size: how many elements a sample has.
         dim_extend: the dimension of new data along which the storage grows, for storages with ``ndim`` above 1.
             Default: the last one, ``ndim - 1``, which is time.
+        checkpointer: how the storage is saved, or a function that makes it. Default: as the storage has it.
         generator: the source of randomness. Default: torch's own.
 
     Raises:

@@ -10,7 +10,9 @@ from typing import Any, TypeVar
 import torch
 
 from rlnb.data.replay_buffers import faults
+from rlnb.data.replay_buffers.checkpointers import StorageCheckpointerBase
 from rlnb.data.replay_buffers.replay_buffers import arguments
+from rlnb.data.replay_buffers.replay_buffers.checkpointing import Checkpointing
 from rlnb.data.replay_buffers.replay_buffers.pipeline import Pipeline
 from rlnb.data.replay_buffers.replay_buffers.prefetch import Prefetcher
 from rlnb.data.replay_buffers.samplers import Info, RandomSampler, Sampler
@@ -21,7 +23,7 @@ Self = TypeVar("Self", bound="Components")
 DEFAULT_SIZE = 1000
 
 
-class Components:
+class Components(Checkpointing):
     """The storage, sampler, writer and transforms of a buffer; see :class:`ReplayBuffer`."""
 
     def __init__(
@@ -36,6 +38,7 @@ class Components:
         transform: Callable[[Any], Any] | None = None,
         batch_size: int | None = None,
         dim_extend: int | None = None,
+        checkpointer: StorageCheckpointerBase | Callable[[], StorageCheckpointerBase] | None = None,
         generator: torch.Generator | None = None,
     ) -> None:
         self._lock = threading.RLock()
@@ -51,6 +54,8 @@ class Components:
         self._sampler = arguments.component("sampler", Sampler, sampler, RandomSampler)
         self.set_storage(arguments.component("storage", Storage, storage, lambda: ListStorage(DEFAULT_SIZE)))
         self.set_sampler(self._sampler)
+        if checkpointer is not None:
+            self._storage.checkpointer = checkpointer
         if transform is not None:
             self.append_transform(transform)
 

@@ -81,14 +81,22 @@ class Reading(Components):
 
     def _process(self, data: Any, index: Any, info: Info) -> tuple[Any, Info]:
         """Make the batch of what was gathered; anything that takes long happens here."""
-        data = self._storage.collate(data) if self._collate_fn is None else self._collate_fn(data)
+        data = self._collated(data)
         info = {INDEX_KEY: index, **info}
-        data = self._annotate(data, info)
+        return self._outgoing(self._annotate(data, info)), info
+
+    def _collated(self, data: Any) -> Any:
+        """Make the batch of what the storage returned of several elements."""
+        storage, collate_fn = self._storage, self._collate_fn
+        return storage.collate(data) if collate_fn is None else collate_fn(storage.elements(data))
+
+    def _outgoing(self, data: Any) -> Any:
+        """Transform a batch and put it where it is asked for."""
         if self._transform.changes_reads:
             data = self._transform.forward(data)
         if self._pin_memory and torch.accelerator.is_available():
             data = data.pin_memory()
-        return data, info
+        return data
 
     def _annotate(self, data: Any, info: Info) -> Any:
         """Write into a sample what was said about it."""
@@ -132,7 +140,9 @@ class Reading(Components):
             place = self._storage.where(index)
             data = self._storage.read(place)
         if place.position is None:
-            data = self._storage.collate(data) if self._collate_fn is None else self._collate_fn(data)
+            data = self._collated(data)
+        elif is_data(data) and (self._marks_index or self._transform.changes_reads):
+            data = data.copy()  # a ListStorage returns what it holds; entries added below are not its own
         if self._marks_index and is_data(data):
             coordinates = self._indices(place)
             index = torch.stack(coordinates, -1) if isinstance(coordinates, tuple) else coordinates
@@ -149,15 +159,7 @@ class Reading(Components):
 
     def _indices(self, place: Where) -> Any:
         """The index of each element that is meant, as a sampler gives it."""
-        if place.flat is not None:
-            positions = place.flat
-        elif place.position is not None:
-            positions = torch.tensor([place.position])
-        else:
-            assert place.span is not None
-            width = place.lead[1:].numel()
-            positions = torch.arange(place.span.start * width, place.span.stop * width)
-        return self._storage.index(positions)
+        return self._storage.index(place.positions(place.lead[1:].numel()))
 
     def _entry(self, key: Any) -> Any:
         """One entry of all elements."""

@@ -2,7 +2,19 @@
 
 from rlnb.data.replay_buffers.samplers.base import Info, Sampler
 from rlnb.data.replay_buffers.samplers.prioritized import PrioritizedSampler
+from rlnb.data.replay_buffers.samplers.prioritized_slice import PrioritizedSliceSampler
 from rlnb.data.replay_buffers.samplers.random_sampler import RandomSampler
+from rlnb.data.replay_buffers.samplers.slice_sampler import SliceSampler
+from rlnb.data.replay_buffers.samplers.slice_without_replacement import SliceSamplerWithoutReplacement
 from rlnb.data.replay_buffers.samplers.without_replacement import SamplerWithoutReplacement
 
-__all__ = ["Info", "PrioritizedSampler", "RandomSampler", "Sampler", "SamplerWithoutReplacement"]
+__all__ = [
+    "Info",
+    "PrioritizedSampler",
+    "PrioritizedSliceSampler",
+    "RandomSampler",
+    "Sampler",
+    "SamplerWithoutReplacement",
+    "SliceSampler",
+    "SliceSamplerWithoutReplacement",
+]

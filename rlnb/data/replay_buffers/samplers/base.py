@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import Any
 
 import torch
 
+from rlnb.data.replay_buffers.checkpointers.state import Stateful
 from rlnb.data.replay_buffers.storages import Storage
 
 Info = dict[Any, Any]
 
 
-class Sampler(ABC):
+class Sampler(Stateful):
     """The base of all samplers.
 
     A subclass writes :meth:`sample`: it draws positions from 0 to ``len(storage) - 1``, with ``self._generator``, and

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,11 @@ from rlnb.data.replay_buffers.sum_tree import SumTree
 WEIGHT_KEY = "priority_weight"
 _FIRST_PRIORITY = 1.0
 REDUCTIONS = ("max", "min", "median", "mean")
+# So many updates wait at most, none of them larger than this: no memory grows where nothing is drawn.
+_MOST_WAITING, _MANY = 64, 4096
+# Float32 is copied faster than converted; sums and powers are formed in float64.
+_POSITIONS, _PRIORITIES = (np.int64,), (np.float64, np.float32)
+_TORCH: dict[type[np.generic], torch.dtype] = {np.int64: torch.int64, np.float64: torch.float64}
 
 
 class PrioritizedSampler(Sampler):
@@ -50,6 +56,7 @@ class PrioritizedSampler(Sampler):
     """
 
     has_priorities = True
+    _tree_type: type[SumTree] = SumTree
 
     def __init__(
         self,
@@ -74,7 +81,22 @@ class PrioritizedSampler(Sampler):
         self.max_priority_within_buffer = max_priority_within_buffer
         self._max_priority = _FIRST_PRIORITY
         self._known = 0  # elements from 0 to here have a priority
-        self._tree = SumTree(max_capacity)
+        self._stored = self._tree_type(max_capacity)
+        self._updates: list[tuple[np.ndarray, np.ndarray]] = []  # positions and priorities, still to be stored
+
+    @property
+    def _tree(self) -> SumTree:
+        """The priorities as they are stored, all updates among them."""
+        if self._updates:
+            self._store()
+        return self._stored
+
+    def _store(self) -> None:
+        positions, values = self._updates[0]
+        if len(self._updates) > 1:
+            positions, values = map(np.concatenate, zip(*self._updates, strict=True))
+        self._stored.set(positions, self._scaled(values.astype(np.float64, copy=False)))
+        self._updates = []
 
     @property
     def alpha(self) -> float:
@@ -84,7 +106,7 @@ class PrioritizedSampler(Sampler):
     @property
     def max_size(self) -> int:
         """How many elements there is room for without growing."""
-        return self._tree.capacity
+        return self._stored.capacity
 
     @property
     def default_priority(self) -> float:
@@ -122,12 +144,13 @@ class PrioritizedSampler(Sampler):
         """
         if self._known < length:  # written while another sampler was in place
             self._set_default(np.arange(self._known, length))
-        total = self._tree.total()
+        tree = self._tree
+        total = tree.total()
         if total == 0:
             raise RuntimeError(faults.all_zero())
         masses = torch.rand(count, dtype=torch.float64, generator=self._generator).numpy() * total
-        positions = self._tree.find(masses)
-        weights = (self._tree.get(positions) / self._tree.least()) ** -self.beta
+        positions = tree.find(masses)
+        weights = (tree.get(positions) / tree.least()) ** -self.beta
         return torch.from_numpy(positions), torch.from_numpy(weights).to(self.dtype)
 
     # What changes the priorities --------------------------------------------------------------------------------------
@@ -156,9 +179,10 @@ class PrioritizedSampler(Sampler):
 
     def _grow(self, positions: np.ndarray) -> None:
         end = int(positions.max()) + 1
-        if end > self._tree.capacity:
-            old, self._tree = self._tree, SumTree(max(end, 2 * self._tree.capacity))
-            self._tree.set(np.arange(old.capacity), old.values())
+        if end > self._stored.capacity:
+            old = self._tree
+            self._stored = self._tree_type(max(end, 2 * old.capacity))
+            self._stored.set(np.arange(old.capacity), old.values())
         self._known = max(self._known, end)
 
     def check_priority(self, priority: Any, count: int) -> None:
@@ -178,37 +202,50 @@ class PrioritizedSampler(Sampler):
             IndexError: if an index is negative or none of an element.
             ValueError: if a priority is NaN, infinite or negative, with its position and value; nothing is changed.
         """
-        flat = torch.as_tensor(index).reshape(-1) if storage is None else storage.positions(index)
-        positions = flat.to(device="cpu", dtype=torch.int64).numpy()
-        values = self._checked(priority, len(positions))
-        if not len(positions):
+        if type(index) is torch.Tensor and index.ndim == 1 and (storage is None or storage.ndim == 1):
+            positions = _array(index, _POSITIONS)  # as a sample gives it
+        else:
+            flat = torch.as_tensor(index).reshape(-1) if storage is None else storage.positions(index)
+            positions = _array(flat, _POSITIONS)
+        count = len(positions)
+        values, most = self._checked(priority, count)
+        if not count:
             return
         length = self._known if storage is None else len(storage)
-        if int(positions.view(np.uint64).max()) >= length:  # a negative number is a very large one there
+        unsigned = positions.view(np.uint64)  # a negative number is a very large one there
+        if unsigned.item(unsigned.argmax()) >= length:
             bad = positions[(positions < 0) | (positions >= length)]
             raise IndexError(faults.no_element(int(bad[0]), length))
         if self._known < length:
             self._set_default(np.arange(self._known, length))
-        self._tree.set(positions, self._scaled(values))
-        self._max_priority = max(self._max_priority, float(values.max()))
+        # Noted only: who draws next, and not who updates, waits until they are stored.
+        self._updates.append((positions, values if len(values) == count else np.full(count, most)))
+        if most > self._max_priority:
+            self._max_priority = most
+        if len(self._updates) > _MOST_WAITING or count > _MANY:
+            self._store()
 
-    def _checked(self, priority: Any, count: int) -> np.ndarray:
-        """The priorities as float64, one for each element or a single one."""
-        given = priority.detach().cpu() if isinstance(priority, torch.Tensor) else torch.as_tensor(priority)
-        given = given.float() if given.dtype == torch.bfloat16 else given
-        values = given.numpy().reshape(-1).astype(np.float64)
-        if len(values) not in (count, 1):
+    def _checked(self, priority: Any, count: int) -> tuple[np.ndarray, float]:
+        """A copy of the priorities, one for each element or a single one, and the largest of them."""
+        given = _array(priority, _PRIORITIES)
+        values = given if given.ndim == 1 else given.reshape(-1)
+        if len(values) != count and len(values) != 1:
             raise ValueError(faults.priorities_for(count, given.shape))
-        if len(values) and not (values.min() >= 0 and values.max() < np.inf):
+        if not len(values):
+            return values, 0.0
+        # For as few as these, argmax is several times as fast as max. Both find a NaN, if there is one.
+        least, most = values.item(values.argmin()), values.item(values.argmax())
+        if not (least >= 0 and most < math.inf):
             position = int((~((values >= 0) & (values < np.inf))).argmax())
             raise ValueError(faults.bad_priority(position, float(values[position])))
-        return values
+        return values, most
 
     # Life -------------------------------------------------------------------------------------------------------------
 
     def _empty(self) -> None:
         super()._empty()
-        self._tree.clear()
+        self._updates = []
+        self._stored.clear()
         self._known, self._max_priority = 0, _FIRST_PRIORITY
 
     def state_dict(self) -> dict[str, Any]:
@@ -223,12 +260,23 @@ class PrioritizedSampler(Sampler):
         Raises:
             ValueError: if a priority is NaN, infinite or negative; nothing is changed.
         """
-        values = self._checked(state_dict["priorities"], len(state_dict["priorities"]))
-        tree = SumTree(max(self._tree.capacity, len(values)))
+        values, _ = self._checked(state_dict["priorities"], len(state_dict["priorities"]))
+        tree = self._tree_type(max(self._stored.capacity, len(values)))
         tree.set(np.arange(len(values)), values)
-        self._tree, self._known = tree, len(values)
+        self._updates, self._stored, self._known = [], tree, len(values)
         self._alpha, self.beta, self.eps = state_dict["alpha"], state_dict["beta"], state_dict["eps"]
         self._max_priority = state_dict["max_priority"]
 
     def __repr__(self) -> str:
         return f"PrioritizedSampler(alpha={self.alpha}, beta={self.beta}, eps={self.eps}, reduction={self.reduction!r})"
+
+
+def _array(values: Any, dtypes: tuple[type[np.generic], ...]) -> np.ndarray:
+    """A copy of numbers as an array of one of some dtypes, the first if it must be another one."""
+    try:
+        array = values.numpy()
+    except AttributeError:  # no tensor
+        array = np.asarray(values)
+    except (RuntimeError, TypeError):  # it needs a gradient, lives on another device, or numpy lacks its dtype
+        array = values.detach().to(device="cpu", dtype=_TORCH[dtypes[0]]).numpy()
+    return array.copy() if array.dtype.type in dtypes else array.astype(dtypes[0])

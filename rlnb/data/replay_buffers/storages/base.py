@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from rlnb.data.replay_buffers import faults
+from rlnb.data.replay_buffers.checkpointers.checkpointed import Checkpointed
 from rlnb.data.replay_buffers.indexing import Where, ravel, unravel, where
 from rlnb.data.replay_buffers.ring import Ring
 
@@ -28,7 +29,7 @@ class Rows:
     single: bool = False
 
 
-class Storage(ABC):
+class Storage(Checkpointed, ABC):
     """The base of all storages.
 
     A storage holds elements in a ring. Its :attr:`ring` says where it is written next and how much is filled. Writers
@@ -36,7 +37,8 @@ class Storage(ABC):
     :meth:`overwrite`. Samplers read ``len(storage)`` and :attr:`shape`, and turn positions into indices with
     :meth:`index`. Buffers call :meth:`gather`.
 
-    A subclass writes :meth:`prepare`, :meth:`_put`, :meth:`gather`, :meth:`read` and :meth:`overwrite`.
+    A subclass writes :meth:`prepare`, :meth:`_put`, :meth:`gather`, :meth:`read`, :meth:`overwrite`,
+    :meth:`check_state` and :meth:`load_state_dict`.
 
     Args:
         max_size: how many elements there is room for.
@@ -143,7 +145,7 @@ class Storage(ABC):
         if not rows.count:
             return ring.cursor
         with ring.lock:
-            start, count, size = ring.claim(rows.count), rows.count, ring.size
+            start, count, size = ring.cursor, rows.count, ring.size
             self._reserve(start, min(count, size))
             skipped = max(count - size, 0)
             place = (start + skipped) % size
@@ -176,7 +178,7 @@ class Storage(ABC):
             index: as :meth:`index` returns it; it is not checked.
 
         Returns:
-            A batch of ``n`` elements; of a :class:`ListStorage` a list.
+            A batch of ``n`` elements; of a :class:`ListStorage` a list. :meth:`collate` and :meth:`elements` take it.
         """
 
     @abstractmethod
@@ -216,7 +218,9 @@ class Storage(ABC):
         Raises:
             IndexError: if the index is outside of what is filled.
         """
-        return self.read(self.where(index))
+        place = self.where(index)
+        data = self.read(place)
+        return self.elements(data) if place.position is None else data
 
     def set(self, index: Any, data: Any) -> None:
         """Write over elements by index; neither cursor nor length change.
@@ -237,6 +241,17 @@ class Storage(ABC):
     def __setitem__(self, index: Any, data: Any) -> None:
         self.set(index, data)
         return
+
+    def elements(self, data: Any) -> Any:
+        """Make what a ``collate_fn`` gets of what :meth:`gather` returned.
+
+        Args:
+            data: what was gathered.
+
+        Returns:
+            The elements.
+        """
+        return data
 
     def collate(self, data: Any) -> Any:
         """Make a batch of what :meth:`gather` returned; the default ``collate_fn`` of buffers.
@@ -264,6 +279,17 @@ class Storage(ABC):
         """
         ring = self.ring
         return {"cursor": ring.cursor, "length": ring.length, "written": ring.written, "max_size": self.max_size}
+
+    @abstractmethod
+    def check_state(self, state_dict: dict[str, Any]) -> None:
+        """Refuse what :meth:`load_state_dict` would refuse.
+
+        Args:
+            state_dict: the state.
+
+        Raises:
+            ValueError: if it does not fit.
+        """
 
     @abstractmethod
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:

@@ -9,8 +9,9 @@ from typing import Any
 import torch
 
 from rlnb.data.replay_buffers import faults
+from rlnb.data.replay_buffers.checkpointers.tensor import TensorStorageCheckpointer
 from rlnb.data.replay_buffers.columns import AnyColumn, Column, ObjectColumn, reshape_objects
-from rlnb.data.replay_buffers.forms import Form, form_from, form_of
+from rlnb.data.replay_buffers.forms import Form, Leaf, form_from, form_of
 from rlnb.data.replay_buffers.indexing import Where
 from rlnb.data.replay_buffers.ring import Ring
 from rlnb.data.replay_buffers.stacking import stack_leaves
@@ -41,6 +42,8 @@ class ColumnStorage(Storage):
     Raises:
         ValueError: if ``max_size`` or ``ndim`` is no positive integer.
     """
+
+    _default_checkpointer = TensorStorageCheckpointer
 
     def __init__(self, max_size: int, *, device: torch.device | str = "cpu", ndim: int = 1) -> None:
         super().__init__(max_size)
@@ -122,6 +125,12 @@ class ColumnStorage(Storage):
         plain = len(arrays) == len(columns) and all(array is not None for array in arrays)
         self._arrays = arrays if plain else None
         self.form = form
+
+    def _forget_memory(self) -> None:
+        """Be as before the first data, after a checkpoint could not be read into new memory."""
+        self.form = None
+        self._forget_columns()
+        self.ring = Ring(self._asked_size)
 
     @property
     def columns(self) -> dict[NestedKey, AnyColumn]:
@@ -250,14 +259,19 @@ class ColumnStorage(Storage):
         else:
             leaves = self.form.take_apart(data, tuple(place.lead))
         with self.ring.lock:
-            for column, values in zip(self._columns, leaves, strict=True):
-                if place.span is not None:
-                    column.put(place.span.start, values)
-                elif place.position is not None:
-                    values = values.unsqueeze(0) if isinstance(values, torch.Tensor) else values
-                    column.scatter(torch.tensor([place.position]), values)
-                elif place.flat is not None and len(place.flat):
-                    column.scatter(place.flat, _flattened(values, len(place.lead)))
+            self.ring.changes += 1
+            self._write_over(place, leaves)
+
+    def _write_over(self, place: Where, leaves: list[Any]) -> None:
+        """Write over elements what was found to fit."""
+        for column, values in zip(self._columns, leaves, strict=True):
+            if place.span is not None:
+                column.put(place.span.start, values)
+            elif place.position is not None:
+                values = values.unsqueeze(0) if isinstance(values, torch.Tensor) else values
+                column.scatter(torch.tensor([place.position]), values)
+            elif place.flat is not None and len(place.flat):
+                column.scatter(place.flat, _flattened(values, len(place.lead)))
 
     # Reading ----------------------------------------------------------------------------------------------------------
 
@@ -301,24 +315,32 @@ class ColumnStorage(Storage):
             ]
         return state
 
+    def check_state(self, state_dict: dict[str, Any]) -> None:
+        """Refuse another size, form, or columns of other shapes; see :meth:`Storage.check_state`."""
+        fits = "items" not in state_dict and not state_dict.get("length")
+        if "form" in state_dict:
+            form, others = form_from(state_dict["form"]), tuple(state_dict["others"])
+            lead, columns = (state_dict["length"], *others), state_dict["columns"]
+            rows = self.ring.size if self.initialized else -(-self._asked_size // math.prod(others))
+            fits = self.form is None or (self.form.leaves == form.leaves and self._others == others)
+            fits = fits and state_dict["max_size"] == rows * math.prod(others) and len(columns) == len(form.leaves)
+            fits = fits and all(map(_holds, columns, form.leaves, form.expected(lead)))
+        if not fits:
+            raise ValueError(faults.other_state(type(self).__name__, state_dict, self.max_size))
+
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Load what :meth:`state_dict` returned; see :meth:`Storage.load_state_dict`."""
+        self.check_state(state_dict)
         if "form" not in state_dict:
-            if "items" in state_dict or state_dict.get("length"):
-                raise ValueError(faults.other_state(type(self).__name__, state_dict, self.max_size))
             self._empty()
             return
-        form, others, length = form_from(state_dict["form"]), tuple(state_dict["others"]), state_dict["length"]
-        columns = state_dict["columns"]
-        rows = self.ring.size if self.initialized else -(-self._asked_size // math.prod(others))
-        known = self.form is None or (self.form.leaves == form.leaves and self._others == others)
-        if not known or state_dict["max_size"] != rows * math.prod(others) or len(columns) != len(form.leaves):
-            raise ValueError(faults.other_state(type(self).__name__, state_dict, self.max_size))
+        length = state_dict["length"]
         if self.form is None:
-            self._initialize(form, others, torch.device("cpu"))
+            self._initialize(form_from(state_dict["form"]), state_dict["others"], torch.device("cpu"))
         with self.ring.lock:
             self._reserve(0, length)
-            for column, values in zip(self._columns, columns, strict=True):
+            self.ring.jump(0, 0)  # a process that finds this half done finds it empty, and nothing torn
+            for column, values in zip(self._columns, state_dict["columns"], strict=True):
                 if isinstance(column, ObjectColumn):
                     for i, value in enumerate(values):
                         column.array[i] = value
@@ -349,6 +371,13 @@ def device_of(data: Any) -> torch.device:
         if isinstance(leaf, torch.Tensor):
             return leaf.device
     return torch.device("cpu")
+
+
+def _holds(values: Any, leaf: Leaf, shape: torch.Size) -> bool:
+    """Whether values of a state are a column of this leaf."""
+    if leaf.dtype is None:
+        return isinstance(values, list) and len(values) == shape[0]
+    return isinstance(values, torch.Tensor) and values.shape == shape and values.dtype == leaf.dtype
 
 
 def _flattened(values: Any, ndim: int) -> Any:

@@ -10,21 +10,26 @@ import weakref
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from tensordict import TensorDict
 
 from rlnb.data.replay_buffers import faults
 from rlnb.data.replay_buffers.columns import AnyColumn, Column
 from rlnb.data.replay_buffers.forms import Form
+from rlnb.data.replay_buffers.indexing import Where
 from rlnb.data.replay_buffers.ring import Ring
 from rlnb.data.replay_buffers.shared_ring import SharedRing
+from rlnb.data.replay_buffers.storages.base import Rows
 from rlnb.data.replay_buffers.storages.column_storage import ColumnStorage
+from rlnb.data.replay_buffers.write_log import WriteLog, positions_of_rows, reserve_bytes
 from rlnb.data.ted.keys import as_tuple
 
 # The files are sparse. Room on the disk is reserved in steps of this many bytes a file, ahead of what is written: a
 # page that has none would end the process when it is touched.
 _STEP_BYTES = 1 << 26
 RING_FILE = "ring.state"  # beside the files of the leaves
+LOG_FILE = "ring.log"
 
 
 class LazyMemmapStorage(ColumnStorage):
@@ -35,7 +40,10 @@ class LazyMemmapStorage(ColumnStorage):
     is taken as the storage fills.
 
     Once the first data is there, the storage can be shared: a forked process, or one that it is sent to, reads and
-    writes the same elements, and all see one length and one cursor.
+    writes the same elements, and all see one length and one cursor. What is written by one call is there as a whole or
+    not at all, even if its process is killed meanwhile; for that, what goes over other elements is written to a log
+    first. Samples, and elements that are read by a list or mask, are copies of whole rows; a single element or a slice
+    is a view of the files, in which others may write.
 
     Args:
         max_size: how many elements there is room for. With ``ndim`` above 1 it is rounded up to whole rows.
@@ -105,6 +113,13 @@ class LazyMemmapStorage(ColumnStorage):
         self.scratch_dir, self._paths, self._reserved_rows = folder, paths, 0
         return [Column(mapped[key].as_subclass(torch.Tensor), self.ndim) for key in keys]
 
+    def _forget_memory(self) -> None:
+        super()._forget_memory()
+        assert self.scratch_dir is not None
+        for path in (*self._paths, *(self.scratch_dir / name for name in ("meta.json", RING_FILE, LOG_FILE))):
+            path.unlink(missing_ok=True)
+        self._paths, self._reserved_rows = [], 0
+
     def _make_ring(self, rows: int) -> Ring:
         assert self.scratch_dir is not None
         return SharedRing(rows, self.scratch_dir / RING_FILE)
@@ -121,10 +136,45 @@ class LazyMemmapStorage(ColumnStorage):
         for path, size in zip(self._paths, sizes, strict=True):
             begin, length = self._reserved_rows * size, (target - self._reserved_rows) * size
             try:
-                _reserve_bytes(path, begin, length)
+                reserve_bytes(path, begin, length)
             except OSError as error:
                 raise OSError(error.errno, faults.disk_full(path.name, length, error)) from error
         self._reserved_rows = target
+
+    # Writing over elements, so that no process ever finds half of it --------------------------------------------------
+
+    def _adopt(self, form: Form, columns: list[AnyColumn], others: tuple[int, ...]) -> None:
+        super()._adopt(form, columns, others)
+        assert isinstance(self.ring, SharedRing) and self.scratch_dir is not None
+        mapped = [column for column in columns if isinstance(column, Column)]
+        self.ring.log = WriteLog(self.scratch_dir / LOG_FILE, mapped, self.ndim)
+
+    def append(self, rows: Rows) -> int:
+        """Write at the cursor, and move it; see :meth:`Storage.append`."""
+        ring = self.ring
+        with ring.lock:
+            count = min(rows.count, ring.size)
+            start = (ring.cursor + rows.count - count) % ring.size
+            if count and (start < ring.length or start + count > ring.size):
+                self._reserve(start, count)
+                leaves = rows.parts if rows.count == count else [leaf[rows.count - count :] for leaf in rows.parts]
+                self._announce(positions_of_rows(start, count, ring.size, math.prod(self._others)), leaves, rows.count)
+            return super().append(rows)
+
+    def _write_over(self, place: Where, leaves: list[Any]) -> None:
+        positions = place.positions(math.prod(self._others)).numpy()
+        if len(positions):
+            self._announce(positions, leaves, 0)
+            super()._write_over(place, leaves)
+            self.ring.advance(0)
+
+    def _announce(self, positions: np.ndarray, leaves: list[Any], count: int) -> None:
+        """Keep elements in the log, which from here on count as written, before they are put in place."""
+        assert isinstance(self.ring, SharedRing) and self.ring.log is not None
+        self.ring.log.record(positions, leaves)
+        self.ring.announce(len(positions), count)
+
+    # Between processes ------------------------------------------------------------------------------------------------
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_columns": [], "_arrays": None}
@@ -136,32 +186,27 @@ class LazyMemmapStorage(ColumnStorage):
 
     def _map_again(self) -> None:
         """Map the files that are there, in another process."""
-        assert self.form is not None
+        assert self.form is not None and isinstance(self.ring, SharedRing)
         shape = (self.ring.size, *self._others)
         columns: list[AnyColumn] = []
         for path, leaf in zip(self._paths, self.form.leaves, strict=True):
             assert leaf.dtype is not None
             whole = (*shape, *leaf.shape)
-            tensor = torch.from_file(str(path), shared=True, size=math.prod(whole), dtype=leaf.dtype)
+            tensor = _mapped(path, math.prod(whole), leaf.dtype, self.ring.writable)
             columns.append(Column(tensor.reshape(whole), self.ndim))
         self._adopt(self.form, columns, self._others)
+
+
+def _mapped(path: Path, size: int, dtype: torch.dtype, writable: bool) -> torch.Tensor:
+    """The content of a file; where it cannot be written, what is written to the tensor stays in this process."""
+    if writable:
+        return torch.from_file(str(path), shared=True, size=size, dtype=dtype)
+    return torch.from_numpy(np.memmap(path, np.uint8, "c", shape=(size * dtype.itemsize,))).view(dtype)
 
 
 def _file_key(key: Any) -> tuple[str, ...]:
     """Where a leaf stands in the TensorDict that the files make up."""
     return tuple(map(str, as_tuple(key))) or ("data",)
-
-
-def _reserve_bytes(path: Path, begin: int, length: int) -> None:
-    """Take room on the disk for a part of a file."""
-    if not length:
-        return
-    if not hasattr(os, "posix_fallocate"):  # macOS
-        if shutil.disk_usage(path.parent).free < length:
-            raise OSError(28, "No space left on device")
-        return
-    with path.open("r+b") as file:
-        os.posix_fallocate(file.fileno(), begin, length)
 
 
 def _remove(folder: Path, owner: int) -> None:

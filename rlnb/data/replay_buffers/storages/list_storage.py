@@ -10,7 +10,8 @@ from torch.utils import _pytree as pytree
 from rlnb.data.replay_buffers import faults
 from rlnb.data.replay_buffers.forms import is_data
 from rlnb.data.replay_buffers.indexing import Where
-from rlnb.data.replay_buffers.stacking import split_batch, stack_items
+from rlnb.data.replay_buffers.row_blocks import Row, element_of, rows_of, stack_rows
+from rlnb.data.replay_buffers.stacking import stack_items
 from rlnb.data.replay_buffers.storages.base import Rows, Storage
 
 
@@ -18,7 +19,8 @@ class ListStorage(Storage):
     """A storage of any Python objects.
 
     It is the slowest of storages, and the only one that asks nothing of the data. What is sampled is stacked where
-    that is possible (tensors of one shape, TensorDicts and PyTrees of these), and a list otherwise.
+    that is possible (tensors of one shape, TensorDicts and PyTrees of these), and a list otherwise. Elements share the
+    memory of what was given, as the elements of a list do.
 
     Args:
         max_size: how many elements there is room for. Default: no limit.
@@ -44,7 +46,12 @@ class ListStorage(Storage):
     @property
     def element_dims(self) -> int:
         """How many dimensions the batch size of the first element has; see :class:`Storage`."""
-        return len(self._items[0].batch_size) if self._items and is_data(self._items[0]) else 0
+        if not self._items:
+            return 0
+        first = self._items[0]
+        if type(first) is Row:
+            return first.block.element_dims
+        return len(first.batch_size) if is_data(first) else 0
 
     def prepare(self, data: Any, many: bool) -> Rows:
         """Take a batch apart into its elements; see :meth:`Storage.prepare`."""
@@ -62,6 +69,7 @@ class ListStorage(Storage):
     def overwrite(self, place: Where, data: Any) -> None:
         """Write over elements; see :meth:`Storage.overwrite`."""
         with self.ring.lock:
+            self.ring.changes += 1
             if place.position is not None:
                 self._items[place.position] = data
                 return
@@ -73,14 +81,14 @@ class ListStorage(Storage):
                 self._items[position] = item
 
     def gather(self, index: Any) -> list[Any]:
-        """Return a list of the elements themselves; see :meth:`Storage.gather`."""
+        """Return what the list has there, for :meth:`elements` or :meth:`collate`; see :meth:`Storage.gather`."""
         items = self._items
         return [items[i] for i in index.tolist()]
 
     def read(self, place: Where) -> Any:
-        """Read an element, or a list of elements; see :meth:`Storage.read`."""
+        """Read an element, or what :meth:`gather` returns of several; see :meth:`Storage.read`."""
         if place.position is not None:
-            return self._items[place.position]
+            return element_of(self._items[place.position])
         return [self._items[i] for i in self._positions(place)]
 
     def _positions(self, place: Where) -> list[int]:
@@ -90,9 +98,14 @@ class ListStorage(Storage):
         positions: list[int] = place.flat.tolist()
         return positions
 
+    def elements(self, data: Any) -> Any:
+        """Return the elements themselves, in a list; see :meth:`Storage.elements`."""
+        return [element_of(item) for item in data] if isinstance(data, list) else data
+
     def collate(self, data: Any) -> Any:
         """Stack elements where possible; see :meth:`Storage.collate`."""
-        return stack_items(data)
+        batch = stack_rows(data) if data and type(data[0]) is Row else None
+        return stack_items(self.elements(data)) if batch is None else batch
 
     def _empty(self) -> None:
         with self.ring.lock:
@@ -101,12 +114,16 @@ class ListStorage(Storage):
 
     def state_dict(self) -> dict[str, Any]:
         """Return the elements and the state of the ring; see :meth:`Storage.state_dict`."""
-        return {**super().state_dict(), "items": list(self._items)}
+        return {**super().state_dict(), "items": [element_of(item, keep=False) for item in self._items]}
+
+    def check_state(self, state_dict: dict[str, Any]) -> None:
+        """Refuse what is no list of elements, or more than there is room for; see :meth:`Storage.check_state`."""
+        if "items" not in state_dict or state_dict["length"] > self.max_size:
+            raise ValueError(faults.other_state("ListStorage", state_dict, self.max_size))
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Load what :meth:`state_dict` returned; see :meth:`Storage.load_state_dict`."""
-        if state_dict["length"] > self.max_size or "items" not in state_dict:
-            raise ValueError(faults.other_state("ListStorage", state_dict, self.max_size))
+        self.check_state(state_dict)
         with self.ring.lock:
             self._items = list(state_dict["items"])
             self.ring.jump(state_dict["cursor"], state_dict["length"], state_dict["written"])
@@ -115,7 +132,7 @@ class ListStorage(Storage):
 def _split(data: Any) -> list[Any]:
     """The elements of a batch, or of any other iterable."""
     if is_data(data) or isinstance(data, torch.Tensor) or not pytree.tree_is_leaf(data):
-        return split_batch(data)
+        return rows_of(data)
     try:
         return list(data)
     except TypeError:

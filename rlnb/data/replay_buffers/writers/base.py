@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import Any
 
 import torch
 
+from rlnb.data.replay_buffers.checkpointers.state import Stateful
 from rlnb.data.replay_buffers.storages import Storage
 
 
-class Writer(ABC):
+class Writer(Stateful):
     """The base of all writers.
 
     A buffer registers its storage with its writer and then calls :meth:`add` and :meth:`extend`. A writer lets the

@@ -1,0 +1,313 @@
+"""ReplayBufferEnsemble: several replay buffers, sampled together."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator, Sequence, Sized
+from typing import Any, NoReturn
+
+import torch
+
+from rlnb.data.replay_buffers import faults
+from rlnb.data.replay_buffers.ensembles.members import PartOf, checked, member_at, stack_batches
+from rlnb.data.replay_buffers.ensembles.sampler import BUFFER_IDS_KEY, Drawn, SamplerEnsemble, as_index, info_of
+from rlnb.data.replay_buffers.ensembles.storage import StorageEnsemble
+from rlnb.data.replay_buffers.ensembles.writer import WriterEnsemble
+from rlnb.data.replay_buffers.forms import is_data
+from rlnb.data.replay_buffers.replay_buffers import ReplayBuffer
+from rlnb.data.replay_buffers.replay_buffers.reading import Reading, put
+from rlnb.data.replay_buffers.samplers import Info, Sampler
+from rlnb.data.replay_buffers.storages import Storage
+from rlnb.data.replay_buffers.writers import Writer
+from rlnb.data.replay_buffers.writers.round_robin import INDEX_KEY
+
+
+class ReplayBufferEnsemble(Reading):
+    """Several replay buffers that are sampled as one, such as one for each dataset or task.
+
+    A sample of ``b`` elements has the batch size ``[n, b / n]``: ``n`` members are drawn, with replacement, and each
+    gives as many elements. Each part goes through the collate function and the transforms of its member, then the parts
+    are stacked, and the transform of the ensemble comes last. A sample of TensorDicts that know their index says in
+    ``"index"`` where each element is from: ``("index", "buffer_ids")`` is the number of the member and
+    ``("index", "index")`` the index there.
+
+    ``ensemble[i]`` is member ``i``, ``ensemble[i, 3]`` its fourth element, and ``len(ensemble)`` is how many members
+    there are. An ensemble only reads; write to the members.
+
+    Args:
+        *rbs: the members, at any time full or not. Or none, and instead:
+        storages: their storages, with their transforms.
+        samplers: their samplers, with ``p``, ``sample_from_all`` and ``num_buffer_sampled`` if those shall be given.
+        writers: their writers.
+        transform: called on the stacked sample.
+        batch_size: how many elements a sample has; a multiple of ``num_buffer_sampled``.
+        collate_fn: makes a sample of the list of parts. Default: stacks them, which asks for the same keys, shapes and
+            dtypes; see ``transform`` of the members.
+        collate_fns: those of the members, where these are made of parts.
+        p: how likely each member is drawn, in proportion. Default: all the same.
+        sample_from_all: whether every member is drawn once, in order, in place of by chance.
+        num_buffer_sampled: how many members are drawn. Default: as many as there are.
+        generator: the source of randomness, also of the members that have none of their own. Default: torch's own.
+        pin_memory: as for :class:`~rlnb.data.ReplayBuffer`.
+        prefetch: as for :class:`~rlnb.data.ReplayBuffer`.
+
+    Raises:
+        RuntimeError: if both ``p`` and ``sample_from_all`` are given.
+        TypeError: if a member is no replay buffer, or both buffers and parts are given.
+        ValueError: if there is no member, or a number makes no sense.
+
+    Example:
+        >>> from tensordict import TensorDict
+        >>> from rlnb.data import LazyTensorStorage, TensorDictReplayBuffer
+        >>> rb = ReplayBufferEnsemble(*[TensorDictReplayBuffer(storage=LazyTensorStorage(9)) for _ in range(3)])
+        >>> for i in range(3):
+        ...     _ = rb[i].extend(TensorDict({"task": torch.full((9,), i)}, [9]))
+        >>> sample = rb.sample(12)
+        >>> sample.batch_size, bool((sample["task"] == sample["index", "buffer_ids"]).all())
+        (torch.Size([3, 4]), True)
+    """
+
+    def __init__(
+        self,
+        *rbs: ReplayBuffer,
+        storages: StorageEnsemble | None = None,
+        samplers: SamplerEnsemble | None = None,
+        writers: WriterEnsemble | None = None,
+        transform: Callable[[Any], Any] | None = None,
+        batch_size: int | None = None,
+        collate_fn: Callable[[list[Any]], Any] | None = None,
+        collate_fns: Sequence[Callable[[Any], Any] | None] | None = None,
+        p: Sequence[float] | torch.Tensor | None = None,
+        sample_from_all: bool = False,
+        num_buffer_sampled: int | None = None,
+        generator: torch.Generator | None = None,
+        pin_memory: bool = False,
+        prefetch: int | None = None,
+    ) -> None:
+        how = {"p": p, "sample_from_all": sample_from_all, "num_buffer_sampled": num_buffer_sampled}
+        if rbs:
+            if any(part is not None for part in (storages, samplers, writers)):
+                raise TypeError(faults.members_or_parts())
+            if collate_fns is not None:
+                raise TypeError(faults.members_have_collate_fns())
+            self._members = checked("ReplayBufferEnsemble", ReplayBuffer, "rb", rbs)
+            storages, samplers, writers = _parts_of(self._members, how)
+        else:
+            parts = ((storages, StorageEnsemble), (samplers, SamplerEnsemble), (writers, WriterEnsemble))
+            if not all(isinstance(part, kind) for part, kind in parts):
+                raise TypeError(faults.members_or_parts())
+            assert storages is not None and samplers is not None and writers is not None
+            if p is not None or sample_from_all or num_buffer_sampled is not None:
+                raise TypeError(faults.samplers_have_p())
+            self._members = _built(storages, samplers, writers, collate_fns)
+        storages._members = PartOf[Storage](self._members, "storage")
+        samplers._members = PartOf[Sampler](self._members, "sampler")
+        writers._members = PartOf[Writer](self._members, "writer")
+        super().__init__(
+            storage=storages,
+            sampler=samplers,
+            writer=writers,
+            collate_fn=collate_fn,
+            pin_memory=pin_memory,
+            prefetch=prefetch,
+            transform=transform,
+            batch_size=batch_size,
+            generator=generator,
+        )
+
+    _storage: StorageEnsemble
+    _sampler: SamplerEnsemble
+
+    # Sampling ---------------------------------------------------------------------------------------------------------
+
+    def _from_members(self, size: int, gather: bool) -> list[Drawn]:
+        """Choose elements of members, each while its member is locked; also gather them if asked."""
+
+        def draw(member: int, count: int) -> Drawn:
+            buffer = self._members[member]
+            with buffer._lock:
+                if not len(buffer):
+                    raise RuntimeError(faults.empty_member(member))
+                if not gather:
+                    return Drawn(member, *buffer._draw(count))
+                data, index, info = buffer._drawn_now(count)
+                return Drawn(member, index, info, data)
+
+        with self._lock:
+            return self._sampler.sample_each(size, draw)
+
+    def _draw(self, size: int) -> tuple[Any, Info]:
+        return self._from_members(size, gather=False), {}
+
+    def _drawn_now(self, size: int) -> tuple[Any, Any, Info]:
+        return None, self._from_members(size, gather=True), {}
+
+    def _finish(self, drawn: tuple[Any, Info]) -> tuple[Any, Info]:
+        parts, info = drawn
+        gathered = [part._replace(data=self._members[part.member].storage.gather(part.index)) for part in parts]
+        return self._process(None, gathered, info)
+
+    def _process(self, data: Any, index: Any, info: Info) -> tuple[Any, Info]:
+        """Make a batch of the parts: each through its member, then stacked, then through the ensemble's transform."""
+        parts: list[Drawn] = index
+        info = info_of(parts)
+        batches = [self._members[part.member]._process(part.data, part.index, part.info)[0] for part in parts]
+        if self._collate_fn is None:
+            data = stack_batches(_without_odd(batches, parts), [part.member for part in parts])
+        else:
+            data = self._collate_fn(batches)
+        if is_data(data) and isinstance(data.get(INDEX_KEY, None), torch.Tensor):
+            put(data, INDEX_KEY, as_index(data.get(INDEX_KEY), info[BUFFER_IDS_KEY], data.batch_size))
+        return self._outgoing(data), info
+
+    def update_priority(self, index: Any, priority: Any) -> None:
+        """Change the priorities of elements, each in its member; members without priorities do nothing.
+
+        Args:
+            index: of the elements: the entry ``"index"`` of a sample or of its info, which names the members.
+            priority: one for each, or one for all; finite and not negative.
+
+        Raises:
+            IndexError: if there is no such member or element.
+            TypeError: if the index does not name members.
+            ValueError: if one is no priority; nothing is changed then.
+        """
+        with self._all_locked():
+            self._sampler.update_priority(index, priority, storage=self._storage)
+
+    # Members ----------------------------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def __getitem__(self, index: Any) -> Any:
+        """Return a member by its number; of a tuple, whose first part is that number, elements of the member."""
+        if isinstance(index, tuple) and len(index) > 1:
+            return member_at(self._members, index[0])[index[1] if len(index) == 2 else index[1:]]
+        return member_at(self._members, index)
+
+    @contextlib.contextmanager
+    def _all_locked(self) -> Iterator[None]:
+        """Hold the locks of all members, always in the same order, so that two ensembles never wait for one another."""
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(self._lock)
+            for lock in sorted({id(member): member._lock for member in self._members}.items()):
+                stack.enter_context(lock[1])
+            yield
+
+    def add(self, data: Any) -> NoReturn:
+        """Refuse.
+
+        Args:
+            data: what shall be written.
+
+        Raises:
+            RuntimeError: always.
+        """
+        raise RuntimeError(faults.ensemble_is_read_only("add"))
+
+    def extend(self, data: Any) -> NoReturn:
+        """Refuse.
+
+        Args:
+            data: what shall be written.
+
+        Raises:
+            RuntimeError: always.
+        """
+        raise RuntimeError(faults.ensemble_is_read_only("extend"))
+
+    def __setitem__(self, index: Any, data: Any) -> NoReturn:
+        raise RuntimeError(faults.ensemble_is_read_only("set"))
+
+    def set_storage(self, storage: Storage, collate_fn: Callable[[Any], Any] | None = None) -> None:
+        """Refuse once the ensemble is made: storages are those of the members."""
+        if hasattr(self, "_storage"):
+            raise RuntimeError(faults.not_the_members("storage"))
+        super().set_storage(storage, collate_fn)
+
+    def set_writer(self, writer: Writer) -> NoReturn:
+        """Refuse: writers are those of the members."""
+        raise RuntimeError(faults.not_the_members("writer"))
+
+    def set_sampler(self, sampler: Sampler) -> None:
+        """Refuse once the ensemble is made: samplers are those of the members."""
+        if sampler is not self._sampler:
+            raise RuntimeError(faults.not_the_members("sampler"))
+        super().set_sampler(sampler)
+
+    # Life -------------------------------------------------------------------------------------------------------------
+
+    def empty(self) -> None:
+        """Forget all elements of all members; the memory stays."""
+        with self._all_locked():
+            self._forget_ahead()
+            for member in self._members:
+                member.empty()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state of the members; see :meth:`ReplayBuffer.state_dict`."""
+        with self._all_locked():
+            return super().state_dict()
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Load what :meth:`state_dict` returned; see :meth:`ReplayBuffer.load_state_dict`."""
+        with self._all_locked():
+            super().load_state_dict(state_dict)
+            self._forget_all_ahead()
+
+    def dumps(self, path: str | os.PathLike[str]) -> None:
+        """Save the members in a folder; see :meth:`ReplayBuffer.dumps`."""
+        with self._all_locked():
+            super().dumps(path)
+
+    def loads(self, path: str | os.PathLike[str]) -> None:
+        """Load what :meth:`dumps` saved; see :meth:`ReplayBuffer.loads`."""
+        with self._all_locked():
+            super().loads(path)
+            self._forget_all_ahead()
+
+    def _forget_all_ahead(self) -> None:
+        for member in self._members:
+            member._forget_ahead()
+
+
+def _without_odd(batches: list[Any], parts: Sequence[Drawn]) -> list[Any]:
+    """Leave out what only some of the samplers say, such as the weights of priorities."""
+    said = {key for part in parts for key in part.info}
+    if not said or not all(map(is_data, batches)):
+        return batches
+    odd = [key for key in said if any(batch.get(key, None) is None for batch in batches)]
+    return [batch.exclude(*odd) for batch in batches] if odd else batches
+
+
+def _parts_of(
+    members: Sequence[ReplayBuffer], how: dict[str, Any]
+) -> tuple[StorageEnsemble, SamplerEnsemble, WriterEnsemble]:
+    storages = StorageEnsemble(
+        *[member.storage for member in members], transforms=[member.transform.forward for member in members]
+    )
+    samplers = SamplerEnsemble(*[member.sampler for member in members], **how)
+    return storages, samplers, WriterEnsemble(*[member.writer for member in members])
+
+
+def _built(
+    storages: StorageEnsemble,
+    samplers: SamplerEnsemble,
+    writers: WriterEnsemble,
+    collate_fns: Sequence[Callable[[Any], Any] | None] | None,
+) -> tuple[ReplayBuffer, ...]:
+    """Make buffers of their parts."""
+    collate_fns = [None] * len(storages) if collate_fns is None else collate_fns
+    parts: dict[str, Sized] = {"storages": storages, "samplers": samplers, "writers": writers}
+    parts |= {"collate_fns": collate_fns}
+    counts = {name: len(part) for name, part in parts.items()}
+    if len(set(counts.values())) > 1:
+        raise ValueError(faults.unequal_parts(counts))
+    return tuple(
+        ReplayBuffer(storage=storage, sampler=sampler, writer=writer, transform=transform, collate_fn=collate_fn)
+        for storage, sampler, writer, transform, collate_fn in zip(
+            storages.storages, samplers.samplers, writers.writers, storages.transforms, collate_fns, strict=True
+        )
+    )

@@ -1,0 +1,297 @@
+"""SamplerEnsemble: chooses members, and lets their samplers choose elements."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from tensordict import TensorDict, TensorDictBase
+
+from rlnb._tensordict import fast_tensordict
+from rlnb.data.replay_buffers import faults
+from rlnb.data.replay_buffers.ensembles.members import checked, member_at, states_of
+from rlnb.data.replay_buffers.samplers import Info, Sampler
+from rlnb.data.replay_buffers.storages import Storage
+from rlnb.data.replay_buffers.writers.round_robin import INDEX_KEY
+
+BUFFER_IDS_KEY = "buffer_ids"
+
+
+class Drawn(NamedTuple):
+    """What was drawn from one member: its number, the index of the elements, what its sampler says, and their data."""
+
+    member: int
+    index: Any
+    info: Info
+    data: Any = None
+
+
+class SamplerEnsemble(Sampler):
+    """The samplers of several buffers.
+
+    Each time ``num_buffer_sampled`` members are drawn, with replacement, and each of them gives an equal part of the
+    batch, chosen by its own sampler.
+
+    Args:
+        *samplers: one of each member.
+        p: how likely each member is drawn, in proportion. Default: all the same.
+        sample_from_all: whether every member is drawn once, in order, in place of by chance.
+        num_buffer_sampled: how many members are drawn. Default: as many as there are. With ``sample_from_all`` it does
+            not count.
+
+    Raises:
+        RuntimeError: if both ``p`` and ``sample_from_all`` are given.
+        TypeError: if a member is no sampler.
+        ValueError: if there is none, or ``p`` or ``num_buffer_sampled`` makes no sense.
+
+    Example:
+        >>> from rlnb.data import LazyTensorStorage, RandomSampler, StorageEnsemble
+        >>> storage = StorageEnsemble(LazyTensorStorage(5), LazyTensorStorage(5))
+        >>> for member in storage.storages:
+        ...     _ = member.append(member.prepare(torch.arange(5), True))
+        >>> index, info = SamplerEnsemble(RandomSampler(), RandomSampler(), p=[0.0, 1.0]).sample(storage, 6)
+        >>> index["index"].shape, info["buffer_ids"]
+        (torch.Size([2, 3]), tensor([1, 1]))
+    """
+
+    def __init__(
+        self,
+        *samplers: Sampler,
+        p: Sequence[float] | torch.Tensor | None = None,
+        sample_from_all: bool = False,
+        num_buffer_sampled: int | None = None,
+    ) -> None:
+        self._members: Sequence[Sampler] = checked("SamplerEnsemble", Sampler, "sampler", samplers)
+        self._source: torch.Generator | None = None
+        super().__init__()
+        if p is not None and sample_from_all:
+            raise RuntimeError(faults.p_and_all())
+        drawn = len(samplers) if num_buffer_sampled is None or sample_from_all else num_buffer_sampled
+        if not isinstance(drawn, int) or isinstance(drawn, bool) or drawn < 1:
+            raise ValueError(faults.bad_size("num_buffer_sampled", drawn))
+        self.sample_from_all, self.num_buffer_sampled = bool(sample_from_all), drawn
+        self.p = p
+
+    @property
+    def p(self) -> torch.Tensor | None:
+        """How likely each member is drawn, float64 of sum 1; None for all the same. It can be set."""
+        return self._p
+
+    @p.setter
+    def p(self, value: Sequence[float] | torch.Tensor | None) -> None:
+        if value is None:
+            self._p = None
+            return
+        if self.sample_from_all:
+            raise RuntimeError(faults.p_and_all())
+        p = torch.as_tensor(value, dtype=torch.float64, device="cpu").detach().reshape(-1).clone()
+        total = float(p.sum())
+        if len(p) != len(self) or not bool((p >= 0).all()) or not 0 < total < math.inf:
+            raise ValueError(faults.bad_p(p.tolist(), len(self)))
+        self._p = p / total
+
+    @property
+    def samplers(self) -> tuple[Sampler, ...]:
+        """The samplers."""
+        return tuple(self._members)
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def __getitem__(self, index: int) -> Sampler:
+        return member_at(self._members, index)
+
+    @property
+    def _generator(self) -> torch.Generator | None:
+        return self._source
+
+    @_generator.setter
+    def _generator(self, generator: torch.Generator | None) -> None:
+        """Draw from a generator, in the members too that have none of their own."""
+        before, self._source = self._source, generator
+        for sampler in self._members:
+            if sampler._generator is before:
+                sampler._generator = generator
+
+    # Drawing ----------------------------------------------------------------------------------------------------------
+
+    def sample_each(self, batch_size: int, draw: Callable[[int, int], Drawn]) -> list[Drawn]:
+        """Choose members and draw from each.
+
+        Args:
+            batch_size: how many elements in all.
+            draw: draws elements; it is given the number of a member and how many.
+
+        Returns:
+            What was drawn, in the order of drawing.
+
+        Raises:
+            ValueError: if the batch size is no multiple of the number of members drawn.
+        """
+        count, rest = divmod(batch_size, self.num_buffer_sampled)
+        if rest:
+            raise ValueError(faults.not_divisible(batch_size, self.num_buffer_sampled))
+        drawn, ran_out = [], False
+        for member in self._choose():
+            drawn.append(draw(member, count))
+            ran_out = self._members[member].ran_out or ran_out
+        self._ran_out = ran_out
+        return drawn
+
+    def _choose(self) -> list[int]:
+        count, shape = len(self), (self.num_buffer_sampled,)
+        if self.sample_from_all:
+            return list(range(count))
+        if self._p is None:
+            return torch.randint(count, shape, generator=self._generator).tolist()
+        return torch.multinomial(self._p, *shape, replacement=True, generator=self._generator).tolist()
+
+    def sample(self, storage: Storage, batch_size: int) -> tuple[Any, Info]:
+        """Choose elements of the members of a :class:`StorageEnsemble`.
+
+        Args:
+            storage: the storages.
+            batch_size: how many elements in all.
+
+        Returns:
+            A TensorDict of batch size ``[n, b]`` with ``"buffer_ids"``, the number of the member, and ``"index"``, the
+            index there; and the info with ``"buffer_ids"``, shape ``[n]``, and what all of the samplers say, stacked.
+
+        Raises:
+            RuntimeError: if a member that was drawn is empty.
+            ValueError: if the batch size is no multiple of the number of members drawn.
+        """
+
+        def draw(member: int, count: int) -> Drawn:
+            part = storage[member]
+            if not len(part):
+                raise RuntimeError(faults.empty_member(member))
+            return Drawn(member, *self._members[member].sample(part, count))
+
+        drawn = self.sample_each(batch_size, draw)
+        info = info_of(drawn)
+        return info.pop(INDEX_KEY), info
+
+    # Priorities -------------------------------------------------------------------------------------------------------
+
+    @property
+    def has_priorities(self) -> bool:  # type: ignore[override]  # a constant of other samplers, here of the members
+        """Whether a member has priorities."""
+        return any(sampler.has_priorities for sampler in self._members)
+
+    def update_priority(self, index: Any, priority: Any, *, storage: Storage | None = None) -> None:
+        """Change priorities, each in the member that the element is of; samplers without priorities do nothing.
+
+        Args:
+            index: of the elements, a TensorDict with ``"index"`` and ``"buffer_ids"``.
+            priority: one for each, or one for all.
+            storage: the :class:`StorageEnsemble`.
+
+        Raises:
+            IndexError: if there is no such member or element.
+            TypeError: if the index does not name members.
+            ValueError: if one is no priority; nothing is changed then.
+        """
+        parts = [part for part in _routed(index, priority, len(self)) if self._members[part[0]].has_priorities]
+        within = [None if storage is None else storage[member] for member, _, _ in parts]
+        for (member, places, values), part in zip(parts, within, strict=True):
+            self._members[member].check_priority(values, len(values))
+            if part is not None:
+                positions = part.positions(places)
+                outside = positions[(positions < 0) | (positions >= len(part))]
+                if len(outside):
+                    raise IndexError(faults.no_element(int(outside[0]), len(part)))
+        for (member, places, values), part in zip(parts, within, strict=True):
+            self._members[member].update_priority(places, values, storage=part)
+
+    # Life -------------------------------------------------------------------------------------------------------------
+
+    def _empty(self) -> None:
+        super()._empty()
+        for sampler in self._members:
+            sampler._empty()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the states of the samplers, by their numbers; see :meth:`Sampler.state_dict`."""
+        return {str(member): sampler.state_dict() for member, sampler in enumerate(self._members)}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Load what :meth:`state_dict` returned; see :meth:`Sampler.load_state_dict`."""
+        for sampler, state in zip(self._members, states_of(state_dict, len(self)), strict=True):
+            sampler.load_state_dict(state)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_source": None}  # a generator cannot be sent to another process
+
+    def __repr__(self) -> str:
+        parts = list(map(repr, self._members))
+        parts += [f"p={[round(x, 4) for x in self._p.tolist()]}"] if self._p is not None else []
+        parts += ["sample_from_all=True"] if self.sample_from_all else []
+        if self.num_buffer_sampled != len(self):
+            parts.append(f"num_buffer_sampled={self.num_buffer_sampled}")
+        return f"SamplerEnsemble({', '.join(parts)})"
+
+
+def info_of(drawn: Sequence[Drawn]) -> Info:
+    """Put together what is known of a batch.
+
+    Args:
+        drawn: what was drawn from each member.
+
+    Returns:
+        ``"index"``, a TensorDict of batch size ``[n, b]`` with ``"index"`` and ``"buffer_ids"``; ``"buffer_ids"``, the
+        members, shape ``[n]``; and what all of the samplers say, where it can be stacked.
+    """
+    ids = torch.tensor([part.member for part in drawn])
+    places = [torch.stack(part.index, -1) if isinstance(part.index, tuple) else part.index for part in drawn]
+    counts = [len(place) for place in places]
+    if len(set(counts)) > 1:
+        raise ValueError(faults.unequal_member_batches(counts))
+    batch = torch.Size((len(drawn), counts[0]))
+    named = {INDEX_KEY: torch.stack(places), BUFFER_IDS_KEY: ids[:, None].expand(batch).clone()}
+    info: Info = {INDEX_KEY: fast_tensordict(named, batch), BUFFER_IDS_KEY: ids}
+    for key in drawn[0].info:
+        values = [part.info[key] for part in drawn if isinstance(part.info.get(key), torch.Tensor)]
+        if len(values) == len(drawn) and len({(value.shape, value.dtype) for value in values}) == 1:
+            info.setdefault(key, torch.stack(values))
+    return info
+
+
+def _routed(index: Any, priority: Any, count: int) -> Iterator[tuple[int, torch.Tensor, torch.Tensor]]:
+    """The elements and priorities of each member that is named."""
+    if not isinstance(index, (TensorDictBase, dict)) or not {INDEX_KEY, BUFFER_IDS_KEY} <= set(index.keys()):
+        raise TypeError(faults.needs_buffer_ids(index))
+    places, named = index[INDEX_KEY], index[BUFFER_IDS_KEY]
+    ids = named.reshape(-1)
+    if ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < count:
+        raise IndexError(faults.no_member(int(ids[(ids < 0) | (ids >= count)][0]), count))
+    places = places.reshape(len(ids), *places.shape[named.ndim :])
+    given = torch.as_tensor(priority).detach()
+    values = given.reshape(-1)
+    if len(values) not in (1, len(ids)):
+        raise ValueError(faults.priorities_for(len(ids), given.shape))
+    values = values.expand(len(ids))
+    for member in ids.unique().tolist():
+        mine = ids == member
+        yield member, places[mine], values[mine]
+
+
+def as_index(index: torch.Tensor, buffer_ids: torch.Tensor, batch: torch.Size) -> TensorDict:
+    """Name elements of several members, in the sample itself.
+
+    Args:
+        index: in each member, shape ``[*batch]`` or with several dimensions ``[*batch, ndim]``.
+        buffer_ids: the members, shape ``[n]``, the first size of ``batch``.
+        batch: the batch size of the sample.
+
+    Returns:
+        A TensorDict of that batch size.
+
+    Example:
+        >>> as_index(torch.tensor([[5, 6]]), torch.tensor([3]), torch.Size([1, 2]))["buffer_ids"]
+        tensor([[3, 3]])
+    """
+    ids = buffer_ids.reshape(-1, *[1] * (len(batch) - 1)).expand(batch).clone()
+    return fast_tensordict({INDEX_KEY: index, BUFFER_IDS_KEY: ids}, batch)

@@ -1,0 +1,123 @@
+"""FileLock: a lock between the threads and processes that use one file."""
+
+from __future__ import annotations
+
+import functools
+import os
+import threading
+import weakref
+from pathlib import Path
+
+try:
+    import fcntl
+except ImportError:  # Windows has no flock: there the lock is for the threads of one process
+    fcntl = None  # type: ignore[assignment]
+
+_LOCKS: weakref.WeakSet[FileLock] = weakref.WeakSet()
+_NO_FILE = -1
+
+
+class FileLock:
+    """A lock on a file, for threads and for processes; it can be taken again by the thread that has it.
+
+    The system lets it go when a process ends, however it ends.
+
+    Args:
+        path: of the file, which is there.
+        gate: another file, which is made: who asks for the lock waits there, one at a time, so that readers who come
+            and go all the time do not keep a writer out. Default: none.
+
+    Example:
+        >>> import tempfile
+        >>> lock = FileLock(Path(tempfile.NamedTemporaryFile(delete=False).name))
+        >>> lock.acquire()
+        >>> lock.depth
+        1
+        >>> lock.release()
+    """
+
+    def __init__(self, path: Path, gate: Path | None = None) -> None:
+        self._path, self._gate_path = path, gate
+        self._begin()
+        self._open()
+        _follow_forks()
+        _LOCKS.add(self)
+
+    def _begin(self) -> None:
+        self._depth, self._threads = 0, threading.RLock()
+        self._file = self._gate = _NO_FILE
+
+    def _open(self) -> None:
+        self._file = _opened(self._path)
+        files = [self._file]
+        self._finalizer = weakref.finalize(self, _close, files)
+        if self._gate_path is not None:
+            self._gate = _opened(self._gate_path, os.O_CREAT)
+            files.append(self._gate)
+
+    def _let_go(self) -> None:
+        """Close the file in a forked process: what is inherited would hold the lock for a parent that is no more."""
+        self._finalizer()
+        self._begin()
+
+    def acquire(self, shared: bool = False) -> None:
+        """Take the lock; wait until it is free.
+
+        Args:
+            shared: whether others that ask for it shared may have it at the same time.
+        """
+        self._threads.acquire()
+        try:
+            if not self._depth and fcntl is not None:
+                self._wait(fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
+        except BaseException:
+            self._threads.release()
+            raise
+        self._depth += 1
+
+    def _wait(self, how: int) -> None:
+        if self._file == _NO_FILE:
+            self._open()
+        if self._gate == _NO_FILE:
+            fcntl.flock(self._file, how)
+            return
+        fcntl.flock(self._gate, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(self._file, how)
+        finally:
+            fcntl.flock(self._gate, fcntl.LOCK_UN)
+
+    def release(self) -> None:
+        """Let the lock go."""
+        self._depth -= 1
+        if not self._depth and fcntl is not None:
+            fcntl.flock(self._file, fcntl.LOCK_UN)
+        self._threads.release()
+
+    @property
+    def depth(self) -> int:
+        """How often the thread that has the lock has taken it."""
+        return self._depth
+
+
+def _opened(path: Path, more: int = 0) -> int:
+    try:
+        return os.open(path, os.O_RDWR | more, 0o666)
+    except PermissionError:
+        return os.open(path, os.O_RDONLY)  # enough for a lock
+
+
+def _close(files: list[int]) -> None:
+    for file in files:
+        os.close(file)
+
+
+@functools.cache  # once, and only where a lock is used: no import changes a global
+def _follow_forks() -> None:
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=_let_go_of_inherited)
+
+
+def _let_go_of_inherited() -> None:
+    for lock in list(_LOCKS):
+        lock._let_go()

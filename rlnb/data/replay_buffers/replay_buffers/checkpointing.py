@@ -1,0 +1,136 @@
+"""Checkpointing: a buffer saved in a folder, and loaded from it."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from rlnb.data.replay_buffers.checkpointers.base import Hook
+from rlnb.data.replay_buffers.checkpointers.folder import loading, saving
+from rlnb.data.replay_buffers.checkpointers.state import (
+    SENSELESS,
+    read_component,
+    read_state,
+    save_component,
+    write_state,
+)
+from rlnb.data.replay_buffers.faults import checkpoints as faults
+from rlnb.data.replay_buffers.samplers import Sampler
+from rlnb.data.replay_buffers.storages import Storage
+from rlnb.data.replay_buffers.writers import Writer
+
+
+class Checkpointing:
+    """How a buffer is saved and loaded; see :class:`ReplayBuffer`."""
+
+    _lock: threading.RLock
+    _storage: Storage
+    _sampler: Sampler
+    _writer: Writer
+    _generator: torch.Generator | None
+
+    def _forget_ahead(self) -> None:
+        raise NotImplementedError
+
+    def dumps(self, path: str | os.PathLike[str]) -> None:
+        """Save storage, writer and sampler in a folder; the transforms are not saved.
+
+        A checkpoint that is in the folder is replaced as a whole once the new one is on the disk. Until then, and
+        whatever happens, it can be loaded. Data is written as it is in memory, without a second copy of it; see
+        ``storage.checkpointer`` for other ways.
+
+        Args:
+            path: of the folder; it is made if it is not there.
+
+        Raises:
+            NotImplementedError: for a :class:`ListStorage`.
+            OSError: if it cannot be written; what was there before is kept.
+            TypeError: if there is non-tensor data that JSON cannot hold.
+        """
+        with self._lock, saving(path) as folder:
+            (folder / "storage").mkdir()
+            self._storage.checkpointer.dumps(self._storage, folder / "storage")
+            save_component(self._writer, folder, "writer")
+            save_component(self._sampler, folder, "sampler")
+            write_state(folder, "buffer", {"rng": None if self._generator is None else self._generator.get_state()})
+
+    def loads(self, path: str | os.PathLike[str]) -> None:
+        """Load what :meth:`dumps` saved.
+
+        The buffer needs the components that the saved one had, and the same size. Its storage may be empty, and then
+        learns from the checkpoint what the data is like. Nothing in a checkpoint is executed, so tensorclasses come
+        back as TensorDicts, unless the storage has seen such data before.
+
+        Args:
+            path: of the folder.
+
+        Raises:
+            FileNotFoundError: if there is no checkpoint.
+            ValueError: if a file is damaged, missing, or of another buffer; nothing was changed then.
+        """
+        with self._lock, loading(path) as folder:
+            states = {
+                name: read_component(part, folder, name, _storages(self._storage))
+                for name, part in (("writer", self._writer), ("sampler", self._sampler))
+            }
+            rng = _read_rng(folder)
+            self._storage.checkpointer.loads(self._storage, folder / "storage")
+            self._writer.load_state_dict(states["writer"])
+            self._sampler.load_state_dict(states["sampler"])
+            if self._generator is not None and rng is not None:
+                self._generator.set_state(rng)
+            self._forget_ahead()
+
+    def dump(self, path: str | os.PathLike[str]) -> None:
+        """Do the same as :meth:`dumps`."""
+        self.dumps(path)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Do the same as :meth:`dumps`."""
+        self.dumps(path)
+
+    def load(self, path: str | os.PathLike[str]) -> None:
+        """Do the same as :meth:`loads`."""
+        self.loads(path)
+
+    def register_save_hook(self, hook: Hook) -> None:
+        """Have a function change what is saved, such as :class:`~rlnb.data.TED2Flat`.
+
+        Hooks are not saved. See :meth:`~rlnb.data.StorageCheckpointerBase.register_save_hook`.
+
+        Args:
+            hook: the function.
+        """
+        self._storage.register_save_hook(hook)
+
+    def register_load_hook(self, hook: Hook) -> None:
+        """Have a function change what is loaded, such as :class:`~rlnb.data.Flat2TED`.
+
+        Args:
+            hook: the function.
+        """
+        self._storage.register_load_hook(hook)
+
+
+def _read_rng(folder: Path) -> torch.Tensor | None:
+    """The state of the generator; None if the buffer that was saved had none of its own."""
+    state = read_state(folder, "buffer")
+    try:
+        rng: torch.Tensor | None = state["rng"]
+        if rng is not None:
+            torch.Generator().set_state(rng)  # it refuses what is no state
+    except SENSELESS as error:
+        raise ValueError(faults.unreadable(folder / "buffer.json", error)) from error
+    return rng
+
+
+def _storages(storage: Any) -> Iterator[Any]:
+    """A storage and those that it is made of."""
+    yield storage
+    for member in getattr(storage, "storages", ()):
+        yield from _storages(member)

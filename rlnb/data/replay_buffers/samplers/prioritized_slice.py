@@ -1,0 +1,147 @@
+"""PrioritizedSliceSampler: slices that start in proportion to priorities."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from rlnb.data.replay_buffers.samplers.base import Info
+from rlnb.data.replay_buffers.samplers.prioritized import WEIGHT_KEY, PrioritizedSampler
+from rlnb.data.replay_buffers.samplers.slice_sampler import SliceSampler, Span
+from rlnb.data.replay_buffers.samplers.start_tree import StartTree
+from rlnb.data.replay_buffers.samplers.trajectory_index import TrajectoryIndex
+from rlnb.data.replay_buffers.storages import Storage
+from rlnb.data.ted.keys import NestedKey
+
+
+class _Allowed(NamedTuple):
+    """What a tree was last told which steps can be first for."""
+
+    about: TrajectoryIndex
+    epoch: int
+    least: int
+    version: int
+    known: int
+
+
+class PrioritizedSliceSampler(SliceSampler, PrioritizedSampler):
+    """A sampler of slices, whose first steps are drawn in proportion to their priorities, with replacement.
+
+    A step can be first if the slice fits between it and the end of its trajectory. Among these, probabilities and
+    weights are those of a :class:`PrioritizedSampler`; each step of a slice has the weight of its first step. A step
+    of high priority that is too close to the end of its trajectory is never first, and may still be drawn behind
+    another: :meth:`update_priority` with what was learned about a whole slice tells the steps before it as well.
+
+    Args:
+        max_capacity: as for :class:`PrioritizedSampler`, like ``alpha``, ``beta``, ``eps``, ``dtype``, ``reduction``
+            and ``max_priority_within_buffer``.
+        alpha: how much priorities count.
+        beta: how much the weights correct for them.
+        eps: added to priorities.
+        dtype: of the weights.
+        reduction: how several priorities of one element become one.
+        num_slices: as for :class:`SliceSampler`, like the other arguments that are not named here.
+        slice_len: how many steps a slice has.
+        end_key: the entry that says which steps are the last of a trajectory.
+        traj_key: the entry with the id of the trajectory of each step.
+        ends: which steps are the last of a trajectory.
+        trajectories: the id of the trajectory of each step.
+        cache_values: whether the storage never changes.
+        truncated_key: where the last step of a slice is marked.
+        strict_length: whether only steps can be first from which a whole slice fits. Otherwise every step can, and a
+            slice ends with its trajectory.
+        compile: taken, so that code for TorchRL runs.
+        span: whether a slice may end behind its trajectory: True for at least one step inside, a number for at least
+            ``slice_len - span``. Of a pair only the second counts, for a slice begins with the step that was drawn.
+        max_priority_within_buffer: whether new elements get the largest priority of those that are stored now.
+
+    Raises:
+        TypeError: if both or none of ``num_slices`` and ``slice_len`` are given.
+        ValueError: if another argument makes no sense.
+
+    Example:
+        >>> from tensordict import TensorDict
+        >>> from rlnb.data import LazyTensorStorage, TensorDictReplayBuffer
+        >>> sampler = PrioritizedSliceSampler(10, alpha=1.0, beta=1.0, slice_len=2)
+        >>> rb = TensorDictReplayBuffer(storage=LazyTensorStorage(10), sampler=sampler, batch_size=4)
+        >>> steps = TensorDict({"episode": torch.tensor([0, 0, 0, 1, 1]), "td_error": torch.zeros(5)}, [5])
+        >>> index = rb.extend(steps)
+        >>> rb.update_priority(torch.tensor([2, 3]), torch.tensor([5.0, 1.0]))  # 2 is the last step of its episode
+        >>> rb.sample()["index"]
+        tensor([3, 4, 3, 4])
+    """
+
+    _tree_type = StartTree
+    _stored: StartTree
+
+    def __init__(
+        self,
+        max_capacity: int,
+        alpha: float,
+        beta: float,
+        eps: float = 1e-8,
+        dtype: torch.dtype = torch.float32,
+        reduction: str = "max",
+        *,
+        num_slices: int | None = None,
+        slice_len: int | None = None,
+        end_key: NestedKey | None = None,
+        traj_key: NestedKey | None = None,
+        ends: torch.Tensor | None = None,
+        trajectories: torch.Tensor | None = None,
+        cache_values: bool = False,
+        truncated_key: NestedKey | None = ("next", "truncated"),
+        strict_length: bool = True,
+        compile: bool | dict[str, Any] = False,
+        span: Span = False,
+        max_priority_within_buffer: bool = False,
+    ) -> None:
+        PrioritizedSampler.__init__(self, max_capacity, alpha, beta, eps, dtype, reduction, max_priority_within_buffer)
+        self._set_up(
+            num_slices=num_slices,
+            slice_len=slice_len,
+            end_key=end_key,
+            traj_key=traj_key,
+            ends=ends,
+            trajectories=trajectories,
+            cache_values=cache_values,
+            truncated_key=truncated_key,
+            strict_length=strict_length,
+            span=span,
+        )
+
+    def _draw(
+        self, index: TrajectoryIndex, storage: Storage, count: int, length: int
+    ) -> tuple[np.ndarray, np.ndarray, int | np.ndarray, Info]:
+        """Choose slices by the priorities of their first steps; see :class:`SliceSampler`."""
+        least = self._fewest(length, 1) if self.strict_length else 1
+        self._allow(index, storage, least)
+        if not self._stored.total() and not self._stored.allows_any:
+            raise RuntimeError(self._too_short(index, length))
+        drawn, weights = self.draw(len(storage), count)
+        env, first = index.steps_at(drawn.numpy())
+        if least == length:
+            return env, first, length, {WEIGHT_KEY: weights.repeat_interleave(length)}
+        lengths = index.left(env, first, length)
+        return env, first, lengths, {WEIGHT_KEY: weights.repeat_interleave(torch.from_numpy(lengths))}
+
+    def _allow(self, index: TrajectoryIndex, storage: Storage, least: int) -> None:
+        """Let the steps be drawn from which a trajectory goes on for ``least`` steps."""
+        if self._known < len(storage):  # written while another sampler was in place
+            self._set_default(np.arange(self._known, len(storage)))
+        now = _Allowed(index, index.epoch, least, index.version, index.known)
+        old: _Allowed | None = self._stored.allowed_for
+        if old == now:
+            return
+        anew = old is None or old[:3] != now[:3]
+        first = index.oldest if old is None or anew else max(old.known - least + 1, index.oldest)
+        steps, width = np.arange(first, index.written), storage.shape[1:].numel()
+        positions = index.positions(np.tile(np.arange(width), len(steps)), np.repeat(steps, width), 1)
+        self._stored.allow(positions, index.goes_on(first, index.written, least).reshape(-1), only=anew)
+        self._stored.allowed_for = now
+
+    def __repr__(self) -> str:
+        slices = SliceSampler.__repr__(self).split("(", 1)[1]
+        return f"PrioritizedSliceSampler(alpha={self.alpha}, beta={self.beta}, eps={self.eps}, {slices}"

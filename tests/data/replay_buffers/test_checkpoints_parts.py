@@ -1,0 +1,228 @@
+"""Checkpoints of the parts of buffers, of ensembles, with hooks; and the memory that checkpoints need."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tensordict import TensorDict
+
+from rlnb.data import (
+    Flat2TED,
+    LazyMemmapStorage,
+    LazyTensorStorage,
+    ReplayBuffer,
+    ReplayBufferEnsemble,
+    StorageCheckpointerBase,
+    StorageEnsembleCheckpointer,
+    TED2Flat,
+    TensorDictPrioritizedReplayBuffer,
+    TensorDictReplayBuffer,
+    TensorStorageCheckpointer,
+)
+from tests.data.replay_buffers.checkpoint_worlds import no_disk  # noqa: F401 - a fixture for the whole module
+from tests.data.replay_buffers.worlds import as_tensordict, numbers_of
+
+
+def drawn(rb: Any, count: int = 4) -> list[Any]:
+    """What a buffer gives from one seed."""
+    torch.manual_seed(1)
+    return [rb.sample(6)["observation"].tolist() for _ in range(count)]
+
+
+# The parts and their names --------------------------------------------------------------------------------------------
+
+
+def test_parts_are_saved_on_their_own(tmp_path: Path) -> None:  # CP-01
+    rb, other = (
+        TensorDictPrioritizedReplayBuffer(alpha=1.0, beta=0.5, storage=LazyTensorStorage(9), batch_size=6)
+        for _ in range(2)
+    )
+    index = rb.extend(as_tensordict(torch.arange(7)))
+    rb.update_priority(index, torch.arange(7.0))
+    for name in ("storage", "writer", "sampler"):
+        getattr(rb, name).dumps(tmp_path / name)
+        getattr(other, name).loads(tmp_path / name)
+    assert drawn(other) == drawn(rb)
+    with pytest.raises(ValueError, match="missing"):
+        rb.sampler.loads(tmp_path / "storage")
+
+
+@pytest.mark.parametrize("save", ["dumps", "dump", "save"])
+@pytest.mark.parametrize("load", ["loads", "load"])
+def test_the_names_of_the_methods(save: str, load: str, tmp_path: Path) -> None:  # CP-01
+    rb, other = (ReplayBuffer(storage=LazyTensorStorage(5)) for _ in range(2))
+    rb.extend(torch.arange(3))
+    getattr(rb, save)(str(tmp_path / "a"))
+    getattr(other, load)(str(tmp_path / "a"))
+    getattr(rb.storage, save)(tmp_path / "b")
+    getattr(other.storage, load)(tmp_path / "b")
+    assert other[:].tolist() == [0, 1, 2]
+
+
+def test_the_checkpointer_can_be_set() -> None:  # CP-03 CP-04
+    mine = TensorStorageCheckpointer()
+    storage = LazyTensorStorage(5)
+    assert isinstance(storage.checkpointer, TensorStorageCheckpointer)
+    assert ReplayBuffer(storage=storage, checkpointer=mine).storage.checkpointer is mine
+    assert isinstance(
+        ReplayBuffer(storage=storage, checkpointer=TensorStorageCheckpointer).storage.checkpointer, type(mine)
+    )
+    storage.checkpointer = None
+    assert isinstance(storage.checkpointer, StorageCheckpointerBase) and storage.checkpointer is not mine
+    with pytest.raises(TypeError) as caught:
+        storage.checkpointer = "h5"  # type: ignore[assignment]  # that is the mistake
+    assert str(caught.value) == (
+        "checkpointer must be a StorageCheckpointerBase or a function that makes one, and got a str. "
+        "Fix: checkpointer=TensorStorageCheckpointer()."
+    )
+    storage.checkpointer = StorageEnsembleCheckpointer()
+    with pytest.raises(TypeError, match=r"saves the storages of an ensemble, and the storage is a LazyTensorStorage"):
+        storage.dumps("nowhere-to-be-made")
+    assert not Path("nowhere-to-be-made").exists()
+
+
+# Hooks ----------------------------------------------------------------------------------------------------------------
+
+
+def rollout(first: int, steps: int, envs: int | None = None) -> TensorDict:
+    """TED data of one or several envs, with episodes of four steps."""
+    time = torch.arange(first, first + steps)
+    numbers = time if envs is None else time + 1000 * torch.arange(envs)[:, None]
+    done = (time % 4 == 3).expand(numbers.shape)[..., None].clone()
+    after = torch.where(done, -numbers[..., None], numbers[..., None] + 1).float()
+    below = TensorDict({"observation": after, "reward": after * 2, "done": done}, numbers.shape)
+    root = {"observation": numbers[..., None].float(), "action": torch.rand(*numbers.shape, 2), "done": done & False}
+    return TensorDict({**root, "next": below}, numbers.shape)
+
+
+@pytest.mark.parametrize("ndim", [1, 2])
+def test_hooks(ndim: int, tmp_path: Path) -> None:  # CP-12
+    rb, other = (ReplayBuffer(storage=LazyTensorStorage(20, ndim=ndim)) for _ in range(2))
+    save, load = TED2Flat(), Flat2TED()
+    rb.register_save_hook(save)
+    other.register_load_hook(load)
+    for turn in range(5):
+        rb.extend(rollout(7 * turn, 7, None if ndim == 1 else 2))
+        rb.dumps(tmp_path)
+        other.loads(tmp_path)
+        assert (other[:] == rb[:]).all() and other.writer._cursor == rb.writer._cursor
+    assert save.is_full and save.shift == rb.writer._cursor > 0
+
+
+def test_hooks_are_called_in_order_with_time_last(tmp_path: Path) -> None:  # CP-12
+    rb, other = (ReplayBuffer(storage=LazyTensorStorage(20, ndim=2)) for _ in range(2))
+    seen: list[Any] = []
+    rb.register_save_hook(lambda data: seen.append(data.batch_size) or data.select("a"))
+    rb.register_save_hook(lambda data: {"twice": data["a"] * 2, "note": ("text", 3)})
+    other.register_load_hook(lambda data: {"a": data["twice"] // 2, "note": data["note"]})
+    other.register_load_hook(lambda data: seen.append(data["note"]) or TensorDict({"a": data["a"]}, data["a"].shape))
+    rb.extend(TensorDict({"a": torch.arange(6).reshape(2, 3)}, [2, 3]))
+    rb.dumps(tmp_path)
+    other.loads(tmp_path)
+    assert seen == [torch.Size([2, 3]), ("text", 3)]
+    assert other[:]["a"].tolist() == [[0, 1, 2], [3, 4, 5]]
+
+
+# Ensembles ------------------------------------------------------------------------------------------------------------
+
+
+def ensemble() -> ReplayBufferEnsemble:
+    kinds = [
+        TensorDictReplayBuffer(storage=LazyTensorStorage(10)),
+        TensorDictPrioritizedReplayBuffer(alpha=1.0, beta=0.5, storage=LazyMemmapStorage(8)),
+    ]
+    return ReplayBufferEnsemble(*kinds, sample_from_all=True, batch_size=8)
+
+
+def test_ensembles_are_saved_through_their_members(tmp_path: Path) -> None:  # CP-07 EB-07
+    rb, other = ensemble(), ensemble()
+    assert isinstance(rb.storage.checkpointer, StorageEnsembleCheckpointer)
+    rb[0].extend(as_tensordict(torch.arange(12)))
+    index = rb[1].extend(as_tensordict(torch.arange(5)))
+    rb[1].update_priority(index, torch.arange(5.0))
+    rb.dumps(tmp_path)
+    other.loads(tmp_path)
+    for one, two in zip((rb[0], rb[1]), (other[0], other[1]), strict=True):
+        assert (one[:] == two[:]).all() and one.writer._cursor == two.writer._cursor
+    assert drawn(other[1]) == drawn(rb[1])
+    both = []
+    for each in (rb, other):
+        torch.manual_seed(0)
+        both.append(each.sample(8)["observation"])
+    assert torch.equal(*both)
+
+
+def test_a_damaged_member_leaves_all_members_as_they_were(tmp_path: Path) -> None:  # CP-07
+    rb, other = ensemble(), ensemble()
+    for member in (0, 1):
+        rb[member].extend(as_tensordict(torch.arange(4)))
+        other[member].extend(as_tensordict(torch.arange(50, 52)))
+    rb.dumps(tmp_path)
+    file = next(tmp_path.glob("*/storage/1/0.observation.raw"))
+    file.write_bytes(bytes([file.read_bytes()[0] ^ 1]) + file.read_bytes()[1:])
+    with pytest.raises(ValueError, match="altered or damaged"):
+        other.loads(tmp_path)
+    assert [numbers_of(other[member][:].exclude("index")).tolist() for member in (0, 1)] == [[50, 51]] * 2
+
+
+# Memory ---------------------------------------------------------------------------------------------------------------
+
+MEASURE = """
+import sys, torch
+from tensordict import TensorDict
+from rlnb import data
+
+torch.set_num_threads(1)
+
+def grown(call):
+    with open("/proc/self/clear_refs", "w") as file:
+        file.write("5")  # forget the peak
+    start = peak()
+    call()
+    return peak() - start
+
+def peak():
+    return int(next(line for line in open("/proc/self/status") if line.startswith("VmHWM")).split()[1]) >> 10
+
+def measure(name, shape, where):
+    def make():
+        storage = data.LazyTensorStorage(3000, ndim=len(shape))
+        return data.ReplayBuffer(storage=storage, checkpointer=getattr(data, name + "StorageCheckpointer"))
+
+    picture = torch.arange(3000, dtype=torch.uint8).reshape(*shape, 1, 1).expand(*shape, 100, 100).clone()
+    done = torch.zeros(*shape, 1, dtype=torch.bool)
+    done[..., ::100, :] = True
+    td = TensorDict({"picture": picture, "next": {"picture": picture + 1, "done": done}}, shape)
+    small, rb = make(), make()
+    small.extend(td[..., :9])
+    small.dumps(where + "/small")  # whatever is made once is made now
+    make().loads(where + "/small")
+    rb.extend(td)
+    del td, picture, done
+    found = [grown(lambda: rb.dumps(where))]
+    del rb
+    other = make()
+    return [*found, grown(lambda: other.loads(where)), grown(lambda: other.loads(where))]
+
+for name in ("Tensor", "Flat", "Nested", "H5"):
+    for shape in ([3000], [3, 1000]):
+        print(name, len(shape), *measure(name, shape, f"{sys.argv[1]}/{name}{len(shape)}"))
+"""
+
+
+def test_no_second_copy_of_the_data_is_made(tmp_path: Path, missing: Any) -> None:  # CP-01 CP-08 CP-09 CP-10
+    if not Path("/proc/self/clear_refs").exists():
+        missing("/proc", "Linux says there how much memory was used")
+    call = [sys.executable, "-c", MEASURE, str(tmp_path)]
+    done = subprocess.run(call, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert len(lines) == 8
+    for line in lines:
+        dumps, loads, again = map(int, line.split()[2:])
+        assert dumps <= 12 and loads <= 57 + 12 and again <= 12, line  # MiB; the data has 57
