@@ -24,8 +24,13 @@ from tests.data.replay_buffers.killing import (
     start,
 )
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="a process is ended in the middle of a forked write")
 SIZE = 8
+
+
+@pytest.fixture(autouse=True)
+def _forks(missing):
+    if not hasattr(os, "fork"):
+        missing("fork", "a process is ended in the middle of a forked write")
 
 
 def rows(numbers: Any, dims: int = 1) -> TensorDict:

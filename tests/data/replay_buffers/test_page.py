@@ -1,4 +1,4 @@
-"""The examples that the page gives of buffers, storages and writers, short of those in test_sharing.py and test_slice_page.py."""
+"""The page's examples of buffers, storages and writers; those of sharing and slices have files of their own."""
 
 from __future__ import annotations
 
