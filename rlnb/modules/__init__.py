@@ -2,13 +2,20 @@
 
 from rlnb.modules import recurrent
 from rlnb.modules.distributions import MaskedCategorical, MaskedOneHotCategorical, ReparamGradientStrategy
+from rlnb.modules.mcts import EXP3Score, MCTSScore, MCTSScores, PUCTScore, UCB1TunedScore, UCBScore
 from rlnb.modules.recurrent import *  # noqa: F403 - the list of recurrent parts has one home, recurrent.__all__
 from rlnb.modules.utils import get_primers_from_module
 
 __all__ = [
+    "EXP3Score",
+    "MCTSScore",
+    "MCTSScores",
     "MaskedCategorical",
     "MaskedOneHotCategorical",
+    "PUCTScore",
     "ReparamGradientStrategy",
+    "UCB1TunedScore",
+    "UCBScore",
     "get_primers_from_module",
     *recurrent.__all__,
 ]

@@ -161,10 +161,9 @@ def transforms(peer: str | None) -> None:
             print(f"  {case}: torchrl was not measured; it needs torchvision for pictures")
     alone = {name: times.get("pixels, rollout", 0) - times["pixels, drawing alone"] for name, times in best.items()}
     share = best["rlnb"]["pixels, drawing alone"] / best["rlnb"]["pixels, rollout"]
-    print(f"  pixels, rollout: {share:.0%} of it is drawing the frames", end="")
-    print(
-        f"; all the rest: rlnb / torchrl {alone['torchrl'] / alone['rlnb']:.2f}" if alone.get("torchrl", 0) > 0 else ""
-    )
+    print(f"  pixels, rollout: {share:.0%} of it is drawing the frames")
+    if alone.get("torchrl", 0) > 0:
+        print(f"  pixels, rollout, but for the drawing: rlnb / torchrl: {alone['torchrl'] / alone['rlnb']:.2f}")
 
 
 def buffers(peer: str | None, cpprb: str | None) -> None:

@@ -67,8 +67,8 @@ def stepping(env: Any, steps: int) -> Callable[[], object]:
 CASES: dict[str, tuple[Callable[[Any], Any], Callable[[Any, int], Callable[[], object]], int]] = {
     "numbers, rollout": (numbers, rollout, STEPS),
     "numbers, step_and_maybe_reset": (numbers, stepping, STEPS),
-    "pixels, rollout": (pixels, rollout, 200),
-    "pixels, drawing alone": (frames, drawing, 200),
+    "pixels, rollout": (pixels, rollout, 100),
+    "pixels, drawing alone": (frames, drawing, 100),
 }
 
 

@@ -82,7 +82,7 @@ class DiscreteActionProjection(Transform):
             if value.shape[-1] != self.max_actions:
                 raise ValueError(
                     f"The action {self.in_keys_inv[0]!r} must be one-hot, with {self.max_actions} entries, and has "
-                    f"shape {tuple(value.shape)}."
+                    f"shape {tuple(value.shape)}. Fix: torch.nn.functional.one_hot(number, {self.max_actions})."
                 )
             choices = value.to(torch.int8).argmax(-1)
         beyond = choices >= count

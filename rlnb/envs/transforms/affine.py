@@ -128,8 +128,9 @@ class Affine(Transform):
             return Unbounded(shape=spec.shape, dtype=spec.dtype, device=spec.device)  # bounds are not known yet
         if -1 not in spec.shape:
             self._check_shape(spec.shape, self.loc, self.scale)
+        device = self.loc.device
         with torch.no_grad():
-            return through(spec, lambda bound: change(bound.to(self.loc.device)).to(bound.device))  # type: ignore[union-attr]
+            return through(spec, lambda bound: change(bound.to(device)).to(bound.device))
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any, **kwargs: Any) -> None:
         for name in ("loc", "scale"):

@@ -15,7 +15,8 @@ class CatTensors(Transform):
     """Concatenates entries into one.
 
     Args:
-        in_keys: the entries. Default: all observations of the env but those that it reads back (its state).
+        in_keys: the entries. Default: the observations of the env that are vectors (all of them, where none is one),
+            but for those that it reads back (its state).
         out_key: of the result.
         dim: along which they are concatenated, counted from the end.
         del_keys: remove the entries.
@@ -109,8 +110,10 @@ class CatTensors(Transform):
 
     def _learn_output(self, output_spec: Composite) -> None:
         if self._all:
-            keys = output_spec["full_observation_spec"].keys(True, True)
-            self._use([key for key in keys if key not in self._state])
+            specs = output_spec["full_observation_spec"]
+            keys = [key for key in specs.keys(True, True) if key not in self._state]
+            vectors = [key for key in keys if specs[key].ndim == specs.ndim + 1]
+            self._use(vectors or keys)
 
     def transform_observation_spec(self, observation_spec: Composite) -> Composite:
         """Put the result in place of the entries; see :class:`Transform`."""

@@ -89,15 +89,6 @@ class SignTransform(Transform):
 
     _elementwise = True
 
-    def __init__(
-        self,
-        in_keys: Keys | None = None,
-        out_keys: Keys | None = None,
-        in_keys_inv: Keys | None = None,
-        out_keys_inv: Keys | None = None,
-    ) -> None:
-        super().__init__(in_keys, out_keys, in_keys_inv, out_keys_inv)
-
     def _apply_transform(self, value: Any) -> torch.Tensor:
         number_type(self, value)
         return value.sign()

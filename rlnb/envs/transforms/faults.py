@@ -202,4 +202,7 @@ def buffer_only(transform: Any, what: str) -> str:
 
 def float_rewards(transform: Any, dtype: Any) -> str:
     """Say that rewards must be floating-point numbers."""
-    return f"{_name(transform)} needs rewards that are floating-point numbers, and theirs is {dtype}."
+    return (
+        f"{_name(transform)} needs rewards that are floating-point numbers, and theirs is {dtype}. Fix: put "
+        f"DTypeCastTransform({dtype}, torch.float32, in_keys=['reward']) before it."
+    )

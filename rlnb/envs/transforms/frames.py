@@ -59,7 +59,7 @@ class FrameMemory:
         return {"_last": self._last}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__()  # type: ignore[misc]
+        FrameMemory.__init__(self)
         self._last.update(state["_last"])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from functools import lru_cache
 
 import torch
@@ -26,11 +27,16 @@ def mixed(red: torch.Tensor, green: torch.Tensor, blue: torch.Tensor) -> torch.T
     return (red * LUMA[0]).add_(green, alpha=LUMA[1]).add_(blue, alpha=LUMA[2]).unsqueeze(-3)
 
 
+#: How many floats are worked on at a time: those that the cache of a core holds.
+_STRIP = 200_000
+
+
 class ShrinkGray:
     """Scales a frame to between 0 and 1, mixes its channels, and resizes it (bilinear, smoothed).
 
     All three are linear, and resizing treats rows and columns apart, so that their order is free but for rounding: the
-    rows come first, as a product with a sparse matrix, for that leaves the least to do for all the rest.
+    rows come first, as a product with a sparse matrix, for that leaves the least to do for all the rest. It goes strip
+    by strip, and the floats of a strip never leave the cache.
 
     Args:
         size: the rows and columns of a frame ``[H, W, 3]``, bytes.
@@ -41,7 +47,8 @@ class ShrinkGray:
         self.size, self.target = size, target
         unit = torch.eye(size[0]).reshape(1, 1, size[0], size[0])
         rows = functional.interpolate(unit, size=(target[0], size[0]), mode="bilinear", antialias=True)[0, 0]
-        self._rows = (rows / 255).to_sparse()
+        self._strips = list(_strips(rows / 255, max(1, _STRIP // (3 * size[1]))))
+        self._luma = torch.tensor(LUMA)
         # No rounding may lead out of the bounds that the spec of the env gives.
         white = mixed(*torch.ones(3, *size))
         self._most = functional.interpolate(white[None], size=target, mode="bilinear", antialias=True)[0]
@@ -56,15 +63,42 @@ class ShrinkGray:
         Returns:
             Of shape ``[1, w, h]``, float32.
         """
-        floats = getattr(self._local, "floats", None)
-        if floats is None:
-            # Kept, for to get the memory of a whole frame of floats anew takes longer than to fill it.
-            floats = self._local.floats = torch.empty(self.size[0], self.size[1] * 3)
-        floats.copy_(frame.reshape(floats.shape))
-        fewer_rows = torch.sparse.mm(self._rows, floats).reshape(self.target[0], self.size[1], 3)
-        gray = mixed(*fewer_rows.unbind(-1))
-        small = functional.interpolate(gray[None], size=self.target, mode="bilinear", antialias=True)[0]
+        columns = self.size[1]
+        floats, gray = self._memory()
+        frame = frame.reshape(self.size[0], 3 * columns)
+        for made, read, weights in self._strips:
+            strip = floats[: read.stop - read.start].copy_(frame[read])
+            torch.mv(torch.sparse.mm(weights, strip).reshape(-1, 3), self._luma, out=gray[made].view(-1))
+        small = functional.interpolate(gray[None, None], size=self.target, mode="bilinear", antialias=True)[0]
         return small.clamp_(max=self._most)
+
+    def _memory(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Memory of this thread for a strip and for the gray rows: to get it anew takes longer than to fill it."""
+        found: tuple[torch.Tensor, torch.Tensor] | None = getattr(self._local, "memory", None)
+        if found is None:
+            most = max(read.stop - read.start for _, read, _ in self._strips)
+            found = torch.empty(most, self.size[1] * 3), torch.empty(self.target[0], self.size[1])
+            self._local.memory = found
+        return found
+
+
+def _strips(rows: torch.Tensor, most: int) -> Iterator[tuple[slice, slice, torch.Tensor]]:
+    """Cut the weights that make rows of rows, ``[made, read]``, into strips that read at most so many (if they can).
+
+    Yields:
+        The rows that are made, those that are read, and the weights, sparse.
+    """
+    used = rows != 0
+    first = used.int().argmax(1).tolist()
+    last = (rows.shape[1] - used.flip(1).int().argmax(1)).tolist()
+    start = 0
+    while start < len(rows):
+        stop = start + 1
+        while stop < len(rows) and last[stop] - first[start] <= most:
+            stop += 1
+        read = slice(first[start], last[stop - 1])
+        yield slice(start, stop), read, rows[start:stop, read].to_sparse()
+        start = stop
 
 
 @lru_cache(maxsize=16)

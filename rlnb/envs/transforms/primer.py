@@ -111,7 +111,7 @@ class TensorDictPrimer(Transform):
     def _values(self, keys: list[NestedKey], data: TensorDictBase) -> dict[NestedKey, torch.Tensor]:
         """Make the values of some entries, of the batch size of ``data``."""
         if self.single_default_value and keys:
-            made = self.default_value()  # type: ignore[operator]
+            made = self.default_value()  # type: ignore[operator]  # __init__ takes nothing else here
             return {key: self._expanded(key, made.get(key), data) for key in keys}
         env = self._env()
         with env.own_randomness() if env is not None and self.random else contextlib.nullcontext():

@@ -7,15 +7,14 @@ from collections.abc import Sequence
 import torch
 from tensordict import TensorDictBase
 
-from rlnb.data import Composite
 from rlnb.data.postprocs import multi_step
 from rlnb.data.ted.keys import DONE, NestedKey, as_key, as_tuple
 from rlnb.data.ted.leaves import leaf_keys
-from rlnb.envs.transforms import faults
-from rlnb.envs.transforms.transform import Keys, Transform, key_list
+from rlnb.envs.transforms.transform import Keys, key_list
+from rlnb.envs.transforms.when_stored import WhenStored
 
 
-class MultiStepTransform(Transform):
+class MultiStepTransform(WhenStored):
     """Looks n steps ahead, as :class:`~rlnb.data.MultiStep` does, from one extension of a buffer into the next.
 
     The last n steps that came are held back until those that follow them have come, so an extension of T steps stores
@@ -42,6 +41,9 @@ class MultiStepTransform(Transform):
         >>> ahead.inv(steps(0))["t"], ahead.inv(steps(3))["t"]
         (tensor([0]), tensor([1, 2, 3]))
     """
+
+    _does = "looks ahead"
+    _fix = "buffer.extend(env.rollout(n)), or buffer.extend(step.unsqueeze(0))"
 
     def __init__(
         self,
@@ -71,26 +73,7 @@ class MultiStepTransform(Transform):
         super()._forget()
         self.__dict__["_held"] = None
 
-    def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
-        return next_tensordict
-
-    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Leave the data as it is: what is sampled was changed when it was stored.
-
-        Args:
-            tensordict: data of any batch size.
-
-        Returns:
-            The TensorDict.
-        """
-        return tensordict
-
-    def _inv_call(self, tensordict: TensorDictBase) -> TensorDictBase:
-        if not tensordict.ndim:
-            raise ValueError(
-                "MultiStepTransform looks ahead along the last dimension of the data, time, and the data has batch "
-                "size (). Fix: buffer.extend(env.rollout(n)), or buffer.extend(step.unsqueeze(0))."
-            )
+    def _store(self, tensordict: TensorDictBase) -> TensorDictBase:
         steps = self._joined(tensordict)
         ahead = multi_step(self._masked(steps), self.gamma, self.n_steps, self.reward_keys, self._done())
         self.__dict__["_held"] = steps[..., -self.n_steps :].clone()
@@ -120,9 +103,6 @@ class MultiStepTransform(Transform):
         if self.mask_key is None or self.mask_key == "mask":
             return steps
         return steps.copy().set("mask", self._need(steps, self.mask_key))
-
-    def _learn_output(self, output_spec: Composite) -> None:
-        raise ValueError(faults.buffer_only(self, "looks at steps that an env has yet to take"))
 
     def __repr__(self) -> str:
         return f"MultiStepTransform(n_steps={self.n_steps}, gamma={self.gamma})"

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from rlnb.data import TensorSpec
+from rlnb.data import Bounded, TensorSpec
 from rlnb.envs.transforms import image_faults as faults
 from rlnb.envs.transforms.images import GrayScale, ImageTransform, ToTensorImage, is_frame
 from rlnb.envs.transforms.observation import spec_of
@@ -95,7 +95,14 @@ class Resize(_Sized):
 
     def _apply_to_spec(self, spec: TensorSpec) -> TensorSpec:
         # Cubic curves overshoot.
-        return spec_of(self._apply_transform, spec, monotone=self.interpolation != "bicubic")
+        found = spec_of(self._apply_transform, spec, monotone=self.interpolation != "bicubic")
+        even = isinstance(spec, Bounded) and _even(spec.low) and _even(spec.high)
+        if not isinstance(found, Bounded) or not even:
+            return found
+        # Bounds that are the same in every pixel stay so: the weights of some add up to 1 less well than others'.
+        low, high = found.low.amin((-2, -1), keepdim=True), found.high.amax((-2, -1), keepdim=True)
+        low, high = low.expand(found.shape), high.expand(found.shape)
+        return Bounded(low, high, shape=found.shape, dtype=found.dtype, device=found.device)
 
     def __repr__(self) -> str:
         return f"Resize(w={self.w}, h={self.h}, interpolation={self.interpolation!r}, keys={self.in_keys})"
@@ -133,6 +140,10 @@ class CenterCrop(_Sized):
 
     def __repr__(self) -> str:
         return f"CenterCrop(w={self.w}, h={self.h}, keys={self.in_keys})"
+
+
+def _even(bound: torch.Tensor) -> bool:
+    return bool((bound == bound[..., :1, :1]).all())
 
 
 def resized(value: torch.Tensor, w: int, h: int, interpolation: str) -> torch.Tensor:

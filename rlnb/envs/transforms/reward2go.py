@@ -7,13 +7,12 @@ from typing import Any
 import torch
 from tensordict import TensorDictBase
 
-from rlnb.data import Composite
 from rlnb.data.ted.keys import DONE, NestedKey, as_key, as_tuple
-from rlnb.envs.transforms import faults
-from rlnb.envs.transforms.transform import Keys, Transform, key_list
+from rlnb.envs.transforms.transform import Keys, key_list
+from rlnb.envs.transforms.when_stored import WhenStored
 
 
-class Reward2GoTransform(Transform):
+class Reward2GoTransform(WhenStored):
     """Replaces each reward by the discounted sum of the rewards from that step to the end of its episode.
 
     It works backwards only: on the data that a buffer is to store, trajectories of shape ``[..., time]``. At the end of
@@ -36,6 +35,9 @@ class Reward2GoTransform(Transform):
         tensor([1.5000, 1.0000, 1.0000])
     """
 
+    _does = "sums"
+    _fix = "store whole trajectories, buffer.extend(env.rollout(n))"
+
     def __init__(
         self,
         gamma: float | torch.Tensor | None = 1.0,
@@ -50,26 +52,7 @@ class Reward2GoTransform(Transform):
         self.gamma = gamma
         self.done_key = key_list([DONE if done_key is None else done_key], "done_key")[0]
 
-    def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
-        return next_tensordict
-
-    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Leave the data as it is: what is sampled was changed when it was stored.
-
-        Args:
-            tensordict: data of any batch size.
-
-        Returns:
-            The TensorDict.
-        """
-        return tensordict
-
-    def _inv_call(self, tensordict: TensorDictBase) -> TensorDictBase:
-        if not tensordict.ndim:
-            raise ValueError(
-                "Reward2GoTransform sums along the last dimension of the data, time, and the data has batch size (). "
-                "Fix: store whole trajectories, buffer.extend(env.rollout(n))."
-            )
+    def _store(self, tensordict: TensorDictBase) -> TensorDictBase:
         done = self._need(tensordict, as_key(("next", *as_tuple(self.done_key))))
         time = tensordict.ndim - 1
         ends = done.reshape(*tensordict.batch_size, -1).any(-1)
@@ -82,9 +65,6 @@ class Reward2GoTransform(Transform):
             reward = self._need(tensordict, in_key)
             tensordict.set(out_key, _returns(reward, ends, self.gamma, time))
         return tensordict
-
-    def _learn_output(self, output_spec: Composite) -> None:
-        raise ValueError(faults.buffer_only(self, "looks at steps that an env has yet to take"))
 
 
 def _returns(reward: torch.Tensor, ends: torch.Tensor, gamma: float, time: int) -> torch.Tensor:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import torch
 from tensordict import TensorDictBase
 
-from rlnb.data import Composite, TensorSpec, Unbounded
+from rlnb.data import Composite
 from rlnb.data.ted.keys import DONE, NestedKey, as_key, as_tuple
 from rlnb.envs.transforms import faults
+from rlnb.envs.transforms.per_reward import PerReward
 from rlnb.envs.transforms.rows import Reset, RowRule, Rows, Step
-from rlnb.envs.transforms.transform import Keys, Transform, key_list
+from rlnb.envs.transforms.transform import Keys, key_list
 
 
-class RewardSum(Transform):
+class RewardSum(PerReward):
     """Adds up the rewards since the reset.
 
     As a module it does so along the dimension "time" of a rollout, from the first step on and anew after each "done".
@@ -36,20 +37,17 @@ class RewardSum(Transform):
     def __init__(
         self, in_keys: Keys | None = None, out_keys: Keys | None = None, reset_keys: Keys | None = None
     ) -> None:
-        super().__init__()
-        self._all_rewards, self._named_out = in_keys is None, out_keys is not None
         self.reset_keys = None if reset_keys is None else key_list(reset_keys, "reset_keys")
-        rewards = key_list("reward" if in_keys is None else in_keys, "in_keys")
-        self._use(rewards, [_sum_key(key) for key in rewards] if out_keys is None else key_list(out_keys, "out_keys"))
-        self._specs: dict[NestedKey, TensorSpec] = {}
+        super().__init__(in_keys, out_keys)
 
-    def _use(self, rewards: list[NestedKey], sums: list[NestedKey]) -> None:
+    def _beside(self, name: str) -> str:
+        return f"episode_{name}"
+
+    def _use(self, rewards: list[NestedKey], named: list[NestedKey]) -> None:
         if self.reset_keys is not None and len(self.reset_keys) != len(rewards):
             n_resets = len(self.reset_keys)
             raise ValueError(faults.unequal_keys(self, "in_keys", len(rewards), "reset_keys", n_resets))
-        if len(rewards) != len(sums):
-            raise ValueError(faults.unequal_keys(self, "in_keys", len(rewards), "out_keys", len(sums)))
-        self.in_keys, self.out_keys = rewards, sums
+        super()._use(rewards, named)
 
     # In an env ----------------------------------------------------------------------------------------------------
 
@@ -64,11 +62,7 @@ class RewardSum(Transform):
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
         for i, (in_key, out_key) in enumerate(zip(self.in_keys, self.out_keys, strict=True)):
             reset_key = None if self.reset_keys is None else self.reset_keys[i]
-            spec = self._specs.get(in_key)
-            shape: tuple[int, ...] = (1,) if spec is None else spec.shape[self._batch_dims :]
-            dtype = None if spec is None else spec.dtype
-            device = tensordict_reset.device if spec is None else spec.device
-            fresh = torch.zeros((*tensordict_reset.batch_size, *shape), dtype=dtype, device=device)
+            fresh = self._first(in_key, tensordict_reset, 0.0)
             self._carried.restart(tensordict, tensordict_reset, out_key, fresh, reset_key)
         return tensordict_reset
 
@@ -139,33 +133,6 @@ class RewardSum(Transform):
             if done is not None:
                 return done
         raise faults.missing_key(self, ("next", DONE), tensordict, False)
-
-    # Specs --------------------------------------------------------------------------------------------------------
-
-    def _learn_output(self, output_spec: Composite) -> None:
-        rewards = output_spec["full_reward_spec"]
-        if self._all_rewards:
-            keys = rewards.keys(True, True)
-            self._use(keys, self.out_keys if self._named_out else [_sum_key(key) for key in keys])
-        self._batch_dims = output_spec.ndim
-        self._specs = {key: rewards[key] for key in self.in_keys if key in rewards}
-
-    def transform_observation_spec(self, observation_spec: Composite) -> Composite:
-        """Add the sums; see :class:`Transform`."""
-        for in_key, out_key in zip(self.in_keys, self.out_keys, strict=True):
-            if in_key in self._specs:
-                spec = self._specs[in_key]
-                observation_spec.set(out_key, Unbounded(shape=spec.shape, dtype=spec.dtype, device=spec.device))
-        return observation_spec
-
-    def transform_reward_spec(self, reward_spec: Composite) -> Composite:
-        """Leave the rewards as they are; see :class:`Transform`."""
-        return reward_spec
-
-
-def _sum_key(key: NestedKey) -> NestedKey:
-    path = as_tuple(key)
-    return as_key((*path[:-1], f"episode_{path[-1]}"))
 
 
 def _running_sums(reward: torch.Tensor, done: torch.Tensor, dim: int) -> tuple[torch.Tensor, torch.Tensor]:

@@ -138,8 +138,11 @@ class RewardScaling(OfRewards, Affine):
         self._use_rewards(in_keys, out_keys)
 
     def __repr__(self) -> str:
-        numbers = [value.item() if value.numel() == 1 else tuple(value.shape) for value in (self.loc, self.scale)]  # type: ignore[union-attr]
-        return f"RewardScaling(loc={numbers[0]}, scale={numbers[1]}, keys={self.in_keys})"
+        return f"RewardScaling(loc={_shown(self.loc)}, scale={_shown(self.scale)}, keys={self.in_keys})"
+
+
+def _shown(value: torch.Tensor | None) -> Any:
+    return None if value is None else value.item() if value.numel() == 1 else tuple(value.shape)
 
 
 def check_bounds(transform: Any, low_name: str, low: float | None, high_name: str, high: float | None) -> None:

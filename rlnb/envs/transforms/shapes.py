@@ -19,17 +19,12 @@ class ShapeTransform(Transform):
     tensor count, for that of a spec may have more of them at its end.
     """
 
-    def __init__(
-        self,
-        in_keys: Keys | None = None,
-        out_keys: Keys | None = None,
-        in_keys_inv: Keys | None = None,
-        out_keys_inv: Keys | None = None,
-    ) -> None:
-        super().__init__(in_keys, out_keys, in_keys_inv, out_keys_inv)
+    _n_batch = 0
+
+    def _pair_up(self) -> None:
+        super()._pair_up()
         if not self.in_keys and not self.in_keys_inv:
             raise ValueError(faults.no_keys(self))
-        self._n_batch = 0
 
     def _change(self, value: torch.Tensor, ndim: int) -> torch.Tensor:
         """Rearrange the first ``ndim`` dimensions."""

@@ -65,19 +65,17 @@ class VecNorm(Transform):
             raise ValueError(f"eps is the least variance that is divided by, a positive number, and is {eps!r}.")
         self.decay, self.eps, self.lock = float(decay), float(eps), lock
         self._frozen = False
-        for key in self.in_keys if shared_td is not None else ():
-            for part in _PARTS:
-                value = shared_td.get(_stored(key, part), None)  # type: ignore[union-attr]
-                if value is None:
-                    raise faults.missing_key(self, _stored(key, part), shared_td, False)  # type: ignore[arg-type]
-                self.register_buffer(_buffer(key, part), value)
+        if shared_td is not None:
+            for key in self.in_keys:
+                for part in _PARTS:
+                    self.register_buffer(_buffer(key, part), self._need(shared_td, _stored(key, part)))
 
     # Statistics ---------------------------------------------------------------------------------------------------
 
     def _statistics(self, key: NestedKey) -> list[torch.Tensor] | None:
         """The sum, the sum of squares and the count of an entry; None if there are none yet."""
-        found = [self._buffers.get(_buffer(key, part)) for part in _PARTS]
-        return None if any(value is None for value in found) else found  # type: ignore[return-value]
+        found = [value for part in _PARTS if (value := self._buffers.get(_buffer(key, part))) is not None]
+        return found if len(found) == len(_PARTS) else None
 
     def _begin(self, key: NestedKey, shape: torch.Size, dtype: torch.dtype, device: Any) -> list[torch.Tensor]:
         """The statistics of an entry whose features have this shape; zeros if there are none yet."""

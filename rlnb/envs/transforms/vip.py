@@ -84,9 +84,9 @@ class VIPRewardTransform(VIPTransform):
     Args:
         model_name: as for :class:`VIPTransform`, like all others.
         in_keys: the image. Default: "pixels".
-        out_keys: of its vector. Default: "vip_vec".
+        out_keys: of its vector. Default: "vip_vec", or "vip_vec_0" without ``stack_images``.
         size: the rows and columns that images are scaled to.
-        stack_images: of no account, for there is one image.
+        stack_images: whether images share an entry; there is one.
         download: fetch the weights of VIP.
         download_path: a file of weights, or the folder in which they are kept.
         tensor_pixels_keys: where the image is kept, as it came.
@@ -106,25 +106,16 @@ class VIPRewardTransform(VIPTransform):
         (torch.Size([1024]), torch.Size([1]))
     """
 
-    def __init__(
-        self,
-        model_name: str,
-        in_keys: Keys | None = None,
-        out_keys: Keys | None = None,
-        size: int = 244,
-        stack_images: bool = True,
-        download: bool = False,
-        download_path: str | Path | None = None,
-        tensor_pixels_keys: Keys | None = None,
-    ) -> None:
-        super().__init__(model_name, in_keys, out_keys, size, True, download, download_path, tensor_pixels_keys)
+    _reward_key: NestedKey = "reward"
+
+    def _pair_up(self) -> None:
+        super()._pair_up()
         if len(self.in_keys) != 1:
             raise ValueError(
                 f"VIPRewardTransform compares one image with the goal, and got in_keys={self.in_keys}. "
                 "Fix: VIPRewardTransform(..., in_keys=['pixels'])."
             )
-        self._reward_key: NestedKey = "reward"
-        self._memory = FrameMemory()
+        self._memory = FrameMemory()  # made here, so that the arguments stay those of VIPTransform
 
     # In an env ----------------------------------------------------------------------------------------------------
 

@@ -64,7 +64,7 @@ class set_recurrent_mode:
             with type(self)(self.mode):
                 return function(*args, **kwargs)
 
-        return wrapped  # type: ignore[return-value]
+        return wrapped  # type: ignore[return-value]  # wraps keeps what the caller sees
 
 
 def recurrent_mode() -> bool | None:

@@ -105,7 +105,7 @@ class RecurrentModule(TensorDictModuleBase):
     @property
     def net(self) -> nn.RNNBase:
         """The network."""
-        return self._modules[self._name]  # type: ignore[return-value]
+        return self._modules[self._name]  # type: ignore[return-value]  # __init__ put a network there
 
     # Python or not ------------------------------------------------------------------------------------------------
 

@@ -59,8 +59,19 @@ MAKERS = {
 each = pytest.mark.parametrize("name", MAKERS)
 
 
+WHY = {
+    "Reward2GoTransform": "looks at steps that an env has yet to take",
+    "RandomCropTensorDict": "cuts trajectories into pieces",
+    "BurnInTransform": "runs over sequences of steps",
+    "MultiStepTransform": "looks at steps that an env has yet to take",
+}
+
+
 @each
 def test_they_are_for_buffers(name):  # TR-43 TR-37 TR-13 TR-59
+    fix = f"so it works in a buffer only. Fix: buffer.append_transform({name}(...))."
+    with message(ValueError, f"{name} {WHY[name]}, {fix}"):
+        TransformedEnv(CartPoleEnv(), MAKERS[name]())
     for wrap in (lambda transform: transform, Compose):
         transform = wrap(MAKERS[name]())
         with pytest.raises(ValueError, match=rf"so it works in a buffer only. Fix: buffer.append_transform\({name}"):
@@ -285,7 +296,11 @@ def test_bad_input_of_multi_step():  # TR-59
     ):
         transform.inv(steps(5)[0])
     assert transform.inv(steps(5)).batch_size == (3,)
-    with pytest.raises(ValueError, match=r"and they differ in their batch sizes. Fix: extend the buffer with data of"):
+    with message(
+        ValueError,
+        "MultiStepTransform joins what it held back, of batch size (2,), to what comes, of batch size (2, 5), and they "
+        "differ in their batch sizes. Fix: extend the buffer with data of one layout, of shape [*batch, time].",
+    ):
         transform.inv(steps(2, 5))
     with pytest.raises(ValueError, match=r"differ in their entries \['x'\] in one and not the other"):
         transform.inv(steps(5).set("x", torch.zeros(5)))

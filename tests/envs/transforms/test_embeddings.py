@@ -11,6 +11,7 @@ import torch
 from tensordict import TensorDict
 from torch.nn import functional
 
+from rlnb.data import Composite, Unbounded
 from rlnb.envs import R3MTransform, TransformedEnv, VC1Transform, VIPRewardTransform, VIPTransform, check_env_specs
 from rlnb.envs.transforms import r3m as r3m_module
 from rlnb.envs.transforms.networks import RESNETS, ResNet, resnet, vit
@@ -278,6 +279,14 @@ def test_defaults():  # TR-36 TR-57
     assert repr(R3MTransform("resnet18", download=True)).endswith("weights=published)")
 
 
+class TwoRewards(Pictures):
+    """:class:`Pictures` with two rewards."""
+
+    def __init__(self):
+        super().__init__()
+        self.reward_spec = Composite({key: Unbounded(shape=(1,)) for key in ("first", "second")})
+
+
 @pytest.mark.parametrize(
     ("make", "kind", "text"),
     [
@@ -325,8 +334,19 @@ def test_defaults():  # TR-36 TR-57
             "VIPRewardTransform compares one image with the goal, and got in_keys=['a', 'b']. "
             "Fix: VIPRewardTransform(..., in_keys=['pixels']).",
         ),
+        (
+            lambda: TransformedEnv(TwoRewards(), VIPRewardTransform("resnet50", size=32)),
+            ValueError,
+            "VIPRewardTransform makes the one reward of an env, and this env has ['first', 'second'].",
+        ),
+        (
+            lambda: R3MTransform("resnet18", ["a", "b"], tensor_pixels_keys=["kept"]),
+            ValueError,
+            "R3MTransform got 2 in_keys and 1 tensor_pixels_keys: they belong together one by one. A nested key is one "
+            "key: write [('nested', 'reward')] for a list of one.",
+        ),
     ],
-    ids=range(8),
+    ids=range(10),
 )
 def test_what_is_refused(make, kind, text):  # TR-36 TR-56 TR-57 TR-58
     with pytest.raises(kind) as error:
@@ -386,7 +406,7 @@ def test_the_reward_is_how_much_nearer_the_goal_has_come(small_vip, batch_size):
     before = (rollout["vip_vec"] - goals).norm(dim=-1, keepdim=True)
     after = (rollout["next", "vip_vec"] - goals).norm(dim=-1, keepdim=True)
     torch.testing.assert_close(rollout["next", "reward"], before - after)
-    assert rollout["next", "reward"].abs().sum() > 0 and "pixels" not in rollout.keys()  # noqa: SIM118
+    assert rollout["next", "reward"].abs().sum() > 0 and rollout.get("pixels", None) is None
     assert rollout["next", "done"].any(), "the goal outlives the episode"
     check_env_specs(env)
     assert env.state_spec["goal_image"].shape == (*batch_size, 12, 10, 3)

@@ -9,11 +9,39 @@ import pytest
 import torch
 
 from rlnb.data.ted.leaves import leaf_keys
-from rlnb.envs import Compose, EnvBase, InitTracker, StepCounter, TransformedEnv, check_env_specs
+from rlnb.envs import Compose, EnvBase, InitTracker, StepCounter, TransformedEnv, check_env_specs, transforms
 from rlnb.envs.transforms.call import as_transform
 from tests.envs.transforms import cases, cases_images, cases_numbers
 
 CASES = [*cases.CASES, *cases_images.CASES, *cases_numbers.CASES]
+
+#: The transforms that do not go with the envs of the table: why, and where they have one of their own.
+APART = {
+    "AutoResetEnv": "its env resets itself: tests/envs/test_auto_reset.py",
+    "AutoResetTransform": "likewise",
+    "BatchSizeTransform": "it changes the batch size: test_batch_and_device.py",
+    "NoopResetEnv": "it takes single envs alone: test_episodes.py",
+    "PinMemoryTransform": "it needs a GPU: test_buffer_transforms.py",
+    "VIPRewardTransform": "its resets are given a goal: test_embeddings.py",
+    "VIPTransform": "an R3MTransform with another, larger network: test_embeddings.py",
+    "BurnInTransform": "for buffers alone: test_in_buffers.py",
+    "MultiStepTransform": "likewise",
+    "RandomCropTensorDict": "likewise",
+    "Reward2GoTransform": "likewise",
+}
+
+
+def kinds(transform):
+    """The names of the classes of a transform and of all in it."""
+    members = [kind for member in transform for kind in kinds(member)] if isinstance(transform, Compose) else []
+    return [type(transform).__name__, *members]
+
+
+def test_every_transform_has_a_place_in_the_table():  # TR-60
+    listed = {kind for case in CASES for kind in kinds(as_transform(case.make(case.envs[0]())))}
+    bases = {"Transform", "ObservationTransform", "TransformedEnv"}
+    assert set(transforms.__all__) - bases - listed == set(APART)
+
 
 every = pytest.mark.parametrize("case", CASES, ids=str)
 in_every_env = pytest.mark.parametrize(
@@ -186,6 +214,13 @@ def test_a_transform_serves_one_env(case):  # TR-05
     assert repr(transform) in repr(made).replace("\n    ", "\n")
 
 
+def write_inputs(case, transform, td):
+    """Write into four rows of data what the inverse of a transform reads."""
+    for key in transform.out_keys_inv:
+        action = torch.rand(4, 1).to(getattr(transform, "dtype_out", torch.float32))
+        td.set(key, action if case.action is None else case.action)
+
+
 # Alone --------------------------------------------------------------------------------------------------------------
 
 
@@ -228,9 +263,7 @@ def test_what_is_written_comes_back(case):  # TR-02
         assert transform.inv(td) is td
         return
     before = td.clone()
-    for key in transform.out_keys_inv:
-        action = torch.rand(4, 1).to(getattr(transform, "dtype_out", torch.float32))
-        td.set(key, action if case.action is None else case.action)
+    write_inputs(case, transform, td)
     given = td.clone()
     out = transform.inv(td)
     assert same(td, given) and out is not td

@@ -23,6 +23,7 @@ from rlnb.envs import (
     TransformedEnv,
     check_env_specs,
 )
+from rlnb.envs.transforms.pixel_path import ShrinkGray
 from tests.envs.transforms.cases_images import Pictures
 
 
@@ -271,6 +272,21 @@ def test_an_env_gets_what_the_transforms_make_one_by_one(make, batch_size):  # T
         assert env.observation_spec[key].is_in(found[..., 0][key])
 
 
+@settings(max_examples=25, deadline=None)
+@given(
+    size=st.tuples(st.integers(1, 150), st.integers(1, 700)),
+    target=st.tuples(st.integers(1, 40), st.integers(1, 40)),
+    seed=st.integers(0, 99),
+)
+def test_the_short_way_gives_what_the_long_way_gives(size, target, seed):  # TR-27 TR-39 TR-53
+    """Frames of all sizes, also of those that are worked on in several strips."""
+    frame = torch.randint(0, 256, (*size, 3), dtype=torch.uint8, generator=torch.Generator().manual_seed(seed))
+    plain = Compose(ToTensorImage(shape_tolerant=True), GrayScale(), Resize(*target))
+    short = ShrinkGray(size, target)
+    torch.testing.assert_close(short(frame), apply(plain, frame), rtol=0, atol=1e-6)
+    assert torch.equal(short(frame), short(frame)), "its memory is used again"
+
+
 def test_a_transform_that_goes_leaves_its_neighbours_as_they_were():  # TR-04
     env = TransformedEnv(Pictures(), Compose(ToTensorImage(), GrayScale(), Resize(5)))
     env.reset()
@@ -305,3 +321,14 @@ def test_the_pixel_chain_in_and_around_a_batch():  # TR-14
         env.close()
     assert torch.equal(rollouts[0]["pixels"], rollouts[1]["pixels"])
     assert rollouts[0]["next", "done"].sum() > 1
+
+
+@pytest.mark.parametrize("size", [(40, 60), (30, 45), (84, 84), (500, 700)])
+def test_bounds_that_are_the_same_in_every_pixel_stay_one_interval(size):  # TR-39
+    spec = Resize(*size)._apply_to_spec(Bounded(-1.0, 1.0, shape=(1, 400, 600)))
+    assert spec.shape == (1, *size) and len(spec.low.unique()) == len(spec.high.unique()) == 1
+    for value in (-torch.ones(1, 400, 600), torch.ones(1, 400, 600)):
+        assert spec.is_in(apply(Resize(*size), value))
+    uneven = torch.arange(16.0).reshape(1, 4, 4)
+    spec = Resize(2)._apply_to_spec(Bounded(-uneven, uneven, shape=(1, 4, 4)))
+    assert torch.equal(spec.high, apply(Resize(2), uneven))

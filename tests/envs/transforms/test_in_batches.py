@@ -1,13 +1,18 @@
-"""Every transform inside the envs of a batch."""
+"""Every transform inside the envs of a batch, in this process and in others."""
 
 from __future__ import annotations
 
-import pytest
 import torch
 
 from rlnb.data.ted.leaves import leaf_keys
-from rlnb.envs import ParallelEnv, SerialEnv, TransformedEnv, check_env_specs
-from tests.envs.transforms.test_every_transform import CASES, in_every_env, same
+from rlnb.envs import Compose, ParallelEnv, RewardSum, SerialEnv, StepCounter, TransformedEnv, VecNorm, check_env_specs
+from tests.envs.transforms.cases import Numbers
+from tests.envs.transforms.test_every_transform import every, in_every_env, same
+
+
+def layout(td, n_lead):
+    """The shape and dtype of each entry, without the first dimensions."""
+    return {key: (td.get(key).shape[n_lead:], td.get(key).dtype) for key in leaf_keys(td)}
 
 
 @in_every_env
@@ -22,27 +27,39 @@ def test_inside_each_env(case, env):  # TR-01
     batch.set_seed(0)
     found = batch.rollout(12, break_when_any_done=False)
     assert found.batch_size == (2, 12)
-    alone = make().rollout(2)
-    layout = {key: (alone.get(key).shape[1:], alone.get(key).dtype) for key in leaf_keys(alone)}
-    assert {key: (found.get(key).shape[2:], found.get(key).dtype) for key in leaf_keys(found)} == layout
+    assert layout(found, 2) == layout(make().rollout(2), 1)
 
 
-CHOSEN = [case for case in CASES if case.name in ("StepCounter(max_steps)", "RewardSum", "VecNorm(frozen)", "Compose")]
-
-
-@pytest.mark.parametrize("case", CHOSEN, ids=str)
-def test_in_processes(case):  # TR-01
-    def make():
-        base = case.envs[0]()
-        return TransformedEnv(base, case.make(base))
-
+def here_and_elsewhere(n, make):
+    """Roll out a batch of ``n`` envs in this process, and one in processes of their own."""
     found = []
     for kind in (SerialEnv, ParallelEnv):
-        batch = kind(2, make)
+        batch = kind(n, make)
         try:
             torch.manual_seed(0)
             batch.set_seed(0)
             found.append(batch.rollout(8, break_when_any_done=False))
         finally:
             batch.close()
-    assert same(found[0], found[1])
+    return found
+
+
+@every
+def test_in_a_worker(case):  # TR-01
+    def make():
+        base = case.envs[0]()
+        return TransformedEnv(base, case.make(base))
+
+    here, elsewhere = here_and_elsewhere(1, make)
+    if "random" in case.name:  # a worker draws from a generator of its own
+        assert layout(here, 2) == layout(elsewhere, 2)
+    else:
+        assert same(here, elsewhere)
+
+
+def test_in_several_workers():  # TR-01
+    def make():
+        return TransformedEnv(Numbers(), Compose(StepCounter(3), RewardSum(), VecNorm(["position"])))
+
+    here, elsewhere = here_and_elsewhere(3, make)
+    assert same(here, elsewhere) and bool(here["next", "truncated"].any())

@@ -10,7 +10,7 @@ from tensordict import TensorDict
 from tensordict.nn import ProbabilisticTensorDictModule, ProbabilisticTensorDictSequential, TensorDictModule
 from torch import distributions as d
 
-from rlnb.data import Categorical, OneHot
+from rlnb.data import Categorical, OneHot, Unbounded
 from rlnb.envs import (
     CartPoleEnv,
     DiscreteActionProjection,
@@ -48,7 +48,7 @@ def test_the_reward_less_the_divergence(written, batch_size):  # TR-30
     env = TransformedEnv(Numbers(batch_size), transform)
     with torch.no_grad():
         found = env.rollout(10, policy if written else None, break_when_any_done=False)
-    assert ("action_log_prob" in found.keys()) == written  # noqa: SIM118
+    assert (found.get("action_log_prob", None) is not None) == written
     expected = found["next", "reward"] - 2 * (log_prob(0.9, found) - log_prob(0.5, found)).unsqueeze(-1).float()
     torch.testing.assert_close(found["next", "corrected"], expected)
 
@@ -95,6 +95,14 @@ def test_bad_input_of_kl():  # TR-30
     data = TensorDict({"position": torch.rand(2).double(), "next": {"reward": torch.ones(1)}})
     with pytest.raises(KeyError, match="action"):
         KLRewardTransform(actor())(data)
+    whole = Numbers()
+    whole.reward_spec = Unbounded(shape=(1,), dtype=torch.int64)
+    with message(
+        TypeError,
+        "KLRewardTransform needs rewards that are floating-point numbers, and theirs is torch.int64. Fix: put "
+        "DTypeCastTransform(torch.int64, torch.float32, in_keys=['reward']) before it.",
+    ):
+        TransformedEnv(whole, KLRewardTransform(actor()))
 
 
 # gSDENoise ----------------------------------------------------------------------------------------------------------
@@ -193,5 +201,11 @@ def test_bad_input_of_the_projection():  # TR-19
     ):
         TransformedEnv(PendulumEnv(), DiscreteActionProjection(2, 3))
     env = TransformedEnv(CartPoleEnv(), DiscreteActionProjection(2, 3))
+    with message(
+        ValueError,
+        "The action 'action' must be one-hot, with 3 entries, and has shape (2,). Fix: "
+        "torch.nn.functional.one_hot(number, 3).",
+    ):
+        env.transform.inv(env.reset().set("action", torch.tensor([1, 0])))
     with pytest.raises(ValueError, match="action"):
         env.step(env.reset().set("action", torch.tensor([1, 0])))

@@ -117,6 +117,26 @@ def test_cat_takes_all_observations():  # TR-15
     assert TransformedEnv(PendulumEnv(), CatTensors()).observation_keys == PendulumEnv().observation_keys
 
 
+@pytest.mark.parametrize("batch_size", [(), (2,)])
+def test_cat_takes_the_vectors_and_leaves_pictures_alone(counter, batch_size):  # TR-15
+    def observing(**shapes):
+        env = counter(batch_size)
+        specs = {key: Unbounded(shape=(*batch_size, *shape)) for key, shape in shapes.items()}
+        env.observation_spec = Composite(specs, shape=batch_size)
+        return TransformedEnv(env, CatTensors())
+
+    made = observing(b=(2,), pixels=(3, 4, 4), a=(3,), count=())
+    assert made.transform.in_keys == ["a", "b"]
+    assert {key: made.observation_spec[key].shape[len(batch_size) :] for key in made.observation_keys} == {
+        "pixels": (3, 4, 4),
+        "count": (),
+        "observation_vector": (5,),
+    }
+    tables = observing(a=(2, 3), b=(2, 4))
+    assert tables.transform.in_keys == ["a", "b"]
+    assert tables.observation_spec["observation_vector"].shape == (*batch_size, 2, 7)
+
+
 def test_cat_order_and_keys():  # TR-15
     def cat(**kwargs):
         data = TensorDict({"b": torch.zeros(2, 1), "a": torch.ones(2, 2), ("n", "c"): torch.full((2, 1), 2.0)}, [2])
