@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 from tensordict import TensorDictBase
 
+from rlnb.collectors.arguments import check_frames, check_receivers, limited, make_env
 from rlnb.collectors.trajectories import TrajectoryIds
 from rlnb.collectors.utils import split_trajectories
 from rlnb.envs.base import EnvBase
@@ -37,7 +39,7 @@ class SyncDataCollector:
         max_frames_per_traj: an episode is truncated after that many steps.
         reset_at_each_iter: start each batch with a reset.
         postproc: called with each batch; what it returns is handed out.
-        split_trajs: hand out a row for each trajectory, padded, with a "mask"; see
+        split_trajs: hand out a row for each trajectory, padded, with ("collector", "mask") where there is data; see
             :func:`~rlnb.collectors.utils.split_trajectories`.
         exploration_type: of the policy while it collects.
         return_same_td: write each batch over the last one.
@@ -50,8 +52,10 @@ class SyncDataCollector:
         frames: how many steps were collected.
 
     Raises:
-        ValueError: if ``frames_per_batch`` is not positive, or ``total_frames`` neither positive nor -1.
-        TypeError: if ``create_env_fn`` is no env and makes none.
+        ValueError: if ``frames_per_batch`` is not positive, or ``total_frames`` neither positive nor -1; if
+            ``max_frames_per_traj`` is given for an env that counts its steps already.
+        TypeError: if ``create_env_fn`` is no env and makes none, ``postproc`` no function, or ``replay_buffer`` no
+            buffer.
 
     Example:
         >>> from rlnb.envs import GymEnv
@@ -82,12 +86,11 @@ class SyncDataCollector:
         replay_buffer: Any = None,
         trust_policy: bool = False,
     ) -> None:
-        _check_frames(frames_per_batch, total_frames)
-        self.env = _make_env(create_env_fn, create_env_kwargs or {})
+        check_frames(frames_per_batch, total_frames)
+        check_receivers(postproc, replay_buffer)
+        self.env = make_env(create_env_fn, create_env_kwargs or {})
         if max_frames_per_traj:
-            from rlnb.envs.transforms import StepCounter
-
-            self.env = self.env.append_transform(StepCounter(max_steps=max_frames_per_traj))
+            self.env = limited(self.env, max_frames_per_traj)
         if (env_device := device if env_device is None else env_device) is not None:
             self.env.to(env_device)
         self.policy = policy
@@ -150,9 +153,19 @@ class SyncDataCollector:
     def rollout(self) -> TensorDictBase:
         """Take the steps of one batch.
 
+        If that is interrupted, or something fails, the steps taken so far are lost, and the next batch starts with a
+        reset.
+
         Returns:
             The batch, before any ``postproc``.
         """
+        try:
+            return self._collect()
+        except BaseException:
+            self._root = None  # the env has moved on from it
+            raise
+
+    def _collect(self) -> TensorDictBase:
         env = self.env
         if self._root is None or self.reset_at_each_iter:
             self._root = env.reset()
@@ -205,17 +218,28 @@ class SyncDataCollector:
             state_dict: the state.
 
         Raises:
-            KeyError: if a part of it is missing. Nothing is loaded then.
+            KeyError: if a part of it is missing.
+            RuntimeError: if it does not fit the policy.
+
+        Whatever is raised, env and policy are as they were.
         """
         wanted = ["env_state_dict", "frames", "iter"]
         wanted += ["policy_state_dict"] if isinstance(self.policy, torch.nn.Module) else []
         missing = [name for name in wanted if name not in state_dict]
         if missing:
             raise KeyError(f"The state dict of a collector has {wanted}, and this one lacks {missing}.")
+        before = copy.deepcopy(self.state_dict())
+        try:
+            self._load(state_dict)
+        except BaseException:
+            self._load(before)
+            raise
+        self.frames, self.iterations, self._root = state_dict["frames"], state_dict["iter"], None
+
+    def _load(self, state_dict: dict[str, Any]) -> None:
         self.env.load_state_dict(state_dict["env_state_dict"])
         if isinstance(self.policy, torch.nn.Module):
             self.policy.load_state_dict(state_dict["policy_state_dict"])
-        self.frames, self.iterations, self._root = state_dict["frames"], state_dict["iter"], None
 
     def shutdown(self) -> None:
         """Close the env."""
@@ -229,25 +253,6 @@ class SyncDataCollector:
             f"{type(self).__name__}(\n    env={env},\n    frames_per_batch={self.frames_per_batch}, "
             f"total_frames={self.total_frames})"
         )
-
-
-def _make_env(create_env_fn: Any, kwargs: dict[str, Any]) -> EnvBase:
-    env = (
-        create_env_fn if isinstance(create_env_fn, EnvBase) or not callable(create_env_fn) else create_env_fn(**kwargs)
-    )
-    if not isinstance(env, EnvBase):
-        raise TypeError(
-            f"SyncDataCollector takes an env, or a function that makes one, and got a {type(env).__name__}. "
-            "Fix: SyncDataCollector(GymEnv('CartPole-v1'), policy, frames_per_batch=100)."
-        )
-    return env
-
-
-def _check_frames(frames_per_batch: Any, total_frames: Any) -> None:
-    if isinstance(frames_per_batch, bool) or not hasattr(frames_per_batch, "__index__") or frames_per_batch < 1:
-        raise ValueError(f"frames_per_batch must be a positive integer and is {frames_per_batch!r}.")
-    if total_frames != -1 and (not hasattr(total_frames, "__index__") or total_frames < 1):
-        raise ValueError(f"total_frames must be a positive integer, or -1 for no end, and is {total_frames!r}.")
 
 
 Collector = SyncDataCollector

@@ -211,7 +211,11 @@ class EnvBase(EnvLife):
             ...     td, td_ = env.step_and_maybe_reset(env.rand_action(td_))
         """
         tensordict = self.step(tensordict)
-        return tensordict, self.maybe_reset(self._step_mdp(tensordict))
+        after = self._step_mdp(tensordict)
+        if type(self).maybe_reset is not EnvBase.maybe_reset:
+            return tensordict, self.maybe_reset(after)
+        masks = self._ended(after)
+        return tensordict, self._reset_ended(after, masks) if masks else after
 
     def maybe_reset(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Reset the envs that are done, and only them.
@@ -223,6 +227,11 @@ class EnvBase(EnvLife):
             ``tensordict`` itself if no env is done, else a copy with the data of the reset where one is.
         """
         self._assert_batch_size(tensordict, "maybe_reset")
+        masks = self._ended(tensordict)
+        return self._reset_ended(shallow_copy(tensordict), masks) if masks else tensordict
+
+    def _ended(self, tensordict: TensorDictBase) -> Masks:
+        """Find what must be reset; nothing if no env is done."""
         masks: Masks = {}
         for level, key in self._done_levels():
             done = entry(tensordict, key)
@@ -230,11 +239,14 @@ class EnvBase(EnvLife):
                 masks[level] = done if done.dtype == torch.bool else done.bool()
             if () in masks:  # a mask at the root, which is looked for first, overrides those below
                 break
-        if not any([bool(mask.any()) for mask in masks.values()]):
-            if () in masks:
-                self._see_running(masks[()])
-            return tensordict
-        tensordict = shallow_copy(tensordict)
+        if any([bool(mask.any()) for mask in masks.values()]):
+            return masks
+        if () in masks:
+            self._see_running(masks[()])
+        return {}
+
+    def _reset_ended(self, tensordict: TensorDictBase, masks: Masks) -> TensorDictBase:
+        """Reset where masks say so; the TensorDict is written to."""
         for level, mask in masks.items():
             set_entry(tensordict, as_key((*level, "_reset")), mask.clone())
         if type(self).reset is not EnvBase.reset:

@@ -218,9 +218,8 @@ class FittedMask:
             old is self.given and new.dtype is torch.bool
         ):  # the end signal that asked for the reset: elsewhere it is False
             return new & old
-        wide = new.ndim > 1 and new.numel() >= _WIDE * len(new) and new.dtype is old.dtype
-        if wide and self.batch_dims == 1 and self.mask.ndim == 1:  # few rows are reset at once
-            return old.index_copy(0, self.marked, new.index_select(0, self.marked))
+        if self.batch_dims == 1 and new.stride(0) >= _WIDE and new.dtype is old.dtype and self.mask.ndim == 1:
+            return old.index_copy(0, self.marked, new.index_select(0, self.marked))  # few rows are reset at once
         return torch.where(self.spread(new), new, old)
 
     def choose(self, new: Any, old: Any) -> Any:

@@ -245,15 +245,34 @@ def test_parallel_envs_end_with_the_collector():  # CO-04
 @pytest.mark.parametrize(
     ("arguments", "error", "text"),
     [
-        ({"frames_per_batch": 0}, ValueError, "frames_per_batch must be a positive integer and is 0."),
+        (
+            {"frames_per_batch": 0},
+            ValueError,
+            "frames_per_batch must be a positive integer and is 0. Fix: frames_per_batch=100.",
+        ),
         (
             {"frames_per_batch": 5, "total_frames": 0},
             ValueError,
-            "total_frames must be a positive integer, or -1 for no end, and is 0.",
+            "total_frames must be a positive integer, or -1 for no end, and is 0. Fix: total_frames=-1.",
+        ),
+        (
+            {"frames_per_batch": 5, "total_frames": 1e6},
+            ValueError,
+            "total_frames must be a positive integer, or -1 for no end, and is 1000000.0. Fix: total_frames=1000000.",
+        ),
+        (
+            {"frames_per_batch": 5, "postproc": "mean"},
+            TypeError,
+            "postproc must be a function of a batch, and got: str.",
+        ),
+        (
+            {"frames_per_batch": 5, "replay_buffer": []},
+            TypeError,
+            "replay_buffer must be a replay buffer, and got: list. Fix: ReplayBuffer(storage=LazyTensorStorage(1000)).",
         ),
     ],
 )
-def test_bad_numbers(arguments, error, text):
+def test_bad_arguments(arguments, error, text):
     with pytest.raises(error, match=f"^{re.escape(text)}$"):
         SyncDataCollector(GymEnv("CartPole-v1"), **arguments)
 
@@ -265,3 +284,51 @@ def test_what_is_no_env():
     )
     with pytest.raises(TypeError, match=f"^{re.escape(text)}$"):
         SyncDataCollector("CartPole-v1", frames_per_batch=5)
+
+
+def test_a_limit_for_an_env_that_counts_its_steps():  # CO-06
+    env = TransformedEnv(GymEnv("CartPole-v1"), StepCounter())
+    with pytest.raises(ValueError) as caught:
+        SyncDataCollector(env, frames_per_batch=5, max_frames_per_traj=3)
+    assert str(caught.value) == (
+        "max_frames_per_traj=3 counts steps in 'step_count', which the env has already. "
+        "Fix: leave max_frames_per_traj out, and make the env with StepCounter(max_steps=3)."
+    )
+    assert len(env.transform.transforms if hasattr(env.transform, "transforms") else [env.transform]) == 1
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
+def test_after_an_interrupted_batch_the_next_one_starts_anew(error):  # CO-04
+    steps = 0
+
+    def policy(td):
+        nonlocal steps
+        steps += 1
+        if steps == 7:
+            raise error
+        return td.set("action", td["observation"].new_zeros(2, dtype=torch.int64).index_fill(0, torch.tensor(0), 1))
+
+    env = TransformedEnv(GymEnv("CartPole-v1"), StepCounter())
+    collector = SyncDataCollector(env, policy, frames_per_batch=5)
+    before = collector.next()
+    with pytest.raises(error):
+        collector.next()
+    assert (collector.frames, collector.iterations) == (5, 1)
+    after = collector.next()
+    # The env took a step that nobody saw: to go on from the last batch would join states that do not follow.
+    assert after["next", "step_count"].flatten().tolist() == [1, 2, 3, 4, 5] and collector.frames == 10
+    assert not set(after["collector", "traj_ids"].tolist()) & set(before["collector", "traj_ids"].tolist())
+
+
+def test_a_state_that_does_not_fit_the_policy_changes_nothing():  # CO-07
+    policy = nn.Sequential(nn.Linear(4, 2), nn.Softmax(-1))
+    collector = SyncDataCollector(
+        GymEnv("CartPole-v1"), TensorDictModule(policy, ["observation"], ["action"]), frames_per_batch=5
+    )
+    before = {key: value.clone() for key, value in collector.policy.state_dict().items()}
+    state = collector.state_dict()
+    state["policy_state_dict"] = {key: value + 1 for key, value in before.items() if "bias" not in key}
+    with pytest.raises(RuntimeError, match="Missing key"):
+        collector.load_state_dict({**state, "frames": 100})
+    assert collector.frames == 0
+    assert all((value == before[key]).all() for key, value in collector.policy.state_dict().items())

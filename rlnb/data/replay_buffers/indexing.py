@@ -148,7 +148,8 @@ def _grid(index: tuple[Any, ...], shape: Sequence[int]) -> Where:
     return _some(found, all(isinstance(part, slice) or part is Ellipsis for part in parts))
 
 
-def _array(index: Any) -> np.ndarray:
+def _array(given: Any) -> np.ndarray:
+    index = given
     if isinstance(index, torch.Tensor):
         index = index.detach().cpu().numpy()
     elif not isinstance(index, (np.ndarray, list, tuple, range)):
@@ -157,7 +158,7 @@ def _array(index: Any) -> np.ndarray:
     if array.size == 0:
         array = array.astype(np.int64) if array.dtype != bool else array
     if array.dtype != bool and not np.issubdtype(array.dtype, np.integer):
-        raise TypeError(faults.bad_index(index))
+        raise TypeError(faults.bad_index(given))
     return array if array.dtype == bool else array.astype(np.int64, copy=False)
 
 

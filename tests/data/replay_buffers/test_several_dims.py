@@ -117,7 +117,10 @@ def test_data_for_another_number_of_envs_is_refused() -> None:  # ST-06
     )
     with pytest.raises(ValueError) as caught:
         rb.extend(torch.zeros(4))
-    assert str(caught.value).startswith("The data needs 2 leading dimensions, and a tensor of shape [4] came.")
+    assert str(caught.value) == (
+        "The data needs 2 leading dimensions, such as [envs, time], and a tensor of shape [4] came. Nothing was "
+        "written. Fix: data.unsqueeze(0) for the steps of one env, or a storage with ndim=1."
+    )
     with pytest.raises(ValueError) as caught:
         rb.add(torch.zeros(3, 2))
     assert str(caught.value).startswith("add stores one row, and got data that looks like 3 of the rows")
@@ -142,3 +145,17 @@ def test_writing_a_slice_takes_data_as_it_is_read() -> None:  # RB-07 ST-06
     rb[0] = torch.tensor([90, 91, 92])
     rb[3, 1] = torch.tensor(99)
     assert rb[:].tolist() == [[90, 50, 51, 3], [91, 60, 61, 99], [92, 70, 71, 11]]
+
+
+@pytest.mark.parametrize("dims", [(2, 5), (5, 2)])
+def test_adding_a_rollout_of_several_envs_is_explained(dims: tuple[int, int]) -> None:  # RB-05 ST-06
+    rb = ReplayBuffer(storage=LazyTensorStorage(10, ndim=2))
+    rb.extend(torch.zeros(2, 3, 4))
+    with pytest.raises(ValueError) as caught:
+        rb.add(torch.zeros(*dims, 4))
+    assert str(caught.value) == (
+        "add stores one row, and got data that looks like 5 of the rows that are stored. Nothing was written. "
+        "Fix: buffer.extend(data) to store 5 rows; to store all of it as one row, use a buffer of its own, whose first "
+        "row it is."
+    )
+    assert len(rb) == 6

@@ -141,9 +141,10 @@ def test_entries_with_several_values_a_step() -> None:  # SA-05
     with pytest.raises(ValueError) as caught:
         buffer(SliceSampler(slice_len=2), data).sample(2)
     assert str(caught.value) == (
-        "('next', 'done') has the shape [3, 1] in each step, and one value a step says where a trajectory ends. Fix: "
-        "name an entry with one value, such as data['next', 'done'] = flags.all(-1, keepdim=True); a storage of whole "
-        "trajectories is sampled with RandomSampler and RandomCropTensorDict."
+        "('next', 'done') has the shape [3, 1] in each element, and one value a step says where a trajectory ends. "
+        "Fix: a storage with ndim=2 for data of shape [envs, time]; or an entry with one value, such as "
+        "data['next', 'done'] = flags.all(-1, keepdim=True). A storage of whole trajectories is sampled with "
+        "RandomSampler and RandomCropTensorDict."
     )
 
 

@@ -46,6 +46,22 @@ def needs_priority(key: NestedKey, keys: Sequence[NestedKey]) -> str:
     )
 
 
+def no_numbers(what: str, got: str) -> str:
+    """Say that indices or priorities are none."""
+    fix = "index.nonzero() for a mask" if got == "bool" and what == "index" else "what came with a sample"
+    fix = fix if what == "index" else "buffer.update_priority(index, td_error.abs())"
+    numbers = "integers, the positions of elements" if what == "index" else "numbers, one for each element"
+    return f"The {what} must hold {numbers}, and holds values of type {got}. Nothing was changed. Fix: {fix}."
+
+
+def needs_sample(got: object) -> str:
+    """Say that priorities are read from a sample."""
+    return (
+        f"update_tensordict_priority takes a sample, a TensorDict, and got: {type(got).__name__}. "
+        "Fix: buffer.update_priority(index, priority)."
+    )
+
+
 def no_element(index: int, length: int) -> str:
     """Say that a priority was given for no element."""
     return (

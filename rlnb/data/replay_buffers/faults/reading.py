@@ -81,10 +81,9 @@ def outside(index: object, shape: Sequence[int], cause: IndexError) -> str:
 
 def bad_index(index: object) -> str:
     """Say that something is no index."""
-    return (
-        f"A {type(index).__name__} cannot index a buffer. "
-        "Fix: give an integer, a slice, a list or tensor of integers, or a mask."
-    )
+    dtype = getattr(index, "dtype", None)
+    what = f"A {type(index).__name__}" + ("" if dtype is None else f" of dtype {dtype}")
+    return f"{what} cannot index a buffer. Fix: give an integer, a slice, a list or tensor of integers, or a mask."
 
 
 def too_many_without_replacement(batch_size: int, length: int) -> str:

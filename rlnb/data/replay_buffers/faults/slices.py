@@ -75,7 +75,10 @@ def not_sliceable(kind: str) -> str:
 
 def no_signals(asked: Sequence[NestedKey], stored: Sequence[NestedKey]) -> str:
     """Say that nothing tells trajectories apart."""
-    near = next((key for key in stored if key and as_tuple(key)[-1] in _SIGNALS), None)
+    likely = [key for key in stored if key and as_tuple(key)[-1] in _SIGNALS]
+    # At the root "done" is said before the step: it is never set where a reset follows.
+    inner = (key for key in likely if as_tuple(key)[0] == "next" or as_tuple(key)[-1] not in _SIGNALS[:3])
+    near = next(inner, None)
     ends = near is not None and as_tuple(near)[-1] in _SIGNALS[:3]
     fix = (
         f"SliceSampler({'end_key' if ends else 'traj_key'}={near!r})"
@@ -84,16 +87,17 @@ def no_signals(asked: Sequence[NestedKey], stored: Sequence[NestedKey]) -> str:
     )
     return (
         f"A slice sampler tells trajectories apart by {' or '.join(map(repr, asked))}, which the storage does not "
-        f"have. It has {listed(stored)}. Fix: {fix}."
+        f"have. It has {'bare tensors' if list(stored) == [()] else listed(stored)}. Fix: {fix}."
     )
 
 
 def several_signals(key: NestedKey, shape: Sequence[int]) -> str:
     """Say that a step ends for all or not at all."""
     return (
-        f"{key!r} has the shape {list(shape)} in each step, and one value a step says where a trajectory ends. "
-        "Fix: name an entry with one value, such as data['next', 'done'] = flags.all(-1, keepdim=True); a storage of "
-        "whole trajectories is sampled with RandomSampler and RandomCropTensorDict."
+        f"{key!r} has the shape {list(shape)} in each element, and one value a step says where a trajectory ends. "
+        "Fix: a storage with ndim=2 for data of shape [envs, time]; or an entry with one value, such as "
+        "data['next', 'done'] = flags.all(-1, keepdim=True). A storage of whole trajectories is sampled with "
+        "RandomSampler and RandomCropTensorDict."
     )
 
 

@@ -103,9 +103,13 @@ def ragged(cause: Exception) -> str:
 
 def too_few_dims(what: str, ndim: int) -> str:
     """Say that a batch was expected."""
-    dims = "a leading dimension that counts the elements" if ndim == 1 else f"{ndim} leading dimensions"
+    if ndim > 1:
+        return (
+            f"The data needs {ndim} leading dimensions, such as [envs, time], and {what} came. Nothing was written. "
+            "Fix: data.unsqueeze(0) for the steps of one env, or a storage with ndim=1."
+        )
     return (
-        f"The data needs {dims}, and {what} came. Nothing was written. "
+        f"The data needs a leading dimension that counts the elements, and {what} came. Nothing was written. "
         "Fix: buffer.add(data) for a single element; buffer.extend(data) takes a batch of them."
     )
 
@@ -159,6 +163,14 @@ def immutable() -> str:
     return (
         "This buffer is read-only: its writer is an ImmutableDatasetWriter. "
         "Fix: buffer.set_writer(RoundRobinWriter()) to write to it after all."
+    )
+
+
+def not_rankable(got: object, key: NestedKey) -> str:
+    """Say that data has no entries to rank it by."""
+    return (
+        f"Elements are ranked by their entry {key!r}, and a {type(got).__name__} has no entries. Nothing was written. "
+        "Fix: write TensorDicts, or give the buffer another writer."
     )
 
 

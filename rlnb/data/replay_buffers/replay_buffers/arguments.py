@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -10,6 +11,8 @@ from tensordict import TensorDictBase, is_tensorclass
 from torch.utils import _pytree as pytree
 
 from rlnb.data.replay_buffers import faults
+from rlnb.data.replay_buffers.storages import Storage
+from rlnb.data.replay_buffers.writers import Writer
 
 C = TypeVar("C")
 
@@ -32,6 +35,11 @@ def component(name: str, base: Any, given: C | Callable[[], C] | None, default: 
     if given is None:
         return default()
     made: Any = given
+    if isinstance(given, type):
+        try:
+            inspect.signature(given).bind()
+        except TypeError as error:
+            raise TypeError(faults.component_needs_arguments(name, given.__name__, error)) from None
     if not isinstance(given, base) and callable(given):
         made = given()
     if not isinstance(made, base):
@@ -54,6 +62,40 @@ def batch_size(value: Any) -> int:
     if isinstance(value, bool) or not hasattr(value, "__index__") or value.__index__() < 1:
         raise ValueError(faults.bad_batch_size(value))
     return int(value.__index__())
+
+
+def check(prefetch: Any, collate_fn: Any, generator: Any) -> None:
+    """Check what would otherwise be noticed when the first batch is drawn.
+
+    Args:
+        prefetch: how many batches to prepare ahead, or None.
+        collate_fn: a function, or None.
+        generator: a ``torch.Generator``, or None.
+
+    Raises:
+        TypeError: if one is of another kind.
+        ValueError: if ``prefetch`` is no number of batches.
+    """
+    if prefetch is not None and (isinstance(prefetch, bool) or not isinstance(prefetch, int) or prefetch < 0):
+        raise ValueError(faults.bad_prefetch(prefetch))
+    if collate_fn is not None and not callable(collate_fn):
+        raise TypeError(faults.not_a_function("collate_fn", collate_fn))
+    if generator is not None and not isinstance(generator, torch.Generator):
+        raise TypeError(faults.no_generator(generator))
+
+
+def free_writer(writer: Writer, storage: Storage) -> None:
+    """Refuse a writer that writes to another storage: its buffer would write to this one from then on.
+
+    Args:
+        writer: the writer.
+        storage: where it shall write.
+
+    Raises:
+        ValueError: if it is taken.
+    """
+    if writer._storage is not None and writer._storage is not storage:
+        raise ValueError(faults.busy_writer(type(writer).__name__))
 
 
 def swap_dims(data: Any, dim: int) -> Any:

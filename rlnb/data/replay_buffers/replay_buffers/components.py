@@ -43,6 +43,7 @@ class Components(Checkpointing):
     ) -> None:
         self._lock = threading.RLock()
         self._batch_size = None if batch_size is None else arguments.batch_size(batch_size)
+        arguments.check(prefetch, collate_fn, generator)
         if prefetch and self._batch_size is None:
             raise ValueError(faults.prefetch_without_batch_size())
         self._generator = generator
@@ -52,7 +53,9 @@ class Components(Checkpointing):
         self._prefetcher = Prefetcher(prefetch, self._draw_one, self._finish) if prefetch else None
         self._writer = arguments.component("writer", Writer, writer, self._default_writer)
         self._sampler = arguments.component("sampler", Sampler, sampler, RandomSampler)
-        self.set_storage(arguments.component("storage", Storage, storage, lambda: ListStorage(DEFAULT_SIZE)))
+        made = arguments.component("storage", Storage, storage, lambda: ListStorage(DEFAULT_SIZE))
+        arguments.free_writer(self._writer, made)
+        self.set_storage(made)
         self.set_sampler(self._sampler)
         if checkpointer is not None:
             self._storage.checkpointer = checkpointer
@@ -133,8 +136,12 @@ class Components(Checkpointing):
 
         Args:
             writer: the new one.
+
+        Raises:
+            ValueError: if it writes for another buffer.
         """
         with self._lock:
+            arguments.free_writer(writer, self._storage)
             self._writer = writer
             writer.register_storage(self._storage)
 
@@ -233,13 +240,21 @@ class Components(Checkpointing):
         Raises:
             ValueError: if it does not fit; nothing is changed then.
         """
+        if not isinstance(state_dict, dict) or not {"_storage", "_writer", "_sampler"} <= state_dict.keys():
+            raise ValueError(faults.no_buffer_state(state_dict))
         with self._lock:
             # Sampler and writer are tried on a copy, so that a state that one refuses changes none of the three.
-            copy.deepcopy(self._sampler).load_state_dict(state_dict["_sampler"])
+            apart = {id(part): part for part in (self._storage, *getattr(self._storage, "storages", ()))}
+            for name, part in (("sampler", self._sampler), ("writer", self._writer)):
+                try:
+                    copy.deepcopy(part, dict(apart)).load_state_dict(state_dict[f"_{name}"])
+                except (KeyError, TypeError, AttributeError) as error:
+                    text = faults.other_component_state(name, type(part).__name__, error)
+                    raise ValueError(text) from error
             self._storage.load_state_dict(state_dict["_storage"])
             self._writer.load_state_dict(state_dict["_writer"])
             self._sampler.load_state_dict(state_dict["_sampler"])
-            if self._generator is not None and state_dict["_rng"] is not None:
+            if self._generator is not None and state_dict.get("_rng") is not None:
                 self._generator.set_state(state_dict["_rng"])
             self._forget_ahead()
 

@@ -167,7 +167,7 @@ class Reading(Components):
         data = self._storage.get(slice(None))
         try:
             return data[parts] if is_data(data) else data[parts[0]]
-        except (KeyError, TypeError, IndexError):
+        except (KeyError, TypeError, IndexError, ValueError):
             form = getattr(self._storage, "form", None)
             raise KeyError(faults.no_such_entry(key, [leaf.key for leaf in form.leaves] if form else [])) from None
 

@@ -119,10 +119,13 @@ class TensorDictReplayBuffer(ReplayBuffer):
 
         Raises:
             KeyError: if one of the two is missing.
+            TypeError: if it is no TensorDict.
             ValueError: if a priority is NaN, infinite or negative; nothing is changed then.
         """
         if not self._sampler.has_priorities:
             return
+        if not is_data(data):
+            raise TypeError(faults.needs_sample(data))
         for key in (INDEX_KEY, self.priority_key):
             if data.get(key, None) is None:
                 raise KeyError(faults.needs_priority(key, list(data.keys(True, True))))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -70,7 +71,7 @@ class PrioritizedSampler(Sampler):
     ) -> None:
         super().__init__()
         for name, value in (("alpha", alpha), ("beta", beta), ("eps", eps)):
-            if not value >= 0:
+            if not isinstance(value, (Real, torch.Tensor)) or not value >= 0:
                 raise ValueError(faults.negative_argument(name, value))
         if not isinstance(max_capacity, int) or max_capacity < 1:
             raise ValueError(faults.bad_size("max_capacity", max_capacity))
@@ -200,11 +201,15 @@ class PrioritizedSampler(Sampler):
 
         Raises:
             IndexError: if an index is negative or none of an element.
+            TypeError: if the index holds no integers, such as a mask, or a priority is no number.
             ValueError: if a priority is NaN, infinite or negative, with its position and value; nothing is changed.
         """
         if type(index) is torch.Tensor and index.ndim == 1 and (storage is None or storage.ndim == 1):
             positions = _array(index, _POSITIONS)  # as a sample gives it
         else:
+            given = index if isinstance(index, tuple) else (index,)
+            for part in given:
+                _array(part, _POSITIONS)  # refuses what a tensor of integers would round
             flat = torch.as_tensor(index).reshape(-1) if storage is None else storage.positions(index)
             positions = _array(flat, _POSITIONS)
         count = len(positions)
@@ -279,4 +284,9 @@ def _array(values: Any, dtypes: tuple[type[np.generic], ...]) -> np.ndarray:
         array = np.asarray(values)
     except (RuntimeError, TypeError):  # it needs a gradient, lives on another device, or numpy lacks its dtype
         array = values.detach().to(device="cpu", dtype=_TORCH[dtypes[0]]).numpy()
-    return array.copy() if array.dtype.type in dtypes else array.astype(dtypes[0])
+    if array.dtype.type in dtypes:
+        return array.copy()
+    if array.size and array.dtype.kind not in ("iu" if dtypes is _POSITIONS else "biuf"):
+        what, got = "index" if dtypes is _POSITIONS else "priority", array.flat[0]
+        raise TypeError(faults.no_numbers(what, type(got).__name__ if array.dtype == object else str(array.dtype)))
+    return array.astype(dtypes[0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -200,20 +201,21 @@ class ColumnStorage(Storage):
         try:
             return Rows(1, self.form.take_apart(data, self._others), single=True)
         except ValueError as error:
-            batch = self._as_batch(data)
-            if batch is None:
+            count = self._count_of_batch(data)
+            if count is None:
                 raise
-            raise ValueError(faults.looks_like_batch(batch[0], self.ndim)) from error
+            raise ValueError(faults.looks_like_batch(count, self.ndim)) from error
 
-    def _as_batch(self, data: Any) -> torch.Size | None:
-        """The leading dimensions of data that would fit as a batch of elements; None if it would not."""
+    def _count_of_batch(self, data: Any) -> int | None:
+        """How many rows data would be as a batch, with time in front or behind; None if it would not fit as one."""
         assert self.form is not None
-        try:
+        with contextlib.suppress(ValueError, TypeError, AttributeError):
             lead = self.form.lead(data, self.ndim)
-            self.form.take_apart(data, (lead[0], *self._others))
-        except (ValueError, TypeError, AttributeError):
-            return None
-        return lead
+            for count, dims in ((lead[0], (lead[0], *self._others)), (lead[-1], (*self._others, lead[-1]))):
+                with contextlib.suppress(ValueError):
+                    self.form.take_apart(data, dims)
+                    return count
+        return None
 
     def _prepare_list(self, items: list[Any]) -> Rows:
         if not items:

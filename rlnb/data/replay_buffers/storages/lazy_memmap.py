@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import math
 import os
 import shutil
@@ -108,7 +110,8 @@ class LazyMemmapStorage(ColumnStorage):
             mapped = source.memmap_like(folder, existsok=True)
         except (OSError, RuntimeError) as error:
             for path in (*paths, folder / "meta.json"):
-                path.unlink(missing_ok=True)
+                with contextlib.suppress(OSError):  # where the folder itself is a file
+                    path.unlink()
             raise OSError(faults.no_files(folder, error)) from error
         self.scratch_dir, self._paths, self._reserved_rows = folder, paths, 0
         return [Column(mapped[key].as_subclass(torch.Tensor), self.ndim) for key in keys]
@@ -183,6 +186,18 @@ class LazyMemmapStorage(ColumnStorage):
         vars(self).update(state)
         if self.form is not None:
             self._map_again()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> LazyMemmapStorage:
+        """Copy the elements too, to files in a temporary folder; a storage that is pickled shares its files."""
+        copied = copy.copy(self)
+        memo[id(self)] = copied
+        if self.form is not None:
+            copied._forget_columns()
+            copied.form, copied.scratch_dir, copied._paths, copied._reserved_rows = None, None, [], 0
+            copied.ring = Ring(self._asked_size)
+            with self.ring.reading:
+                copied.load_state_dict(self.state_dict())
+        return copied
 
     def _map_again(self) -> None:
         """Map the files that are there, in another process."""

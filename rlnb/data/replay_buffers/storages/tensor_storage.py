@@ -26,6 +26,7 @@ class TensorStorage(ColumnStorage):
         ndim: how many leading dimensions count elements; the first of them is time.
 
     Raises:
+        TypeError: if no memory is given.
         ValueError: if ``max_size`` is more than there is, or the leaves lead with different sizes.
 
     Example:
@@ -41,6 +42,8 @@ class TensorStorage(ColumnStorage):
     def __init__(
         self, storage: Any, max_size: int | None = None, *, device: torch.device | str = "cpu", ndim: int = 1
     ) -> None:
+        if storage is None or isinstance(storage, (int, float, str)):
+            raise TypeError(faults.no_container(storage))
         lead = form_of(storage, 0).lead(storage, ndim)
         size = lead.numel() if max_size is None else max_size
         super().__init__(size, device=device, ndim=ndim)

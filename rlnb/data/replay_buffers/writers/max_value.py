@@ -10,6 +10,7 @@ import torch
 from tensordict import TensorDictBase
 
 from rlnb.data.replay_buffers import faults
+from rlnb.data.replay_buffers.forms import is_data
 from rlnb.data.replay_buffers.indexing import one
 from rlnb.data.replay_buffers.stacking import split_batch
 from rlnb.data.replay_buffers.writers.base import Writer
@@ -70,8 +71,11 @@ class TensorDictMaxValueWriter(Writer):
 
         Raises:
             KeyError: if it has no entry ``rank_key``.
+            TypeError: if it has no entries at all.
             ValueError: if the rank is NaN.
         """
+        if not is_data(data):
+            raise TypeError(faults.not_rankable(data, self.rank_key))
         values = data.get(self.rank_key, None)
         if values is None:
             raise KeyError(faults.needs_rank(self.rank_key, list(data.keys(True, True))))
