@@ -113,6 +113,15 @@ def policy_wrote_no_action(policy: Any, missing: list[NestedKey], before: set[An
     )
 
 
+def policy_reads_nothing(policy: Any, missing: list[NestedKey], data: TensorDictBase) -> KeyError:
+    """Say that what a policy reads is not in the data."""
+    keys = sorted(map(str, leaf_keys(data)))
+    return KeyError(
+        f"The policy {policy_name(policy)} reads {missing}, and the data it was given has {keys}. "
+        "Fix: name the entries of the data in the policy's in_keys."
+    )
+
+
 def check_action(key: NestedKey, spec: TensorSpec, action: Any, shape: torch.Size) -> None:
     """Refuse an action whose shape or dtype is not its spec's.
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from tensordict import TensorDictBase
+from tensordict.nn import TensorDictModuleBase
 
 from rlnb.data import Composite, TensorSpec
 from rlnb.data.ted.keys import NestedKey
@@ -111,6 +112,38 @@ class ObservationPolicy:
         return tensordict
 
 
+class ModulePolicy:
+    """A TensorDictModule that says which of its inputs are not there, if it fails for want of one.
+
+    Args:
+        module: the module; an input may be optional, so it is let try.
+    """
+
+    def __init__(self, module: TensorDictModuleBase) -> None:
+        self.module, self.in_keys, self.out_keys = module, module.in_keys, module.out_keys
+        self.__name__ = faults.policy_name(module)
+
+    def __call__(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Let the module write its outputs.
+
+        Args:
+            tensordict: written to.
+
+        Returns:
+            What the module returns.
+
+        Raises:
+            KeyError: if an input is missing.
+        """
+        try:
+            return self.module(tensordict)
+        except KeyError as error:
+            missing = [key for key in self.in_keys if tensordict.get(key, None) is None]
+            if not missing:
+                raise
+            raise faults.policy_reads_nothing(self.module, missing, tensordict) from error
+
+
 def is_random(env: EnvBase, policy: Any) -> bool:
     """Whether a policy draws each action of an env from its spec, and does nothing else.
 
@@ -149,7 +182,9 @@ def make_policy(
             "Fix: pass a TensorDictModule, a torch module, or a function of the observation."
         )
     function = policy
-    if not (trust_policy or hasattr(policy, "in_keys") or _takes_tensordict(policy)):
+    if isinstance(policy, TensorDictModuleBase):
+        function = ModulePolicy(policy)
+    elif not (trust_policy or hasattr(policy, "in_keys") or _takes_tensordict(policy)):
         function = ObservationPolicy(policy, env.observation_keys, env.action_keys)
     parameters = policy.parameters() if isinstance(policy, torch.nn.Module) else iter(())
     there, here = next((p.device for p in parameters), None), env.device or torch.device("cpu")
@@ -200,4 +235,4 @@ def _explained(
     return explained
 
 
-__all__ = ["ObservationPolicy", "RandomPolicy", "is_random", "make_policy"]
+__all__ = ["ModulePolicy", "ObservationPolicy", "RandomPolicy", "is_random", "make_policy"]

@@ -13,7 +13,7 @@ from tensordict.nn import TensorDictModule, TensorDictSequential
 from torch import nn
 
 from rlnb.data import Bounded, Categorical, Composite
-from rlnb.envs import GymEnv, RandomPolicy, step_mdp
+from rlnb.envs import CartPoleEnv, GymEnv, RandomPolicy, step_mdp
 
 NAMES = ["CartPole-v1", "Pendulum-v1", "FrozenLake-v1", "Taxi-v4"]
 ENVS = {name: GymEnv(name, categorical_action_encoding=True) for name in NAMES}
@@ -406,3 +406,25 @@ def test_a_callback_may_add_entries_and_have_defaults():
     seen = []
     data = env.rollout(3, callback=lambda td, extra=1: (seen.append(td), td.set("added", torch.ones(1))))
     assert len(seen) == 3 and data["added"].shape == (3, 1)
+
+
+@pytest.mark.parametrize("make", [lambda: GymEnv("CartPole-v1"), lambda: CartPoleEnv(batch_size=[2])])
+def test_a_policy_that_reads_what_is_not_there(make):
+    env = make()
+    policy = TensorDictModule(nn.Linear(4, 2), in_keys=["obs"], out_keys=["action"])
+    text = (
+        "The policy TensorDictModule reads ['obs'], and the data it was given has ['done', 'observation', "
+        "'terminated', 'truncated']. Fix: name the entries of the data in the policy's in_keys."
+    )
+    with pytest.raises(KeyError) as caught:
+        env.rollout(3, policy)
+    assert caught.value.args == (text,)
+
+
+def test_an_error_of_the_policy_itself_stays_what_it_is():
+    def choose(observation):
+        raise KeyError("mine")
+
+    policy = TensorDictModule(choose, in_keys=["observation"], out_keys=["action"])
+    with pytest.raises(KeyError, match="mine"):
+        GymEnv("CartPole-v1").rollout(3, policy)

@@ -344,3 +344,20 @@ def test_a_leaf_of_all_elements_can_be_looked_at() -> None:  # ST-05
         "The storage has no entry 'reward'. It has 'observation', ('agents', 'x'), ('next', 'reward'), "
         "('next', 'done')."
     )
+
+
+def test_files_that_were_there_outlive_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # ST-04
+    """Whoever may write over files must not lose them where new ones cannot be made."""
+    first = ReplayBuffer(storage=LazyMemmapStorage(3, scratch_dir=tmp_path))
+    first.extend(TensorDict({"a": torch.arange(3)}, 3))
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
+    second = ReplayBuffer(storage=LazyMemmapStorage(3, scratch_dir=tmp_path, existsok=True))
+
+    def fails(*args: object, **kwargs: object) -> None:
+        (tmp_path / "b.memmap").touch()
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(TensorDict, "memmap_like", fails)
+    with pytest.raises(OSError, match="the disk is full"):
+        second.extend(TensorDict({"a": torch.arange(3), "b": torch.arange(3)}, 3))
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()} == before

@@ -44,7 +44,14 @@ def test_the_writer_of_a_tensordict_buffer_marks_where_things_are() -> None:  # 
     assert rb[:]["index"].tolist() == [0, 1, 2, 3, 4]
 
 
-@pytest.mark.parametrize("call", [lambda rb: rb.add(torch.tensor(1)), lambda rb: rb.extend(torch.arange(2))])
+WRITES = [
+    lambda rb: rb.add(torch.tensor(1)),
+    lambda rb: rb.extend(torch.arange(2)),
+    lambda rb: rb.__setitem__(0, torch.tensor(1)),
+]
+
+
+@pytest.mark.parametrize("call", WRITES)
 def test_an_immutable_dataset_refuses_to_be_written(call: object) -> None:  # WR-05
     rb = ReplayBuffer(storage=TensorStorage(torch.arange(3)), writer=ImmutableDatasetWriter())
     with pytest.raises(RuntimeError) as caught:

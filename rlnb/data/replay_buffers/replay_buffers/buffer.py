@@ -127,7 +127,7 @@ class ReplayBuffer(Reading):
             place = self._storage.where(index)
             if place.keeps_dims and self._dim_extend and not isinstance(data, list):
                 data = arguments.swap_dims(data, self._dim_extend)
-            self._storage.overwrite(place, data)
+            self._writer.overwrite(place, data)
             self._sampler.mark_update(self._indices(place), self._storage)
 
     def update_priority(self, index: Any, priority: Any) -> None:

@@ -99,9 +99,10 @@ class LazyMemmapStorage(ColumnStorage):
             folder = self.scratch_dir
         keys = [_file_key(leaf.key) for leaf in form.leaves]
         paths = [folder.joinpath(*key[:-1], f"{key[-1]}.memmap") for key in keys]
-        there = next((path for path in [folder / "meta.json", *paths] if path.exists()), None)
-        if there is not None and not self.existsok:
-            raise FileExistsError(faults.file_there(there))
+        files = [folder / "meta.json", *paths]
+        there = [path for path in files if path.exists()]
+        if there and not self.existsok:
+            raise FileExistsError(faults.file_there(there[0]))
         source = TensorDict(batch_size=shape)
         for key, leaf in zip(keys, form.leaves, strict=True):
             source[key] = torch.empty((), dtype=leaf.dtype).expand(*shape, *leaf.shape)
@@ -109,7 +110,7 @@ class LazyMemmapStorage(ColumnStorage):
             folder.mkdir(parents=True, exist_ok=True)
             mapped = source.memmap_like(folder, existsok=True)
         except (OSError, RuntimeError) as error:
-            for path in (*paths, folder / "meta.json"):
+            for path in set(files).difference(there):
                 with contextlib.suppress(OSError):  # where the folder itself is a file
                     path.unlink()
             raise OSError(faults.no_files(folder, error)) from error

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from rlnb.data.replay_buffers.checkpointers.state import Stateful
+from rlnb.data.replay_buffers.indexing import Where
 from rlnb.data.replay_buffers.storages import Storage
 
 
@@ -63,6 +64,15 @@ class Writer(Stateful):
         Returns:
             Their indices, shape ``[n]``; with several dimensions ``[n, ndim]``. -1 for an element not stored.
         """
+
+    def overwrite(self, place: Where, data: Any) -> None:
+        """Write over elements that are there; the cursor stays.
+
+        Args:
+            place: which elements.
+            data: the new ones.
+        """
+        self.storage.overwrite(place, data)
 
     @property
     def _cursor(self) -> int:

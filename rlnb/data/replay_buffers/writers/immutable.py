@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from rlnb.data.replay_buffers import faults
+from rlnb.data.replay_buffers.indexing import Where
 from rlnb.data.replay_buffers.writers.base import Writer
 
 
@@ -37,6 +38,18 @@ class ImmutableDatasetWriter(Writer):
 
         Args:
             data: what shall be written.
+
+        Raises:
+            RuntimeError: always.
+        """
+        raise RuntimeError(faults.immutable())
+
+    def overwrite(self, place: Where, data: Any) -> NoReturn:
+        """Refuse.
+
+        Args:
+            place: which elements shall be written over.
+            data: the new ones.
 
         Raises:
             RuntimeError: always.
