@@ -7,6 +7,7 @@ import json
 import pathlib
 import subprocess
 import sys
+from collections.abc import Callable
 
 HERE = pathlib.Path(__file__).parent
 FLAT_SHARE = "flat bytes / TED bytes"
@@ -250,21 +251,30 @@ def bound(what: str, value: float, most: float) -> None:
 
 
 def main() -> None:
-    """Run all comparisons."""
+    """Run the comparisons that are named, or all."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--peer", help="an interpreter that has torchrl")
     parser.add_argument("--cpprb", help="an interpreter that has cpprb")
-    arguments = parser.parse_args()
-    rollouts(arguments.peer)
-    specs(arguments.peer)
-    custom(arguments.peer)
-    ted(arguments.peer)
-    batched(arguments.peer)
-    transforms(arguments.peer)
-    buffers(arguments.peer, arguments.cpprb)
-    slices(arguments.peer)
-    imports()
-    players()
+    parser.add_argument("parts", nargs="*", help="which comparisons to run; all if none is named")
+    given = parser.parse_args()
+    parts: dict[str, Callable[[], None]] = {
+        "rollouts": lambda: rollouts(given.peer),
+        "specs": lambda: specs(given.peer),
+        "custom": lambda: custom(given.peer),
+        "ted": lambda: ted(given.peer),
+        "batched": lambda: batched(given.peer),
+        "transforms": lambda: transforms(given.peer),
+        "buffers": lambda: buffers(given.peer, given.cpprb),
+        "slices": lambda: slices(given.peer),
+        "checkpoints": lambda: checkpoints(given.peer),
+        "imports": imports,
+        "players": players,
+    }
+    unknown = set(given.parts) - set(parts)
+    if unknown:
+        parser.error(f"there is no {', '.join(sorted(unknown))}; there are: {', '.join(parts)}")
+    for name in given.parts or parts:
+        parts[name]()
 
 
 if __name__ == "__main__":
