@@ -235,15 +235,17 @@ class EnvBase(EnvLife):
         masks: Masks = {}
         for level, key in self._done_levels():
             done = entry(tensordict, key)
-            if done is not None:
-                masks[level] = done if done.dtype == torch.bool else done.bool()
-            if () in masks:  # a mask at the root, which is looked for first, overrides those below
-                break
-        if any([bool(mask.any()) for mask in masks.values()]):
-            return masks
-        if () in masks:
-            self._see_running(masks[()])
-        return {}
+            if done is None:
+                continue
+            if done.dtype is not torch.bool:
+                done = done.bool()
+            if level == ():  # it is looked for first, and overrides those below
+                if bool(done.any()):
+                    return {(): done}
+                self._see_running(done)
+                return masks
+            masks[level] = done
+        return masks if any(bool(mask.any()) for mask in masks.values()) else {}
 
     def _reset_ended(self, tensordict: TensorDictBase, masks: Masks) -> TensorDictBase:
         """Reset where masks say so; the TensorDict is written to."""

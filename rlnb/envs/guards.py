@@ -80,14 +80,15 @@ class EnvGuards(EnvSpecs):
         return self._cache["action_leaves"]
 
     def _check_actions(self, tensordict: TensorDictBase) -> None:
-        for key, spec in self._action_leaves():
+        if "actions" not in self._cache:
+            self._cache["actions"] = [(key, spec, spec.shape, spec.dtype) for key, spec in self._action_leaves()]
+        for key, spec, shape, dtype in self._cache["actions"]:
             action = entry(tensordict, key)
             if action is None:
                 raise KeyError(faults.no_action(key, tensordict))
-            shape = spec.shape
             if not self.batch_locked:
                 shape = torch.Size((*tensordict.batch_size, *shape[self.ndim :]))
-            if type(action) is not torch.Tensor or action.dtype is not spec.dtype or action.shape != shape:
+            if type(action) is not torch.Tensor or action.dtype is not dtype or action.shape != shape:
                 faults.check_action(key, spec, action, shape)
 
     def _is_complete(self, data: TensorDictBase, moment: str) -> bool:
@@ -103,7 +104,7 @@ class EnvGuards(EnvSpecs):
             # The rows of a lazy stack may differ in shape: of those only the names can be read.
             found = set(leaf_keys(data))
             return found >= names and all((name, *p) in found for name, ps in below.items() for p in ps)
-        if not raw_entries(data).keys() >= names:
+        if not names.issubset(raw_entries(data)):
             return False
         return not below or all(data.get((name, *p), None) is not None for name, ps in below.items() for p in ps)
 

@@ -182,6 +182,7 @@ class FittedMask:
         self.given, self.batch_dims = mask, batch_dims
         # By the number of dimensions of the data; not for a mask with dimensions of its own.
         self.known = {mask.ndim: mask} if mask.shape[batch_dims:].numel() == 1 else {}
+        self.has_rows = batch_dims == 1 and bool(self.known)
 
     @functools.cached_property
     def mask(self) -> torch.Tensor:
@@ -214,13 +215,12 @@ class FittedMask:
 
     def merge(self, new: torch.Tensor, old: torch.Tensor) -> torch.Tensor:
         """Choose between tensors of the same shape."""
-        if (
-            old is self.given and new.dtype is torch.bool
-        ):  # the end signal that asked for the reset: elsewhere it is False
+        if old is self.given and new.dtype is torch.bool:  # an end signal, and the mask that was made of it
             return new & old
-        if self.batch_dims == 1 and new.stride(0) >= _WIDE and new.dtype is old.dtype and self.mask.ndim == 1:
+        if self.has_rows and new.stride(0) >= _WIDE and new.dtype is old.dtype:
             return old.index_copy(0, self.marked, new.index_select(0, self.marked))  # few rows are reset at once
-        return torch.where(self.spread(new), new, old)
+        mask = self.known.get(new.ndim)
+        return torch.where(self.spread(new) if mask is None else mask, new, old)
 
     def choose(self, new: Any, old: Any) -> Any:
         """Choose between data that no mask of tensors can be laid over."""

@@ -30,6 +30,13 @@ BUFFER_TARGETS = {
     },
     "cpprb": {"prioritized: sample": 1.0, "prioritized: update": 1.0, "prioritized: sample, update": 1.0},
 }
+TREE_TARGETS = {
+    "extend, 10 steps": 20.0,
+    "extend, 100 steps": 20.0,
+    "extend, 1 step": 20.0,
+    "get_tree, 2,400 nodes": 50.0,
+    "get_tree, 2,400 nodes, each looked at": 10.0,
+}
 SLICE_TARGETS = {
     "by end_key": 10.0,
     "by traj_key": 10.0,
@@ -105,9 +112,12 @@ def custom(peer: str | None) -> None:
             print(f"  {name:10s} {key:34s} {1024 / seconds:12,.0f} {seconds * 1e6:10.1f}")
     ratio("CartPoleEnv.rollout: million env steps a second", 1024 / best["rlnb"]["CartPoleEnv.rollout"] / 1e6, 1)
     if peer:
-        for base, what in (("own methods", "the framework's share of a step"), ("physics", "all but the physics")):
-            share = {name: times["step_and_maybe_reset"] - times[base] for name, times in best.items()}
-            ratio(f"{what}: torchrl / rlnb", share["torchrl"] / share["rlnb"], 4)
+        share = {}
+        for base in ("own methods", "physics"):
+            share[base] = {name: times["step_and_maybe_reset"] - times[base] for name, times in best.items()}
+        own, physics = (share[base]["torchrl"] / share[base]["rlnb"] for base in ("own methods", "physics"))
+        ratio("the framework's share of a step: torchrl / rlnb", own, 4)
+        print(f"  with the env's own TensorDicts, all but the physics: torchrl / rlnb: {physics:.2f}")
 
 
 def ted(peer: str | None) -> None:
@@ -222,6 +232,37 @@ def checkpoints(peer: str | None) -> None:
     bound("flat checkpoint bytes / plain checkpoint bytes", flat, 0.52)
 
 
+def trees(peer: str | None) -> None:
+    """Compare forests: adding rollouts, and making trees of them."""
+    libraries = {"rlnb": sys.executable, **({"torchrl": peer} if peer else {})}
+    best = best_times("trees.py", libraries)
+    print("Trees of rollouts, TED data of nine leaves     steps or trees/s   us of CPU/step or tree")
+    for name, times in best.items():
+        for key, seconds in times.items():
+            print(f"  {name:10s} {key:42s} {1 / seconds:12,.0f} {seconds * 1e6:14,.1f}")
+    for case, target in TREE_TARGETS.items():
+        if peer:
+            ratio(f"{case}: rlnb / torchrl", best["torchrl"][case] / best["rlnb"][case], target)
+
+
+def search(spiel: str | None) -> None:
+    """Compare tree searches with OpenSpiel's in Python: UCB1, and random rollouts unless said."""
+    libraries = {"rlnb": sys.executable, **({"open_spiel": spiel} if spiel else {})}
+    best = best_times("search.py", libraries)
+    print("Monte Carlo tree search                        simulations/s of CPU  us/simulation")
+    for name, times in best.items():
+        for key, seconds in times.items():
+            print(f"  {name:10s} {key:44s} {1 / seconds:10,.0f} {seconds * 1e6:10.1f}")
+    ours = best["rlnb"]
+    for key, seconds in best.get("open_spiel", {}).items():
+        ratio(f"{key}: rlnb / OpenSpiel's Python MCTS", seconds / ours[key], 1)
+    many = "tic-tac-toe, 64 roots"
+    ratio(f"{many}, random rollouts: thousand simulations a second", 1e-3 / ours[f"{many}, 400"], 60)
+    bound(f"{many}: a simulation of 800 / one of 100", ours[f"{many}, 800"] / ours[f"{many}, 100"], 2)
+    if not spiel:
+        print("  open_spiel: not measured. Name an interpreter that has it: make bench SPIEL=path/to/python")
+
+
 def imports() -> None:
     """Measure what importing rlnb.envs costs on top of the packages that it stands on."""
     code = (
@@ -255,6 +296,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--peer", help="an interpreter that has torchrl")
     parser.add_argument("--cpprb", help="an interpreter that has cpprb")
+    parser.add_argument("--spiel", help="an interpreter that has open_spiel")
     parser.add_argument("parts", nargs="*", help="which comparisons to run; all if none is named")
     given = parser.parse_args()
     parts: dict[str, Callable[[], None]] = {
@@ -267,6 +309,7 @@ def main() -> None:
         "buffers": lambda: buffers(given.peer, given.cpprb),
         "slices": lambda: slices(given.peer),
         "checkpoints": lambda: checkpoints(given.peer),
+        "search": lambda: search(given.spiel),
         "imports": imports,
         "players": players,
     }

@@ -83,15 +83,14 @@ def test_the_record_plays_and_shows_what_was_overwritten(browse):
     def act(page):
         page.get_by_role("button", name="first step").click()
         page.get_by_role("button", name="play", exact=True).click()
-        page.wait_for_timeout(1400)
-        page.get_by_role("button", name="pause").click()
+        page.locator('[data-rlnb="buffer-explorer"][data-t="4"]').wait_for()
         page.get_by_label("kind of mark to jump to").select_option("overwriting")
         page.get_by_role("button", name="previous mark").click()
         page.wait_for_timeout(60)
-        return at(page, "t"), page.locator(".be-words").inner_text()
+        return at(page, "t"), page.locator(".rlnb-where").inner_text(), page.locator(".be-words").inner_text()
 
-    t, words = browse(explorer(), act, reduced_motion="no-preference")
-    assert t == ("2",)
+    t, where, words = browse(explorer(), act, reduced_motion="no-preference")
+    assert (t, where) == (("2",), "moment 2 of 4")
     assert words == (
         "Moment 2 of 4: extend by 5 elements: rows 5 to 7 and 0 to 1 written, 2 rows over the oldest, "
         "1 trajectory gone."

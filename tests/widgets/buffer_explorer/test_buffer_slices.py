@@ -10,6 +10,7 @@ from rlnb_widgets.buffer_explorer.schema import Ring
 from rlnb_widgets.buffer_explorer.slices import coverage, slices_of
 from tensordict import TensorDict
 
+from rlnb.data import SliceSampler
 from tests.widgets.buffer_explorer.conftest import make_buffer, make_steps
 
 
@@ -81,3 +82,16 @@ def test_coverage_by_listing_all_slices(slice_len, strict):
             for step in range(start, start + size):
                 share[(found.start[i] + step) % ring.size] += 1 / (len(usable) * len(starts) * size)
     assert coverage(found, ring, slice_len, strict)[:, 0] == pytest.approx(share)
+
+
+@pytest.mark.parametrize("size", [{"slice_len": 3}, {"num_slices": 2}])
+def test_slices_one_behind_the_other_are_told_apart(size):
+    buffer = make_buffer(6, sampler=SliceSampler(end_key=("next", "done"), **size), batch_size=6)
+    buffer.extend(make_steps([6]))
+    explorer = BufferExplorer(buffer)
+    explorer.count(torch.tensor([0, 1, 2, 3, 4, 5]))
+    moment = explorer.model.moments[-1]
+    assert moment.slices.tolist() == [[0, 0, 3], [0, 3, 3]]
+    buffer.sampler.strict_length = False
+    explorer.count(torch.tensor([0, 1, 2, 3, 4, 5]))
+    assert explorer.model.moments[-1].slices.tolist() == [[0, 0, 6]], "of any length, they cannot be told apart"

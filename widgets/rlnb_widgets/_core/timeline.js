@@ -26,10 +26,10 @@ export function timelineKeys(playhead, jump) {
 /**
  * Build the bar of controls.
  *
- * marks() returns an object of kind -> sorted steps, at this moment. Returns { el, keys, destroy }; hand `keys` to
- * `keyboard` on the visualizer's root.
+ * marks() returns an object of kind -> sorted steps, at this moment; unit is what the playhead counts. Returns
+ * { el, keys, destroy }; hand `keys` to `keyboard` on the visualizer's root.
  */
-export function timelineBar(playhead, marks = () => ({})) {
+export function timelineBar(playhead, marks = () => ({}), unit = "step") {
   const act = (name, label, key, onclick) => button({ icon: name, label, title: `${label} (${key})`, onclick });
   const play = act("play", "play", "space", () => playhead.toggle());
   const where = h("output", { class: "rlnb-where" });
@@ -82,7 +82,7 @@ export function timelineBar(playhead, marks = () => ({})) {
     const list = all[kind.value] ?? [];
     before.disabled = nextMark(list, playhead.t, -1) === null;
     after.disabled = nextMark(list, playhead.t, 1) === null;
-    where.textContent = `step ${playhead.t.toLocaleString("en")} of ${playhead.last.toLocaleString("en")}`;
+    where.textContent = `${unit} ${playhead.t.toLocaleString("en")} of ${playhead.last.toLocaleString("en")}`;
     if (shownPlaying !== playhead.playing) {
       shownPlaying = playhead.playing;
       const label = shownPlaying ? "pause" : "play";

@@ -74,7 +74,7 @@ export default visualizer("buffer-explorer", ({ model, root, playhead }) => {
   const weights = weightsPanel({ moment, row: () => selection.value, beta: () => beta, onBeta: (value) => { beta = value; update(); } });
   const slices = slicesPanel({ moment, size: () => sliceLen, onSize: (size) => { sliceLen = size; update(); }, strict: head.strict });
   const memory = memoryPanel();
-  const bar = timelineBar(playhead, () => marks);
+  const bar = timelineBar(playhead, () => marks, "moment");
   const turn = button({ text: "", label: "order of the cells", title: "order of the cells (o)", onclick: () => order.set(ORDERS[1 - ORDERS.indexOf(order.value)]) });
   turn.classList.add("be-turn");
   bar.el.append(h("span", { class: "rlnb-group" }, turn));

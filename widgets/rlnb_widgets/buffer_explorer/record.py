@@ -12,7 +12,7 @@ from rlnb.data.ted.keys import NestedKey
 from rlnb_widgets._core.text import plural
 from rlnb_widgets.buffer_explorer.chances import by_cell, chances, priorities_of, stored_priorities
 from rlnb_widgets.buffer_explorer.parts import grid_of, ring_of
-from rlnb_widgets.buffer_explorer.samplers import is_slicing, is_strict, slice_length
+from rlnb_widgets.buffer_explorer.samplers import drawn_length, is_slicing, is_strict, slice_length
 from rlnb_widgets.buffer_explorer.schema import Grid, Moment, Ring, Trajectories, What
 from rlnb_widgets.buffer_explorer.slices import slice_facts, slices_of
 from rlnb_widgets.buffer_explorer.trajectories import arcs_of, no_trajectories, source_of, trajectories_of
@@ -188,7 +188,7 @@ class Record:
         found = self._trajectories(ring, anew=what in ("look", "snapshot"))
         size = slice_length(buffer, self.options.slice_len)
         stored = stored_priorities(buffer, ring)
-        slicing = is_slicing(buffer.sampler)
+        sampled = self._slices(ring)
         age = _ages(ring, grid) if ring.ordered else self._known_ages(ring, grid)
         return Moment(
             what=what, label=label, ring=ring, grid=grid, age=age, wrote=wrote, overwrote=overwrote,
@@ -196,10 +196,17 @@ class Record:
             arcs=arcs_of(found), draws=by_cell(self._draws[: ring.size], grid),
             expected=by_cell(self._expected[: ring.size], grid) if self._expects else np.zeros((grid.columns, 0)),
             batches=self._batches, drawn=self._drawn[:MAX_DRAWN], drawn_count=len(self._drawn),
-            slices=slices_of(self._drawn, ring)[:MAX_DRAWN] if slicing else np.zeros((0, 3), np.int64),
+            slices=sampled[:MAX_DRAWN],
             priorities=priorities_of(buffer, stored, grid),
             slicing=None if size is None else slice_facts(found, size, is_strict(buffer.sampler)),
         )  # fmt: skip
+
+    def _slices(self, ring: Ring) -> np.ndarray:
+        """The slices of the last sample; none where the sampler draws single elements."""
+        sampler = self.buffer.sampler
+        if not is_slicing(sampler):
+            return np.zeros((0, 3), np.int64)
+        return slices_of(self._drawn, ring, drawn_length(sampler, len(self._drawn)))
 
     def _known_ages(self, ring: Ring, grid: Grid) -> np.ndarray:
         """Ages of cells where the writer follows no ring: as far as this record has seen them written."""

@@ -5,6 +5,8 @@ import { arcsOf, cellOf, rowsOf, sampled } from "./frames.js";
 import { TURN, angleOf, hit, radii, spanOf, writing, writtenAt } from "./geometry.js";
 
 const TRAJECTORY_ROLES = ["c2", "c5"];
+// Between trajectories, in radians: the first and the last may have one colour, and meet at the seam.
+const GAP = 0.03;
 
 /** state() gives { m, before, phase, order, row, column, sliceLen }; onSelect(cell, column) hears of clicks. */
 export function ringPanel(state, onSelect) {
@@ -96,7 +98,7 @@ function paintArcs(pen, { m, phase, order, sliceLen }, size, color) {
     const r = outer - column * thick + 0.17 * thick + lift;
     const from = angleOf(m, row, order) - TURN / 4;
     pen.beginPath();
-    pen.arc(0, 0, r, from, from + Math.max((TURN * length) / m.size - Math.min((0.25 * TURN) / m.size, 0.012), 0.004));
+    pen.arc(0, 0, r, from, from + Math.max((TURN * length) / m.size - Math.min((0.25 * TURN) / m.size, GAP), 0.004));
     pen.strokeStyle = color(role);
     pen.lineWidth = width;
     pen.setLineDash(dashed ? [3, 3] : []);

@@ -6,7 +6,7 @@ from typing import Any
 
 from rlnb.data.replay_buffers import SliceSampler
 
-__all__ = ["is_slicing", "is_strict", "slice_length"]
+__all__ = ["drawn_length", "is_slicing", "is_strict", "slice_length"]
 
 
 def is_slicing(sampler: Any) -> bool:
@@ -37,3 +37,20 @@ def slice_length(buffer: Any, asked: int | None) -> int | None:
 def is_strict(sampler: Any) -> bool:
     """Whether slices are never shorter than asked for."""
     return not is_slicing(sampler) or bool(sampler.strict_length)
+
+
+def drawn_length(sampler: Any, count: int) -> int | None:
+    """Find out how long the slices of a sample are.
+
+    Args:
+        sampler: of the buffer.
+        count: how many elements were drawn.
+
+    Returns:
+        The length of all of them; None where they may differ.
+    """
+    if not is_slicing(sampler) or not sampler.strict_length or sampler.span:
+        return None
+    if sampler.slice_len:
+        return int(sampler.slice_len)
+    return count // int(sampler.num_slices) or None

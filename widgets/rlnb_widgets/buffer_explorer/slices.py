@@ -86,12 +86,13 @@ def coverage(trajectories: Trajectories, ring: Ring, slice_len: int, strict: boo
     return share
 
 
-def slices_of(positions: np.ndarray, ring: Ring) -> np.ndarray:
+def slices_of(positions: np.ndarray, ring: Ring, size: int | None = None) -> np.ndarray:
     """Split what a slice sampler drew into slices.
 
     Args:
         positions: of the elements, ``row * columns + column``, in the order of the sample, ``[n]``.
         ring: where the storage is written.
+        size: how long each is, where that is known: two slices may lie one behind the other.
 
     Returns:
         Column, first row and length of each run of rows one after another, ``[slices, 3]``.
@@ -107,6 +108,8 @@ def slices_of(positions: np.ndarray, ring: Ring) -> np.ndarray:
     # Nothing goes on across the seam: the row at the cursor is the oldest.
     if ring.seam:
         follows &= rows[1:] != ring.cursor
+    if size:
+        follows[size - 1 :: size] = False
     starts = np.concatenate([[0], np.flatnonzero(~follows) + 1])
     lengths = np.diff(np.append(starts, len(rows)))
     return np.stack([columns[starts], rows[starts], lengths], 1)

@@ -26,6 +26,8 @@ _WIDTH, _MOST_SETTINGS, _MOST_KEYS = 760.0, 7, 8
 _RADIUS, _CENTER_X = 118.0, 170.0
 _SHADES = 5
 _TRAJECTORIES = ("c2", "c5")
+# Between trajectories, in radians: the first and the last may have one colour, and meet at the seam.
+_GAP = 0.03
 
 
 def explorer_svg(model: ExplorerModel, t: int, order: str) -> Svg:
@@ -145,7 +147,7 @@ def _arcs(svg: Svg, moment: Moment, dial: Dial, center: tuple[float, float], rad
         start, sweep = dial.angle(int(found.start[i])), 2 * math.pi * int(found.length[i]) / size
         short = moment.slicing is not None and found.length[i] < moment.slicing.slice_len
         role = "bad" if short else _TRAJECTORIES[int(i) % 2]
-        gap = min(0.25 * 2 * math.pi / size, 0.012)
+        gap = min(0.25 * 2 * math.pi / size, _GAP)
         svg.path(arc_path(center, radius, start, max(sweep - gap, 0.004)), None, stroke=role, stroke_width=2.5)
     for of, row, length in moment.slices.tolist():
         if of == column:
