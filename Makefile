@@ -4,6 +4,7 @@ TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 PEER ?=
 PARTS ?=
 CPPRB ?=
+SPIEL ?=
 # What to install: dev,simulators adds the Box2D and MuJoCo environments.
 EXTRAS ?= dev
 
@@ -40,10 +41,10 @@ lint: .venv/.stamp
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
 
-# PEER and CPPRB name interpreters of other environments, that have torchrl and cpprb, and PARTS some of the comparisons:
+# PEER, CPPRB and SPIEL name interpreters that have torchrl, cpprb and open_spiel, and PARTS some of the comparisons:
 # make bench PEER=~/trl/bin/python PARTS="rollouts specs"
 bench: .venv/.stamp
-	$(PY) -m tests.benchmarks $(if $(PEER),--peer $(PEER)) $(if $(CPPRB),--cpprb $(CPPRB)) $(PARTS)
+	$(PY) -m tests.benchmarks $(if $(PEER),--peer $(PEER)) $(if $(CPPRB),--cpprb $(CPPRB)) $(if $(SPIEL),--spiel $(SPIEL)) $(PARTS)
 
 # NB names some of them: make notebooks NB="00_welcome.ipynb 01_rollouts_and_ted.ipynb"
 notebooks: .venv/.stamp

@@ -1,20 +1,20 @@
 """rlnb: reinforcement learning you can see.
 
-``rlnb.data`` describes and stores data, ``rlnb.envs`` produces it, ``rlnb.modules`` has parts of policies. Importing
-``rlnb`` alone loads none of them, nor torch.
+``rlnb.data`` describes and stores data, ``rlnb.envs`` produces it, ``rlnb.modules`` has parts of policies,
+``rlnb.search`` plans. Importing ``rlnb`` alone loads none of them, nor torch.
 """
 
 from importlib import import_module, metadata
 from typing import Any
 
 __version__ = metadata.version("rlnb")
-__all__ = ["__version__", "data", "envs", "filter_warnings_subprocess", "modules"]
+__all__ = ["__version__", "data", "envs", "filter_warnings_subprocess", "modules", "search"]
 
 #: Whether the worker processes of a ParallelEnv leave warnings out.
 filter_warnings_subprocess = True
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("data", "envs", "modules"):
+    if name in ("data", "envs", "modules", "search"):
         return import_module(f"rlnb.{name}")
-    raise AttributeError(f"module 'rlnb' has no attribute {name!r}. It has: data, envs, modules, __version__.")
+    raise AttributeError(f"module 'rlnb' has no attribute {name!r}. It has: data, envs, modules, search, __version__.")

@@ -1,0 +1,162 @@
+"""ConnectionGame: tic-tac-toe and Connect Four for a search, on bits and without a TensorDict."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from tensordict import TensorDict
+
+from rlnb.envs.custom import ConnectFourEnv
+from rlnb.search.bit_boards import BitBoards
+from rlnb.search.games import Array, Game, Positions
+
+if TYPE_CHECKING:
+    from tensordict import TensorDictBase
+
+    from rlnb.envs.custom.board_game import BoardGameEnv
+
+
+class ConnectionGame(Game):
+    """The rules of a board game env as functions on bits.
+
+    A state is two uint64: the stones of the player who is to move, and those of the other.
+
+    Args:
+        env: whose game it is. It is asked to read roots, and never stepped.
+
+    Example:
+        >>> from rlnb.envs import TicTacToeEnv
+        >>> game = ConnectionGame(TicTacToeEnv())
+        >>> root = game.start(None)
+        >>> positions, rewards = game.step(root.states, np.array([4]))
+        >>> positions.to_play.tolist(), rewards.tolist(), int(positions.legal.sum())
+        ([1], [0.0], 8)
+    """
+
+    n_players = 2
+    state_shape = (2,)
+    state_dtype = np.uint64
+
+    def __init__(self, env: BoardGameEnv) -> None:
+        self.env = env
+        gravity = isinstance(env, ConnectFourEnv)
+        self.boards = BitBoards(env.rows, env.columns, env.connect, gravity=gravity)
+        self.n_actions = env.n_actions
+        # A draw of times has the columns first, from the bottom, where stones fall; this is the cell of each.
+        order = np.arange(env.rows * env.columns).reshape(env.rows, env.columns)
+        self._fall_order = order[::-1].T.reshape(-1)
+
+    def start(self, tensordict: TensorDictBase | None) -> Positions:
+        """Read boards; see :meth:`Game.start`. The env refuses what is no position of the game."""
+        given = None if tensordict is None else tensordict.select("board", "turn", strict=False)
+        board = self.env.reset(given)["board"].reshape(-1, self.env.rows * self.env.columns).cpu().numpy()
+        stones = np.stack([self.boards.pack(board == player) for player in (0, 1)])
+        turn = (board >= 0).sum(-1) % 2
+        rows = np.arange(len(board))
+        return self._positions(np.stack((stones[turn, rows], stones[1 - turn, rows]), -1), turn, None)
+
+    def step(self, states: Array, actions: Array) -> tuple[Positions, Array]:
+        """Play moves; see :meth:`Game.step`."""
+        mine, theirs = states[:, 0], states[:, 1]
+        occupied = mine | theirs
+        after = mine | self.boards.place_all(occupied, actions)
+        won: Array = self.boards.won_all(after)
+        turn = (np.bitwise_count(occupied) + 1) % 2
+        return self._positions(np.stack((theirs, after), -1), turn, won), won.astype(np.float64)
+
+    def _positions(self, states: Array, turn: Array, won: Array | None) -> Positions:
+        legal = self.boards.legal_all(states[:, 0] | states[:, 1])
+        over: Array = ~np.atleast_1d(legal.any(-1))
+        if won is not None:
+            over |= won
+        return Positions(states, turn.astype(np.int8), legal, over)
+
+    def playout(self, positions: Positions, rng: np.random.Generator, discount: float, max_steps: int | None) -> Array:
+        """Play to the end without a loop over the moves; see :meth:`Game.playout`.
+
+        Each free cell draws the time at which it is filled, and the order of the times is the order of the moves.
+        Where stones fall, a cell is filled an exponential time after the one below it. That is a uniform choice among
+        the columns with room at each move, since an exponential time does not remember how long one has waited.
+        """
+        mine, theirs = self.boards.spread(positions.states[:, 0]), self.boards.spread(positions.states[:, 1])
+        free = ~(mine | theirs)
+        rank = self._ranks(free, rng)
+        sign = np.where(free, 1 - 2 * (rank & 1), mine.astype(np.int8) - theirs).astype(np.int8)
+        lines = self.boards.lines
+        owner = sign[:, lines].sum(-1, dtype=np.int8)
+        moment = np.where(np.abs(owner) == self.boards.connect, rank[:, lines].max(-1), np.int8(127))
+        first = moment.argmin(-1)
+        rows = np.arange(len(sign))
+        moves = moment[rows, first]
+        value = np.where(moves < 127, np.sign(owner[rows, first]), 0).astype(np.float64)
+        if max_steps is not None:
+            value[moves >= max_steps] = 0.0
+        return value if discount == 1 else value * discount ** moves.astype(np.float64)
+
+    def _ranks(self, free: Array, rng: np.random.Generator) -> Array:
+        """Draw in which order free cells are filled, int8 from 0; -1 where a stone lies already."""
+        if self.boards.gravity:
+            waits = np.where(free[:, self._fall_order], rng.standard_exponential(free.shape), 0.0)
+            grid = waits.reshape(-1, self.boards.columns, self.boards.rows).cumsum(-1)
+            times = np.empty(free.shape)
+            times[:, self._fall_order] = grid.reshape(free.shape)
+        else:
+            times = rng.random(free.shape)
+        times[~free] = -1.0
+        order = times.argsort(-1)
+        rank = np.empty(free.shape, dtype=np.int8)
+        occupied = free.shape[-1] - free.sum(-1, keepdims=True)
+        np.put_along_axis(rank, order, (np.arange(free.shape[-1]) - occupied).astype(np.int8), -1)
+        return np.maximum(rank, np.int8(-1))
+
+    def playout_one(self, mine: int, theirs: int, random: Random, discount: float, max_steps: int | None) -> float:
+        """Play one position to the end, on plain integers: for one position faster than arrays are.
+
+        Args:
+            mine: stones of the player who is to move.
+            theirs: stones of the other.
+            random: what is drawn from.
+            discount: of rewards, for each step.
+            max_steps: the most steps; None: no limit.
+
+        Returns:
+            The return for the player who is to move.
+        """
+        boards, draw = self.boards, random.random
+        won, place = boards.table.__getitem__ if boards.table else boards.fold, boards.place
+        gates, occupied = boards.gates, mine | theirs
+        actions = [action for action, gate in enumerate(gates) if not occupied & gate]
+        sign, steps = 1.0, 0
+        while actions and steps != max_steps:
+            i = int(draw() * len(actions))
+            action = actions[i]
+            bit = place(occupied, action)
+            mine |= bit
+            if won(mine):
+                return sign * discount**steps
+            occupied |= bit
+            if bit == gates[action]:
+                actions[i] = actions[-1]
+                actions.pop()
+            mine, theirs, sign, steps = theirs, mine, -sign, steps + 1
+        return 0.0
+
+    def observe(self, states: Array) -> TensorDictBase:
+        """Return boards, whose turn it is and the mask; see :meth:`Game.observe`."""
+        mine, theirs = self.boards.spread(states[:, 0]), self.boards.spread(states[:, 1])
+        free = ~(mine | theirs)
+        turn = ((~free).sum(-1, keepdims=True) % 2).astype(np.int32)
+        board = np.where(free, -1, np.where(mine, turn, 1 - turn)).astype(np.int32)
+        legal = self.boards.legal_all(states[:, 0] | states[:, 1])
+        data = {
+            "board": torch.from_numpy(board.reshape(-1, self.boards.rows, self.boards.columns)),
+            "turn": torch.from_numpy(turn),
+            "mask": torch.from_numpy(legal),
+        }
+        return TensorDict(data, batch_size=[len(states)], device=self.env.device)
+
+
+__all__ = ["ConnectionGame"]

@@ -1,0 +1,205 @@
+"""EnvGame: any env with discrete actions as a game for a search, by steps of the env itself."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from tensordict import TensorDict, TensorDictBase
+
+from rlnb.data import Categorical, OneHot, TensorSpec
+from rlnb.data.ted.step_mdp import step_mdp
+from rlnb.envs.base import EnvBase
+from rlnb.envs.custom.board_game import PLAYERS
+from rlnb.search import faults
+from rlnb.search.games import Array, Game, Positions
+
+#: Where an env may say which actions are legal.
+MASK_KEYS = ("action_mask", "mask")
+
+
+class State(NamedTuple):
+    """A position of an env: what it returned, and the env as it then was if it keeps a state."""
+
+    tensordict: TensorDictBase
+    env: EnvBase | None
+
+
+class EnvGame(Game):
+    """Steps an env, from its TensorDict alone if it is stateless and else in copies of it.
+
+    A step is taken once for each node and remembered. With an env that draws random numbers the tree holds one outcome
+    of each action; all actions of a node are tried with the same numbers to come. The user's env is copied at
+    :meth:`start` and never stepped.
+
+    Who is to move is read from "turn", the legal actions from "action_mask" or "mask", rewards from the only reward,
+    or as the difference of ("player0", "reward") and ("player1", "reward").
+
+    Args:
+        env: the env.
+
+    Raises:
+        TypeError: if it is no env, cannot be copied, or its actions are not discrete.
+
+    Example:
+        >>> from rlnb.envs import GridWorldEnv
+        >>> game = EnvGame(GridWorldEnv(["S.G"], seed=0))
+        >>> root = game.start(None)
+        >>> positions, rewards = game.step(root.states, np.array([2]))
+        >>> game.observe(positions.states)["observation"].tolist(), positions.legal.tolist()
+        ([1], [[True, True, True, True]])
+    """
+
+    def __init__(self, env: EnvBase) -> None:
+        if not isinstance(env, EnvBase):
+            raise TypeError(faults.not_an_env(env))
+        self.env = env
+        spec = env.full_action_spec[env.action_key] if len(env.action_keys) == 1 else env.full_action_spec
+        self.stateless = not env.batch_locked and not env.state_spec.is_empty()
+        single = spec.shape[:-1] if isinstance(spec, OneHot) else spec.shape
+        if not isinstance(spec, (OneHot, Categorical)) or single.numel() != env.batch_size.numel():
+            raise TypeError(faults.no_discrete_actions(env, spec))
+        if env.batch_size and not self.stateless:
+            raise TypeError(faults.batched_env(env))
+        self.spec, self.n_actions = spec, int(spec.space.n)
+        self.two_players = all((player, "reward") in env.reward_keys for player in PLAYERS)
+        self.n_players = 2 if self.two_players else 1
+        keys = env.observation_spec.keys(True, True)
+        self.mask_key = next((key for key in MASK_KEYS if key in keys), None)
+        self.turn = self.two_players and "turn" in keys
+        self._copy(env)  # says now what would be said at the first step
+
+    def _copy(self, env: EnvBase) -> EnvBase:
+        """Copy an env and what it is in; its specs are shared, as nobody writes to them."""
+        memo: dict[int, Any] = {id(part): part for part in vars(env).values() if isinstance(part, TensorSpec)}
+        try:
+            return copy.deepcopy(env, memo)
+        except Exception as error:  # whatever an env of somebody else's raises when it is copied
+            raise TypeError(faults.not_searchable(env, f"{type(error).__name__}: {error}")) from error
+
+    # Roots --------------------------------------------------------------------------------------------------------
+
+    def start(self, tensordict: TensorDictBase | None) -> Positions:
+        """Take the present state of the env as the root, or positions if it is stateless; see :meth:`Game.start`."""
+        env = self._copy(self.env)
+        if tensordict is None:
+            tensordict = env.reset()
+        elif "next" in tensordict:
+            tensordict = step_mdp(tensordict)
+        batch = tensordict.batch_size
+        if not self.stateless and batch:
+            raise ValueError(faults.one_root(self.env, batch))
+        if self.stateless and any(tensordict.get(key, None) is None for key in self.env.observation_keys):
+            tensordict = env.reset(tensordict)  # a batch size alone, or a part of what tells the position
+        rows = list(tensordict.reshape(-1).unbind(0))
+        self._env = env
+        positions = self._positions([self._state(row, None if self.stateless else env) for row in rows])
+        if positions.terminal.any():
+            raise ValueError(faults.ended(int(positions.terminal.argmax())))
+        return positions
+
+    def _state(self, tensordict: TensorDictBase, env: EnvBase | None) -> State:
+        return State(tensordict, env)
+
+    def _positions(self, states: list[State]) -> Positions:
+        n = len(states)
+        array = np.empty(n, dtype=object)
+        array[:] = [None] * n
+        legal = np.ones((n, self.n_actions), dtype=bool)
+        to_play, terminal = np.zeros(n, dtype=np.int8), np.zeros(n, dtype=bool)
+        for i, state in enumerate(states):
+            array[i] = state
+            td = state.tensordict
+            terminal[i] = any(bool(td.get(key).any()) for key in self.env.done_keys if td.get(key, None) is not None)
+            if self.mask_key is not None:
+                legal[i] = td.get(self.mask_key).reshape(-1).cpu().numpy()
+            if self.turn:
+                to_play[i] = int(td.get("turn"))
+        return Positions(array, to_play, legal, terminal)
+
+    # Steps --------------------------------------------------------------------------------------------------------
+
+    def step(self, states: Array, actions: Array) -> tuple[Positions, Array]:
+        """Step the env from some states; see :meth:`Game.step`."""
+        if self.stateless:
+            return self._step_rows(states, actions)
+        after, rewards = [], np.zeros(len(states))
+        for i, (state, action) in enumerate(zip(states, actions.tolist(), strict=True)):
+            env = self._copy(state.env)
+            td, rewards[i] = self._advance(env, state.tensordict, action)
+            after.append(self._state(td, env))
+        return self._positions(after), rewards
+
+    def _step_rows(self, states: Array, actions: Array) -> tuple[Positions, Array]:
+        """Step all positions of a stateless env at once."""
+        after = self._env.step(self._stack(states).set(self.env.action_key, self.encode(actions)))
+        nexts = after.get("next")
+        rewards = self._reward(nexts).reshape(len(states), -1).sum(-1).cpu().numpy().astype(np.float64)
+        turns = np.array([int(state.tensordict.get("turn")) if self.turn else 0 for state in states])
+        rewards = np.where(turns == 0, rewards, -rewards)
+        return self._positions([self._state(td, None) for td in step_mdp(after).unbind(0)]), rewards
+
+    def _advance(self, env: EnvBase, tensordict: TensorDictBase, action: int) -> tuple[TensorDictBase, float]:
+        """Step one env, which then is in another state."""
+        chosen = self.encode(np.array([action])).reshape(self.spec.shape)
+        after = env.step(tensordict.clone(False).set(env.action_key, chosen))
+        reward = float(self._reward(after.get("next")).sum())
+        if self.turn and int(tensordict.get("turn")):
+            reward = -reward
+        return step_mdp(after), reward
+
+    def encode(self, actions: Array) -> torch.Tensor:
+        """Write actions as indices or one-hot vectors; see :meth:`Game.encode`."""
+        index = torch.as_tensor(actions, device=self.spec.device)
+        if isinstance(self.spec, OneHot):
+            index = torch.nn.functional.one_hot(index, self.n_actions)
+        return index.to(self.spec.dtype)
+
+    def _reward(self, after: TensorDictBase) -> torch.Tensor:
+        """Return what player 0, or the only one, gained."""
+        if self.two_players:
+            return after.get((PLAYERS[0], "reward")) - after.get((PLAYERS[1], "reward"))
+        return after.get(self.env.reward_key)
+
+    def playout(self, positions: Positions, rng: np.random.Generator, discount: float, max_steps: int | None) -> Array:
+        """Step to the end with random actions; see :meth:`Game.playout`."""
+        n = len(positions.terminal)
+        total, weight = np.zeros(n), np.ones(n)
+        first, current, rows, steps = positions.to_play, positions, np.arange(n), 0
+        if not self.stateless:  # one copy a playout, that is stepped on
+            copies = [State(state.tensordict, self._copy(state.env)) for state in positions.states]
+            current = positions._replace(states=self._positions(copies).states)
+        while len(rows) and steps != max_steps:
+            drawn = np.where(current.legal, rng.random(current.legal.shape), -1.0).argmax(-1)
+            mover = current.to_play
+            current, rewards = self._play_on(current.states, drawn)
+            total[rows] += weight[rows] * np.where(mover == first[rows], rewards, -rewards)
+            weight[rows] *= discount
+            going = ~current.terminal
+            rows, steps = rows[going], steps + 1
+            current = Positions(*(array[going] for array in current))
+        return total
+
+    def _play_on(self, states: Array, actions: Array) -> tuple[Positions, Array]:
+        """Step states that nobody needs any more."""
+        if self.stateless:
+            return self._step_rows(states, actions)
+        after, rewards = [], np.zeros(len(states))
+        for i, (state, action) in enumerate(zip(states, actions.tolist(), strict=True)):
+            td, rewards[i] = self._advance(state.env, state.tensordict, action)
+            after.append(self._state(td, state.env))
+        return self._positions(after), rewards
+
+    def observe(self, states: Array) -> TensorDictBase:
+        """Return observations; see :meth:`Game.observe`."""
+        keys = list(self.env.observation_keys)
+        return self._stack(states).select(*keys)
+
+    def _stack(self, states: Array) -> TensorDictBase:
+        """Put the TensorDicts of some states into one, in memory of its own."""
+        return TensorDict.stack([state.tensordict for state in states], 0)
+
+
+__all__ = ["EnvGame", "State"]
