@@ -1,6 +1,8 @@
 """What is stored: specs of data, the episode format, and what is done to it."""
 
-from rlnb.data import replay_buffers, specs
+from typing import TYPE_CHECKING, Any
+
+from rlnb.data import map, replay_buffers, specs
 from rlnb.data.postprocs import MultiStep
 from rlnb.data.replay_buffers import *  # noqa: F403 - likewise, replay_buffers.__all__
 from rlnb.data.specs import *  # noqa: F403 - the list of public names has one home, specs.__all__
@@ -19,6 +21,9 @@ from rlnb.data.ted import (
     write_h5,
 )
 
+if TYPE_CHECKING:
+    from rlnb.data.map import *  # noqa: F403 - likewise, map.__all__
+
 __all__ = [
     "Flat2TED",
     "H5Combine",
@@ -33,6 +38,14 @@ __all__ = [
     "read_h5",
     "to_gym_episodes",
     "write_h5",
+    *map.__all__,
     *replay_buffers.__all__,
     *specs.__all__,
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # Trees and maps are loaded when they are asked for: an env does not need them.
+    if name in map.__all__:
+        return getattr(map, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,96 @@
+"""Row keys: what stands in a row as one hashable value, so that a dictionary compares whole rows."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from rlnb.data.ted.columns import Constant
+
+# The bytes of a row where all its entries are tensors; else a tuple of the values, with bytes for tensors.
+RowKey = Hashable
+
+
+def row_keys(columns: Sequence[torch.Tensor | list[Any] | Constant], rows: int) -> list[RowKey]:
+    """Make one hashable value of each row.
+
+    Two rows have equal keys if and only if all their entries are equal: the key holds the data itself, not a digest of
+    it. Zero and negative zero are equal.
+
+    Args:
+        columns: the entries, tensors of shape ``[rows, *shape]`` or lists of ``rows`` Python objects.
+        rows: how many rows there are.
+
+    Returns:
+        A key for each row.
+
+    Raises:
+        TypeError: if a Python object has no hash.
+
+    Example:
+        >>> keys = row_keys([torch.tensor([[1.0, 0.0], [1.0, -0.0], [2.0, 0.0]])], 3)
+        >>> keys[0] == keys[1], keys[0] == keys[2]
+        (True, False)
+        >>> row_keys([["left", "right"]], 2)
+        [(<class 'str'>, 'left'), (<class 'str'>, 'right')]
+    """
+    if all(isinstance(column, torch.Tensor) for column in columns):
+        return _byte_keys(row_bytes([column for column in columns if isinstance(column, torch.Tensor)]))
+    parts: list[list[RowKey]] = []
+    for column in columns:
+        if isinstance(column, torch.Tensor):
+            parts.append(_byte_keys(row_bytes([column])))
+        elif isinstance(column, Constant):
+            parts.append([_object_key(column.value)] * rows)
+        else:
+            parts.append([_object_key(value) for value in column])
+    return parts[0] if len(parts) == 1 else list(zip(*parts, strict=True))
+
+
+def row_bytes(tensors: Sequence[torch.Tensor]) -> np.ndarray:
+    """The memory of each row.
+
+    Args:
+        tensors: shape ``[rows, *shape]`` each, of any dtype and device.
+
+    Returns:
+        An array of bytes of shape ``[rows, width]``.
+
+    Example:
+        >>> row_bytes([torch.tensor([1, 2], dtype=torch.uint8), torch.tensor([True, False])]).tolist()
+        [[1, 1], [2, 0]]
+    """
+    pieces = [_bytes_of(tensor) for tensor in tensors]
+    return pieces[0] if len(pieces) == 1 else np.concatenate(pieces, axis=1)
+
+
+def _bytes_of(tensor: torch.Tensor) -> np.ndarray:
+    if tensor.requires_grad or tensor.device.type != "cpu":
+        tensor = tensor.detach().cpu()
+    if tensor.dtype.is_complex:
+        tensor = tensor.resolve_conj().resolve_neg()
+    rows = tensor.shape[0]
+    try:
+        array = tensor.numpy()
+    except TypeError:  # a dtype that numpy does not have, such as bfloat16
+        array = (tensor + 0.0).contiguous().view(torch.uint8).numpy()
+    if array.dtype.kind in "fc":
+        array = array + 0.0  # negative zero becomes zero
+    if not array.size:
+        return np.empty((rows, 0), np.uint8)
+    return np.ascontiguousarray(array).reshape(rows, -1).view(np.uint8)
+
+
+def _byte_keys(array: np.ndarray) -> list[RowKey]:
+    rows, width = array.shape
+    data = array.tobytes()
+    return [data[start : start + width] for start in range(0, rows * width, width)] if width else [b""] * rows
+
+
+def _object_key(value: Any) -> RowKey:
+    # True, 1 and 1.0 are equal in Python, and are different data.
+    hash(value)
+    return type(value), value

@@ -1,0 +1,202 @@
+"""Nodes that are made when they are looked at: the TensorDict of a node is a view of a row of TreeArrays."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import ItemsView, Iterator, ValuesView
+from typing import Any
+
+import torch
+from tensordict import LazyStackedTensorDict, NonTensorData, TensorDict
+
+from rlnb.data.map.tree.arrays import TreeArrays
+
+_LATER = object()
+_NO_BATCH = torch.Size(())
+# What TensorDict keeps its entries in.
+_PLAIN: type = type(getattr(TensorDict(), "_tensordict", {}))
+
+
+class NodeView:
+    """The nodes of TreeArrays, each made once as long as somebody holds it.
+
+    Args:
+        arrays: the nodes.
+
+    Attributes:
+        edited: whether a user gave a node other children, so that the arrays no longer tell the structure.
+    """
+
+    def __init__(self, arrays: TreeArrays) -> None:
+        self.arrays, self.edited = arrays, False
+        self._made: weakref.WeakValueDictionary[int, TensorDict] = weakref.WeakValueDictionary()
+        self._kept: weakref.ref[_Kept] | None = None
+
+    def root(self) -> TensorDict:
+        """The root, which keeps all other nodes that are made from now on."""
+        root = self.node(0)
+        kept = _Kept()
+        entries: Any = root._tensordict
+        entries.kept = kept
+        self._kept = weakref.ref(kept)
+        return root
+
+    def node(self, row: int) -> TensorDict:
+        """A node.
+
+        Args:
+            row: which.
+
+        Returns:
+            A TensorDict without batch dimensions that is filled while it is read.
+        """
+        node = self._made.get(row)
+        if node is None:
+            node = TensorDict._new_unsafe({}, batch_size=_NO_BATCH, nested=False)
+            node._tensordict = Entries(self, row)
+            self._made[row] = node
+            kept = self._kept() if self._kept is not None else None
+            if kept is not None:
+                kept[row] = node
+        return node
+
+    def if_alive(self, row: int) -> TensorDict | None:
+        """A node if it is there, or can be made because the root is there."""
+        alive = self._kept is not None and self._kept() is not None
+        return self.node(row) if alive else self._made.get(row)
+
+    def names(self, row: int) -> list[str]:
+        """The names of the fields that a node has, in the order of the class."""
+        arrays = self.arrays
+        names = ["count", "wins"]
+        names += ["index"] if arrays.index is not None and arrays.children[row] else []
+        names += ["hash"] if arrays.has_hashes else []
+        names += ["node_id"]
+        names += ["rollout"] if arrays.has_rollout(row) else []
+        names += ["node_data"]
+        names += ["subtree"] if arrays.children[row] else []
+        return names + (["specs"] if arrays.specs is not None else [])
+
+    def make(self, row: int, name: str) -> Any:
+        """Make a field of a node."""
+        from rlnb.data.map.tree.node import Tree
+
+        arrays = self.arrays
+        if name == "subtree":
+            nodes = [self.node(child) for child in arrays.children[row]]
+            return Tree._from_tensordict(LazyStackedTensorDict(*nodes, stack_dim=0))
+        if name == "count":
+            return arrays.count[row]
+        if name == "wins":
+            return arrays.wins[row]
+        if name == "index":
+            return arrays.index[row]  # type: ignore[index]  # names() has it only where there is one
+        if name == "rollout":
+            return arrays.rollout(row)
+        if name == "node_data":
+            return arrays.node_data(row)
+        values = {"hash": lambda: arrays.hashes[row], "node_id": lambda: row, "specs": lambda: arrays.specs}  # type: ignore[index]  # likewise
+        return NonTensorData(values[name](), batch_size=_NO_BATCH)
+
+
+class _Kept(dict[int, TensorDict]):
+    """The nodes that were made, by row; a dictionary that can be referred to weakly."""
+
+    __slots__ = ("__weakref__",)
+
+
+class Entries(dict[str, Any]):
+    """The entries of a node. A value is made when it is first read.
+
+    Args:
+        view: of all nodes.
+        row: of this one.
+    """
+
+    def __init__(self, view: NodeView, row: int) -> None:
+        super().__init__(dict.fromkeys(view.names(row), _LATER))
+        self.view, self.row = view, row
+        self.kept: _Kept | None = None
+
+    def __getitem__(self, key: str) -> Any:
+        value = super().__getitem__(key)
+        if value is _LATER:
+            value = self.view.make(self.row, key)
+            super().__setitem__(key, value)
+        return value
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        self._note(key)
+        super().__setitem__(key, value)
+
+    def __delitem__(self, key: str) -> None:
+        self._note(key)
+        super().__delitem__(key)
+
+    def _note(self, key: str) -> None:
+        if key == "subtree":
+            self.view.edited = True
+
+    # Overridden, so that dict(entries) and update(entries) read the values through __getitem__.
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.keys())
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The entry, or the default."""
+        if key not in self:
+            return default
+        return self[key]
+
+    def items(self) -> Any:
+        """Names and values."""
+        return ItemsView(self)
+
+    def values(self) -> Any:
+        """The values."""
+        return ValuesView(self)
+
+    def pop(self, key: str, *default: Any) -> Any:
+        """Remove an entry and return it."""
+        if key not in self and default:
+            return default[0]
+        value = self[key]
+        del self[key]
+        return value
+
+    def copy(self) -> dict[str, Any]:
+        """A plain dictionary of all entries."""
+        return dict(self)
+
+    def update(self, *others: Any, **entries: Any) -> None:
+        """Set entries."""
+        for key, value in dict(*others, **entries).items():
+            self[key] = value
+
+    def setdefault(self, key: str, default: Any = None) -> Any:
+        """The entry, set to the default if it is missing."""
+        if key not in self:
+            self[key] = default
+        return self[key]
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        return _plain, (dict(self),)
+
+
+def _plain(entries: dict[str, Any]) -> Any:
+    """The dictionary that a TensorDict has of its own."""
+    return _PLAIN(entries)
+
+
+def view_of(data: Any) -> tuple[NodeView, int] | None:
+    """The arrays behind a node, and its row.
+
+    Args:
+        data: the TensorDict of a node.
+
+    Returns:
+        None if there are none, or if they no longer tell the structure.
+    """
+    entries = getattr(data, "_tensordict", None)
+    if type(entries) is not Entries or entries.view.edited:
+        return None
+    return entries.view, entries.row

@@ -1,0 +1,147 @@
+"""Where a node hangs: references from a node to its parent that neither keep the parent alive nor are data."""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from typing import Any
+
+from tensordict import NonTensorData, TensorDictBase, tensorclass
+
+from rlnb.data.map.tree.entries import view_of
+
+
+class ParentLink(weakref.ref[TensorDictBase]):
+    """A weak reference to the TensorDict of a parent, with the parent's own link.
+
+    A copy or a saved one refers to nothing: the nodes of a loaded or copied tree learn their parents when one goes
+    down in that tree.
+
+    Args:
+        parent: the TensorDict of the parent.
+        above: the links of the parent.
+    """
+
+    __slots__ = ("above",)
+    above: ParentLink | list[ParentLink] | None
+
+    def __new__(cls, parent: TensorDictBase, above: Any = None) -> ParentLink:
+        """Refer to a parent."""
+        link = super().__new__(cls, parent)
+        link.above = above
+        return link
+
+    def __init__(self, parent: TensorDictBase, above: Any = None) -> None:
+        super().__init__(parent)  # type: ignore[call-arg]  # weakref.ref takes it, and typeshed does not say so
+
+    def __copy__(self) -> ParentLink:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> None:
+        return None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _nothing, ()
+
+
+def _nothing() -> None:
+    """What a saved link becomes."""
+
+
+def as_links(value: Any) -> Any:
+    """Turn what a user gives as a parent into links.
+
+    Args:
+        value: a tree, a weak reference to one or to its TensorDict, a list of these, or None.
+
+    Returns:
+        A link, a list of links, or None where nothing is alive.
+
+    Raises:
+        TypeError: if it is something else.
+    """
+    if value is None or isinstance(value, ParentLink):
+        return value
+    if isinstance(value, (list, tuple)):
+        links = [link for link in map(as_links, value) if link is not None]
+        return links or None
+    target = value() if isinstance(value, weakref.ref) else value
+    if target is None:
+        return None
+    data = getattr(target, "__dict__", {}).get("_tensordict", target)
+    if isinstance(data, dict):  # a TensorDict keeps its own entries under that name
+        data = target
+    if not isinstance(data, TensorDictBase):
+        raise TypeError(
+            f"The parent of a node is a Tree or a weak reference to one, and is a {type(target).__name__}. "
+            "Fix: Tree(..., _parent=weakref.ref(parent), batch_size=[])."
+        )
+    return ParentLink(data, getattr(target, "_parent", None) if target is not data else None)
+
+
+def linked(cls: Any) -> Any:
+    """Make a tensorclass of nodes: the field ``_parent`` is kept beside the data, and set going down.
+
+    Links are no data: they do not take part in ``stack``, ``clone``, ``save`` or ``state_dict``. That is why every one
+    of these works on nodes that have parents.
+
+    Args:
+        cls: the class, with the fields ``_parent`` and ``subtree``.
+
+    Returns:
+        The tensorclass.
+    """
+    cls = tensorclass(cls)
+    plain_set = cls.set
+
+    @functools.wraps(plain_set)
+    def set_(self: Any, key: Any, value: Any, inplace: bool = False, non_blocking: bool = False) -> Any:
+        if key not in ("_parent", ("_parent",)):
+            if key in ("hash", "node_id") and isinstance(value, int):
+                value = NonTensorData(value, batch_size=self.batch_size)  # so that it stays a Python number
+            return plain_set(self, key, value, inplace, non_blocking)
+        links = as_links(value)
+        self.__dict__["_non_tensordict"].pop("_parent", None)
+        if links is not None:
+            self.__dict__["_non_tensordict"]["_parent"] = links
+        return self
+
+    def without_links(method: Any) -> Any:
+        """A method that does not see the links of the object."""
+
+        @functools.wraps(method)
+        def hidden(self: Any, *args: Any, **kwargs: Any) -> Any:
+            others = self.__dict__["_non_tensordict"]
+            links = others.pop("_parent", None)
+            if kwargs.get("inplace") and view_of(self.__dict__["_tensordict"]) is not None:
+                # A node that several nodes lead to is one object, and has several places in the directory.
+                kwargs["copy_existing"] = True
+            try:
+                return method(self, *args, **kwargs)
+            finally:
+                if links is not None:
+                    others["_parent"] = links
+
+        return hidden
+
+    for name in ("__getstate__", "_memmap_", "to_dict"):
+        setattr(cls, name, without_links(getattr(cls, name)))
+    cls.set = set_
+    cls.subtree = _Subtree(cls.__dict__["subtree"])
+    return cls
+
+
+class _Subtree:
+    """Reads the field ``subtree``; the nodes in it learn where they came from."""
+
+    def __init__(self, plain: Any) -> None:
+        self._plain = plain
+
+    def __get__(self, node: Any, owner: type | None = None) -> Any:
+        children = self._plain.__get__(node, owner)
+        if node is None or children is None:
+            return children
+        # Children that come from a plain TensorDict are one themselves.
+        data = children if isinstance(children, TensorDictBase) else children.__dict__["_tensordict"]
+        above = ParentLink(node.__dict__["_tensordict"], node._parent)
+        return type(node)._from_tensordict(data, {"_parent": above})

@@ -1,0 +1,180 @@
+"""The steps of all rollouts, as columns that grow; rows once written never change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from tensordict import TensorDict
+
+from rlnb._tensordict import fast_tensordict
+from rlnb.data.replay_buffers.columns import Column as Memory
+from rlnb.data.ted.columns import Branch, Column, Constant, Path, build
+
+# Columns start with so many rows, and double.
+_FIRST_ROOM = 256
+# Of so few rows each call counts.
+_FEW = 64
+_NO_BATCH = torch.Size(())
+
+# Memory of shape [room, *shape], or Python objects.
+Grown = Memory | list[Any]
+
+
+class Steps:
+    """Some rows of growing columns: what a tree reads its rollouts from.
+
+    Args:
+        columns: by path.
+        branches: the nested TensorDicts among them.
+
+    Example:
+        >>> steps = Steps({("next", "reward"): Memory(torch.arange(4.0), 1)}, [Branch(())])
+        >>> steps[torch.tensor([2, 0])]["next", "reward"]
+        tensor([2., 0.])
+    """
+
+    def __init__(self, columns: dict[Path, Grown], branches: Sequence[Branch]) -> None:
+        self.columns, self.branches = columns, branches
+        # Without further batch dimensions, names and objects a TensorDict is put together without a check.
+        self._plain = not any(branch.extra or branch.names for branch in branches)
+        self._plain &= all(isinstance(column, Memory) for column in columns.values())
+
+    def __getitem__(self, rows: torch.Tensor | slice) -> TensorDict:
+        """Copy rows.
+
+        Args:
+            rows: shape ``[n]``, int64; or a slice with start and stop.
+
+        Returns:
+            A TensorDict of batch size ``[n]``.
+        """
+        count = rows.stop - rows.start if isinstance(rows, slice) else len(rows)
+        if not self._plain:
+            index = torch.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
+            return build(_picked(self.columns, index), [count], self.branches)
+        nested: dict[str, Any] = {}
+        for path, column in self.columns.items():
+            assert isinstance(column, Memory)
+            _put(nested, path, column.rows(rows).clone() if isinstance(rows, slice) else column.take(rows))
+        return fast_tensordict(nested, torch.Size((count,)))
+
+    def take(self, rows: Sequence[int]) -> TensorDict:
+        """Copy rows; see :meth:`__getitem__`."""
+        return self[torch.tensor(rows, dtype=torch.int64)]
+
+    def select(self, paths: Sequence[Path], row: int) -> TensorDict:
+        """Copy some entries of one row.
+
+        Args:
+            paths: which; those under ``"next"`` come out at the root.
+            row: which.
+
+        Returns:
+            A TensorDict of batch size ``[]``.
+        """
+        columns = {path[1:] if path[0] == "next" else path: self.columns[path] for path in paths}
+        if not self._plain:
+            # A branch under "next" has the shape that it has at the root.
+            branches = [
+                branch for branch in self.branches if any(path[: len(branch.path)] == branch.path for path in columns)
+            ]
+            return build(_picked(columns, torch.tensor([row])), [1], branches)[0]
+        nested: dict[str, Any] = {}
+        for path, column in columns.items():
+            assert isinstance(column, Memory)
+            _put(nested, path, column.one(row).clone())
+        return fast_tensordict(nested, _NO_BATCH)
+
+
+def _put(nested: dict[str, Any], path: Path, value: torch.Tensor) -> None:
+    for name in path[:-1]:
+        nested = nested.setdefault(name, {})
+    nested[path[-1]] = value
+
+
+def _picked(columns: dict[Path, Grown], rows: torch.Tensor) -> dict[Path, Column]:
+    places = rows.tolist()
+    return {
+        path: column.take(rows) if isinstance(column, Memory) else [column[place] for place in places]
+        for path, column in columns.items()
+    }
+
+
+class GrowingSteps:
+    """Columns that rows are appended to.
+
+    Example:
+        >>> steps = GrowingSteps()
+        >>> steps.append({("action",): torch.tensor([5, 6, 7])}, [Branch(())], rows=[0, 2])
+        >>> len(steps), steps.view()[torch.tensor([1])]["action"]
+        (2, tensor([7]))
+    """
+
+    def __init__(self) -> None:
+        self.columns: dict[Path, Grown] = {}
+        self.branches: list[Branch] = []
+        self.length = self.room = 0
+
+    def __len__(self) -> int:
+        return self.length
+
+    def append(self, columns: dict[Path, Column], branches: list[Branch], rows: Sequence[int]) -> None:
+        """Write rows after the last one.
+
+        Args:
+            columns: which fit to those that are there; the caller has checked it.
+            branches: of them.
+            rows: which of their rows to write, ascending.
+        """
+        count = len(rows)
+        if not self.columns:
+            self.branches = branches
+        self._grow(columns, self.length + count)
+        first, last = rows[0], rows[-1]
+        # What is new is mostly the end of a rollout, in one piece.
+        pick = None if last - first + 1 == count else torch.tensor(rows, dtype=torch.int64)
+        for path, column in self.columns.items():
+            values = columns[path]
+            if isinstance(column, list):
+                column += _objects(values, rows)
+                continue
+            assert isinstance(values, torch.Tensor)
+            piece = _piece(values, first, last + 1) if pick is None else values[pick.to(values.device)]
+            if column.array is None or count > _FEW or piece.requires_grad:
+                column.put(self.length, piece)
+            else:  # what put does, without its questions: the kind of the entry has been compared
+                column.array[self.length : self.length + count] = piece.numpy()
+        self.length += count
+
+    def view(self) -> Steps:
+        """Look at the rows there are now. Rows appended later leave it as it is."""
+        return Steps(dict(self.columns), self.branches)
+
+    def _grow(self, columns: dict[Path, Column], length: int) -> None:
+        if length <= self.room:
+            return
+        room = max(_FIRST_ROOM, 2 * self.room, length)
+        grown: dict[Path, Grown] = {}
+        for path, values in columns.items():
+            old = self.columns.get(path)
+            if isinstance(values, torch.Tensor):
+                # A new piece of memory: trees that read the old one keep it.
+                tensor = values.new_empty((room, *values.shape[1:]), requires_grad=False)
+                if isinstance(old, Memory):
+                    tensor[: self.length] = old.tensor[: self.length]
+                grown[path] = Memory(tensor, 1)
+            else:
+                grown[path] = [] if old is None else old
+        self.columns, self.room = grown, room
+
+
+def _piece(values: torch.Tensor, start: int, stop: int) -> torch.Tensor:
+    return values if stop - start == values.shape[0] else values[start:stop]
+
+
+def _objects(values: Column, rows: Sequence[int]) -> list[Any]:
+    if isinstance(values, Constant):
+        return [values.value] * len(rows)
+    return [values[row] for row in rows]

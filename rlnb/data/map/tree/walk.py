@@ -1,0 +1,151 @@
+"""Paths, edges and vertices: what can be told from who is whose child."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rlnb.data.map.tree import faults
+from rlnb.data.map.tree.entries import view_of
+
+if TYPE_CHECKING:
+    from rlnb.data.map.tree.node import Tree
+
+Path = tuple[int, ...]
+
+
+class Structure(NamedTuple):
+    """The nodes at and below a node, as rows.
+
+    Attributes:
+        root: the row of the node itself.
+        children: rows of the children of each row.
+        vertices: the vertex that each row is; rows of one vertex are occurrences of one node.
+        node: makes the node of a path.
+    """
+
+    root: int
+    children: list[list[int]]
+    vertices: Any
+    node: Callable[[Path], Tree]
+
+    def breadth_first(self) -> Iterator[tuple[int, Path]]:
+        """Each row once, with the first path to it."""
+        seen = {self.root}
+        waiting: deque[tuple[int, Path]] = deque([(self.root, ())])
+        while waiting:
+            row, path = waiting.popleft()
+            yield row, path
+            for place, child in enumerate(self.children[row]):
+                if child not in seen:
+                    seen.add(child)
+                    waiting.append((child, (*path, place)))
+
+    def paths(self) -> Iterator[tuple[int, Path]]:
+        """Each path with the row at its end, the short ones first."""
+        waiting: deque[tuple[int, Path]] = deque([(self.root, ())])
+        while waiting:
+            row, path = waiting.popleft()
+            yield row, path
+            waiting.extend((child, (*path, place)) for place, child in enumerate(self.children[row]))
+
+    def depth_first(self) -> Iterator[tuple[int, Path]]:
+        """Each path with the row at its end, a node before its children."""
+        waiting: list[tuple[int, Path]] = [(self.root, ())]
+        while waiting:
+            row, path = waiting.pop()
+            yield row, path
+            below = self.children[row]
+            waiting.extend((below[place], (*path, place)) for place in range(len(below) - 1, -1, -1))
+
+    def rows(self) -> list[int]:
+        """Each row once, breadth first."""
+        seen, order = {self.root}, [self.root]
+        for row in order:
+            for child in self.children[row]:
+                if child not in seen:
+                    seen.add(child)
+                    order.append(child)
+        return order
+
+    def fold(self, value: Callable[[list[int]], int]) -> int:
+        """Compute a number for the root from those of its children, theirs from those of their children, and so on.
+
+        Args:
+            value: from the numbers of the children to that of the node.
+
+        Returns:
+            The number of the root.
+        """
+        found: dict[int, int] = {}
+        stack = [self.root]
+        while stack:
+            row = stack[-1]
+            missing = [child for child in self.children[row] if child not in found]
+            if missing:
+                stack.extend(missing)
+            else:
+                found[row] = value([found[child] for child in self.children[row]])
+                stack.pop()
+        return found[self.root]
+
+    def edges(self) -> list[tuple[Any, Any]]:
+        """The vertices at the ends of each edge, breadth first, each once."""
+        edges: dict[tuple[Any, Any], None] = {}
+        for row in self.rows():
+            for child in self.children[row]:
+                edges[self.vertices[row], self.vertices[child]] = None
+        return list(edges)
+
+
+def structure_of(tree: Tree) -> Structure:
+    """Read the structure below a node: from its arrays, or by going through it.
+
+    Args:
+        tree: the node.
+
+    Returns:
+        The structure.
+    """
+    viewed = view_of(tree._tensordict)
+    if viewed is not None:
+        view, row = viewed
+        return Structure(row, view.arrays.children, range(len(view.arrays)), lambda path: nodes_along(tree, path)[-1])
+    nodes = [tree]
+    paths: list[Path] = [()]
+    children: list[list[int]] = [[]]
+    vertices: list[Any] = []
+    for row, node in enumerate(nodes):
+        number = node.node_id
+        # A node without a number is known by its path.
+        vertices.append(paths[row] if number is None else number)
+        for place in range(node.num_children):
+            children[row].append(len(nodes))
+            nodes.append(node.subtree[place])
+            paths.append((*paths[row], place))
+            children.append([])
+    by_path = dict(zip(paths, nodes, strict=True))
+    return Structure(0, children, vertices, lambda path: by_path[path])
+
+
+def nodes_along(tree: Tree, path: Path) -> list[Tree]:
+    """Go down a path.
+
+    Args:
+        tree: where to start.
+        path: the place of the child to go to, at each node.
+
+    Returns:
+        The nodes, the first one included.
+
+    Raises:
+        IndexError: if a node has no such child.
+    """
+    nodes = [tree]
+    for step, place in enumerate(path):
+        count = nodes[-1].num_children
+        if not 0 <= place < count:
+            raise IndexError(faults.leaves_tree(path, step, count))
+        nodes.append(nodes[-1].subtree[place])
+    return nodes
