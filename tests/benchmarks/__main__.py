@@ -35,7 +35,7 @@ TREE_TARGETS = {
     "extend, 100 steps": 20.0,
     "extend, 1 step": 20.0,
     "get_tree, 2,400 nodes": 50.0,
-    "get_tree, 2,400 nodes, each looked at": 10.0,
+    "get_tree, 2,400 nodes, each looked at": 5.0,
 }
 SLICE_TARGETS = {
     "by end_key": 10.0,

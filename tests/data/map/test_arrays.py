@@ -66,10 +66,11 @@ def test_what_is_not_given():
 
 def test_steps_of_their_own():
     steps = TensorDict({"move": torch.arange(6)}, [6])
-    rows = [[], [4, 5], [0, 2], [1], []]
+    rows = [[], [4, 5], [3, 0, 5], [1], []]
     tree = Tree.from_arrays(make(steps=steps, step_rows=rows, action_keys=["move"]))
     assert tree.rollout_from_path((0, 0))["move"].tolist() == [4, 5, 1]
-    assert tree.subtree[1].branching_action.item() == 0 and tree.subtree[1].prev_action.item() == 2
+    assert tree.subtree[1].rollout["move"].tolist() == [3, 0, 5]
+    assert tree.subtree[1].branching_action.item() == 3 and tree.subtree[1].prev_action.item() == 5
 
 
 def test_nodes_are_made_when_they_are_looked_at():

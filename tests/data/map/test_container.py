@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import pickle
+import warnings
 from collections import namedtuple
 
 import h5py
@@ -166,6 +167,19 @@ def test_saved_and_loaded(tree, tmp_path, name, load):
         there.node_id = 5
     bare = load(str(tmp_path), device="meta")
     assert bare.count.device.type == "meta" and bare.num_vertices() == tree.num_vertices()
+
+
+def test_parents_are_not_saved(tmp_path):  # TS-40, TS-44
+    tree = page_tree()
+    child = tree.subtree[0]
+    assert child.parent is not None
+    child.save(tmp_path)
+    assert not [path for path in tmp_path.rglob("*") if path.suffix in (".pickle", ".pkl")]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # such as that of an entry that has to be unpickled
+        loaded = Tree.load(tmp_path)
+    assert same(child.clone(), loaded) and loaded.parent is None
+    assert child.parent.node_id == 0
 
 
 def test_saved_again_over_the_same(tree, tmp_path):  # TS-40

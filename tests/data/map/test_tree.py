@@ -10,7 +10,16 @@ from tensordict import TensorDict
 
 from rlnb.data import Categorical, Composite, MCTSForest, Tree, Unbounded
 from rlnb.envs import TicTacToeEnv
-from tests.data.map.graphs import PATHS, by_hand, make_rollout, meeting_tree, page_tree, state, views_and_copies
+from tests.data.map.graphs import (
+    PATHS,
+    by_hand,
+    forest_of,
+    make_rollout,
+    meeting_tree,
+    page_tree,
+    state,
+    views_and_copies,
+)
 
 FIELDS = ["count", "wins", "index", "hash", "node_id", "rollout", "node_data", "subtree", "_parent", "specs"]
 
@@ -164,6 +173,16 @@ def test_parents_where_ways_meet():  # TS-08
     assert met.parent.node_id == 2 and second.parent is None  # node 1 is held by nobody
     copy = meeting_tree().clone()
     assert copy.subtree[1].subtree[0].parent.node_id == 2  # a copy knows the way that was taken
+
+
+def test_parents_that_nobody_looked_at():  # TS-08
+    """The other parent lies in a branch where nobody has been; the root is there, so it is there."""
+    tree = forest_of([0, 1, 3, 4], [0, 1, 7], [0, 2, 3, 5], [0, 2, 8]).get_tree(state(0))
+    met = tree.subtree[0].subtree[0].subtree[0]
+    assert met.parent.batch_size == torch.Size([2]) and met.parent.branching_action.tolist() == [3, 3]
+    assert tree.subtree[1].subtree[0].node_id in met.parent.node_id
+    del tree
+    assert met.parent is None
 
 
 @pytest.mark.parametrize("give", [weakref.ref, lambda tree: tree, lambda tree: weakref.ref(tree._tensordict)])
