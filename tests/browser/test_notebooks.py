@@ -22,11 +22,18 @@ def lab(request: pytest.FixtureRequest, open_lab: Callable[[str], Lab]) -> Itera
     lab.close()
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_it_runs(lab: Lab, theme: str) -> None:
-    lab.theme(theme)
+@pytest.fixture(scope="module")
+def before(lab: Lab) -> list[list[str]]:
+    """Run the notebook, once for both themes; the sources of its cells before that."""
+    lab.theme("light")
     before = lab.sources()
     lab.run_all()
+    return before
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_it_runs(lab: Lab, before: list[list[str]], theme: str) -> None:
+    lab.theme(theme)
     widgets = lab.page.locator(WIDGET)
     for nth in range(widgets.count()):
         widgets.nth(nth).scroll_into_view_if_needed()
