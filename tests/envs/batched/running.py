@@ -14,6 +14,7 @@ from dataclasses import dataclass
 HEAD = """
 import faulthandler, os, signal, sys, threading, time
 faulthandler.dump_traceback_later({limit}, exit=True)
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore Interrupts
 import torch
 from rlnb.envs import CartPoleEnv, EnvCreator, GymEnv, ParallelEnv, PendulumEnv, SerialEnv
 from tests.envs.batched.kinds import Counter
