@@ -240,7 +240,7 @@ class EnvBase(EnvLife):
             if done.dtype is not torch.bool:
                 done = done.bool()
             if level == ():  # it is looked for first, and overrides those below
-                if bool(done.any()):
+                if not self._none(done):
                     return {(): done}
                 self._see_running(done)
                 return masks

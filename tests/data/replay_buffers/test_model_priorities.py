@@ -44,7 +44,9 @@ class PriorityModel(RuleBasedStateMachine):
         storage = make_storage(
             self.kind, self.size, 1, lambda n: steps(n.tolist(), [0.0] * len(n) * self.brings or None)
         )
-        return TensorDictPrioritizedReplayBuffer(alpha=1.0, beta=1.0, eps=0.0, storage=storage)
+        # The draws decide which rules may follow, so that a case that is run again must draw the same.
+        generator = torch.Generator().manual_seed(self.size)
+        return TensorDictPrioritizedReplayBuffer(alpha=1.0, beta=1.0, eps=0.0, storage=storage, generator=generator)
 
     def forget(self) -> None:
         self.numbers: list[int] = []
