@@ -34,7 +34,7 @@ lab: .venv/.stamp
 	$(PY) -m jupyter lab $(AS_ROOT) --notebook-dir=tutorials --LabApp.default_url=/lab/tree/00_welcome.ipynb $(LAB)
 
 test: .venv/.stamp
-	$(PY) -m pytest
+	$(PY) -m pytest -n auto --maxprocesses=4 --dist=loadfile --no-loadscope-reorder
 
 lint: .venv/.stamp
 	$(PY) -m ruff check .

@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -15,10 +15,10 @@ import pytest
 
 ROOT = Path(__file__).parent
 OPTIONAL: pytest.StashKey[dict[str, str]] = pytest.StashKey()
-KINDS: pytest.StashKey[dict[str, str]] = pytest.StashKey()
 
 # Cheap before dear, and the browser after every kernel: Playwright leaves an event loop running in this thread.
 FOLDERS = {"tests/notebooks/test_exercises.py": "exercises", "tests/browser": "browser", "tests/binder": "binder"}
+OUTCOMES = ("passed", "failed", "error", "skipped", "xfailed", "xpassed")
 ORDER = ("unit", "doctest", "javascript", "exercises", "notebook cells", "browser", "binder")
 
 # Set before torch is imported, here and in every process that a test starts.
@@ -30,7 +30,6 @@ def pytest_configure(config: pytest.Config) -> None:
     hypothesis.settings.register_profile("rlnb", deadline=None)  # timings never decide about a test
     hypothesis.settings.load_profile("rlnb")
     config.stash[OPTIONAL] = {}
-    config.stash[KINDS] = {}
     config.option.nbval_sanitize_with = str(ROOT / "tutorials" / "sanitize.cfg")
 
 
@@ -47,10 +46,17 @@ def kind_of(item: pytest.Item) -> str:
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run the kinds in their order; within one, the order stays, so that a notebook's cells stay together."""
-    kinds = config.stash[KINDS] = {item.nodeid: kind_of(item) for item in items}
-    items.sort(key=lambda item: ORDER.index(kinds[item.nodeid]))
+    items.sort(key=lambda item: ORDER.index(kind_of(item)))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Write on each report what the summary needs: where several processes test, reports are all that comes back."""
+    report = yield
+    report.kind, report.missing = kind_of(item), dict(item.config.stash[OPTIONAL])
+    return report
 
 
 # --- parts that need something of the machine ------------------------------------------------------------------------
@@ -145,16 +151,17 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     """Say what ran, how much of each kind, how long it took, and what was left out for want of something."""
     if config.option.collectonly:
         return
-    kinds, counts, seconds = config.stash[KINDS], Counter[tuple[str, str]](), Counter[str]()
-    for outcome in ("passed", "failed", "error", "skipped", "xfailed", "xpassed"):
-        for report in terminalreporter.stats.get(outcome, ()):
-            counts[kinds.get(report.nodeid, "unit"), outcome] += 1
-    for reports in terminalreporter.stats.values():
+    counts, seconds, missing = Counter[tuple[str, str]](), Counter[str](), config.stash[OPTIONAL]
+    for outcome, reports in terminalreporter.stats.items():
         for report in reports:
-            seconds[kinds.get(getattr(report, "nodeid", ""), "unit")] += getattr(report, "duration", 0.0)
+            if isinstance(report, pytest.TestReport):
+                kind = getattr(report, "kind", "unit")  # that of a crashed process has none
+                seconds[kind] += report.duration
+                counts[kind, outcome] += 1
+                missing |= getattr(report, "missing", {})
     terminalreporter.section("what ran")
     for kind in ORDER:
-        said = [f"{n} {outcome}" for (one, outcome), n in counts.items() if one == kind]
+        said = [f"{counts[kind, outcome]} {outcome}" for outcome in OUTCOMES if counts[kind, outcome]]
         terminalreporter.write_line(f"{kind:15} {', '.join(said) or 'none':40} {seconds[kind]:6.1f} s")
-    for part, reason in config.stash[OPTIONAL].items():
+    for part, reason in missing.items():
         terminalreporter.write_line(f"MISSING: {part}: {reason}", yellow=True, bold=True)

@@ -7,13 +7,16 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
 
 from tests.browser.chromium import FLAGS, find_chromium
 from tests.browser.lab import Lab
 from tests.browser.server import Server, copied, jupyter_server
 
 ROOT = Path(__file__).parents[2]
+
+# What a page shows may wait for a kernel, and that for a core that another test has.
+expect.set_options(timeout=20_000)
 
 
 @pytest.fixture(scope="session")

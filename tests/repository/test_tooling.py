@@ -48,8 +48,11 @@ def pytest_over(folder: Path, *arguments: str, **variables: str) -> subprocess.C
 
 
 @pytest.mark.parametrize(("ci", "passes"), [("", True), ("false", True), ("true", False)])
-def test_what_is_missing_is_said_aloud_and_fails_in_ci(sample: Path, ci: str, passes: bool) -> None:
-    done = pytest_over(sample, "--doctest-modules", "test_sample.py", CI=ci)
+@pytest.mark.parametrize("processes", [(), ("-p", "xdist", "-n", "2", "--dist=loadfile")])
+def test_what_is_missing_is_said_aloud_and_fails_in_ci(
+    sample: Path, processes: tuple[str, ...], ci: str, passes: bool
+) -> None:
+    done = pytest_over(sample, *processes, "--doctest-modules", "test_sample.py", CI=ci)
     assert (done.returncode == 0) is passes, done.stdout
     assert "MISSING: a harp: no harp was found; buy one" in done.stdout
     assert re.search(r"^doctest +1 passed ", done.stdout, re.MULTILINE)
