@@ -69,6 +69,10 @@ class Gumbel(Rule):
         c_scale: see above.
         noise: False leaves out the draws, for play without chance.
 
+    Attributes:
+        draws: a number for each action of each root, float64 ``[B, A]``.
+        before: how often each action of a root had been taken when the search began, ``[B, A]``.
+
     Raises:
         ValueError: if a number is not positive.
 
@@ -93,14 +97,14 @@ class Gumbel(Rule):
             )
         self.simulations, self.considered = simulations, considered
         self.c_visit, self.c_scale, self.noise = c_visit, c_scale, noise
-        self.draws = self._before = np.zeros((0, 0))
+        self.draws = self.before = np.zeros((0, 0))
         self._plan = np.zeros((0, 0), dtype=np.int64)
 
     def start(self, tree: SearchTree, rng: np.random.Generator) -> None:
         """Draw a number for each action of each root; see :meth:`Rule.start`."""
         shape = tree.edge_visits[:, 0].shape
         self.draws = rng.gumbel(size=shape) if self.noise else np.zeros(shape)
-        self._before = tree.edge_visits[:, 0].copy()
+        self.before = tree.edge_visits[:, 0].copy()
         self._lay_out(self.simulations)
 
     def _lay_out(self, length: int) -> None:
@@ -170,7 +174,7 @@ class Gumbel(Rule):
 
     def _root_scores(self, tree: SearchTree, rows: Array) -> Array:
         trees = rows // tree.capacity
-        visits = tree.flat.edge_visits[rows] - self._before[trees]
+        visits = tree.flat.edge_visits[rows] - self.before[trees]
         turn = visits.sum(-1)
         if turn.max() >= self._plan.shape[-1]:
             self._lay_out(2 * int(turn.max()) + 1)
@@ -185,7 +189,7 @@ class Gumbel(Rule):
 
     def best(self, tree: SearchTree) -> Array:
         """Return, of the actions visited most, the one with the best score; see :meth:`Rule.best`."""
-        visits = tree.edge_visits[:, 0] - self._before
+        visits = tree.edge_visits[:, 0] - self.before
         scores = self.draws + self.logits(tree, tree.roots)
         return np.where(visits == visits.max(-1, keepdims=True), scores, -np.inf).argmax(-1)
 

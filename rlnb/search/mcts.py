@@ -57,6 +57,7 @@ class MCTS(SearchResults):
         history: the recorded simulations, a :class:`History`.
         simulations: how many were done since the reset, or since the roots advanced.
         interrupted: whether the last run ended by an interrupt.
+        reused: how many nodes of each tree were kept when its root advanced, int64 ``[B]``; they are its first ones.
 
     Raises:
         TypeError: if the env can be neither stepped from a TensorDict nor copied, or its actions are not discrete.
@@ -100,7 +101,7 @@ class MCTS(SearchResults):
         self.simulations, self.interrupted = 0, False
         self._nodes: SearchTree | None = None
         self._single: SingleTree | None = None
-        self._live = np.zeros(0, dtype=np.int64)
+        self._live = self.reused = np.zeros(0, dtype=np.int64)
         self._shape: tuple[int, ...] = ()
 
     # Roots --------------------------------------------------------------------------------------------------------
@@ -136,7 +137,7 @@ class MCTS(SearchResults):
         tree.visits[:, 0], tree.value_sum[:, 0] = 1, value
         env = getattr(game, "env", None)
         shape = tensordict.batch_size if tensordict is not None else getattr(env, "batch_size", (batch,))
-        self._nodes, self._shape = tree, tuple(shape)
+        self._nodes, self._shape, self.reused = tree, tuple(shape), np.zeros(batch, dtype=np.int64)
         self._begin()
         return self
 
@@ -182,6 +183,8 @@ class MCTS(SearchResults):
             tree.visits[new, leaves], tree.value_sum[new, leaves] = 1, values
         for b in self._live.tolist():
             tree.keep_subtree(b, int(tree.children[b, 0, chosen[b]]))
+        self.reused = tree.count.copy()
+        self.reused[new] = 0
         self._begin()
         return self
 

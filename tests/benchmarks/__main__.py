@@ -281,6 +281,11 @@ def players() -> None:
         print(run(sys.executable, script, lines=None))
 
 
+def explorer() -> None:
+    """Measure how a TreeExplorer of 10,000 nodes opens in a browser."""
+    print(run(sys.executable, "explorer.py", lines=None))
+
+
 def ratio(what: str, value: float, target: float) -> None:
     """Print a ratio beside the figure to reach."""
     print(f"  {what}: {value:.2f} (at least {target}) {'reached' if value >= target else 'NOT REACHED'}")
@@ -309,9 +314,11 @@ def main() -> None:
         "buffers": lambda: buffers(given.peer, given.cpprb),
         "slices": lambda: slices(given.peer),
         "checkpoints": lambda: checkpoints(given.peer),
+        "trees": lambda: trees(given.peer),
         "search": lambda: search(given.spiel),
         "imports": imports,
         "players": players,
+        "explorer": explorer,
     }
     unknown = set(given.parts) - set(parts)
     if unknown:

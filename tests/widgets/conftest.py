@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def browse(missing, tmp_path_factory):
     """Run ``act(page)`` on the page of a widget and return what it returns."""
     chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -16,14 +16,12 @@ def browse(missing, tmp_path_factory):
         missing("chromium", "no chromium or google-chrome on the PATH")
     from playwright.sync_api import sync_playwright
 
-    folder = tmp_path_factory.mktemp("pages")
+    path = tmp_path_factory.mktemp("pages") / "page.html"
 
-    def run(path, act, options):
-        with sync_playwright() as playwright:
-            flags = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"]
-            browser = playwright.chromium.launch(executable_path=chromium, args=flags)
-            page = browser.new_page(viewport={"width": 900, "height": 800}, **options)
-            said, asked = [], []
+    def run(browser, act, options):
+        said, asked = [], []
+        with browser.new_context(viewport={"width": 900, "height": 800}, **options) as context:
+            page = context.new_page()
             page.on("console", lambda m: said.append(m.text) if m.type == "error" else None)
             page.on("pageerror", lambda e: said.append(str(e)))
             page.on(
@@ -35,16 +33,23 @@ def browse(missing, tmp_path_factory):
             page.wait_for_timeout(100)
             found = act(page)
             page.wait_for_timeout(50)
-            browser.close()
         assert (said, asked) == ([], [])
         return found
 
     # Playwright leaves an event loop in its thread; it must not be the one of the other tests.
     with ThreadPoolExecutor(1) as pool:
 
+        def there(call, *arguments, **options):
+            return pool.submit(call, *arguments, **options).result(timeout=90)
+
+        playwright = there(lambda: sync_playwright().start())
+        flags = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"]
+        browser = there(playwright.chromium.launch, executable_path=chromium, args=flags)
+
         def browse(widget, act, **options):
-            path = folder / "page.html"
             widget.to_html(path)
-            return pool.submit(run, path, act, options).result(timeout=90)
+            return there(run, browser, act, options)
 
         yield browse
+        there(browser.close)
+        there(playwright.stop)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rlnb_widgets.spec_explorer import SpecExplorer
     from rlnb_widgets.ted_explorer import TEDExplorer
     from rlnb_widgets.transform_inspector import TransformInspector
+    from rlnb_widgets.tree_explorer import TreeExplorer
 
 _HOMES = {
     "BatchedEnvTimeline": "batched_timeline",
@@ -30,6 +31,7 @@ _HOMES = {
     "TEDExplorer": "ted_explorer",
     "Timeline": "_core.timeline",
     "TransformInspector": "transform_inspector",
+    "TreeExplorer": "tree_explorer",
     "Visualizer": "_core.visualizer",
     "link": "_core.link",
     "play": "game",
@@ -37,7 +39,7 @@ _HOMES = {
 
 __all__ = [
     "BatchedEnvTimeline", "BufferExplorer", "Game", "Link", "RolloutPlayer", "SpecExplorer", "TEDExplorer", "Timeline",
-    "TransformInspector", "Visualizer", "link", "play",
+    "TransformInspector", "TreeExplorer", "Visualizer", "link", "play",
 ]  # fmt: skip
 
 

@@ -170,6 +170,15 @@ test("Python moves the playhead", () => {
   assert.equal(head.t, 9);
 });
 
+test("a step that Python sends together with a greater length arrives, whichever comes first", () => {
+  for (const order of [["t", "length"], ["length", "t"]]) {
+    const model = timed({ length: 10, t: 9 });
+    const head = new Playhead(model);
+    for (const name of order) model.python(name, { t: 10, length: 11 }[name]);
+    assert.equal(head.t, 10, order.join());
+  }
+});
+
 test("linked playheads move in the page; only the one that was moved tells Python", () => {
   const links = [["t", "g"], ["playing", "g"]];
   const [one, two] = [timed({ _links: links }), timed({ _links: links, length: 10 })];

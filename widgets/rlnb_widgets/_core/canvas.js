@@ -3,6 +3,8 @@
 import { errorBox } from "./dom.js";
 import { palette, watchTheme } from "./theme.js";
 
+const TRIES = 30; // frames in which a host without a size is looked at again
+
 /**
  * Put a canvas into `host` and paint it when something changed.
  *
@@ -16,14 +18,20 @@ export function stage(host, paint) {
   const context = canvas.getContext("2d");
   let color = null;
   let frame = 0;
+  let tries = 0;
   let gone = false;
 
   const draw = () => {
     frame = 0;
     const width = host.clientWidth;
     const height = host.clientHeight;
-    // In a hidden tab or before the host is attached there is nothing to paint on; the observer calls again.
-    if (gone || width === 0 || height === 0) return;
+    if (gone) return;
+    if (width === 0 || height === 0) {
+      // In a hidden tab or before the host is attached there is nothing to paint on; the observer calls again. Between
+      // two themes there is no layout for some frames, of which the observer does not hear.
+      if ((tries -= 1) > 0) frame = requestAnimationFrame(draw);
+      return;
+    }
     const density = window.devicePixelRatio || 1;
     const w = Math.round(width * density);
     const h = Math.round(height * density);
@@ -42,7 +50,10 @@ export function stage(host, paint) {
       host.append(errorBox("This cannot be drawn.", error));
     }
   };
-  const invalidate = () => { if (!frame && !gone) frame = requestAnimationFrame(draw); };
+  const invalidate = () => {
+    tries = TRIES;
+    if (!frame && !gone) frame = requestAnimationFrame(draw);
+  };
   const observer = new ResizeObserver(invalidate);
   observer.observe(host);
   const unwatch = watchTheme(() => { color = null; invalidate(); });

@@ -50,6 +50,7 @@ export class Playhead {
     this.channels.playing.subscribe((on, origin) => { this.run(on, origin); this.notify(); });
     this.onLength = () => {
       this.length = Math.max(model.get("length") ?? 1, 0);
+      this.channels.t.fromModel(); // of one message the step may have come before the length that it needs
       this.channels.t.set(this.t);
       this.notify();
     };

@@ -132,7 +132,7 @@ class TreeArrays:
             step_rows = [[], *([row] for row in range(1, size))]
         if step_rows is not None:
             _assert_length("step_rows", len(step_rows), size)
-        self._steps, self.step_rows = steps, step_rows
+        self.steps, self.step_rows = steps, step_rows
         self.specs, self.action_keys = specs, action_keys
 
     def __len__(self) -> int:
@@ -167,8 +167,8 @@ class TreeArrays:
         rows = self.step_rows[row]
         # Steps of one rollout mostly lie one after the other; a slice is cheaper to read.
         if rows[-1] - rows[0] + 1 == len(rows) and list(rows) == list(range(rows[0], rows[-1] + 1)):
-            return self._steps[rows[0] : rows[-1] + 1]
-        return self._steps[torch.as_tensor(rows)]
+            return self.steps[rows[0] : rows[-1] + 1]
+        return self.steps[torch.as_tensor(rows)]
 
 
 def _assert_length(name: str, length: int, size: int) -> None:

@@ -65,6 +65,11 @@ class NodeView:
         alive = self._kept is not None and self._kept() is not None
         return self.node(row) if alive else self._made.get(row)
 
+    def seen(self, name: str) -> dict[int, Any]:
+        """The values of a field that were read or written, by row: what a user wrote is not in the arrays."""
+        found = {row: dict.get(node._tensordict, name, _LATER) for row, node in self._made.items()}
+        return {row: value for row, value in found.items() if value is not _LATER}
+
     def names(self, row: int) -> list[str]:
         """The names of the fields that a node has, in the order of the class."""
         arrays = self.arrays

@@ -1,0 +1,184 @@
+"""Text, picture, words and page: deterministic, escaped, bounded, and quick for ten thousand nodes."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+import torch
+from rlnb_widgets import TreeExplorer
+from tensordict import TensorDict
+
+from rlnb.search import EXP3, PUCT, Gumbel, UCB1Tuned
+from tests.widgets.tree_explorer.conftest import (
+    cartpole_search,
+    connect_four,
+    diamond,
+    endgame_search,
+    learned_search,
+    search_of,
+    tree_of,
+)
+
+EVIL = "<script>alert(1)</script>&\"'"
+
+
+def words_of(svg):
+    """All texts of a picture that are seen."""
+    root = ElementTree.fromstring(svg)
+    return ["".join(text.itertext()) for text in root.iter("{http://www.w3.org/2000/svg}text")]
+
+
+def test_the_text():
+    search = endgame_search(12)
+    explorer = TreeExplorer(search, actions=list("abcdefghi"))
+    assert repr(explorer) == TEXT
+    assert repr(TreeExplorer(search, actions=list("abcdefghi"))) == TEXT
+
+
+TEXT = """\
+TreeExplorer: MCTS, 8 nodes, depth 2, 13 visits, UCB1(c=1.4142135623730951)
+  Best action: i (6 visits, 50% of the root, mean 1). Principal variation, visited most: i.
+  action  visits  share  prior  improved  value  score
+  ------  ------  -----  -----  --------  -----  -----
+  f            3  25.0%  0.333      0.25  0.333   1.64
+  h            3  25.0%  0.333      0.25  0.667   1.97
+  i            6  50.0%  0.333       0.5      1   1.92
+  the largest branches, by the actions that lead there
+    root: 13 visits, value 0.769
+      i: 6 visits, value 1, end
+      f: 3 visits, value 0.333
+      h: 3 visits, value 0.667
+  record: 12 simulations, 12 of them in the picture
+      simulation 8: i; ends at node 3, where the episode is over; 5 numbers changed
+      simulation 9: f, h; adds node 6, worth 1; 12 numbers changed
+      simulation 10: i; ends at node 3, where the episode is over; 5 numbers changed
+      simulation 11: f, i; adds node 7, worth 0; 6 numbers changed
+    > simulation 12: i; ends at node 3, where the episode is over; 5 numbers changed"""
+
+
+def test_the_text_of_a_forest_tree():
+    assert (
+        repr(TreeExplorer(diamond()))
+        == """\
+TreeExplorer: Tree, 5 nodes, depth 2
+  Largest branch: 0 (75% of the root). Principal variation, largest: 0, 0.
+  action  share
+  ------  -----
+  0       75.0%
+  1       25.0%
+  the largest branches, by the actions that lead there
+    root: 5 nodes
+      0: 3 nodes
+        0, 0: 1 node, end, shared
+        0, 1: 1 node, end, shared
+      1: 1 node
+  No node was visited, so areas stand for the number of nodes at and below a node."""
+    )
+
+
+def test_the_text_is_that_of_the_playhead():
+    explorer = TreeExplorer(search_of(n=30))
+    assert explorer.t == 30
+    explorer.t = 10
+    lines = repr(explorer).splitlines()
+    assert lines[0] == "TreeExplorer: MCTS, 11 nodes, depth 2, 11 visits, UCB1(c=1.4142135623730951)"
+    assert "  record: 30 simulations, 10 of them in the picture" in lines
+    assert lines[-1].startswith("    > simulation 10: ")
+    assert "11 nodes" in words_of(explorer.to_svg())[0]
+    explorer.t = 0
+    assert repr(explorer).splitlines()[0].startswith("TreeExplorer: MCTS, 1 node, depth 0, 1 visit, ")
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: search_of(n=40), "Actions are selected by UCB1(c=1.4142135623730951): the score is Q + c · √("),
+        (lambda: learned_search(UCB1Tuned()), "min(¼, V)"),
+        (lambda: learned_search(PUCT()), "c · P · √N(node) / (1 + N)"),
+        (lambda: search_of(EXP3()), "share of the weights"),
+        (lambda: learned_search(Gumbel(30)), "g + ln P + sigma(Q)"),
+        (cartpole_search, "Values from 0 to 50 are mapped to -1 to 1 before."),
+        (lambda: cartpole_search(9, UCB1Tuned()), "Values from 0 to 50 are mapped to 0 to 1 before."),
+        (endgame_search, "A ring marks the end of an episode;"),
+        (diamond, "To 2 nodes several ways lead; each is drawn once, with a line for each way."),
+        (lambda: search_of(n=0), "Each circle is a node"),
+        (lambda: search_of(n=9), "9 simulations can be looked at one by one, forwards and backwards"),
+    ],
+)
+def test_the_explanation_says_what_is_shown(make, says):
+    explorer = TreeExplorer(make())
+    assert says in explorer.explain()
+    svg = ElementTree.fromstring(explorer.to_svg())
+    assert svg.find("{http://www.w3.org/2000/svg}desc").text == explorer.explain()
+
+
+def test_the_picture_shows_tree_icicle_legend_summary_and_board():
+    explorer = TreeExplorer(learned_search(PUCT(), 120))
+    svg = explorer.to_svg()
+    texts = words_of(svg)
+    for said in ("root action", "prior", "visits", "improved policy", "the whole tree, area: visits", "-1", "1"):
+        assert said in texts, said
+    assert any(text.startswith("area: visits; width: prior; ring: end of the episode") for text in texts)
+    assert any(re.fullmatch(r"\+\d+", text) for text in texts)
+    assert "rlnb-scene" in svg and "prefers-color-scheme:dark" in svg
+    rings = [c for c in re.findall(r"<circle[^>]*>", svg) if 'fill="none"' in c]
+    model = explorer.model
+    assert len(rings) == sum(bool(model.nodes.terminal[node]) for node in model.open)
+
+
+def test_a_shared_node_has_a_dashed_second_line_in_the_picture():
+    svg = TreeExplorer(diamond()).to_svg()
+    assert svg.count("stroke-dasharray") == 2 and svg.count("stroke-opacity") == 6
+    assert "dashed: one more way to a node" in " ".join(words_of(svg))
+
+
+def test_names_and_labels_from_outside_are_escaped_and_shown_as_they_are():
+    names = [EVIL, *"bcdefghi"]
+    explorer = TreeExplorer(search_of(n=30), actions=names, labels=lambda node: EVIL)
+    html, svg = explorer.to_html(), explorer.to_svg()
+    assert "<script>alert" not in html and "<script>alert" not in svg
+    assert explorer.model.action_text(0) == "<script>alert(1)</scrip…"
+    assert "<script>alert" in repr(explorer)
+    assert explorer._boards["0"]["label"] == EVIL
+    ElementTree.fromstring(svg)
+
+
+def test_observations_with_an_evil_key_are_escaped():
+    tree = tree_of([[1], []], node_data=TensorDict({EVIL: torch.tensor([1, 2])}, [2]))
+    explorer = TreeExplorer(tree)
+    assert explorer._boards["1"]["pairs"] == [['"' + EVIL.replace('"', '\\"') + '"', "2"]]
+    assert "<script>alert" not in explorer.to_html()
+
+
+def test_the_page_is_self_contained():
+    html = TreeExplorer(search_of(n=30)).to_html()
+    assert "http://www.w3.org" in html
+    assert not re.search(r"(src|href)=\"https?:", html) and "import(" not in html
+
+
+def test_the_values_of_the_head_are_plain_json():
+    for make in (lambda: learned_search(Gumbel(30)), cartpole_search, diamond, endgame_search, lambda: search_of(n=0)):
+        explorer = TreeExplorer(make(), other=search_of(n=5) if make is endgame_search else None)
+        json.dumps([explorer._head, explorer._boards], allow_nan=False)
+        ends = [start + np.dtype(kind).itemsize * count for kind, start, count in explorer._head["columns"].values()]
+        assert max(ends) <= len(explorer._columns)
+
+
+def test_ten_thousand_nodes_stay_small_and_quick():
+    search = connect_four(10_000)
+    times = []
+    for _ in range(3):
+        begun = time.process_time()
+        explorer = TreeExplorer(search)
+        times.append(time.process_time() - begun)
+    assert len(explorer.model.nodes) > 9_900
+    assert len(explorer._columns) < 3_000_000 and len(json.dumps([explorer._head, explorer._boards])) < 300_000
+    svg = explorer.to_svg()
+    assert len(svg) < 400_000 and len(repr(explorer).splitlines()) < 80
+    # It takes about a tenth of a second; a busy machine must not fail this.
+    assert min(times) < 2

@@ -1,0 +1,248 @@
+"""The page alone, without a kernel: keys, folding, what is drawn, search, filters, the icicle, names and themes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from rlnb_widgets import TreeExplorer
+from tensordict import TensorDict
+
+from rlnb.data import MCTSForest
+from rlnb.search import UCB1
+from tests.widgets.tree_explorer.pages import MINUS, ROOT, at, press, search, settle
+
+
+def test_keys_walk_the_tree_and_open_it(browse):
+    explorer = TreeExplorer(search(record=False))
+
+    def act(page):
+        found = []
+        for key in ("ArrowRight", "ArrowLeft", "ArrowRight", "ArrowDown", "ArrowRight", "ArrowRight", "Home", "End"):
+            press(page, key)
+            selected = page.locator('[role="treeitem"][aria-selected="true"]')
+            found.append((at(page, "node")[0], selected.get_attribute("data-node")))
+        shown = page.locator(".tx-tree").get_attribute("aria-activedescendant")
+        return found, page.locator(f"#{shown}").get_attribute("data-node")
+
+    found, active = browse(explorer, act)
+    nodes = [int(node) for node, _ in found]
+    parent = explorer.model.nodes.parent
+    assert all(node == shown for node, shown in found)
+    assert nodes[0] == explorer.model.principal[1] and nodes[1] == nodes[6] == 0
+    assert parent[nodes[3]] == 0 and nodes[3] != nodes[2]
+    assert parent[nodes[4]] == nodes[3] or nodes[4] == nodes[3]  # opened first where it was folded
+    assert parent[nodes[5]] in (nodes[3], nodes[4])
+    assert nodes[7] == explorer.model.principal[-1] and active == str(nodes[7])
+
+
+def test_enter_folds_and_unfolds_and_a_stub_shows_more(browse):
+    def act(page):
+        items = ".tx-node"
+        before = page.locator(items).count()
+        press(page, "Enter")
+        folded = page.locator(items).count(), page.locator('[data-item="0"] .tx-badge').text_content()
+        press(page, "Enter")
+        again = page.locator(items).count()
+        page.locator(".tx-stub").first.click()
+        settle(page)
+        return before, folded, again, page.locator(items).count()
+
+    before, folded, again, more = browse(TreeExplorer(search(record=False)), act, reduced_motion="reduce")
+    assert folded[1] == "+9" and folded[0] < again <= before < more
+
+
+def seen_from_the_root(model, node):
+    """The mean return of the action that leads to a node, for the player who is to move at the root."""
+    nodes, edge = model.nodes, model.nodes.edge[node]
+    if edge < 0:
+        return nodes.mean(node)
+    mean = model.edges.value_sum[edge] / model.edges.visits[edge]
+    return mean if nodes.to_play[nodes.parent[node]] == nodes.to_play[0] else -mean
+
+
+def test_what_is_drawn_is_right(browse):
+    explorer = TreeExplorer(search())
+
+    def act(page):
+        read = """(g) => ({ node: +g.dataset.node, text: g.querySelector('.tx-label').textContent,
+            r: +g.querySelector('.tx-disc').getAttribute('r'), said: g.getAttribute('aria-label'),
+            ring: getComputedStyle(g.querySelector('.tx-ring')).display !== 'none' })"""
+        page.get_by_label("phase: select").click()  # no number is marked
+        settle(page)
+        drawn = page.locator(".tx-node").evaluate_all(f"(all) => all.map({read})")
+        widths = page.locator(".tx-line[data-edge]").evaluate_all("(all) => all.map((e) => +e.dataset.edge)")
+        return drawn, widths, page.get_attribute(ROOT, "data-t")
+
+    drawn, edges, t = browse(explorer, act, reduced_motion="reduce")
+    model = explorer.model
+    explorer.t = int(t)
+    tree = explorer._shown()
+    shown = tree.nodes
+    assert t == "79" and len(drawn) > 8 and len(set(edges)) == len(edges)
+    for item in drawn:
+        node = item["node"]
+        value = f"{seen_from_the_root(tree, node):.2f}".replace("-0.00", "0.00").replace("-", MINUS)
+        assert item["text"] == f"{shown.visits[node]} · {value}", item
+        assert f"{shown.visits[node]} visit" in item["said"]
+        assert item["r"] == pytest.approx(max(18 * np.sqrt(shown.visits[node] / shown.visits[0]), 3.5), abs=0.01)
+        assert item["ring"] == bool(model.nodes.terminal[node])
+
+
+def test_a_path_is_found_or_it_is_said_why_not(browse):
+    explorer = TreeExplorer(search(simulations=60))
+
+    def act(page):
+        field = page.locator(".tx-search")
+        found = []
+        for path in ("4 0", "4 4", "12"):
+            field.fill(path)
+            field.press("Enter")
+            settle(page)
+            found.append((at(page, "node")[0], page.locator(".tx-said").inner_text()))
+        return found
+
+    found = browse(explorer, act)
+    assert int(found[0][0]) == explorer.select([4, 0]) and found[0][1] == ""
+    assert found[1] == (str(explorer.select([4])), "Action 4 is not legal after 4, or was left out.")
+    assert found[2] == ("0", "There is no action “12”.")
+
+
+def test_filters_leave_out_what_is_seldom_visited_or_deep(browse):
+    explorer = TreeExplorer(search(simulations=200, record=False))
+
+    def act(page):
+        found = []
+        for label, value in (("only nodes visited", "20"), ("only nodes up to this depth", "1")):
+            field = page.locator(f'input[aria-label^="{label}"]')
+            field.fill(value)
+            field.press("Enter")
+            settle(page)
+            read = "(all) => all.map((g) => +g.dataset.node)"
+            found.append(page.locator(".tx-node").evaluate_all(read))
+        return found
+
+    visited, shallow = browse(explorer, act, reduced_motion="reduce")
+    nodes = explorer.model.nodes
+    assert all(nodes.visits[node] >= 20 for node in visited) and max(nodes.depth[visited]) > 1
+    assert max(nodes.depth[shallow]) == 1
+
+
+def test_a_click_in_the_icicle_selects_and_the_view_changes(browse):
+    explorer = TreeExplorer(search(simulations=100, record=False))
+    best = explorer.model.principal[1]
+
+    def act(page):
+        box = page.locator(".tx-icicle").bounding_box()
+        middle = float((explorer.model.nodes.start[best] + explorer.model.nodes.end[best]) / 2)
+        page.locator(".tx-icicle").click(position={"x": 3 + middle * (box["width"] - 6), "y": 30})
+        settle(page)
+        found = [at(page, "node")[0]]
+        page.get_by_role("button", name="large view: icicle").click()
+        settle(page)
+        return [*found, at(page, "view")[0], page.locator(".tx-tree").is_visible()]
+
+    assert browse(explorer, act) == [str(best), "icicle", False]
+
+
+def test_the_position_is_drawn(browse):
+    explorer = TreeExplorer(search(simulations=60))
+
+    def act(page):
+        page.locator(".tx-search").fill("4")
+        page.keyboard.press("Enter")
+        settle(page)
+        board = page.locator(".tx-board")
+        parts = [p for p in ("X 1", "O 1") if page.locator(f".tx-board [data-part='{p}']").is_visible()]
+        return board.get_attribute("data-board"), parts
+
+    assert browse(explorer, act) == ("scene", ["X 1"])
+
+
+def steps(states, actions):
+    states = torch.tensor(states)
+    after = TensorDict({"observation": states[1:], "reward": torch.ones(len(actions), 1)}, [len(actions)])
+    before = {"observation": states[:-1], "action": torch.tensor(actions), "next": after}
+    return TensorDict(before, [len(actions)])
+
+
+def test_branches_that_meet_share_a_node(browse):
+    forest = MCTSForest()
+    for states, actions in (([0, 1, 2, 3], [0, 1, 2]), ([0, 4, 2, 5], [1, 1, 0]), ([0, 6, 2, 3], [2, 0, 2])):
+        forest.extend(steps(states, actions))
+    explorer = TreeExplorer(forest.get_tree(TensorDict({"observation": torch.tensor(0)})))
+
+    def act(page):
+        press(page, "ArrowRight", "ArrowRight")
+        lines = page.locator(".tx-further").count()
+        return page.locator(".tx-node").count(), lines, page.locator('[data-fact="reached from"]').inner_text()
+
+    nodes, lines, words = browse(explorer, act, reduced_motion="reduce")
+    assert nodes == len(explorer.model.nodes) == 6 and lines == 4 and words.count(" by ") == 3
+
+
+def test_without_a_kernel_the_buttons_are_off_and_it_is_said(browse):
+    def act(page):
+        names = ("do one simulation", "take the last simulation back", "do several simulations")
+        return [page.get_by_role("button", name=name, exact=True).is_disabled() for name in names], page.locator(
+            ".tx-kernel"
+        ).inner_text()
+
+    off, words = browse(TreeExplorer(search()), act)
+    assert off == [True] * 3 and words == "To search on, a Python kernel is needed: run the cell."
+
+
+def test_everything_has_a_name_and_the_tree_its_roles(browse):
+    def act(page):
+        unnamed = page.evaluate("""() => [...document.querySelectorAll('button, input, select')].filter((e) =>
+            !(e.getAttribute('aria-label') || e.textContent.trim() || e.closest('label'))).length""")
+        roles = page.evaluate("""() => [...document.querySelectorAll('[role="treeitem"]')].every((e) =>
+            e.getAttribute('aria-label') && e.getAttribute('aria-level') && e.hasAttribute('aria-selected'))""")
+        shielded = page.locator(".tx-tree")
+        shielded.focus()
+        return unnamed, roles, shielded.get_attribute("data-lm-suppress-shortcuts")
+
+    assert browse(TreeExplorer(search()), act) == (0, True, "true")
+
+
+@pytest.mark.parametrize(("scheme", "paper"), [("light", "rgb(255, 255, 255)"), ("dark", "rgb(22, 26, 31)")])
+def test_light_and_dark(browse, scheme, paper):
+    def act(page):
+        return page.evaluate("getComputedStyle(document.querySelector('.tx-tree')).backgroundColor")
+
+    assert browse(TreeExplorer(search()), act, color_scheme=scheme) == paper
+
+
+def test_no_text_runs_over_another(browse):
+    overlap = """() => {
+      const drawn = [...document.querySelectorAll('.tx-label, .tx-badge, .tx-stub')];
+      const texts = drawn.filter((e) => e.getClientRects().length);
+      const boxes = texts.map((e) => e.getBoundingClientRect());
+      const beside = (a, b) => a.left >= b.right - 1 || a.top >= b.bottom - 1;
+      const meet = (a, b) => !beside(a, b) && !beside(b, a);
+      const found = boxes.flatMap((a, i) => boxes.slice(i + 1).filter((b) => meet(a, b)));
+      const parts = [...document.querySelectorAll('.tx-panel, .tx-filters, .tx-time')];
+      const wide = parts.filter((e) => e.scrollWidth > e.clientWidth + 1).map((e) => e.className);
+      return [found.length, wide, document.documentElement.scrollWidth <= window.innerWidth];
+    }"""
+
+    def act(page):
+        found = []
+        for width in (560, 900, 1400):
+            page.set_viewport_size({"width": width, "height": 900})
+            settle(page)
+            found.append(page.evaluate(overlap))
+        return found
+
+    assert browse(TreeExplorer(search(simulations=400)), act, reduced_motion="reduce") == 3 * [[0, [], True]]
+
+
+def test_ten_thousand_nodes_put_little_into_the_page(browse):
+    explorer = TreeExplorer(search(UCB1(), 14_000, record=False))
+    assert len(explorer.model.nodes) > 9_000
+
+    def act(page):
+        return page.evaluate("document.querySelectorAll('*').length"), page.locator(".tx-node").count()
+
+    elements, nodes = browse(explorer, act)
+    assert 5 < nodes < 200 and elements < 2_500

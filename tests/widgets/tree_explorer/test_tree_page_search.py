@@ -1,0 +1,152 @@
+"""The page alone, without a kernel: scores, the slider, the record in its phases, two trees, a kept subtree."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from rlnb_widgets import TreeExplorer
+
+from rlnb.search import EXP3, PUCT, UCB1, Gumbel, UCB1Tuned
+from tests.widgets.tree_explorer.pages import MINUS, ROOT, at, press, search, settle, table
+
+RULES = {"UCB1": UCB1(), "UCB1Tuned": UCB1Tuned(), "PUCT": PUCT(base=100), "EXP3": EXP3(), "Gumbel": Gumbel(32)}
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_the_scores_are_those_of_the_rule(browse, name):
+    tree = search(RULES[name], 60)
+    node = int(tree.nodes.children[0, 0].max())
+    explorer = TreeExplorer(tree)
+
+    def act(page):
+        found = [table(page)]
+        page.locator(".tx-search").fill(" ".join(map(str, explorer.model.path(node))))
+        page.keyboard.press("Enter")
+        settle(page)
+        return [*found, table(page)]
+
+    for shown, of in zip(browse(explorer, act), (0, node), strict=True):
+        expected = {row.action: row for row in tree.table(of) if row.legal}
+        assert set(shown) == set(expected)
+        for action, cells in shown.items():
+            row = expected[action]
+            visits, score = cells[0].split("→")[-1].strip(), cells[-1].replace(MINUS, "-")
+            assert int(visits) == row.visits
+            number = {"∞": np.inf, "-∞": -np.inf}.get(score)
+            assert (float(score) if number is None else number) == pytest.approx(row.score, abs=6e-4), (name, action)
+
+
+def test_the_slider_ranks_anew_and_leaves_the_search_alone(browse):
+    tree = search(simulations=200)
+    explorer = TreeExplorer(tree)
+
+    def act(page):
+        found = [page.locator(".tx-panel").get_attribute("data-order")]
+        page.locator(".tx-range").fill("4")
+        settle(page)
+        found += [page.locator(".tx-panel").get_attribute("data-order"), at(page, "c")[0]]
+        found.append(page.locator(".tx-up, .tx-down").count())
+        found.append(page.locator(".tx-formula").get_attribute("data-formula"))
+        page.get_by_role("button", name="back to the constant of the search").click()
+        settle(page)
+        return [*found, page.locator(".tx-panel").get_attribute("data-order")]
+
+    first, changed, c, marks, formula, again = browse(explorer, act)
+    rows = tree.table(0)
+    score = {r.action: r.value + 4 * r.prior * np.sqrt(201) / (1 + r.visits) for r in rows}
+    assert changed.split() == [str(a) for a in sorted(score, key=lambda a: (-round(score[a], 9), a))]
+    assert first == again != changed and (c, tree.rule.c) == ("4", 1.25) and marks > 0
+    best = rows[int(changed.split()[0])]
+    assert formula.splitlines()[1].endswith(f" + 4 · 0.111 · √(201) / (1 + {best.visits})")
+
+
+def test_the_record_goes_by_phases_forwards_and_backwards(browse):
+    explorer = TreeExplorer(search(simulations=12))
+
+    def act(page):
+        page.get_by_role("button", name="first step").click()
+        settle(page)
+        found = [(at(page, "t", "phase"), page.locator(".tx-words").inner_text(), page.locator(".tx-node").count())]
+        for key in (".", ".", ".", ".", ",", "PageDown", "PageUp"):
+            press(page, key)
+            found.append(
+                (at(page, "t", "phase"), page.locator(".tx-words").inner_text(), page.locator(".tx-node").count())
+            )
+        return found
+
+    found = browse(explorer, act, reduced_motion="reduce")
+    assert [moment for moment, _, _ in found] == [
+        ("0", "0"), ("0", "1"), ("0", "2"), ("0", "3"), ("1", "0"), ("0", "3"), ("1", "0"), ("0", "0"),
+    ]  # fmt: skip
+    assert [nodes for *_, nodes in found] == [1, 1, 2, 2, 2, 2, 2, 1]
+    value = f"{int(explorer.model.records.value[0])}".replace("-", MINUS)
+    assert [words for _, words, _ in found[:5]] == [
+        "No simulation yet: only what there was before.",
+        "Simulation 1, select: from the root 0, by the best score in each node.",
+        "Simulation 1, expand: a new node is added after 0.",
+        f"Simulation 1, evaluate: 0 is worth {value} to the player to move there.",
+        f"Simulation 1, back up: {value} goes up along 0; 2 nodes count one visit more.",
+    ]
+
+
+def test_numbers_that_changed_are_marked_from_before_to_after(browse):
+    tree = search(simulations=30)
+    explorer = TreeExplorer(tree)
+
+    def act(page):
+        marked = page.locator(".tx-label.tx-changed").all_text_contents()
+        cells = page.locator("td.tx-new").all_inner_texts()
+        return marked, [" ".join(cell.split()) for cell in cells], page.locator(".tx-litline").count()
+
+    marked, cells, lit = browse(explorer, act, reduced_motion="reduce")
+    path = tree.history.records[-1].paths[0]
+    assert lit == len(path) and len(marked) == len(path) + 1 and marked[0].startswith("30→31 · ")
+    visits = int(tree.visits[path[0][1]])
+    assert cells[0] == f"{visits - 1} → {visits}"
+
+
+def test_playing_slowly_shows_the_phases(browse):
+    def act(page):
+        page.get_by_role("button", name="first step").click()
+        page.get_by_role("button", name="play", exact=True).click()
+        for phase in ("1", "2", "3", "0"):
+            page.locator(f'{ROOT}[data-phase="{phase}"]').wait_for()
+        page.locator(f'{ROOT}[data-t="2"]').wait_for()
+        return True
+
+    assert browse(TreeExplorer(search(simulations=3)), act)
+
+
+def test_two_trees_side_by_side(browse):
+    explorer = TreeExplorer(search(simulations=60), other=search(simulations=60, seed=1, record=False))
+    part = explorer.comparison.parting
+
+    def act(page):
+        words = page.locator(".tx-parting").inner_text()
+        page.locator(".tx-parting button").click()
+        settle(page)
+        found = [at(page, "node")[0], page.locator(".tx-tree").count()]
+        heads = page.locator(".tx-table th").all_inner_texts()
+        there = {action: int(cells[-2]) for action, cells in table(page).items()}
+        other = page.locator(".tx-tree").nth(1).locator('[aria-selected="true"]').get_attribute("data-node")
+        return words, found, heads, there, other, page.locator(".tx-only, .tx-best").count()
+
+    words, found, heads, there, other, marked = browse(explorer, act, reduced_motion="reduce")
+    assert found == [str(part.node), 2] and other == str(part.other) and marked > 0
+    assert heads[heads.index("score") + 1 :][:2] == ["N there", "Q there"]
+    edges = explorer.comparison.other.edges
+    assert there == {int(edges.action[e]): int(edges.visits[e]) for e in edges.of(part.other)}
+    assert words.startswith("The best ways part")
+
+
+def test_what_was_kept_when_the_root_advanced_is_marked(browse):
+    tree = search(simulations=100)
+    tree.advance(int(tree.best_action)).run(simulations=40, record=True)
+    explorer = TreeExplorer(tree)
+
+    def act(page):
+        kept = page.locator(".tx-kept:visible").count()
+        return kept, page.locator(".tx-legend").inner_text(), page.locator(".tx-reuse").inner_text()
+
+    kept, legend, words = browse(explorer, act)
+    assert kept > 1 and "kept from the search before" in legend and f"{explorer.model.reused}" in words

@@ -1,0 +1,170 @@
+"""The score of each rule: computed from columns as the rule computes it, and written out with its numbers."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import numpy as np
+import pytest
+from rlnb_widgets.tree_explorer import tree_model
+from rlnb_widgets.tree_explorer.rewind import rewound
+from rlnb_widgets.tree_explorer.scores import filled, scores
+
+from rlnb.search import EXP3, PUCT, UCB1, Gumbel, UCB1Tuned
+from tests.widgets.tree_explorer.conftest import (
+    RULES,
+    batched_search,
+    cartpole_search,
+    endgame_search,
+    learned_search,
+    search_of,
+)
+
+
+def rule_scores(search, index, node):
+    """What the rule itself says of the legal actions of a node."""
+    row = index * search.nodes.capacity + node
+    found = search.rule.scores(search.nodes, np.array([row]))[0]
+    return found[search.nodes.legal[index, node]]
+
+
+def evaluated(text):
+    """The value of a formula with its numbers filled in, as a reader computes it."""
+    left = text.split(";  ")[-1].rpartition(" = ")[0]
+    left = re.sub(r"ln (\d+)", r"log(\1)", left).replace("ln((", "log((")
+    left = re.sub(r"√(\d+)", r"sqrt(\1)", left).replace("√(", "sqrt(").replace("·", "*")
+    return eval(left, {"__builtins__": {}}, {"log": math.log, "sqrt": math.sqrt})
+
+
+MAKES = {
+    "rollouts": search_of,
+    "network and noise": learned_search,
+    "three roots": batched_search,
+    "one player": lambda rule: cartpole_search(12, rule),
+}
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("make", MAKES)
+def test_the_scores_of_every_node_are_those_of_the_rule(rule, make):
+    search = MAKES[make](RULES[rule]())
+    index = search.nodes.batch - 1
+    model = tree_model(search, index)
+    for node in range(len(model.nodes)):
+        if model.nodes.terminal[node]:
+            assert len(model.edges.of(node)) == 0
+            continue
+        found = scores(model, node)
+        assert found is not None
+        np.testing.assert_allclose(found.score, rule_scores(search, index, node), rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("make", MAKES)
+def test_the_formula_filled_in_gives_the_score_of_the_rule(rule, make):
+    search = MAKES[make](RULES[rule]())
+    index = search.nodes.batch - 1
+    model = tree_model(search, index)
+    read = 0
+    for node in range(len(model.nodes)):
+        for edge, score in zip(model.edges.of(node), rule_scores(search, index, node), strict=False):
+            text = filled(model, node, edge)
+            if score == math.inf:
+                assert text == "never taken: tried before all others"
+            elif score == -math.inf:
+                assert re.fullmatch(r"tried \d+ times; not compared in this round of the halving", text)
+            else:
+                assert float(text.rpartition(" = ")[2]) == pytest.approx(score, rel=1e-3, abs=1e-9)
+                assert evaluated(text) == pytest.approx(score, rel=5e-3, abs=5e-3), text
+                read += 1
+    assert read > 10
+
+
+@pytest.mark.parametrize(
+    ("rule", "text"),
+    [
+        (UCB1(), "0.6 + 1.414 · √(ln 31 / 5) = 1.772"),
+        (PUCT(base=100.0), "0.375 + (1.25 + ln((31 + 100 + 1) / 100)) · 0.1111 · √31 / (1 + 8) = 0.48"),
+    ],
+)
+def test_a_formula_as_it_is_written(rule, text):
+    assert filled(tree_model(search_of(rule)), 0, 0) == text
+
+
+def test_another_constant_changes_the_scores_and_not_the_search():
+    search = search_of(UCB1(c=1.0))
+    model = tree_model(search)
+    mine, more = scores(model, 0), scores(model, 0, c=2.0)
+    assert np.allclose(more.bonus, 2 * mine.bonus) and np.array_equal(more.value, mine.value)
+    assert search.rule.c == 1.0 and "+ 2 ·" in filled(model, 0, 0, c=2.0)
+
+
+@pytest.mark.parametrize(("name", "c"), [("PUCT", 3.5), ("UCB1Tuned", 0.2), ("EXP3", 0.9), ("Gumbel", 0.7)])
+def test_another_constant_is_what_a_rule_with_it_says(name, c):
+    search = learned_search(RULES[name]())
+    model = tree_model(search)
+    setattr(search.rule, model.rule.c_name, c)
+    for node in range(8):
+        np.testing.assert_allclose(scores(model, node, c).score, rule_scores(search, 0, node), rtol=1e-10)
+
+
+@pytest.mark.parametrize("rule", ["UCB1", "UCB1Tuned", "PUCT", "EXP3", "Gumbel"])
+def test_the_scores_before_some_simulations_are_those_that_the_rule_gave_then(rule):
+    search = learned_search(RULES[rule](), 24)
+    model = tree_model(search)
+    for t in (23, 12, 3):
+        while search.history.position > t:
+            search.back()
+        then = rewound(model, t)
+        for node in range(len(then.nodes)):
+            if not then.nodes.terminal[node]:
+                np.testing.assert_allclose(scores(then, node).score, rule_scores(search, 0, node), rtol=1e-10)
+
+
+def test_facts_of_the_rules():
+    facts = {name: tree_model(search_of(make())).rule for name, make in RULES.items()}
+    assert (facts["UCB1"].c_name, facts["UCB1"].c, facts["UCB1"].c_high) == ("c", 0.7, 4.0)
+    assert (facts["EXP3"].c_name, facts["EXP3"].c, facts["EXP3"].c_high) == ("gamma", 0.3, 1.0)
+    assert (facts["Gumbel without noise"].c_name, facts["Gumbel without noise"].c) == ("c_scale", 0.5)
+    assert facts["Gumbel without noise"].draws == (0.0,) * 9
+    assert facts["PUCT with a base"].params == {"low": -1.0, "high": 1.0, "base": 100.0, "first_play": 0.0}
+    assert facts["UCB1"].text == "UCB1(c=0.7)"
+    assert tree_model(search_of(UCB1(c=5.0))).rule.c_high == 10.0
+
+
+def test_gumbel_after_an_advance_counts_from_the_visits_that_were_kept():
+    search = learned_search(Gumbel(simulations=24, considered=4), 24)
+    search.advance(int(search.best_action)).run(simulations=7, record=True)
+    model = tree_model(search)
+    assert sum(model.rule.before) > 0
+    np.testing.assert_allclose(scores(model, 0).score, rule_scores(search, 0, 0), rtol=1e-10)
+    assert model.best == int(search.best_action)
+
+
+def test_a_tree_has_no_scores():
+    model = tree_model(search_of().tree())
+    assert scores(model, 0) is None and filled(model, 0, 0) == ""
+
+
+def test_a_rule_of_ones_own_is_shown_as_it_scores():
+    class Mine(PUCT):
+        pass
+
+    search = search_of(Mine())
+    model = tree_model(search)
+    assert np.array_equal(scores(model, 0).score, rule_scores(search, 0, 0))
+    assert filled(model, 0, 0).startswith("Mine scores ")
+    assert np.isnan(scores(rewound(model, 3), 0).score).all()
+
+
+def test_a_single_legal_action_and_an_end():
+    for make in (EXP3, UCB1Tuned, PUCT):
+        search = endgame_search()
+        search = type(search)(search.game, rule=make(), seed=0).reset(
+            search.game.observe(search.nodes.states[0, :1])[0]
+        )
+        search.run(simulations=30)
+        model = tree_model(search)
+        for node in np.flatnonzero(~model.nodes.terminal):
+            np.testing.assert_allclose(scores(model, int(node)).score, rule_scores(search, 0, int(node)), rtol=1e-10)

@@ -1,0 +1,109 @@
+// The controls: phases of a simulation, filters, and what asks a kernel.
+
+import { button, h } from "../_core/core.js";
+import { PHASES } from "./records.js";
+
+/** The four phases as buttons, with one step back and one on. onPhase(place in PHASES), onStep(-1 or 1). */
+export function phaseBar({ onPhase, onStep }) {
+  const order = [1, 2, 3, 0];
+  const buttons = order.map((phase) => {
+    const made = button({ text: PHASES[phase], label: `phase: ${PHASES[phase]}`, title: PHASES[phase], onclick: () => onPhase(phase) });
+    made.classList.add("tx-phase");
+    return made;
+  });
+  const before = button({ icon: "previous", label: "phase before", title: "phase before (,)", onclick: () => onStep(-1) });
+  const after = button({ icon: "next", label: "next phase", title: "next phase (.)", onclick: () => onStep(1) });
+  const el = h("div", { class: "tx-phases rlnb-group", role: "group", "aria-label": "phase of the simulation" }, before, ...buttons, after);
+  return {
+    el,
+    update(t, count, phase) {
+      buttons.forEach((one, i) => {
+        one.setAttribute("aria-pressed", String(order[i] === phase && (t > 0 || phase > 0)));
+        one.disabled = count === 0;
+      });
+      before.disabled = t === 0 && phase === 0;
+      after.disabled = t >= count;
+    },
+  };
+}
+
+/** A number that may be left empty. */
+function number(label, title, value, least, onchange) {
+  const field = h("input", { type: "number", class: "rlnb-field tx-number", min: least, step: 1, value, "aria-label": title, title });
+  field.addEventListener("change", () => onchange(field.value === "" ? null : Math.max(Math.round(Number(field.value)), least)));
+  return h("label", { class: "tx-field" }, label, " ", field);
+}
+
+/** The filters and the search: onFind(text) returns what is to be said; onFilter(change), onView(name), act(name). */
+export function filterBar({ count, view, onFind, onFilter, onFollow, onView, act }) {
+  const search = h("input", { type: "search", class: "rlnb-field tx-search", placeholder: "path of actions: 0 4 8", "aria-label": "find a node by its path of actions" });
+  const said = h("span", { class: "tx-said rlnb-note", role: "status" });
+  const find = () => { said.textContent = onFind(search.value); };
+  search.addEventListener("keydown", (event) => { if (event.key === "Enter") find(); });
+  search.addEventListener("input", () => { if (search.value === "") find(); });
+  const follow = h("input", { type: "checkbox", checked: true });
+  const followed = h("label", { class: "tx-field", title: "unfold the path of the simulation that is shown" }, follow, " follow");
+  follow.addEventListener("change", () => onFollow(follow.checked));
+  const tool = (text, label, name) => {
+    const made = button({ text, label, onclick: () => act(name) });
+    made.classList.add("tx-small");
+    return made;
+  };
+  const views = ["tree", "icicle"].map((name) => {
+    const made = button({ text: name, label: `large view: ${name}`, onclick: () => onView(name) });
+    made.classList.add("tx-small");
+    made.setAttribute("aria-pressed", String(name === view));
+    return made;
+  });
+  const ofTree = h("span", { class: "tx-row" },
+    number("children", "children drawn of a node", count, 1, (n) => onFilter({ count: n ?? count })),
+    number("visits ≥", "only nodes visited at least so often", "", 0, (n) => onFilter({ least: n ?? 0 })),
+    number("depth ≤", "only nodes up to this depth", "", 1, (n) => onFilter({ deepest: n ?? Infinity })),
+    followed);
+  const zooms = h("span", { class: "rlnb-group" }, tool("main line", "unfold the line visited most", "line"), tool("fold all", "fold all", "fold"),
+    tool("−", "smaller", "smaller"), tool("+", "larger", "larger"), tool("fit", "fit into the window", "fit"));
+  const el = h("div", { class: "tx-filters" }, h("span", { class: "rlnb-group", role: "group", "aria-label": "large view" }, ...views), search, ofTree, zooms, said);
+  return {
+    el,
+    update(name, hasRecords) {
+      followed.hidden = !hasRecords;
+      views.forEach((made, i) => made.setAttribute("aria-pressed", String(["tree", "icicle"][i] === name)));
+      zooms.hidden = name !== "tree";
+    },
+    focusSearch: () => search.focus(),
+  };
+}
+
+/**
+ * The buttons that let the search work; ask(message) sends one to the kernel, null where there is none.
+ *
+ * update(waiting, nameOf): waiting is 0, 1 while an answer is awaited, 2 when that takes long.
+ */
+export function searchBar({ ask, head, chosenAction }) {
+  const many = h("input", { type: "number", class: "rlnb-field tx-number", min: 1, step: 1, value: 100, "aria-label": "how many simulations to run" });
+  const made = {
+    step: button({ text: "Step", label: "do one simulation", onclick: () => ask({ do: "step" }) }),
+    back: button({ text: "Back", label: "take the last simulation back", onclick: () => ask({ do: "back" }) }),
+    run: button({ text: "Run", label: "do several simulations", onclick: () => ask({ do: "run", n: Math.max(Math.round(Number(many.value)) || 1, 1) }) }),
+    advance: button({ text: "Advance", label: "take an action at the root and keep its subtree", onclick: () => { const action = chosenAction(); if (action >= 0) ask({ do: "advance", action }); } }),
+    refresh: button({ text: "Refresh", label: "show the search as it is now", onclick: () => ask({ do: "refresh" }) }),
+  };
+  for (const one of Object.values(made)) one.classList.add("tx-ask");
+  const note = h("span", { class: "rlnb-note tx-kernel" });
+  const problem = h("p", { class: "rlnb-error tx-problem", role: "alert" });
+  const el = h("div", { class: "tx-search-bar" }, h("div", { class: "tx-row", role: "toolbar", "aria-label": "search" }, made.step, made.back, made.run, many, made.advance, made.refresh, note), problem);
+  return {
+    el,
+    update(waiting, nameOf) {
+      const { can, problem: words, kind } = head();
+      el.hidden = kind !== "search";
+      for (const [name, one] of Object.entries(made)) one.disabled = !ask || waiting > 0 || !(can?.[name] || name === "refresh");
+      const action = chosenAction();
+      made.advance.textContent = action >= 0 ? `Advance by ${nameOf(action)}` : "Advance";
+      if (action < 0) made.advance.disabled = true;
+      note.textContent = ask ? ["", "The search is at work.", "No answer yet: the kernel is busy, or gone."][waiting] : "To search on, a Python kernel is needed: run the cell.";
+      problem.hidden = !words;
+      if (problem.textContent !== (words ?? "")) problem.textContent = words ?? "";
+    },
+  };
+}

@@ -1,0 +1,166 @@
+"""Where things are drawn: depths, spans of the icicle, the principal variation, and what is open at first."""
+
+from __future__ import annotations
+
+import numpy as np
+
+__all__ = ["below", "children_by_size", "depths", "open_nodes", "principal", "spans", "tree_edges"]
+
+#: How much of the principal variation is open at first, and how many children beside it are drawn.
+_MOST_DEEP, _MOST_CHILDREN, _MOST_ROOT_CHILDREN = 12, 3, 6
+
+
+def depths(parent: np.ndarray) -> np.ndarray:
+    """Count the steps from the root.
+
+    Args:
+        parent: of each node, -1 at the root, ``[n]``.
+
+    Example:
+        >>> depths(np.array([-1, 0, 1, 1])).tolist()
+        [0, 1, 2, 2]
+    """
+    return _to_root((parent >= 0).astype(np.int64), parent)
+
+
+def _to_root(numbers: np.ndarray, parent: np.ndarray) -> np.ndarray:
+    """Sum numbers over the way to the root; each round looks twice as far as the one before."""
+    total, far = numbers.copy(), parent.astype(np.int64)
+    while (going := np.flatnonzero(far >= 0)).size:
+        total[going] += total[far[going]]
+        far[going] = far[far[going]]
+    return total
+
+
+def tree_edges(parent: np.ndarray, edge_node: np.ndarray, edge_child: np.ndarray) -> np.ndarray:
+    """Find the edge by which each node is drawn: the first one from its parent, in the order of edges.
+
+    Args:
+        parent: of each node, ``[n]``.
+        edge_node: where each edge begins, ``[e]``.
+        edge_child: where it leads, ``[e]``.
+
+    Returns:
+        An edge for each node, -1 for the root, ``[n]``.
+    """
+    edges = np.full(len(parent), -1, dtype=np.int64)
+    own = np.flatnonzero((edge_child >= 0) & (parent[edge_child] == edge_node))[::-1]
+    edges[edge_child[own]] = own  # the first edge is the last to be written
+    return edges
+
+
+def _levels(depth: np.ndarray) -> list[np.ndarray]:
+    """The nodes of each depth."""
+    order = np.argsort(depth, kind="stable")
+    return np.split(order, np.cumsum(np.bincount(depth))[:-1])
+
+
+def below(parent: np.ndarray, depth: np.ndarray) -> np.ndarray:
+    """Count the nodes at and below each node.
+
+    Example:
+        >>> below(np.array([-1, 0, 1, 1]), np.array([0, 1, 2, 2])).tolist()
+        [4, 3, 1, 1]
+    """
+    count = np.ones(len(parent), dtype=np.int64)
+    for level in _levels(depth)[:0:-1]:
+        np.add.at(count, parent[level], count[level])
+    return count
+
+
+def spans(
+    parent: np.ndarray, depth: np.ndarray, size: np.ndarray, edge_node: np.ndarray, edge_child: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Lay out an icicle: a node as wide as its size, its children below it side by side from its left end on.
+
+    Args:
+        parent: of each node, ``[n]``.
+        depth: of each node, ``[n]``.
+        size: of each node, ``[n]``. Where the children of a node are larger together, it is as wide as they are.
+        edge_node: where each edge begins, ``[e]``.
+        edge_child: where it leads, ``[e]``.
+
+    Returns:
+        Where each begins and ends, in [0, 1].
+
+    Example:
+        >>> parent, nodes = np.array([-1, 0, 0]), np.array([0, 0])
+        >>> spans(parent, depths(parent), np.array([4, 1, 2]), nodes, np.array([1, 2]))[0].tolist()
+        [0.0, 0.0, 0.25]
+    """
+    wide = np.maximum(size, 0).astype(np.float64)
+    inside = np.zeros(len(parent))
+    for level in _levels(depth)[:0:-1]:
+        wide[level] = np.maximum(wide[level], inside[level])
+        np.add.at(inside, parent[level], wide[level])
+    wide[0] = max(wide[0], inside[0])
+    drawn = np.sort(tree_edges(parent, edge_node, edge_child)[1:])
+    child, above = edge_child[drawn], edge_node[drawn]
+    offset = np.zeros(len(parent))
+    if len(drawn):
+        before = np.cumsum(wide[child]) - wide[child]
+        fresh = np.flatnonzero(np.diff(above, prepend=-1))
+        offset[child] = before - np.repeat(before[fresh], np.diff(fresh, append=len(above)))
+    start = _to_root(offset, parent)
+    total = max(wide[0], 1e-300)
+    return start / total, (start + wide) / total
+
+
+def children_by_size(
+    node: int, first: np.ndarray, edge_child: np.ndarray, weight: np.ndarray, most: int | None = None
+) -> list[int]:
+    """List the children of a node, the largest first, each once.
+
+    Args:
+        node: which.
+        first: the first edge of each node, ``[n + 1]``.
+        edge_child: where each edge leads, ``[e]``.
+        weight: of each edge, ``[e]``.
+        most: how many at the most.
+    """
+    edges = np.arange(first[node], first[node + 1])
+    edges = edges[edge_child[edges] >= 0]
+    order = edges[np.argsort(-weight[edges], kind="stable")]
+    return list(dict.fromkeys(edge_child[order].tolist()))[:most]
+
+
+def principal(first: np.ndarray, edge_child: np.ndarray, weight: np.ndarray) -> tuple[int, ...]:
+    """Go down from the root by the largest edge, of several by the first.
+
+    Args:
+        first: the first edge of each node, ``[n + 1]``.
+        edge_child: where each edge leads, ``[e]``.
+        weight: of each edge, ``[e]``.
+
+    Returns:
+        The nodes, the root first.
+    """
+    weight = np.where(edge_child >= 0, weight, -1.0)
+    way = [0]
+    while True:
+        begin, end = int(first[way[-1]]), int(first[way[-1] + 1])
+        if begin == end:
+            return tuple(way)
+        best = begin + int(weight[begin:end].argmax())
+        if edge_child[best] < 0:
+            return tuple(way)
+        way.append(int(edge_child[best]))
+
+
+def open_nodes(way: tuple[int, ...], first: np.ndarray, edge_child: np.ndarray, weight: np.ndarray) -> tuple[int, ...]:
+    """Choose what is drawn at first: the principal variation, and beside each of its nodes the largest others.
+
+    Args:
+        way: the principal variation.
+        first: the first edge of each node, ``[n + 1]``.
+        edge_child: where each edge leads, ``[e]``.
+        weight: of each edge, ``[e]``.
+
+    Returns:
+        The nodes, ascending.
+    """
+    found = {0}
+    for node in way[:_MOST_DEEP]:
+        most = _MOST_CHILDREN if node else _MOST_ROOT_CHILDREN
+        found.update(children_by_size(node, first, edge_child, weight, most))
+    return tuple(sorted(found))

@@ -1,0 +1,196 @@
+// The TreeExplorer: a search tree unfolded and as a whole, its record under a playhead, and the selected node opened.
+
+import { Channel, clamp, errorBox, h, keyboard, timelineBar, visualizer } from "../_core/core.js";
+import { partingLine } from "./compare.js";
+import { filterBar, phaseBar, searchBar } from "./controls.js";
+import { follow as followPath } from "./find.js";
+import { icicle } from "./icicle.js";
+import { CHILDREN } from "./layout.js";
+import { legend } from "./legend.js";
+import { looked, lookedAtOther, opened } from "./look.js";
+import { moments } from "./moments.js";
+import { nodeLink } from "./nodelink.js";
+import { short } from "./notation.js";
+import { nodePanel } from "./panel.js";
+import { marksOf, phaseWords } from "./records.js";
+import { actionName, bestEdge, lineTo, mainLine, sameNumbers } from "./store.js";
+import { summaryPanel } from "./summary.js";
+
+const VIEWS = ["tree", "icicle"];
+const PATIENCE = 5000;
+let instances = 0;
+
+/** Call a part's update; where it fails, say so in its place and leave the others alone. */
+function guarded(part) {
+  if (part.failed) return;
+  try {
+    part.update();
+  } catch (error) {
+    console.error(error);
+    part.failed = true;
+    part.el.replaceChildren(errorBox("This cannot be drawn.", error));
+  }
+}
+
+export default visualizer("tree-explorer", ({ model, root, playhead }) => {
+  const id = `tx${(instances += 1)}-${Math.random().toString(36).slice(2, 8)}`;
+  const kernel = Boolean(model.widget_manager);
+  let data = opened(model);
+  let following = true;
+  let filter = { least: 0, deepest: Infinity };
+  let waiting = 0; // 1 while Python is asked, 2 when that takes long
+  let patience = 0;
+  let marks = null;
+  let view = null;
+
+  const selection = new Channel(model, "selection", (v) => clamp(Math.round(Number(v) || 0), 0, data.tree.count - 1));
+  const constant = new Channel(model, "c", (v) => (Number.isFinite(Number(v)) && Number(v) >= 0 ? Number(v) : 0));
+  const large = new Channel(model, "view", (v) => (VIEWS.includes(v) ? v : VIEWS[0]));
+
+  const time = moments({ playhead, records: () => data.records, fps: () => model.get("fps") || 1, onChange: () => update() });
+  const look = () => (view ??= looked(data, {
+    t: time.t(), phase: time.phase(), selection: selection.value, c: constant.value, boards: model.get("_boards"), following, filter,
+  }));
+  const lookOther = () => lookedAtOther(data, look());
+
+  const select = (node) => selection.set(node);
+  const tree = nodeLink({ look, onSelect: select, id, name: "search tree", onFold: (node, open) => { if (data.match?.[node] >= 0) there?.fold(data.match[node], open); } });
+  const there = data.other ? nodeLink({
+    look: lookOther, id: `${id}-other`, name: "the other tree",
+    onSelect: (node) => { if (data.back[node] >= 0) select(data.back[node]); },
+    onFold: (node, open) => { if (data.back[node] >= 0) tree.fold(data.back[node], open); },
+  }) : null;
+  const ice = icicle({ look, onSelect: select });
+  const panel = nodePanel({ look, onSelect: select, onC: (c) => constant.set(c) });
+  const summary = summaryPanel({ look, onSelect: select });
+  const key = legend({ look });
+  const bar = timelineBar(playhead, () => (marks ??= marksOf(data.tree, data.records, selection.value)), "simulation");
+  const phases = phaseBar({ onPhase: time.toPhase, onStep: time.step });
+  const filters = filterBar({
+    count: CHILDREN, view: large.value,
+    onFind: find, onFilter, onFollow: (on) => { following = on; update(); }, onView: (name) => large.set(name), act,
+  });
+  const wait = (how) => {
+    waiting = how;
+    clearTimeout(patience);
+    if (how === 1) patience = setTimeout(() => wait(2), PATIENCE);
+    update();
+  };
+  const ask = kernel ? (message) => { wait(1); model.send(message); } : null;
+  const search = searchBar({ ask, head: () => data.head, chosenAction });
+
+  const headline = h("div", { class: "rlnb-headline tx-headline" });
+  const reuse = h("p", { class: "rlnb-note tx-reuse" });
+  const words = h("p", { class: "tx-words", "aria-live": "polite" });
+  const parting = h("div", {});
+  const notes = h("ul", { class: "rlnb-note tx-notes" });
+  const record = h("div", { class: "tx-time" }, bar.el, phases.el, words);
+  const names = [h("p", { class: "tx-treename" }), h("p", { class: "tx-treename" })];
+  const main = h("div", { class: `tx-main${there ? " tx-two" : ""}` }, h("div", { class: "tx-pane" }, there ? names[0] : null, tree.el), there ? h("div", { class: "tx-pane" }, names[1], there.el) : null, panel.el);
+  root.setAttribute("role", "group");
+  root.append(h("div", { class: "tx-top" }, headline, search.el), reuse, parting, record, filters.el, main, key.el, ice.el, summary.el, notes);
+
+  function find(text) {
+    if (!text.trim()) return "";
+    const { node, message } = followPath(data.tree, text);
+    select(node);
+    return message;
+  }
+  function onFilter(change) {
+    filter = { ...filter, ...("least" in change ? { least: change.least } : {}), ...("deepest" in change ? { deepest: change.deepest } : {}) };
+    view = null;
+    tree.filter(change);
+    there?.filter(change);
+    update();
+  }
+  function act(name) {
+    for (const one of [tree, there].filter(Boolean)) {
+      if (name === "line") one.unfoldLine();
+      else if (name === "fold") one.foldAll();
+      else one.zoomBy({ smaller: 0.8, larger: 1.25, fit: 0 }[name]);
+    }
+  }
+  /** The action at the root that leads to the selected node; at the root itself the one visited most. */
+  function chosenAction() {
+    const { tree: shown, selected } = look();
+    if (selected !== 0) return shown.action[lineTo(shown, selected)[1]];
+    const best = bestEdge(shown, 0);
+    if (time.t() === data.records.count && data.head.best >= 0) return data.head.best;
+    return best < 0 ? -1 : shown.edgeAction[best];
+  }
+  keyboard(root, {
+    ...bar.keys, ...tree.keys,
+    End: () => select(mainLine(look().tree).at(-1)),
+    PageUp: () => playhead.step(-1), PageDown: () => playhead.step(1), ",": () => time.step(-1), ".": () => time.step(1),
+    "/": () => filters.focusSearch(),
+  }, tree);
+  if (there) for (const [name, action] of Object.entries(there.keys)) {
+    there.el.addEventListener("keydown", (event) => { if (event.key === name && !event.ctrlKey && !event.metaKey && !event.altKey) { event.preventDefault(); event.stopPropagation(); action(event); } });
+  }
+
+  let queued = 0;
+  const update = () => { view = null; if (!queued) queued = requestAnimationFrame(paint); };
+  function paint() {
+    queued = 0;
+    view = null;
+    const { tree: shown, records, head } = data;
+    const { selected, t, phase } = look();
+    record.hidden = records.count === 0;
+    const said = records.count ? phaseWords(shown, records, t, phase, (a) => actionName(shown, a), short) : "";
+    words.setAttribute("aria-live", playhead.playing ? "off" : "polite");
+    if (words.textContent !== said) words.textContent = said;
+    phases.update(t, records.count, phase);
+    search.update(waiting, (a) => actionName(shown, a));
+    filters.update(large.value, records.count > 0);
+    root.classList.toggle("tx-largeicicle", large.value === "icicle");
+    for (const part of [tree, there, panel, ice, summary, key].filter(Boolean)) guarded(part);
+    for (const [name, value] of Object.entries({ t, phase, node: selected, nodes: head.nodes, c: constant.value, view: large.value })) root.setAttribute(`data-${name}`, String(value));
+  }
+
+  const onHead = () => {
+    const { head } = data;
+    headline.textContent = head.words.headline;
+    root.setAttribute("aria-label", `TreeExplorer: ${head.words.headline}`);
+    reuse.textContent = head.words.reuse ?? "";
+    reuse.hidden = !head.words.reuse;
+    notes.replaceChildren(...head.notes.map((note) => h("li", {}, note)));
+    notes.hidden = !head.notes.length;
+    parting.replaceChildren(...(head.compare ? [partingLine({ compare: head.compare, onGo: select })] : []));
+    if (head.compare) [head.words.headline, head.compare.head.words.headline].forEach((text, i) => { names[i].textContent = text; });
+  };
+  const onColumns = () => {
+    const before = data.tree;
+    data = opened(model);
+    marks = null;
+    view = null;
+    time.reset();
+    selection.set(selection.value);
+    onHead();
+    bar.paint();
+    const grown = sameNumbers(before, data.tree);
+    if (!grown) selection.set(0);
+    tree.reset(grown);
+    there?.reset(true);
+    wait(0);
+  };
+  const onAnswer = () => { data.head = data.tree.head = model.get("_head"); onHead(); wait(0); };
+  model.on("change:_columns", onColumns);
+  model.on("change:_head", onAnswer);
+  model.on("change:_boards", update);
+  const channels = [selection, constant, large];
+  selection.subscribe(() => { marks = null; bar.paint(); });
+  for (const channel of channels) channel.subscribe(update);
+  onHead();
+  paint();
+  return () => {
+    time.destroy();
+    model.off("change:_columns", onColumns);
+    model.off("change:_head", onAnswer);
+    model.off("change:_boards", update);
+    cancelAnimationFrame(queued);
+    clearTimeout(patience);
+    for (const channel of channels) channel.dispose();
+    bar.destroy();
+    for (const part of [tree, there, panel, ice, summary, key].filter(Boolean)) part.destroy();
+  };
+});

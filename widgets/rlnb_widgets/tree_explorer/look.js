@@ -1,0 +1,54 @@
+// What all parts of the explorer look at: the trees that Python sent, at the moment under the playhead.
+
+import { difference, matching } from "./compare.js";
+import { scored } from "./formulas.js";
+import { recordsOf } from "./records.js";
+import { edgeOf, isThere, mainLine, readTree } from "./store.js";
+
+const NONE = { nodes: [], edges: new Set() };
+
+/** The edges of a line of nodes. */
+const edgesAlong = (tree, nodes) => new Set(nodes.slice(1).map((node, i) => edgeOf(tree, nodes[i], tree.action[node])));
+
+/** What of a simulation's path is lit in a phase. */
+export function litBy(records, t, phase) {
+  const r = records.current(t, phase);
+  if (r < 0) return NONE;
+  const { nodes, edges, leaf } = records.path(r);
+  return { nodes: phase === 1 ? nodes : [...nodes, leaf], edges: new Set(edges) };
+}
+
+/** Read the payload: { head, tree, records, other, match, back }; `match` and `back` lead from one tree to the other. */
+export function opened(model) {
+  const head = model.get("_head");
+  const blob = model.get("_columns");
+  const tree = readTree(head, blob);
+  const records = recordsOf(tree, blob);
+  const other = head.compare ? readTree(head.compare.head, blob) : null;
+  return { head, tree, records, other, match: other ? matching(tree, other) : null, back: other ? matching(other, tree) : null };
+}
+
+/**
+ * The tree as it is shown: { tree, records, t, phase, selected, c, own, boards, lit, changed, line, follow, least, deepest,
+ * other, differs, matched }. `own` is the search's own constant, `line` the edges visited most, one after another.
+ */
+export function looked({ tree, records, other, match, head }, { t, phase, selection, c, boards, following, filter }) {
+  records.seek(t, phase);
+  let selected = selection;
+  while (!isThere(tree, selected)) selected = tree.parent[selected];
+  const matched = ({ action }) => (match[selected] < 0 ? null : scored(other, match[selected], c).find((row) => row.action === action) ?? null);
+  return {
+    tree, records, t, phase, selected, other, c, own: head.rule?.c ?? c, boards, ...filter,
+    lit: litBy(records, t, phase), changed: records.changed(t, phase), line: edgesAlong(tree, mainLine(tree)),
+    follow: following && records.count > 0 && t + phase > 0,
+    differs: other ? (node) => difference(tree, node, other, match) : null, matched: other ? matched : null,
+  };
+}
+
+/** The same for the tree that it is compared with, which has no record here. */
+export function lookedAtOther({ other, tree, match, back }, here) {
+  return {
+    ...here, tree: other, other: tree, lit: NONE, changed: new Map(), line: edgesAlong(other, mainLine(other)), follow: false,
+    selected: Math.max(match[here.selected], 0), differs: (node) => difference(other, node, tree, back),
+  };
+}

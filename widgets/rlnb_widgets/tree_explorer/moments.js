@@ -1,0 +1,57 @@
+// Where in the record one stands: how many simulations are in the picture, and the phase of the next one.
+
+import { clamp } from "../_core/core.js";
+
+const SLOW = 3; // simulations a second up to which the phases are shown while it plays
+
+/** records() is the record, fps() how many are played a second at speed 1; onChange() hears of all. */
+export function moments({ playhead, records, fps, onChange }) {
+  let phase = 0;
+  let shownAt = -1;
+  let watching = 0;
+  const count = () => records().count;
+  const t = () => clamp(playhead.t, 0, count());
+
+  function goTo(next, to) {
+    phase = next >= count() ? 0 : to;
+    shownAt = next;
+    if (next !== playhead.t) playhead.seek(next);
+    else playhead.pause();
+    onChange();
+  }
+  /** While it plays slowly, the part of a step that has passed shows as phases. */
+  function watch() {
+    cancelAnimationFrame(watching);
+    const tick = () => {
+      if (!playhead.playing) { watching = 0; return; }
+      const now = fps() * playhead.speed <= SLOW && t() < count() ? Math.min(Math.floor(playhead.carry * 4), 3) : 0;
+      if (now !== phase) { phase = now; onChange(); }
+      watching = requestAnimationFrame(tick);
+    };
+    watching = requestAnimationFrame(tick);
+  }
+  const stop = playhead.subscribe(() => {
+    if (playhead.t !== shownAt) phase = 0;
+    shownAt = playhead.t;
+    if (playhead.playing && !watching) watch();
+    onChange();
+  });
+  if (playhead.playing) watch();
+  return {
+    t,
+    phase: () => phase,
+    /** Show a phase of the simulation that is looked at. */
+    toPhase(next) {
+      const r = clamp(records().current(t(), phase), 0, count() - 1);
+      goTo(next === 0 ? r + 1 : r, next);
+    },
+    /** One phase on, or back. */
+    step(way) {
+      const place = clamp(4 * t() + phase + way, 0, 4 * count());
+      goTo(Math.floor(place / 4), place % 4);
+    },
+    /** The record is another one. */
+    reset() { phase = 0; },
+    destroy() { stop(); cancelAnimationFrame(watching); },
+  };
+}

@@ -1,0 +1,195 @@
+// What is known of the selected node: its position, its numbers, its actions with their scores, and the formula filled in.
+
+import { button, h, palette, watchTheme } from "../_core/core.js";
+import { sceneView } from "../game/board.js";
+import { LETTERS, ranking, scored, written } from "./formulas.js";
+import { fixed, math, plain, short } from "./notation.js";
+import { changedMean, keyOf } from "./records.js";
+import { REUSED, TERMINAL, actionName, edgesTo, hasFlag, isThere, pathWords } from "./store.js";
+
+const WAYS = 6; // to a node, written at the most
+const ROWS = 60; // of the table, at the most
+
+/** What is said of a node, as pairs of name and value. */
+export function factsOf(tree, node) {
+  const visits = tree.visits[node];
+  const mean = visits > 0 ? tree.valueSum[node] / visits : NaN;
+  const facts = tree.head.size === "nodes" ? [["nodes at and below it", tree.size[node].toLocaleString("en")]]
+    : [["visits", visits.toLocaleString("en")], ["mean value", short(mean)]];
+  if (tree.head.kind === "search") facts.push(["said to be worth", short(tree.evaluation[node])]);
+  if (tree.players) facts.push(["to move", `player ${tree.toPlay[node] + 1}`]);
+  facts.push(["depth", String(tree.depth[node])]);
+  if (tree.reward[node]) facts.push(["reward of the step here", short(tree.reward[node])]);
+  if (tree.steps?.[node] > 1) facts.push(["steps from the node before", String(tree.steps[node])]);
+  const ways = edgesTo(tree, node).filter((e) => isThere(tree, tree.edgeFrom[e]));
+  const way = (e) => `${pathWords(tree, tree.edgeFrom[e])} by ${actionName(tree, tree.edgeAction[e])}`;
+  if (ways.length > 1) facts.push(["reached from", [...ways.slice(0, WAYS).map(way), ...(ways.length > WAYS ? [`${ways.length - WAYS} more`] : [])].join("; ")]);
+  if (hasFlag(tree, node, REUSED) && tree.head.reused < tree.count) facts.push(["kept", "from the search before"]);
+  return facts;
+}
+
+/** The panel; look() as for the other views, with c, own (the search's own c), boards, matched(node); onC, onSelect. */
+export function nodePanel({ look, onSelect, onC }) {
+  let picked = -1; // the action whose formula is written; -1: the best one
+  let seen = -1;
+  const title = h("h4", { class: "tx-title" });
+  const scene = sceneBox();
+  const facts = h("dl", { class: "tx-facts" });
+  const body = h("tbody");
+  const heads = h("tr");
+  const table = h("table", { class: "tx-table" }, h("thead", {}, heads), body);
+  const none = h("p", { class: "rlnb-note tx-none" });
+  const formula = h("div", { class: "tx-formula", role: "group", "aria-label": "formula of the score" });
+  const slider = h("input", { type: "range", class: "tx-range", "aria-label": "constant of exploration", min: 0, step: "any" });
+  const value = h("output", { class: "tx-c" });
+  const reset = button({ text: "reset", label: "back to the constant of the search", onclick: () => onC(look().own) });
+  reset.classList.add("tx-small");
+  const constant = h("div", { class: "tx-row tx-constant" }, h("label", { class: "tx-row" }, h("span", { class: "tx-cname" }), slider), value, reset);
+  slider.addEventListener("input", () => onC(Number(slider.value)));
+  const hint = h("p", { class: "rlnb-note tx-hint" });
+  const el = h("section", { class: "tx-panel", "aria-label": "selected node" }, title, h("div", { class: "tx-position" }, scene.el, facts), none,
+    h("div", { class: "tx-scroll" }, table), constant, hint, formula);
+
+  body.addEventListener("click", (event) => {
+    const row = event.target.closest("tr");
+    if (!row) return;
+    const go = event.target.closest("[data-go]");
+    if (go) return onSelect(Number(go.getAttribute("data-go")));
+    picked = Number(row.getAttribute("data-action"));
+    update();
+  });
+  body.addEventListener("keydown", (event) => {
+    const way = { ArrowUp: -1, ArrowDown: 1 }[event.key];
+    if (!way || event.ctrlKey || event.metaKey || event.altKey) return;
+    const rows = [...body.children];
+    const at = rows.findIndex((row) => Number(row.getAttribute("data-action")) === picked || (picked < 0 && row === rows[0]));
+    const next = rows[Math.min(Math.max(at + way, 0), rows.length - 1)];
+    picked = Number(next.getAttribute("data-action"));
+    event.preventDefault();
+    event.stopPropagation();
+    update();
+    body.querySelector('[tabindex="0"]')?.focus();
+  });
+
+  function update() {
+    const state = look();
+    const { tree, selected: node, c, own } = state;
+    const { rule } = tree.head;
+    if (node !== seen) { seen = node; picked = -1; }
+    const label = state.boards?.[node]?.label;
+    title.textContent = pathWords(tree, node) + (label ? `: ${label}` : "");
+    scene.show(state.boards?.[node], tree.head.scene, state);
+    facts.replaceChildren(...factsOf(tree, node).flatMap(([name, text]) => [h("dt", {}, name), h("dd", { "data-fact": name }, text)]));
+    const rows = scored(tree, node, c);
+    const terminal = hasFlag(tree, node, TERMINAL);
+    none.hidden = rows.length > 0;
+    none.textContent = terminal ? "The episode ends here: there is no action." : "No action is known here.";
+    for (const part of [table, formula]) part.hidden = rows.length === 0;
+    const slides = rows.length > 0 && Boolean(rule?.known && rule.cName);
+    constant.hidden = !slides;
+    const order = ranking(rows);
+    if (picked >= 0 && !rows.some((row) => row.action === picked)) picked = -1;
+    const chosen = picked < 0 ? rows[order[0]] : rows.find((row) => row.action === picked);
+    const before = new Map(ranking(c === own ? rows : scored(tree, node, own)).map((i, place) => [rows[i].action, place]));
+    paintTable({ heads, body, rows, order, before, chosen, state });
+    const hidden = order.length - Math.min(order.length, ROWS);
+    hint.hidden = !slides && hidden === 0;
+    hint.textContent = [slides && c !== own ? "Ranked anew by this constant; the search itself is as it was." : "", hidden ? `${hidden.toLocaleString("en")} more actions, with lower scores.` : ""].filter(Boolean).join(" ");
+    if (slides) {
+      const high = Math.max(rule.cHigh || 4, c);
+      constant.querySelector(".tx-cname").textContent = rule.cName === "gamma" ? "γ" : rule.cName;
+      if (slider.max !== String(high)) slider.max = String(high);
+      slider.min = rule.cName === "gamma" ? "0.01" : "0";
+      slider.value = String(c);
+      value.textContent = short(c);
+      reset.disabled = c === own;
+    }
+    paintFormula(formula, tree, node, chosen, c);
+    el.setAttribute("data-node", String(node));
+    el.setAttribute("data-order", order.map((i) => rows[i].action).join(" "));
+  }
+  return { el, update, destroy: scene.destroy };
+}
+
+/** The columns of the table: [head, what it is, cell of a row]. */
+function columnsOf({ tree, changed, matched, other }) {
+  const { rule, priors } = tree.head;
+  const search = tree.head.kind === "search";
+  const columns = tree.head.size === "visits" ? [] : [["nodes", "nodes at and below", (row) => [row.child < 0 ? "–" : short(tree.size[row.child])]]];
+  columns.push(
+    ["N", "visits", (row) => arrow(changed.get(keyOf("edge_visits", row.edge)), row.n)],
+    ["W", "sum of the returns", (row) => arrow(changed.get(keyOf("edge_value_sum", row.edge)), row.w)],
+    ["Q", "mean return, W / N", (row) => arrow(changedMean(changed, keyOf("edge_value_sum", row.edge), keyOf("edge_visits", row.edge), row.w, row.n), row.q, fixed)],
+  );
+  if (priors) columns.push(["P", "prior probability", (row) => [fixed(row.p)]]);
+  if (rule?.known) columns.push([rule.name === "Gumbel" ? "σ(Q)" : "U", "what the rule adds to the value", (row) => [fixed(row.u)]]);
+  if (search) columns.push(["score", "what the rule selects by", (row) => [fixed(row.score), "tx-score"]]);
+  if (other && matched) columns.push(["N there", "visits in the other tree", (row) => [short(matched(row)?.n ?? NaN)]], ["Q there", "mean return in the other tree", (row) => [fixed(matched(row)?.q ?? NaN)]]);
+  return columns;
+}
+
+/** A number, and what it was where the last phase changed it. */
+function arrow(change, now, write = short) {
+  if (!change || change[0] === change[1]) return [write(now)];
+  return [h("span", {}, h("small", {}, `${write(change[0])} → `), write(change[1])), "tx-new"];
+}
+
+function paintTable({ heads, body, rows, order, before, chosen, state }) {
+  const { tree } = state;
+  const columns = columnsOf(state);
+  heads.replaceChildren(h("th", { scope: "col" }, "action"), ...columns.map(([name, about]) => h("th", { scope: "col", title: about, "aria-label": `${name}, ${about}` }, name)), h("th", { scope: "col", "aria-label": "go there" }));
+  body.replaceChildren(...order.slice(0, ROWS).map((i, place) => {
+    const row = rows[i];
+    const moved = before.get(row.action) - place;
+    const name = actionName(tree, row.action);
+    const there = isThere(tree, row.child);
+    const pick = h("button", { type: "button", class: "tx-pick", tabindex: row === chosen ? 0 : -1, "aria-pressed": String(row === chosen), title: `write the formula of action ${name}` }, name,
+      moved ? h("span", { class: moved > 0 ? "tx-up" : "tx-down", title: `${Math.abs(moved)} ${moved > 0 ? "up" : "down"}` }, ` ${moved > 0 ? "▲" : "▼"}${Math.abs(moved)}`) : null);
+    const go = there ? h("button", { type: "button", class: "tx-go", "data-go": row.child, "aria-label": `go to action ${name}`, title: "go there" }, "›") : null;
+    return h("tr", { "data-action": row.action, class: `${row === chosen ? "tx-picked" : ""}${place === 0 ? " tx-first" : ""}${row.n === 0 ? " tx-untried" : ""}` },
+      h("th", { scope: "row" }, pick), ...columns.map(([, , cell]) => { const [content, mark] = cell(row); return h("td", { class: mark ?? null }, content); }), h("td", { class: "tx-gocell" }, go));
+  }));
+}
+
+function paintFormula(box, tree, node, row, c) {
+  const lines = row ? written(tree, node, row, c) : null;
+  box.hidden = !lines;
+  if (!lines) return;
+  const key = lines.map(plain).join("\n");
+  if (box.getAttribute("data-formula") === key) return;
+  box.setAttribute("data-formula", key);
+  box.replaceChildren(
+    h("p", {}, h("span", { class: "tx-lhs" }, "score = "), math(lines[0])),
+    h("p", {}, h("span", { class: "tx-lhs" }, `of ${actionName(tree, row.action)}: `), math(lines[1])),
+    ...(lines[2] ? [ h("p", { class: "tx-result" }, math(lines[2]))] : []),
+    h("p", { class: "tx-letters" }, LETTERS[tree.head.rule.name]));
+}
+
+/** Where the board or the observation of a node is drawn. */
+function sceneBox() {
+  const el = h("div", { class: "tx-board" });
+  let view = null;
+  let of = null;
+  const colours = () => view?.paint(palette(el)("dark") === "1" ? 1 : 0);
+  const unwatch = watchTheme(colours);
+  return {
+    el,
+    show(board, scene) {
+      el.hidden = !board && !scene;
+      if (scene && of !== scene) { of = scene; view = sceneView(scene); }
+      if (board?.frame && view) {
+        if (view.el.parentNode !== el) el.replaceChildren(view.el);
+        view.show(board.frame);
+        requestAnimationFrame(colours);
+        el.setAttribute("role", "img");
+        el.setAttribute("aria-label", board.caption || board.label || "position");
+      } else if (board?.pairs?.length) {
+        el.removeAttribute("role");
+        el.replaceChildren(h("dl", { class: "tx-facts" }, ...board.pairs.flatMap(([name, text]) => [h("dt", {}, name), h("dd", {}, text)])));
+      } else el.replaceChildren(h("p", { class: "rlnb-note" }, "The position of this node is shown when a kernel is there."));
+      el.classList.toggle("tx-text", !board?.frame);
+      el.setAttribute("data-board", board ? (board.frame ? "scene" : "pairs") : "none");
+    },
+    destroy: unwatch,
+  };
+}

@@ -1,0 +1,180 @@
+"""What the page is sent: a description, and all columns as bytes, one after another."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rlnb_widgets.tree_explorer.compare import Comparison
+from rlnb_widgets.tree_explorer.schema import CHANGED, RuleFacts, TreeModel
+from rlnb_widgets.tree_explorer.words import advance_words, compare_words, headline, size_words, value_words
+
+__all__ = ["REUSED", "SHARED", "TERMINAL", "payload"]
+
+#: Bits of the column "flags".
+TERMINAL, SHARED, REUSED = 1, 2, 4
+
+
+class _Columns:
+    """Columns one after another in bytes."""
+
+    def __init__(self, parts: list[bytes], size: int = 0) -> None:
+        self.parts, self.size = parts, size
+        self.places: dict[str, list[Any]] = {}
+
+    def put(self, name: str, kind: str, array: Any) -> None:
+        """Write a column, and note its kind, its first byte and how many numbers it has."""
+        data = np.ascontiguousarray(array).astype(f"<{kind}").tobytes()
+        self.places[name] = [kind, self.size, len(array)]
+        self.parts.append(data)
+        self.size += len(data)
+
+
+def payload(model: TreeModel, comparison: Comparison | None = None) -> tuple[dict[str, Any], bytes]:
+    """Return the description, and the bytes.
+
+    Args:
+        model: what is shown.
+        comparison: with another tree.
+    """
+    parts: list[bytes] = []
+    head, size = _tree(model, parts, 0)
+    head["compare"] = None
+    if comparison is not None:
+        other, _ = _tree(comparison.other, parts, size)
+        part = comparison.parting
+        head["compare"] = {
+            "name": comparison.other.name,
+            "head": {**other, "compare": None},
+            "words": compare_words(model, comparison),
+            "part": None
+            if part is None
+            else {
+                "path": list(part.path),
+                "node": part.node,
+                "other": part.other,
+                "actions": [part.action, part.other_action],
+            },
+            "shared": comparison.shared,
+        }
+    return head, b"".join(parts)
+
+
+def _tree(model: TreeModel, parts: list[bytes], start: int) -> tuple[dict[str, Any], int]:
+    """Describe one tree, whose columns begin at a byte; return also where they end."""
+    columns = _Columns(parts, start)
+    _nodes(model, columns)
+    _edges(model, columns)
+    _records(model, columns)
+    records, values = model.records, model.values
+    head: dict[str, Any] = {
+        "kind": model.kind,
+        "name": model.name,
+        "index": model.index,
+        "root": 0,
+        "nodes": len(model.nodes),
+        "edges": len(model.edges),
+        "actions": model.n_actions,
+        "actionNames": None if model.action_names is None else list(model.action_names),
+        "players": values.players,
+        "value": {"low": values.low, "high": values.high, "middle": values.middle, "what": values.what},
+        "size": model.sized_by,
+        "priors": model.priors,
+        "rule": None if model.rule is None else _rule(model.rule),
+        "scale": {"middle": (values.low + values.high) / 2, "half": (values.high - values.low) / 2},
+        "columns": columns.places,
+        "changeNames": list(CHANGED),
+        "records": None
+        if records is None
+        else {"count": len(records), "first": records.first, "of": records.of, "redo": model.redo},
+        "principal": list(model.principal),
+        "open": list(model.open),
+        "best": model.best,
+        "reused": model.reused,
+        "advanced": None if model.advanced is None else {"action": model.advanced[0], "of": model.advanced[1]},
+        "notes": list(model.notes),
+        "words": {
+            "headline": headline(model),
+            "size": size_words(model),
+            "value": value_words(model),
+            "reuse": advance_words(model),
+        },
+        "summary": [[s.action, s.legal, s.visits, s.share, s.prior, s.improved, s.value] for s in model.summary],
+    }
+    return head, columns.size
+
+
+def _nodes(model: TreeModel, columns: _Columns) -> None:
+    nodes = model.nodes
+    flags = TERMINAL * nodes.terminal.astype(np.uint8) + SHARED * nodes.shared.astype(np.uint8)
+    flags[: model.reused] += REUSED
+    for name, kind, array in (
+        ("parent", "i4", nodes.parent),
+        ("action", "i4", nodes.action),
+        ("edge", "i4", nodes.edge),
+        ("depth", "i4", nodes.depth),
+        ("toPlay", "i1", nodes.to_play),
+        ("flags", "u1", flags),
+        ("steps", "i4", nodes.steps),
+        ("legal", "i4", nodes.legal),
+        ("visits", "i4", nodes.visits),
+        ("valueSum", "f8", nodes.value_sum),
+        ("evaluation", "f8", nodes.evaluation),
+        ("reward", "f4", nodes.reward),
+        ("size", "i4", nodes.size),
+        ("x0", "f4", nodes.start),
+        ("x1", "f4", nodes.end),
+    ):
+        columns.put(name, kind, array)
+
+
+def _edges(model: TreeModel, columns: _Columns) -> None:
+    edges = model.edges
+    columns.put("edgeStart", "i4", edges.first)
+    columns.put("edgeAction", "i4", edges.action)
+    columns.put("edgeChild", "i4", edges.child)
+    columns.put("edgeVisits", "i4", edges.visits)
+    columns.put("edgeSum", "f8", edges.value_sum)
+    columns.put("edgePrior", "f4", edges.prior)
+    if edges.extra is not None:
+        columns.put("edgeExtra", "f8", edges.extra)
+    if edges.scores is not None:
+        columns.put("edgeScore", "f8", edges.scores)
+
+
+def _records(model: TreeModel, columns: _Columns) -> None:
+    records = model.records
+    if records is None:
+        return
+    for name, kind, array in (
+        ("recPathStart", "i4", records.path_start),
+        ("recEdge", "i4", records.edge),
+        ("recLeaf", "i4", records.leaf),
+        ("recAdded", "u1", records.added),
+        ("recValue", "f8", records.value),
+        ("recChangeStart", "i4", records.change_start),
+        ("chPhase", "u1", records.phase),
+        ("chName", "u1", records.name),
+        ("chNode", "i4", records.node),
+        ("chEdge", "i4", records.change_edge),
+        ("chBefore", "f8", records.before),
+        ("chAfter", "f8", records.after),
+    ):
+        columns.put(name, kind, array)
+
+
+def _rule(rule: RuleFacts) -> dict[str, Any]:
+    return {
+        "name": rule.name,
+        "text": rule.text,
+        "known": bool(rule.formula),
+        "formula": rule.formula,
+        "cName": rule.c_name,
+        "c": rule.c if rule.c_name else None,
+        "cHigh": rule.c_high,
+        "params": rule.params,
+        "draws": list(rule.draws),
+        "before": list(rule.before),
+        "plan": list(rule.plan),
+    }

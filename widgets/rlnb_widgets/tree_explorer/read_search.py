@@ -1,0 +1,146 @@
+"""From one tree of a search to columns; the memory of the search is read, and no node is made."""
+
+from __future__ import annotations
+
+from itertools import chain
+
+import numpy as np
+
+from rlnb.search import MCTS
+from rlnb.search.changes import change_columns
+from rlnb_widgets.tree_explorer import layout
+from rlnb_widgets.tree_explorer.schema import CHANGED, Edges, Nodes, Records, TreeModel, Values
+from rlnb_widgets.tree_explorer.scores import known_rule, rule_facts
+
+__all__ = ["read_search"]
+
+#: With more actions than these, those that were never taken are left out.
+MOST_EDGES = 400_000
+#: The most simulations whose record is shown, and the most changes of numbers in them.
+MOST_RECORDS, MOST_CHANGES = 2_000, 200_000
+
+_EXTRA = ("edge_square_sum", "log_weight")
+
+
+def read_search(search: MCTS, index: int) -> TreeModel:
+    """Read one tree.
+
+    Args:
+        search: with roots.
+        index: which of them.
+
+    Returns:
+        What was read; what is made of it is still empty.
+    """
+    tree = search.nodes
+    n = int(tree.count[index])
+    columns = {name: array[index, :n] for name, array in tree.arrays.items() if name != "states"}
+    parent, terminal = columns["parent"], columns["terminal"]
+    depth = layout.depths(parent)
+    # No action is taken where the episode has ended, whatever the mask says there.
+    legal = columns["legal"] & ~terminal[:, None]
+    shown, notes = legal, []
+    if int(legal.sum()) > MOST_EDGES:
+        shown = columns["children"] >= 0
+        notes.append(
+            f"{int(legal.sum()):,} actions are too many to be shown; those that were never taken are left out."
+        )
+    node, action = np.nonzero(shown)
+    extra = next((columns[name][shown] for name in _EXTRA if name in columns), None)
+    rows = index * tree.capacity + np.arange(n)
+    edges = Edges(
+        first=np.concatenate(([0], np.cumsum(shown.sum(1)))),
+        node=node,
+        action=action,
+        child=columns["children"][shown],
+        visits=columns["edge_visits"][shown],
+        value_sum=columns["edge_value_sum"][shown],
+        prior=columns["prior"][shown],
+        extra=extra,
+        scores=None if known_rule(search.rule) else search.rule.scores(tree, rows)[shown],
+    )
+    start, end = layout.spans(parent, depth, columns["visits"], node, edges.child)
+    nodes = Nodes(
+        parent=parent.copy(),
+        action=columns["action"].copy(),
+        edge=layout.tree_edges(parent, node, edges.child),
+        depth=depth,
+        to_play=columns["to_play"].copy(),
+        terminal=terminal.copy(),
+        shared=np.zeros(n, dtype=bool),
+        steps=(parent >= 0).astype(np.int64),
+        legal=legal.sum(1),
+        visits=columns["visits"].copy(),
+        value_sum=columns["value_sum"].copy(),
+        evaluation=columns["evaluation"].copy(),
+        reward=columns["reward"].copy(),
+        size=columns["visits"].copy(),
+        start=start,
+        end=end,
+    )
+    records = _records(search, index, np.cumsum(shown.reshape(-1)) - 1, notes)
+    return TreeModel(
+        kind="search",
+        name=type(search).__name__,
+        n_actions=tree.n_actions,
+        nodes=nodes,
+        edges=edges,
+        values=_values(search),
+        sized_by="visits",
+        rule=rule_facts(search.rule, index, columns["edge_visits"][0], int(legal[0].sum())),
+        records=records,
+        redo=len(search.history.records) - search.history.position,
+        reused=int(search.reused[index]),
+        notes=tuple(notes),
+        index=index,
+    )
+
+
+def _values(search: MCTS) -> Values:
+    low, high = search.value_range
+    players = search.game.n_players == 2
+    whom = " for the player who is to move at the root" if players else ""
+    middle = 0.0 if players else (low + high) / 2
+    return Values(float(low), float(high), middle, f"mean return of the action{whom}", players)
+
+
+def _records(search: MCTS, index: int, edge_of: np.ndarray, notes: list[str]) -> Records:
+    """The simulations that were recorded, the last ones of them.
+
+    Args:
+        search: the search.
+        index: which tree.
+        edge_of: the edge of each node and action, ``[n * A]``.
+        notes: takes note of what is left out.
+    """
+    history, n_actions = search.history, search.nodes.n_actions
+    past = [record for record in history.records[: history.position] if index in record.trees]
+    records = past[-MOST_RECORDS:]
+    found = change_columns(records, index, list(CHANGED))
+    if len(found.record) > MOST_CHANGES:
+        first = int(found.record[len(found.record) - MOST_CHANGES]) + 1
+        keep = found.record >= first
+        records = records[first:]
+        found = type(found)(found.record[keep] - first, *(column[keep] for column in found[1:]))
+    if len(records) < len(past):
+        notes.append(f"The last {len(records):,} of {len(past):,} recorded simulations can be looked at one by one.")
+    at = [record.trees.index(index) for record in records]
+    paths = [record.paths[i] for record, i in zip(records, at, strict=True)]
+    steps = np.array(list(chain.from_iterable(paths)), dtype=np.int64).reshape(-1, 2)
+    of_edge = np.where(found.action >= 0, edge_of[found.node * n_actions + np.maximum(found.action, 0)], -1)
+    return Records(
+        first=records[0].number if records else search.simulations,
+        of=len(past),
+        path_start=np.cumsum([0, *map(len, paths)]),
+        edge=edge_of[steps[:, 0] * n_actions + steps[:, 1]],
+        leaf=np.array([record.leaves[i] for record, i in zip(records, at, strict=True)], dtype=np.int64),
+        added=np.array([record.added[i] for record, i in zip(records, at, strict=True)], dtype=bool),
+        value=np.array([record.values[i] for record, i in zip(records, at, strict=True)], dtype=np.float64),
+        change_start=np.concatenate(([0], np.cumsum(np.bincount(found.record, minlength=len(records))))),
+        phase=found.phase,
+        name=found.name,
+        node=found.node,
+        change_edge=of_edge,
+        before=found.before,
+        after=found.after,
+    )

@@ -1,0 +1,119 @@
+// The tree as the page holds it: typed arrays read from the payload, and what is looked up in them.
+
+import { typed } from "../_core/data.js";
+
+export const TERMINAL = 1;
+export const TRANSPOSITION = 2;
+export const REUSED = 4;
+
+/** Read a tree: each column of `head` under its name, as an array of its own that may be written to. */
+export function readTree(head, blob) {
+  const tree = { head, count: head.nodes, edgeExtra: null, edgeScore: null };
+  for (const [name, [kind, start, count]] of Object.entries(head.columns)) tree[name] = typed(blob, kind, start, count);
+  tree.players = Boolean(head.players);
+  tree.addedAt = new Int32Array(tree.count);
+  tree.now = Infinity; // how many recorded simulations have added their node
+  // What is shown and in which order must not change while one goes through the record.
+  tree.finalSize = Float64Array.from(tree.size);
+  tree.finalEdgeVisits = Float64Array.from(tree.edgeVisits);
+  tree.edgeFrom = new Int32Array(tree.edgeAction.length);
+  for (let n = 0; n < tree.count; n++) tree.edgeFrom.fill(n, tree.edgeStart[n], tree.edgeStart[n + 1]);
+  tree.deepest = tree.depth.reduce((a, b) => Math.max(a, b), 0);
+  return tree;
+}
+
+/** Whether a node is there at the moment that is shown. */
+export const isThere = (tree, node) => node >= 0 && node < tree.count && tree.addedAt[node] <= tree.now;
+
+export const hasFlag = (tree, node, flag) => (tree.flags[node] & flag) !== 0;
+
+/** The edge that an action takes from a node, or -1. */
+export function edgeOf(tree, node, action) {
+  for (let e = tree.edgeStart[node]; e < tree.edgeStart[node + 1]; e++) if (tree.edgeAction[e] === action) return e;
+  return -1;
+}
+
+/** The edges of a node that lead to another, in the order of the actions; with `now`, those there at the moment. */
+export function childEdges(tree, node, now = true) {
+  const found = [];
+  for (let e = tree.edgeStart[node]; e < tree.edgeStart[node + 1]; e++) {
+    const child = tree.edgeChild[e];
+    if (child >= 0 && (!now || isThere(tree, child))) found.push(e);
+  }
+  return found;
+}
+
+/** The nodes from the root to a node, both included. */
+export function lineTo(tree, node) {
+  const line = [];
+  for (let at = node; at >= 0; at = tree.parent[at]) line.push(at);
+  return line.reverse();
+}
+
+/** The actions that lead from the root to a node. */
+export const pathTo = (tree, node) => lineTo(tree, node).slice(1).map((at) => tree.action[at]);
+
+/** What an action is called. */
+export const actionName = (tree, action) => tree.head.actionNames?.[action] ?? String(action);
+
+/** A path in words. */
+export const pathWords = (tree, node) => (node === 0 ? "root" : pathTo(tree, node).map((a) => actionName(tree, a)).join(" → "));
+
+/** What an edge weighs at the moment: its visits, or the nodes at and below its child where nothing was visited. */
+export const weightOf = (tree, e) => (tree.head.size === "visits" ? tree.edgeVisits[e] : tree.size[tree.edgeChild[e]] ?? 0);
+
+/** The edge that weighs most, of several the first; -1 where none was taken. */
+export function bestEdge(tree, node) {
+  let best = -1;
+  for (const e of childEdges(tree, node)) if (weightOf(tree, e) > 0 && (best < 0 || weightOf(tree, e) > weightOf(tree, best))) best = e;
+  return best;
+}
+
+/** The nodes that follow one another by the best edge, from a node on, itself included. */
+export function mainLine(tree, from = 0) {
+  const line = [from];
+  for (let e = bestEdge(tree, from); e >= 0; e = bestEdge(tree, line.at(-1))) line.push(tree.edgeChild[e]);
+  return line;
+}
+
+/** The edges that lead to a node: one, or several where branches meet. The edges into all nodes are listed once. */
+export function edgesTo(tree, node) {
+  if (!tree.into) {
+    tree.into = new Map();
+    tree.edgeChild.forEach((child, e) => {
+      if (child < 0) return;
+      if (!tree.into.has(child)) tree.into.set(child, []);
+      tree.into.get(child).push(e);
+    });
+  }
+  return tree.into.get(node) ?? [];
+}
+
+/**
+ * The value that a node is drawn with: the mean return of the action that leads there, of the root its own, as the player
+ * at the root sees it. A node where the episode ends has nothing to come; its reward belongs to the action. NaN without a visit.
+ */
+export function valueOf(tree, node) {
+  const edge = tree.edge[node];
+  const [sum, visits, taker] = edge < 0 ? [tree.valueSum[node], tree.visits[node], node] : [tree.edgeSum[edge], tree.edgeVisits[edge], tree.parent[node]];
+  if (!(visits > 0)) return NaN;
+  return isTurned(tree, taker) ? -sum / visits : sum / visits;
+}
+
+/** Whether what is good for the player to move in a node is bad for the one at the root. */
+export const isTurned = (tree, node) => tree.players && tree.toPlay[node] !== tree.toPlay[0];
+
+/** A value as a place between the least, -1, the middle, 0, and the greatest, 1. */
+export function placeOf({ low, middle, high }, value) {
+  const far = value < middle ? middle - low : high - middle;
+  return Math.min(Math.max((value - middle) / (far || 1), -1), 1);
+}
+
+/** What the area of a node stands for, at the moment: visits, or nodes below where nothing was visited. */
+export const sizeOf = (tree, node) => (tree.head.size === "visits" ? tree.visits[node] : tree.size[node]);
+
+/** Whether two trees are one that grew or shrank: what both have is numbered alike. */
+export function sameNumbers(a, b) {
+  for (let n = Math.min(a.count, b.count) - 1; n >= 0; n--) if (a.parent[n] !== b.parent[n] || a.action[n] !== b.action[n]) return false;
+  return true;
+}

@@ -1,0 +1,65 @@
+// The root in a chart: for each action its prior, its share of the visits, and the policy that the search makes of them.
+
+import { h } from "../_core/core.js";
+import { improvedPolicy } from "./formulas.js";
+import { short } from "./notation.js";
+import { actionName, weightOf } from "./store.js";
+
+const MOST = 16;
+
+/** The actions of the root: { action, visits, share, prior, improved, q, child }, with improved null where it is the share. */
+export function summaryOf(tree, c) {
+  const edges = Array.from({ length: tree.edgeStart[1] - tree.edgeStart[0] }, (_, i) => tree.edgeStart[0] + i);
+  const total = edges.reduce((all, e) => all + weightOf(tree, e), 0);
+  const policy = improvedPolicy(tree, 0, c);
+  return edges.map((e, i) => {
+    const visits = tree.edgeVisits[e];
+    return {
+      action: tree.edgeAction[e], child: tree.edgeChild[e], visits, weight: weightOf(tree, e), share: total ? weightOf(tree, e) / total : 0,
+      prior: tree.head.priors ? tree.edgePrior[e] : null, improved: policy ? policy[i] : null, q: visits ? tree.edgeSum[e] / visits : NaN,
+    };
+  });
+}
+
+/** The chart; look() gives { tree, own, selected }, onSelect(node). */
+export function summaryPanel({ look, onSelect }) {
+  const chart = h("div", { class: "tx-bars", role: "list" });
+  const heading = h("h4");
+  const key = h("p", { class: "rlnb-note tx-key" });
+  const el = h("section", { class: "tx-summary", "aria-label": "actions of the root" }, heading, chart, key);
+  const swatch = (kind, text) => h("span", { class: "tx-keyitem" }, h("i", { class: `tx-swatch tx-${kind}` }), text);
+
+  function update() {
+    const { tree, own, other, t, records } = look();
+    const rows = summaryOf(tree, own);
+    const visited = tree.head.size === "visits";
+    el.hidden = rows.length === 0;
+    heading.textContent = tree.head.priors ? "The root: prior, visits, policy" : visited ? "The root: visits" : "The root: nodes below each action";
+    const there = other ? new Map(summaryOf(other, other.head.rule?.c ?? own).map((row) => [row.action, row])) : null;
+    const shown = rows.length <= MOST ? rows : [...rows].sort((a, b) => b.weight - a.weight || (b.prior ?? 0) - (a.prior ?? 0)).slice(0, MOST);
+    const most = Math.max(...shown.flatMap((row) => [row.share, row.prior ?? 0, row.improved ?? 0, there?.get(row.action)?.share ?? 0]), 1e-9);
+    const ended = t === records.count && rows.find((row) => row.action === tree.head.best);
+    const best = ended || shown.reduce((a, b) => (b.weight > a.weight ? b : a), shown[0]);
+    const bar = (kind, share) => (share === null || share === undefined ? null : h("i", { class: `tx-bar tx-${kind}`, style: `height:${((100 * share) / most).toFixed(1)}%` }));
+    chart.replaceChildren(...shown.map((row) => {
+      const name = actionName(tree, row.action);
+      const percent = (share) => `${(100 * share).toFixed(share < 0.0995 && share > 0 ? 1 : 0)}%`;
+      const words = [`action ${name}`, row.prior === null ? null : `prior ${percent(row.prior)}`, visited ? `${row.visits} visits, ${percent(row.share)}` : `${row.weight} nodes, ${percent(row.share)}`,
+        there ? `${percent(there.get(row.action)?.share ?? 0)} in the other tree` : null,
+        row.improved === null ? null : `improved policy ${percent(row.improved)}`, Number.isNaN(row.q) ? "never tried" : `value ${short(row.q)}`].filter(Boolean).join(", ");
+      return h("div", { role: "listitem", class: "tx-barbox" }, h("button", {
+        type: "button", class: `tx-barbutton${row === best && row.weight ? " tx-best" : ""}`, "data-action": row.action, "aria-label": words, title: words, disabled: row.child < 0,
+        onclick: () => onSelect(row.child),
+      }, h("span", { class: "tx-columns" }, bar("prior", row.prior), bar("visited", row.share), there ? bar("there", there.get(row.action)?.share ?? 0) : null, bar("improved", row.improved)),
+      h("span", { class: "tx-percent" }, percent(row.improved ?? row.share)), h("span", { class: "tx-barname" }, name)));
+    }));
+    key.replaceChildren(...[
+      tree.head.priors ? swatch("prior", "prior") : null,
+      swatch("visited", !visited ? "share of the nodes" : rows.some((row) => row.improved !== null) ? "share of the visits" : tree.head.kind === "search" ? "share of the visits, which is the improved policy" : "share of the visits"),
+      there ? swatch("there", "share of the visits in the other tree") : null,
+      rows.some((row) => row.improved !== null) ? swatch("improved", "improved policy") : null,
+      rows.length > shown.length ? `${rows.length - shown.length} more actions` : null,
+    ].filter(Boolean));
+  }
+  return { el, update, destroy() {} };
+}

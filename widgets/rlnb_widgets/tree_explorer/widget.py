@@ -1,0 +1,368 @@
+"""The live explorer: a search tree looked at, and grown before one's eyes."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import traitlets
+
+from rlnb.data import Tree
+from rlnb.search import MCTS
+from rlnb_widgets._core.esm import bundle_css, bundle_js
+from rlnb_widgets._core.svg import Svg
+from rlnb_widgets._core.timeline import TimeTraits
+from rlnb_widgets._core.visualizer import Visualizer
+from rlnb_widgets.rollout_player.drawing import check_env
+from rlnb_widgets.tree_explorer import faults
+from rlnb_widgets.tree_explorer.compare import Comparison, compared
+from rlnb_widgets.tree_explorer.explain import explanation
+from rlnb_widgets.tree_explorer.model import check_index, check_source, follow, read, source_batch, tree_model
+from rlnb_widgets.tree_explorer.payload import payload
+from rlnb_widgets.tree_explorer.positions import Positions, labeller, observer
+from rlnb_widgets.tree_explorer.read_search import MOST_RECORDS
+from rlnb_widgets.tree_explorer.rewind import rewound
+from rlnb_widgets.tree_explorer.schema import TreeModel
+from rlnb_widgets.tree_explorer.static import explorer_svg
+from rlnb_widgets.tree_explorer.text import explorer_text
+
+__all__ = ["TreeExplorer"]
+
+_HERE = Path(__file__).parent
+_VIEWS = ("tree", "icicle")
+#: Positions that the page has from the beginning, and the most that it is sent.
+_AT_ONCE, _MOST_SENT = 200, 600
+_DOES = ("step", "back", "run", "advance", "refresh")
+
+
+class TreeExplorer(TimeTraits, Visualizer):
+    """Shows the tree of a search, or any :class:`~rlnb.data.Tree`, and how a search made it.
+
+    The tree is drawn with the principal variation open, and the whole of it as an icicle. The area of a node is its
+    visits, the colour its value, the width of a line the prior, and a ring the end of an episode. A node that several
+    ways lead to is one node. The selected node shows its board or observation, and its actions with N, W, Q, P, U and
+    the score of the rule, the formula with its numbers filled in; a slider changes the constant of exploration there,
+    and never in the search.
+
+    Simulations that were recorded (``search.step()``, or ``search.run(..., record=True)``) lie under the playhead: each
+    in its phases, forwards and backwards, with every number that changed. That needs no kernel. With one,
+    :meth:`step`, :meth:`back`, :meth:`run` and :meth:`advance` do with the search what they say, from Python or by the
+    buttons.
+
+    Keys: the arrows move to parent, child and siblings, Home and End along the principal variation, Enter folds, space
+    plays, Page Up and Page Down go a simulation back and on, ``,`` and ``.`` a phase, ``/`` to the search for a path.
+
+    Args:
+        tree: A :class:`~rlnb.search.MCTS` with roots, or a :class:`~rlnb.data.Tree`. It is only looked at.
+        other: A second one about the same actions, to compare.
+        env: What draws the nodes: an env or its id. Default: the env of the search.
+        index: Which root of a search over many; of ``other`` as well, if it has as many.
+        labels: From a node, as a ``Tree``, to text that is shown with it.
+        actions: Names of the actions, in order.
+
+    Attributes:
+        tree: What is shown.
+        other: What it is compared with.
+        model: The plain values shown, a `TreeModel`.
+        selection: The node that is selected. Nodes of a search have its numbers.
+        c: The constant of exploration that the scores are shown for.
+        t: How many of the recorded simulations are in the picture.
+
+    Raises:
+        TypeError: If `tree` or `other` is neither, or an argument is not what it should be.
+        ValueError: If a search has no root, or the actions do not fit.
+        IndexError: If there is no such root.
+
+    Example:
+        >>> from rlnb.envs import TicTacToeEnv
+        >>> from rlnb.search import MCTS
+        >>> explorer = TreeExplorer(MCTS(TicTacToeEnv(), seed=0).reset())
+        >>> explorer.run(40)
+        >>> print(repr(explorer).splitlines()[0])
+        TreeExplorer: MCTS, 41 nodes, depth 2, 41 visits, UCB1(c=1.4142135623730951)
+        >>> explorer.select([4, 0])
+        12
+    """
+
+    _esm = bundle_js(_HERE / "live.js")
+    _css = bundle_css(_HERE / "live.css")
+
+    selection = traitlets.Int(0).tag(sync=True)
+    c = traitlets.Float(0.0).tag(sync=True)
+    view = traitlets.Enum(_VIEWS, default_value=_VIEWS[0]).tag(sync=True)
+    _head = traitlets.Dict().tag(sync=True)
+    _columns = traitlets.Bytes().tag(sync=True)
+    _boards = traitlets.Dict().tag(sync=True)
+
+    def __init__(
+        self,
+        tree: Any,
+        *,
+        other: Any = None,
+        env: Any = None,
+        index: int = 0,
+        labels: Callable[[Tree], str] | None = None,
+        actions: Sequence[Any] | None = None,
+        **unknown: Any,
+    ) -> None:
+        self._refuse_unknown(unknown)
+        check_source(tree)
+        check_index(tree, index)
+        if other is not None:
+            check_source(other, "other")
+        if env is not None:
+            check_env(env)
+        if labels is not None and not callable(labels):
+            raise TypeError(faults.bad_labels(labels))
+        self.tree, self.other, self._index, self._names = tree, other, index, actions
+        self._env = getattr(tree.game, "env", None) if env is None and isinstance(tree, MCTS) else env
+        self._labels = labels
+        self._advanced: tuple[int, int, int] | None = None
+        self._answers = 0
+        self._read()
+        rule = self._model.rule
+        super().__init__(length=1, fps=1.0, c=0.0 if rule is None else rule.c)
+        self._tell()
+        self.on_msg(self._on_message)
+
+    # The search -------------------------------------------------------------------------------------------------------
+
+    def step(self) -> None:
+        """Do one simulation, or do again the one that was taken back last.
+
+        Raises:
+            TypeError: If a Tree is shown.
+            RuntimeError: If all roots are ends of episodes.
+        """
+        self._search("step").step()
+        self.refresh()
+
+    def back(self) -> None:
+        """Take the last recorded simulation back.
+
+        Raises:
+            TypeError: If a Tree is shown.
+            RuntimeError: If none is recorded.
+        """
+        self._search("back").back()
+        self.refresh()
+
+    def run(self, n: int) -> None:
+        """Do simulations; the last of them are recorded.
+
+        Args:
+            n: How many.
+
+        Raises:
+            TypeError: If a Tree is shown.
+            ValueError: If ``n`` is no positive integer.
+            RuntimeError: If all roots are ends of episodes.
+        """
+        search = self._search("run")
+        n = _whole(n, faults.bad_count, least=1)
+        try:
+            # Only so many are shown one by one, and a record takes much more memory than a node.
+            if n > MOST_RECORDS:
+                search.run(simulations=n - MOST_RECORDS)
+            if not search.interrupted or n <= MOST_RECORDS:
+                search.run(simulations=min(n, MOST_RECORDS), record=True)
+        finally:
+            self.refresh()
+
+    def advance(self, action: int) -> None:
+        """Take an action at the root; its subtree is kept. Other roots of the search take their best action.
+
+        Args:
+            action: Which.
+
+        Raises:
+            TypeError: If a Tree is shown.
+            ValueError: If the action is none, or illegal.
+        """
+        search, action = self._search("advance"), _whole(action, faults.bad_action)
+        before = int(search.nodes.count[self._index])
+        chosen = np.asarray(search.best_action).reshape(-1).copy()
+        chosen[self._index] = action
+        search.advance(chosen)
+        self._advanced = (action, before, int(search.reused[self._index]))
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Show the tree as it is now, after it grew or was searched elsewhere."""
+        self._read()
+        self._tell()
+
+    def select(self, where: int | Sequence[int]) -> int:
+        """Select a node.
+
+        Args:
+            where: Its number, or the actions that lead there from the root.
+
+        Returns:
+            Its number.
+
+        Raises:
+            IndexError: If there is no such node, or the actions leave the tree.
+        """
+        model = self.model
+        if isinstance(where, (list, tuple)):
+            node = follow(model, list(where))
+        elif type(where) is int and 0 <= where < len(model.nodes):
+            node = where
+        else:
+            raise IndexError(faults.bad_node(where, len(model.nodes)))
+        self.selection = node
+        return node
+
+    def _search(self, what: str) -> MCTS:
+        if not isinstance(self.tree, MCTS):
+            raise TypeError(faults.no_search(what))
+        return self.tree
+
+    # What is shown ----------------------------------------------------------------------------------------------------
+
+    @property
+    def model(self) -> TreeModel:
+        """The plain values shown, of the tree after all recorded simulations."""
+        if self._stamp != self._now():
+            self.refresh()
+        return self._model
+
+    @property
+    def comparison(self) -> Comparison | None:
+        """The comparison with the other tree."""
+        _ = self.model
+        return self._comparison
+
+    def _now(self) -> tuple[Any, ...]:
+        """What tells whether a search was searched on since it was read."""
+        found: list[Any] = []
+        for given in (self.tree, self.other):
+            if isinstance(given, MCTS):
+                tree, history = given.nodes, given.history
+                found += [id(tree), tree.count.sum(), given.simulations, history.position, tree.visits[:, 0].sum()]
+        return tuple(found)
+
+    def _read(self) -> None:
+        """Read the trees; nothing is changed if one of them cannot be."""
+        stamp = self._now()
+        model, node_at = read(self.tree, self._index, self._names)
+        comparison = None
+        if self.other is not None:
+            index = self._index if source_batch(self.other) == source_batch(self.tree) else 0
+            comparison = compared(model, tree_model(self.other, index, self._names))
+        if self._advanced is not None and model.reused == self._advanced[2] > 0:
+            model = replace(model, advanced=self._advanced[:2])
+        observe = observer(self.tree, self._index, node_at)
+        positions = Positions(observe, self._env, model.nodes.parent, labeller(self._labels, node_at))
+        if positions.note:
+            model = replace(model, notes=(*model.notes, positions.note))
+        self._model, self._comparison, self._positions, self._stamp = model, comparison, positions, stamp
+
+    def _tell(self) -> None:
+        """Bring what the page is sent up to date."""
+        head, columns = payload(self._model, self._comparison)
+        records, scene = self._model.records, self._positions.scene
+        self._answers += 1
+        with self.hold_sync():
+            self._head = {
+                **head,
+                "scene": None if scene is None else scene.to_dict(),
+                "can": self._can(),
+                "problem": "",
+                "answer": self._answers,
+            }
+            self._columns = columns
+            self._boards = self._positions.describe(self._first_nodes())
+            self.length = 1 if records is None else len(records) + 1
+            self.t = self.length - 1
+            self.selection = min(self.selection, len(self._model.nodes) - 1)
+
+    def _first_nodes(self) -> list[int]:
+        """The nodes whose positions are there without a kernel: what is open at first, and what is visited most."""
+        size = self._model.nodes.size
+        most = np.argsort(-size, kind="stable")[:_AT_ONCE].tolist()
+        return list(dict.fromkeys([*self._model.open, *most]))[:_AT_ONCE]
+
+    def _can(self) -> dict[str, bool]:
+        if not isinstance(self.tree, MCTS):
+            return dict.fromkeys(("step", "back", "run", "advance"), False)
+        over = self.tree.nodes.terminal[:, 0]
+        going = bool((~over).any())
+        back = self.tree.history.position > 0
+        return {"step": going, "back": back, "run": going, "advance": not over[self._index]}
+
+    def _on_message(self, _widget: Any, content: Any, _buffers: Any) -> None:
+        """Do what a button asks for; nobody reads a traceback that a click has caused."""
+        what = content.get("do") if isinstance(content, dict) else None
+        if what not in _DOES:
+            return
+        given = {"run": ["n"], "advance": ["action"]}.get(what, [])
+        try:
+            getattr(self, what)(*(content.get(name) for name in given))
+        except Exception as error:
+            self._answers += 1
+            self._head = {**self._head, "problem": str(error), "answer": self._answers}
+
+    @traitlets.validate("selection")
+    def _node_in_range(self, proposal: Any) -> int:
+        return int(min(max(proposal["value"], 0), len(self._model.nodes) - 1))
+
+    @traitlets.validate("c")
+    def _constant(self, proposal: Any) -> float:
+        value = float(proposal["value"])
+        if not 0 <= value < float("inf"):
+            raise traitlets.TraitError(f"c, the constant of exploration, must be a number from 0 on, got {value}.")
+        return value
+
+    @traitlets.observe("selection")
+    def _on_selection(self, change: Any) -> None:
+        """Send the position of a node that the page does not have yet."""
+        model = self.model
+        if str(self.selection) in self._boards or self.selection >= len(model.nodes):
+            return
+        known = dict(self._boards) if len(self._boards) < _MOST_SENT else {}
+        self._boards = {**known, **self._positions.describe([self.selection])}
+
+    # The faces --------------------------------------------------------------------------------------------------------
+
+    def _shown(self) -> TreeModel:
+        """The tree at the playhead."""
+        return rewound(self.model, self.t)
+
+    def _text(self) -> str:
+        return explorer_text(self._shown(), self.model, self._comparison, self.t, self.c)
+
+    def _svg(self) -> Svg:
+        return explorer_svg(self._shown(), self._comparison, self._positions, self._explain())
+
+    def _explain(self) -> str:
+        return explanation(self._shown(), self.model, self._comparison, self.t)
+
+    def to_html(self, path: str | Path | None = None) -> str:
+        """Return one self-contained HTML page with the live explorer, which needs no kernel and no network.
+
+        Args:
+            path: Where to write it as well.
+        """
+        _ = self.model
+        return super().to_html(path)
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
+        _ = self.model
+        return super()._repr_mimebundle_(**kwargs)
+
+
+def _whole(value: Any, fault: Callable[[Any], str], least: int | None = None) -> int:
+    """Return an integer of any kind as an int."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise ValueError(fault(value)) from None
+    if isinstance(value, bool) or (least is not None and number < least):
+        raise ValueError(fault(value))
+    return number

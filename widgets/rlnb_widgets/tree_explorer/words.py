@@ -1,0 +1,118 @@
+"""The tree in words, the same in every face."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rlnb_widgets._core.text import number, plural
+from rlnb_widgets.tree_explorer.compare import Comparison
+from rlnb_widgets.tree_explorer.schema import Records, TreeModel
+
+__all__ = [
+    "actions_text", "advance_words", "best_words", "compare_words", "headline", "node_words", "record_words",
+    "size_words", "value_words",
+]  # fmt: skip
+
+
+def headline(model: TreeModel) -> str:
+    """The whole in a line."""
+    parts = [model.name, *([f"root {model.index}"] if model.index else []), plural(len(model.nodes), "node")]
+    parts.append(f"depth {int(model.nodes.depth.max())}")
+    if model.sized_by == "visits":
+        parts.append(plural(int(model.nodes.visits[0]), "visit"))
+    if model.rule is not None:
+        parts.append(model.rule.text)
+    return ", ".join(parts)
+
+
+def actions_text(model: TreeModel, actions: Sequence[int], most: int = 12) -> str:
+    """Write actions one after another.
+
+    Args:
+        model: knows their names.
+        actions: which.
+        most: how many are written.
+    """
+    shown = [model.action_text(action) for action in actions[:most]]
+    return ", ".join([*shown, *(["…"] if len(actions) > most else [])])
+
+
+def best_words(model: TreeModel) -> str:
+    """What to play, and what is expected to follow; empty where nothing was visited."""
+    way = [int(model.nodes.action[node]) for node in model.principal[1:]]
+    if model.best < 0 or not way:
+        return ""
+    row = next(row for row in model.summary if row.action == model.best)
+    mean = "" if row.value is None else f", mean {number(row.value)}"
+    what = "Best action" if model.kind == "search" else "Largest branch"
+    share = f"{row.visits:,} visits, " if model.sized_by == "visits" else ""
+    first = f"{what}: {model.action_text(model.best)} ({share}{row.share:.0%} of the root{mean})."
+    most = "visited most" if model.sized_by == "visits" else "largest"
+    return f"{first} Principal variation, {most}: {actions_text(model, way)}."
+
+
+def size_words(model: TreeModel) -> str:
+    """What areas stand for."""
+    return "area: visits" if model.sized_by == "visits" else "area: nodes at and below a node"
+
+
+def value_words(model: TreeModel) -> str:
+    """What colours stand for."""
+    return f"colour: {model.values.what}, {number(model.values.low)} to {number(model.values.high)}"
+
+
+def advance_words(model: TreeModel) -> str:
+    """What was kept when the root advanced; empty if nothing was."""
+    if not model.reused:
+        return ""
+    kept = plural(model.reused, "node")
+    if model.advanced is None:
+        return f"The root advanced, and {kept} were kept from the search before."
+    action, of = model.advanced
+    return (
+        f"The root advanced by action {model.action_text(action)}: of {plural(of, 'node')} {model.reused:,} were kept."
+    )
+
+
+def node_words(model: TreeModel, node: int) -> str:
+    """A node in a line."""
+    nodes = model.nodes
+    path = model.path(node)
+    where = "the root" if not path else f"after {actions_text(model, path)}"
+    parts = [f"node {node}, {where}"]
+    if model.sized_by == "visits":
+        parts.append(plural(int(nodes.visits[node]), "visit"))
+        parts.append(f"value {number(model.drawn_value(node))}")
+    else:
+        parts.append(f"{plural(int(nodes.size[node]), 'node')} at and below it")
+    parts += ["end of the episode"] if nodes.terminal[node] else []
+    parts += ["several ways lead to it"] if nodes.shared[node] else []
+    return ", ".join(parts)
+
+
+def record_words(model: TreeModel, records: Records, at: int) -> str:
+    """A recorded simulation in a line.
+
+    Args:
+        model: the tree after all of them.
+        records: the simulations.
+        at: which of them, from 0.
+    """
+    edges = records.edge[records.path_start[at] : records.path_start[at + 1]]
+    way = actions_text(model, [int(model.edges.action[edge]) for edge in edges])
+    end = f"adds node {records.leaf[at]}" if records.added[at] else f"ends at node {records.leaf[at]}"
+    worth = f", worth {number(float(records.value[at]))}" if records.added[at] else ", where the episode is over"
+    changes = int(records.change_start[at + 1] - records.change_start[at])
+    return f"simulation {records.first + at + 1}: {way}; {end}{worth}; {plural(changes, 'number')} changed"
+
+
+def compare_words(model: TreeModel, comparison: Comparison) -> str:
+    """Where two trees part."""
+    other, part = comparison.other, comparison.parting
+    both = f"{plural(comparison.shared, 'node')} in both, of {len(model.nodes):,} here and {len(other.nodes):,} there."
+    if part is None:
+        return f"The ways by the actions visited most are the same. {both}"
+    where = "at the root" if not part.path else f"after {actions_text(model, part.path)}"
+    here = "the way ends" if part.action < 0 else f"action {model.action_text(part.action)}"
+    there = "it ends" if part.other_action < 0 else f"action {model.action_text(part.other_action)}"
+    return f"The best ways part {where}: here {here}, there {there}. {both}"
