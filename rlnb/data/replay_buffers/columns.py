@@ -65,11 +65,15 @@ class Column:
             values: as many; leading dimensions as they come, none for a column of one element.
         """
         place = self.flat_array
-        if place is None or values.nbytes > _SMALL_BLOCK_BYTES or values.requires_grad or values.device.type != "cpu":
-            self.flat.view(values.shape).copy_(values.detach())
-            return
-        array = values.resolve_conj().resolve_neg().numpy()
-        (place if array.ndim <= place.ndim else place.reshape(array.shape))[...] = array
+        if place is not None and values.nbytes <= _SMALL_BLOCK_BYTES:
+            try:
+                array = values.numpy()
+            except (RuntimeError, TypeError):  # it needs a gradient, is a conjugate, or lives on another device
+                pass
+            else:
+                (place if array.ndim <= place.ndim else place.reshape(array.shape))[...] = array
+                return
+        self.flat.view(values.shape).copy_(values.detach())
 
     def scatter(self, index: torch.Tensor, values: torch.Tensor) -> None:
         """Write elements anywhere; the last one counts where a position comes twice.
