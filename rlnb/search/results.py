@@ -105,7 +105,7 @@ class SearchResults:
         return [ActionRow(*row) for row in zip(*columns, strict=True)]
 
     def principal_variation(self, tree: int = 0) -> list[int]:
-        """List the actions that are visited most, one after the other, from the root on.
+        """List the actions that are visited most, of several the one with the best value, from the root on.
 
         Args:
             tree: in which tree.
@@ -115,7 +115,9 @@ class SearchResults:
         """
         nodes, node, actions = self.nodes, 0, []
         while nodes.edge_visits[tree, node].any():
-            actions.append(int(nodes.edge_visits[tree, node].argmax()))
+            visits = nodes.edge_visits[tree, node]
+            mean = nodes.edge_value_sum[tree, node] / np.maximum(visits, 1)
+            actions.append(int(np.where(visits == visits.max(), mean, -np.inf).argmax()))
             node = int(nodes.children[tree, node, actions[-1]])
         return actions
 

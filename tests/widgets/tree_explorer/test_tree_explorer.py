@@ -61,6 +61,13 @@ def test_an_advance_elsewhere_is_told_without_what_is_not_known():
     assert f"The root advanced, and {kept} nodes were kept from the search before." in repr(explorer)
 
 
+def test_a_root_that_is_kept_alone_is_told():
+    explorer = TreeExplorer(search_of(n=9))
+    explorer.advance(4)
+    assert explorer._head["words"]["reuse"] == "The root advanced by action 4: of 10 nodes 1 was kept."
+    assert "The root advanced, and 1 node was kept from the search before." in repr(TreeExplorer(explorer.tree))
+
+
 def test_other_roots_take_their_best_action():
     explorer = TreeExplorer(batched_search(), index=1)
     best = explorer.tree.best_action.tolist()
@@ -257,11 +264,34 @@ def test_nodes_are_selected_by_number_and_by_path():
     node = explorer.select([4, 0])
     assert explorer.selection == node and explorer.model.path(node) == [4, 0]
     assert explorer.select(()) == 0 and explorer.select(7) == 7
+    assert explorer.select(np.int64(3)) == explorer.select(torch.tensor(3)) == 3
+    assert explorer.select(np.array([4, 0])) == explorer.select(torch.tensor([4, 0])) == node
     explorer.selection = 10_000
     assert explorer.selection == 60
     explorer.tree.reset()
     explorer.refresh()
     assert explorer.selection == 0
+
+
+def test_nodes_are_selected_by_the_names_of_the_actions():
+    explorer = TreeExplorer(search_of(n=60), actions=list("abcdefghi"))
+    assert explorer.select(["e", "a"]) == explorer.select(["e", 0]) == explorer.select([4, 0]) > 0
+
+
+def test_labels_read_a_search_as_a_tree_once(monkeypatch):
+    search, asked = search_of(n=30), []
+    monkeypatch.setattr(search, "tree", lambda index: asked.append(index) or MCTS.tree(search, index))
+    explorer = TreeExplorer(search, labels=lambda node: f"{node.visits} visits")
+    assert explorer._boards["0"]["label"] == "31 visits" and len(explorer._boards) == 31 and asked == [0]
+
+
+def test_the_root_is_selected_where_nodes_are_numbered_anew():
+    explorer = TreeExplorer(search_of(n=60))
+    node = explorer.select([4, 0])
+    explorer.run(10)
+    assert explorer.selection == node
+    explorer.advance(4)
+    assert explorer.selection == 0 < len(explorer.model.nodes) - 1
 
 
 def test_explorers_are_linked():

@@ -41,7 +41,7 @@ def test_the_text():
 
 
 TEXT = """\
-TreeExplorer: MCTS, 8 nodes, depth 2, 13 visits, UCB1(c=1.4142135623730951)
+TreeExplorer: MCTS, 8 nodes, depth 2, 13 visits, UCB1(c=1.414)
   Best action: i (6 visits, 50% of the root, mean 1). Principal variation, visited most: i.
   action  visits  share  prior  improved  value  score
   ------  ------  -----  -----  --------  -----  -----
@@ -77,7 +77,8 @@ TreeExplorer: Tree, 5 nodes, depth 2
         0, 0: 1 node, end, shared
         0, 1: 1 node, end, shared
       1: 1 node
-  No node was visited, so areas stand for the number of nodes at and below a node."""
+  No node was visited, so areas stand for the number of nodes at and below a node.
+  A node that several ways lead to is counted once, where it is drawn."""
     )
 
 
@@ -86,7 +87,7 @@ def test_the_text_is_that_of_the_playhead():
     assert explorer.t == 30
     explorer.t = 10
     lines = repr(explorer).splitlines()
-    assert lines[0] == "TreeExplorer: MCTS, 11 nodes, depth 2, 11 visits, UCB1(c=1.4142135623730951)"
+    assert lines[0] == "TreeExplorer: MCTS, 11 nodes, depth 2, 11 visits, UCB1(c=1.414)"
     assert "  record: 30 simulations, 10 of them in the picture" in lines
     assert lines[-1].startswith("    > simulation 10: ")
     assert "11 nodes" in words_of(explorer.to_svg())[0]
@@ -97,7 +98,7 @@ def test_the_text_is_that_of_the_playhead():
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (lambda: search_of(n=40), "Actions are selected by UCB1(c=1.4142135623730951): the score is Q + c · √("),
+        (lambda: search_of(n=40), "Actions are selected by UCB1(c=1.414): the score is Q + c · √("),
         (lambda: learned_search(UCB1Tuned()), "min(¼, V)"),
         (lambda: learned_search(PUCT()), "c · P · √N(node) / (1 + N)"),
         (lambda: search_of(EXP3()), "share of the weights"),
@@ -182,3 +183,12 @@ def test_ten_thousand_nodes_stay_small_and_quick():
     assert len(svg) < 400_000 and len(repr(explorer).splitlines()) < 80
     # It takes about a tenth of a second; a busy machine must not fail this.
     assert min(times) < 2
+
+
+def test_no_line_of_the_picture_is_cut():
+    explorer = TreeExplorer(search_of(Gumbel(simulations=24, considered=4), n=24))
+    picture = str(explorer.to_svg())
+    lines = re.findall(r"<text[^>]*>([^<]*)</text>", picture)
+    head = repr(explorer).splitlines()[0]
+    assert len(head) > 100 and head in " ".join(lines) and "Gumbel(simulations=24, considered=4, c_visit=50," in head
+    assert "+n: children that are not drawn" in " ".join(lines) and max(map(len, lines)) <= 128

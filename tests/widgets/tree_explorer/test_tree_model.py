@@ -105,6 +105,13 @@ def test_best_action_policy_and_principal_variation_agree_with_the_search_for_ev
         assert way == search.principal_variation(index)
 
 
+def test_of_actions_visited_equally_often_the_principal_variation_takes_the_one_that_is_played():
+    search = search_of(PUCT(), 40)
+    visits, model = np.asarray(search.visits), tree_model(search)
+    assert (visits == visits.max()).sum() > 1 and visits.argmax() != model.best
+    assert search.principal_variation()[0] == model.nodes.action[model.principal[1]] == model.best
+
+
 @pytest.mark.parametrize("case", SEARCHES)
 def test_a_node_is_drawn_with_the_value_of_its_action_as_the_player_at_the_root_sees_it(case):
     make, index = SEARCHES[case]
@@ -248,7 +255,8 @@ def test_a_search_seen_as_a_tree_has_the_numbers_of_the_search():
     taken = model.edges.child >= 0
     for name in ("node", "action", "child", "visits"):
         assert np.array_equal(getattr(model.edges, name)[taken], getattr(tree.edges, name))
-    assert (tree.kind, tree.priors, tree.rule, tree.principal) == ("tree", False, None, model.principal)
+    assert (tree.kind, tree.priors, tree.rule) == ("tree", False, None)
+    assert tree.nodes.visits[tree.principal[1]] == model.nodes.visits[model.principal[1]]
 
 
 @pytest.mark.parametrize("make", [diamond, lambda: search_of(n=40).tree()])

@@ -81,6 +81,13 @@ def matched(model: TreeModel, other: TreeModel) -> np.ndarray:
     return match
 
 
+def same_numbers(before: TreeModel, now: TreeModel) -> bool:
+    """Whether a tree is another one that grew or shrank: what both have is numbered alike."""
+    n = min(len(before.nodes), len(now.nodes))
+    pairs = ((getattr(before.nodes, name), getattr(now.nodes, name)) for name in ("parent", "action"))
+    return all(np.array_equal(a[:n], b[:n]) for a, b in pairs)
+
+
 def _parting(model: TreeModel, other: TreeModel, match: np.ndarray) -> Parting | None:
     """Go down both principal variations as long as they are one."""
     for here, there in zip([*model.principal, -1], [*other.principal, -1], strict=False):

@@ -129,13 +129,16 @@ function rootPlan(rows, rule) {
 /** What the letters of a formula mean. */
 export const LETTERS = {
   UCB1: "Q: mean return of the action, n: its visits, N: visits of the node",
-  UCB1Tuned: "q: mean return of the action, from 0 to 1, s²: mean of its squares, n: its visits, N: visits of the node",
+  UCB1Tuned: "q: mean return of the action, from 0 to 1, s²: mean of its squares, V: how far it may vary, n: its visits, N: visits of the node",
   PUCT: "Q: mean return of the action, P: its prior, n: its visits, N: visits of the node",
   EXP3: "w: weight of the action, Σ w: all weights, K: number of actions; the score is the chance to be drawn",
   Gumbel: "g: the draw of the action, P: its prior, n: visits, q: its value stretched to 0 to 1, π: improved policy, the softmax of ln P + (c_visit + max n) · c_scale · q",
 };
 
-/** The formula of a row as [with names, with numbers, worked out], in the notation of notation.js; null where it is not known. */
+/**
+ * The formula of a row as [with names, with numbers, worked out], in the notation of notation.js, and after them a part
+ * of it that has a name, with names and with numbers; null where it is not known.
+ */
 export function written(tree, node, row, c) {
   const { rule, scale } = tree.head;
   return rule?.known ? WRITTEN[rule.name]?.(row, { scale, c, total: tree.visits[node], rule, rootNode: node === 0, arms: tree.edgeStart[node + 1] - tree.edgeStart[node] }) ?? null : null;
@@ -155,13 +158,16 @@ const WRITTEN = {
     return [names, line(mapped(scale, num(row.q)), "+", num(c), "·", root(frac(line("ln", num(total)), num(row.n)))), line("=", num(unit(scale, row.q)), "+", num(row.u), "=", num(row.score))];
   },
   UCB1Tuned(row, { c, total }) {
-    const formula = (q, n, N, square, mean, weight) => line(q, "+", root(line(frac(line("ln", N), n), "·", "min(¼,", square, "−", mean, "+", root(line(...weight, frac(line("ln", N), n))), ")")));
-    const names = formula(name("q"), name("n"), name("N"), name("s²"), name("q²"), [name("c")]);
+    const score = (q, n, N, spread) => line(q, "+", root(line(frac(line("ln", N), n), "·", "min(¼,", spread, ")")));
+    const spread = (square, mean, weight, N, n) => line(square, "−", mean, "+", root(line(weight, "·", frac(line("ln", N), n))));
+    const names = score(name("q"), name("n"), name("N"), name("V"));
     if (!row.n) return [names, UNTRIED];
-    const { value, square, capped } = row.terms;
+    const { value, square, variance, capped } = row.terms;
     return [
-      names, formula(num(value), num(row.n), num(total), num(square), num(value * value), [num(c), "·"]),
+      names, score(num(value), num(row.n), num(total), num(variance)),
       line("=", num(value), "+", root(line(num(Math.log(total) / row.n), "·", num(capped))), "=", num(row.score)),
+      line(name("V"), "=", spread(name("s²"), name("q²"), name("c"), name("N"), name("n"))),
+      line(name("V"), "=", spread(num(square), num(value * value), num(c), num(total), num(row.n)), "=", num(variance)),
     ];
   },
   PUCT(row, { scale, c, total, rule }) {

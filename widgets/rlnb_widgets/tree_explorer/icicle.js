@@ -65,7 +65,8 @@ export function icicle({ look, onSelect }) {
         continue;
       }
       const value = valueOf(tree, n);
-      pen.globalAlpha = tree.finalSize[n] < least || tree.depth[n] > deepest ? 0.25 : 1;
+      const faded = tree.finalSize[n] < least || tree.depth[n] > deepest;
+      pen.globalAlpha = faded ? 0.25 : 1;
       pen.fillStyle = colour(placeOf(tree.head.value, value));
       pen.fillRect(x, y, wide, shape.tall - gap);
       if (shape.tall >= 8 && wide > 4) {
@@ -73,7 +74,7 @@ export function icicle({ look, onSelect }) {
         if (hasFlag(tree, n, REUSED) && tree.head.reused < tree.count) { pen.fillStyle = color("c2"); pen.fillRect(x, y, wide, 2); }
       }
       pen.globalAlpha = 1;
-      if (shape.tall >= 13 && w > 16) labels.push([n, x, y, w, placeOf(tree.head.value, value)]);
+      if (shape.tall >= 13 && w > 16) labels.push([n, x, y, w, faded ? 0 : placeOf(tree.head.value, value)]);
     }
     for (const [n, x, y, w, place] of labels) {
       const text = n === 0 ? "root" : actionName(tree, tree.action[n]);

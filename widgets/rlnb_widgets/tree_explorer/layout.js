@@ -6,6 +6,7 @@ import { bestEdge, childEdges, edgesTo } from "./store.js";
 export const COLUMN = 124;
 export const ROW = 54;
 export const STUB = 34;
+const ROOT = 88; // with what is written below it
 /** Children drawn of a node at first. */
 export const CHILDREN = 4;
 const LEFT = 58;
@@ -76,7 +77,7 @@ export function layOut(tree, folds, forced = new Set(), ways = forced) {
   return { items, at, links: furtherLinks(tree, items, at), width, height };
 }
 
-const half = (item) => (item.kind === "stub" ? STUB : ROW) / 2;
+const half = (item) => (item.kind === "stub" ? STUB : item.parent ? ROW : ROOT) / 2;
 
 /** Put the subtrees of an item below one another, as close as they fit; returns its outline by depth: [[top, bottom], ...]. */
 function place(item, y) {

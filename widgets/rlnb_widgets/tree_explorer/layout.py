@@ -124,13 +124,14 @@ def children_by_size(
     return list(dict.fromkeys(edge_child[order].tolist()))[:most]
 
 
-def principal(first: np.ndarray, edge_child: np.ndarray, weight: np.ndarray) -> tuple[int, ...]:
-    """Go down from the root by the largest edge, of several by the first.
+def principal(first: np.ndarray, edge_child: np.ndarray, weight: np.ndarray, mean: np.ndarray) -> tuple[int, ...]:
+    """Go down from the root by the largest edge, of several by the one with the best mean, as a search plays.
 
     Args:
         first: the first edge of each node, ``[n + 1]``.
         edge_child: where each edge leads, ``[e]``.
         weight: of each edge, ``[e]``.
+        mean: return of each edge, ``[e]``, for the player who takes it; 0 where that is not known.
 
     Returns:
         The nodes, the root first.
@@ -141,7 +142,8 @@ def principal(first: np.ndarray, edge_child: np.ndarray, weight: np.ndarray) -> 
         begin, end = int(first[way[-1]]), int(first[way[-1] + 1])
         if begin == end:
             return tuple(way)
-        best = begin + int(weight[begin:end].argmax())
+        most = weight[begin:end] == weight[begin:end].max()
+        best = begin + int(np.where(most, mean[begin:end], -np.inf).argmax())
         if edge_child[best] < 0:
             return tuple(way)
         way.append(int(edge_child[best]))

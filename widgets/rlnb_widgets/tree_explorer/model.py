@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -12,70 +13,21 @@ from rlnb.data import Tree
 from rlnb.search import MCTS
 from rlnb_widgets._core.text import shorten
 from rlnb_widgets.tree_explorer import faults, layout
+from rlnb_widgets.tree_explorer.arguments import check_index, check_source
 from rlnb_widgets.tree_explorer.read_search import read_search
 from rlnb_widgets.tree_explorer.read_tree import read_tree
 from rlnb_widgets.tree_explorer.schema import Summary, TreeModel
 from rlnb_widgets.tree_explorer.scores import improved_policy
 
 __all__ = [
-    "check_index",
-    "check_source",
     "finished",
-    "follow",
     "named",
     "read",
-    "source_batch",
     "tree_model",
     "weights",
 ]
 
 _MOST_NAME = 24
-
-
-def check_source(given: Any, name: str = "tree") -> None:
-    """Refuse what is neither a search with a root nor a Tree of one root.
-
-    Args:
-        given: what the user gave.
-        name: of the argument.
-
-    Raises:
-        TypeError: if it is something else.
-        ValueError: if there is no root, or a stack of them.
-    """
-    if isinstance(given, MCTS):
-        try:
-            _ = given.nodes
-        except RuntimeError:
-            raise ValueError(faults.no_roots(name)) from None
-    elif not isinstance(given, Tree):
-        raise TypeError(faults.not_a_tree(given, name))
-    elif given.batch_dims:
-        raise ValueError(faults.stacked(given.batch_size))
-
-
-def source_batch(given: Any) -> int:
-    """Return how many roots a search or a Tree has."""
-    return given.nodes.batch if isinstance(given, MCTS) else 1
-
-
-def check_index(given: Any, index: Any) -> None:
-    """Refuse an index that names no root.
-
-    Args:
-        given: a search or a Tree.
-        index: what the user gave.
-
-    Raises:
-        TypeError: if it is no integer.
-        IndexError: if there is no such root.
-    """
-    if type(index) is not int:
-        raise TypeError(faults.bad_index(index, 0))
-    if not isinstance(given, MCTS) and index:
-        raise IndexError(faults.index_of_tree(index))
-    if not 0 <= index < source_batch(given):
-        raise IndexError(faults.bad_index(index, source_batch(given)))
 
 
 def tree_model(given: MCTS | Tree, index: int = 0, actions: Sequence[Any] | None = None) -> TreeModel:
@@ -115,12 +67,9 @@ def read(
     model = read_search(given, index)
     # A rule that the explorer does not know is asked itself.
     policy = given.rule.policy(given.nodes)[index] if model.rule is not None and not model.rule.formula else None
-    return finished(named(model, actions), policy), lambda node: _viewed(given, index)(node)
-
-
-def _viewed(search: MCTS, index: int) -> Callable[[int], Tree]:
-    """A search as a Tree, whose nodes have the numbers that they have in the search."""
-    return read_tree(search.tree(index))[1]
+    # The nodes have the numbers that they have in the search. Few ask for a Tree, and it takes long to make.
+    viewed = cache(lambda: read_tree(given.tree(index))[1])
+    return finished(named(model, actions), policy), lambda node: viewed()(node)
 
 
 def named(model: TreeModel, actions: Sequence[Any] | None) -> TreeModel:
@@ -160,7 +109,8 @@ def finished(model: TreeModel, policy: np.ndarray | None = None) -> TreeModel:
         The model, whole.
     """
     edges, weight = model.edges, weights(model)
-    way = layout.principal(edges.first, edges.child, weight)
+    mean = edges.value_sum / np.maximum(edges.visits, 1) if model.kind == "search" else np.zeros(len(edges))
+    way = layout.principal(edges.first, edges.child, weight, mean)
     summary, best = _summary(model, weight, policy)
     notes = list(model.notes)
     if model.kind == "search" and model.nodes.terminal[0]:
@@ -210,28 +160,3 @@ def _best(model: TreeModel, weight: np.ndarray, improved: np.ndarray | None) -> 
         with np.errstate(divide="ignore"):
             value = np.asarray(model.rule.draws)[actions] + np.log(improved)
     return int(edges.action[: at.stop][np.where(visits == visits.max(), value, -np.inf).argmax()])
-
-
-def follow(model: TreeModel, path: Sequence[Any]) -> int:
-    """Find the node that some actions lead to.
-
-    Args:
-        model: what is shown.
-        path: the actions, from the root on.
-
-    Returns:
-        The node.
-
-    Raises:
-        IndexError: if they leave the tree.
-    """
-    node, edges = 0, model.edges
-    for step, action in enumerate(path):
-        taken: dict[int, int] = {}
-        for edge in edges.of(node):
-            if edges.child[edge] >= 0:
-                taken.setdefault(int(edges.action[edge]), int(edges.child[edge]))
-        if action not in taken:
-            raise IndexError(faults.no_path(list(path), step, action, list(taken), bool(model.nodes.terminal[node])))
-        node = taken[action]
-    return node

@@ -66,13 +66,14 @@ function space() {
   return gap;
 }
 
-function inner(formula) {
+// A fraction below a root is written with a slash: without a font for formulas a root does not grow as tall as it.
+function inner(formula, low = false) {
   if (typeof formula === "string") return /^[a-z]+$/.test(formula) ? make("mrow", make("mi", formula), space()) : make("mo", formula);
   const [kind, ...parts] = formula;
   if (kind === "num") return make("mn", short(parts[0]));
   if (kind === "name") return make("mi", parts[0]);
-  if (kind === "words") return make("mtext", ` ${parts[0]}`);
-  if (kind === "frac") return make("mfrac", inner(parts[0]), inner(parts[1]));
-  if (kind === "root") return make("msqrt", inner(parts[0]));
-  return make("mrow", ...parts.map(inner));
+  if (kind === "words") return make("mtext", `\u00a0${parts[0]}`);
+  if (kind === "frac") return low ? make("mrow", inner(parts[0], low), make("mo", "/"), inner(parts[1], low)) : make("mfrac", inner(parts[0]), inner(parts[1]));
+  if (kind === "root") return make("msqrt", inner(parts[0], true));
+  return make("mrow", ...parts.map((part) => inner(part, low)));
 }

@@ -16,7 +16,7 @@ export function factsOf(tree, node) {
   const mean = visits > 0 ? tree.valueSum[node] / visits : NaN;
   const facts = tree.head.size === "nodes" ? [["nodes at and below it", tree.size[node].toLocaleString("en")]]
     : [["visits", visits.toLocaleString("en")], ["mean value", short(mean)]];
-  if (tree.head.kind === "search") facts.push(["said to be worth", short(tree.evaluation[node])]);
+  if (tree.head.kind === "search") facts.push(["evaluated at", short(tree.evaluation[node])]);
   if (tree.players) facts.push(["to move", `player ${tree.toPlay[node] + 1}`]);
   facts.push(["depth", String(tree.depth[node])]);
   if (tree.reward[node]) facts.push(["reward of the step here", short(tree.reward[node])]);
@@ -116,7 +116,7 @@ function columnsOf({ tree, changed, matched, other }) {
   const { rule, priors } = tree.head;
   const search = tree.head.kind === "search";
   const columns = tree.head.size === "visits" ? [] : [["nodes", "nodes at and below", (row) => [row.child < 0 ? "–" : short(tree.size[row.child])]]];
-  columns.push(
+  if (tree.head.size === "visits") columns.push(
     ["N", "visits", (row) => arrow(changed.get(keyOf("edge_visits", row.edge)), row.n)],
     ["W", "sum of the returns", (row) => arrow(changed.get(keyOf("edge_value_sum", row.edge)), row.w)],
     ["Q", "mean return, W / N", (row) => arrow(changedMean(changed, keyOf("edge_value_sum", row.edge), keyOf("edge_visits", row.edge), row.w, row.n), row.q, fixed)],
@@ -160,7 +160,8 @@ function paintFormula(box, tree, node, row, c) {
   box.setAttribute("data-formula", key);
   box.replaceChildren(
     h("p", {}, h("span", { class: "tx-lhs" }, "score = "), math(lines[0])),
-    h("p", {}, h("span", { class: "tx-lhs" }, `of ${actionName(tree, row.action)}: `), math(lines[1])),
+    ...lines.slice(3, 4).map((part) => h("p", {}, math(part))),
+    h("p", {}, h("span", { class: "tx-lhs" }, `of ${actionName(tree, row.action)}: `), ...lines.slice(4).map(math), lines[4] ? h("br") : null, math(lines[1])),
     ...(lines[2] ? [ h("p", { class: "tx-result" }, math(lines[2]))] : []),
     h("p", { class: "tx-letters" }, LETTERS[tree.head.rule.name]));
 }

@@ -6,11 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from rlnb.data import Tree
+from rlnb.search import MCTS
 from rlnb_widgets.tree_explorer.compare import Comparison
 from rlnb_widgets.tree_explorer.schema import CHANGED, RuleFacts, TreeModel
 from rlnb_widgets.tree_explorer.words import advance_words, compare_words, headline, size_words, value_words
 
-__all__ = ["REUSED", "SHARED", "TERMINAL", "payload"]
+__all__ = ["REUSED", "SHARED", "TERMINAL", "able", "first_nodes", "payload"]
 
 #: Bits of the column "flags".
 TERMINAL, SHARED, REUSED = 1, 2, 4
@@ -178,3 +180,28 @@ def _rule(rule: RuleFacts) -> dict[str, Any]:
         "before": list(rule.before),
         "plan": list(rule.plan),
     }
+
+
+def first_nodes(model: TreeModel, most: int) -> list[int]:
+    """Choose the nodes whose positions are sent at once: what is open at first, and what is visited most.
+
+    Args:
+        model: what is shown.
+        most: how many are sent.
+    """
+    large = np.argsort(-model.nodes.size, kind="stable")[:most].tolist()
+    return list(dict.fromkeys([*model.open, *large]))[:most]
+
+
+def able(given: MCTS | Tree, index: int) -> dict[str, bool]:
+    """What the buttons can ask of what is shown.
+
+    Args:
+        given: what is shown.
+        index: which root of a search.
+    """
+    if not isinstance(given, MCTS):
+        return dict.fromkeys(("step", "back", "run", "advance"), False)
+    over = given.nodes.terminal[:, 0]
+    going = bool((~over).any())
+    return {"step": going, "back": given.history.position > 0, "run": going, "advance": not over[index]}

@@ -224,6 +224,8 @@ def _model(rows: _Rows) -> tuple[TreeModel, np.ndarray]:
     visited = bool(visits.any())
     if not visited and len(order) > 1:
         notes.append("No node was visited, so areas stand for the number of nodes at and below a node.")
+        if nodes.shared.any():
+            notes.append("A node that several ways lead to is counted once, where it is drawn.")
     edges = Edges(
         first=np.concatenate(([0], np.cumsum(nodes.legal))),
         node=node,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -49,6 +50,7 @@ def rule_facts(rule: Rule, index: int, root_visits: np.ndarray, legal: int) -> R
     facts: dict[str, Any] = {"name": kind.__name__, "text": repr(rule)}
     if not known_rule(rule):
         return RuleFacts(**facts)
+    facts["text"] = re.sub(r"\d+\.\d+", lambda found: number(float(found[0])), repr(rule))
     facts |= {"formula": _FORMULAS[kind], "params": {"low": float(rule.low), "high": float(rule.high)}}
     if isinstance(rule, (UCB1, UCB1Tuned, PUCT)):
         facts |= {"c_name": "c", "c": float(rule.c), "c_high": max(4.0, 2 * float(rule.c))}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,8 @@ __all__ = ["explorer_svg"]
 _WIDTH, _LEAF, _WIDEST_LEVEL, _LARGEST, _SMALLEST = 760.0, 25.0, 110.0, 13.0, 2.5
 _ICICLE_ROWS, _ROW, _MOST_ACTIONS, _BOARD = 8, 14.0, 12, 150.0
 _LOW, _MIDDLE, _HIGH = "c3", "line", "c0"
+#: From here on a colour is too strong for dark letters.
+_DARK = 0.45
 
 
 def explorer_svg(model: TreeModel, comparison: Comparison | None, positions: Positions, words: str) -> Svg:
@@ -45,23 +48,28 @@ def explorer_svg(model: TreeModel, comparison: Comparison | None, positions: Pos
     places, tall_tree = _places(model)
     rows = [row for row in model.summary if row.legal][:_MOST_ACTIONS]
     lines = [best_words(model), advance_words(model), "" if comparison is None else compare_words(model, comparison)]
-    lines = [line for line in (*lines, *model.notes) if line]
+    lines = [part for line in (*lines, *model.notes) for part in textwrap.wrap(line, 118)]
+    title = textwrap.wrap(f"TreeExplorer: {headline(model)}", 92)
+    legend = textwrap.wrap("; ".join(_legend_words(model)), 128)
     levels = min(int(model.nodes.depth.max()) + 1, _ICICLE_ROWS)
     tall_icicle = 26 + levels * _ROW
     board = positions.drawing(0)
     scale = 0.0 if board is None else min(_BOARD / board.width, _BOARD / board.height)
     tall_root = max(34 + 15.0 * len(rows), 0.0 if board is None else scale * board.height + 20)
-    height = 34 + 16 * len(lines) + tall_tree + 46 + tall_icicle + tall_root + 10
+    tall_legend = 32 + 14 * len(legend)
+    height = 16 + 18 * len(title) + 16 * len(lines) + tall_tree + tall_legend + tall_icicle + tall_root + 10
     svg = Svg(_WIDTH, height, title=f"TreeExplorer: {headline(model)}", desc=words)
-    svg.text(12, 20, shorten(f"TreeExplorer: {headline(model)}", 100), bold=True, size=13)
-    y = 34.0
+    y = 16.0
+    for line in title:
+        svg.text(12, y + 4, line, bold=True, size=13)
+        y += 18
     for line in lines:
-        svg.text(12, y + 6, shorten(line, 124), size=10.5)
+        svg.text(12, y + 6, line, size=10.5)
         y += 16
     _tree(svg, model, places, y)
     y += tall_tree
-    _legend(svg, model, y)
-    y += 46
+    _legend(svg, model, legend, y)
+    y += tall_legend
     _icicle(svg, model, y, levels)
     y += tall_icicle
     _root(svg, model, rows, y)
@@ -126,8 +134,9 @@ def _tree(svg: Svg, model: TreeModel, places: dict[int, tuple[float, float]], to
                 stroke_dasharray="4 3" if second else None,
                 hint=f"action {model.action_text(int(edges.action[edge]))}",
             )  # fmt: skip
+    inner = {int(nodes.parent[node]) for node in places}
     for node, (x, y) in places.items():
-        _node(svg, model, node, x, top + y)
+        _node(svg, model, node, x, top + y, node in inner)
         hidden = {int(child) for child in edges.child[edges.first[node] : edges.first[node + 1]] if child >= 0}
         hidden -= set(places)
         if hidden:
@@ -148,7 +157,8 @@ def _place(model: TreeModel, node: int) -> float:
     return float(np.clip((mean - values.middle) / max(side, 1e-12), -1, 1))
 
 
-def _node(svg: Svg, model: TreeModel, node: int, x: float, y: float) -> None:
+def _node(svg: Svg, model: TreeModel, node: int, x: float, y: float, below: bool) -> None:
+    """Draw a node; what it counts is written below it where a line goes on to the right."""
     r, nodes = _radius(model, node), model.nodes
     if nodes.terminal[node]:
         svg.circle(x, y, r + 3, fill=None, stroke="ink", stroke_width=1.2)
@@ -160,14 +170,23 @@ def _node(svg: Svg, model: TreeModel, node: int, x: float, y: float) -> None:
         svg.text(
             x - r - 4, y - 3, shorten(model.action_text(int(nodes.action[node])), 9), anchor="end", size=9, bold=True
         )
-    svg.text(x, y + r + 9.5, f"{int(nodes.size[node]):,}", anchor="middle", fill="muted", size=8.5)
+    at = (
+        (x, y + r + 9.5, "middle")
+        if below or not node
+        else (x + r + (7 if nodes.terminal[node] else 4), y + 6, "start")
+    )
+    svg.text(*at[:2], f"{int(nodes.size[node]):,}", anchor=at[2], fill="muted", size=8.5)
 
 
-def _legend(svg: Svg, model: TreeModel, y: float) -> None:
+def _legend_words(model: TreeModel) -> list[str]:
     words = [size_words(model), *(["width: prior"] if model.priors else []), "ring: end of the episode"]
     words += ["dashed: one more way to a node"] if model.nodes.shared.any() else []
-    words += ["strong line: principal variation", "+n: children that are not drawn"]
-    svg.text(12, y + 30, "; ".join(words), size=10, fill="muted")
+    return [*words, "strong line: principal variation", "+n: children that are not drawn"]
+
+
+def _legend(svg: Svg, model: TreeModel, lines: list[str], y: float) -> None:
+    for i, line in enumerate(lines):
+        svg.text(12, y + 30 + 14 * i, line, size=10, fill="muted")
     if model.sized_by != "visits":
         return
     low = number(model.values.low, 3)
@@ -195,12 +214,12 @@ def _icicle(svg: Svg, model: TreeModel, y: float, levels: int) -> None:
         top = y + 14 + _ROW * float(nodes.depth[node])
         style: dict[str, Any] = {"rx": 1.5, "stroke": "paper", "stroke_width": 0.5}
         svg.rect(x0, top, width, _ROW - 1, fill=_MIDDLE, hint=node_words(model, node), **style)
-        if model.sized_by == "visits":
-            place = _place(model, node)
+        place = _place(model, node) if model.sized_by == "visits" else 0.0
+        if place:
             svg.rect(x0, top, width, _ROW - 1, fill=_HIGH if place > 0 else _LOW, fill_opacity=abs(place), **style)
         if width > 26 and node:
             name = shorten(model.action_text(int(nodes.action[node])), max(int(width / 6), 2))
-            svg.text(x0 + 3, top + 10, name, size=9)
+            svg.text(x0 + 3, top + 10, name, size=9, fill="paper" if abs(place) > _DARK else "ink")
 
 
 def _root(svg: Svg, model: TreeModel, rows: list[Summary], y: float) -> None:

@@ -62,10 +62,14 @@ export const pathWords = (tree, node) => (node === 0 ? "root" : pathTo(tree, nod
 /** What an edge weighs at the moment: its visits, or the nodes at and below its child where nothing was visited. */
 export const weightOf = (tree, e) => (tree.head.size === "visits" ? tree.edgeVisits[e] : tree.size[tree.edgeChild[e]] ?? 0);
 
-/** The edge that weighs most, of several the first; -1 where none was taken. */
+/** The edge that weighs most, of several the one with the best mean, as a search plays; -1 where none was taken. */
 export function bestEdge(tree, node) {
+  const mean = (e) => (tree.head.kind === "search" ? tree.edgeSum[e] / Math.max(tree.edgeVisits[e], 1) : 0); // of a Tree it is not known for whom
   let best = -1;
-  for (const e of childEdges(tree, node)) if (weightOf(tree, e) > 0 && (best < 0 || weightOf(tree, e) > weightOf(tree, best))) best = e;
+  for (const e of childEdges(tree, node)) {
+    const more = best < 0 ? weightOf(tree, e) : weightOf(tree, e) - weightOf(tree, best);
+    if (more > 0 || (more === 0 && best >= 0 && mean(e) > mean(best))) best = e;
+  }
   return best;
 }
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,10 +18,11 @@ from rlnb_widgets._core.timeline import TimeTraits
 from rlnb_widgets._core.visualizer import Visualizer
 from rlnb_widgets.rollout_player.drawing import check_env
 from rlnb_widgets.tree_explorer import faults
-from rlnb_widgets.tree_explorer.compare import Comparison, compared
+from rlnb_widgets.tree_explorer.arguments import check_index, check_source, node_of, source_batch, whole
+from rlnb_widgets.tree_explorer.compare import Comparison, compared, same_numbers
 from rlnb_widgets.tree_explorer.explain import explanation
-from rlnb_widgets.tree_explorer.model import check_index, check_source, follow, read, source_batch, tree_model
-from rlnb_widgets.tree_explorer.payload import payload
+from rlnb_widgets.tree_explorer.model import read, tree_model
+from rlnb_widgets.tree_explorer.payload import able, first_nodes, payload
 from rlnb_widgets.tree_explorer.positions import Positions, labeller, observer
 from rlnb_widgets.tree_explorer.read_search import MOST_RECORDS
 from rlnb_widgets.tree_explorer.rewind import rewound
@@ -83,7 +83,7 @@ class TreeExplorer(TimeTraits, Visualizer):
         >>> explorer = TreeExplorer(MCTS(TicTacToeEnv(), seed=0).reset())
         >>> explorer.run(40)
         >>> print(repr(explorer).splitlines()[0])
-        TreeExplorer: MCTS, 41 nodes, depth 2, 41 visits, UCB1(c=1.4142135623730951)
+        TreeExplorer: MCTS, 41 nodes, depth 2, 41 visits, UCB1(c=1.414)
         >>> explorer.select([4, 0])
         12
     """
@@ -163,7 +163,7 @@ class TreeExplorer(TimeTraits, Visualizer):
             RuntimeError: If all roots are ends of episodes.
         """
         search = self._search("run")
-        n = _whole(n, faults.bad_count, least=1)
+        n = whole(n, faults.bad_count, least=1)
         try:
             # Only so many are shown one by one, and a record takes much more memory than a node.
             if n > MOST_RECORDS:
@@ -183,7 +183,7 @@ class TreeExplorer(TimeTraits, Visualizer):
             TypeError: If a Tree is shown.
             ValueError: If the action is none, or illegal.
         """
-        search, action = self._search("advance"), _whole(action, faults.bad_action)
+        search, action = self._search("advance"), whole(action, faults.bad_action)
         before = int(search.nodes.count[self._index])
         chosen = np.asarray(search.best_action).reshape(-1).copy()
         chosen[self._index] = action
@@ -193,14 +193,17 @@ class TreeExplorer(TimeTraits, Visualizer):
 
     def refresh(self) -> None:
         """Show the tree as it is now, after it grew or was searched elsewhere."""
+        before = self._model
         self._read()
+        if not same_numbers(before, self._model):
+            self.selection = 0
         self._tell()
 
-    def select(self, where: int | Sequence[int]) -> int:
+    def select(self, where: int | Sequence[int | str]) -> int:
         """Select a node.
 
         Args:
-            where: Its number, or the actions that lead there from the root.
+            where: Its number, or the actions that lead there from the root, by number or by name.
 
         Returns:
             Its number.
@@ -208,15 +211,8 @@ class TreeExplorer(TimeTraits, Visualizer):
         Raises:
             IndexError: If there is no such node, or the actions leave the tree.
         """
-        model = self.model
-        if isinstance(where, (list, tuple)):
-            node = follow(model, list(where))
-        elif type(where) is int and 0 <= where < len(model.nodes):
-            node = where
-        else:
-            raise IndexError(faults.bad_node(where, len(model.nodes)))
-        self.selection = node
-        return node
+        self.selection = node_of(self.model, where)
+        return self.selection
 
     def _search(self, what: str) -> MCTS:
         if not isinstance(self.tree, MCTS):
@@ -272,29 +268,15 @@ class TreeExplorer(TimeTraits, Visualizer):
             self._head = {
                 **head,
                 "scene": None if scene is None else scene.to_dict(),
-                "can": self._can(),
+                "can": able(self.tree, self._index),
                 "problem": "",
                 "answer": self._answers,
             }
             self._columns = columns
-            self._boards = self._positions.describe(self._first_nodes())
+            self._boards = self._positions.describe(first_nodes(self._model, _AT_ONCE))
             self.length = 1 if records is None else len(records) + 1
             self.t = self.length - 1
             self.selection = min(self.selection, len(self._model.nodes) - 1)
-
-    def _first_nodes(self) -> list[int]:
-        """The nodes whose positions are there without a kernel: what is open at first, and what is visited most."""
-        size = self._model.nodes.size
-        most = np.argsort(-size, kind="stable")[:_AT_ONCE].tolist()
-        return list(dict.fromkeys([*self._model.open, *most]))[:_AT_ONCE]
-
-    def _can(self) -> dict[str, bool]:
-        if not isinstance(self.tree, MCTS):
-            return dict.fromkeys(("step", "back", "run", "advance"), False)
-        over = self.tree.nodes.terminal[:, 0]
-        going = bool((~over).any())
-        back = self.tree.history.position > 0
-        return {"step": going, "back": back, "run": going, "advance": not over[self._index]}
 
     def _on_message(self, _widget: Any, content: Any, _buffers: Any) -> None:
         """Do what a button asks for; nobody reads a traceback that a click has caused."""
@@ -355,14 +337,3 @@ class TreeExplorer(TimeTraits, Visualizer):
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
         _ = self.model
         return super()._repr_mimebundle_(**kwargs)
-
-
-def _whole(value: Any, fault: Callable[[Any], str], least: int | None = None) -> int:
-    """Return an integer of any kind as an int."""
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise ValueError(fault(value)) from None
-    if isinstance(value, bool) or (least is not None and number < least):
-        raise ValueError(fault(value))
-    return number

@@ -65,13 +65,12 @@ def advance_words(model: TreeModel) -> str:
     """What was kept when the root advanced; empty if nothing was."""
     if not model.reused:
         return ""
-    kept = plural(model.reused, "node")
+    were = "was" if model.reused == 1 else "were"
     if model.advanced is None:
-        return f"The root advanced, and {kept} were kept from the search before."
+        return f"The root advanced, and {plural(model.reused, 'node')} {were} kept from the search before."
     action, of = model.advanced
-    return (
-        f"The root advanced by action {model.action_text(action)}: of {plural(of, 'node')} {model.reused:,} were kept."
-    )
+    by = f"The root advanced by action {model.action_text(action)}"
+    return f"{by}: of {plural(of, 'node')} {model.reused:,} {were} kept."
 
 
 def node_words(model: TreeModel, node: int) -> str:
