@@ -40,8 +40,8 @@ class Pictures(gymnasium.Env):
 Cases = dict[str, Callable[[], Any]]
 
 
-def gymnasium_cases() -> tuple[Cases, Callable[[int], Any]]:
-    """Gymnasium's vector envs."""
+def gymnasium_cases() -> tuple[Cases, Callable[[int], Any], list[Any]]:
+    """Gymnasium's vector envs: what is timed, how envs are started, and which are open."""
     from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 
     def stepping(env: Any, steps: int) -> Callable[[], None]:
@@ -56,17 +56,21 @@ def gymnasium_cases() -> tuple[Cases, Callable[[int], Any]]:
     def cart_pole() -> Any:
         return gymnasium.make("CartPole-v1", disable_env_checker=True)
 
+    serial = SyncVectorEnv([cart_pole] * 4)
+    two, eight, shown = (
+        AsyncVectorEnv(made, shared_memory=True) for made in ([cart_pole] * 2, [cart_pole] * 8, [Pictures] * 4)
+    )
     cases = {
-        "serial 4": stepping(SyncVectorEnv([cart_pole] * 4), STEPS),
-        "parallel 2": stepping(AsyncVectorEnv([cart_pole] * 2, shared_memory=True), STEPS),
-        "parallel 8": stepping(AsyncVectorEnv([cart_pole] * 8, shared_memory=True), STEPS),
-        "pictures 4": stepping(AsyncVectorEnv([Pictures] * 4, shared_memory=True), PICTURE_STEPS),
+        "serial 4": stepping(serial, STEPS),
+        "parallel 2": stepping(two, STEPS),
+        "parallel 8": stepping(eight, STEPS),
+        "pictures 4": stepping(shown, PICTURE_STEPS),
     }
-    return cases, lambda n: AsyncVectorEnv([cart_pole] * n, shared_memory=True)
+    return cases, lambda n: AsyncVectorEnv([cart_pole] * n, shared_memory=True), [serial, two, eight, shown]
 
 
-def rlnb_or_torchrl_cases(package: str) -> tuple[Cases, Callable[[int], Any]]:
-    """The batched envs of rlnb or TorchRL: random rollouts, and a loop of single steps."""
+def rlnb_or_torchrl_cases(package: str) -> tuple[Cases, Callable[[int], Any], list[Any]]:
+    """The batched envs of rlnb or TorchRL, as above: random rollouts, and a loop of single steps."""
     envs = importlib.import_module(f"{package}.envs")
     fewer = SHORTER.get(package, 1)
 
@@ -89,18 +93,20 @@ def rlnb_or_torchrl_cases(package: str) -> tuple[Cases, Callable[[int], Any]]:
         return lambda: env.rollout(steps // fewer, break_when_any_done=False)
 
     serial, two, eight = envs.SerialEnv(4, cart_pole), envs.ParallelEnv(2, cart_pole), envs.ParallelEnv(8, cart_pole)
+    opened = [serial, two, eight, envs.ParallelEnv(4, pictures)]
     cases = {
         "serial 4": rollout(serial),
         "parallel 2": rollout(two),
         "parallel 8": rollout(eight),
-        "pictures 4": rollout(envs.ParallelEnv(4, pictures), PICTURE_STEPS),
+        "pictures 4": rollout(opened[-1], PICTURE_STEPS),
         "serial 4, by step": stepping(serial),
         "parallel 2, by step": stepping(two),
         "parallel 8, by step": stepping(eight),
     }
     if package == "rlnb":
-        cases["parallel 8 on 2 processes"] = rollout(envs.ParallelEnv(8, cart_pole, num_processes=2))
-    return cases, lambda n: envs.ParallelEnv(n, cart_pole)
+        opened.append(envs.ParallelEnv(8, cart_pole, num_processes=2))
+        cases["parallel 8 on 2 processes"] = rollout(opened[-1])
+    return cases, lambda n: envs.ParallelEnv(n, cart_pole), opened
 
 
 def life(make: Callable[[int], Any], times: dict[str, float]) -> None:
@@ -125,7 +131,7 @@ def main(name: str, rounds: int) -> None:
     if name != "gymnasium":  # before anything else has started
         envs = importlib.import_module(f"{name}.envs")
         life(lambda n: envs.ParallelEnv(n, lambda: envs.GymEnv("CartPole-v1")), times)
-    cases, make = library()
+    cases, make, opened = library()
     if name == "gymnasium":
         life(make, times)
     best = dict.fromkeys(cases, float("inf"))
@@ -137,6 +143,8 @@ def main(name: str, rounds: int) -> None:
             case()
             steps = (PICTURE_STEPS if key.startswith("pictures") else STEPS) // SHORTER.get(name, 1)
             best[key] = min(best[key], (time.perf_counter() - start) / steps)
+    for env in opened:  # TorchRL waits at the end for workers that nobody has told to end
+        env.close()
     print(json.dumps({**times, **best}), flush=True)
 
 

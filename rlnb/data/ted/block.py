@@ -14,7 +14,7 @@ from rlnb.data.ted.keys import END_KEYS, NestedKey, as_key, as_tuple
 
 # A block starts with room for this many bytes at the most and doubles when it is full: max_steps is only a bound, and
 # an episode of 20 steps must not pay for 100,000.
-_FIRST_BYTES = 1 << 24
+_FIRST_BYTES = 1 << 26
 _FIRST_ROWS = 16
 
 LeafInfo = tuple[torch.Size, torch.dtype]
