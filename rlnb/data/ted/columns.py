@@ -112,14 +112,14 @@ def _read(
     branches.append(Branch(path, tuple(data.batch_size[batch_dims:]), names if named else None))
     for name, value in (_lazy_entries(data, batch_dims) if lazy else raw_entries(data)).items():
         where = (*path, name)
-        if isinstance(value, Rows):
+        if isinstance(value, torch.Tensor) and not value.is_nested:
+            columns[where] = value.flatten(0, batch_dims - 1) if batch_dims > 1 else value
+        elif isinstance(value, Rows):
             columns[where] = value
         elif is_non_tensor(value):
             columns[where] = _values(value, batch_dims)
         elif is_branch(value):
             _read(value, where, batch_dims, columns, branches, varying)
-        elif isinstance(value, torch.Tensor) and not value.is_nested:
-            columns[where] = value.flatten(0, batch_dims - 1) if batch_dims > 1 else value
         else:
             kind = "a nested tensor" if isinstance(value, torch.Tensor) else f"a {type(value).__name__}"
             raise TypeError(
