@@ -93,10 +93,14 @@ class PrioritizedSampler(Sampler):
         return self._stored
 
     def _store(self) -> None:
-        positions, values = self._updates[0]
-        if len(self._updates) > 1:
-            positions, values = map(np.concatenate, zip(*self._updates, strict=True))
-        self._stored.set(positions, self._scaled(values.astype(np.float64, copy=False)))
+        positions, values = zip(*self._updates, strict=True)
+        scaled = torch.from_numpy(np.concatenate(values, dtype=np.float64)).add_(self.eps)
+        if self._alpha == 0:  # even of 0
+            scaled.fill_(1)
+        elif self._alpha != 1:
+            # Half the time of a power, and as exact to a few of the last bits.
+            scaled.log_().mul_(self._alpha / math.log(2)).exp2_()
+        self._stored.set(np.concatenate(positions), scaled.numpy())
         self._updates = []
 
     @property
@@ -116,8 +120,8 @@ class PrioritizedSampler(Sampler):
             return self._tree.most() or self._scaled(_FIRST_PRIORITY)
         return self._scaled(self._max_priority)
 
-    def _scaled(self, priority: Any) -> Any:
-        return (priority + self.eps) ** self._alpha
+    def _scaled(self, priority: float) -> float:
+        return float((priority + self.eps) ** self._alpha)
 
     # Drawing ----------------------------------------------------------------------------------------------------------
 
@@ -204,41 +208,44 @@ class PrioritizedSampler(Sampler):
             TypeError: if the index holds no integers, such as a mask, or a priority is no number.
             ValueError: if a priority is NaN, infinite or negative, with its position and value; nothing is changed.
         """
-        if type(index) is torch.Tensor and index.ndim == 1 and (storage is None or storage.ndim == 1):
-            positions = _array(index, _POSITIONS)  # as a sample gives it
-        else:
-            given = index if isinstance(index, tuple) else (index,)
-            for part in given:
-                _array(part, _POSITIONS)  # refuses what a tensor of integers would round
-            flat = torch.as_tensor(index).reshape(-1) if storage is None else storage.positions(index)
-            positions = _array(flat, _POSITIONS)
+        positions = self._positions(index, storage)
         count = len(positions)
         values, most = self._checked(priority, count)
         if not count:
             return
-        length = self._known if storage is None else len(storage)
-        unsigned = positions.view(np.uint64)  # a negative number is a very large one there
-        if unsigned.item(unsigned.argmax()) >= length:
+        # For as few as these, argmax is several times as fast as max.
+        if positions.item(positions.argmin()) < 0 or positions.item(positions.argmax()) >= self._known:
+            length = self._known if storage is None else len(storage)
             bad = positions[(positions < 0) | (positions >= length)]
-            raise IndexError(faults.no_element(int(bad[0]), length))
-        if self._known < length:
+            if len(bad):
+                raise IndexError(faults.no_element(int(bad[0]), length))
             self._set_default(np.arange(self._known, length))
         # Noted only: who draws next, and not who updates, waits until they are stored.
-        self._updates.append((positions, values if len(values) == count else np.full(count, most)))
+        self._updates.append((positions.copy(), values.copy() if len(values) == count else np.full(count, most)))
         if most > self._max_priority:
             self._max_priority = most
         if len(self._updates) > _MOST_WAITING or count > _MANY:
             self._store()
 
+    @staticmethod
+    def _positions(index: Any, storage: Storage | None) -> np.ndarray:
+        """The positions that are meant, shape ``[n]``; perhaps those of the index itself."""
+        if type(index) is torch.Tensor and index.ndim == 1 and (storage is None or storage.ndim == 1):
+            return _array(index, _POSITIONS)  # as a sample gives it
+        for part in index if isinstance(index, tuple) else (index,):
+            _array(part, _POSITIONS)  # refuses what a tensor of integers would round
+        flat = torch.as_tensor(index).reshape(-1) if storage is None else storage.positions(index)
+        return _array(flat, _POSITIONS)
+
     def _checked(self, priority: Any, count: int) -> tuple[np.ndarray, float]:
-        """A copy of the priorities, one for each element or a single one, and the largest of them."""
+        """The priorities, one for each element or a single one, perhaps those given; and the largest of them."""
         given = _array(priority, _PRIORITIES)
         values = given if given.ndim == 1 else given.reshape(-1)
         if len(values) != count and len(values) != 1:
             raise ValueError(faults.priorities_for(count, given.shape))
         if not len(values):
             return values, 0.0
-        # For as few as these, argmax is several times as fast as max. Both find a NaN, if there is one.
+        # Both find a NaN, if there is one.
         least, most = values.item(values.argmin()), values.item(values.argmax())
         if not (least >= 0 and most < math.inf):
             position = int((~((values >= 0) & (values < np.inf))).argmax())
@@ -277,7 +284,7 @@ class PrioritizedSampler(Sampler):
 
 
 def _array(values: Any, dtypes: tuple[type[np.generic], ...]) -> np.ndarray:
-    """A copy of numbers as an array of one of some dtypes, the first if it must be another one."""
+    """Numbers as an array of one of some dtypes, the first if it must be another one; perhaps the memory given."""
     try:
         array = values.numpy()
     except AttributeError:  # no tensor
@@ -285,7 +292,7 @@ def _array(values: Any, dtypes: tuple[type[np.generic], ...]) -> np.ndarray:
     except (RuntimeError, TypeError):  # it needs a gradient, lives on another device, or numpy lacks its dtype
         array = values.detach().to(device="cpu", dtype=_TORCH[dtypes[0]]).numpy()
     if array.dtype.type in dtypes:
-        return array.copy()
+        return array
     if array.size and array.dtype.kind not in ("iu" if dtypes is _POSITIONS else "biuf"):
         what, got = "index" if dtypes is _POSITIONS else "priority", array.flat[0]
         raise TypeError(faults.no_numbers(what, type(got).__name__ if array.dtype == object else str(array.dtype)))
