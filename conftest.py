@@ -18,8 +18,9 @@ OPTIONAL: pytest.StashKey[dict[str, str]] = pytest.StashKey()
 
 # Cheap before dear, and the browser after every kernel: Playwright leaves an event loop running in this thread.
 FOLDERS = {"tests/notebooks/test_exercises.py": "exercises", "tests/browser": "browser", "tests/binder": "binder"}
+LONGEST = "tests/browser/test_notebooks.py"  # its tests are named test[notebook-theme]
 OUTCOMES = ("passed", "failed", "error", "skipped", "xfailed", "xpassed")
-ORDER = ("unit", "doctest", "javascript", "exercises", "notebook cells", "browser", "binder")
+ORDER = ("unit", "doctest", "javascript", "exercises", "notebook cells", "binder", "browser")
 
 # Set before torch is imported, here and in every process that a test starts.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -49,6 +50,19 @@ def kind_of(item: pytest.Item) -> str:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run the kinds in their order; within one, the order stays, so that a notebook's cells stay together."""
     items.sort(key=lambda item: ORDER.index(kind_of(item)))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Give each process a file at a time, of the longest one a notebook: at the end nobody waits for it alone."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class Scheduling(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            path, _, test = nodeid.partition("::")
+            return f"{path}::{test.rpartition('-')[0]}" if path == LONGEST else path
+
+    return Scheduling(config, log) if config.option.dist == "loadfile" else None
 
 
 @pytest.hookimpl(wrapper=True)
