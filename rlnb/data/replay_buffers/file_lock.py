@@ -94,6 +94,12 @@ class FileLock:
             fcntl.flock(self._file, fcntl.LOCK_UN)
         self._threads.release()
 
+    def __enter__(self) -> None:
+        self.acquire()
+
+    def __exit__(self, *raised: object) -> None:
+        self.release()
+
     @property
     def depth(self) -> int:
         """How often the thread that has the lock has taken it."""

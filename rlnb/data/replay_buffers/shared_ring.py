@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import mmap
 import os
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ _COUNTS, _LOGGED, _THEN, _FIRST_SET = range(4)
 _CURSOR, _LENGTH, _WRITTEN, _CHANGES, _NUMBERS = range(5)
 _SETS = (_FIRST_SET, _FIRST_SET + _NUMBERS)
 _FIELDS = _FIRST_SET + 2 * _NUMBERS
+_ALONE: weakref.WeakSet[SharedRing] = weakref.WeakSet()
 
 
 class _Hold:
@@ -54,7 +57,8 @@ class SharedRing(Ring):
 
     - rows that go where nothing was are seen when :meth:`advance` moves the cursor, which one integer does;
     - rows that go over others are first kept in a log. :meth:`announce` says so, which again one integer does. From
-      there on they count as written: whoever takes the lock next, to read or to write, puts them in place.
+      there on they count as written: whoever takes the lock next, to read or to write, puts them in place. As long as
+      no other process knows of the ring, nobody would, and the log is not needed.
 
     Args:
         size: how many rows there are room for.
@@ -62,6 +66,7 @@ class SharedRing(Ring):
 
     Attributes:
         log: what is about to be written over other rows; None while the storage has no memory.
+        alone: whether no other process knows of the ring: it was neither pickled nor inherited by a fork.
         writable: whether this process may write the file. A process that may not can only read.
 
     Example:
@@ -78,6 +83,16 @@ class SharedRing(Ring):
         path.write_bytes(bytes(8 * _FIELDS))
         self._open()
         self._state[_COUNTS] = _SETS[0]
+        self.alone = True
+        _follow_forks()
+        _ALONE.add(self)
+
+    def share(self) -> None:
+        """Say that another process is about to know of the ring; waits for the write that is under way."""
+        if self.alone:
+            with self._file_lock:
+                self.alone = False
+            _ALONE.discard(self)
 
     def _open(self) -> None:
         self.writable = os.access(self._path, os.W_OK)
@@ -186,8 +201,20 @@ class SharedRing(Ring):
     # Between processes --------------------------------------------------------------------------------------------
 
     def __getstate__(self) -> dict[str, Any]:
+        self.share()
         return {"size": self.size, "_path": self._path}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.size, self._path = state["size"], state["_path"]
+        self.size, self._path, self.alone = state["size"], state["_path"], False
         self._open()
+
+
+@functools.cache  # once, and only where a ring is made: no import changes a global
+def _follow_forks() -> None:
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(before=_share_all)
+
+
+def _share_all() -> None:
+    for ring in list(_ALONE):
+        ring.share()

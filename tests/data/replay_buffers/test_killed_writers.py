@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import pickle
 import random
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -14,6 +16,7 @@ from tensordict import TensorDict
 
 from rlnb.data import LazyMemmapStorage, ReplayBuffer, TensorDictReplayBuffer
 from rlnb.data.replay_buffers.columns import Column
+from rlnb.data.replay_buffers.storages.lazy_memmap import LOG_FILE
 from tests.data.replay_buffers.killing import (
     Files,
     die,
@@ -47,9 +50,10 @@ def numbers_in(data: TensorDict) -> list[Any]:
 
 
 def filled(count: int, ndim: int = 1) -> ReplayBuffer:
-    """A buffer of 8 rows to which so many were written: 0, 1, 2, ..."""
+    """A buffer of 8 rows, known to other processes, to which so many were written: 0, 1, 2, ..."""
     rb = ReplayBuffer(storage=LazyMemmapStorage(SIZE * ndim, ndim=ndim))
     rb.extend(rows(torch.arange(count), ndim))
+    rb.storage.ring.share()
     return rb
 
 
@@ -143,19 +147,6 @@ def test_a_load_that_is_cut_off_leaves_nothing_torn() -> None:  # RB-16
     assert found == sorted(found) and set(found) == {0, 1, 2}
 
 
-def test_a_write_over_rows_that_is_interrupted_is_done_all_the_same() -> None:  # RB-16
-    rb, outcomes = filled(11), outcomes_of("extend over old rows")
-
-    def interrupted(self: Column, start: int, values: torch.Tensor) -> None:
-        raise KeyboardInterrupt
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Column, "put", interrupted)  # the log fills its columns in another way
-        with pytest.raises(KeyboardInterrupt):
-            WRITES["extend over old rows"][1](rb)
-    assert content(rb) == outcomes[1]
-
-
 # Processes that are killed --------------------------------------------------------------------------------------------
 
 
@@ -168,6 +159,41 @@ def test_a_writer_that_is_killed_leaves_its_write_whole_or_not_there(name: str) 
         killed = killed_at(step, lambda rb=rb: write(rb))
         assert content(rb) in outcomes[0 if killed else 1 :]
         assert len(rb.extend(rows([5]))) == 1  # and nobody is blocked
+
+
+def test_a_fork_waits_for_the_write_under_way_which_the_child_then_finds_whole() -> None:  # RB-16
+    rb = ReplayBuffer(storage=LazyMemmapStorage(SIZE))
+    rb.extend(rows(torch.arange(11)))
+    put, begun, go_on = Column.put, threading.Event(), threading.Event()
+
+    def put_slowly(self: Column, start: int, values: torch.Tensor) -> None:
+        put(self, start, values)
+        begun.set()
+        go_on.wait(0.2)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Column, "put", put_slowly)
+        writer = threading.Thread(target=lambda: rb.extend(rows(torch.arange(100, 103))))
+        writer.start()
+        begun.wait()
+        child = start(lambda: numbers_in(rb[:]).index(102))
+    writer.join()
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_only_a_storage_that_others_know_of_keeps_a_log() -> None:  # RB-16
+    rb = ReplayBuffer(storage=LazyMemmapStorage(SIZE))
+    rb.extend(rows(torch.arange(11)))
+    rb[2] = rows(5)
+    log = rb.storage.scratch_dir / LOG_FILE
+    assert not log.exists()
+    assert not in_child(lambda: rb.add(rows(100)))
+    assert log.exists()
+    sent = ReplayBuffer(storage=LazyMemmapStorage(SIZE))
+    sent.extend(rows(torch.arange(11)))
+    pickle.dumps(sent)
+    sent.add(rows(100))
+    assert (sent.storage.scratch_dir / LOG_FILE).exists()
 
 
 def test_a_killed_parent_does_not_leave_its_lock_to_its_children() -> None:  # RB-16

@@ -130,6 +130,10 @@ class Storage(Checkpointed, ABC):
         """Make sure that the places from ``start`` on can be written; raise ``OSError`` if not."""
         return
 
+    def _make_way(self, place: int, rows: Rows) -> None:
+        """Prepare the places where rows are about to be written."""
+        self._reserve(place, min(rows.count, self.ring.size))
+
     def append(self, rows: Rows) -> int:
         """Write at the cursor, and move it.
 
@@ -145,16 +149,25 @@ class Storage(Checkpointed, ABC):
         if not rows.count:
             return ring.cursor
         with ring.lock:
-            start, count, size = ring.cursor, rows.count, ring.size
-            self._reserve(start, min(count, size))
-            skipped = max(count - size, 0)
-            place = (start + skipped) % size
-            before_end = min(count - skipped, size - place)
-            self._put(place, rows, skipped, skipped + before_end)
-            if skipped + before_end < count:
-                self._put(0, rows, skipped + before_end, count)
-            ring.advance(count)
+            start = ring.cursor
+            place = (start + max(rows.count - ring.size, 0)) % ring.size
+            self._make_way(place, rows)
+            try:
+                self._put_around(place, rows)
+            except KeyboardInterrupt:  # no row shall stay half of what it was
+                self._put_around(place, rows)
+                ring.advance(rows.count)
+                raise
+            ring.advance(rows.count)
         return start
+
+    def _put_around(self, place: int, rows: Rows) -> None:
+        """Write the last rows that there is room for, and go on at the beginning where the end is reached."""
+        first = max(rows.count - self.ring.size, 0)
+        middle = min(rows.count, first + self.ring.size - place)
+        self._put(place, rows, first, middle)
+        if middle < rows.count:
+            self._put(0, rows, middle, rows.count)
 
     @abstractmethod
     def overwrite(self, place: Where, data: Any) -> None:

@@ -262,7 +262,11 @@ class ColumnStorage(Storage):
             leaves = self.form.take_apart(data, tuple(place.lead))
         with self.ring.lock:
             self.ring.changes += 1
-            self._write_over(place, leaves)
+            try:
+                self._write_over(place, leaves)
+            except KeyboardInterrupt:  # no element shall stay half of what it was
+                self._write_over(place, leaves)
+                raise
 
     def _write_over(self, place: Where, leaves: list[Any]) -> None:
         """Write over elements what was found to fit."""

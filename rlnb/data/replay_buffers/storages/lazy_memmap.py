@@ -44,8 +44,8 @@ class LazyMemmapStorage(ColumnStorage):
     Once the first data is there, the storage can be shared: a forked process, or one that it is sent to, reads and
     writes the same elements, and all see one length and one cursor. What is written by one call is there as a whole or
     not at all, even if its process is killed meanwhile; for that, what goes over other elements is written to a log
-    first. Samples, and elements that are read by a list or mask, are copies of whole rows; a single element or a slice
-    is a view of the files, in which others may write.
+    first, once there is another process. Samples, and elements that are read by a list or mask, are copies of whole
+    rows; a single element or a slice is a view of the files, in which others may write.
 
     Args:
         max_size: how many elements there is room for. With ``ndim`` above 1 it is rounded up to whole rows.
@@ -153,24 +153,26 @@ class LazyMemmapStorage(ColumnStorage):
         mapped = [column for column in columns if isinstance(column, Column)]
         self.ring.log = WriteLog(self.scratch_dir / LOG_FILE, mapped, self.ndim)
 
-    def append(self, rows: Rows) -> int:
-        """Write at the cursor, and move it; see :meth:`Storage.append`."""
-        ring = self.ring
-        with ring.lock:
-            count = min(rows.count, ring.size)
-            start = (ring.cursor + rows.count - count) % ring.size
-            if count and (start < ring.length or start + count > ring.size):
-                self._reserve(start, count)
-                leaves = rows.parts if rows.count == count else [leaf[rows.count - count :] for leaf in rows.parts]
-                self._announce(positions_of_rows(start, count, ring.size, math.prod(self._others)), leaves, rows.count)
-            return super().append(rows)
+    def _make_way(self, place: int, rows: Rows) -> None:
+        super()._make_way(place, rows)
+        ring, count = self.ring, min(rows.count, self.ring.size)
+        if self._logs and (place < ring.length or place + count > ring.size):
+            leaves = rows.parts if rows.count == count else [leaf[rows.count - count :] for leaf in rows.parts]
+            self._announce(positions_of_rows(place, count, ring.size, math.prod(self._others)), leaves, rows.count)
 
     def _write_over(self, place: Where, leaves: list[Any]) -> None:
         positions = place.positions(math.prod(self._others)).numpy()
-        if len(positions):
+        if self._logs and len(positions):
             self._announce(positions, leaves, 0)
             super()._write_over(place, leaves)
             self.ring.advance(0)
+        else:
+            super()._write_over(place, leaves)
+
+    @property
+    def _logs(self) -> bool:
+        """Whether there may be other processes, which would find what this one leaves half done."""
+        return isinstance(self.ring, SharedRing) and not self.ring.alone
 
     def _announce(self, positions: np.ndarray, leaves: list[Any], count: int) -> None:
         """Keep elements in the log, which from here on count as written, before they are put in place."""
