@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import gc
 import pickle
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +18,14 @@ from rlnb.data import (
     LazyTensorStorage,
     ListStorage,
     PrioritizedSampler,
+    PrioritizedSliceSampler,
+    RandomSampler,
     ReplayBuffer,
     RoundRobinWriter,
+    Sampler,
     SamplerWithoutReplacement,
     SliceSampler,
+    SliceSamplerWithoutReplacement,
     TensorDictMaxValueWriter,
     TensorDictPrioritizedReplayBuffer,
     TensorDictReplayBuffer,
@@ -214,6 +220,54 @@ def test_signals_are_looked_for_behind_the_step() -> None:  # SA-05
 
 
 # Parts that belong to another buffer ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: PrioritizedSampler(5, 1.0, 1.0),
+        SamplerWithoutReplacement,
+        lambda: SliceSamplerWithoutReplacement(slice_len=2),
+        lambda: PrioritizedSliceSampler(5, 1.0, 1.0, slice_len=2),
+    ],
+)
+def test_a_sampler_that_remembers_samples_for_one_buffer(make: Callable[[], Sampler]) -> None:  # SA-01
+    sampler = make()
+    first = ReplayBuffer(storage=LazyTensorStorage(5), sampler=sampler)
+    second = ReplayBuffer(storage=LazyTensorStorage(5))
+    before = second.sampler
+    text = (
+        f"This {type(sampler).__name__} samples for another buffer, and would take the elements of one for those of "
+        "the other. Fix: a sampler of its own for each buffer."
+    )
+    for share in (
+        lambda: second.set_sampler(sampler),
+        lambda: ReplayBuffer(storage=LazyTensorStorage(5), sampler=sampler),
+    ):
+        with pytest.raises(ValueError) as caught:
+            share()
+        assert str(caught.value) == text
+    assert second.sampler is before
+    for copied in (copy.deepcopy(first), pickle.loads(pickle.dumps(first))):
+        with pytest.raises(ValueError, match="samples for another buffer"):
+            second.set_sampler(copied.sampler)
+    ReplayBuffer(storage=first.storage, sampler=sampler)  # the same elements
+    first.set_sampler(RandomSampler())
+    second.set_sampler(sampler)  # it is free again
+
+
+def test_a_sampler_is_free_when_its_buffer_is_gone() -> None:  # SA-01
+    sampler = SamplerWithoutReplacement()
+    for _ in range(2):
+        rb = ReplayBuffer(storage=LazyTensorStorage(5), sampler=sampler)
+        del rb
+        gc.collect()
+
+
+def test_a_sampler_that_remembers_nothing_can_be_shared() -> None:  # SA-02
+    sampler = RandomSampler()
+    for _ in range(2):
+        ReplayBuffer(storage=LazyTensorStorage(5), sampler=sampler)
 
 
 def test_a_writer_writes_for_one_buffer() -> None:  # WR-01

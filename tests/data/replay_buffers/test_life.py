@@ -16,11 +16,14 @@ import torch
 from tensordict import TensorDict
 
 from rlnb.data import (
+    ImmutableDatasetWriter,
     LazyTensorStorage,
     ListStorage,
     RandomSampler,
     ReplayBuffer,
+    ReplayBufferEnsemble,
     SamplerWithoutReplacement,
+    SliceSampler,
     TensorDictPrioritizedReplayBuffer,
     TensorDictReplayBuffer,
     TensorStorage,
@@ -57,6 +60,46 @@ def test_prefetching_prepares_batches_at_the_same_time() -> None:  # RB-12
     rb.extend(torch.arange(10))
     assert len(rb.sample()) == 2  # it returns only if three were under way at once
     barrier.abort()
+    rb.shutdown()
+
+
+@pytest.mark.parametrize("kind", ["buffer", "ensemble"])
+def test_a_batch_on_its_way_is_what_was_there_when_it_was_drawn(kind: str) -> None:  # RB-12 SA-05
+    storage, written = LazyTensorStorage(100), threading.Event()
+    gather = storage.gather
+
+    def gather_late(index: Any) -> Any:
+        if threading.current_thread() is not threading.main_thread():
+            written.wait(5)
+        return gather(index)
+
+    storage.gather = gather_late
+    own = {"batch_size": 8, "prefetch": 2}
+    rb = ReplayBuffer(storage=storage, sampler=SliceSampler(slice_len=4, traj_key="episode"), **own)
+    sampled = rb if kind == "buffer" else ReplayBufferEnsemble(rb, **own)
+    steps = torch.arange(100)
+    rb.extend(TensorDict({"step": steps, "episode": steps // 10}, [100]))
+    sampled.sample()  # draws the next one, too
+    rb.extend(TensorDict({"step": steps + 1000, "episode": steps // 10 + 100}, [100]))
+    written.set()
+    for low, high in ((0, 100), (1000, 1100)):
+        slices = sampled.sample()["step"].reshape(-1, 4)
+        assert (slices.diff(dim=1) == 1).all() and low <= slices.min() and slices.max() < high
+    sampled.shutdown()
+
+
+def test_what_nobody_writes_is_read_by_the_threads() -> None:  # RB-12 WR-05
+    storage, threads = TensorStorage(torch.arange(10)), set()
+    gather = storage.gather
+
+    def watched(index: Any) -> Any:
+        threads.add(threading.current_thread())
+        return gather(index)
+
+    storage.gather = watched
+    rb = ReplayBuffer(storage=storage, writer=ImmutableDatasetWriter(), batch_size=4, prefetch=2)
+    assert len(rb.sample()) == len(rb.sample()) == 4
+    assert threads and threading.main_thread() not in threads
     rb.shutdown()
 
 

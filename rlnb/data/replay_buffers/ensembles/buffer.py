@@ -121,32 +121,19 @@ class ReplayBufferEnsemble(Reading):
 
     # Sampling ---------------------------------------------------------------------------------------------------------
 
-    def _from_members(self, size: int, gather: bool) -> list[Drawn]:
-        """Choose elements of members, each while its member is locked; also gather them if asked."""
+    def _drawn_now(self, size: int) -> tuple[Any, Any, Info]:
+        """Choose elements of members and gather them, each while its member is locked."""
 
         def draw(member: int, count: int) -> Drawn:
             buffer = self._members[member]
             with buffer._lock:
                 if not len(buffer):
                     raise RuntimeError(faults.empty_member(member))
-                if not gather:
-                    return Drawn(member, *buffer._draw(count))
                 data, index, info = buffer._drawn_now(count)
                 return Drawn(member, index, info, data)
 
         with self._lock:
-            return self._sampler.sample_each(size, draw)
-
-    def _draw(self, size: int) -> tuple[Any, Info]:
-        return self._from_members(size, gather=False), {}
-
-    def _drawn_now(self, size: int) -> tuple[Any, Any, Info]:
-        return None, self._from_members(size, gather=True), {}
-
-    def _finish(self, drawn: tuple[Any, Info]) -> tuple[Any, Info]:
-        parts, info = drawn
-        gathered = [part._replace(data=self._members[part.member].storage.gather(part.index)) for part in parts]
-        return self._process(None, gathered, info)
+            return (), self._sampler.sample_each(size, draw), {}
 
     def _process(self, data: Any, index: Any, info: Info) -> tuple[Any, Info]:
         """Make a batch of the parts: each through its member, then stacked, then through the ensemble's transform."""

@@ -223,7 +223,7 @@ class SamplerEnsemble(Sampler):
             sampler.load_state_dict(state)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_source": None}  # a generator cannot be sent to another process
+        return {**vars(self), "_source": None, "_of": None}  # see Sampler
 
     def __repr__(self) -> str:
         parts = list(map(repr, self._members))

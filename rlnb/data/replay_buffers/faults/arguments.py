@@ -30,6 +30,14 @@ def busy_writer(kind: str) -> str:
     )
 
 
+def busy_sampler(kind: str) -> str:
+    """Say that a sampler knows the elements of one storage."""
+    return (
+        f"This {kind} samples for another buffer, and would take the elements of one for those of the other. "
+        "Fix: a sampler of its own for each buffer."
+    )
+
+
 def bad_prefetch(value: object) -> str:
     """Say what can be prefetched."""
     return (

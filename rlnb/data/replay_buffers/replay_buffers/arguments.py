@@ -11,6 +11,7 @@ from tensordict import TensorDictBase, is_tensorclass
 from torch.utils import _pytree as pytree
 
 from rlnb.data.replay_buffers import faults
+from rlnb.data.replay_buffers.samplers import Sampler
 from rlnb.data.replay_buffers.storages import Storage
 from rlnb.data.replay_buffers.writers import Writer
 
@@ -96,6 +97,21 @@ def free_writer(writer: Writer, storage: Storage) -> None:
     """
     if writer._storage is not None and writer._storage is not storage:
         raise ValueError(faults.busy_writer(type(writer).__name__))
+
+
+def free_sampler(sampler: Sampler, storage: Storage) -> None:
+    """Refuse a sampler that remembers elements of another storage.
+
+    Args:
+        sampler: the sampler.
+        storage: where it shall choose.
+
+    Raises:
+        ValueError: if it is taken.
+    """
+    other = None if sampler._of is None else sampler._of()
+    if sampler.of_one_storage and other is not None and other is not storage:
+        raise ValueError(faults.busy_sampler(type(sampler).__name__))
 
 
 def swap_dims(data: Any, dim: int) -> Any:

@@ -32,7 +32,8 @@ class ReplayBuffer(Reading):
             batch for all others. Default: stacks the former and keeps the latter. It is not called for one element.
         pin_memory: whether samples are put into page-locked memory, from which an accelerator copies faster. Without
             an accelerator there is none, and this changes nothing.
-        prefetch: how many batches to prepare ahead, each in a thread of its own. It pays where transforms are slow.
+        prefetch: how many batches to prepare ahead, each in a thread of its own. It pays where transforms are slow; the
+            elements themselves are copied when they are chosen, except where the writer says that nobody writes.
         transform: a transform or a function; see :meth:`append_transform`.
         batch_size: how many elements a sample has.
         dim_extend: the dimension of new data along which the storage grows, for storages with ``ndim`` above 1.

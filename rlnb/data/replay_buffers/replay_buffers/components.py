@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -55,6 +56,7 @@ class Components(Checkpointing):
         self._sampler = arguments.component("sampler", Sampler, sampler, RandomSampler)
         made = arguments.component("storage", Storage, storage, lambda: ListStorage(DEFAULT_SIZE))
         arguments.free_writer(self._writer, made)
+        arguments.free_sampler(self._sampler, made)
         self.set_storage(made)
         self.set_sampler(self._sampler)
         if checkpointer is not None:
@@ -117,6 +119,7 @@ class Components(Checkpointing):
             self._storage = storage
             self._collate_fn = collate_fn or self._collate_fn
             self._writer.register_storage(storage)
+            self._sampler._of = weakref.ref(storage)
             self._forget_ahead()
 
     def set_sampler(self, sampler: Sampler) -> None:
@@ -124,8 +127,13 @@ class Components(Checkpointing):
 
         Args:
             sampler: the new one.
+
+        Raises:
+            ValueError: if it remembers elements of another buffer.
         """
         with self._lock:
+            arguments.free_sampler(sampler, self._storage)
+            self._sampler._of, sampler._of = None, weakref.ref(self._storage)
             self._sampler = sampler
             if self._generator is not None:
                 sampler._generator = self._generator
@@ -199,7 +207,7 @@ class Components(Checkpointing):
         """Choose the elements of a batch; also say whether it is the last of a pass."""
         raise NotImplementedError
 
-    def _finish(self, drawn: tuple[Any, Info]) -> tuple[Any, Info]:
+    def _finish(self, drawn: tuple[Any, Any, Info]) -> tuple[Any, Info]:
         """Make a batch of what was chosen."""
         raise NotImplementedError
 
@@ -265,6 +273,7 @@ class Components(Checkpointing):
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
         self._lock = threading.RLock()
+        self._sampler._of = weakref.ref(self._storage)
         depth = state["_prefetcher"]
         self._prefetcher = Prefetcher(depth, self._draw_one, self._finish) if depth else None
 

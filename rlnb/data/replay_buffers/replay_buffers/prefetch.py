@@ -21,7 +21,7 @@ class Prefetcher:
     """Prepares batches ahead, and gives them in the order in which they were drawn.
 
     What a batch is made of is drawn by the caller, one batch after another, so that a seed gives one sequence however
-    the threads run. Only gathering and transforming it is left to the threads.
+    the threads run. What takes long is left to the threads.
 
     Args:
         depth: how many batches, and threads.

@@ -15,6 +15,7 @@ from rlnb.data.replay_buffers.indexing import Where
 from rlnb.data.replay_buffers.replay_buffers import arguments
 from rlnb.data.replay_buffers.replay_buffers.components import Components
 from rlnb.data.replay_buffers.samplers import Info
+from rlnb.data.replay_buffers.writers import ImmutableDatasetWriter
 from rlnb.data.replay_buffers.writers.round_robin import INDEX_KEY
 from rlnb.data.ted.keys import NestedKey
 
@@ -65,8 +66,15 @@ class Reading(Components):
             return self._sampler.sample(self._storage, size)
 
     def _draw_one(self) -> tuple[Any, bool]:
-        drawn = self._draw(self._batch_size or 0)
-        return drawn, self._sampler.ran_out
+        size = self._batch_size or 0
+        if self._reads_later:
+            return (None, *self._draw(size)), self._sampler.ran_out
+        return self._drawn_now(size), self._sampler.ran_out
+
+    @property
+    def _reads_later(self) -> bool:
+        """Whether what a batch ahead is made of need not be copied at once, since nobody writes over it."""
+        return isinstance(self._writer, ImmutableDatasetWriter)
 
     def _drawn_now(self, size: int) -> tuple[Any, Any, Info]:
         """Choose elements and gather them, before anyone can empty the buffer."""
@@ -74,10 +82,9 @@ class Reading(Components):
             index, info = self._draw(size)
             return self._storage.gather(index), index, info
 
-    def _finish(self, drawn: tuple[Any, Info]) -> tuple[Any, Info]:
-        """Gather what was chosen and make the batch of it."""
-        index, info = drawn
-        return self._process(self._storage.gather(index), index, info)
+    def _finish(self, drawn: tuple[Any, Any, Info]) -> tuple[Any, Info]:
+        data, index, info = drawn
+        return self._process(self._storage.gather(index) if data is None else data, index, info)
 
     def _process(self, data: Any, index: Any, info: Info) -> tuple[Any, Info]:
         """Make the batch of what was gathered; anything that takes long happens here."""

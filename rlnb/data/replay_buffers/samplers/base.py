@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from abc import abstractmethod
 from typing import Any
 
@@ -23,9 +24,12 @@ class Sampler(Stateful):
 
     Attributes:
         has_priorities: whether :meth:`update_priority` does anything.
+        of_one_storage: whether it remembers elements, so that no two buffers can have it.
     """
 
     has_priorities: bool = False
+    of_one_storage: bool = False
+    _of: weakref.ref[Storage] | None = None  # the storage of the buffer that has it
 
     def __init__(self) -> None:
         self._generator: torch.Generator | None = None
@@ -122,9 +126,8 @@ class Sampler(Stateful):
         return
 
     def __getstate__(self) -> dict[str, Any]:
-        state = dict(vars(self))
-        state["_generator"] = None  # a generator cannot be sent to another process
-        return state
+        # A generator cannot be sent to another process, and a copy is of another storage.
+        return {**vars(self), "_generator": None, "_of": None}
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"

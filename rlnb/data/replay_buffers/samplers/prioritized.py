@@ -56,7 +56,7 @@ class PrioritizedSampler(Sampler):
         tensor([2, 2, 2])
     """
 
-    has_priorities = True
+    has_priorities = of_one_storage = True
     _tree_type: type[SumTree] = SumTree
 
     def __init__(

@@ -50,6 +50,8 @@ class SliceSamplerWithoutReplacement(SliceSampler):
         [[0, 0, 2, 2], [3, 3]]
     """
 
+    of_one_storage = True
+
     def __init__(
         self,
         *,

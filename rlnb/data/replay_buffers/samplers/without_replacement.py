@@ -31,6 +31,8 @@ class SamplerWithoutReplacement(Sampler):
         [tensor([10, 11, 12, 13]), tensor([14, 15, 16, 17]), tensor([18, 19])]
     """
 
+    of_one_storage = True
+
     def __init__(self, drop_last: bool = False, shuffle: bool = True) -> None:
         super().__init__()
         self.drop_last, self.shuffle = drop_last, shuffle
