@@ -77,6 +77,13 @@ def check_frames(frames_per_batch: Any, total_frames: Any) -> None:
         )
 
 
+SPLIT_BATCHES_DIFFER = (
+    "split_trajs=True pads each batch to the longest of its trajectories, so that no two batches have the same shape. "
+    "Fix: split_trajs=False, and a sampler that finds the trajectories in the buffer: "
+    'SliceSampler(slice_len=8, traj_key=("collector", "traj_ids")).'
+)
+
+
 def check_receivers(postproc: Any, replay_buffer: Any) -> None:
     """Refuse what batches cannot be given to.
 
@@ -105,4 +112,4 @@ def _integer(value: Any, otherwise: int) -> int:
     return int(value) if isinstance(value, float) and value >= 1 and value.is_integer() else otherwise
 
 
-__all__ = ["check_frames", "check_receivers", "limited", "make_env"]
+__all__ = ["SPLIT_BATCHES_DIFFER", "check_frames", "check_receivers", "limited", "make_env"]

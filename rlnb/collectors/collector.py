@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from tensordict import TensorDictBase
 
-from rlnb.collectors.arguments import check_frames, check_receivers, limited, make_env
+from rlnb.collectors.arguments import SPLIT_BATCHES_DIFFER, check_frames, check_receivers, limited, make_env
 from rlnb.collectors.trajectories import TrajectoryIds
 from rlnb.collectors.utils import split_trajectories
 from rlnb.envs.base import EnvBase
@@ -141,7 +141,12 @@ class SyncDataCollector:
         if self.storing_device is not None:
             data = data.to(self.storing_device)
         if self.replay_buffer is not None:
-            self.replay_buffer.extend(data)
+            try:
+                self.replay_buffer.extend(data)
+            except ValueError as error:
+                if not self.split_trajs:
+                    raise
+                raise ValueError(f"{error}\n{SPLIT_BATCHES_DIFFER}") from error
             return None
         if not self.return_same_td:
             return data

@@ -11,7 +11,7 @@ from tensordict.nn import TensorDictModule
 from torch import nn
 
 from rlnb.collectors import Collector, RandomPolicy, SyncDataCollector
-from rlnb.data import MultiStep, Unbounded, check_ted
+from rlnb.data import LazyTensorStorage, MultiStep, SliceSampler, TensorDictReplayBuffer, Unbounded, check_ted
 from rlnb.envs import (
     CartPoleEnv,
     GymEnv,
@@ -152,6 +152,26 @@ def test_what_is_made_of_batches():  # CO-05, CO-06, CO-09
     assert batch.ndim == 2 and int(mask.sum()) == 80
     for row, valid in zip(batch["collector", "traj_ids"], mask, strict=True):
         assert len(row[valid].unique()) == 1
+
+
+def test_split_batches_that_a_buffer_cannot_take():  # CO-06
+    env = GymEnv("CartPole-v1")
+    rb = TensorDictReplayBuffer(storage=LazyTensorStorage(1000))
+    collector = SyncDataCollector(env, frames_per_batch=60, total_frames=600, split_trajs=True, replay_buffer=rb)
+    collector.set_seed(1)
+    with pytest.raises(ValueError) as caught:
+        list(collector)
+    text = str(caught.value)
+    assert text.startswith("The data does not fit what is stored") and text.endswith(
+        "\nsplit_trajs=True pads each batch to the longest of its trajectories, so that no two batches have the same "
+        "shape. Fix: split_trajs=False, and a sampler that finds the trajectories in the buffer: "
+        'SliceSampler(slice_len=8, traj_key=("collector", "traj_ids")).'
+    )
+    sampler = SliceSampler(slice_len=8, traj_key=("collector", "traj_ids"))
+    rb = TensorDictReplayBuffer(storage=LazyTensorStorage(1000), sampler=sampler, batch_size=32)
+    list(SyncDataCollector(env, frames_per_batch=60, total_frames=600, replay_buffer=rb))
+    ids = rb.sample()["collector", "traj_ids"].reshape(-1, 8)
+    assert len(rb) == 600 and (ids == ids[:, :1]).all()
 
 
 def test_the_same_tensordict_again():  # CO-06
