@@ -232,6 +232,18 @@ def checkpoints(peer: str | None) -> None:
     bound("flat checkpoint bytes / plain checkpoint bytes", flat, 0.52)
 
 
+def collectors(peer: str | None) -> None:
+    """Compare the frames per second of a collector with random actions."""
+    libraries = {"rlnb": sys.executable, **({"torchrl": peer} if peer else {})}
+    best = best_times("collectors.py", libraries)
+    print("SyncDataCollector, CartPole-v1, random actions   frames/s   us/frame")
+    for name, times in best.items():
+        for key, seconds in times.items():
+            print(f"  {name:10s} {key:32s} {1 / seconds:12,.0f} {seconds * 1e6:10.1f}")
+    for key, seconds in best.get("torchrl", {}).items():
+        ratio(f"collector, {key}: rlnb / torchrl", seconds / best["rlnb"][key], 6)
+
+
 def trees(peer: str | None) -> None:
     """Compare forests: adding rollouts, and making trees of them."""
     libraries = {"rlnb": sys.executable, **({"torchrl": peer} if peer else {})}
@@ -314,6 +326,7 @@ def main() -> None:
         "buffers": lambda: buffers(given.peer, given.cpprb),
         "slices": lambda: slices(given.peer),
         "checkpoints": lambda: checkpoints(given.peer),
+        "collectors": lambda: collectors(given.peer),
         "trees": lambda: trees(given.peer),
         "search": lambda: search(given.spiel),
         "imports": imports,
