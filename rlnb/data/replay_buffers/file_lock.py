@@ -26,6 +26,10 @@ class FileLock:
         path: of the file, which is there.
         gate: another file, which is made: who asks for the lock waits there, one at a time, so that readers who come
             and go all the time do not keep a writer out. Default: none.
+        alone: whether no other process can ask for it before :meth:`share`; until then the system is not asked.
+
+    Attributes:
+        alone: the same; False from :meth:`share` on.
 
     Example:
         >>> import tempfile
@@ -36,8 +40,8 @@ class FileLock:
         >>> lock.release()
     """
 
-    def __init__(self, path: Path, gate: Path | None = None) -> None:
-        self._path, self._gate_path = path, gate
+    def __init__(self, path: Path, gate: Path | None = None, alone: bool = False) -> None:
+        self._path, self._gate_path, self.alone = path, gate, alone
         self._begin()
         self._open()
         _follow_forks()
@@ -68,7 +72,7 @@ class FileLock:
         """
         self._threads.acquire()
         try:
-            if not self._depth and fcntl is not None:
+            if not (self._depth or self.alone) and fcntl is not None:
                 self._wait(fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
         except BaseException:
             self._threads.release()
@@ -90,15 +94,16 @@ class FileLock:
     def release(self) -> None:
         """Let the lock go."""
         self._depth -= 1
-        if not self._depth and fcntl is not None:
+        if not (self._depth or self.alone) and fcntl is not None:
             fcntl.flock(self._file, fcntl.LOCK_UN)
         self._threads.release()
 
-    def __enter__(self) -> None:
-        self.acquire()
-
-    def __exit__(self, *raised: object) -> None:
-        self.release()
+    def share(self) -> None:
+        """Let other processes ask for the lock; waits until no other thread has it."""
+        with self._threads:
+            if self.alone and self._depth and fcntl is not None:
+                self._wait(fcntl.LOCK_EX)  # for who has it now
+            self.alone = False
 
     @property
     def depth(self) -> int:

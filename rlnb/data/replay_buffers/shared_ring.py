@@ -66,7 +66,6 @@ class SharedRing(Ring):
 
     Attributes:
         log: what is about to be written over other rows; None while the storage has no memory.
-        alone: whether no other process knows of the ring: it was neither pickled nor inherited by a fork.
         writable: whether this process may write the file. A process that may not can only read.
 
     Example:
@@ -81,25 +80,27 @@ class SharedRing(Ring):
     def __init__(self, size: int, path: Path) -> None:
         self.size, self._path = size, path
         path.write_bytes(bytes(8 * _FIELDS))
-        self._open()
+        self._open(alone=True)
         self._state[_COUNTS] = _SETS[0]
-        self.alone = True
         _follow_forks()
         _ALONE.add(self)
 
+    @property
+    def alone(self) -> bool:
+        """Whether no other process knows of the ring: it was neither pickled nor inherited by a fork."""
+        return self._file_lock.alone
+
     def share(self) -> None:
         """Say that another process is about to know of the ring; waits for the write that is under way."""
-        if self.alone:
-            with self._file_lock:
-                self.alone = False
-            _ALONE.discard(self)
+        self._file_lock.share()
+        _ALONE.discard(self)
 
-    def _open(self) -> None:
+    def _open(self, alone: bool) -> None:
         self.writable = os.access(self._path, os.W_OK)
         access = mmap.ACCESS_WRITE if self.writable else mmap.ACCESS_READ
         with self._path.open("r+b" if self.writable else "rb") as file:
             self._state = memoryview(mmap.mmap(file.fileno(), 8 * _FIELDS, access=access)).cast("q")
-        self._file_lock = FileLock(self._path, self._path.with_suffix(".gate"))
+        self._file_lock = FileLock(self._path, self._path.with_suffix(".gate"), alone)
         self.lock, self.reading = _Hold(self, shared=False), _Hold(self, shared=True)
         self.log: WriteLog | None = None
 
@@ -205,8 +206,8 @@ class SharedRing(Ring):
         return {"size": self.size, "_path": self._path}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.size, self._path, self.alone = state["size"], state["_path"], False
-        self._open()
+        self.size, self._path = state["size"], state["_path"]
+        self._open(alone=False)
 
 
 @functools.cache  # once, and only where a ring is made: no import changes a global

@@ -62,17 +62,21 @@ def test_rows_of_several_writers_are_all_there_and_whole() -> None:  # RB-16
     assert rb.write_count == 1000
 
 
-def test_a_ring_that_is_held_lets_nobody_else_write(tmp_path: Path) -> None:  # RB-16
+@pytest.mark.parametrize("hold", ["lock", "reading"])
+@pytest.mark.parametrize("sent", ["before", "meanwhile"])
+def test_a_ring_that_is_held_lets_nobody_else_write(hold: str, sent: str, tmp_path: Path) -> None:  # RB-16
     ring = SharedRing(10, tmp_path / "ring")
-    other = pickle.loads(pickle.dumps(ring))
+    other = pickle.loads(pickle.dumps(ring)) if sent == "before" else None
     entered = []
 
     def write() -> None:
+        assert other is not None
         with other.lock:
             entered.append(True)
 
     thread = threading.Thread(target=write)
-    with ring.lock:
+    with getattr(ring, hold):
+        other = other or pickle.loads(pickle.dumps(ring))
         thread.start()
         thread.join(0.2)
         assert not entered and thread.is_alive()
