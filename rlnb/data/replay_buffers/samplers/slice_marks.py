@@ -51,12 +51,16 @@ class SliceMarks:
         Returns:
             Entries that lead with ``n``, by their keys.
         """
-        where, at = torch.from_numpy(positions), torch.from_numpy(last)
+        where = torch.from_numpy(positions)
         found: dict[Any, Any] = {}
         for key, column in self._columns.items():
             if column is None:
                 values = torch.zeros((len(positions), *self._shape), dtype=torch.bool, device=self._device)
             else:
                 values = column.take(where)
-            found[key] = values.index_fill_(0, at.to(values.device), 1)
+            if values.dtype is torch.bool and values.device.type == "cpu":
+                values.numpy()[last] = 1  # several times as fast as torch
+            else:
+                values[torch.from_numpy(last).to(values.device)] = 1
+            found[key] = values
         return found

@@ -183,7 +183,8 @@ class TrajectoryIndex:
         enough = length >= least
         if enough.all():
             return Trajectories(env, start, length)
-        return Trajectories(env[enough], start[enough], length[enough])
+        chosen = np.flatnonzero(enough)  # taking them is faster than a mask
+        return Trajectories(env.take(chosen), start.take(chosen), length.take(chosen))
 
     def positions(self, env: np.ndarray, first: np.ndarray, lengths: int | np.ndarray) -> np.ndarray:
         """Find where slices are stored.
