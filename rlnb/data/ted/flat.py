@@ -77,10 +77,10 @@ class TED2Flat(FlatForm):
 
     Example:
         >>> from rlnb.envs import GymEnv
-        >>> rollout = GymEnv("CartPole-v1").rollout(10)
+        >>> rollout = GymEnv("CartPole-v1").rollout(5)
         >>> flat = TED2Flat()(rollout)
         >>> len(flat["observation"]), len(flat["action"])
-        (11, 10)
+        (6, 5)
         >>> from rlnb.data import Flat2TED
         >>> bool((Flat2TED()(flat) == rollout).all())
         True

@@ -33,9 +33,9 @@ class H5Split(FlatForm):
     Example:
         >>> from rlnb.data import TED2Nested
         >>> from rlnb.envs import GymEnv
-        >>> split = H5Split()(TED2Nested()(GymEnv("CartPole-v1").rollout(10)))
+        >>> split = H5Split()(TED2Nested()(GymEnv("CartPole-v1").rollout(5)))
         >>> split["traj_0", "observation"].shape
-        torch.Size([11, 4])
+        torch.Size([6, 4])
     """
 
     def __init__(
