@@ -18,7 +18,7 @@ WEIGHT_KEY = "priority_weight"
 _FIRST_PRIORITY = 1.0
 REDUCTIONS = ("max", "min", "median", "mean")
 # So many updates wait at most, none of them larger than this: no memory grows where nothing is drawn.
-_MOST_WAITING, _MANY = 64, 4096
+_MOST_WAITING, _MANY = 32, 4096
 # Float32 is copied faster than converted; sums and powers are formed in float64.
 _POSITIONS, _PRIORITIES = (np.int64,), (np.float64, np.float32)
 _TORCH: dict[type[np.generic], torch.dtype] = {np.int64: torch.int64, np.float64: torch.float64}
@@ -192,7 +192,7 @@ class PrioritizedSampler(Sampler):
 
     def check_priority(self, priority: Any, count: int) -> None:
         """Refuse what is no priority; see :meth:`Sampler.check_priority`."""
-        self._checked(priority, count)
+        _largest(_values(priority, count))
 
     def update_priority(self, index: Any, priority: Any, *, storage: Storage | None = None) -> None:
         """Change priorities; the last one counts where an element comes twice.
@@ -208,12 +208,19 @@ class PrioritizedSampler(Sampler):
             TypeError: if the index holds no integers, such as a mask, or a priority is no number.
             ValueError: if a priority is NaN, infinite or negative, with its position and value; nothing is changed.
         """
-        positions = self._positions(index, storage)
-        count = len(positions)
-        values, most = self._checked(priority, count)
-        if not count:
-            return
-        # For as few as these, argmax is several times as fast as max.
+        try:  # as they come with a sample and from a loss
+            positions, values = index.numpy(), priority.numpy()
+            shape = positions.shape
+            usual = shape == values.shape and len(shape) == 1 and shape[0] and (storage is None or storage.ndim == 1)
+            usual = usual and positions.dtype.kind == "i" and values.dtype.kind == "f"
+        except (AttributeError, RuntimeError, TypeError):
+            usual = False
+        if not usual:
+            positions = _positions(index, storage)
+            values = _values(priority, len(positions))
+            if not len(positions):
+                return
+        most = _largest(values)
         if positions.item(positions.argmin()) < 0 or positions.item(positions.argmax()) >= self._known:
             length = self._known if storage is None else len(storage)
             bad = positions[(positions < 0) | (positions >= length)]
@@ -221,36 +228,11 @@ class PrioritizedSampler(Sampler):
                 raise IndexError(faults.no_element(int(bad[0]), length))
             self._set_default(np.arange(self._known, length))
         # Noted only: who draws next, and not who updates, waits until they are stored.
-        self._updates.append((positions.copy(), values.copy() if len(values) == count else np.full(count, most)))
+        self._updates.append((positions.copy(), values.copy()))
         if most > self._max_priority:
             self._max_priority = most
-        if len(self._updates) > _MOST_WAITING or count > _MANY:
+        if len(self._updates) > _MOST_WAITING or len(positions) > _MANY:
             self._store()
-
-    @staticmethod
-    def _positions(index: Any, storage: Storage | None) -> np.ndarray:
-        """The positions that are meant, shape ``[n]``; perhaps those of the index itself."""
-        if type(index) is torch.Tensor and index.ndim == 1 and (storage is None or storage.ndim == 1):
-            return _array(index, _POSITIONS)  # as a sample gives it
-        for part in index if isinstance(index, tuple) else (index,):
-            _array(part, _POSITIONS)  # refuses what a tensor of integers would round
-        flat = torch.as_tensor(index).reshape(-1) if storage is None else storage.positions(index)
-        return _array(flat, _POSITIONS)
-
-    def _checked(self, priority: Any, count: int) -> tuple[np.ndarray, float]:
-        """The priorities, one for each element or a single one, perhaps those given; and the largest of them."""
-        given = _array(priority, _PRIORITIES)
-        values = given if given.ndim == 1 else given.reshape(-1)
-        if len(values) != count and len(values) != 1:
-            raise ValueError(faults.priorities_for(count, given.shape))
-        if not len(values):
-            return values, 0.0
-        # Both find a NaN, if there is one.
-        least, most = values.item(values.argmin()), values.item(values.argmax())
-        if not (least >= 0 and most < math.inf):
-            position = int((~((values >= 0) & (values < np.inf))).argmax())
-            raise ValueError(faults.bad_priority(position, float(values[position])))
-        return values, most
 
     # Life -------------------------------------------------------------------------------------------------------------
 
@@ -272,7 +254,8 @@ class PrioritizedSampler(Sampler):
         Raises:
             ValueError: if a priority is NaN, infinite or negative; nothing is changed.
         """
-        values, _ = self._checked(state_dict["priorities"], len(state_dict["priorities"]))
+        values = _values(state_dict["priorities"], len(state_dict["priorities"]))
+        _largest(values)
         tree = self._tree_type(max(self._stored.capacity, len(values)))
         tree.set(np.arange(len(values)), values)
         self._updates, self._stored, self._known = [], tree, len(values)
@@ -281,6 +264,36 @@ class PrioritizedSampler(Sampler):
 
     def __repr__(self) -> str:
         return f"PrioritizedSampler(alpha={self.alpha}, beta={self.beta}, eps={self.eps}, reduction={self.reduction!r})"
+
+
+def _positions(index: Any, storage: Storage | None) -> np.ndarray:
+    """The positions that are meant, shape ``[n]``; perhaps the memory of the index itself."""
+    if type(index) is torch.Tensor and index.ndim == 1 and (storage is None or storage.ndim == 1):
+        return _array(index, _POSITIONS)
+    for part in index if isinstance(index, tuple) else (index,):
+        _array(part, _POSITIONS)  # refuses what a tensor of integers would round
+    flat = torch.as_tensor(index).reshape(-1) if storage is None else storage.positions(index)
+    return _array(flat, _POSITIONS)
+
+
+def _values(priority: Any, count: int) -> np.ndarray:
+    """The priorities, one for each element; perhaps the memory of those given."""
+    given = _array(priority, _PRIORITIES)
+    if given.size not in (count, 1):
+        raise ValueError(faults.priorities_for(count, given.shape))
+    return given.reshape(-1) if given.size == count else np.full(count, given.item())
+
+
+def _largest(values: np.ndarray) -> float:
+    """The largest of some priorities, which are checked: argmin and argmax both find a NaN, if there is one."""
+    if not len(values):
+        return 0.0
+    # For as few as these, argmax is several times as fast as max.
+    least, most = values.item(values.argmin()), values.item(values.argmax())
+    if not (least >= 0 and most < math.inf):
+        position = int((~((values >= 0) & (values < np.inf))).argmax())
+        raise ValueError(faults.bad_priority(position, float(values[position])))
+    return float(most)
 
 
 def _array(values: Any, dtypes: tuple[type[np.generic], ...]) -> np.ndarray:
