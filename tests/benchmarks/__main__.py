@@ -54,12 +54,21 @@ def run(python: str, *arguments: str, lines: int | None = 1) -> str:
     return "\n".join(done.stdout.rstrip().splitlines()[-(lines or 0) :])
 
 
-def best_times(script: str, libraries: dict[str, str]) -> dict[str, dict[str, float]]:
-    """Run a script for each library, given with its interpreter, in turns; return the best seconds of each case."""
+def best_times(script: str, libraries: dict[str, str], rounds: int = 5) -> dict[str, dict[str, float]]:
+    """Run a script for each library, given with its interpreter, in turns; return the best seconds of each case.
+
+    Args:
+        script: in this folder; it prints them as JSON.
+        libraries: by name.
+        rounds: how often a script tries each case; many where making the data takes longer than that.
+
+    Returns:
+        The seconds of each case, by library.
+    """
     best: dict[str, dict[str, float]] = {}
     for _ in range(PASSES):
         for name, python in libraries.items():
-            found = json.loads(run(python, script, name, "5"))
+            found = json.loads(run(python, script, name, str(rounds)))
             old = best.get(name, found)
             best[name] = {key: min(old[key], found[key]) for key in found}
     return best
@@ -180,7 +189,7 @@ def transforms(peer: str | None) -> None:
 def buffers(peer: str | None, cpprb: str | None) -> None:
     """Compare replay buffers: writing, sampling, priorities; with TorchRL, with cpprb and with a bare gather."""
     libraries = {"rlnb": sys.executable, **({"torchrl": peer} if peer else {}), **({"cpprb": cpprb} if cpprb else {})}
-    best = best_times("buffers.py", libraries)
+    best = best_times("buffers.py", libraries, rounds=20)
     print("Replay buffers, TED data of nine leaves, batches of 256           us of CPU/call")
     for name, times in best.items():
         for key, seconds in times.items():
@@ -200,7 +209,7 @@ def buffers(peer: str | None, cpprb: str | None) -> None:
 def slices(peer: str | None) -> None:
     """Compare slices of trajectories, drawn from a million steps."""
     libraries = {"rlnb": sys.executable, **({"torchrl": peer} if peer else {})}
-    best = best_times("slices.py", libraries)
+    best = best_times("slices.py", libraries, rounds=20)
     print("Slices of 32 steps from a million, batches of 256                  us of CPU/call")
     for name, times in best.items():
         for key, seconds in times.items():
