@@ -30,6 +30,7 @@ class Ring:
         changes: how often rows changed in another way than by being written at the cursor.
         lock: held by whoever writes.
         reading: held by whoever reads rows, so that none is written meanwhile.
+        alone: whether no other process knows of the ring, which would find what this one leaves half done.
 
     Example:
         >>> ring = Ring(3)
@@ -37,6 +38,8 @@ class Ring:
         >>> ring.cursor, ring.length, ring.written
         (1, 3, 4)
     """
+
+    alone: bool = True
 
     def __init__(self, size: int) -> None:
         self.size = size

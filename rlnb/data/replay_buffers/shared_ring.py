@@ -86,7 +86,7 @@ class SharedRing(Ring):
         _ALONE.add(self)
 
     @property
-    def alone(self) -> bool:
+    def alone(self) -> bool:  # type: ignore[override]  # to be read only
         """Whether no other process knows of the ring: it was neither pickled nor inherited by a fork."""
         return self._file_lock.alone
 

@@ -154,25 +154,21 @@ class LazyMemmapStorage(ColumnStorage):
         self.ring.log = WriteLog(self.scratch_dir / LOG_FILE, mapped, self.ndim)
 
     def _make_way(self, place: int, rows: Rows) -> None:
-        super()._make_way(place, rows)
-        ring, count = self.ring, min(rows.count, self.ring.size)
-        if self._logs and (place < ring.length or place + count > ring.size):
+        ring = self.ring
+        count = min(rows.count, ring.size)
+        self._reserve(place, count)
+        if not ring.alone and (place < ring.length or place + count > ring.size):
             leaves = rows.parts if rows.count == count else [leaf[rows.count - count :] for leaf in rows.parts]
             self._announce(positions_of_rows(place, count, ring.size, math.prod(self._others)), leaves, rows.count)
 
     def _write_over(self, place: Where, leaves: list[Any]) -> None:
         positions = place.positions(math.prod(self._others)).numpy()
-        if self._logs and len(positions):
+        if len(positions) and not self.ring.alone:
             self._announce(positions, leaves, 0)
             super()._write_over(place, leaves)
             self.ring.advance(0)
         else:
             super()._write_over(place, leaves)
-
-    @property
-    def _logs(self) -> bool:
-        """Whether there may be other processes, which would find what this one leaves half done."""
-        return isinstance(self.ring, SharedRing) and not self.ring.alone
 
     def _announce(self, positions: np.ndarray, leaves: list[Any], count: int) -> None:
         """Keep elements in the log, which from here on count as written, before they are put in place."""

@@ -6,8 +6,9 @@ import math
 from typing import Any
 
 import torch
-from tensordict import TensorDictBase
+from tensordict import TensorDict, TensorDictBase
 
+from rlnb._tensordict import raw_entries
 from rlnb.data.replay_buffers.writers.base import Writer
 
 INDEX_KEY = "index"
@@ -89,7 +90,8 @@ def without_index(data: Any) -> Any:
         The data, or a shallow copy of it.
     """
     if isinstance(data, TensorDictBase):
-        return data.exclude(INDEX_KEY) if INDEX_KEY in data.keys() else data  # noqa: SIM118 - rows, not keys
+        names = raw_entries(data) if type(data) is TensorDict else data.keys()
+        return data.exclude(INDEX_KEY) if INDEX_KEY in names else data
     if isinstance(data, list):
         return [without_index(item) for item in data]
     return data
