@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import threading
 import weakref
 from pathlib import Path
+
+from rlnb.data.replay_buffers.forks import follow
 
 try:
     import fcntl
 except ImportError:  # Windows has no flock: there the lock is for the threads of one process
     fcntl = None  # type: ignore[assignment]
 
-_LOCKS: weakref.WeakSet[FileLock] = weakref.WeakSet()
 _NO_FILE = -1
 
 
@@ -44,8 +44,7 @@ class FileLock:
         self._path, self._gate_path, self.alone = path, gate, alone
         self._begin()
         self._open()
-        _follow_forks()
-        _LOCKS.add(self)
+        follow(self)
 
     def _begin(self) -> None:
         self._depth, self._threads = 0, threading.RLock()
@@ -59,10 +58,13 @@ class FileLock:
             self._gate = _opened(self._gate_path, os.O_CREAT)
             files.append(self._gate)
 
-    def _let_go(self) -> None:
-        """Close the file in a forked process: what is inherited would hold the lock for a parent that is no more."""
-        self._finalizer()
-        self._begin()
+    def _before_fork(self) -> None:
+        return
+
+    def _after_fork(self, child: bool) -> None:
+        if child:  # what is inherited would hold the lock for a parent that is no more
+            self._finalizer()
+            self._begin()
 
     def acquire(self, shared: bool = False) -> None:
         """Take the lock; wait until it is free.
@@ -121,14 +123,3 @@ def _opened(path: Path, more: int = 0) -> int:
 def _close(files: list[int]) -> None:
     for file in files:
         os.close(file)
-
-
-@functools.cache  # once, and only where a lock is used: no import changes a global
-def _follow_forks() -> None:
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=_let_go_of_inherited)
-
-
-def _let_go_of_inherited() -> None:
-    for lock in list(_LOCKS):
-        lock._let_go()

@@ -6,6 +6,8 @@ import threading
 from contextlib import AbstractContextManager
 from typing import Any
 
+from rlnb.data.replay_buffers.forks import follow
+
 
 class Ring:
     """The cursor of a storage: rows are written one after another, and over the oldest once all are filled.
@@ -44,8 +46,19 @@ class Ring:
     def __init__(self, size: int) -> None:
         self.size = size
         self.cursor = self.length = self.written = self.changes = 0
+        self._new_lock()
+
+    def _new_lock(self) -> None:
         self.lock: AbstractContextManager[Any] = threading.RLock()
         self.reading: AbstractContextManager[Any] = self.lock
+        follow(self)
+
+    def _before_fork(self) -> None:
+        return
+
+    def _after_fork(self, child: bool) -> None:
+        if child:
+            self._new_lock()
 
     @property
     def is_full(self) -> bool:
@@ -80,4 +93,4 @@ class Ring:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        self.lock = self.reading = threading.RLock()
+        self._new_lock()

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import functools
 import mmap
 import os
-import weakref
 from pathlib import Path
 from typing import Any
 
 from rlnb.data.replay_buffers import faults
 from rlnb.data.replay_buffers.file_lock import FileLock
+from rlnb.data.replay_buffers.forks import follow
 from rlnb.data.replay_buffers.ring import Ring
 from rlnb.data.replay_buffers.write_log import WriteLog
 
@@ -20,7 +19,6 @@ _COUNTS, _LOGGED, _THEN, _FIRST_SET = range(4)
 _CURSOR, _LENGTH, _WRITTEN, _CHANGES, _NUMBERS = range(5)
 _SETS = (_FIRST_SET, _FIRST_SET + _NUMBERS)
 _FIELDS = _FIRST_SET + 2 * _NUMBERS
-_ALONE: weakref.WeakSet[SharedRing] = weakref.WeakSet()
 
 
 class _Hold:
@@ -82,8 +80,7 @@ class SharedRing(Ring):
         path.write_bytes(bytes(8 * _FIELDS))
         self._open(alone=True)
         self._state[_COUNTS] = _SETS[0]
-        _follow_forks()
-        _ALONE.add(self)
+        follow(self)
 
     @property
     def alone(self) -> bool:  # type: ignore[override]  # to be read only
@@ -93,7 +90,6 @@ class SharedRing(Ring):
     def share(self) -> None:
         """Say that another process is about to know of the ring; waits for the write that is under way."""
         self._file_lock.share()
-        _ALONE.discard(self)
 
     def _open(self, alone: bool) -> None:
         self.writable = os.access(self._path, os.W_OK)
@@ -201,6 +197,12 @@ class SharedRing(Ring):
 
     # Between processes --------------------------------------------------------------------------------------------
 
+    def _before_fork(self) -> None:
+        self.share()
+
+    def _after_fork(self, child: bool) -> None:
+        return  # the lock of the file follows by itself
+
     def __getstate__(self) -> dict[str, Any]:
         self.share()
         return {"size": self.size, "_path": self._path}
@@ -208,14 +210,3 @@ class SharedRing(Ring):
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.size, self._path = state["size"], state["_path"]
         self._open(alone=False)
-
-
-@functools.cache  # once, and only where a ring is made: no import changes a global
-def _follow_forks() -> None:
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(before=_share_all)
-
-
-def _share_all() -> None:
-    for ring in list(_ALONE):
-        ring.share()

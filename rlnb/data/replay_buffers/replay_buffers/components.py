@@ -12,6 +12,7 @@ import torch
 
 from rlnb.data.replay_buffers import faults
 from rlnb.data.replay_buffers.checkpointers import StorageCheckpointerBase
+from rlnb.data.replay_buffers.forks import follow
 from rlnb.data.replay_buffers.replay_buffers import arguments
 from rlnb.data.replay_buffers.replay_buffers.checkpointing import Checkpointing
 from rlnb.data.replay_buffers.replay_buffers.pipeline import Pipeline
@@ -22,6 +23,7 @@ from rlnb.data.replay_buffers.writers import RoundRobinWriter, Writer
 
 Self = TypeVar("Self", bound="Components")
 DEFAULT_SIZE = 1000
+_FORK_SECONDS = 1.0
 
 
 class Components(Checkpointing):
@@ -42,7 +44,7 @@ class Components(Checkpointing):
         checkpointer: StorageCheckpointerBase | Callable[[], StorageCheckpointerBase] | None = None,
         generator: torch.Generator | None = None,
     ) -> None:
-        self._lock = threading.RLock()
+        self._new_lock()
         self._batch_size = None if batch_size is None else arguments.batch_size(batch_size)
         arguments.check(prefetch, collate_fn, generator)
         if prefetch and self._batch_size is None:
@@ -266,13 +268,28 @@ class Components(Checkpointing):
                 self._generator.set_state(state_dict["_rng"])
             self._forget_ahead()
 
+    def _new_lock(self) -> None:
+        self._lock = threading.RLock()
+        self._held_for_fork = False
+        follow(self)
+
+    def _before_fork(self) -> None:
+        # Until no thread is in the middle of something; not for ever, for it may wait for the one that forks.
+        self._held_for_fork = self._lock.acquire(timeout=_FORK_SECONDS)
+
+    def _after_fork(self, child: bool) -> None:
+        if child:
+            self._new_lock()
+        elif self._held_for_fork:
+            self._lock.release()
+
     def __getstate__(self) -> dict[str, Any]:
         depth = None if self._prefetcher is None else self._prefetcher.depth
         return {**vars(self), "_lock": None, "_prefetcher": depth}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        self._lock = threading.RLock()
+        self._new_lock()
         self._sampler._of = weakref.ref(self._storage)
         depth = state["_prefetcher"]
         self._prefetcher = Prefetcher(depth, self._draw_one, self._finish) if depth else None

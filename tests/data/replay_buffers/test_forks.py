@@ -1,0 +1,116 @@
+"""Processes that are forked while other threads are busy with a buffer: they find it whole, and nothing hangs."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from rlnb.data import (
+    ImmutableDatasetWriter,
+    LazyMemmapStorage,
+    LazyTensorStorage,
+    ListStorage,
+    ReplayBuffer,
+    Storage,
+    TensorStorage,
+)
+from tests.data.replay_buffers.killing import start
+from tests.data.replay_buffers.worlds import as_tensordict, numbers_of
+
+SIZE = 20
+
+
+@pytest.fixture(autouse=True)
+def _forks(missing):
+    if not hasattr(os, "fork"):
+        missing("fork", "a process is forked while threads are busy")
+
+
+def ends_well(child: int, seconds: float = 20.0) -> bool:
+    """Whether a process comes to its end in time, and without an error."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        found, status = os.waitpid(child, os.WNOHANG)
+        if found:
+            return status == 0
+        time.sleep(0.01)
+    os.kill(child, 9)
+    os.waitpid(child, 0)
+    return False
+
+
+@pytest.mark.parametrize("make", [LazyTensorStorage, LazyMemmapStorage, ListStorage])
+def test_a_fork_among_busy_threads_finds_whole_rows(make: Callable[[int], Storage]) -> None:  # RB-01 RB-16
+    rb = ReplayBuffer(storage=make(SIZE))
+    rb.extend(as_tensordict(torch.arange(SIZE)))
+    stop = threading.Event()
+
+    def write() -> None:
+        number = 1000
+        while not stop.is_set():
+            rb.extend(as_tensordict(torch.arange(number, number := number + 7)))
+
+    def read() -> None:
+        while not stop.is_set():
+            numbers_of(rb.sample(8))
+
+    def use() -> None:
+        for number in range(10):
+            numbers_of(rb.sample(8))
+            numbers_of(rb[list(range(SIZE))])
+            rb.add(as_tensordict(torch.tensor(number)))
+
+    threads = [threading.Thread(target=act) for act in (write, write, read)]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(8):
+            time.sleep(0.003)
+            assert ends_well(start(use))
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    numbers_of(rb[list(range(SIZE))])
+
+
+def test_a_fork_does_not_wait_for_ever() -> None:  # RB-12 RB-16
+    """A thread that holds the buffer may wait for the one that forks, as here: the transform of its batch forks."""
+    rb = ReplayBuffer(storage=LazyTensorStorage(SIZE), batch_size=4, prefetch=1)
+    rb.extend(torch.arange(SIZE))
+    children: list[int] = []
+
+    def forking(batch: Any) -> Any:
+        children.append(start(lambda: rb.extend(torch.arange(3))))
+        return batch
+
+    rb.append_transform(forking)
+    assert len(rb.sample()) == 4
+    assert len(children) == 1 and ends_well(children[0])
+    assert len(rb.extend(torch.arange(3))) == 3
+    rb.shutdown()
+
+
+def test_a_thread_that_reads_leaves_no_lock_to_a_child() -> None:  # RB-12 RB-16
+    storage, reading, go_on = TensorStorage(torch.arange(SIZE)), threading.Event(), threading.Event()
+    rb = ReplayBuffer(storage=storage, writer=ImmutableDatasetWriter(), batch_size=4, prefetch=1)
+
+    def read() -> None:
+        with storage.ring.reading:
+            reading.set()
+            go_on.wait(20)
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    reading.wait()
+    child = start(lambda: storage.gather(torch.arange(3)))
+    assert ends_well(child)
+    go_on.set()
+    thread.join()
+    rb.shutdown()
