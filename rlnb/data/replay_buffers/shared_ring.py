@@ -89,7 +89,8 @@ class SharedRing(Ring):
 
     def share(self) -> None:
         """Say that another process is about to know of the ring; waits for the write that is under way."""
-        self._file_lock.share()
+        if self.alone:
+            self._file_lock.share()
 
     def _open(self, alone: bool) -> None:
         self.writable = os.access(self._path, os.W_OK)
