@@ -32,7 +32,6 @@ class Ring:
         changes: how often rows changed in another way than by being written at the cursor.
         lock: held by whoever writes.
         reading: held by whoever reads rows, so that none is written meanwhile.
-        alone: whether no other process knows of the ring, which would find what this one leaves half done.
 
     Example:
         >>> ring = Ring(3)
@@ -40,8 +39,6 @@ class Ring:
         >>> ring.cursor, ring.length, ring.written
         (1, 3, 4)
     """
-
-    alone: bool = True
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -59,6 +56,11 @@ class Ring:
     def _after_fork(self, child: bool) -> None:
         if child:
             self._new_lock()
+
+    @property
+    def alone(self) -> bool:
+        """Whether no other process knows of the ring, which would find what this one leaves half done."""
+        return True
 
     @property
     def is_full(self) -> bool:

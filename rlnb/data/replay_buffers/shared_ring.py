@@ -83,7 +83,7 @@ class SharedRing(Ring):
         follow(self)
 
     @property
-    def alone(self) -> bool:  # type: ignore[override]  # to be read only
+    def alone(self) -> bool:
         """Whether no other process knows of the ring: it was neither pickled nor inherited by a fork."""
         return self._file_lock.alone
 

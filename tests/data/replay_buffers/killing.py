@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -130,6 +131,19 @@ def start(act: Callable[[], Any]) -> int:
             print("in a child:", repr(error), file=sys.stderr, flush=True)
             os._exit(1)
     return child
+
+
+def status_of(child: int, seconds: float) -> int | None:
+    """Wait for a process; return how it ended, None if it did not in time and was killed."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        found, status = os.waitpid(child, os.WNOHANG)
+        if found:
+            return status
+        time.sleep(0.01)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return None
 
 
 def killed_at(step: int, act: Callable[[], Any]) -> bool:

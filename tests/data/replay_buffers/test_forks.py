@@ -20,7 +20,7 @@ from rlnb.data import (
     Storage,
     TensorStorage,
 )
-from tests.data.replay_buffers.killing import start
+from tests.data.replay_buffers.killing import start, status_of
 from tests.data.replay_buffers.worlds import as_tensordict, numbers_of
 
 SIZE = 20
@@ -30,19 +30,6 @@ SIZE = 20
 def _forks(missing):
     if not hasattr(os, "fork"):
         missing("fork", "a process is forked while threads are busy")
-
-
-def ends_well(child: int, seconds: float = 20.0) -> bool:
-    """Whether a process comes to its end in time, and without an error."""
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        found, status = os.waitpid(child, os.WNOHANG)
-        if found:
-            return status == 0
-        time.sleep(0.01)
-    os.kill(child, 9)
-    os.waitpid(child, 0)
-    return False
 
 
 @pytest.mark.parametrize("make", [LazyTensorStorage, LazyMemmapStorage, ListStorage])
@@ -72,7 +59,7 @@ def test_a_fork_among_busy_threads_finds_whole_rows(make: Callable[[int], Storag
     try:
         for _ in range(8):
             time.sleep(0.003)
-            assert ends_well(start(use))
+            assert status_of(start(use), 20) == 0
     finally:
         stop.set()
         for thread in threads:
@@ -92,7 +79,7 @@ def test_a_fork_does_not_wait_for_ever() -> None:  # RB-12 RB-16
 
     rb.append_transform(forking)
     assert len(rb.sample()) == 4
-    assert len(children) == 1 and ends_well(children[0])
+    assert len(children) == 1 and status_of(children[0], 20) == 0
     assert len(rb.extend(torch.arange(3))) == 3
     rb.shutdown()
 
@@ -110,7 +97,7 @@ def test_a_thread_that_reads_leaves_no_lock_to_a_child() -> None:  # RB-12 RB-16
     thread.start()
     reading.wait()
     child = start(lambda: storage.gather(torch.arange(3)))
-    assert ends_well(child)
+    assert status_of(child, 20) == 0
     go_on.set()
     thread.join()
     rb.shutdown()

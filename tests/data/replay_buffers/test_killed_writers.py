@@ -25,6 +25,7 @@ from tests.data.replay_buffers.killing import (
     killed_at,
     put_files,
     start,
+    status_of,
 )
 
 SIZE = 8
@@ -208,22 +209,9 @@ def test_a_killed_parent_does_not_leave_its_lock_to_its_children() -> None:  # R
         die()
 
     assert in_child(fork_and_die)
-    assert killed_or_done(lambda: rb.extend(rows([101])), seconds=20)
+    assert status_of(start(lambda: rb.extend(rows([101]))), 20) is not None
     os.close(go)
     assert 101 in content(rb)[0]
-
-
-def killed_or_done(act: Callable[[], Any], seconds: float) -> bool:
-    """Whether an act in a forked process comes to its end in time."""
-    child = start(act)
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        if os.waitpid(child, os.WNOHANG)[0]:
-            return True
-        time.sleep(0.01)
-    os.kill(child, 9)
-    os.waitpid(child, 0)
-    return False
 
 
 # Readers and writers at the same time ---------------------------------------------------------------------------------
@@ -273,7 +261,7 @@ def test_readers_do_not_keep_a_writer_out() -> None:  # RB-16
     rb.extend(rows(torch.arange(3000)))
     stop, go = os.pipe()
     readers = [start(lambda: (os.close(go), read_for_ever(rb, stop))) for _ in range(5)]
-    done = killed_or_done(lambda: [rb.extend(rows(torch.arange(5))) for _ in range(20)], seconds=60)
+    done = status_of(start(lambda: [rb.extend(rows(torch.arange(5))) for _ in range(20)]), 60) is not None
     os.close(go)
     os.close(stop)
     assert [os.waitpid(reader, 0)[1] for reader in readers] == [0] * 5
