@@ -8,7 +8,8 @@ import numpy as np
 import torch
 
 # A node is the sum of this many below. The whole batch descends level by level, a few array operations each: a larger
-# fan-out means fewer levels and longer blocks. 32 was the fastest of 8 to 128 for a million elements.
+# fan-out means fewer levels and longer blocks. 32 was the fastest of 8 to 128 for a million elements, and the answers
+# about a block fill the bits of one uint32.
 _FAN_OUT = 32
 _SHIFT = 5
 # The uppermost level is searched by bisection, so it need not be a single node.
@@ -22,7 +23,10 @@ class SumTree:
 
     Level 0 holds the numbers, each level above the sums of blocks of the one below, in flat float64 arrays. Setting
     numbers only notes where; the sums above them are formed anew from what is below when they are next needed, so that
-    no error adds up over any number of updates. The smallest positive number is kept in the same way.
+    no error adds up over any number of updates.
+
+    Of the smallest positive number it knows one place. While the number is still there and no smaller one came, it is
+    the smallest; only if another one was written over it, all are searched.
 
     Args:
         capacity: how many numbers, at first 0.
@@ -44,11 +48,12 @@ class SumTree:
         sizes = [_blocks(capacity) * _FAN_OUT]
         while sizes[-1] > _TOP:
             sizes.append(_blocks(sizes[-1] // _FAN_OUT) * _FAN_OUT)
-        self._sums = [np.zeros(size) for size in sizes]
-        self._least = [np.full(size, np.inf) for size in sizes[1:]]  # level 0 is the numbers themselves
+        # Every node has all of its blocks, so that a search led astray by rounding still ends at a number.
+        self._sums = [np.zeros(sizes[-1] * _FAN_OUT**below) for below in reversed(range(len(sizes)))]
+        self._least, self._least_at = math.inf, 0
         self._touched: list[np.ndarray] = []  # what was set, unless it is too much
         self._touched_count, self._rebuild_at = 0, capacity * _REBUILD_SHARE
-        self._sum_top()
+        self._before = np.zeros(sizes[-1] + 1)  # the running sums of the uppermost level, beginning with 0
 
     def set(self, positions: np.ndarray, values: np.ndarray | float) -> None:
         """Set numbers; the last one counts where a position comes twice.
@@ -57,11 +62,21 @@ class SumTree:
             positions: shape ``[n]``, from 0 to ``capacity - 1``.
             values: shape ``[n]``, or one for all; finite and not negative.
         """
+        if not len(positions):
+            return
         self._touched_count += len(positions)
         if self._touched_count > self._rebuild_at:
             self._touched.clear()
         else:
             self._touched.append(positions.copy())
+        place, least = 0, values
+        if isinstance(values, np.ndarray):
+            place = int(values.argmin())
+            if values[place] == 0:
+                place = int(_positive(values).argmin())
+            least = values.item(place)
+        if 0 < least < self._least:  # noted first: whatever interrupts the next line leaves nothing wrong behind
+            self._least, self._least_at = float(least), positions.item(place)
         self._sums[0][positions] = values
 
     def get(self, positions: np.ndarray) -> np.ndarray:
@@ -82,8 +97,13 @@ class SumTree:
 
     def least(self) -> float:
         """Return the smallest positive number; infinity if there is none."""
-        self._refresh()
-        return float(self._least[-1].min() if self._least else _positive(self._sums[0]).min())
+        if self._sums[0][self._least_at] != self._least:
+            positive = _positive(self._sums[0])
+            self._least = float(positive.min())
+            # The middle one of equal ones: in order, as a ring is written, it is not the next to be written over.
+            places = np.flatnonzero(positive == self._least)
+            self._least_at = int(places[len(places) // 2])
+        return self._least
 
     def most(self) -> float:
         """Return the largest number."""
@@ -106,33 +126,32 @@ class SumTree:
             The positions, shape ``[n]``.
         """
         self._refresh()
-        # Sums of a block and of its parts differ in rounding: a mass is kept below the end of where it looks.
-        masses = np.minimum(masses, np.nextafter(self._before[-1], 0))
-        found = self._before[1:].searchsorted(masses, "right")
-        masses = masses - self._before.take(found)
+        found = self._before[1:-1].searchsorted(masses, "right")
+        short = self._before.take(found) - masses  # how far what lies before falls short of the mass
         places = np.arange(len(masses)) * _FAN_OUT - 1
         for level in reversed(self._sums[:-1]):
+            blocks = level.reshape(-1, _FAN_OUT).take(found, 0)
+            blocks[:, 0] += short
             # torch forms running sums of short rows several times as fast as numpy. Both go from left to right, so a
             # number 0 repeats the sum before it.
-            sums = torch.from_numpy(level.reshape(-1, _FAN_OUT).take(found, 0)).cumsum(1).numpy()
-            masses = np.minimum(masses, np.nextafter(sums[:, -1], 0))
-            inside = (sums > masses[:, None]).argmax(1)
-            masses -= sums.reshape(-1).take(places + inside, mode="wrap") * (inside > 0)
+            sums = torch.from_numpy(blocks).cumsum(1).numpy()
+            # Sums of a block and of its parts differ in rounding, so a mass can lie behind all of them.
+            inside = np.minimum(np.bitwise_count(np.packbits(sums <= 0).view(np.uint32)), _FAN_OUT - 1)
             found = found * _FAN_OUT + inside
+            if level is not self._sums[0]:
+                short = np.where(inside > 0, sums.reshape(-1).take(places + inside, mode="wrap"), short)
+        numbers = self._sums[0]
+        if not numbers.take(found).all():  # rounding again: the one before, that has mass, was meant
+            for i in np.flatnonzero(numbers.take(found) == 0):
+                found[i] = np.flatnonzero(numbers[: found[i]])[-1]
         return found
 
     def clear(self) -> None:
         """Set all numbers to 0."""
-        for sums in self._sums:
+        for sums in (*self._sums, self._before):
             sums[:] = 0
-        for least in self._least:
-            least[:] = np.inf
+        self._least, self._least_at = math.inf, 0
         self._touched, self._touched_count = [], 0
-        self._sum_top()
-
-    def _sum_top(self) -> None:
-        """Form the running sums of the uppermost level, beginning with 0."""
-        self._before = np.concatenate([[0.0], self._sums[-1].cumsum()])
 
     def _refresh(self) -> None:
         """Form the sums above the numbers that were set."""
@@ -145,31 +164,13 @@ class SumTree:
                 nodes = nodes >> _SHIFT
                 if len(nodes) > _TOP:
                     nodes = np.unique(nodes)
-            self._form(level, nodes)
-        self._sum_top()
+            blocks = self._sums[level - 1].reshape(-1, _FAN_OUT)
+            if nodes is None:
+                np.einsum("ij->i", blocks, out=self._sums[level])
+            else:
+                self._sums[level][nodes] = np.einsum("ij->i", blocks.take(nodes, 0))
+        self._sums[-1].cumsum(out=self._before[1:])
         self._touched, self._touched_count = [], 0
-
-    def _form(self, level: int, nodes: np.ndarray | None) -> None:
-        """Form nodes of a level from the blocks below them; None: all."""
-        blocks = self._sums[level - 1].reshape(-1, _FAN_OUT)
-        into = slice(len(blocks)) if nodes is None else nodes
-        if nodes is not None:
-            blocks = blocks.take(nodes, 0)
-        self._sums[level][into] = np.einsum("ij->i", blocks)
-        if level == 1:
-            least = _least_of(blocks)
-            if not least.all():  # the least of them is 0, which does not count
-                least = _least_of(_positive(blocks))
-        else:
-            below = self._least[level - 2].reshape(-1, _FAN_OUT)
-            least = _least_of(below if nodes is None else below.take(nodes, 0))
-        self._least[level - 1][into] = least
-
-
-def _least_of(blocks: np.ndarray) -> np.ndarray:
-    # Several times as fast as numpy, for short rows.
-    least: np.ndarray = torch.from_numpy(blocks).amin(1).numpy()
-    return least
 
 
 def _positive(numbers: np.ndarray) -> np.ndarray:

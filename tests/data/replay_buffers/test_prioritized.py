@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import math
+import pickle
 import tracemalloc
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -332,8 +335,10 @@ def test_updates_without_a_draw_are_kept_in_order(updates: int) -> None:  # SA-0
     rb, random = buffer(10, eps=0.0), np.random.default_rng(updates)
     expected = np.ones(10)
     for _ in range(updates):
-        index, priority = random.integers(0, 10, 3), random.random(3)
-        rb.update_priority(torch.from_numpy(index), torch.from_numpy(priority))
+        count = int(random.choice([3, 3, 3, 3, 3, 3, 1, 5]))
+        index, priority = random.integers(0, 10, count), random.random(count)
+        given = (index, priority) if random.random() < 0.2 else (torch.from_numpy(index), torch.from_numpy(priority))
+        rb.update_priority(*given)
         for position, value in zip(index, priority, strict=True):
             expected[position] = value
         if random.random() < 0.1:  # an element that is written over is new
@@ -341,6 +346,33 @@ def test_updates_without_a_draw_are_kept_in_order(updates: int) -> None:  # SA-0
             rb[place] = TensorDict({"a": torch.tensor(0)}, [])
             expected[place] = 1.0
     assert rb.sampler.state_dict()["priorities"].tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("how", [copy.deepcopy, lambda rb: pickle.loads(pickle.dumps(rb))])
+def test_a_copy_has_the_updates_that_nothing_was_drawn_after(how: Callable[[Any], Any]) -> None:  # SA-04 RB-13
+    rb, index = buffer(10, eps=0.0), torch.arange(4)
+    for priority in (3.0, 4.0, 5.0):
+        rb.update_priority(index, torch.full((4,), priority))
+    copied = how(rb)
+    copied.update_priority(index[:2], torch.tensor([7.0, 8.0]))
+    rb.update_priority(index, torch.full((4,), 6.0))
+    assert rb.sampler.state_dict()["priorities"][:4].tolist() == [6.0] * 4
+    assert copied.sampler.state_dict()["priorities"][:4].tolist() == [7.0, 8.0, 5.0, 5.0]
+
+
+def test_what_takes_the_usual_way_is_checked_like_anything_else() -> None:  # RB-13
+    """The third update of a size is noted by a shorter way than the first."""
+    rb, index = buffer(4, eps=0.0), torch.arange(3)
+    for priority in (3.0, 4.0, 5.0):
+        rb.update_priority(index, torch.full((3,), priority))
+    for bad in (-1.0, math.nan, math.inf, -math.inf):
+        with pytest.raises(ValueError, match="priority"):
+            rb.update_priority(index, torch.tensor([9.0, bad, 9.0]))
+    for place in (-1, 4, 2**62, -(2**62)):
+        with pytest.raises(IndexError, match=str(place)):
+            rb.update_priority(torch.tensor([0, place, 1]), torch.full((3,), 9.0))
+    rb.update_priority(index, torch.tensor([-0.0, 0.0, 5.0]))  # minus zero is no negative number
+    assert rb.sampler.state_dict()["priorities"].tolist() == [0.0, 0.0, 5.0, 1.0]
 
 
 def test_memory_does_not_grow_with_updates() -> None:  # SA-04

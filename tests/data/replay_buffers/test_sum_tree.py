@@ -114,3 +114,27 @@ def test_a_mass_at_the_end_of_a_block_is_found_at_its_end() -> None:  # SA-04
     found = tree.find(ends - 1e-15 * ends)
     assert (found[1:] % 32 == 31).all()
     assert (tree.find(np.nextafter(ends, 0)) % 32 == 31).all()
+
+
+@pytest.mark.parametrize("size", [5, 32, 33, 1024, 1100, 40_000])
+def test_the_whole_mass_is_found_at_the_last_number_that_is_not_0(size: int) -> None:  # SA-04
+    for last in {0, size // 2, size - 1}:
+        tree = SumTree(size)
+        tree.set(np.arange(last + 1), 1.0)
+        assert tree.find(np.array([0.0, tree.total(), tree.total() - 0.5])).tolist() == [0, last, last]
+
+
+def test_the_least_is_known_whatever_is_written_over_it() -> None:  # SA-04
+    """In order, as a ring is written, and always the least itself."""
+    random, size = np.random.default_rng(3), 300
+    tree, numbers = SumTree(size), np.ones(size)
+    tree.set(np.arange(size), numbers)
+    for place in range(size):
+        numbers[place] = 2.0 + random.random()
+        tree.set(np.array([place]), numbers[[place]])
+        assert tree.least() == numbers.min()
+    for _ in range(size):
+        place = int(numbers.argmin())
+        numbers[place] += 1 + random.random()
+        tree.set(np.array([place, place]), np.array([0.1, numbers[place]]))  # of which the last one counts
+        assert tree.least() == numbers.min()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from numbers import Real
 from typing import Any
 
@@ -11,14 +10,15 @@ import torch
 
 from rlnb.data.replay_buffers import faults
 from rlnb.data.replay_buffers.samplers.base import Info, Sampler
+from rlnb.data.replay_buffers.samplers.waiting_updates import WaitingUpdates
 from rlnb.data.replay_buffers.storages import Storage
 from rlnb.data.replay_buffers.sum_tree import SumTree
 
 WEIGHT_KEY = "priority_weight"
 _FIRST_PRIORITY = 1.0
 REDUCTIONS = ("max", "min", "median", "mean")
-# So many updates wait at most, none of them larger than this: no memory grows where nothing is drawn.
-_MOST_WAITING, _MANY = 32, 4096
+# Larger updates do not wait: no memory grows where nothing is drawn.
+_MANY = 4096
 # Float32 is copied faster than converted; sums and powers are formed in float64.
 _POSITIONS, _PRIORITIES = (np.int64,), (np.float64, np.float32)
 _TORCH: dict[type[np.generic], torch.dtype] = {np.int64: torch.int64, np.float64: torch.float64}
@@ -83,25 +83,31 @@ class PrioritizedSampler(Sampler):
         self._max_priority = _FIRST_PRIORITY
         self._known = 0  # elements from 0 to here have a priority
         self._stored = self._tree_type(max_capacity)
-        self._updates: list[tuple[np.ndarray, np.ndarray]] = []  # positions and priorities, still to be stored
+        self._waiting = WaitingUpdates(1)
+        self._last_count = 0  # of priorities in the last update, if it was one that could not wait
 
     @property
     def _tree(self) -> SumTree:
         """The priorities as they are stored, all updates among them."""
-        if self._updates:
-            self._store()
+        self._store_waiting()
         return self._stored
 
-    def _store(self) -> None:
-        positions, values = zip(*self._updates, strict=True)
-        scaled = torch.from_numpy(np.concatenate(values, dtype=np.float64)).add_(self.eps)
+    def _store_waiting(self) -> None:
+        if self._waiting:
+            self._store(*self._waiting.all())
+            self._waiting.clear()
+
+    def _store(self, positions: np.ndarray, values: np.ndarray) -> None:
+        self._max_priority = max(self._max_priority, float(values.max()))
+        scaled = np.add(values, self.eps, dtype=np.float64)
         if self._alpha == 0:  # even of 0
-            scaled.fill_(1)
+            scaled.fill(1)
         elif self._alpha != 1:
             # Half the time of a power, and as exact to a few of the last bits.
-            scaled.log_().mul_(self._alpha / math.log(2)).exp2_()
-        self._stored.set(np.concatenate(positions), scaled.numpy())
-        self._updates = []
+            shared = torch.from_numpy(scaled).log_()
+            scaled *= self._alpha
+            shared.exp_()
+        self._stored.set(positions, scaled)
 
     @property
     def alpha(self) -> float:
@@ -116,8 +122,9 @@ class PrioritizedSampler(Sampler):
     @property
     def default_priority(self) -> float:
         """The priority of a new element, as it is stored: (*p* + eps)^alpha."""
+        tree = self._tree
         if self.max_priority_within_buffer and self._known:
-            return self._tree.most() or self._scaled(_FIRST_PRIORITY)
+            return tree.most() or self._scaled(_FIRST_PRIORITY)
         return self._scaled(self._max_priority)
 
     def _scaled(self, priority: float) -> float:
@@ -192,7 +199,7 @@ class PrioritizedSampler(Sampler):
 
     def check_priority(self, priority: Any, count: int) -> None:
         """Refuse what is no priority; see :meth:`Sampler.check_priority`."""
-        _largest(_values(priority, count))
+        _values(priority, count)
 
     def update_priority(self, index: Any, priority: Any, *, storage: Storage | None = None) -> None:
         """Change priorities; the last one counts where an element comes twice.
@@ -208,37 +215,51 @@ class PrioritizedSampler(Sampler):
             TypeError: if the index holds no integers, such as a mask, or a priority is no number.
             ValueError: if a priority is NaN, infinite or negative, with its position and value; nothing is changed.
         """
-        try:  # as they come with a sample and from a loss
-            positions, values = index.numpy(), priority.numpy()
-            shape = positions.shape
-            usual = shape == values.shape and len(shape) == 1 and shape[0] and (storage is None or storage.ndim == 1)
-            usual = usual and positions.dtype.kind == "i" and values.dtype.kind == "f"
-        except (AttributeError, RuntimeError, TypeError):
-            usual = False
-        if not usual:
-            positions = _positions(index, storage)
-            values = _values(priority, len(positions))
-            if not len(positions):
-                return
-        most = _largest(values)
-        if positions.item(positions.argmin()) < 0 or positions.item(positions.argmax()) >= self._known:
+        waiting = self._waiting
+        usual = (  # as they come with a sample and from a loss
+            type(index) is type(priority) is torch.Tensor
+            and index.dtype is torch.int64
+            and index.shape == priority.shape == waiting.shape
+            and priority.is_floating_point()
+            and not priority.requires_grad
+            and (storage is None or storage.ndim == 1)
+        )
+        if usual and waiting.note(index, priority, self._known):
+            self._last_count = 0
+        else:
+            self._update_checked(index, priority, storage)
+        # Noted only: who draws next, and not who updates, waits until they are stored.
+        if self._waiting.full:
+            self._store_waiting()
+
+    def _update_checked(self, index: Any, priority: Any, storage: Storage | None) -> None:
+        """Change priorities that come in any form."""
+        positions = _positions(index, storage)
+        values = _values(priority, len(positions))
+        count = len(positions)
+        if not count:
+            return
+        if positions.min() < 0 or positions.max() >= self._known:
             length = self._known if storage is None else len(storage)
             bad = positions[(positions < 0) | (positions >= length)]
             if len(bad):
                 raise IndexError(faults.no_element(int(bad[0]), length))
             self._set_default(np.arange(self._known, length))
-        # Noted only: who draws next, and not who updates, waits until they are stored.
-        self._updates.append((positions.copy(), values.copy()))
-        if most > self._max_priority:
-            self._max_priority = most
-        if len(self._updates) > _MOST_WAITING or len(positions) > _MANY:
-            self._store()
+        if positions.shape != self._waiting.shape:
+            self._store_waiting()
+            if count != self._last_count or count > _MANY:
+                self._last_count = count
+                self._store(positions, values)
+                return
+            self._waiting = WaitingUpdates(count)  # a second one in a row: there will be more
+        self._waiting.add(positions, values)
+        self._last_count = 0
 
     # Life -------------------------------------------------------------------------------------------------------------
 
     def _empty(self) -> None:
         super()._empty()
-        self._updates = []
+        self._waiting.clear()
         self._stored.clear()
         self._known, self._max_priority = 0, _FIRST_PRIORITY
 
@@ -255,10 +276,10 @@ class PrioritizedSampler(Sampler):
             ValueError: if a priority is NaN, infinite or negative; nothing is changed.
         """
         values = _values(state_dict["priorities"], len(state_dict["priorities"]))
-        _largest(values)
         tree = self._tree_type(max(self._stored.capacity, len(values)))
         tree.set(np.arange(len(values)), values)
-        self._updates, self._stored, self._known = [], tree, len(values)
+        self._waiting.clear()
+        self._stored, self._known = tree, len(values)
         self._alpha, self.beta, self.eps = state_dict["alpha"], state_dict["beta"], state_dict["eps"]
         self._max_priority = state_dict["max_priority"]
 
@@ -277,23 +298,16 @@ def _positions(index: Any, storage: Storage | None) -> np.ndarray:
 
 
 def _values(priority: Any, count: int) -> np.ndarray:
-    """The priorities, one for each element; perhaps the memory of those given."""
+    """The priorities, one for each element, which are checked; perhaps the memory of those given."""
     given = _array(priority, _PRIORITIES)
     if given.size not in (count, 1):
         raise ValueError(faults.priorities_for(count, given.shape))
-    return given.reshape(-1) if given.size == count else np.full(count, given.item())
-
-
-def _largest(values: np.ndarray) -> float:
-    """The largest of some priorities, which are checked: argmin and argmax both find a NaN, if there is one."""
-    if not len(values):
-        return 0.0
-    # For as few as these, argmax is several times as fast as max.
-    least, most = values.item(values.argmin()), values.item(values.argmax())
-    if not (least >= 0 and most < math.inf):
-        position = int((~((values >= 0) & (values < np.inf))).argmax())
+    values = given.reshape(-1) if given.size == count else np.full(count, given.item())
+    wrong = ~((values >= 0) & (values < np.inf))
+    if wrong.any():
+        position = int(wrong.argmax())
         raise ValueError(faults.bad_priority(position, float(values[position])))
-    return float(most)
+    return values
 
 
 def _array(values: Any, dtypes: tuple[type[np.generic], ...]) -> np.ndarray:
