@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,10 +10,14 @@ import numpy as np
 import torch
 from tensordict import NonTensorData, NonTensorStack
 
+from rlnb.data.replay_buffers import faults
+from rlnb.data.ted.keys import NestedKey
+
 # Gathering short rows costs calls, which are cheaper in numpy; long rows cost memory traffic, where torch uses threads.
 _SHORT_ROW_BYTES = 512
 # The same for blocks of rows that are copied.
 _SMALL_BLOCK_BYTES = 1 << 19
+_ALIGNMENT = 64  # bytes, as torch aligns its own memory
 
 
 class Column:
@@ -176,6 +181,39 @@ class ObjectColumn:
 
 
 AnyColumn = Column | ObjectColumn
+
+
+def new_memory(key: NestedKey, shape: Sequence[int], dtype: torch.dtype, device: torch.device | None) -> torch.Tensor:
+    """Make room for one leaf of all elements, with nothing written there yet.
+
+    It comes from numpy, which asks for the large pages of the system: scattered rows then cost fewer look-ups of where
+    a page is, about a tenth of the time to gather a batch.
+
+    Args:
+        key: of the leaf, for the error.
+        shape: of the tensor.
+        dtype: of the tensor.
+        device: of the tensor; None for the CPU.
+
+    Returns:
+        The tensor.
+
+    Raises:
+        MemoryError: if there is not so much memory.
+
+    Example:
+        >>> new_memory("a", (3, 2), torch.float32, None).shape
+        torch.Size([3, 2])
+    """
+    size = math.prod(shape) * dtype.itemsize
+    try:
+        if device is not None and device.type != "cpu":
+            return torch.empty(shape, dtype=dtype, device=device)
+        block = np.empty(size + _ALIGNMENT, np.uint8)
+    except (MemoryError, ValueError, torch.OutOfMemoryError) as cause:
+        raise MemoryError(faults.no_memory(key, shape, dtype, size)) from cause
+    start = -block.ctypes.data % _ALIGNMENT
+    return torch.from_numpy(block[start : start + size]).view(dtype).view(tuple(shape))
 
 
 def _numpy_view(tensor: torch.Tensor) -> np.ndarray | None:

@@ -209,6 +209,28 @@ def test_a_temporary_folder_goes_with_its_storage() -> None:  # ST-04
     assert not folder.exists()
 
 
+def test_too_little_memory_is_said_and_a_smaller_buffer_goes_on() -> None:  # ST-03
+    rb = ReplayBuffer(storage=LazyTensorStorage(10**15))
+    with pytest.raises(MemoryError) as caught:
+        rb.extend(TensorDict({"a": torch.zeros(3, 100)}, [3]))
+    assert str(caught.value) == (
+        "There is no memory for 400,000,000,000,000,000 bytes at 'a': shape [1000000000000000, 100] and dtype "
+        "torch.float32. Nothing was written. Fix: a smaller max_size, a LazyMemmapStorage, which keeps its data in "
+        "files, or a smaller dtype, such as uint8 for pixels."
+    )
+    assert len(rb) == 0 and rb.write_count == 0
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.bfloat16, torch.float64, torch.complex64])
+@pytest.mark.parametrize("shape", [(), (3,), (2, 0), (512, 1024)])
+def test_memory_is_aligned_and_of_any_dtype(dtype: torch.dtype, shape: tuple[int, ...]) -> None:  # ST-03
+    rb = ReplayBuffer(storage=LazyTensorStorage(5))
+    data = torch.randint(0, 2, (4, *shape)).to(dtype)
+    rb.extend(data)
+    memory = rb.storage._columns[0].tensor
+    assert memory.data_ptr() % 64 == 0 and (rb[:] == data).all() and rb[:].dtype == dtype
+
+
 def test_a_full_disk_is_said_before_anything_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:  # ST-04

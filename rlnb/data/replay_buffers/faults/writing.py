@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from rlnb.data.replay_buffers.faults.text import MANY, listed
+from rlnb.data.replay_buffers.faults.text import MANY, at, listed
 from rlnb.data.ted.keys import NestedKey
 
 
@@ -208,6 +208,15 @@ def disk_full(name: str, needed: int, cause: OSError) -> str:
     return (
         f"No room on the disk for the next {needed:,} bytes of {name} ({cause.strerror}). Nothing was written. "
         "Fix: free some space, a smaller max_size, or a scratch_dir on another disk."
+    )
+
+
+def no_memory(key: NestedKey, shape: Sequence[int], dtype: torch.dtype, size: int) -> str:
+    """Say that memory could not be had."""
+    return (
+        f"There is no memory for {size:,} bytes{at(key)}: shape {list(shape)} and dtype {dtype}. "
+        "Nothing was written. Fix: a smaller max_size, a LazyMemmapStorage, which keeps its data in files, or a "
+        "smaller dtype, such as uint8 for pixels."
     )
 
 

@@ -11,7 +11,7 @@ import torch
 
 from rlnb.data.replay_buffers import faults
 from rlnb.data.replay_buffers.checkpointers.tensor import TensorStorageCheckpointer
-from rlnb.data.replay_buffers.columns import AnyColumn, Column, ObjectColumn, reshape_objects
+from rlnb.data.replay_buffers.columns import AnyColumn, Column, ObjectColumn, new_memory, reshape_objects
 from rlnb.data.replay_buffers.forms import Form, Leaf, form_from, form_of
 from rlnb.data.replay_buffers.indexing import Where
 from rlnb.data.replay_buffers.ring import Ring
@@ -93,7 +93,7 @@ class ColumnStorage(Storage):
         return [
             ObjectColumn(shape)
             if leaf.dtype is None
-            else Column(torch.empty((*shape, *leaf.shape), dtype=leaf.dtype, device=self.device), self.ndim)
+            else Column(new_memory(leaf.key, (*shape, *leaf.shape), leaf.dtype, self.device), self.ndim)
             for leaf in form.leaves
         ]
 
