@@ -35,18 +35,21 @@ def stack_leaves(items: Sequence[Any], form: Form, lead: tuple[int, ...] = ()) -
         columns = form._take_each_apart(items)
         stacked = [_stack(values, leaf.dtype is None) for values, leaf in zip(columns, form.leaves, strict=True)]
         # Looked at after they were stacked, tensors are near at hand: all of them in half of the time.
-        if all(map(_alike, columns, form.leaves, [lead] * len(columns))):
+        if all(map(_alike, columns, stacked, form.leaves, [lead] * len(columns))):
             return stacked
     except (LookupError, TypeError, AttributeError, RuntimeError):
         pass
     raise _odd_one(items, form, lead)
 
 
-def _alike(values: Sequence[Any], leaf: Leaf, lead: tuple[int, ...]) -> bool:
+def _alike(values: Sequence[Any], stacked: Any, leaf: Leaf, lead: tuple[int, ...]) -> bool:
     """Whether all values have the dtype of a leaf, and the first its shape; torch refuses to stack different shapes."""
     if leaf.dtype is None:
         return not any(isinstance(value, torch.Tensor) for value in values)
-    return set(map(_dtype, values)) == {leaf.dtype} and values[0].shape == (*lead, *leaf.shape)
+    if values[0].shape != (*lead, *leaf.shape) or stacked.dtype is not leaf.dtype:
+        return False
+    # Every other dtype beside bool would have been the one of all.
+    return leaf.dtype is torch.bool or set(map(_dtype, values)) == {leaf.dtype}
 
 
 def _odd_one(items: Sequence[Any], form: Form, lead: tuple[int, ...]) -> ValueError:
