@@ -183,6 +183,55 @@ class ObjectColumn:
 AnyColumn = Column | ObjectColumn
 
 
+class RowArrays:
+    """The arrays of columns, to write one row: several times as fast as a block that has one row.
+
+    Args:
+        arrays: one for each column.
+
+    Example:
+        >>> columns = [Column(torch.zeros(4, 1), ndim=1), Column(torch.zeros(4, 2), ndim=1)]
+        >>> RowArrays.of(columns).put(1, [torch.ones(1), torch.ones(2)])
+        >>> columns[0].take(torch.arange(3)).tolist()
+        [[0.0], [1.0], [0.0]]
+    """
+
+    __slots__ = ("_arrays",)
+
+    def __init__(self, arrays: Sequence[np.ndarray]) -> None:
+        # Where a row is one number, it stands in no array of its own: a number is read and written in a third of the
+        # time.
+        self._arrays = [
+            np.squeeze(array, tuple(range(1, array.ndim))) if array.size == len(array) else array for array in arrays
+        ]
+
+    @classmethod
+    def of(cls, columns: Sequence[AnyColumn]) -> RowArrays | None:
+        """Return the arrays of columns; None if numpy cannot see all of them."""
+        arrays = [column.array for column in columns if isinstance(column, Column) and column.array is not None]
+        return cls(arrays) if len(arrays) == len(columns) else None
+
+    def put(self, position: int, leaves: Sequence[torch.Tensor]) -> None:
+        """Write a row.
+
+        Args:
+            position: where.
+            leaves: the row of each column, of the shape that it has there.
+        """
+        try:
+            values = [
+                leaf.item() if array.ndim == 1 else leaf.numpy()
+                for array, leaf in zip(self._arrays, leaves, strict=True)
+            ]
+        except (RuntimeError, TypeError):  # it needs a gradient, or lives on another device
+            values = [
+                leaf.detach().cpu().resolve_conj().resolve_neg().reshape(array.shape[1:]).numpy()
+                for array, leaf in zip(self._arrays, leaves, strict=True)
+            ]
+        for array, value in zip(self._arrays, values, strict=True):
+            array[position] = value
+
+
 def new_memory(key: NestedKey, shape: Sequence[int], dtype: torch.dtype, device: torch.device | None) -> torch.Tensor:
     """Make room for one leaf of all elements, with nothing written there yet.
 

@@ -11,8 +11,7 @@ import pytest
 import torch
 
 from rlnb.data import ReplayBuffer
-from rlnb.data.replay_buffers.columns import Column
-from rlnb.data.replay_buffers.storages.column_storage import ColumnStorage
+from rlnb.data.replay_buffers.columns import Column, RowArrays
 from tests.data.replay_buffers.worlds import FORMS, Make, make_storage, numbers_of
 
 SIZE, WRITTEN = 8, 11
@@ -41,9 +40,8 @@ def interrupted(method: Callable[..., None], calls: Iterator[int], at: int) -> C
             method(self, place, values)
             return
         count = len(values) // 2
-        if isinstance(self, ColumnStorage):
-            arrays = None if self._arrays is None else self._arrays[:count]
-            method(SimpleNamespace(_arrays=arrays, _columns=self._columns[:count]), place, values[:count])
+        if isinstance(self, RowArrays):
+            method(SimpleNamespace(_arrays=self._arrays[:count]), place, values[:count])
         elif count:
             method(self, place if isinstance(place, int) else place[:count], values[:count])
         raise KeyboardInterrupt
@@ -64,7 +62,7 @@ def test_an_interrupted_write_is_done_as_a_whole(kind: str, form: str, write: st
             rb.storage.ring.share()
         calls = iter(range(10**6))
         with pytest.MonkeyPatch.context() as patch:
-            for owner, name in ((Column, "put"), (Column, "scatter"), (ColumnStorage, "_put_one")):
+            for owner, name in ((Column, "put"), (Column, "scatter"), (RowArrays, "put")):
                 patch.setattr(owner, name, interrupted(getattr(owner, name), calls, at))
             try:
                 WRITES[write](rb, make)

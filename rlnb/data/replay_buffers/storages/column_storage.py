@@ -11,7 +11,7 @@ import torch
 
 from rlnb.data.replay_buffers import faults
 from rlnb.data.replay_buffers.checkpointers.tensor import TensorStorageCheckpointer
-from rlnb.data.replay_buffers.columns import AnyColumn, Column, ObjectColumn, new_memory, reshape_objects
+from rlnb.data.replay_buffers.columns import AnyColumn, Column, ObjectColumn, RowArrays, new_memory, reshape_objects
 from rlnb.data.replay_buffers.forms import Form, Leaf, form_from, form_of
 from rlnb.data.replay_buffers.indexing import Where
 from rlnb.data.replay_buffers.ring import Ring
@@ -59,7 +59,7 @@ class ColumnStorage(Storage):
     def _forget_columns(self) -> None:
         self._others: tuple[int, ...] = ()
         self._columns: list[AnyColumn] = []
-        self._arrays: list[Any] | None = None
+        self._rows: RowArrays | None = None
 
     # How much there is ------------------------------------------------------------------------------------------------
 
@@ -122,9 +122,7 @@ class ColumnStorage(Storage):
         """Take columns as the memory of this storage."""
         form.put_on(self.device)
         self._columns, self._others = columns, others
-        arrays = [column.array for column in columns if isinstance(column, Column)]
-        plain = len(arrays) == len(columns) and all(array is not None for array in arrays)
-        self._arrays = arrays if plain else None
+        self._rows = RowArrays.of(columns)
         self.form = form
 
     def _forget_memory(self) -> None:
@@ -229,26 +227,17 @@ class ColumnStorage(Storage):
         return Rows(len(items), stack_leaves(items, self.form, self._others))
 
     def _put(self, start: int, rows: Rows, first: int, last: int) -> None:
-        if rows.single:
-            self._put_one(start, rows.parts)
+        if rows.single and self._rows is not None:
+            self._rows.put(start, rows.parts)
+        elif rows.single:
+            for column, leaf in zip(self._columns, rows.parts, strict=True):
+                column.put(start, leaf.unsqueeze(0) if isinstance(leaf, torch.Tensor) else leaf)
         elif last - first == rows.count:
             for column, values in zip(self._columns, rows.parts, strict=True):
                 column.put(start, values)
         elif last > first:
             for column, values in zip(self._columns, rows.parts, strict=True):
                 column.put(start, values[first:last])
-
-    def _put_one(self, start: int, leaves: list[Any]) -> None:
-        if self._arrays is not None:
-            try:
-                values = [leaf.numpy() for leaf in leaves]
-            except (RuntimeError, TypeError):  # it needs a gradient, or lives on another device
-                values = [leaf.detach().cpu().resolve_conj().resolve_neg().numpy() for leaf in leaves]
-            for array, value in zip(self._arrays, values, strict=True):
-                array[start] = value
-            return
-        for column, leaf in zip(self._columns, leaves, strict=True):
-            column.put(start, leaf.unsqueeze(0) if isinstance(leaf, torch.Tensor) else leaf)
 
     def overwrite(self, place: Where, data: Any) -> None:
         """Write over elements; see :meth:`Storage.overwrite`."""

@@ -179,7 +179,7 @@ class LazyMemmapStorage(ColumnStorage):
     # Between processes ------------------------------------------------------------------------------------------------
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_columns": [], "_arrays": None}
+        return {**vars(self), "_columns": [], "_rows": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
