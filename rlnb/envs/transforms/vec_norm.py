@@ -82,7 +82,8 @@ class VecNorm(Transform):
         known = self._statistics(key)
         if known is None:
             sizes = (shape, shape, (1,))
-            known = [torch.zeros(size, dtype=dtype, device=device) for size in sizes]
+            with torch.inference_mode(False):  # a tensor made in that mode could not be changed outside of it
+                known = [torch.zeros(size, dtype=dtype, device=device) for size in sizes]
             for part, value in zip(_PARTS, known, strict=True):
                 self.register_buffer(_buffer(key, part), value)
         elif known[0].shape != shape:

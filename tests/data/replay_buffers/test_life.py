@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from rlnb.data import (
     ImmutableDatasetWriter,
     LazyTensorStorage,
     ListStorage,
+    PrioritizedSampler,
     RandomSampler,
     ReplayBuffer,
     ReplayBufferEnsemble,
@@ -29,7 +31,29 @@ from rlnb.data import (
     TensorStorage,
     Writer,
 )
-from tests.data.replay_buffers.worlds import as_tensordict, make_storage, numbers_of
+from tests.data.replay_buffers.worlds import FORMS, as_tensordict, make_storage, numbers_of
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("kind", ["given", "lazy", "memmap", "list"])
+def test_what_was_begun_in_inference_mode_goes_on_outside_of_it(kind: str, form: str, tmp_path: Path) -> None:  # RB-01
+    make = FORMS[form]
+    storage = make_storage(kind, 20, 1, make, tmp_path)
+    sampler = PrioritizedSampler(20, alpha=1.0, beta=1.0)
+    rb = ReplayBuffer(storage=storage, sampler=sampler, batch_size=4)
+
+    def use(first: int) -> None:
+        rb.extend(make(torch.arange(first, first + 5)))
+        rb.add(make(torch.tensor(first + 5)))
+        for _ in range(3):  # from the second one of a size on, there is memory for them
+            rb.update_priority(torch.arange(3), torch.ones(3))
+            rb.sample()
+        rb[:3] = make(torch.arange(first, first + 3))
+
+    with torch.inference_mode():
+        use(0)
+    use(6)
+    assert numbers_of(rb[6:12]).tolist() == list(range(6, 12))
 
 
 def test_prefetched_batches_are_those_that_would_come_anyway() -> None:  # RB-12

@@ -87,6 +87,16 @@ def test_keeps_to_its_specs(case, env, batch_size):  # TR-01
 
 
 @in_every_env
+def test_begun_in_inference_mode_it_goes_on_outside_of_it(case, env):  # TR-01
+    base = env((3,))
+    transformed = TransformedEnv(base, case.make(base))
+    with torch.inference_mode():
+        rollout(transformed)
+    found = rollout(transformed)
+    assert found.batch_size == (3, 12) and found.clone().apply_(torch.zero_).batch_size == (3, 12)
+
+
+@in_every_env
 @any_batch
 def test_in_a_compose(case, env, batch_size):  # TR-04
     base = env(batch_size)

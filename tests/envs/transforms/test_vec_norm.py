@@ -38,6 +38,14 @@ def test_running_mean_and_deviation():  # TR-55
     assert out[0] == 0
 
 
+def test_statistics_begun_in_inference_mode_go_on_outside_of_it():  # TR-55
+    norm, values = VecNorm(["x"], decay=1.0), ([1.0], [2.0], [5.0])
+    with torch.inference_mode():
+        feed(norm, *values[:2])
+    feed(norm, values[2])
+    assert norm.loc["x"].item() == pytest.approx(8 / 3)
+
+
 def test_the_past_decays():  # TR-55
     norm = VecNorm(["x"], decay=0.5)
     feed(norm, [1.0], [2.0], [5.0], [10.0])

@@ -301,3 +301,7 @@ class Components(Checkpointing):
             parts["transform"] = self._transform
         lines = ",\n".join(f"    {name}={part!r}".replace("\n", "\n    ") for name, part in parts.items())
         return f"{type(self).__name__}(\n{lines})"
+
+
+# What Python says of an argument that there is not: it names the class that users know.
+Components.__init__.__qualname__ = "ReplayBuffer"

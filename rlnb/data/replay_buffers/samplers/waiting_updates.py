@@ -39,7 +39,8 @@ class WaitingUpdates:
         self.shape = torch.Size([count])
         self._positions = np.empty((_MOST, count), np.int64)
         self._values = np.empty((_MOST, count))
-        self._rows = [_forms(*row) for row in zip(self._positions, self._values, strict=True)]
+        with torch.inference_mode(False):  # a tensor made in that mode could not be written to outside of it
+            self._rows = [_forms(*row) for row in zip(self._positions, self._values, strict=True)]
         self._used = 0
 
     def __bool__(self) -> bool:

@@ -107,7 +107,8 @@ class ColumnStorage(Storage):
         old, self.device = self.device, self.device or device
         rows = -(-self._asked_size // math.prod(others))
         try:
-            columns = self._allocate(form, (rows, *others))
+            with torch.inference_mode(False):  # a tensor made in that mode could not be written to outside of it
+                columns = self._allocate(form, (rows, *others))
         except BaseException:
             self.device = old
             raise
