@@ -199,8 +199,7 @@ class RowArrays:
     __slots__ = ("_arrays",)
 
     def __init__(self, arrays: Sequence[np.ndarray]) -> None:
-        # Where a row is one number, it stands in no array of its own: a number is read and written in a third of the
-        # time.
+        # Those whose rows are single numbers have one dimension: a number is read and written in a third of the time.
         self._arrays = [
             np.squeeze(array, tuple(range(1, array.ndim))) if array.size == len(array) else array for array in arrays
         ]

@@ -45,15 +45,15 @@ class SumTree:
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
-        sizes = [_blocks(capacity) * _FAN_OUT]
-        while sizes[-1] > _TOP:
-            sizes.append(_blocks(sizes[-1] // _FAN_OUT) * _FAN_OUT)
+        top, levels = max(capacity, 1), 1
+        while top > _TOP:
+            top, levels = math.ceil(top / _FAN_OUT), levels + 1
         # Every node has all of its blocks, so that a search led astray by rounding still ends at a number.
-        self._sums = [np.zeros(sizes[-1] * _FAN_OUT**below) for below in reversed(range(len(sizes)))]
+        self._sums = [np.zeros(top * _FAN_OUT**below) for below in reversed(range(levels))]
         self._least, self._least_at = math.inf, 0
         self._touched: list[np.ndarray] = []  # what was set, unless it is too much
         self._touched_count, self._rebuild_at = 0, capacity * _REBUILD_SHARE
-        self._before = np.zeros(sizes[-1] + 1)  # the running sums of the uppermost level, beginning with 0
+        self._before = np.zeros(top + 1)  # the running sums of the uppermost level, beginning with 0
 
     def set(self, positions: np.ndarray, values: np.ndarray | float) -> None:
         """Set numbers; the last one counts where a position comes twice.
@@ -176,7 +176,3 @@ class SumTree:
 def _positive(numbers: np.ndarray) -> np.ndarray:
     """The numbers, with infinity in place of 0."""
     return np.where(numbers > 0, numbers, np.inf)
-
-
-def _blocks(size: int) -> int:
-    return math.ceil(max(size, 1) / _FAN_OUT)
