@@ -50,6 +50,10 @@ class Column:
         row_bytes = tensor.element_size() * tensor.shape[ndim:].numel()
         self.short = self.flat_array is not None and row_bytes <= _SHORT_ROW_BYTES
 
+    def __reduce__(self) -> Any:
+        # All but the tensor are views of it, which a copy must have of its own.
+        return type(self), (self.tensor, self.tensor.ndim - self.flat.ndim + 1)
+
     def put(self, start: int, values: torch.Tensor) -> None:
         """Write rows that lie one after another.
 
@@ -59,7 +63,7 @@ class Column:
         """
         end = start + len(values)
         if self.array is not None and values.device.type == "cpu" and values.nbytes <= _SMALL_BLOCK_BYTES:
-            self.array[start:end] = values.detach().numpy()
+            self.array[start:end] = _numbers(values)
         else:
             self.tensor[start:end] = values.detach()
 
@@ -88,7 +92,7 @@ class Column:
             values: shape ``[n, *shape]``.
         """
         if self.flat_array is not None:
-            self.flat_array[index.numpy()] = values.detach().cpu().numpy()
+            self.flat_array[index.numpy()] = _numbers(values)
             return
         # torch leaves open which of two values for one position stays.
         _, last = np.unique(index.numpy()[::-1], return_index=True)
@@ -153,10 +157,14 @@ class ObjectColumn:
     __slots__ = ("array", "flat_array", "short", "tensor")
 
     def __init__(self, shape: Sequence[int]) -> None:
-        self.array = np.full(tuple(shape), None, dtype=object)
-        self.flat_array = self.array.reshape(-1)
-        self.short = False
-        self.tensor: torch.Tensor | None = None
+        self.__setstate__(np.full(tuple(shape), None, dtype=object))
+
+    def __getstate__(self) -> np.ndarray:
+        return self.array
+
+    def __setstate__(self, array: np.ndarray) -> None:
+        self.array, self.flat_array = array, array.reshape(-1)
+        self.short, self.tensor = False, None
 
     def put(self, start: int, values: Any) -> None:
         """Write rows that lie one after another; see :meth:`Column.put`."""
@@ -187,28 +195,33 @@ class RowArrays:
     """The arrays of columns, to write one row: several times as fast as a block that has one row.
 
     Args:
-        arrays: one for each column.
+        columns: numpy can see all of them; see :meth:`fits`.
 
     Example:
         >>> columns = [Column(torch.zeros(4, 1), ndim=1), Column(torch.zeros(4, 2), ndim=1)]
-        >>> RowArrays.of(columns).put(1, [torch.ones(1), torch.ones(2)])
+        >>> RowArrays(columns).put(1, [torch.ones(1), torch.ones(2)])
         >>> columns[0].take(torch.arange(3)).tolist()
         [[0.0], [1.0], [0.0]]
     """
 
-    __slots__ = ("_arrays",)
+    __slots__ = ("_arrays", "_columns")
 
-    def __init__(self, arrays: Sequence[np.ndarray]) -> None:
+    def __init__(self, columns: Sequence[AnyColumn]) -> None:
+        self._columns = columns
         # Those whose rows are single numbers have one dimension: a number is read and written in a third of the time.
         self._arrays = [
-            np.squeeze(array, tuple(range(1, array.ndim))) if array.size == len(array) else array for array in arrays
+            np.squeeze(array, tuple(range(1, array.ndim))) if array.size == len(array) else array
+            for array in (column.array for column in columns)
+            if array is not None
         ]
 
-    @classmethod
-    def of(cls, columns: Sequence[AnyColumn]) -> RowArrays | None:
-        """Return the arrays of columns; None if numpy cannot see all of them."""
-        arrays = [column.array for column in columns if isinstance(column, Column) and column.array is not None]
-        return cls(arrays) if len(arrays) == len(columns) else None
+    @staticmethod
+    def fits(columns: Sequence[AnyColumn]) -> bool:
+        """Whether numpy can see all of the columns."""
+        return all(isinstance(column, Column) and column.array is not None for column in columns)
+
+    def __reduce__(self) -> Any:
+        return RowArrays, (self._columns,)  # a copy looks at the copied columns
 
     def put(self, position: int, leaves: Sequence[torch.Tensor]) -> None:
         """Write a row.
@@ -222,11 +235,8 @@ class RowArrays:
                 leaf.item() if array.ndim == 1 else leaf.numpy()
                 for array, leaf in zip(self._arrays, leaves, strict=True)
             ]
-        except (RuntimeError, TypeError):  # it needs a gradient, or lives on another device
-            values = [
-                leaf.detach().cpu().resolve_conj().resolve_neg().reshape(array.shape[1:]).numpy()
-                for array, leaf in zip(self._arrays, leaves, strict=True)
-            ]
+        except (RuntimeError, TypeError):
+            values = [_numbers(leaf).reshape(array.shape[1:]) for array, leaf in zip(self._arrays, leaves, strict=True)]
         for array, value in zip(self._arrays, values, strict=True):
             array[position] = value
 
@@ -265,13 +275,21 @@ def new_memory(key: NestedKey, shape: Sequence[int], dtype: torch.dtype, device:
 
 
 def _numpy_view(tensor: torch.Tensor) -> np.ndarray | None:
-    """A view that numpy can write through, or None: another device, or a dtype that numpy does not have."""
+    """A view that numpy can write through, or None: another device, a lazy conjugate, or a dtype that it lacks."""
     if tensor.device.type != "cpu":
         return None
     try:
         return tensor.detach().numpy()
-    except TypeError:
+    except (RuntimeError, TypeError):
         return None
+
+
+def _numbers(values: torch.Tensor) -> np.ndarray:
+    """The values of a tensor; one that needs a gradient, is a lazy conjugate or lives elsewhere is copied."""
+    try:
+        return values.numpy()
+    except (RuntimeError, TypeError):
+        return values.detach().cpu().resolve_conj().resolve_neg().numpy()
 
 
 def _objects(values: Any, shape: tuple[int, ...]) -> np.ndarray:

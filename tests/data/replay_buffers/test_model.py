@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+from collections.abc import Callable
 from typing import Any
 
 import hypothesis.strategies as st
@@ -128,6 +131,11 @@ class BufferModel(RuleBasedStateMachine):
     def empty(self) -> None:
         self.rb.empty()
         self.places, self.cursor, self.written = {}, 0, 0
+
+    @rule(how=st.sampled_from([copy.deepcopy, lambda rb: pickle.loads(pickle.dumps(rb))]))
+    def go_on_with_a_copy(self, how: Callable[[Any], Any]) -> None:
+        self.originals = [*getattr(self, "originals", []), self.rb]  # whose files go with them
+        self.rb = how(self.rb)
 
     @rule()
     def save_and_load(self) -> None:

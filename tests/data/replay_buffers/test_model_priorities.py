@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import math
+import pickle
+from collections.abc import Callable
+from typing import Any
 
 import hypothesis.strategies as st
 import pytest
@@ -125,6 +129,11 @@ class PriorityModel(RuleBasedStateMachine):
     def empty(self) -> None:
         self.rb.empty()
         self.forget()
+
+    @rule(how=st.sampled_from([copy.deepcopy, lambda rb: pickle.loads(pickle.dumps(rb))]))
+    def go_on_with_a_copy(self, how: Callable[[Any], Any]) -> None:
+        self.originals = [*getattr(self, "originals", []), self.rb]  # whose files go with them
+        self.rb = how(self.rb)
 
     @rule()
     def save_and_load(self) -> None:

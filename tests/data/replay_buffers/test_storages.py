@@ -17,7 +17,7 @@ import torch
 from tensordict import LazyStackedTensorDict, NonTensorStack, TensorDict
 
 from rlnb.data import LazyMemmapStorage, LazyTensorStorage, ListStorage, ReplayBuffer, TensorStorage
-from tests.data.replay_buffers.worlds import as_tensordict, make_storage, numbers_of
+from tests.data.replay_buffers.worlds import KINDS, as_tensordict, make_storage, numbers_of
 
 
 def steps(n: int) -> TensorDict:
@@ -229,6 +229,24 @@ def test_memory_is_aligned_and_of_any_dtype(dtype: torch.dtype, shape: tuple[int
     rb.extend(data)
     memory = rb.storage._columns[0].tensor
     assert memory.data_ptr() % 64 == 0 and (rb[:] == data).all() and rb[:].dtype == dtype
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("size", [3, 40_000])  # blocks are written in one way or another by their size
+def test_lazy_conjugates_are_stored_as_what_they_say(kind: str, size: int, tmp_path: Path) -> None:  # ST-03 ST-04
+    def make(numbers: torch.Tensor) -> TensorDict:
+        value = (numbers[..., None] * torch.ones(size)).to(torch.complex64) * (1 + 2j)
+        entries = {"a": numbers.float(), "b": value.conj(), "c": value.conj().imag}
+        return TensorDict(entries, numbers.shape)
+
+    rb = ReplayBuffer(storage=make_storage(kind, 6, 1, make, tmp_path))
+    rb.extend(make(torch.arange(4)))
+    rb.add(make(torch.tensor(4)))
+    rb[1] = make(torch.tensor(5))
+    rb[[0, 2]] = make(torch.tensor([6, 7]))
+    found = rb[:5]
+    assert found["a"].tolist() == [6, 5, 7, 3, 4]
+    assert (found["b"][:, 0] == found["a"] * (1 - 2j)).all() and (found["c"][:, -1] == -2 * found["a"]).all()
 
 
 def test_a_full_disk_is_said_before_anything_is_written(

@@ -123,7 +123,7 @@ class ColumnStorage(Storage):
         """Take columns as the memory of this storage."""
         form.put_on(self.device)
         self._columns, self._others = columns, others
-        self._rows = RowArrays.of(columns)
+        self._rows = RowArrays(columns) if RowArrays.fits(columns) else None
         self.form = form
 
     def _forget_memory(self) -> None:
