@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,17 @@ from hypothesis import strategies as st
 
 from rlnb.data import LazyTensorStorage, SliceSamplerWithoutReplacement, TensorDictReplayBuffer
 from tests.data.replay_buffers.slice_worlds import buffer, episodes, evenly, pieces
+
+
+@pytest.mark.parametrize("passes", [0, 1])
+def test_between_two_passes_it_can_be_saved(passes: int, tmp_path: Path) -> None:  # SA-06 CP-01
+    rb = buffer(SliceSamplerWithoutReplacement(slice_len=2), episodes(4, 3), batch_size=4)
+    for _ in range(passes):
+        assert len(batches(rb)) == 1
+    rb.dumps(tmp_path / "saved")
+    other = buffer(SliceSamplerWithoutReplacement(slice_len=2), episodes(5, 2), batch_size=4)
+    other.loads(tmp_path / "saved")
+    assert sorted(batches(other)[0]) == [0, 1] and len(other) == 7
 
 
 def batches(rb: Any) -> list[list[int]]:

@@ -99,7 +99,8 @@ def as_bytes(tensor: torch.Tensor) -> np.ndarray | None:
     tensor = tensor.detach()
     if tensor.device.type != "cpu" or not tensor.is_contiguous() or tensor.is_conj() or tensor.is_neg():
         return None
-    return tensor.reshape(-1).view(torch.uint8).numpy()
+    # Where there are fewer than two elements, a stride can be anything, and torch takes only 1.
+    return tensor.as_strided((tensor.numel(),), (1,)).view(torch.uint8).numpy()
 
 
 # Tensors --------------------------------------------------------------------------------------------------------------
