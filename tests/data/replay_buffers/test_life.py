@@ -261,8 +261,61 @@ def test_a_pickled_buffer_goes_on(kind: str) -> None:  # RB-16
     other = pickle.loads(pickle.dumps(rb))
     assert numbers_of(other[:].exclude("index")).tolist() == [5, 6, 2, 3, 4]
     assert other.add(as_tensordict(torch.tensor(8))) == 2
-    assert len(other.sample()) == 3
+    other.extend(as_tensordict(torch.arange(9, 11)))
+    other[0] = as_tensordict(torch.tensor(11))
+    assert numbers_of(other[:].exclude("index")).tolist() == [11, 6, 8, 9, 10]
+    assert set(numbers_of(other.sample(3).exclude("index")).tolist()) <= {11, 6, 8, 9, 10}
     other.shutdown()
+
+
+def waits_for(call: Callable[[], Any]) -> Any:
+    """What a call returns that must not take longer than half a minute, in a thread that may hang."""
+    found: list[Any] = []
+    thread = threading.Thread(target=lambda: found.append(call()), daemon=True)
+    thread.start()
+    thread.join(30)
+    assert found, "it hangs"
+    return found[0]
+
+
+@pytest.mark.parametrize("prefetch", [None, 1, 3])
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda rb, data: rb.update_priority(data["index"], torch.ones(len(data))),
+        lambda rb, data: rb.extend(as_tensordict(torch.arange(2))),
+        lambda rb, data: rb.__setitem__(data["index"], data.exclude("index", "priority_weight")),
+        lambda rb, data: rb[:],
+    ],
+)
+def test_a_transform_can_use_its_own_buffer(prefetch: int | None, use: Callable[[Any, Any], Any]) -> None:  # RB-12
+    rb = TensorDictPrioritizedReplayBuffer(
+        alpha=1.0, beta=1.0, storage=LazyTensorStorage(10), batch_size=4, prefetch=prefetch
+    )
+    rb.extend(as_tensordict(torch.arange(10)))
+    inside = threading.local()
+
+    def transform(data: TensorDict) -> TensorDict:
+        if not getattr(inside, "busy", False):  # rb[:] comes through here as well
+            inside.busy = True
+            use(rb, data)
+            inside.busy = False
+        return data
+
+    rb.append_transform(transform)
+    assert [len(waits_for(rb.sample)) for _ in range(6)] == [4] * 6
+    rb.shutdown()
+
+
+def test_batches_drawn_ahead_in_inference_mode_can_be_learned_from() -> None:  # RB-12
+    rb = ReplayBuffer(storage=LazyTensorStorage(10), batch_size=4, prefetch=2)
+    rb.extend(torch.randn(10, 3))
+    with torch.inference_mode():
+        rb.sample()
+    weights = torch.ones(3, requires_grad=True)
+    for _ in range(3):
+        (rb.sample() * weights).sum().backward()
+    rb.shutdown()
 
 
 def test_empty_forgets_all() -> None:  # RB-15

@@ -9,8 +9,10 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple
 
+import torch
 
-class _Ahead(NamedTuple):
+
+class Ahead(NamedTuple):
     """A batch on its way, and whether it is the last of a pass."""
 
     future: Future[Any]
@@ -31,30 +33,30 @@ class Prefetcher:
     Example:
         >>> numbers = iter(range(10))
         >>> prefetcher = Prefetcher(2, lambda: (next(numbers), False), lambda number: number * 10)
-        >>> prefetcher.next(), prefetcher.next()
-        ((0, False), (10, False))
+        >>> prefetcher.next().future.result(), prefetcher.next().future.result()
+        (0, 10)
         >>> prefetcher.close()
     """
 
     def __init__(self, depth: int, draw: Callable[[], tuple[Any, bool]], finish: Callable[[Any], Any]) -> None:
         self.depth, self._draw, self._finish = depth, draw, finish
-        self._ahead: deque[_Ahead] = deque()
+        self._ahead: deque[Ahead] = deque()
         self._pool: ThreadPoolExecutor | None = None
         self._owner = 0
 
-    def next(self) -> tuple[Any, bool]:
+    def next(self) -> Ahead:
         """Return the next batch.
 
         Returns:
-            The batch, and whether it is the last of a pass.
+            The batch, which may still be on its way: whoever waits for it must hold no lock that a transform may want.
         """
         pool = self._running()
         # A pass ends with its last batch: what comes after it is drawn when it is asked for.
         while len(self._ahead) < self.depth and not (self._ahead and self._ahead[-1].last):
-            drawn, last = self._draw()
-            self._ahead.append(_Ahead(pool.submit(self._finish, drawn), last))
-        batch = self._ahead.popleft()
-        return batch.future.result(), batch.last
+            with torch.inference_mode(False):  # who asks for the batch later may need gradients
+                drawn, last = self._draw()
+            self._ahead.append(Ahead(pool.submit(self._finish, drawn), last))
+        return self._ahead.popleft()
 
     def _running(self) -> ThreadPoolExecutor:
         """The threads; new ones in a forked process, which has none of its parent's."""
@@ -74,5 +76,5 @@ class Prefetcher:
         """Stop the threads, after the batch that each is at."""
         self.clear()
         if self._pool is not None and self._owner == os.getpid():
-            self._pool.shutdown(wait=True, cancel_futures=True)
+            self._pool.shutdown(wait=True)
         self._pool = None

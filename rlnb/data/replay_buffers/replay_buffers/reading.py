@@ -45,8 +45,8 @@ class Reading(Components):
             if size != self._batch_size:
                 raise ValueError(faults.fixed_batch_size(size, self._batch_size or 0))
             with self._lock:
-                ahead, _ = self._prefetcher.next()
-            batch, info = ahead
+                ahead = self._prefetcher.next()
+            batch, info = ahead.future.result()
         else:
             batch, info = self._process(*self._drawn_now(size))
         return (batch, info) if return_info else batch
@@ -125,7 +125,8 @@ class Reading(Components):
                 yield self._process(*drawn)[0]
             else:
                 with self._lock:
-                    (batch, _), last = self._prefetcher.next()
+                    ahead = self._prefetcher.next()
+                (batch, _), last = ahead.future.result(), ahead.last
                 yield batch
             if last:
                 return
