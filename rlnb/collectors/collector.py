@@ -12,6 +12,7 @@ from tensordict import TensorDictBase
 from rlnb.collectors.arguments import SPLIT_BATCHES_DIFFER, check_frames, check_receivers, limited, make_env
 from rlnb.collectors.trajectories import TrajectoryIds
 from rlnb.collectors.utils import split_trajectories
+from rlnb.data.ted.keys import NestedKey
 from rlnb.envs.base import EnvBase
 from rlnb.envs.exploration import ExplorationType, set_exploration_type
 from rlnb.envs.policies import is_random, make_policy
@@ -35,7 +36,8 @@ class SyncDataCollector:
         storing_device: where batches go.
         env_device: where the env's data lives.
         policy_device: where the policy lives; its input is moved there, and its output back.
-        init_random_frames: how many steps are taken with random actions first, at the least.
+        init_random_frames: how many steps are taken with random actions first, at the least. What the policy writes
+            beside the action, such as its logits, is zero in them.
         max_frames_per_traj: an episode is truncated after that many steps.
         reset_at_each_iter: start each batch with a reset.
         postproc: called with each batch; what it returns is handed out.
@@ -175,16 +177,30 @@ class SyncDataCollector:
         if self._root is None or self.reset_at_each_iter:
             self._root = env.reset()
             self._ids.restart()
-        random = self.frames < self.init_random_frames or is_random(env, self.policy)
-        act = env.rand_action if random else self._act
+        policy_acts = not is_random(env, self.policy)
+        random = self.frames < self.init_random_frames and policy_acts
+        act = self._act if policy_acts and not random else env.rand_action
         with set_exploration_type(self.exploration_type):
+            written = self._written_by_policy(self._root) if random else {}
             data = collect(env, act, self._root, self._steps, contiguous=self._contiguous)
+        for key, value in written.items():
+            data.set(key, value.new_zeros((*data.batch_size, *value.shape[env.batch_dims :])))
         last = data[..., -1].clone()
         self._root = env.maybe_reset(env._step_mdp(last))
         self._ids.write(data, last)
         self.frames += self.frames_per_batch
         self.iterations += 1
         return data
+
+    def _written_by_policy(self, root: TensorDictBase) -> dict[NestedKey, torch.Tensor]:
+        """What the policy writes beside actions, so that batches with random actions have the same entries."""
+        given = root.clone()
+        before = dict(given.items(True, True))
+        with torch.random.fork_rng(devices=()):
+            after = self._act(given)
+        known = set(self.env.action_keys)
+        written = {key: value for key, value in after.items(True, True) if value is not before.get(key)}
+        return {key: value for key, value in written.items() if key not in known and isinstance(value, torch.Tensor)}
 
     def reset(self) -> None:
         """Start new episodes with the next batch."""

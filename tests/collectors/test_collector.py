@@ -7,11 +7,19 @@ import re
 import pytest
 import torch
 from tensordict import TensorDict
-from tensordict.nn import TensorDictModule
+from tensordict.nn import ProbabilisticTensorDictModule, TensorDictModule, TensorDictSequential
 from torch import nn
 
 from rlnb.collectors import Collector, RandomPolicy, SyncDataCollector
-from rlnb.data import LazyTensorStorage, MultiStep, SliceSampler, TensorDictReplayBuffer, Unbounded, check_ted
+from rlnb.data import (
+    LazyTensorStorage,
+    MultiStep,
+    ReplayBuffer,
+    SliceSampler,
+    TensorDictReplayBuffer,
+    Unbounded,
+    check_ted,
+)
 from rlnb.envs import (
     CartPoleEnv,
     GymEnv,
@@ -130,6 +138,37 @@ def test_random_frames_first():  # CO-06
     )
     pushed = [bool(batch["action"][:, 1].any()) for batch in collector]
     assert pushed == [True, True, False, False, False]
+
+
+@pytest.mark.parametrize("batched", [False, True])
+def test_random_frames_have_the_entries_that_the_policy_writes(batched):  # CO-06
+    def make():
+        return GymEnv("CartPole-v1", categorical_action_encoding=True)
+
+    net = TensorDictModule(nn.Linear(4, 2), ["observation"], [("scores", "logits")])
+    draw = ProbabilisticTensorDictModule(
+        in_keys={"logits": ("scores", "logits")},
+        out_keys=["action"],
+        distribution_class=torch.distributions.Categorical,
+        return_log_prob=True,
+    )
+    storage = LazyTensorStorage(60)
+    collector = SyncDataCollector(
+        SerialEnv(2, make) if batched else make(),
+        TensorDictSequential(net, draw),
+        frames_per_batch=20,
+        total_frames=60,
+        init_random_frames=30,
+        postproc=lambda data: data.reshape(-1),
+    )
+    torch.manual_seed(0)
+    rb = ReplayBuffer(storage=storage)
+    for batch in collector:
+        rb.extend(batch)
+    logits = rb[:]["scores", "logits"]
+    assert logits.shape == (60, 2) and not logits[:40].any() and logits[40:].all(1).all()
+    assert not rb[:]["action_log_prob"][:40].any() and rb[:]["action_log_prob"][40:].all()
+    assert set(rb[:]["action"][:40].tolist()) == {0, 1}
 
 
 def test_longest_trajectory_and_restarts():  # CO-06
