@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from tensordict import LazyStackedTensorDict
+from tensordict import LazyStackedTensorDict, TensorDict, is_non_tensor, lazy_stack
 from torch.utils import _pytree as pytree
 
 from rlnb.data.replay_buffers import faults
@@ -78,7 +78,8 @@ def stack_items(items: Sequence[Any]) -> Any:
         items: tensors, TensorDicts, PyTrees of these, or any objects.
 
     Returns:
-        The batch; a list of the objects where they are no tensors, or differ in form.
+        The batch; a lazy stack of TensorDicts that differ in the shapes of their entries alone; a list of the objects
+        where they are no tensors, or differ in another way.
 
     Example:
         >>> stack_items([torch.zeros(2), torch.ones(2)])
@@ -94,8 +95,19 @@ def stack_items(items: Sequence[Any]) -> Any:
         form = form_of(items[0], 0)
         leaves = stack_leaves(items, form)
     except (TypeError, ValueError):
-        return items
+        return _stack_ragged(items)
     return form.build(leaves, torch.Size((len(items),)))
+
+
+def _stack_ragged(items: list[Any]) -> Any:
+    """Stack TensorDicts that differ in shapes alone; what is set in the stack later is not set in them."""
+    looks = {
+        (item.batch_size, frozenset((key, value.dtype) for key, value in item.items(True, True)))
+        if type(item) is TensorDict and not any(map(is_non_tensor, item.values(True)))
+        else None
+        for item in items
+    }
+    return items if None in looks or len(looks) > 1 else lazy_stack([item.copy() for item in items])
 
 
 def _holds_tensors(item: Any) -> bool:

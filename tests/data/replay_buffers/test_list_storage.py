@@ -8,10 +8,10 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tensordict import TensorDict, TensorDictBase, tensorclass
+from tensordict import LazyStackedTensorDict, TensorDict, TensorDictBase, tensorclass
 from torch.utils import _pytree as pytree
 
-from rlnb.data import ListStorage, ReplayBuffer, TensorDictReplayBuffer
+from rlnb.data import ListStorage, ReplayBuffer, TensorDictPrioritizedReplayBuffer, TensorDictReplayBuffer
 from tests.data.replay_buffers.worlds import FORMS
 
 
@@ -107,6 +107,20 @@ def test_batches_that_look_different_stay_a_list() -> None:  # ST-01
     batch = rb[:]
     assert isinstance(batch, list) and [item["a"].dtype for item in batch] == 2 * [torch.float32] + 2 * [torch.int64]
     assert isinstance(rb[2:], TensorDict)
+
+
+def test_elements_of_different_shapes_become_a_lazy_stack() -> None:  # ST-01 RB-02
+    rb = TensorDictPrioritizedReplayBuffer(alpha=1.0, beta=1.0, eps=0.0, storage=ListStorage(3), batch_size=8)
+    for n in (2, 3, 4):
+        rb.add(TensorDict({"a": torch.full((n,), float(n)), "below": {"b": torch.zeros(n)}}))
+    batch = rb.sample()
+    assert isinstance(batch, LazyStackedTensorDict)
+    assert [len(item["a"]) - 2 for item in batch] == batch["index"].tolist()
+    batch["td_error"] = batch["index"].float()
+    rb.update_tensordict_priority(batch)
+    assert rb.sampler.state_dict()["priorities"][batch["index"]].tolist() == batch["index"].tolist()
+    assert rb[:]["index"].tolist() == [0, 1, 2]
+    assert [set(rb.storage[i].keys()) for i in range(3)] == [{"a", "below"}] * 3  # nothing is written into elements
 
 
 def test_nested_batch_sizes_count_as_a_difference() -> None:  # ST-01

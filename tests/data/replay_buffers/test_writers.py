@@ -171,3 +171,11 @@ def test_a_writer_without_a_storage_says_what_it_needs() -> None:  # WR-01
     assert writer.add(torch.tensor(1)) == 0
     with pytest.raises(TypeError):
         Writer()
+
+
+def test_a_list_of_the_best_keeps_no_batch_alive() -> None:  # WR-03
+    rb = TensorDictReplayBuffer(storage=ListStorage(2), writer=TensorDictMaxValueWriter("score"))
+    for first in range(0, 3000, 1000):
+        rb.extend(TensorDict({"score": torch.arange(first, first + 1000).float(), "x": torch.ones(1000, 8)}, [1000]))
+    assert sorted(rb.storage[i]["score"].item() for i in range(2)) == [2998, 2999]
+    assert [rb.storage[i]["x"].untyped_storage().nbytes() for i in range(2)] == [32, 32]

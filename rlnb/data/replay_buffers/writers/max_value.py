@@ -13,6 +13,7 @@ from rlnb.data.replay_buffers import faults
 from rlnb.data.replay_buffers.forms import is_data
 from rlnb.data.replay_buffers.indexing import one
 from rlnb.data.replay_buffers.stacking import split_batch
+from rlnb.data.replay_buffers.storages import ListStorage
 from rlnb.data.replay_buffers.writers.base import Writer
 from rlnb.data.replay_buffers.writers.round_robin import without_index
 from rlnb.data.ted.keys import NestedKey
@@ -113,17 +114,20 @@ class TensorDictMaxValueWriter(Writer):
         """Write the elements whose rank is high enough; see :meth:`Writer.extend`."""
         data = without_index(data)
         items = data if isinstance(data, list) else split_batch(data)
+        # A list would keep the whole batch alive for each of its elements that stays.
+        own = isinstance(self.storage, ListStorage) and not isinstance(data, list)
         ranks = [self.rank(item) for item in items]
         self.storage.prepare(items, True)  # refuses all if one does not fit
-        places = [self._write(item, rank) for item, rank in zip(items, ranks, strict=True)]
+        places = [self._write(item, rank, own) for item, rank in zip(items, ranks, strict=True)]
         self.storage.ring.written += sum(place is not None for place in places)
         last = {place: i for i, place in enumerate(places) if place is not None}
         return torch.tensor([-1 if p is None or last[p] != i else p for i, p in enumerate(places)], dtype=torch.int64)
 
-    def _write(self, item: Any, rank: float) -> int | None:
+    def _write(self, item: Any, rank: float, own: bool = False) -> int | None:
         place, storage = self._place(rank), self.storage
         if place is None:
             return None
+        item = item.clone() if own else item
         if place == len(self._ranks):
             rows = storage.prepare(item, False)
             if place != storage.append(rows):
