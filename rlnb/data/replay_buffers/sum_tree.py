@@ -148,10 +148,8 @@ class SumTree:
 
     def clear(self) -> None:
         """Set all numbers to 0."""
-        for sums in (*self._sums, self._before):
-            sums[:] = 0
-        self._least, self._least_at = math.inf, 0
-        self._touched, self._touched_count = [], 0
+        self._touched, self._touched_count = [], max(self.capacity, 1)  # too many to be noted: all sums are formed anew
+        self._sums[0][:] = 0
 
     def _refresh(self) -> None:
         """Form the sums above the numbers that were set."""

@@ -360,21 +360,6 @@ def test_a_copy_has_the_updates_that_nothing_was_drawn_after(how: Callable[[Any]
     assert copied.sampler.state_dict()["priorities"][:4].tolist() == [7.0, 8.0, 5.0, 5.0]
 
 
-def test_what_takes_the_usual_way_is_checked_like_anything_else() -> None:  # RB-13
-    """The third update of a size is noted by a shorter way than the first."""
-    rb, index = buffer(4, eps=0.0), torch.arange(3)
-    for priority in (3.0, 4.0, 5.0):
-        rb.update_priority(index, torch.full((3,), priority))
-    for bad in (-1.0, math.nan, math.inf, -math.inf):
-        with pytest.raises(ValueError, match="priority"):
-            rb.update_priority(index, torch.tensor([9.0, bad, 9.0]))
-    for place in (-1, 4, 2**62, -(2**62)):
-        with pytest.raises(IndexError, match=str(place)):
-            rb.update_priority(torch.tensor([0, place, 1]), torch.full((3,), 9.0))
-    rb.update_priority(index, torch.tensor([-0.0, 0.0, 5.0]))  # minus zero is no negative number
-    assert rb.sampler.state_dict()["priorities"].tolist() == [0.0, 0.0, 5.0, 1.0]
-
-
 def test_memory_does_not_grow_with_updates() -> None:  # SA-04
     rb, index, priority = buffer(10), torch.arange(10), torch.ones(10)
 

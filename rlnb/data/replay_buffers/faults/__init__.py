@@ -48,6 +48,7 @@ from rlnb.data.replay_buffers.faults.priorities import (
     needs_sample,
     no_element,
     no_numbers,
+    other_coordinates,
     priorities_for,
 )
 from rlnb.data.replay_buffers.faults.reading import (
@@ -182,6 +183,7 @@ __all__ = [
     "nothing_stored",
     "only_cpu",
     "other_component_state",
+    "other_coordinates",
     "other_count",
     "other_dims",
     "other_keys",

@@ -8,8 +8,14 @@ from rlnb.data.replay_buffers.faults.text import listed
 from rlnb.data.ted.keys import NestedKey
 
 
-def bad_priority(position: int, value: float) -> str:
+def bad_priority(position: int, value: float, most: float) -> str:
     """Say which priority is none."""
+    if most < value < float("inf"):
+        return (
+            f"Number {position} of the priorities given is {value}; sums of such numbers would be infinite, and with "
+            f"this alpha {most:.3g} is the largest there can be. Nothing was changed. A loss that large has mostly "
+            "diverged. Fix: buffer.update_priority(index, td_error.abs().clamp(max=...))."
+        )
     return (
         f"Priorities must be finite and at least 0, and number {position} of those given is {value}. "
         "Nothing was changed. A NaN often comes from a loss that diverged; a negative one from a TD error "
@@ -62,7 +68,15 @@ def needs_sample(got: object) -> str:
     )
 
 
-def no_element(index: int, length: int) -> str:
+def other_coordinates(given: int, ndim: int) -> str:
+    """Say that an index has another number of coordinates than the storage has dimensions."""
+    return (
+        f"Each element of the storage has {ndim} coordinate(s), and the index has {given}. Nothing was changed. "
+        'Fix: use the indices that came with a sample (sample["index"], or info["index"] with return_info=True).'
+    )
+
+
+def no_element(index: int | tuple[int, ...], length: int) -> str:
     """Say that a priority was given for no element."""
     return (
         f"There is no element {index}: {length} are stored, from 0 on. Nothing was changed. "

@@ -149,6 +149,13 @@ class ReplayBuffer(Reading):
         """Forget all elements; the memory stays."""
         with self._lock:
             self._forget_ahead()
-            self._storage._empty()
-            self._writer._empty()
-            self._sampler._empty()
+            try:
+                self._empty()
+            except KeyboardInterrupt:  # neither writer nor sampler shall know of elements that are gone
+                self._empty()
+                raise
+
+    def _empty(self) -> None:
+        self._storage._empty()
+        self._writer._empty()
+        self._sampler._empty()

@@ -17,10 +17,9 @@ from rlnb.data.replay_buffers.sum_tree import SumTree
 WEIGHT_KEY = "priority_weight"
 _FIRST_PRIORITY = 1.0
 REDUCTIONS = ("max", "min", "median", "mean")
+_LARGE = 1e290
 # Larger updates do not wait: no memory grows where nothing is drawn.
 _MANY = 4096
-# Float32 is copied faster than converted; sums and powers are formed in float64.
-_POSITIONS, _PRIORITIES = (np.int64,), (np.float64, np.float32)
 _TORCH: dict[type[np.generic], torch.dtype] = {np.int64: torch.int64, np.float64: torch.float64}
 
 
@@ -83,7 +82,7 @@ class PrioritizedSampler(Sampler):
         self._max_priority = _FIRST_PRIORITY
         self._known = 0  # elements from 0 to here have a priority
         self._stored = self._tree_type(max_capacity)
-        self._waiting = WaitingUpdates(1)
+        self._waiting = WaitingUpdates(1, self._most_allowed)
         self._last_count = 0  # of priorities in the last update, if it was one that could not wait
 
     @property
@@ -99,7 +98,7 @@ class PrioritizedSampler(Sampler):
 
     def _store(self, positions: np.ndarray, values: np.ndarray) -> None:
         self._max_priority = max(self._max_priority, float(values.max()))
-        scaled = np.add(values, self.eps, dtype=np.float64)
+        scaled = values + self.eps
         if self._alpha == 0:  # even of 0
             scaled.fill(1)
         elif self._alpha != 1:
@@ -113,6 +112,11 @@ class PrioritizedSampler(Sampler):
     def alpha(self) -> float:
         """How much priorities count; fixed, for it is part of what is stored."""
         return self._alpha
+
+    @property
+    def _most_allowed(self) -> float:
+        """The largest priority there can be: powers of it, and sums of these over all elements, are finite."""
+        return _LARGE ** (1 / max(self._alpha, 1.0))
 
     @property
     def max_size(self) -> int:
@@ -184,22 +188,20 @@ class PrioritizedSampler(Sampler):
         self.extend(index, storage)
 
     def _set_default(self, positions: np.ndarray) -> None:
-        if len(positions):
-            value = self.default_priority
-            self._grow(positions)
-            self._tree.set(positions, value)
-
-    def _grow(self, positions: np.ndarray) -> None:
+        if not len(positions):
+            return
+        value, tree = self.default_priority, self._tree
         end = int(positions.max()) + 1
-        if end > self._stored.capacity:
-            old = self._tree
-            self._stored = self._tree_type(max(end, 2 * old.capacity))
-            self._stored.set(np.arange(old.capacity), old.values())
-        self._known = max(self._known, end)
+        if end > tree.capacity:
+            larger = self._tree_type(max(end, 2 * tree.capacity))
+            larger.set(np.arange(tree.capacity), tree.values())
+            self._stored = tree = larger
+        tree.set(positions, value)
+        self._known = max(self._known, end)  # the last of all: whatever is interrupted before is made up for
 
     def check_priority(self, priority: Any, count: int) -> None:
         """Refuse what is no priority; see :meth:`Sampler.check_priority`."""
-        _values(priority, count)
+        _values(priority, count, self._most_allowed)
 
     def update_priority(self, index: Any, priority: Any, *, storage: Storage | None = None) -> None:
         """Change priorities; the last one counts where an element comes twice.
@@ -215,6 +217,9 @@ class PrioritizedSampler(Sampler):
             TypeError: if the index holds no integers, such as a mask, or a priority is no number.
             ValueError: if a priority is NaN, infinite or negative, with its position and value; nothing is changed.
         """
+        # Noted only: who draws next, and not who updates, waits until they are stored.
+        if self._waiting.full:
+            self._store_waiting()
         waiting = self._waiting
         usual = (  # as they come with a sample and from a loss
             type(index) is type(priority) is torch.Tensor
@@ -228,14 +233,11 @@ class PrioritizedSampler(Sampler):
             self._last_count = 0
         else:
             self._update_checked(index, priority, storage)
-        # Noted only: who draws next, and not who updates, waits until they are stored.
-        if self._waiting.full:
-            self._store_waiting()
 
     def _update_checked(self, index: Any, priority: Any, storage: Storage | None) -> None:
         """Change priorities that come in any form."""
         positions = _positions(index, storage)
-        values = _values(priority, len(positions))
+        values = _values(priority, len(positions), self._most_allowed)
         count = len(positions)
         if not count:
             return
@@ -251,7 +253,7 @@ class PrioritizedSampler(Sampler):
                 self._last_count = count
                 self._store(positions, values)
                 return
-            self._waiting = WaitingUpdates(count)  # a second one in a row: there will be more
+            self._waiting = WaitingUpdates(count, self._most_allowed)  # a second one in a row: there will be more
         self._waiting.add(positions, values)
         self._last_count = 0
 
@@ -275,12 +277,12 @@ class PrioritizedSampler(Sampler):
         Raises:
             ValueError: if a priority is NaN, infinite or negative; nothing is changed.
         """
-        values = _values(state_dict["priorities"], len(state_dict["priorities"]))
+        values = _values(state_dict["priorities"], len(state_dict["priorities"]), 2 * _LARGE)
         tree = self._tree_type(max(self._stored.capacity, len(values)))
         tree.set(np.arange(len(values)), values)
-        self._waiting.clear()
-        self._stored, self._known = tree, len(values)
         self._alpha, self.beta, self.eps = state_dict["alpha"], state_dict["beta"], state_dict["eps"]
+        self._waiting, self._last_count = WaitingUpdates(1, self._most_allowed), 0
+        self._stored, self._known = tree, len(values)
         self._max_priority = state_dict["max_priority"]
 
     def __repr__(self) -> str:
@@ -289,38 +291,52 @@ class PrioritizedSampler(Sampler):
 
 def _positions(index: Any, storage: Storage | None) -> np.ndarray:
     """The positions that are meant, shape ``[n]``; perhaps the memory of the index itself."""
-    if type(index) is torch.Tensor and index.ndim == 1 and (storage is None or storage.ndim == 1):
-        return _array(index, _POSITIONS)
-    for part in index if isinstance(index, tuple) else (index,):
-        _array(part, _POSITIONS)  # refuses what a tensor of integers would round
+    ndim = 1 if storage is None else storage.ndim
+    if type(index) is torch.Tensor and index.ndim == ndim == 1:
+        return _array(index, np.int64)
+    parts = [_array(part, np.int64) for part in (index if isinstance(index, tuple) else (index,))]
+    if storage is not None and ndim > 1:
+        parts = parts if isinstance(index, tuple) else list(np.moveaxis(parts[0], -1, 0))
+        _check_coordinates(parts, storage)
+    elif len(parts) != 1:
+        raise IndexError(faults.other_coordinates(len(parts), ndim))
     flat = torch.as_tensor(index).reshape(-1) if storage is None else storage.positions(index)
-    return _array(flat, _POSITIONS)
+    return _array(flat, np.int64)
 
 
-def _values(priority: Any, count: int) -> np.ndarray:
+def _check_coordinates(parts: list[np.ndarray], storage: Storage) -> None:
+    """Refuse coordinates outside of the storage; the first ones, along time, are looked at with the positions."""
+    if len(parts) != storage.ndim:
+        raise IndexError(faults.other_coordinates(len(parts), storage.ndim))
+    for dim, size in enumerate(storage.shape[1:], 1):
+        bad = np.flatnonzero((parts[dim] < 0) | (parts[dim] >= size))
+        if len(bad):
+            element = tuple(int(part.reshape(-1)[bad[0]]) for part in parts)
+            raise IndexError(faults.no_element(element, len(storage)))
+
+
+def _values(priority: Any, count: int, most: float) -> np.ndarray:
     """The priorities, one for each element, which are checked; perhaps the memory of those given."""
-    given = _array(priority, _PRIORITIES)
+    given = _array(priority, np.float64)
     if given.size not in (count, 1):
         raise ValueError(faults.priorities_for(count, given.shape))
     values = given.reshape(-1) if given.size == count else np.full(count, given.item())
-    wrong = ~((values >= 0) & (values < np.inf))
+    wrong = ~((values >= 0) & (values <= most))
     if wrong.any():
         position = int(wrong.argmax())
-        raise ValueError(faults.bad_priority(position, float(values[position])))
+        raise ValueError(faults.bad_priority(position, float(values[position]), most))
     return values
 
 
-def _array(values: Any, dtypes: tuple[type[np.generic], ...]) -> np.ndarray:
-    """Numbers as an array of one of some dtypes, the first if it must be another one; perhaps the memory given."""
+def _array(values: Any, dtype: type[np.generic]) -> np.ndarray:
+    """Numbers as an array of int64, for an index, or float64, for priorities; perhaps the memory given."""
     try:
         array = values.numpy()
     except AttributeError:  # no tensor
         array = np.asarray(values)
     except (RuntimeError, TypeError):  # it needs a gradient, lives on another device, or numpy lacks its dtype
-        array = values.detach().to(device="cpu", dtype=_TORCH[dtypes[0]]).numpy()
-    if array.dtype.type in dtypes:
-        return array
-    if array.size and array.dtype.kind not in ("iu" if dtypes is _POSITIONS else "biuf"):
-        what, got = "index" if dtypes is _POSITIONS else "priority", array.flat[0]
+        array = values.detach().to(device="cpu", dtype=_TORCH[dtype]).resolve_neg().numpy()
+    if array.size and array.dtype.kind not in ("iu" if dtype is np.int64 else "biuf"):
+        what, got = "index" if dtype is np.int64 else "priority", array.flat[0]
         raise TypeError(faults.no_numbers(what, type(got).__name__ if array.dtype == object else str(array.dtype)))
-    return array.astype(dtypes[0])
+    return array.astype(dtype, copy=False)

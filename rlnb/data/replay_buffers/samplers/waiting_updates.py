@@ -7,9 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-_MOST = 32
-# The bits of a float64 that is finite and not negative, taken as an integer, are fewer than these.
-_INFINITY_BITS = int(np.array(np.inf).view(np.uint64))
+_ROWS = 32
 
 
 class WaitingUpdates:
@@ -17,16 +15,18 @@ class WaitingUpdates:
 
     An update of a few hundred priorities is mostly the price of the calls it takes. So each row is there beforehand in
     all the forms that are needed, and two questions decide whether an update can be taken as it is: read as unsigned
-    integers, a position below 0 is larger than any other, and so is what is no priority.
+    integers, a position below 0 is larger than any other, and the bits of what is no priority are more than those of
+    the largest one.
 
     Args:
         count: how many priorities each update has.
+        most: the largest priority there can be.
 
     Attributes:
         shape: of positions and priorities of each update, ``[count]``.
 
     Example:
-        >>> waiting = WaitingUpdates(2)
+        >>> waiting = WaitingUpdates(2, 100.0)
         >>> waiting.note(torch.tensor([0, 3]), torch.tensor([0.5, 2.0]), 4)
         True
         >>> waiting.note(torch.tensor([0, 4]), torch.tensor([0.5, 2.0]), 4)
@@ -35,10 +35,11 @@ class WaitingUpdates:
         (array([0, 3]), array([0.5, 2. ]))
     """
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, most: float) -> None:
         self.shape = torch.Size([count])
-        self._positions = np.empty((_MOST, count), np.int64)
-        self._values = np.empty((_MOST, count))
+        self._most_bits = int(np.float64(most).view(np.uint64))
+        self._positions = np.empty((_ROWS, count), np.int64)
+        self._values = np.empty((_ROWS, count))
         with torch.inference_mode(False):  # a tensor made in that mode could not be written to outside of it
             self._rows = [_forms(*row) for row in zip(self._positions, self._values, strict=True)]
         self._used = 0
@@ -49,7 +50,7 @@ class WaitingUpdates:
     @property
     def full(self) -> bool:
         """Whether there is no row left."""
-        return self._used == _MOST
+        return self._used == _ROWS
 
     def note(self, index: torch.Tensor, priority: torch.Tensor, end: int) -> bool:
         """Note an update, unless there may be anything wrong with it. There must be a row left.
@@ -67,7 +68,7 @@ class WaitingUpdates:
         values.copy_(priority)
         # For as few as these, argmax is several times as fast as max.
         fine = (
-            position_bits.item(position_bits.argmax()) < end and value_bits.item(value_bits.argmax()) < _INFINITY_BITS
+            position_bits.item(position_bits.argmax()) < end and value_bits.item(value_bits.argmax()) <= self._most_bits
         )
         self._used += fine
         return fine
@@ -97,11 +98,12 @@ class WaitingUpdates:
 
     def __getstate__(self) -> dict[str, Any]:
         used = slice(self._used)
-        return {"positions": self._positions[used].copy(), "values": self._values[used].copy()}
+        most = float(np.uint64(self._most_bits).view(np.float64))
+        return {"positions": self._positions[used].copy(), "values": self._values[used].copy(), "most": most}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         positions, values = state["positions"], state["values"]
-        self.__init__(positions.shape[1])  # type: ignore[misc]  # the rows must look at the same memory again
+        self.__init__(positions.shape[1], state["most"])  # type: ignore[misc]  # the rows must look at the same memory again
         self._used = len(positions)
         self._positions[: self._used], self._values[: self._used] = positions, values
 
