@@ -12,6 +12,9 @@ import torch
 # about a block fill the bits of one uint32.
 _FAN_OUT = 32
 _SHIFT = 5
+_ONES = np.ones(_FAN_OUT)
+# So many blocks are summed by BLAS, in half of the time; of more of them it would make work for several threads.
+_FEW = 256
 # The uppermost level is searched by bisection, so it need not be a single node.
 _TOP = 1024
 # From this share of all elements on, everything is summed anew.
@@ -166,7 +169,9 @@ class SumTree:
             if nodes is None:
                 np.einsum("ij->i", blocks, out=self._sums[level])
             else:
-                self._sums[level][nodes] = np.einsum("ij->i", blocks.take(nodes, 0))
+                blocks = blocks.take(nodes, 0)
+                sums = blocks.dot(_ONES) if len(nodes) <= _FEW else np.einsum("ij->i", blocks)
+                self._sums[level][nodes] = sums
         self._sums[-1].cumsum(out=self._before[1:])
         self._touched, self._touched_count = [], 0
 

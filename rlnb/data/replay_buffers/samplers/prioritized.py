@@ -97,7 +97,8 @@ class PrioritizedSampler(Sampler):
             self._waiting.clear()
 
     def _store(self, positions: np.ndarray, values: np.ndarray) -> None:
-        self._max_priority = max(self._max_priority, float(values.max()))
+        # For as few as these, argmax is several times as fast as max.
+        self._max_priority = max(self._max_priority, values.item(values.argmax()))
         scaled = values + self.eps
         if self._alpha == 0:  # even of 0
             scaled.fill(1)
