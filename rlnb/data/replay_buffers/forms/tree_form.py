@@ -107,6 +107,13 @@ class TreeForm(Form):
             ]
         )
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_spec": None}  # torch warns of copies of it
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._spec = pytree.tree_structure(self._template)
+
     def _take_apart(self, data: Any) -> list[Any]:
         values, spec = pytree.tree_flatten(data, is_leaf=is_data)
         if spec != self._spec:  # perhaps dictionaries with the same keys in another order
