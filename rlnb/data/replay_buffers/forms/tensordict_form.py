@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from tensordict import TensorDict, TensorDictBase, is_non_tensor, is_tensorclass
 
-from rlnb._tensordict import fast_tensordict, raw_entries
+from rlnb._tensordict import fast_tensordict, raw_entries, raw_entries_of_each
 from rlnb.data.replay_buffers import faults
 from rlnb.data.replay_buffers.forms.base import Form, Leaf
 from rlnb.data.replay_buffers.forms.structure import dtype_named
@@ -61,7 +61,7 @@ class TensorDictForm(Form):
 
     def _take_each_apart(self, items: Sequence[Any]) -> list[tuple[Any, ...]]:
         out: list[tuple[Any, ...]] = []
-        _collect_columns(self._root, list(map(_entries, items)), out)
+        _collect_columns(self._root, items, out)
         return out
 
     def build(self, leaves: Sequence[Any], lead: torch.Size) -> Any:
@@ -140,8 +140,9 @@ def _collect(node: _Node, entries: Any, out: list[Any]) -> None:
             _collect(child, _entries(value), out)
 
 
-def _collect_columns(node: _Node, entries: Sequence[Mapping[str, Any]], out: list[tuple[Any, ...]]) -> None:
+def _collect_columns(node: _Node, items: Sequence[Any], out: list[tuple[Any, ...]]) -> None:
     """Do for many TensorDicts what :func:`_collect` does for one; append a column for each leaf."""
+    entries = raw_entries_of_each(items) or list(map(_entries, items))
     if set(map(len, entries)) != {len(node.entries)}:
         raise KeyError("other entries than are stored")
     columns = zip(*map(node.get, entries), strict=True)
@@ -149,7 +150,7 @@ def _collect_columns(node: _Node, entries: Sequence[Mapping[str, Any]], out: lis
         if child is None:
             out.append(column)
         else:
-            _collect_columns(child, list(map(_entries, column)), out)
+            _collect_columns(child, column, out)
 
 
 def _describe(node: _Node, leaves: Any) -> dict[str, Any]:

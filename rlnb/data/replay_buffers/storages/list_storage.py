@@ -100,7 +100,7 @@ class ListStorage(Storage):
 
     def elements(self, data: Any) -> Any:
         """Return the elements themselves, in a list; see :meth:`Storage.elements`."""
-        return [element_of(item) for item in data] if isinstance(data, list) else data
+        return [element_of(item) for item in data] if isinstance(data, list) and Row in set(map(type, data)) else data
 
     def collate(self, data: Any) -> Any:
         """Stack elements where possible; see :meth:`Storage.collate`."""
