@@ -96,16 +96,18 @@ class WaitingUpdates:
         """Forget all that wait."""
         self._used = 0
 
-    def __getstate__(self) -> dict[str, Any]:
-        used = slice(self._used)
+    def __reduce__(self) -> Any:
+        # The forms of a row look at one memory, and those of a copy at another.
         most = float(np.uint64(self._most_bits).view(np.float64))
-        return {"positions": self._positions[used].copy(), "values": self._values[used].copy(), "most": most}
+        return _noted, (self.shape[0], most, *(part.copy() for part in self.all()))
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        positions, values = state["positions"], state["values"]
-        self.__init__(positions.shape[1], state["most"])  # type: ignore[misc]  # the rows must look at the same memory again
-        self._used = len(positions)
-        self._positions[: self._used], self._values[: self._used] = positions, values
+
+def _noted(count: int, most: float, positions: np.ndarray, values: np.ndarray) -> WaitingUpdates:
+    """A copy of what waits."""
+    waiting = WaitingUpdates(count, most)
+    for row in zip(positions.reshape(-1, count), values.reshape(-1, count), strict=True):
+        waiting.add(*row)
+    return waiting
 
 
 def _forms(positions: np.ndarray, values: np.ndarray) -> tuple[torch.Tensor, torch.Tensor, np.ndarray, np.ndarray]:
