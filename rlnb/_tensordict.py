@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 from tensordict import TensorDict, TensorDictBase
+from tensordict import utils as _utils
 
 _new_unsafe = getattr(TensorDict, "_new_unsafe", None)
+_encoded: Callable[[str], str] = getattr(_utils, "_encode_key_for_filesystem", str)
 _stored = operator.attrgetter("_tensordict")
 
 
@@ -241,3 +243,19 @@ def write_entries(data: TensorDictBase, entries: Mapping[str, Any]) -> None:
             stored[name] = value
         else:
             data.set(name, value)
+
+
+def file_name(key: str) -> str:
+    """Say what ``TensorDict.memmap`` calls the file or the folder of an entry, without the ending.
+
+    Args:
+        key: of the entry, one level of it.
+
+    Returns:
+        The name: the key, with what a file system does not take spelled in numbers.
+
+    Example:
+        >>> file_name("reward")
+        'reward'
+    """
+    return _encoded(key)

@@ -111,7 +111,7 @@ class Column:
         """
         if self.short:
             return torch.from_numpy(self.flat_array.take(index.numpy(), 0))  # type: ignore[union-attr]
-        if self.flat.device.type != "cpu":
+        if self.flat_array is None:
             index = index.to(self.flat.device)
         return self.flat.index_select(0, index)
 

@@ -74,9 +74,9 @@ class Ring:
             count: how many, from the cursor on.
         """
         end = self.cursor + count
-        self.length = max(self.length, min(end, self.size))
-        self.cursor = end % self.size
-        self.written += count
+        length = max(self.length, min(end, self.size))
+        # One statement without a call, in which Python lets no interrupt in.
+        self.cursor, self.length, self.written = end % self.size, length, self.written + count
 
     def jump(self, cursor: int, length: int, written: int | None = None) -> None:
         """Set the state as a whole, such as one that was loaded.
@@ -86,9 +86,8 @@ class Ring:
             length: how many rows are filled.
             written: how many rows were ever written. Default: ``length``.
         """
-        self.cursor, self.length = cursor % self.size, length
-        self.written = length if written is None else written
-        self.changes += 1
+        written, changes = length if written is None else written, self.changes + 1
+        self.cursor, self.length, self.written, self.changes = cursor % self.size, length, written, changes
 
     def __getstate__(self) -> dict[str, Any]:
         return {key: value for key, value in vars(self).items() if key not in ("lock", "reading")}

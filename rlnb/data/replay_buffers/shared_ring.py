@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rlnb.data.replay_buffers import faults
-from rlnb.data.replay_buffers.file_lock import FileLock
+from rlnb.data.replay_buffers.file_lock import FileLock, Hold
 from rlnb.data.replay_buffers.forks import follow
 from rlnb.data.replay_buffers.ring import Ring
 from rlnb.data.replay_buffers.write_log import WriteLog
@@ -21,30 +21,31 @@ _SETS = (_FIRST_SET, _FIRST_SET + _NUMBERS)
 _FIELDS = _FIRST_SET + 2 * _NUMBERS
 
 
-class _Hold:
+class _Hold(Hold):
     """The lock of a ring as a context: shared for reading, alone for writing."""
 
     def __init__(self, ring: SharedRing, shared: bool) -> None:
-        self._ring, self._shared = ring, shared
+        super().__init__(ring._file_lock, shared)
+        self._ring = ring
+
+    def _begin(self) -> None:
+        if self._ring._state[_LOGGED]:
+            if self._shared:
+                self._lock._wait_alone()  # to write
+            self._ring._finish_write()
+
+
+class _NoHold:
+    """The lock for writing where nothing may be written."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
 
     def __enter__(self) -> None:
-        lock, ring = self._ring._file_lock, self._ring
-        if not (self._shared or ring.writable):
-            raise PermissionError(faults.read_only_files(ring._path.parent))
-        lock.acquire(self._shared)
-        if lock.depth > 1 or not ring._state[_LOGGED]:
-            return
-        if self._shared:  # it takes being alone to write
-            lock.release()
-            lock.acquire()
-        try:
-            ring._finish_write()
-        except BaseException:
-            lock.release()
-            raise
+        raise PermissionError(faults.read_only_files(self._path.parent))
 
     def __exit__(self, *raised: object) -> None:
-        self._ring._file_lock.release()
+        return
 
 
 class SharedRing(Ring):
@@ -98,7 +99,8 @@ class SharedRing(Ring):
         with self._path.open("r+b" if self.writable else "rb") as file:
             self._state = memoryview(mmap.mmap(file.fileno(), 8 * _FIELDS, access=access)).cast("q")
         self._file_lock = FileLock(self._path, self._path.with_suffix(".gate"), alone)
-        self.lock, self.reading = _Hold(self, shared=False), _Hold(self, shared=True)
+        self.lock = _Hold(self, shared=False) if self.writable else _NoHold(self._path)
+        self.reading = _Hold(self, shared=True)
         self.log: WriteLog | None = None
 
     # The numbers --------------------------------------------------------------------------------------------------

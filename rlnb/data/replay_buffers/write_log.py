@@ -80,12 +80,12 @@ class WriteLog:
             if grow:
                 self._make_room(end)
             self._bytes = torch.from_file(str(self._path), shared=True, size=end, dtype=torch.uint8)
-        self._parts = []
+        parts = []
         for start, (shape, dtype) in zip(starts, self._kinds, strict=True):
             part = self._bytes[start : start + count * shape.numel() * dtype.itemsize]
-            self._parts.append(Column(part.view(dtype).reshape(count, *shape), 1))
-        self._count = count
-        return self._parts
+            parts.append(Column(part.view(dtype).reshape(count, *shape), 1))
+        self._count, self._parts = count, parts  # without a call, so that Ctrl+C leaves both or neither
+        return parts
 
     def _make_room(self, size: int) -> None:
         self._path.touch()

@@ -92,8 +92,10 @@ from rlnb.data.replay_buffers.faults.writing import (
     needs_rank,
     no_elements_a_row,
     no_files,
+    no_index_field,
     no_leaves,
     no_memory,
+    no_rank_of_rows,
     no_tensor,
     not_many,
     not_mapped,
@@ -106,11 +108,11 @@ from rlnb.data.replay_buffers.faults.writing import (
     ragged,
     rank_is_nan,
     read_only_files,
+    same_file,
     too_few_dims,
     unequal_items,
     unequal_leads,
     unfinished_write,
-    written_elsewhere,
 )
 
 __all__ = [
@@ -160,6 +162,7 @@ __all__ = [
     "no_elements_a_row",
     "no_files",
     "no_generator",
+    "no_index_field",
     "no_leaves",
     "no_member",
     "no_members",
@@ -167,6 +170,7 @@ __all__ = [
     "no_numbers",
     "no_pass",
     "no_place",
+    "no_rank_of_rows",
     "no_signals",
     "no_slice",
     "no_such_entry",
@@ -199,6 +203,7 @@ __all__ = [
     "ragged",
     "rank_is_nan",
     "read_only_files",
+    "same_file",
     "samplers_have_p",
     "several_signals",
     "several_sources",
@@ -214,5 +219,4 @@ __all__ = [
     "unequal_parts",
     "unfinished_write",
     "unknown_reduction",
-    "written_elsewhere",
 ]

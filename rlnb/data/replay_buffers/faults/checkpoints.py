@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rlnb.data.replay_buffers.faults.text import listed
-from rlnb.data.ted.keys import NestedKey
+from rlnb.data.ted.keys import NestedKey, as_key
 
 _KEPT = "Nothing was changed."
 _AGAIN = "Fix: load another copy, or save the buffer again with dumps."
@@ -27,6 +27,14 @@ def not_written(path: Path, cause: OSError) -> str:
     return (
         f"The checkpoint in {os.fspath(path)!r} could not be written: {cause.strerror}. A checkpoint that was there "
         "before is still there. Fix: free some space, or give a folder that can be written to."
+    )
+
+
+def not_confirmed(path: Path, cause: OSError) -> str:
+    """Say that a checkpoint counts, and may not be on the disk."""
+    return (
+        f"The checkpoint in {os.fspath(path)!r} was written and is what loads reads, and the system could not confirm "
+        f"that it is on the disk: {cause.strerror}. Fix: look after the disk, and save again with dumps."
     )
 
 
@@ -227,6 +235,23 @@ def no_file_name(got: object) -> str:
 def unknown_h5_kwargs(unknown: Sequence[str], legal: Sequence[str]) -> str:
     """Say which options of HDF5 there are."""
     return f"h5_kwargs can have {listed(legal)}, and got {listed(unknown)}. Fix: leave the others out."
+
+
+def no_h5_name(path: Sequence[str], name: str) -> str:
+    """Say which key an HDF5 file cannot have."""
+    reasons = {"": "a name has at least one letter", ".": "'.' is the group itself"}
+    if "/" in name:
+        reason = "'/' divides the parts of a key"
+    elif "\0" in name:
+        reason = "a name ends before the character 0"
+    else:
+        reason = reasons.get(name, "a name is text that can be encoded in UTF-8")
+    key = as_key(path)
+    return (
+        f"The key {key!r} cannot be written to an HDF5 file, where {reason}. Fix: fill the buffer with data whose key "
+        f"was renamed with data.rename_key_({key!r}, ...), or storage.checkpointer = TensorStorageCheckpointer(), "
+        "which saves any key."
+    )
 
 
 def no_compression(compression: object, level: object) -> str:

@@ -187,11 +187,21 @@ def rank_is_nan(key: NestedKey) -> str:
     return f"The rank of an element, {key!r}, is NaN, and NaN is not more or less than anything. Nothing was written."
 
 
-def written_elsewhere() -> str:
-    """Say that a storage was filled behind a writer's back."""
+def no_index_field(name: str) -> str:
+    """Say that a tensorclass has no place for its index."""
     return (
-        "The storage holds elements that this TensorDictMaxValueWriter did not rank. "
-        "Fix: give the writer to the buffer before anything is written, or buffer.empty()."
+        f"Samples of this buffer say in 'index' where they are stored, and the tensorclass {name} has no such field. "
+        f"Nothing was written. Fix: ReplayBuffer(...) with its default writer, which returns each {name} as it is; or "
+        f"a field 'index: torch.Tensor | None = None' in {name}."
+    )
+
+
+def no_rank_of_rows(ndim: int) -> str:
+    """Say that a storage of several dimensions has no single elements to rank."""
+    return (
+        f"A TensorDictMaxValueWriter ranks single elements, and this storage has {ndim} dimensions: what is written "
+        "there is a row, the steps of all envs. Fix: a storage with ndim=1, whose elements are steps or trajectories; "
+        "or a TensorDictRoundRobinWriter."
     )
 
 
@@ -200,6 +210,14 @@ def file_there(path: object) -> str:
     return (
         f"{path} is there already, and would be overwritten. "
         "Fix: give another scratch_dir, or existsok=True to write over it."
+    )
+
+
+def same_file(one: str, other: str) -> str:
+    """Say that two entries do not fit into one folder; ``other`` may be another file of it."""
+    return (
+        f"{one} and {other} would be the same file. Nothing was written. "
+        "Fix: rename one of them, or use LazyTensorStorage, which needs no files."
     )
 
 

@@ -152,13 +152,15 @@ class Storage(Checkpointed, ABC):
             start = ring.cursor
             place = (start + max(rows.count - ring.size, 0)) % ring.size
             self._make_way(place, rows)
+            written = ring.written
             try:
                 self._put_around(place, rows)
-            except KeyboardInterrupt:  # no row shall stay half of what it was
-                self._put_around(place, rows)
                 ring.advance(rows.count)
+            except KeyboardInterrupt:  # no row shall stay half of what it was
+                if ring.written == written:
+                    self._put_around(place, rows)
+                    ring.advance(rows.count)
                 raise
-            ring.advance(rows.count)
         return start
 
     def _put_around(self, place: int, rows: Rows) -> None:
@@ -303,6 +305,12 @@ class Storage(Checkpointed, ABC):
         Raises:
             ValueError: if it does not fit.
         """
+
+    @staticmethod
+    def _counts_fit(state_dict: dict[str, Any], rows: int) -> bool:
+        """Whether the state of a ring makes sense where there is room for so many rows."""
+        cursor, length, written = (state_dict[name] for name in ("cursor", "length", "written"))
+        return 0 <= cursor < rows and 0 <= length <= rows and written >= 0
 
     @abstractmethod
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:

@@ -79,7 +79,7 @@ class ColumnStorage(Storage):
         return torch.Size((self.ring.length, *self._others))
 
     def __len__(self) -> int:
-        return self.ring.length * math.prod(self._others)
+        return self.ring.length * math.prod(self._others) if self._others else self.ring.length
 
     @property
     def element_dims(self) -> int:
@@ -320,6 +320,7 @@ class ColumnStorage(Storage):
             rows = self.ring.size if self.initialized else -(-self._asked_size // math.prod(others))
             fits = self.form is None or (self.form.leaves == form.leaves and self._others == others)
             fits = fits and state_dict["max_size"] == rows * math.prod(others) and len(columns) == len(form.leaves)
+            fits = fits and self._counts_fit(state_dict, rows)
             fits = fits and all(map(_holds, columns, form.leaves, form.expected(lead)))
         if not fits:
             raise ValueError(faults.other_state(type(self).__name__, state_dict, self.max_size))

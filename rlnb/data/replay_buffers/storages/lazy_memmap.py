@@ -6,9 +6,11 @@ import contextlib
 import copy
 import math
 import os
+import secrets
 import shutil
 import tempfile
 import weakref
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ import numpy as np
 import torch
 from tensordict import TensorDict
 
+from rlnb._tensordict import file_name
 from rlnb.data.replay_buffers import faults
 from rlnb.data.replay_buffers.columns import AnyColumn, Column
 from rlnb.data.replay_buffers.forms import Form
@@ -25,13 +28,15 @@ from rlnb.data.replay_buffers.shared_ring import SharedRing
 from rlnb.data.replay_buffers.storages.base import Rows
 from rlnb.data.replay_buffers.storages.column_storage import ColumnStorage
 from rlnb.data.replay_buffers.write_log import WriteLog, positions_of_rows, reserve_bytes
-from rlnb.data.ted.keys import as_tuple
+from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
 
 # The files are sparse. Room on the disk is reserved in steps of this many bytes a file, ahead of what is written: a
 # page that has none would end the process when it is touched.
 _STEP_BYTES = 1 << 26
 RING_FILE = "ring.state"  # beside the files of the leaves
 LOG_FILE = "ring.log"
+_OWN_FILES = (RING_FILE, "ring.gate", LOG_FILE)
+_META_FILE = "meta.json"  # in each folder of a TensorDict
 
 
 class LazyMemmapStorage(ColumnStorage):
@@ -92,14 +97,14 @@ class LazyMemmapStorage(ColumnStorage):
         objects = [leaf.key for leaf in form.leaves if leaf.dtype is None]
         if objects:
             raise TypeError(faults.not_mapped(objects))
-        if self.scratch_dir is None:
-            folder = Path(tempfile.mkdtemp(prefix="rlnb-"))
-            weakref.finalize(self, _remove, folder, os.getpid())
-        else:
-            folder = self.scratch_dir
         keys = [_file_key(leaf.key) for leaf in form.leaves]
-        paths = [folder.joinpath(*key[:-1], f"{key[-1]}.memmap") for key in keys]
-        files = [folder / "meta.json", *paths]
+        names = [tuple(map(file_name, key)) for key in keys]
+        _check_names([leaf.key for leaf in form.leaves], names)
+        self._delete_files()  # of a first write that was interrupted
+        folder = self.scratch_dir or Path(tempfile.gettempdir(), f"rlnb-{secrets.token_hex(8)}")
+        # For a temporary folder, and before it is there, so that no interrupt comes between.
+        remove = weakref.finalize(self, _remove, folder, os.getpid()) if self.scratch_dir is None else None
+        files = _files_in(folder, names)
         there = [path for path in files if path.exists()]
         if there and not self.existsok:
             raise FileExistsError(faults.file_there(there[0]))
@@ -107,22 +112,30 @@ class LazyMemmapStorage(ColumnStorage):
         for key, leaf in zip(keys, form.leaves, strict=True):
             source[key] = torch.empty((), dtype=leaf.dtype).expand(*shape, *leaf.shape)
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(0o700 if remove else 0o777, parents=True, exist_ok=not remove)
             mapped = source.memmap_like(folder, existsok=True)
-        except (OSError, RuntimeError) as error:
-            for path in set(files).difference(there):
-                with contextlib.suppress(OSError):  # where the folder itself is a file
-                    path.unlink()
-            raise OSError(faults.no_files(folder, error)) from error
-        self.scratch_dir, self._paths, self._reserved_rows = folder, paths, 0
-        return [Column(mapped[key].as_subclass(torch.Tensor), self.ndim) for key in keys]
+            columns: list[AnyColumn] = [Column(mapped[key].as_subclass(torch.Tensor), self.ndim) for key in keys]
+            paths = [Path(mapped[key].filename) for key in keys]
+            self.scratch_dir, self._paths, self._reserved_rows = folder, paths, 0
+        except BaseException as error:
+            _delete([path for path in files if path not in there])
+            if remove:
+                remove()
+            if isinstance(error, (OSError, RuntimeError)):
+                raise OSError(faults.no_files(folder, error)) from error
+            raise
+        return columns
 
     def _forget_memory(self) -> None:
         super()._forget_memory()
-        assert self.scratch_dir is not None
-        for path in (*self._paths, *(self.scratch_dir / name for name in ("meta.json", RING_FILE, LOG_FILE))):
-            path.unlink(missing_ok=True)
-        self._paths, self._reserved_rows = [], 0
+        self._delete_files()
+
+    def _delete_files(self) -> None:
+        if self._paths:
+            assert self.scratch_dir is not None
+            names = [path.relative_to(self.scratch_dir).with_suffix("").parts for path in self._paths]
+            _delete([*_files_in(self.scratch_dir, names), *(self.scratch_dir / name for name in _OWN_FILES)])
+            self._paths, self._reserved_rows = [], 0
 
     def _make_ring(self, rows: int) -> Ring:
         assert self.scratch_dir is not None
@@ -137,21 +150,36 @@ class LazyMemmapStorage(ColumnStorage):
         sizes = [leaf.shape.numel() * leaf.dtype.itemsize * width for leaf in self.form.leaves if leaf.dtype]
         ahead = max(1, _STEP_BYTES // max(*sizes, 1))
         target = min(self.ring.size, max(needed, self._reserved_rows + ahead))
+        assert self.scratch_dir is not None
+        if shutil.disk_usage(self.scratch_dir).free < (target - self._reserved_rows) * sum(sizes):
+            target = needed  # or the first file could take what all of them need
+        try:
+            self._take_room(target, sizes)
+        except OSError:
+            with contextlib.suppress(OSError):
+                self._take_room(needed, sizes)
+                return
+            if not self._reserved_rows and not self.ring.written and self.ring.alone:
+                self._forget_memory()  # other data may fit
+            raise
+
+    def _take_room(self, rows: int, sizes: Sequence[int]) -> None:
+        """Take room on the disk for the first rows, of so many bytes a file."""
         for path, size in zip(self._paths, sizes, strict=True):
-            begin, length = self._reserved_rows * size, (target - self._reserved_rows) * size
+            begin, length = self._reserved_rows * size, (rows - self._reserved_rows) * size
             try:
                 reserve_bytes(path, begin, length)
             except OSError as error:
                 raise OSError(error.errno, faults.disk_full(path.name, length, error)) from error
-        self._reserved_rows = target
+        self._reserved_rows = rows
 
     # Writing over elements, so that no process ever finds half of it --------------------------------------------------
 
     def _adopt(self, form: Form, columns: list[AnyColumn], others: tuple[int, ...]) -> None:
-        super()._adopt(form, columns, others)
         assert isinstance(self.ring, SharedRing) and self.scratch_dir is not None
         mapped = [column for column in columns if isinstance(column, Column)]
         self.ring.log = WriteLog(self.scratch_dir / LOG_FILE, mapped, self.ndim)
+        super()._adopt(form, columns, others)
 
     def _make_way(self, place: int, rows: Rows) -> None:
         ring = self.ring
@@ -221,6 +249,39 @@ def _mapped(path: Path, size: int, dtype: torch.dtype, writable: bool) -> torch.
 def _file_key(key: Any) -> tuple[str, ...]:
     """Where a leaf stands in the TensorDict that the files make up."""
     return tuple(map(str, as_tuple(key))) or ("data",)
+
+
+def _check_names(keys: Sequence[NestedKey], names: Sequence[tuple[str, ...]]) -> None:
+    """Refuse leaves that would be one file, or a file where another needs a folder."""
+    leaves: dict[tuple[str, ...], str] = {}
+    shown = [repr(as_key(as_tuple(key))) for key in keys]
+    for key, name in zip(shown, names, strict=True):
+        if name in leaves:
+            raise ValueError(faults.same_file(leaves[name], key))
+        leaves[name] = key
+    files = {(*name[:-1], f"{name[-1]}.memmap"): key for name, key in leaves.items()}
+    files |= {(name,): f"{name}, which the storage needs," for name in (_META_FILE, *_OWN_FILES)}
+    for key, name in zip(shown, names, strict=True):
+        for folder in (name[:depth] for depth in range(1, len(name))):
+            if other := leaves.get(folder) or files.get(folder):
+                raise ValueError(faults.same_file(key, other))
+
+
+def _files_in(folder: Path, names: Sequence[tuple[str, ...]]) -> list[Path]:
+    """Where a TensorDict is in a folder: what describes each level of it, and the leaves."""
+    levels = sorted({name[:depth] for name in names for depth in range(len(name))}, key=len)
+    described = [folder.joinpath(*level, _META_FILE) for level in levels]
+    return [*described, *(folder.joinpath(*name[:-1], f"{name[-1]}.memmap") for name in names)]
+
+
+def _delete(files: Sequence[Path]) -> None:
+    """Delete files that may be there, and the folders of levels that are empty then."""
+    for path in files:
+        with contextlib.suppress(OSError):  # where the folder itself is a file
+            path.unlink()
+    for level in sorted({path.parent for path in files}, key=lambda level: -len(level.parts))[:-1]:
+        with contextlib.suppress(OSError):
+            level.rmdir()
 
 
 def _remove(folder: Path, owner: int) -> None:

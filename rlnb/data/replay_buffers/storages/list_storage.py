@@ -77,8 +77,15 @@ class ListStorage(Storage):
             items = self.prepare(data, many=True).parts
             if len(items) != len(positions):
                 raise ValueError(faults.other_count(len(positions), len(items)))
-            for position, item in zip(positions, items, strict=True):
-                self._items[position] = item
+            try:
+                self._put_each(positions, items)
+            except KeyboardInterrupt:  # the batch shall not stay half written
+                self._put_each(positions, items)
+                raise
+
+    def _put_each(self, positions: list[int], items: list[Any]) -> None:
+        for position, item in zip(positions, items, strict=True):
+            self._items[position] = item
 
     def gather(self, index: Any) -> list[Any]:
         """Return what the list has there, for :meth:`elements` or :meth:`collate`; see :meth:`Storage.gather`."""
@@ -118,7 +125,8 @@ class ListStorage(Storage):
 
     def check_state(self, state_dict: dict[str, Any]) -> None:
         """Refuse what is no list of elements, or more than there is room for; see :meth:`Storage.check_state`."""
-        if "items" not in state_dict or state_dict["length"] > self.max_size:
+        items = state_dict.get("items")
+        if items is None or len(items) != state_dict["length"] or not self._counts_fit(state_dict, self.max_size):
             raise ValueError(faults.other_state("ListStorage", state_dict, self.max_size))
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
