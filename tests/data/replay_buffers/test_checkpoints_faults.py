@@ -169,6 +169,25 @@ def test_what_is_written_is_on_the_disk_before_it_counts(tmp_path: Path, monkeyp
     assert calls[calls.index("switch") :] == ["switch", tmp_path.name]
 
 
+def test_the_disk_starts_while_files_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """CP-01: every byte once, none before it is in the file; a system that takes no such hint does without."""
+    asked: list[tuple[int, int, int]] = []
+
+    def start(handle: int, start: int, count: int, flags: int) -> int:
+        asked.append((start, start + count, os.fstat(handle).st_size))
+        return -1  # what goes wrong is for the later sync to say
+
+    blocks = [torch.arange(count).remainder(251).to(torch.uint8) for count in (5_000_000, 3, 4_500_000)]
+    content = b"".join(block.numpy().tobytes() for block in blocks)
+    monkeypatch.setattr(files, "_sync_file_range", start)
+    note = files.write_raw(tmp_path / "hinted", blocks)
+    monkeypatch.setattr(files, "_sync_file_range", None)
+    assert files.write_raw(tmp_path / "plain", blocks) == note
+    assert (tmp_path / "hinted").read_bytes() == (tmp_path / "plain").read_bytes() == content
+    starts, ends, sizes = zip(*asked, strict=True)
+    assert len(asked) == 3 and starts == (0, *ends[:-1]) and ends == sizes and ends[-1] == len(content)
+
+
 def test_several_save_and_load_at_once(tmp_path: Path) -> None:  # CP-01
     filled(0).dumps(tmp_path)
     failures: list[BaseException] = []

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
+import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
@@ -16,6 +18,7 @@ from rlnb.data.replay_buffers.faults import checkpoints as faults
 
 FORMAT = "rlnb-checkpoint-1"
 PIECE_BYTES = 1 << 18  # what is read or written at once: it is summed up while the cache holds it
+_START_BYTES = 1 << 22  # so much is on its way to the disk while the next is summed up
 _BLOCK_BYTES = 1 << 18
 _FACTOR = 0x9E3779B97F4A7C15
 _MASK = (1 << 64) - 1
@@ -129,17 +132,25 @@ def write_raw(path: Path, blocks: Iterable[torch.Tensor]) -> Note:
     Returns:
         What the file must look like.
     """
-    checksum = Checksum()
+    checksum, started, written = Checksum(), 0, 0
     with path.open("xb", buffering=0) as file:
-        for block in blocks:
-            whole = as_bytes(block)
-            parts = [whole] if whole is not None else map(_copied, pieces(block))
-            for part in parts:
-                for start in range(0, len(part), PIECE_BYTES):
-                    piece = part[start : start + PIECE_BYTES]
-                    checksum.update(piece)
-                    _write_all(file, piece)
+        for piece in _pieces_of_bytes(blocks):
+            checksum.update(piece)
+            _write_all(file, piece)
+            written += len(piece)
+            if written - started >= _START_BYTES:
+                _start_writing(file, started, written)
+                started = written
+        _start_writing(file, started, written)
     return checksum.note()
+
+
+def _pieces_of_bytes(blocks: Iterable[torch.Tensor]) -> Iterator[np.ndarray]:
+    for block in blocks:
+        whole = as_bytes(block)
+        for part in [whole] if whole is not None else map(_copied, pieces(block)):
+            for start in range(0, len(part), PIECE_BYTES):
+                yield part[start : start + PIECE_BYTES]
 
 
 def _copied(block: torch.Tensor) -> np.ndarray:
@@ -152,6 +163,26 @@ def _write_all(file: Any, data: np.ndarray) -> None:
     view = memoryview(data.data)
     while view:
         view = view[file.write(view) :]
+
+
+def _start_writing(file: Any, start: int, end: int) -> None:
+    """Have the system begin to write a part of a file to the disk, so that there is less to wait for in the end.
+
+    A hint that Linux alone takes. It may fail: what goes wrong is reported by the :func:`sync` that has to follow.
+    """
+    if _sync_file_range is not None and end > start:
+        _sync_file_range(file.fileno(), start, end - start, 2)  # SYNC_FILE_RANGE_WRITE
+
+
+def _find_sync_file_range() -> Any:
+    """The call of the system's library, which Python does not name; None where there is none."""
+    found = getattr(ctypes.CDLL(None), "sync_file_range", None) if sys.platform == "linux" else None
+    if found is not None:
+        found.argtypes = [ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint]
+    return found
+
+
+_sync_file_range = _find_sync_file_range()
 
 
 class RawReader:

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import re
-import shutil
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from rlnb.data.replay_buffers.checkpointers.files import read_document, sync, write_document
 from rlnb.data.replay_buffers.faults import checkpoints as faults
-from rlnb.data.replay_buffers.file_lock import FileLock
+from rlnb.data.replay_buffers.file_lock import FileLock, Hold
 
 POINTER = "checkpoint.json"  # names the folder that counts
 _PARTIAL, _LOCK = ".checkpoint.json.partial", ".lock"
-_NAME = re.compile(r"rlnb-checkpoint-(\d{1,15})")
-_THREADS = 4  # the disk takes several files at once
+_NAME = re.compile(r"rlnb-checkpoint-([0-9]{1,15})")
+_NUMBERS = 10**15
+_TRIES = 100
 
 
 @contextlib.contextmanager
@@ -35,58 +35,91 @@ def saving(path: str | os.PathLike[str]) -> Iterator[Path]:
         The folder to write to.
 
     Raises:
-        OSError: if it cannot be written. What was there before is kept.
+        OSError: if it cannot be written. What was there before is kept, unless the error says that the new one counts.
     """
-    top = Path(path)
-    new = not top.exists()
+    top, say = Path(path), faults.not_written
     try:
-        top.mkdir(parents=True, exist_ok=True)
-        (top / _LOCK).touch()
-        with _held(top, shared=False):
-            yield from _save(top)
-    except BaseException as error:
-        if new:
-            _forget(top)
-        if not isinstance(error, OSError) or error.errno is None:
+        with _alone(top):
+            made = top / _free_name(top)
+            try:
+                made.mkdir()
+                yield made
+                _sync_all(made)
+                _point_to(made)
+            except BaseException:
+                with contextlib.suppress(OSError):  # Ctrl+C can come when the new one counts: only the pointer knows
+                    if _named(top) == made.name:
+                        say = faults.not_confirmed
+                    else:
+                        _delete(made)
+                raise
+            say = faults.not_confirmed
+            sync(top)
+            with contextlib.suppress(OSError):
+                for name in os.listdir(top):
+                    if _NAME.fullmatch(name) and name != made.name:
+                        _delete(top / name)
+    except OSError as error:
+        if error.errno is None:
             raise
-        raise type(error)(error.errno, faults.not_written(top, error)) from error
+        raise OSError(error.errno, say(top, error)) from error
 
 
-def _forget(top: Path) -> None:
-    """Delete the folder of a first checkpoint that came to nothing."""
+def _free_name(top: Path) -> str:
+    """A name behind that of the folder that counts, so that it does not come back while somebody may still read it."""
+    taken, last = set(os.listdir(top)), _NAME.fullmatch(_named(top) or "")
+    numbers = ((int(last[1]) if last else 0) + more for more in itertools.count(1))
+    return next(name for n in numbers if (name := f"rlnb-checkpoint-{n % _NUMBERS}") not in taken)
+
+
+def _sync_all(path: Path) -> None:
+    if path.is_dir():
+        for child in path.iterdir():
+            _sync_all(child)
+    sync(path)
+
+
+def _point_to(made: Path) -> None:
+    """Have a folder count from now on."""
+    partial = made / _PARTIAL  # in a new folder, where nobody put a link under this name
+    partial.touch(exist_ok=False)
+    write_document(partial, {"folder": made.name})
+    sync(partial)
+    sync(made.parent)
+    os.replace(partial, made.parent / POINTER)
+
+
+def _delete(path: Path) -> None:
+    """Delete a file or folder; what cannot be deleted stays.
+
+    shutil.rmtree, when Ctrl+C reaches it, can close a file twice, which may by then be that of another thread.
+    """
     with contextlib.suppress(OSError):
-        (top / _LOCK).unlink()
-        top.rmdir()
+        if path.is_dir() and not path.is_symlink():
+            for child in path.iterdir():
+                _delete(child)
+            path.rmdir()
+        else:
+            path.unlink()
 
 
-def _save(top: Path) -> Iterator[Path]:
-    numbers = [0, *(int(match[1]) for match in map(_NAME.fullmatch, os.listdir(top)) if match)]
-    made = top / f"rlnb-checkpoint-{max(numbers) + 1}"
-    partial = top / _PARTIAL
+# The pointer ----------------------------------------------------------------------------------------------------------
+
+
+def _read_pointer(top: Path) -> str:
+    content = read_document(top / POINTER)
+    name = content.get("folder") if isinstance(content, dict) else None
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise ValueError(faults.damaged(top / POINTER))
+    return name
+
+
+def _named(top: Path) -> str | None:
+    """The name of the folder that counts; None if none does."""
     try:
-        made.mkdir()
-        yield made
-        _sync_all(made)
-        write_document(partial, {"folder": made.name})
-        sync(partial)
-        sync(top)
-        os.replace(partial, top / POINTER)
-    except BaseException:
-        partial.unlink(missing_ok=True)
-        shutil.rmtree(made, ignore_errors=True)
-        raise
-    sync(top)
-    for name in os.listdir(top):
-        if _NAME.fullmatch(name) and name != made.name:
-            shutil.rmtree(top / name, ignore_errors=True)
-
-
-def _sync_all(folder: Path) -> None:
-    paths = [Path(parent, name) for parent, _, names in os.walk(folder) for name in names]
-    with ThreadPoolExecutor(_THREADS, "rlnb-sync") as pool:
-        list(pool.map(sync, paths))
-    for parent, _, _ in os.walk(folder):
-        sync(Path(parent))
+        return _read_pointer(top)
+    except ValueError:
+        return None
 
 
 @contextlib.contextmanager
@@ -106,29 +139,86 @@ def loading(path: str | os.PathLike[str]) -> Iterator[Path]:
     top = Path(path)
     if not (top / POINTER).is_file():
         raise FileNotFoundError(faults.no_checkpoint(top, POINTER))
-    with _held(top, shared=True):
-        name = read_document(top / POINTER).get("folder")
-        if not isinstance(name, str) or not _NAME.fullmatch(name):
-            raise ValueError(faults.damaged(top / POINTER))
+    lock = None
+    with contextlib.suppress(OSError):  # one that lies where nobody can write needs none
+        lock = FileLock(top / _LOCK)
+    with contextlib.nullcontext() if lock is None else Hold(lock, shared=True):
+        name = _read_pointer(top)
         if not (top / name).is_dir():
             raise ValueError(faults.missing(top / name))
         yield top / name
 
 
+# The lock -------------------------------------------------------------------------------------------------------------
+
+
 @contextlib.contextmanager
-def _held(top: Path, shared: bool) -> Iterator[None]:
-    """Hold the lock of a checkpoint; one that lies where nobody can write needs none."""
-    lock = None
+def _alone(top: Path) -> Iterator[None]:
+    """Have a folder for oneself, which is made if it is not there, and then deleted again if nothing comes of it.
+
+    The lock is deleted with it, by who holds it. Others may have waited for just that file: they start again.
+    """
+    for tries in itertools.count(1):
+        made, file, lock = _find_lock(top)
+        try:
+            with Hold(lock):
+                # A file system whose numbers of files mean nothing is taken at its word in the end.
+                if not _is_at(file, top / _LOCK) and tries < _TRIES:
+                    continue
+                try:
+                    yield
+                except BaseException:
+                    if made:
+                        _forget(top)
+                    raise
+                return
+        finally:
+            os.close(file)
+
+
+def _find_lock(top: Path) -> tuple[bool, int, FileLock]:
+    """Open the lock of a folder; also whether the folder was made for it.
+
+    The file is opened twice: while it is open, no other gets its number, by which :func:`_is_at` knows it.
+    """
+    tries = 0
+    while True:
+        tries, file = tries + 1, None
+        try:
+            made = _make(top)
+            file = os.open(top / _LOCK, os.O_RDONLY | os.O_CREAT, 0o666)
+            return made, file, FileLock(top / _LOCK)
+        except BaseException as error:
+            if file is not None:
+                os.close(file)
+            # Somebody else may have deleted the folder just now.
+            if not isinstance(error, (FileNotFoundError, FileExistsError)) or tries == _TRIES:
+                raise
+
+
+def _make(top: Path) -> bool:
+    """Make a folder if it is not there; whether it was made."""
+    top.parent.mkdir(parents=True, exist_ok=True)
     try:
-        lock = FileLock(top / _LOCK)
+        top.mkdir()
     except OSError:
-        if not shared:
+        if not top.is_dir():
             raise
-    if lock is None:
-        yield
-        return
-    lock.acquire(shared)
+        return False
+    return True
+
+
+def _is_at(file: int, path: Path) -> bool:
+    """Whether a file that is open is still the one at a path; Windows deletes none that is open."""
     try:
-        yield
-    finally:
-        lock.release()
+        return os.name == "nt" or os.path.samestat(os.fstat(file), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def _forget(top: Path) -> None:
+    """Delete the folder of a first checkpoint that came to nothing, and the lock, which is held."""
+    with contextlib.suppress(OSError):
+        if os.listdir(top) == [_LOCK]:
+            (top / _LOCK).unlink()
+            top.rmdir()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +81,7 @@ class H5StorageCheckpointer(TEDCheckpointer):
 
     def _write(self, storage: Any, folder: Path) -> Any:
         twice, length = self._twice(storage), storage.ring.length
+        _check_names(columns_of(storage))
         flags = self._breaks(storage, twice)
         breaks = flags.flatten().nonzero().flatten()
         entries: dict[str, Any] = {"breaks": breaks, "data": {}, "last": {}}
@@ -95,7 +99,8 @@ class H5StorageCheckpointer(TEDCheckpointer):
             kinds.append(kind)
             if value is not None:
                 _put(entries["last" if kind == _LAST else "data"], path, value)
-        write_h5(TensorDict(entries, []), folder / self.checkpoint_file, self._compression, self._level)
+        with _errors_of_the_system():
+            write_h5(TensorDict(entries, []), folder / self.checkpoint_file, self._compression, self._level)
         return {"breaks": len(breaks), "kinds": kinds}
 
     def _into(self, head: Head, content: Any, columns: Mapping[KeyPath, Any] | None) -> dict[KeyPath, torch.Tensor]:
@@ -163,3 +168,31 @@ def _put(entries: dict[str, Any], path: KeyPath, value: Any) -> None:
     for name in path[:-1]:
         entries = entries.setdefault(name, {})
     entries[path[-1]] = value
+
+
+def _check_names(paths: Iterable[KeyPath]) -> None:
+    """Refuse keys that HDF5 takes for others; the file holds them in a group, of which users know nothing."""
+    for path in paths:
+        for name in path:
+            if name in ("", ".") or "/" in name or "\0" in name or not _is_text(name):
+                raise ValueError(faults.no_h5_name(path, name))
+
+
+def _is_text(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+@contextlib.contextmanager
+def _errors_of_the_system() -> Iterator[None]:
+    """Raise what the system said of a write as the OSError that it is, which h5py does for some calls only."""
+    try:
+        yield
+    except (OSError, RuntimeError) as error:
+        number = re.search(r"errno = (\d+)", str(error))
+        if number is None:
+            raise
+        raise OSError(int(number[1]), os.strerror(int(number[1]))) from error

@@ -1,0 +1,340 @@
+"""Checkpoints and Ctrl+C, several that save at once, and folders with what nobody expects in them."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from rlnb.data import H5StorageCheckpointer, LazyTensorStorage, ReplayBuffer
+from rlnb.data.replay_buffers.checkpointers import files, folder
+from tests.data.replay_buffers.checkpoint_worlds import (
+    buffer,
+    filled,
+    first_of,
+    no_disk,  # noqa: F401 - a fixture for the whole module
+    refused,
+    steps_of,
+)
+from tests.data.replay_buffers.interrupting import interrupted
+
+
+def folders(path: Path) -> list[str]:
+    return sorted(each.name for each in path.glob("rlnb-checkpoint-*"))
+
+
+def replace_and(error: Callable[[], BaseException], before: bool) -> Callable[..., None]:
+    """What exchanges files, and fails before that or after."""
+    real = os.replace
+
+    def replace(one: Any, two: Any) -> None:
+        if not before:
+            real(one, two)
+        raise error()
+
+    return replace
+
+
+# Ctrl+C ---------------------------------------------------------------------------------------------------------------
+
+CODES = {
+    name: getattr(call, "__wrapped__", call).__code__
+    for name, call in vars(folder).items()
+    if getattr(call, "__module__", None) == folder.__name__ and name != "loading"
+}
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_ctrl_c_beside_the_exchange(before: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # CP-01
+    path = tmp_path / "it"
+    filled(50).dumps(path)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", replace_and(KeyboardInterrupt, before))
+        with pytest.raises(KeyboardInterrupt):
+            filled(100).dumps(path)
+        assert first_of(path) == (50 if before else 100)
+        with pytest.raises(KeyboardInterrupt):
+            filled(100).dumps(tmp_path / "new")
+        assert (tmp_path / "new").exists() != before
+    filled(150).dumps(path)
+    assert first_of(path) == 150 and len(folders(path)) == 1
+
+
+@pytest.mark.parametrize("first", [False, True])
+@pytest.mark.parametrize("name", CODES)
+def test_ctrl_c_in_any_line(name: str, first: bool, tmp_path: Path) -> None:  # CP-01
+    new, seen = filled(100), []
+    for at in range(1000):
+        path = tmp_path / str(at)
+        if not first:
+            filled(50).dumps(path)
+        reached = interrupted(lambda path=path: new.dumps(path), CODES[name], at)
+        there = (path / "checkpoint.json").exists()
+        assert there or first
+        seen.append(first_of(path) if there else 50)
+        new.dumps(path)  # nobody holds the lock
+        assert first_of(path) == 100 and len(folders(path)) == 1
+        if not reached:
+            break
+    assert at < 999 and (at > 0) == (name not in (("_delete", "_forget") if first else ("_forget",)))
+    assert set(seen) <= {50, 100} and seen[-1] == 100
+
+
+@pytest.mark.parametrize("first", [False, True])
+@pytest.mark.parametrize("before", [True, False])
+@pytest.mark.parametrize("name", ["saving", "_alone", "_named", "_delete", "_forget"])
+def test_ctrl_c_twice(
+    name: str, before: bool, first: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # CP-01
+    new = filled(100)
+    for at in range(40):
+        path = tmp_path / str(at)
+        if not first:
+            filled(50).dumps(path)
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "replace", replace_and(KeyboardInterrupt, before))
+            assert interrupted(lambda path=path: new.dumps(path), CODES[name], at)
+        there = (path / "checkpoint.json").exists()
+        assert there or first
+        assert not there or first_of(path) in ((50,) if before else (50, 100))
+        new.dumps(path)
+        assert first_of(path) == 100 and len(folders(path)) == 1
+
+
+def test_ctrl_c_does_not_keep_the_lock(tmp_path: Path) -> None:
+    """CP-01: not even if the error is kept, as Jupyter does."""
+
+    def interrupt(data: Any) -> Any:
+        raise KeyboardInterrupt
+
+    rb = filled(0)
+    rb.register_save_hook(interrupt)
+    with pytest.raises(KeyboardInterrupt) as kept:
+        rb.dumps(tmp_path)
+    thread = threading.Thread(target=filled(50).dumps, args=(tmp_path,), daemon=True)
+    thread.start()
+    thread.join(30)
+    assert not thread.is_alive() and first_of(tmp_path) == 50 and kept.value.__traceback__ is not None
+
+
+def test_all_is_written_to_the_disk_by_one_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """CP-01: Ctrl+C among others leaves locks that nobody opens, and a process that waits for ever."""
+    threads: set[threading.Thread] = set()
+    monkeypatch.setattr(folder, "sync", lambda path: threads.add(threading.current_thread()))
+    filled(0).dumps(tmp_path)
+    assert threads == {threading.current_thread()}
+
+
+# What the disk says when the new one counts ---------------------------------------------------------------------------
+
+
+def test_a_disk_that_fails_when_the_new_one_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # CP-01
+    text = (
+        f"[Errno 5] The checkpoint in {str(tmp_path)!r} was written and is what loads reads, and the system could not "
+        "confirm that it is on the disk: Input/output error. Fix: look after the disk, and save again with dumps."
+    )
+
+    def fault() -> OSError:
+        return OSError(errno.EIO, "Input/output error")
+
+    def sync(path: Path) -> None:
+        if path == tmp_path and not list(tmp_path.glob("*/.checkpoint.json.partial")):
+            raise fault()
+
+    for first, (target, name, value) in enumerate(((folder, "sync", sync), (os, "replace", replace_and(fault, False)))):
+        with monkeypatch.context() as patch:
+            patch.setattr(target, name, value)
+            with pytest.raises(OSError) as caught:
+                filled(first).dumps(tmp_path)
+        assert str(caught.value) == text and first_of(tmp_path) == first
+        assert len(folders(tmp_path)) == 1 + first  # the one before stays until another is known to be on the disk
+    filled(9).dumps(tmp_path)
+    assert first_of(tmp_path) == 9 and len(folders(tmp_path)) == 1
+
+
+# Several at once ------------------------------------------------------------------------------------------------------
+
+
+def needs_locks(missing: Any) -> None:
+    try:
+        import fcntl  # noqa: F401 - Windows has none
+    except ImportError:
+        missing("fcntl", "several save at once")
+
+
+def test_who_waits_for_a_first_checkpoint_that_fails(tmp_path: Path, missing: Any) -> None:  # CP-01
+    needs_locks(missing)
+    path, begun, go = tmp_path / "it", threading.Event(), threading.Event()
+
+    def fail(data: Any) -> Any:
+        begun.set()
+        go.wait()
+        raise RuntimeError("a hook")
+
+    bad, failures = filled(0), []
+    bad.register_save_hook(fail)
+
+    def save(rb: ReplayBuffer) -> None:
+        try:
+            rb.dumps(path)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=save, args=(rb,)) for rb in (bad, filled(100), filled(100))]
+    threads[0].start()
+    begun.wait()
+    for thread in threads[1:]:
+        thread.start()
+    time.sleep(0.1)  # until they wait for the lock
+    go.set()
+    for thread in threads:
+        thread.join()
+    assert [str(error) for error in failures] == ["a hook"]
+    assert first_of(path) == 100 and len(folders(path)) == 1
+
+
+def test_one_saves_at_a_time_though_some_fail(tmp_path: Path, missing: Any) -> None:  # CP-01
+    needs_locks(missing)
+    inside, failures = [0], []
+
+    def alone(data: Any) -> Any:
+        inside[0] += 1
+        assert inside == [1]
+        time.sleep(0.001)
+        inside[0] -= 1
+        return data
+
+    def fail(data: Any) -> Any:
+        raise RuntimeError("a hook")
+
+    def save(path: Path, hooks: list[Any], wait: threading.Barrier) -> None:
+        rb = filled(100)
+        for hook in hooks:
+            rb.register_save_hook(hook)
+        wait.wait()
+        try:
+            rb.dumps(path)
+        except BaseException as error:
+            failures.append(error)
+
+    for i in range(30):
+        path, wait = tmp_path / str(i), threading.Barrier(5)
+        every = ([alone, fail], [alone, fail], [alone], [alone], [fail])
+        threads = [threading.Thread(target=save, args=(path, hooks, wait)) for hooks in every]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert [str(error) for error in failures] == ["a hook"] * 3
+        assert first_of(path) == 100 and len(folders(path)) == 1
+        failures.clear()
+
+
+# What nobody expects --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("content", [[], "folder", 3, None, {}, {"folder": 3}, {"folder": "rlnb-checkpoint-\u0663"}])
+def test_a_pointer_that_names_nothing(content: Any, tmp_path: Path) -> None:  # CP-01
+    filled(0).dumps(tmp_path)
+    files.write_document(tmp_path / "checkpoint.json", content)
+    assert refused(buffer(), tmp_path) == (
+        f"The file '{tmp_path.name}/checkpoint.json' of the checkpoint was altered or damaged: its content does not "
+        "fit its checksum. Nothing was changed. Fix: load another copy, or save the buffer again with dumps."
+    )
+    filled(50).dumps(tmp_path)
+    assert first_of(tmp_path) == 50
+
+
+def test_folders_with_any_number(tmp_path: Path) -> None:  # CP-01
+    last = "rlnb-checkpoint-" + "9" * 15
+    (tmp_path / last).mkdir()
+    filled(0).dumps(tmp_path)
+    assert first_of(tmp_path) == 0 and folders(tmp_path) == ["rlnb-checkpoint-1"]
+    (tmp_path / folders(tmp_path)[0]).rename(tmp_path / last)
+    files.write_document(tmp_path / "checkpoint.json", {"folder": last})
+    for first in (10, 20):
+        filled(first).dumps(tmp_path)
+        assert first_of(tmp_path) == first and len(folders(tmp_path)) == 1
+
+
+def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:  # CP-01
+    mine, path = tmp_path / "mine", tmp_path / "it"
+    path.mkdir()
+    mine.write_text("mine")
+    (path / ".checkpoint.json.partial").symlink_to(mine)
+    filled(0).dumps(path)
+    assert mine.read_text() == "mine" and first_of(path) == 0
+
+
+def test_a_folder_in_place_of_a_file(tmp_path: Path) -> None:  # CP-01
+    (tmp_path / ".checkpoint.json.partial").mkdir()
+    filled(0).dumps(tmp_path)
+    (tmp_path / "checkpoint.json").unlink()
+    (tmp_path / "checkpoint.json").mkdir()
+    for _ in range(2):
+        with pytest.raises(OSError, match="could not be written"):
+            filled(0).dumps(tmp_path)
+    assert folders(tmp_path) == ["rlnb-checkpoint-1"]
+
+
+# HDF5 -----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 0.9, 0.999])
+def test_an_hdf5_file_that_may_not_grow(share: float, tmp_path: Path, missing: Any) -> None:
+    """CP-01: in a process of its own, as HDF5 may not survive it."""
+    try:
+        import resource
+    except ImportError:
+        missing("resource", "the size of files is limited")
+    rb = ReplayBuffer(storage=LazyTensorStorage(1000), checkpointer=H5StorageCheckpointer())
+    rb.extend(steps_of([[t % 4 == 3 for t in range(1000)]])[0])
+    rb.dumps(tmp_path)
+    limit = int(next(tmp_path.rglob("*.h5")).stat().st_size * share)
+    child = os.fork()
+    if not child:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+        try:
+            rb.dumps(tmp_path)
+        except OSError as error:
+            os._exit(error.errno or 1)
+        os._exit(0)
+    status = os.waitpid(child, 0)[1]
+    assert os.WIFEXITED(status) and os.WEXITSTATUS(status) == errno.EFBIG
+    assert len(folders(tmp_path)) == 1
+    rb.loads(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("key", "reason"),
+    [
+        ("info/reward", "'/' divides the parts of a key"),
+        (("info", "a/b"), "'/' divides the parts of a key"),
+        (".", "'.' is the group itself"),
+        ("", "a name has at least one letter"),
+        ("a\0b", "a name ends before the character 0"),
+        ("\ud800", "a name is text that can be encoded in UTF-8"),
+    ],
+)
+def test_keys_that_hdf5_takes_for_others(key: Any, reason: str, tmp_path: Path) -> None:  # CP-01
+    rb = ReplayBuffer(storage=LazyTensorStorage(8), checkpointer=H5StorageCheckpointer())
+    rb.extend(steps_of([[t % 4 == 3 for t in range(8)]])[0].set(key, torch.arange(8)))
+    with pytest.raises(ValueError) as caught:
+        rb.dumps(tmp_path / "it")
+    assert str(caught.value) == (
+        f"The key {key!r} cannot be written to an HDF5 file, where {reason}. Fix: fill the buffer with data whose key "
+        f"was renamed with data.rename_key_({key!r}, ...), or storage.checkpointer = TensorStorageCheckpointer(), "
+        "which saves any key."
+    )
+    assert not (tmp_path / "it").exists()
+    rb.storage.checkpointer = None
+    rb.dumps(tmp_path / "it")
