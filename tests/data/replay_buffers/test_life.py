@@ -1,13 +1,11 @@
-"""ReplayBuffer: threads, prefetching, generators, pickling, states."""
+"""ReplayBuffer: threads, generators, pickling, states."""
 
 from __future__ import annotations
 
-import gc
 import pickle
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,15 +15,11 @@ import torch
 from tensordict import TensorDict
 
 from rlnb.data import (
-    ImmutableDatasetWriter,
     LazyTensorStorage,
-    ListStorage,
     PrioritizedSampler,
     RandomSampler,
     ReplayBuffer,
-    ReplayBufferEnsemble,
     SamplerWithoutReplacement,
-    SliceSampler,
     TensorDictPrioritizedReplayBuffer,
     TensorDictReplayBuffer,
     TensorStorage,
@@ -54,120 +48,6 @@ def test_what_was_begun_in_inference_mode_goes_on_outside_of_it(kind: str, form:
         use(0)
     use(6)
     assert numbers_of(rb[6:12]).tolist() == list(range(6, 12))
-
-
-def test_prefetched_batches_are_those_that_would_come_anyway() -> None:  # RB-12
-    def batches(prefetch: int | None) -> list[list[int]]:
-        rb = ReplayBuffer(
-            storage=LazyTensorStorage(100),
-            batch_size=5,
-            prefetch=prefetch,
-            generator=torch.Generator().manual_seed(3),
-            transform=lambda data: time.sleep(0.002 * float(data[0] % 3)) or data,
-        )
-        rb.extend(torch.arange(100))
-        found = [rb.sample().tolist() for _ in range(12)]
-        rb.shutdown()
-        return found
-
-    assert batches(None) == batches(1) == batches(4)
-
-
-def test_prefetching_prepares_batches_at_the_same_time() -> None:  # RB-12
-    barrier = threading.Barrier(3, timeout=20)
-
-    def meet(data: torch.Tensor) -> torch.Tensor:
-        barrier.wait()
-        return data
-
-    rb = ReplayBuffer(storage=LazyTensorStorage(10), batch_size=2, prefetch=3, transform=meet)
-    rb.extend(torch.arange(10))
-    assert len(rb.sample()) == 2  # it returns only if three were under way at once
-    barrier.abort()
-    rb.shutdown()
-
-
-@pytest.mark.parametrize("kind", ["buffer", "ensemble"])
-def test_a_batch_on_its_way_is_what_was_there_when_it_was_drawn(kind: str) -> None:  # RB-12 SA-05
-    storage, written = LazyTensorStorage(100), threading.Event()
-    gather = storage.gather
-
-    def gather_late(index: Any) -> Any:
-        if threading.current_thread() is not threading.main_thread():
-            written.wait(5)
-        return gather(index)
-
-    storage.gather = gather_late
-    own = {"batch_size": 8, "prefetch": 2}
-    rb = ReplayBuffer(storage=storage, sampler=SliceSampler(slice_len=4, traj_key="episode"), **own)
-    sampled = rb if kind == "buffer" else ReplayBufferEnsemble(rb, **own)
-    steps = torch.arange(100)
-    rb.extend(TensorDict({"step": steps, "episode": steps // 10}, [100]))
-    sampled.sample()  # draws the next one, too
-    rb.extend(TensorDict({"step": steps + 1000, "episode": steps // 10 + 100}, [100]))
-    written.set()
-    for low, high in ((0, 100), (1000, 1100)):
-        slices = sampled.sample()["step"].reshape(-1, 4)
-        assert (slices.diff(dim=1) == 1).all() and low <= slices.min() and slices.max() < high
-    sampled.shutdown()
-
-
-def test_what_nobody_writes_is_read_by_the_threads() -> None:  # RB-12 WR-05
-    storage, threads = TensorStorage(torch.arange(10)), set()
-    gather = storage.gather
-
-    def watched(index: Any) -> Any:
-        threads.add(threading.current_thread())
-        return gather(index)
-
-    storage.gather = watched
-    rb = ReplayBuffer(storage=storage, writer=ImmutableDatasetWriter(), batch_size=4, prefetch=2)
-    assert len(rb.sample()) == len(rb.sample()) == 4
-    assert threads and threading.main_thread() not in threads
-    rb.shutdown()
-
-
-@pytest.mark.parametrize("prefetch", [1, 3])
-def test_iteration_with_prefetching_gives_each_element_once(prefetch: int) -> None:  # RB-12 RB-10
-    rb = ReplayBuffer(storage=ListStorage(20), sampler=SamplerWithoutReplacement(), batch_size=3, prefetch=prefetch)
-    rb.extend(torch.arange(10))
-    for _ in range(3):
-        batches = list(rb)
-        assert rb.sampler.ran_out  # nothing of the next pass was drawn
-        assert [len(batch) for batch in batches] == [3, 3, 3, 1]
-        assert torch.cat(batches).sort().values.tolist() == list(range(10))
-    rb.empty()
-    rb.extend(torch.arange(100, 103))
-    assert rb.sample().sort().values.tolist() == [100, 101, 102]  # nothing from before is left over
-    rb.shutdown()
-
-
-def test_prefetching_needs_a_fixed_batch_size() -> None:  # RB-12
-    with pytest.raises(ValueError) as caught:
-        ReplayBuffer(prefetch=2)
-    assert str(caught.value) == (
-        "Prefetching needs to know the batch size in advance. Fix: give the constructor batch_size=32 beside prefetch."
-    )
-    rb = ReplayBuffer(prefetch=2, batch_size=4)
-    rb.extend(list(range(9)))
-    with pytest.raises(ValueError, match="prefetches batches of 4 and cannot give one of 5"):
-        rb.sample(5)
-    rb.shutdown()
-
-
-def test_a_buffer_that_is_forgotten_leaves_no_thread() -> None:  # RB-12
-    before = set(threading.enumerate())
-    rb = ReplayBuffer(storage=LazyTensorStorage(10), batch_size=2, prefetch=2)
-    rb.extend(torch.arange(5))
-    rb.sample()
-    assert set(threading.enumerate()) - before
-    del rb
-    for _ in range(200):
-        gc.collect()  # a thread that is at work keeps the buffer until it is done
-        if not set(threading.enumerate()) - before:
-            return
-        time.sleep(0.01)
-    raise AssertionError(f"threads are left: {set(threading.enumerate()) - before}")
 
 
 def test_writers_and_readers_in_threads_lose_nothing() -> None:  # RB-01
@@ -266,56 +146,6 @@ def test_a_pickled_buffer_goes_on(kind: str) -> None:  # RB-16
     assert numbers_of(other[:].exclude("index")).tolist() == [11, 6, 8, 9, 10]
     assert set(numbers_of(other.sample(3).exclude("index")).tolist()) <= {11, 6, 8, 9, 10}
     other.shutdown()
-
-
-def waits_for(call: Callable[[], Any]) -> Any:
-    """What a call returns that must not take longer than half a minute, in a thread that may hang."""
-    found: list[Any] = []
-    thread = threading.Thread(target=lambda: found.append(call()), daemon=True)
-    thread.start()
-    thread.join(30)
-    assert found, "it hangs"
-    return found[0]
-
-
-@pytest.mark.parametrize("prefetch", [None, 1, 3])
-@pytest.mark.parametrize(
-    "use",
-    [
-        lambda rb, data: rb.update_priority(data["index"], torch.ones(len(data))),
-        lambda rb, data: rb.extend(as_tensordict(torch.arange(2))),
-        lambda rb, data: rb.__setitem__(data["index"], data.exclude("index", "priority_weight")),
-        lambda rb, data: rb[:],
-    ],
-)
-def test_a_transform_can_use_its_own_buffer(prefetch: int | None, use: Callable[[Any, Any], Any]) -> None:  # RB-12
-    rb = TensorDictPrioritizedReplayBuffer(
-        alpha=1.0, beta=1.0, storage=LazyTensorStorage(10), batch_size=4, prefetch=prefetch
-    )
-    rb.extend(as_tensordict(torch.arange(10)))
-    inside = threading.local()
-
-    def transform(data: TensorDict) -> TensorDict:
-        if not getattr(inside, "busy", False):  # rb[:] comes through here as well
-            inside.busy = True
-            use(rb, data)
-            inside.busy = False
-        return data
-
-    rb.append_transform(transform)
-    assert [len(waits_for(rb.sample)) for _ in range(6)] == [4] * 6
-    rb.shutdown()
-
-
-def test_batches_drawn_ahead_in_inference_mode_can_be_learned_from() -> None:  # RB-12
-    rb = ReplayBuffer(storage=LazyTensorStorage(10), batch_size=4, prefetch=2)
-    rb.extend(torch.randn(10, 3))
-    with torch.inference_mode():
-        rb.sample()
-    weights = torch.ones(3, requires_grad=True)
-    for _ in range(3):
-        (rb.sample() * weights).sum().backward()
-    rb.shutdown()
 
 
 def test_empty_forgets_all() -> None:  # RB-15

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import re
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -15,28 +13,8 @@ from tensordict import TensorDict
 
 from rlnb.data import LazyTensorStorage, ListStorage, PrioritizedReplayBuffer, PrioritizedSampler, ReplayBuffer
 from rlnb.data.replay_buffers.sum_tree import SumTree
+from tests.data.replay_buffers.interrupting import interrupted
 from tests.data.replay_buffers.test_prioritized import buffer
-
-
-def interrupted(call: Callable[[], Any], code: Any, at: int) -> bool:
-    """Make a call that Ctrl+C reaches in the n-th line of some code; whether there is such a line."""
-    lines = itertools.count()
-
-    def trace(frame: Any, event: str, _: Any) -> Any:
-        if frame.f_code is not code:
-            return trace if event == "call" else None
-        if event == "line" and next(lines) == at:
-            raise KeyboardInterrupt
-        return trace
-
-    sys.settrace(trace)
-    try:
-        call()
-    except KeyboardInterrupt:
-        return True
-    finally:
-        sys.settrace(None)
-    return False
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from rlnb.data.replay_buffers.ensembles.storage import StorageEnsemble
 from rlnb.data.replay_buffers.ensembles.writer import WriterEnsemble
 from rlnb.data.replay_buffers.forms import is_data
 from rlnb.data.replay_buffers.replay_buffers import ReplayBuffer
+from rlnb.data.replay_buffers.replay_buffers.prefetch import Chosen
 from rlnb.data.replay_buffers.replay_buffers.reading import Reading, put
 from rlnb.data.replay_buffers.samplers import Info, Sampler
 from rlnb.data.replay_buffers.storages import Storage
@@ -135,6 +136,21 @@ class ReplayBufferEnsemble(Reading):
         with self._lock:
             return (), self._sampler.sample_each(size, draw), {}
 
+    def _draw_again(self, index: list[Any], info: Info) -> tuple[Any, list[Drawn], Info]:
+        """Gather what was chosen before, each part in its member."""
+        parts = [
+            Drawn(member, place, said, self._members[member].storage.gather(place)) for member, place, said, *_ in index
+        ]
+        return (), parts, info
+
+    def _chosen_ahead(self) -> list[Chosen]:
+        """What was drawn and not given yet, as plain tuples without its data."""
+        return [([tuple(part[:3]) for part in parts], info, last) for parts, info, last in super()._chosen_ahead()]
+
+    def _is_there(self, index: list[Any]) -> bool:
+        """Whether the members have these elements."""
+        return all(0 <= part[0] < len(self._members) and self._members[part[0]]._is_there(part[1]) for part in index)
+
     def _process(self, data: Any, index: Any, info: Info) -> tuple[Any, Info]:
         """Make a batch of the parts: each through its member, then stacked, then through the ensemble's transform."""
         parts: list[Drawn] = index
@@ -229,6 +245,8 @@ class ReplayBufferEnsemble(Reading):
     def empty(self) -> None:
         """Forget all elements of all members; the memory stays."""
         with self._all_locked():
+            for member in self._members:
+                member.writer.check_writable()
             self._forget_ahead()
             for member in self._members:
                 member.empty()

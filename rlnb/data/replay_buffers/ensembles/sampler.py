@@ -222,9 +222,6 @@ class SamplerEnsemble(Sampler):
         for sampler, state in zip(self._members, states_of(state_dict, len(self)), strict=True):
             sampler.load_state_dict(state)
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_source": None, "_of": None}  # see Sampler
-
     def __repr__(self) -> str:
         parts = list(map(repr, self._members))
         parts += [f"p={[round(x, 4) for x in self._p.tolist()]}"] if self._p is not None else []

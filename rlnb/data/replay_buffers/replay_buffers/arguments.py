@@ -109,7 +109,7 @@ def free_sampler(sampler: Sampler, storage: Storage) -> None:
     Raises:
         ValueError: if it is taken.
     """
-    other = None if sampler._of is None else sampler._of()
+    other = sampler._of() if sampler._taken and sampler._of is not None else None
     if sampler.of_one_storage and other is not None and other is not storage:
         raise ValueError(faults.busy_sampler(type(sampler).__name__))
 

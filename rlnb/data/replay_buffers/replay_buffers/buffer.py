@@ -146,8 +146,13 @@ class ReplayBuffer(Reading):
             self._sampler.update_priority(index, priority, storage=self._storage)
 
     def empty(self) -> None:
-        """Forget all elements; the memory stays."""
+        """Forget all elements; the memory stays.
+
+        Raises:
+            RuntimeError: if the buffer is read-only.
+        """
         with self._lock:
+            self._writer.check_writable()
             self._forget_ahead()
             try:
                 self._empty()

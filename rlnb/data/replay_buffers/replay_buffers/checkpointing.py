@@ -20,6 +20,7 @@ from rlnb.data.replay_buffers.checkpointers.state import (
     write_state,
 )
 from rlnb.data.replay_buffers.faults import checkpoints as faults
+from rlnb.data.replay_buffers.replay_buffers.prefetch import Chosen, Prefetcher
 from rlnb.data.replay_buffers.samplers import Sampler
 from rlnb.data.replay_buffers.storages import Storage
 from rlnb.data.replay_buffers.writers import Writer
@@ -34,8 +35,28 @@ class Checkpointing:
     _writer: Writer
     _generator: torch.Generator | None
 
-    def _forget_ahead(self) -> None:
+    _batch_size: int | None
+    _prefetcher: Prefetcher | None
+
+    def _chosen_ahead(self) -> list[Chosen]:
         raise NotImplementedError
+
+    def _load_ahead(self, batch_size: int | None, chosen: list[Chosen]) -> None:
+        """Go on with the batches that another buffer had drawn; what it is none of, or of another size, is left."""
+        if self._prefetcher is None:
+            return
+        self._prefetcher.clear()
+        try:
+            known = batch_size == self._batch_size and all(self._is_there(index) for index, _, _ in chosen)
+        except SENSELESS:
+            known = False
+        if known:
+            self._prefetcher.begin_with(chosen)
+
+    def _is_there(self, index: Any) -> bool:
+        """Whether the storage has these elements."""
+        positions = self._storage.positions(index)
+        return not positions.numel() or 0 <= int(positions.min()) <= int(positions.max()) < len(self._storage)
 
     def dumps(self, path: str | os.PathLike[str]) -> None:
         """Save storage, writer and sampler in a folder; the transforms are not saved.
@@ -57,7 +78,8 @@ class Checkpointing:
             self._storage.checkpointer.dumps(self._storage, folder / "storage")
             save_component(self._writer, folder, "writer")
             save_component(self._sampler, folder, "sampler")
-            write_state(folder, "buffer", {"rng": None if self._generator is None else self._generator.get_state()})
+            state = {"rng": None if self._generator is None else self._generator.get_state()}
+            write_state(folder, "buffer", {**state, "batch_size": self._batch_size, "ahead": self._chosen_ahead()})
 
     def loads(self, path: str | os.PathLike[str]) -> None:
         """Load what :meth:`dumps` saved.
@@ -78,13 +100,13 @@ class Checkpointing:
                 name: read_component(part, folder, name, _storages(self._storage))
                 for name, part in (("writer", self._writer), ("sampler", self._sampler))
             }
-            rng = _read_rng(folder)
+            rng, size, ahead = _read_buffer(folder)
             self._storage.checkpointer.loads(self._storage, folder / "storage")
             self._writer.load_state_dict(states["writer"])
             self._sampler.load_state_dict(states["sampler"])
             if self._generator is not None and rng is not None:
                 self._generator.set_state(rng)
-            self._forget_ahead()
+            self._load_ahead(size, ahead)
 
     def dump(self, path: str | os.PathLike[str]) -> None:
         """Do the same as :meth:`dumps`."""
@@ -117,16 +139,17 @@ class Checkpointing:
         self._storage.register_load_hook(hook)
 
 
-def _read_rng(folder: Path) -> torch.Tensor | None:
-    """The state of the generator; None if the buffer that was saved had none of its own."""
+def _read_buffer(folder: Path) -> tuple[torch.Tensor | None, int | None, list[Chosen]]:
+    """The state of the generator (None for a buffer without), the batch size, and what had been drawn ahead."""
     state = read_state(folder, "buffer")
     try:
         rng: torch.Tensor | None = state["rng"]
         if rng is not None:
             torch.Generator().set_state(rng)  # it refuses what is no state
+        ahead = [(index, dict(info), bool(last)) for index, info, last in state.get("ahead", [])]
     except SENSELESS as error:
         raise ValueError(faults.unreadable(folder / "buffer.json", error)) from error
-    return rng
+    return rng, state.get("batch_size"), ahead
 
 
 def _storages(storage: Any) -> Iterator[Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import threading
-import weakref
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -16,7 +15,7 @@ from rlnb.data.replay_buffers.forks import follow
 from rlnb.data.replay_buffers.replay_buffers import arguments
 from rlnb.data.replay_buffers.replay_buffers.checkpointing import Checkpointing
 from rlnb.data.replay_buffers.replay_buffers.pipeline import Pipeline
-from rlnb.data.replay_buffers.replay_buffers.prefetch import Prefetcher
+from rlnb.data.replay_buffers.replay_buffers.prefetch import Chosen, Prefetcher
 from rlnb.data.replay_buffers.samplers import Info, RandomSampler, Sampler
 from rlnb.data.replay_buffers.storages import ListStorage, Storage
 from rlnb.data.replay_buffers.writers import RoundRobinWriter, Writer
@@ -53,7 +52,7 @@ class Components(Checkpointing):
         self._asked_dim_extend, self._collate_fn = dim_extend, collate_fn
         self._pin_memory = bool(pin_memory)
         self._transform = Pipeline()
-        self._prefetcher = Prefetcher(prefetch, self._draw_one, self._finish) if prefetch else None
+        self._prefetcher = self._new_prefetcher(prefetch)
         self._writer = arguments.component("writer", Writer, writer, self._default_writer)
         self._sampler = arguments.component("sampler", Sampler, sampler, RandomSampler)
         made = arguments.component("storage", Storage, storage, lambda: ListStorage(DEFAULT_SIZE))
@@ -107,21 +106,24 @@ class Components(Checkpointing):
         return self._writer._write_count
 
     def set_storage(self, storage: Storage, collate_fn: Callable[[Any], Any] | None = None) -> None:
-        """Exchange the storage.
+        """Exchange the storage; what sampler and writer remember of the elements of the other one is forgotten.
 
         Args:
             storage: the new one.
             collate_fn: the new one. Default: as it is.
+
+        Raises:
+            ValueError: if it does not suit the writer or ``dim_extend``; nothing is changed then.
         """
         ndim, asked = storage.ndim, self._asked_dim_extend
         if asked is not None and not 0 <= asked < ndim:
             raise ValueError(faults.bad_dim_extend(asked, ndim))
         with self._lock:
+            self._writer.register_storage(storage)
             self._dim_extend = ndim - 1 if asked is None else asked
             self._storage = storage
             self._collate_fn = collate_fn or self._collate_fn
-            self._writer.register_storage(storage)
-            self._sampler._of = weakref.ref(storage)
+            self._sampler._begin_with(storage)
             self._forget_ahead()
 
     def set_sampler(self, sampler: Sampler) -> None:
@@ -135,7 +137,8 @@ class Components(Checkpointing):
         """
         with self._lock:
             arguments.free_sampler(sampler, self._storage)
-            self._sampler._of, sampler._of = None, weakref.ref(self._storage)
+            self._sampler._taken = False
+            sampler._begin_with(self._storage)
             self._sampler = sampler
             if self._generator is not None:
                 sampler._generator = self._generator
@@ -148,12 +151,12 @@ class Components(Checkpointing):
             writer: the new one.
 
         Raises:
-            ValueError: if it writes for another buffer.
+            ValueError: if it writes for another buffer, or cannot write to such a storage.
         """
         with self._lock:
             arguments.free_writer(writer, self._storage)
-            self._writer = writer
             writer.register_storage(self._storage)
+            self._writer = writer
 
     def set_rng(self, generator: torch.Generator) -> None:
         """Exchange the source of randomness.
@@ -200,7 +203,7 @@ class Components(Checkpointing):
         """
         with self._lock:
             self._transform.insert(index, transform, invert)
-            self._forget_ahead()
+            self._begin_ahead_again()
         return self
 
     # What reading adds --------------------------------------------------------------------------------------------
@@ -209,21 +212,36 @@ class Components(Checkpointing):
         """Choose the elements of a batch; also say whether it is the last of a pass."""
         raise NotImplementedError
 
+    def _draw_again(self, index: Any, info: Info) -> tuple[Any, Any, Info]:
+        """Gather what was chosen before."""
+        raise NotImplementedError
+
     def _finish(self, drawn: tuple[Any, Any, Info]) -> tuple[Any, Info]:
         """Make a batch of what was chosen."""
         raise NotImplementedError
 
     # Life ---------------------------------------------------------------------------------------------------------
 
+    def _new_prefetcher(self, depth: int | None) -> Prefetcher | None:
+        return Prefetcher(depth, self._draw_one, self._draw_again, self._finish) if depth else None
+
     def _forget_ahead(self) -> None:
         if self._prefetcher is not None:
             self._prefetcher.clear()
+
+    def _begin_ahead_again(self) -> None:
+        if self._prefetcher is not None:
+            self._prefetcher.begin_with(self._prefetcher.chosen)
+
+    def _chosen_ahead(self) -> list[Chosen]:
+        """What was drawn and not given yet; whoever saves the state saves it with the sampler, which is ahead."""
+        return [] if self._prefetcher is None else self._prefetcher.chosen
 
     def shutdown(self) -> None:
         """Stop the threads that prepare batches; sampling starts them again."""
         if self._prefetcher is not None:
             with self._lock:
-                self._forget_ahead()
+                self._begin_ahead_again()
             self._prefetcher.close()
 
     def state_dict(self) -> dict[str, Any]:
@@ -238,6 +256,7 @@ class Components(Checkpointing):
                 "_writer": self._writer.state_dict(),
                 "_sampler": self._sampler.state_dict(),
                 "_batch_size": self._batch_size,
+                "_ahead": self._chosen_ahead(),
                 "_rng": None if self._generator is None else self._generator.get_state(),
             }
 
@@ -266,7 +285,7 @@ class Components(Checkpointing):
             self._sampler.load_state_dict(state_dict["_sampler"])
             if self._generator is not None and state_dict.get("_rng") is not None:
                 self._generator.set_state(state_dict["_rng"])
-            self._forget_ahead()
+            self._load_ahead(state_dict.get("_batch_size"), state_dict.get("_ahead", []))
 
     def _new_lock(self) -> None:
         self._lock = threading.RLock()
@@ -285,14 +304,16 @@ class Components(Checkpointing):
 
     def __getstate__(self) -> dict[str, Any]:
         depth = None if self._prefetcher is None else self._prefetcher.depth
-        return {**vars(self), "_lock": None, "_prefetcher": depth}
+        return {**vars(self), "_lock": None, "_prefetcher": depth, "_ahead": self._chosen_ahead()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
+        chosen = state.pop("_ahead")
         vars(self).update(state)
         self._new_lock()
-        self._sampler._of = weakref.ref(self._storage)
-        depth = state["_prefetcher"]
-        self._prefetcher = Prefetcher(depth, self._draw_one, self._finish) if depth else None
+        self._sampler._begin_with(self._storage)
+        self._prefetcher = self._new_prefetcher(state["_prefetcher"])
+        if self._prefetcher is not None:
+            self._prefetcher.begin_with(chosen)
 
     def __repr__(self) -> str:
         parts: dict[str, Any] = {"storage": self._storage, "sampler": self._sampler, "writer": self._writer}

@@ -59,11 +59,10 @@ class Reading(Components):
         return self._batch_size
 
     def _draw(self, size: int) -> tuple[Any, Info]:
-        """Choose elements: their index and what else the sampler says. The data is still to be gathered."""
-        with self._lock:
-            if not len(self._storage):
-                raise RuntimeError(faults.empty_sample())
-            return self._sampler.sample(self._storage, size)
+        """Choose elements, for a caller that holds the lock: their index and what else the sampler says."""
+        if not len(self._storage):
+            raise RuntimeError(faults.empty_sample())
+        return self._sampler.sample(self._storage, size)
 
     def _draw_one(self) -> tuple[Any, bool]:
         size = self._batch_size or 0
@@ -80,6 +79,10 @@ class Reading(Components):
         """Choose elements and gather them, before anyone can empty the buffer."""
         with self._lock, self._storage.ring.reading:
             index, info = self._draw(size)
+            return self._storage.gather(index), index, info
+
+    def _draw_again(self, index: Any, info: Info) -> tuple[Any, Any, Info]:
+        with self._storage.ring.reading:
             return self._storage.gather(index), index, info
 
     def _finish(self, drawn: tuple[Any, Any, Info]) -> tuple[Any, Info]:

@@ -29,7 +29,8 @@ class Sampler(Stateful):
 
     has_priorities: bool = False
     of_one_storage: bool = False
-    _of: weakref.ref[Storage] | None = None  # the storage of the buffer that has it
+    _of: weakref.ref[Storage] | None = None  # the storage whose elements it remembers
+    _taken = False  # whether the buffer of that storage still has it
 
     def __init__(self) -> None:
         self._generator: torch.Generator | None = None
@@ -105,6 +106,12 @@ class Sampler(Stateful):
         """
         return
 
+    def _begin_with(self, storage: Storage) -> None:
+        """Belong to a buffer; what is remembered of another storage is forgotten."""
+        if self._of is not None and self._of() is not storage:
+            self._empty()
+        self._of, self._taken = weakref.ref(storage), True
+
     def _empty(self) -> None:
         """Forget what was learned from the elements written."""
         self._ran_out = False
@@ -126,8 +133,7 @@ class Sampler(Stateful):
         return
 
     def __getstate__(self) -> dict[str, Any]:
-        # A generator cannot be sent to another process, and a copy is of another storage.
-        return {**vars(self), "_generator": None, "_of": None}
+        return {**vars(self), "_of": None, "_taken": False}  # a copy is of another storage
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"

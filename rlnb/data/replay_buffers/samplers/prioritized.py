@@ -159,8 +159,7 @@ class PrioritizedSampler(Sampler):
         Raises:
             RuntimeError: if all priorities are zero.
         """
-        if self._known < length:  # written while another sampler was in place
-            self._set_default(np.arange(self._known, length))
+        self._catch_up(length)
         tree = self._tree
         total = tree.total()
         if total == 0:
@@ -169,6 +168,13 @@ class PrioritizedSampler(Sampler):
         positions = tree.find(masses)
         weights = (tree.get(positions) / tree.least()) ** -self.beta
         return torch.from_numpy(positions), torch.from_numpy(weights).to(self.dtype)
+
+    def _catch_up(self, length: int) -> None:
+        """Notice what happened to the storage while another sampler was in place, or in another process."""
+        if self._known > length:
+            self._forget_priorities()
+        if self._known < length:
+            self._set_default(np.arange(self._known, length))
 
     # What changes the priorities --------------------------------------------------------------------------------------
 
@@ -262,6 +268,9 @@ class PrioritizedSampler(Sampler):
 
     def _empty(self) -> None:
         super()._empty()
+        self._forget_priorities()
+
+    def _forget_priorities(self) -> None:
         self._waiting.clear()
         self._stored.clear()
         self._known, self._max_priority = 0, _FIRST_PRIORITY
@@ -276,9 +285,13 @@ class PrioritizedSampler(Sampler):
         """Load what :meth:`state_dict` returned; see :meth:`Sampler.load_state_dict`.
 
         Raises:
-            ValueError: if a priority is NaN, infinite or negative; nothing is changed.
+            ValueError: if a priority, or another number of the state, is NaN, infinite or negative; nothing is changed.
         """
         values = _values(state_dict["priorities"], len(state_dict["priorities"]), 2 * _LARGE)
+        for name in ("alpha", "beta", "eps", "max_priority"):
+            value = state_dict[name]
+            if not isinstance(value, (int, float)) or not 0 <= value < _LARGE:
+                raise ValueError(faults.negative_argument(name, value))
         tree = self._tree_type(max(self._stored.capacity, len(values)))
         tree.set(np.arange(len(values)), values)
         self._alpha, self.beta, self.eps = state_dict["alpha"], state_dict["beta"], state_dict["eps"]

@@ -129,8 +129,7 @@ class PrioritizedSliceSampler(SliceSampler, PrioritizedSampler):
 
     def _allow(self, index: TrajectoryIndex, storage: Storage, least: int) -> None:
         """Let the steps be drawn from which a trajectory goes on for ``least`` steps."""
-        if self._known < len(storage):  # written while another sampler was in place
-            self._set_default(np.arange(self._known, len(storage)))
+        self._catch_up(len(storage))
         now = _Allowed(index, index.epoch, least, index.version, index.known)
         old: _Allowed | None = self._stored.allowed_for
         if old == now:

@@ -84,6 +84,14 @@ class Writer(Stateful):
         """How many rows were ever written."""
         return self.storage.ring.written
 
+    def check_writable(self) -> None:
+        """Refuse what changes the storage, for a writer that writes nothing.
+
+        Raises:
+            RuntimeError: if it is such a writer.
+        """
+        return
+
     def _empty(self) -> None:
         """Forget what was learned from the elements written."""
         return

@@ -22,6 +22,14 @@ class ImmutableDatasetWriter(Writer):
         RuntimeError: This buffer is read-only: its writer is an ImmutableDatasetWriter. Fix: ...
     """
 
+    def check_writable(self) -> NoReturn:
+        """Refuse.
+
+        Raises:
+            RuntimeError: always.
+        """
+        raise RuntimeError(faults.immutable())
+
     def add(self, data: Any) -> NoReturn:
         """Refuse.
 

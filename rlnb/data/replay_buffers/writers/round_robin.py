@@ -6,9 +6,10 @@ import math
 from typing import Any
 
 import torch
-from tensordict import TensorDict, TensorDictBase
+from tensordict import TensorDict, TensorDictBase, is_tensorclass
 
 from rlnb._tensordict import raw_entries
+from rlnb.data.replay_buffers import faults
 from rlnb.data.replay_buffers.writers.base import Writer
 
 INDEX_KEY = "index"
@@ -88,10 +89,15 @@ def without_index(data: Any) -> Any:
 
     Returns:
         The data, or a shallow copy of it.
+
+    Raises:
+        TypeError: if it is a tensorclass that has no such field: what is read could not say where it is stored.
     """
     if isinstance(data, TensorDictBase):
         names = raw_entries(data) if type(data) is TensorDict else data.keys()
         return data.exclude(INDEX_KEY) if INDEX_KEY in names else data
     if isinstance(data, list):
         return [without_index(item) for item in data]
+    if is_tensorclass(data) and INDEX_KEY not in type(data).__dataclass_fields__:
+        raise TypeError(faults.no_index_field(type(data).__name__))
     return data
