@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
@@ -71,6 +72,29 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
     report = yield
     report.kind, report.missing = kind_of(item), dict(item.config.stash[OPTIONAL])
     return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Fail the test that leaves a mode of this process behind, not the next ones, which it would make fail."""
+    result = yield
+    if "rlnb.envs" in sys.modules:
+        check_modes()
+    return result
+
+
+def check_modes() -> None:
+    """See that gradients, dtypes and exploration are as a process begins with; fail, and set them so, where not."""
+    import torch
+
+    from rlnb.envs import exploration_type, set_exploration_type
+
+    found = (torch.is_grad_enabled(), torch.is_inference_mode_enabled(), torch.get_default_dtype(), exploration_type())
+    if found != (True, False, torch.float32, None):
+        torch.set_grad_enabled(True)
+        torch.set_default_dtype(torch.float32)
+        set_exploration_type(None).__enter__()
+        pytest.fail(f"It left (gradients, inference mode, default dtype, exploration type) as {found}.", pytrace=False)
 
 
 # --- parts that need something of the machine ------------------------------------------------------------------------

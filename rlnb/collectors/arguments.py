@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import operator
+from typing import Any, NamedTuple
 
 from rlnb.data.ted.keys import as_tuple
 from rlnb.envs.base import EnvBase
@@ -55,26 +56,81 @@ def limited(env: EnvBase, max_frames: int) -> EnvBase:
     return env.append_transform(StepCounter(max_steps=max_frames))
 
 
-def check_frames(frames_per_batch: Any, total_frames: Any) -> None:
+class Numbers(NamedTuple):
+    """Numbers of steps, as plain integers: those of numpy wrap around."""
+
+    frames_per_batch: int
+    total_frames: int
+    init_random_frames: int
+    max_frames_per_traj: int
+
+
+def check_numbers(
+    frames_per_batch: Any, total_frames: Any, init_random_frames: Any, max_frames_per_traj: Any
+) -> Numbers:
     """Refuse numbers of steps that make no sense.
 
     Args:
         frames_per_batch: the steps of a batch.
         total_frames: the steps in all, -1 for no end.
+        init_random_frames: the steps with random actions; None for none.
+        max_frames_per_traj: the steps of the longest episode; None or 0 for no limit.
+
+    Returns:
+        The numbers; 0 for None.
 
     Raises:
-        ValueError: if one is not positive, or no integer.
+        ValueError: if one is no integer, or too small.
     """
-    if not _is_positive(frames_per_batch):
+    asked = [
+        ("frames_per_batch", frames_per_batch, 1, "a positive integer", 100),
+        ("total_frames", total_frames, 1, "a positive integer, or -1 for no end,", -1),
+        ("init_random_frames", init_random_frames, 0, "a non-negative integer", 0),
+        ("max_frames_per_traj", max_frames_per_traj, 0, "a positive integer, or None for no limit,", None),
+    ]
+    for name, value, least, expected, otherwise in asked:
+        number = 0 if value is None and least == 0 else integer(value)
+        if number is None or (number < least and number != otherwise):
+            meant = int(value) if isinstance(value, float) and value >= 1 and value.is_integer() else otherwise
+            raise ValueError(f"{name} must be {expected} and is {value!r}. Fix: {name}={meant}.")
+    return Numbers(*(integer(value) or 0 for _, value, *_ in asked))
+
+
+def integer(value: Any) -> int | None:
+    """Take an integer of whatever kind as Python's own.
+
+    Args:
+        value: of Python, numpy or torch.
+
+    Returns:
+        The integer; None for anything else, such as True or 2.0.
+    """
+    try:
+        return None if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        return None
+
+
+def given_ids(state_dict: dict[str, Any]) -> int:
+    """Read how many trajectory ids were given when a collector's state was saved.
+
+    Args:
+        state_dict: the state.
+
+    Returns:
+        The number; 0 if the state is of a version that did not save it.
+
+    Raises:
+        ValueError: if it is no number of ids.
+    """
+    given = integer(value := state_dict.get("traj_ids", 0))
+    if given is None or given < 0:
         raise ValueError(
-            f"frames_per_batch must be a positive integer and is {frames_per_batch!r}. "
-            f"Fix: frames_per_batch={_integer(frames_per_batch, 100)}."
+            "'traj_ids' in the state dict of a collector is how many trajectories got an id, a non-negative integer, "
+            f"and is {value!r}. It was probably changed after it was saved. "
+            "Fix: load what collector.state_dict() returned."
         )
-    if not _is_positive(total_frames) and (isinstance(total_frames, bool) or total_frames != -1):
-        raise ValueError(
-            f"total_frames must be a positive integer, or -1 for no end, and is {total_frames!r}. "
-            f"Fix: total_frames={_integer(total_frames, -1)}."
-        )
+    return given
 
 
 SPLIT_BATCHES_DIFFER = (
@@ -103,13 +159,13 @@ def check_receivers(postproc: Any, replay_buffer: Any) -> None:
         )
 
 
-def _is_positive(value: Any) -> bool:
-    return not isinstance(value, bool) and hasattr(value, "__index__") and value >= 1
-
-
-def _integer(value: Any, otherwise: int) -> int:
-    """The integer that was meant, such as by 1e6."""
-    return int(value) if isinstance(value, float) and value >= 1 and value.is_integer() else otherwise
-
-
-__all__ = ["SPLIT_BATCHES_DIFFER", "check_frames", "check_receivers", "limited", "make_env"]
+__all__ = [
+    "SPLIT_BATCHES_DIFFER",
+    "Numbers",
+    "check_numbers",
+    "check_receivers",
+    "given_ids",
+    "integer",
+    "limited",
+    "make_env",
+]

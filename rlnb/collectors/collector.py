@@ -9,12 +9,12 @@ from typing import Any
 import torch
 from tensordict import TensorDictBase
 
-from rlnb.collectors.arguments import SPLIT_BATCHES_DIFFER, check_frames, check_receivers, limited, make_env
+from rlnb.collectors.arguments import SPLIT_BATCHES_DIFFER, check_numbers, check_receivers, given_ids, limited, make_env
 from rlnb.collectors.trajectories import TrajectoryIds
 from rlnb.collectors.utils import split_trajectories
 from rlnb.data.ted.keys import NestedKey
 from rlnb.envs.base import EnvBase
-from rlnb.envs.exploration import ExplorationType, set_exploration_type
+from rlnb.envs.exploration import ExplorationType, exploration_type, set_exploration_type
 from rlnb.envs.policies import is_random, make_policy
 from rlnb.envs.rollout import collect
 
@@ -51,11 +51,11 @@ class SyncDataCollector:
     Attributes:
         env: the env.
         policy: the policy, as it was given.
-        frames: how many steps were collected.
+        frames: how many steps were handed out, or written into the buffer.
 
     Raises:
-        ValueError: if ``frames_per_batch`` is not positive, or ``total_frames`` neither positive nor -1; if
-            ``max_frames_per_traj`` is given for an env that counts its steps already.
+        ValueError: if a number of frames is no integer or too small; if ``max_frames_per_traj`` is given for an env
+            that counts its steps already.
         TypeError: if ``create_env_fn`` is no env and makes none, ``postproc`` no function, or ``replay_buffer`` no
             buffer.
 
@@ -88,11 +88,11 @@ class SyncDataCollector:
         replay_buffer: Any = None,
         trust_policy: bool = False,
     ) -> None:
-        check_frames(frames_per_batch, total_frames)
+        numbers = check_numbers(frames_per_batch, total_frames, init_random_frames, max_frames_per_traj)
         check_receivers(postproc, replay_buffer)
         self.env = make_env(create_env_fn, create_env_kwargs or {})
-        if max_frames_per_traj:
-            self.env = limited(self.env, max_frames_per_traj)
+        if numbers.max_frames_per_traj:
+            self.env = limited(self.env, numbers.max_frames_per_traj)
         if (env_device := device if env_device is None else env_device) is not None:
             self.env.to(env_device)
         self.policy = policy
@@ -102,13 +102,16 @@ class SyncDataCollector:
         self.storing_device = device if storing_device is None else storing_device
         self._act = make_policy(self.env, policy, trust_policy, auto_cast_to_device=policy_device is not None)
         envs = max(self.env.batch_size.numel(), 1)
-        self._steps = -(-frames_per_batch // envs)
-        self.frames_per_batch, self.total_frames = self._steps * envs, total_frames
-        self.init_random_frames, self.reset_at_each_iter = init_random_frames or 0, reset_at_each_iter
+        self._steps = -(-numbers.frames_per_batch // envs)
+        self.frames_per_batch, self.total_frames = self._steps * envs, numbers.total_frames
+        self.init_random_frames, self.reset_at_each_iter = numbers.init_random_frames, reset_at_each_iter
         self.postproc, self.split_trajs, self.exploration_type = postproc, split_trajs, exploration_type
         self.return_same_td, self.replay_buffer = return_same_td, replay_buffer
         self.frames = self.iterations = 0
         self._root: TensorDictBase | None = None
+        self._under_way = False
+        self._asked: tuple[Any, ...] | None = None
+        self._rows: dict[NestedKey, torch.Tensor] = {}
         self._same: TensorDictBase | None = None
         self._ids = TrajectoryIds(self.env.batch_size)
         self._contiguous = not any(-1 in spec.shape for spec in self.env.output_spec.values(True, True) if spec)
@@ -132,10 +135,13 @@ class SyncDataCollector:
     def next(self) -> Any:
         """Collect one batch.
 
+        If that is interrupted, or something fails before the batch is handed out or written, it is lost, and the next
+        one starts with a reset.
+
         Returns:
             The batch; None where batches go into a buffer.
         """
-        data = self.rollout()
+        data: Any = self._collect()
         if self.postproc is not None:
             data = self.postproc(data)
         if self.split_trajs:
@@ -143,20 +149,14 @@ class SyncDataCollector:
         if self.storing_device is not None:
             data = data.to(self.storing_device)
         if self.replay_buffer is not None:
-            try:
-                self.replay_buffer.extend(data)
-            except ValueError as error:
-                if not self.split_trajs:
-                    raise
-                raise ValueError(f"{error}\n{SPLIT_BATCHES_DIFFER}") from error
-            return None
-        if not self.return_same_td:
-            return data
-        same, fits = self._same, self._same is not None and self._same.batch_size == data.batch_size
-        self._same = same.update_(data) if fits and same is not None else data
-        return self._same
+            self._write(data)
+            data = None
+        elif self.return_same_td:
+            same, fits = self._same, self._same is not None and self._same.batch_size == data.batch_size
+            self._same = data = same.update_(data) if fits and same is not None else data
+        self._hand_over()
+        return data
 
-    @torch.no_grad()
     def rollout(self) -> TensorDictBase:
         """Take the steps of one batch.
 
@@ -166,34 +166,76 @@ class SyncDataCollector:
         Returns:
             The batch, before any ``postproc``.
         """
-        try:
-            return self._collect()
-        except BaseException:
-            self._root = None  # the env has moved on from it
-            raise
+        data = self._collect()
+        self._hand_over()
+        return data
 
     def _collect(self) -> TensorDictBase:
+        """Take the steps of one batch, which is under way until it is handed over."""
+        gradients, exploration = torch.is_grad_enabled(), exploration_type()
+        try:
+            with torch.no_grad(), set_exploration_type(self.exploration_type):
+                return self._take_steps()
+        except BaseException:
+            # Ctrl+C can end the end of such a block, and what is learned from then on would have no gradients.
+            torch.set_grad_enabled(gradients)
+            set_exploration_type(exploration).__enter__()
+            raise
+
+    def _take_steps(self) -> TensorDictBase:
         env = self.env
-        if self._root is None or self.reset_at_each_iter:
-            self._root = env.reset()
+        # After a batch that was lost on its way, to go on would leave a hole in a trajectory.
+        anew = self._root is None or self._under_way or self.reset_at_each_iter
+        self._under_way = True
+        root = self._root
+        if anew or root is None:
+            root = env.reset()
             self._ids.restart()
         policy_acts = not is_random(env, self.policy)
         random = self.frames < self.init_random_frames and policy_acts
         act = self._act if policy_acts and not random else env.rand_action
-        with set_exploration_type(self.exploration_type):
-            written = self._written_by_policy(self._root) if random else {}
-            data = collect(env, act, self._root, self._steps, contiguous=self._contiguous)
-        for key, value in written.items():
-            data.set(key, value.new_zeros((*data.batch_size, *value.shape[env.batch_dims :])))
+        rows = self._rows_beside_actions(root) if random else {}
+        data = collect(env, act, root, self._steps, contiguous=self._contiguous)
+        for key, row in rows.items():
+            data.set(key, row.new_zeros((*data.batch_size, *row.shape)))
         last = data[..., -1].clone()
         self._root = env.maybe_reset(env._step_mdp(last))
         self._ids.write(data, last)
-        self.frames += self.frames_per_batch
-        self.iterations += 1
         return data
 
+    def _write(self, data: TensorDictBase) -> None:
+        """Write a batch into the buffer."""
+        written = getattr(self.replay_buffer, "write_count", None)
+        try:
+            self.replay_buffer.extend(data)
+        except BaseException as error:
+            # A storage that is interrupted copies all rows before it says so. An interrupt between this call and
+            # _hand_over leaves them uncounted, and the next batch has new ids all the same.
+            if getattr(self.replay_buffer, "write_count", None) != written:
+                self.frames, self.iterations = self.frames + self.frames_per_batch, self.iterations + 1
+            if self.split_trajs and isinstance(error, ValueError):
+                raise ValueError(f"{error}\n{SPLIT_BATCHES_DIFFER}") from error
+            raise
+
+    def _hand_over(self) -> None:
+        """Let the next batch go on from this one."""
+        frames, iterations = self.frames + self.frames_per_batch, self.iterations + 1
+        # One statement without a call, in which Python lets no interrupt in.
+        self._under_way, self.frames, self.iterations = False, frames, iterations
+
+    def _rows_beside_actions(self, root: TensorDictBase) -> dict[NestedKey, torch.Tensor]:
+        """A row of zeros for all that the policy writes beside actions: random batches have the same entries."""
+        # A policy may count its calls or keep a state: it is asked once.
+        if self._asked != (self.env, self._act):
+            self._rows = {
+                key: value.new_zeros(value.shape[self.env.batch_dims :])
+                for key, value in self._written_by_policy(root).items()
+            }
+            self._asked = self.env, self._act
+        return self._rows
+
     def _written_by_policy(self, root: TensorDictBase) -> dict[NestedKey, torch.Tensor]:
-        """What the policy writes beside actions, so that batches with random actions have the same entries."""
+        """What the policy writes beside actions."""
         given = root.clone()
         before = dict(given.items(True, True))
         with torch.random.fork_rng(devices=()):
@@ -225,9 +267,11 @@ class SyncDataCollector:
         """Return the states of env and policy, and how far the collector is.
 
         Returns:
-            "env_state_dict", "policy_state_dict" (where the policy is a module), "frames" and "iter".
+            "env_state_dict", "policy_state_dict" (where the policy is a module), "frames", "iter" and "traj_ids": how
+            many trajectories got an id.
         """
         state = {"env_state_dict": self.env.state_dict(), "frames": self.frames, "iter": self.iterations}
+        state["traj_ids"] = self._ids.free
         if isinstance(self.policy, torch.nn.Module):
             state["policy_state_dict"] = self.policy.state_dict()
         return state
@@ -235,11 +279,14 @@ class SyncDataCollector:
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Load what :meth:`state_dict` returned. The next batch starts with a reset.
 
+        Its trajectories get ids that neither this collector nor the saved one gave before.
+
         Args:
-            state_dict: the state.
+            state_dict: the state. One without "traj_ids", of an older version, is loaded as well.
 
         Raises:
             KeyError: if a part of it is missing.
+            ValueError: if "traj_ids" is no non-negative integer.
             RuntimeError: if it does not fit the policy.
 
         Whatever is raised, env and policy are as they were.
@@ -249,13 +296,15 @@ class SyncDataCollector:
         missing = [name for name in wanted if name not in state_dict]
         if missing:
             raise KeyError(f"The state dict of a collector has {wanted}, and this one lacks {missing}.")
+        ids = max(given_ids(state_dict), self._ids.free)
         before = copy.deepcopy(self.state_dict())
         try:
             self._load(state_dict)
         except BaseException:
             self._load(before)
             raise
-        self.frames, self.iterations, self._root = state_dict["frames"], state_dict["iter"], None
+        frames, iterations = state_dict["frames"], state_dict["iter"]
+        self.frames, self.iterations, self._ids.free, self._root = frames, iterations, ids, None
 
     def _load(self, state_dict: dict[str, Any]) -> None:
         self.env.load_state_dict(state_dict["env_state_dict"])

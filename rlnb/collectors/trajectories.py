@@ -14,27 +14,28 @@ class TrajectoryIds:
     Args:
         batch_size: of the env.
 
+    Attributes:
+        free: the first id that no trajectory has.
+
     Example:
         >>> from tensordict import TensorDict
         >>> done = torch.tensor([[False], [True], [False]])
         >>> batch = TensorDict({"next": {"done": done}}, [3])
         >>> ids = TrajectoryIds(torch.Size([]))
+        >>> ids.restart()
         >>> ids.write(batch, batch[-1]); ids.write(batch, batch[-1])
         >>> batch["collector", "traj_ids"].tolist()
         [1, 1, 2]
     """
 
     def __init__(self, batch_size: torch.Size) -> None:
-        self.current = torch.arange(batch_size.numel()).reshape(batch_size)
-        self.free = batch_size.numel()
-        self.begun = False
+        self.current = torch.zeros(batch_size, dtype=torch.int64)
+        self.free = 0
 
     def restart(self) -> None:
-        """Begin a new trajectory in each env."""
-        if self.begun:
-            self.current = torch.arange(self.free, self.free + self.current.numel()).reshape(self.current.shape)
-            self.free += self.current.numel()
-        self.begun = True
+        """Begin a new trajectory in each env, such as before the first batch."""
+        self.current = torch.arange(self.free, self.free + self.current.numel()).reshape(self.current.shape)
+        self.free += self.current.numel()
 
     def write(self, data: TensorDictBase, last: TensorDictBase) -> None:
         """Write the ids of a batch, as ("collector", "traj_ids").
@@ -43,7 +44,6 @@ class TrajectoryIds:
             data: the batch, of shape ``[*batch_size, time]``; written to.
             last: its last step.
         """
-        self.begun = True
         done = self._over(data)
         # Where the step before was the last of its episode, a new one begins. Numbers are given in order of time.
         begins = torch.zeros_like(done)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 import torch
 from tensordict import TensorDict
@@ -171,6 +169,27 @@ def test_random_frames_have_the_entries_that_the_policy_writes(batched):  # CO-0
     assert set(rb[:]["action"][:40].tolist()) == {0, 1}
 
 
+def test_a_policy_is_asked_once_what_it_writes_in_random_frames():  # CO-06
+    class Counting(nn.Module):
+        calls = 0
+
+        def forward(self, observation):
+            self.calls += 1
+            return torch.tensor([1, 0]), observation.new_full((2, 3), self.calls)
+
+    policy = TensorDictModule(Counting(), ["observation"], ["action", "calls"])
+    for env in (GymEnv("CartPole-v1"), GymEnv("CartPole-v1")):  # each collector asks, for envs differ
+        policy.module.calls = 0
+        collector = SyncDataCollector(env, policy, frames_per_batch=4, init_random_frames=12)
+        batches = [collector.next() for _ in range(4)]
+        assert [batch["calls"].shape for batch in batches] == [(4, 2, 3)] * 4
+        assert [batch["calls"][:, 0, 0].tolist() for batch in batches] == [[0] * 4] * 3 + [[2, 3, 4, 5]]
+    policy.module.calls, collector.frames, collector.env = 0, 0, GymEnv("CartPole-v1")
+    collector.reset()
+    collector.next()
+    assert policy.module.calls == 1, "another env may make the policy write something else"
+
+
 def test_longest_trajectory_and_restarts():  # CO-06
     collector = SyncDataCollector(PendulumEnv(), frames_per_batch=20, total_frames=40, max_frames_per_traj=6)
     batch = torch.cat(list(collector))
@@ -299,61 +318,6 @@ def test_parallel_envs_end_with_the_collector():  # CO-04
     assert all(check_ted(batch).ok for batch in collector)
     collector.shutdown()
     assert env.is_closed
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error", "text"),
-    [
-        (
-            {"frames_per_batch": 0},
-            ValueError,
-            "frames_per_batch must be a positive integer and is 0. Fix: frames_per_batch=100.",
-        ),
-        (
-            {"frames_per_batch": 5, "total_frames": 0},
-            ValueError,
-            "total_frames must be a positive integer, or -1 for no end, and is 0. Fix: total_frames=-1.",
-        ),
-        (
-            {"frames_per_batch": 5, "total_frames": 1e6},
-            ValueError,
-            "total_frames must be a positive integer, or -1 for no end, and is 1000000.0. Fix: total_frames=1000000.",
-        ),
-        (
-            {"frames_per_batch": 5, "postproc": "mean"},
-            TypeError,
-            "postproc must be a function of a batch, and got: str.",
-        ),
-        (
-            {"frames_per_batch": 5, "replay_buffer": []},
-            TypeError,
-            "replay_buffer must be a replay buffer, and got: list. Fix: ReplayBuffer(storage=LazyTensorStorage(1000)).",
-        ),
-    ],
-)
-def test_bad_arguments(arguments, error, text):
-    with pytest.raises(error, match=f"^{re.escape(text)}$"):
-        SyncDataCollector(GymEnv("CartPole-v1"), **arguments)
-
-
-def test_what_is_no_env():
-    text = (
-        "SyncDataCollector takes an env, or a function that makes one, and got a str. "
-        "Fix: SyncDataCollector(GymEnv('CartPole-v1'), policy, frames_per_batch=100)."
-    )
-    with pytest.raises(TypeError, match=f"^{re.escape(text)}$"):
-        SyncDataCollector("CartPole-v1", frames_per_batch=5)
-
-
-def test_a_limit_for_an_env_that_counts_its_steps():  # CO-06
-    env = TransformedEnv(GymEnv("CartPole-v1"), StepCounter())
-    with pytest.raises(ValueError) as caught:
-        SyncDataCollector(env, frames_per_batch=5, max_frames_per_traj=3)
-    assert str(caught.value) == (
-        "max_frames_per_traj=3 counts steps in 'step_count', which the env has already. "
-        "Fix: leave max_frames_per_traj out, and make the env with StepCounter(max_steps=3)."
-    )
-    assert len(env.transform.transforms if hasattr(env.transform, "transforms") else [env.transform]) == 1
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])

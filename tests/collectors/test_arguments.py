@@ -1,0 +1,139 @@
+"""Arguments of collectors that make no sense are refused when the collector is made."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+import torch
+
+from rlnb.collectors import SyncDataCollector
+from rlnb.envs import (
+    CartPoleEnv,
+    GymEnv,
+    PendulumEnv,
+    StepCounter,
+    TransformedEnv,
+)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "text"),
+    [
+        (
+            {"frames_per_batch": 0},
+            ValueError,
+            "frames_per_batch must be a positive integer and is 0. Fix: frames_per_batch=100.",
+        ),
+        (
+            {"frames_per_batch": 5, "total_frames": 0},
+            ValueError,
+            "total_frames must be a positive integer, or -1 for no end, and is 0. Fix: total_frames=-1.",
+        ),
+        (
+            {"frames_per_batch": 5, "total_frames": 1e6},
+            ValueError,
+            "total_frames must be a positive integer, or -1 for no end, and is 1000000.0. Fix: total_frames=1000000.",
+        ),
+        (
+            {"frames_per_batch": 2.0},
+            ValueError,
+            "frames_per_batch must be a positive integer and is 2.0. Fix: frames_per_batch=2.",
+        ),
+        (
+            {"frames_per_batch": True},
+            ValueError,
+            "frames_per_batch must be a positive integer and is True. Fix: frames_per_batch=100.",
+        ),
+        (
+            {"frames_per_batch": torch.tensor(2.5)},
+            ValueError,
+            "frames_per_batch must be a positive integer and is tensor(2.5000). Fix: frames_per_batch=100.",
+        ),
+        (
+            {"frames_per_batch": 5, "total_frames": None},
+            ValueError,
+            "total_frames must be a positive integer, or -1 for no end, and is None. Fix: total_frames=-1.",
+        ),
+        (
+            {"frames_per_batch": 5, "init_random_frames": "x"},
+            ValueError,
+            "init_random_frames must be a non-negative integer and is 'x'. Fix: init_random_frames=0.",
+        ),
+        (
+            {"frames_per_batch": 5, "init_random_frames": -3},
+            ValueError,
+            "init_random_frames must be a non-negative integer and is -3. Fix: init_random_frames=0.",
+        ),
+        (
+            {"frames_per_batch": 5, "init_random_frames": 1e3},
+            ValueError,
+            "init_random_frames must be a non-negative integer and is 1000.0. Fix: init_random_frames=1000.",
+        ),
+        (
+            {"frames_per_batch": 5, "init_random_frames": True},
+            ValueError,
+            "init_random_frames must be a non-negative integer and is True. Fix: init_random_frames=0.",
+        ),
+        (
+            {"frames_per_batch": 5, "max_frames_per_traj": -1},
+            ValueError,
+            "max_frames_per_traj must be a positive integer, or None for no limit, and is -1. "
+            "Fix: max_frames_per_traj=None.",
+        ),
+        (
+            {"frames_per_batch": 5, "max_frames_per_traj": 2.0},
+            ValueError,
+            "max_frames_per_traj must be a positive integer, or None for no limit, and is 2.0. "
+            "Fix: max_frames_per_traj=2.",
+        ),
+        (
+            {"frames_per_batch": 5, "postproc": "mean"},
+            TypeError,
+            "postproc must be a function of a batch, and got: str.",
+        ),
+        (
+            {"frames_per_batch": 5, "replay_buffer": []},
+            TypeError,
+            "replay_buffer must be a replay buffer, and got: list. Fix: ReplayBuffer(storage=LazyTensorStorage(1000)).",
+        ),
+    ],
+)
+def test_bad_arguments(arguments, error, text):
+    with pytest.raises(error, match=f"^{re.escape(text)}$"):
+        SyncDataCollector(TransformedEnv(GymEnv("CartPole-v1"), StepCounter()), **arguments)
+
+
+@pytest.mark.parametrize("kind", [int, np.uint8, np.int64, torch.tensor])
+def test_integers_of_every_kind(kind):  # CO-01
+    env = CartPoleEnv(batch_size=[4])
+    numbers = {"frames_per_batch": kind(10), "total_frames": kind(24), "init_random_frames": kind(3)}
+    collector = SyncDataCollector(env, max_frames_per_traj=kind(2), **numbers)
+    assert (collector.frames_per_batch, collector.total_frames, collector.init_random_frames) == (12, 24, 3)
+    batches = list(collector)
+    assert [batch.shape for batch in batches] == [(4, 3)] * 2 and batches[0]["next", "truncated"][:, 1].all()
+    no_limits = SyncDataCollector(
+        PendulumEnv(), frames_per_batch=kind(200), init_random_frames=None, max_frames_per_traj=kind(0)
+    )
+    assert not no_limits.next()["next", "done"].any()
+
+
+def test_what_is_no_env():
+    text = (
+        "SyncDataCollector takes an env, or a function that makes one, and got a str. "
+        "Fix: SyncDataCollector(GymEnv('CartPole-v1'), policy, frames_per_batch=100)."
+    )
+    with pytest.raises(TypeError, match=f"^{re.escape(text)}$"):
+        SyncDataCollector("CartPole-v1", frames_per_batch=5)
+
+
+def test_a_limit_for_an_env_that_counts_its_steps():  # CO-06
+    env = TransformedEnv(GymEnv("CartPole-v1"), StepCounter())
+    with pytest.raises(ValueError) as caught:
+        SyncDataCollector(env, frames_per_batch=5, max_frames_per_traj=3)
+    assert str(caught.value) == (
+        "max_frames_per_traj=3 counts steps in 'step_count', which the env has already. "
+        "Fix: leave max_frames_per_traj out, and make the env with StepCounter(max_steps=3)."
+    )
+    assert len(env.transform.transforms if hasattr(env.transform, "transforms") else [env.transform]) == 1
