@@ -233,7 +233,9 @@ def checkpoints(peer: str | None) -> None:
             size = found[f"{key.partition(': ')[0]}: bytes"] / 1e6
             print(f"  {name:8s} {key:42s} {found[key] * 1e3:10.1f} {found[f'{key}, CPU'] * 1e3:12.1f} {size:10.1f}")
     ours = best["rlnb"]
-    for case in ("LazyTensorStorage, steps", "LazyMemmapStorage, steps", "LazyTensorStorage, frames"):
+    for case in (
+        f"{storage}, {data}" for storage in ("LazyTensorStorage", "LazyMemmapStorage") for data in ("steps", "frames")
+    ):
         if peer:
             mine, theirs = (sum(best[name][f"{case}: {part}"] for part in ("dumps", "sync", "loads")) for name in best)
             ratio(f"{case}, to the disk and back: rlnb / torchrl", theirs / mine, 1)
