@@ -120,9 +120,15 @@ class TrajectoryIndex:
         before_end = min(len(flags), self._size - start)
         self._stop[start : start + before_end] = flags[:before_end]
         self._stop[: len(flags) - before_end] = flags[before_end:]
-        step, env = np.divmod(np.flatnonzero(flags), self._width)
-        if not len(step):
+        place = np.flatnonzero(flags)
+        if not len(place):
             return
+        if self._width == 1:
+            end = place + (first + 1)
+            self._append(0, np.concatenate([self._open, end[:-1]]), end)
+            self._open = end[-1:]
+            return
+        step, env = np.divmod(place, self._width)
         end = step + first + 1
         order = env.argsort(kind="stable")
         env_of, end_of = env[order], end[order]
@@ -131,15 +137,16 @@ class TrajectoryIndex:
         self._open[env_of] = end_of  # the last one of an env stays
         starts = np.empty_like(end)
         starts[order] = start_of
-        self._append(np.stack([env, starts, end]))
+        self._append(env, starts, end)
 
-    def _append(self, closed: np.ndarray) -> None:
-        count, used = closed.shape[1], self._tail - self._head
+    def _append(self, env: np.ndarray | int, start: np.ndarray, end: np.ndarray) -> None:
+        count, used = len(end), self._tail - self._head
         if self._tail + count > self._closed.shape[1]:
             room = np.zeros((3, max(2 * (used + count), 64)), dtype=np.int64)
             room[:, :used] = self._closed[:, self._head : self._tail]
             self._closed, self._head, self._tail = room, 0, used
-        self._closed[:, self._tail : self._tail + count] = closed
+        for row, values in zip(self._closed, (env, start, end), strict=True):
+            row[self._tail : self._tail + count] = values
         self._tail += count
 
     def overwritten(self, positions: np.ndarray) -> None:
@@ -181,7 +188,7 @@ class TrajectoryIndex:
         start = np.maximum(np.concatenate([start, self._open[begun]]), self.oldest)
         length = np.concatenate([end, np.full(len(begun), self.written)]) - start
         enough = length >= least
-        if enough.all():
+        if np.count_nonzero(enough) == len(enough):
             return Trajectories(env, start, length)
         chosen = np.flatnonzero(enough)  # taking them is faster than a mask
         return Trajectories(env.take(chosen), start.take(chosen), length.take(chosen))
