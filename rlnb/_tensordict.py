@@ -119,13 +119,19 @@ def set_entry(data: TensorDictBase, key: str | tuple[str, ...], value: Any) -> T
         ``data``.
 
     Example:
-        >>> set_entry(TensorDict({}), "a", torch.ones(1))["a"]
+        >>> set_entry(TensorDict({"b": {}}), ("b", "a"), torch.ones(1))["b", "a"]
         tensor([1.])
     """
     stored = _storage(data)
-    if stored is None or type(key) is not str or (data.device is not None and value.device != data.device):
+    if stored is None or (data.device is not None and value.device != data.device):
         return data.set(key, value)
-    stored[key] = value
+    if type(key) is str:
+        stored[key] = value
+        return data
+    below = stored.get(key[0])
+    if len(key) < 2 or type(below) is not TensorDict or below.batch_size != data.batch_size:
+        return data.set(key, value)
+    set_entry(below, key[1] if len(key) == 2 else key[1:], value)
     return data
 
 
