@@ -16,7 +16,7 @@ endif
 PY  := $(BIN)/python
 PIP := $(PY) -m pip --disable-pip-version-check
 
-.PHONY: lab test lint bench notebooks clean
+.PHONY: lab test test-deep lint bench notebooks clean
 .DEFAULT_GOAL := test
 
 # torch goes first and alone: only this step may look at the CPU index, so that no resolver ever meets a CUDA build.
@@ -33,8 +33,14 @@ LAB ?=
 lab: .venv/.stamp
 	$(PY) -m jupyter lab $(AS_ROOT) --notebook-dir=tutorials --LabApp.default_url=/lab/tree/00_welcome.ipynb $(LAB)
 
+PYTEST := $(PY) -m pytest -n auto --maxprocesses=4 --dist=loadfile --no-loadscope-reorder
+
 test: .venv/.stamp
-	$(PY) -m pytest -n auto --maxprocesses=4 --dist=loadfile --no-loadscope-reorder
+	$(PYTEST) -m "not deep"
+
+# The long rest: fuzzing, soak tests, wide products of parameters.
+test-deep: .venv/.stamp
+	$(PYTEST) -m deep
 
 lint: .venv/.stamp
 	$(PY) -m ruff check .

@@ -20,7 +20,7 @@ WELCOME = ROOT / "tutorials" / "00_welcome.ipynb"
 MAX_GIGABYTES = 2.0  # an image above that is slow to start, and Binder's memory is no larger
 INSTALL_SECONDS = 900
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.deep
 
 
 def run(*command: str | Path, env: dict[str, str], seconds: float = 120) -> str:

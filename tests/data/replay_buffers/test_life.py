@@ -201,7 +201,7 @@ def test_sampling_needs_no_more_memory_the_longer_it_goes() -> None:  # RB-09
     assert after - before < 30_000
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.parametrize("storage", ["list", "lazy", "memmap"])
 def test_memory_stays_flat_over_a_hundred_thousand_samples(storage: str) -> None:  # RB-09
     kind = f"make_storage({storage!r}, 300, 1, as_tensordict)"
