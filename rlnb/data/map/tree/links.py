@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import weakref
 from typing import Any
 
-from tensordict import NonTensorData, TensorDictBase, tensorclass
+from tensordict import NonTensorData, TensorDict, TensorDictBase, tensorclass
 
 from rlnb.data.map.tree.entries import view_of
 
@@ -127,8 +128,33 @@ def linked(cls: Any) -> Any:
     for name in ("__getstate__", "_memmap_", "to_dict"):
         setattr(cls, name, without_links(getattr(cls, name)))
     cls.set = set_
+    if "subtree" not in cls.__dict__:
+        _fields_as_from_0_15(cls)
     cls.subtree = _Subtree(cls.__dict__["subtree"])
     return cls
+
+
+def _fields_as_from_0_15(cls: Any) -> None:
+    """Give a tensorclass of tensordict 0.14 what later ones have.
+
+    In 0.14 fields are read by ``__getattr__``, which raises ``KeyError`` for a field that was never set, and functions
+    that join nodes cannot be called on the class.
+    """
+
+    def reader(name: str) -> property:
+        def read(node: Any) -> Any:
+            try:
+                return plain_getattr(node, name)
+            except (KeyError, AttributeError):
+                return None
+
+        return property(read, lambda node, value: plain_setattr(node, name, value))
+
+    plain_getattr, plain_setattr = cls.__getattr__, cls.__setattr__
+    for field in dataclasses.fields(cls):
+        setattr(cls, field.name, reader(field.name))
+    for name in ("cat", "lazy_stack", "maybe_dense_stack", "stack"):
+        setattr(cls, name, staticmethod(getattr(TensorDict, name)))
 
 
 class _Subtree:
