@@ -14,9 +14,10 @@ else
 BIN := .venv/bin
 endif
 PY  := $(BIN)/python
+OLDEST := $(subst .venv,.venv-oldest,$(PY))
 PIP := $(PY) -m pip --disable-pip-version-check
 
-.PHONY: lab test test-deep lint bench notebooks clean
+.PHONY: lab test test-deep test-oldest lint bench notebooks clean
 .DEFAULT_GOAL := test
 
 # torch goes first and alone: only this step may look at the CPU index, so that no resolver ever meets a CUDA build.
@@ -29,9 +30,12 @@ PIP := $(PY) -m pip --disable-pip-version-check
 # JupyterLab refuses to serve root, as whom containers run, unless told; LAB passes on whatever else it should know.
 AS_ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
 LAB ?=
+# JupyterLab refuses an option given twice, and the first lesson is found in its own folder only.
+COURSE := $(if $(findstring default_url,$(LAB)),,--LabApp.default_url=/lab/tree/00_welcome.ipynb)
+COURSE := $(if $(findstring notebook-dir,$(LAB))$(findstring root_dir,$(LAB)),,--notebook-dir=tutorials $(COURSE))
 
 lab: .venv/.stamp
-	$(PY) -m jupyter lab $(AS_ROOT) --notebook-dir=tutorials --LabApp.default_url=/lab/tree/00_welcome.ipynb $(LAB)
+	$(PY) -m jupyter lab $(AS_ROOT) $(COURSE) $(LAB)
 
 PYTEST := $(PY) -m pytest -n auto --maxprocesses=4 --dist=loadfile --no-loadscope-reorder
 
@@ -41,6 +45,18 @@ test: .venv/.stamp
 # The long rest: fuzzing, soak tests, wide products of parameters.
 test-deep: .venv/.stamp
 	$(PYTEST) -m deep
+
+# The library and the widgets with the lowest version of each dependency that pyproject.toml admits.
+.venv-oldest/.stamp: pyproject.toml constraints.txt tests/oldest.py
+	$(PYTHON) -m venv .venv-oldest
+	$(OLDEST) tests/oldest.py > .venv-oldest/constraints.txt
+	$(OLDEST) -m pip install -q --no-deps --retries 0 --extra-index-url $(TORCH_INDEX) -c constraints.txt torch
+	$(OLDEST) -m pip install -q -c .venv-oldest/constraints.txt -e .[test]
+	$(OLDEST) -c "import pathlib; pathlib.Path('$@').touch()"
+
+test-oldest: .venv-oldest/.stamp
+	$(OLDEST) -m pytest -n auto --maxprocesses=4 --dist=loadfile -m "not deep" rlnb \
+	  $(addprefix tests/,collectors data envs modules search widgets)
 
 lint: .venv/.stamp
 	$(PY) -m ruff check .
@@ -57,4 +73,4 @@ notebooks: .venv/.stamp
 	$(PY) tutorials/execute.py $(NB)
 
 clean:
-	$(PYTHON) -c "import shutil; [shutil.rmtree(d, ignore_errors=True) for d in ('.venv', '.pytest_cache', '.ruff_cache', '.mypy_cache', '.hypothesis', 'build', 'dist', 'screenshots')]"
+	$(PYTHON) -c "import shutil; [shutil.rmtree(d, ignore_errors=True) for d in ('.venv', '.venv-oldest', '.pytest_cache', '.ruff_cache', '.mypy_cache', '.hypothesis', 'build', 'dist', 'screenshots')]"

@@ -4,10 +4,10 @@
 ``rlnb.search`` plans. Importing ``rlnb`` alone loads none of them, nor torch.
 """
 
-from importlib import import_module, metadata
+from importlib import import_module
 from typing import Any
 
-__version__ = metadata.version("rlnb")
+__version__ = "0.1.0"
 __all__ = ["__version__", "data", "envs", "filter_warnings_subprocess", "modules", "search"]
 
 #: Whether the worker processes of a ParallelEnv leave warnings out.

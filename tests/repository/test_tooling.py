@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -13,7 +14,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+import rlnb
+
 ROOT = Path(__file__).parents[2]
+FIRST_LESSON = "--LabApp.default_url=/lab/tree/00_welcome.ipynb"
 
 SAMPLE = """
 def test_needs(missing):
@@ -91,7 +95,7 @@ def test_the_local_script_of_continuous_integration_runs_make_test() -> None:
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     assert script.startswith("#!/bin/bash\n")
     assert os.access(ROOT / ".ci" / "run", os.X_OK)
-    assert "export CI=true" in script and "\nmake test" in script
+    assert "export CI=true" in script and "\nmake test " in script and "\nmake test-deep " in script
     assert subprocess.run(["bash", "-n", ".ci/run"], cwd=ROOT, timeout=30).returncode == 0
 
 
@@ -106,3 +110,41 @@ def test_hooks_name_files_that_exist() -> None:
 def test_a_warning_that_our_code_causes_is_an_error(module: str) -> None:
     with pytest.raises(DeprecationWarning, match="old"):
         warnings.warn_explicit("old", DeprecationWarning, "somewhere.py", 1, module=module)
+
+
+@pytest.mark.parametrize(
+    ("lab", "options"),
+    [
+        ("", ["--LabApp.default_url=/lab/tree/00_welcome.ipynb", "--notebook-dir=tutorials"]),
+        (
+            "--no-browser",
+            ["--LabApp.default_url=/lab/tree/00_welcome.ipynb", "--no-browser", "--notebook-dir=tutorials"],
+        ),
+        ("--LabApp.default_url=/tree", ["--LabApp.default_url=/tree", "--notebook-dir=tutorials"]),
+        ("--notebook-dir=elsewhere", ["--notebook-dir=elsewhere"]),
+        ("--ServerApp.root_dir=elsewhere", ["--ServerApp.root_dir=elsewhere"]),
+    ],
+)
+def test_make_lab_gives_no_option_twice(lab: str, options: list[str]) -> None:
+    command = ["make", "--dry-run", "--old-file=.venv/.stamp", "lab", f"LAB={lab}"]
+    printed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=30, check=True).stdout
+    assert sorted(word for word in printed.split() if word.startswith("--") and word != "--allow-root") == options
+
+
+def test_the_package_imports_from_a_checkout_that_is_not_installed(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "rlnb", tmp_path / "rlnb", ignore=shutil.ignore_patterns("__pycache__"))
+    code = "import sys; sys.path.insert(0, '.'); import rlnb; print(rlnb.__version__, rlnb.__file__)"
+    # -I and -S: neither PYTHONPATH nor what is installed can provide the package or its metadata.
+    command = [sys.executable, "-I", "-S", "-c", code]
+    printed = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True).stdout
+    assert printed.split() == [rlnb.__version__, str(tmp_path / "rlnb" / "__init__.py")]
+
+
+def test_the_lowest_versions_cover_every_dependency() -> None:
+    lowest = subprocess.run(
+        [sys.executable, "tests/oldest.py"], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
+    ).stdout.split()
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    names = {re.split(r"[\[>]", requirement)[0] for requirement in project["dependencies"]}
+    assert names | {"h5py", "anywidget", "pytest"} <= {line.partition("==")[0] for line in lowest}
+    assert all(re.fullmatch(r"[\w-]+==\d[\d.]*", line) for line in lowest)
