@@ -2,6 +2,7 @@
 
 from rlnb.data.ted.block import TEDBlock
 from rlnb.data.ted.check import TEDReport, check_ted
+from rlnb.data.ted.explain import explain_missing_key, explain_unpacking
 from rlnb.data.ted.flat import TED2Flat
 from rlnb.data.ted.flat_rows import FlatRows
 from rlnb.data.ted.from_gym import from_gym_episodes
@@ -29,6 +30,8 @@ __all__ = [
     "TEDBlock",
     "TEDReport",
     "check_ted",
+    "explain_missing_key",
+    "explain_unpacking",
     "from_gym_episodes",
     "read_h5",
     "split_trajectories",
