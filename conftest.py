@@ -100,28 +100,50 @@ def check_modes() -> None:
 # --- parts that need something of the machine ------------------------------------------------------------------------
 
 
-def do_without(config: pytest.Config, part: str, reason: str) -> NoReturn:
+def do_without(config: pytest.Config, part: str, reason: str, *, optional: bool = False) -> NoReturn:
     """Skip the running test because the machine lacks something, aloud; fail it where ``CI`` is set.
 
     Args:
         config: pytest's configuration.
         part: what is missing, such as ``"chromium"``.
         reason: what was looked for, and how to get it.
+        optional: whether the part may be missing where ``CI`` is set too. The summary names it all the same.
 
     Raises:
-        Skipped: on a person's machine.
-        Failed: with ``CI`` in the environment, where everything has to be there.
+        Skipped: on a person's machine, and in CI if the part is optional.
+        Failed: with ``CI`` in the environment, where everything that is not optional has to be there.
     """
     config.stash[OPTIONAL][part] = reason
-    if os.environ.get("CI", "").lower() not in ("", "0", "false"):
+    if not optional and os.environ.get("CI", "").lower() not in ("", "0", "false"):
         pytest.fail(f"{part} is missing: {reason}", pytrace=False)
     pytest.skip(f"{part} is missing: {reason}")
 
 
 @pytest.fixture(scope="session")
-def missing(pytestconfig: pytest.Config) -> Callable[[str, str], NoReturn]:
-    """``missing(part, reason)``: leave a test out aloud; see :func:`do_without`."""
-    return lambda part, reason: do_without(pytestconfig, part, reason)
+def missing(pytestconfig: pytest.Config) -> Callable[..., NoReturn]:
+    """``missing(part, reason, optional=False)``: leave a test out aloud; see :func:`do_without`."""
+    return lambda part, reason, *, optional=False: do_without(pytestconfig, part, reason, optional=optional)
+
+
+@pytest.fixture(scope="session")
+def beside_torchrl(missing: Callable[..., NoReturn]) -> Callable[[str], str]:
+    """``beside_torchrl(program)``: run a program where both libraries can be imported; give back what it prints.
+
+    torchrl pins its own minor release of tensordict and so has an interpreter of its own, which the environment
+    variable ``RLNB_TORCHRL_PYTHON`` names. It needs no rlnb: the one of this repository is used.
+    """
+
+    def run(program: str) -> str:
+        python = os.environ.get("RLNB_TORCHRL_PYTHON")
+        if not python:
+            reason = "RLNB_TORCHRL_PYTHON names no interpreter with torchrl; make a venv with `pip install torchrl`"
+            missing("torchrl", reason, optional=True)
+        env = {**os.environ, "PYTHONPATH": str(ROOT)}
+        done = subprocess.run([python, "-c", program], env=env, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stderr[-4000:]
+        return done.stdout
+
+    return run
 
 
 # --- JavaScript: each *.test.mjs is one test, run by node's own runner -----------------------------------------------

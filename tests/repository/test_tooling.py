@@ -23,6 +23,9 @@ SAMPLE = """
 def test_needs(missing):
     missing("a harp", "no harp was found; buy one")
 
+def test_may_need(missing):
+    missing("a lute", "no lute was found; borrow one", optional=True)
+
 def test_passes():
     pass
 
@@ -59,8 +62,10 @@ def test_what_is_missing_is_said_aloud_and_fails_in_ci(
     done = pytest_over(sample, *processes, "--doctest-modules", "test_sample.py", CI=ci)
     assert (done.returncode == 0) is passes, done.stdout
     assert "MISSING: a harp: no harp was found; buy one" in done.stdout
+    assert "MISSING: a lute: no lute was found; borrow one" in done.stdout
     assert re.search(r"^doctest +1 passed ", done.stdout, re.MULTILINE)
-    assert re.search(r"^unit +1 passed, 1 " + ("skipped" if passes else "failed"), done.stdout, re.MULTILINE)
+    counted = "1 passed, 2 skipped" if passes else "1 passed, 1 failed, 1 skipped"
+    assert re.search(rf"^unit +{counted} ", done.stdout, re.MULTILINE)
     assert re.search(r"^browser +none ", done.stdout, re.MULTILINE)
     assert re.fullmatch(r"=+ .* in [\d.]+s =+", done.stdout.strip().splitlines()[-1])
 

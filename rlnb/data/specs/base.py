@@ -137,6 +137,32 @@ class TensorSpec(ShapeMethods, ABC):
     def _complaints(self, value: Any) -> list[str]:
         return [str(violation) for violation in self.violations(value) if violation.kind != "extra"]
 
+    def adapt(self, value: Any) -> Any:
+        """Return ``value`` with the dtype and the shape of the spec where that changes no number.
+
+        Policies and environments often write the right numbers in another dtype, such as the float vectors of
+        ``torch.distributions.OneHotCategorical``, or without a last dim of size 1. `is_in` is strict about both;
+        ``spec.is_in(spec.adapt(value))`` is not.
+
+        Args:
+            value: a tensor; a TensorDict for a Composite.
+
+        Returns:
+            A tensor whose numbers equal those of ``value``: cast if the spec's dtype holds them all (between floating
+            dtypes they may be rounded), and without extra trailing dims of size 1, or with missing ones. ``value``
+            itself if it fits, or if no such change makes it fit. The domain is not checked, and the device stays.
+
+        Example:
+            >>> from rlnb.data import OneHot, Unbounded
+            >>> OneHot(3).adapt(torch.tensor([0.0, 1.0, 0.0]))
+            tensor([False,  True, False])
+            >>> OneHot(3).adapt(torch.tensor([0.0, 0.5, 0.0]))  # no boolean equals 0.5
+            tensor([0.0000, 0.5000, 0.0000])
+            >>> Unbounded(1).adapt(torch.tensor(2.0)).shape
+            torch.Size([1])
+        """
+        return value
+
     @abstractmethod
     def project(self, value: Any) -> Any:
         """Return the value of the domain nearest to ``value``; ``value`` itself when it is in the domain."""

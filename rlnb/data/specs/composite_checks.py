@@ -132,6 +132,19 @@ class CompositeChecks(CompositeShapes):
             expected = f"a tensor of shape {shape} and dtype {spec.dtype}"
         return Violation(key, "missing", expected, "nothing", fix="Write it before returning the data.")
 
+    def adapt(self, value: Any) -> Any:
+        """Return ``value`` with each entry adapted; ``value`` itself when that changes nothing. See `TensorSpec`."""
+        entries = _entries(value) if self._is_data(value) else None
+        if entries is None:
+            return value
+        known = {key: spec for key, spec in self._specs.items() if spec is not None and key in entries}
+        adapted = {key: spec.adapt(entries[key]) for key, spec in known.items()}
+        changed = {key: new for key, new in adapted.items() if new is not entries[key]}
+        result = value.copy() if changed else value
+        for key, new in changed.items():
+            result.set(key, new)
+        return result
+
     def project(self, value: Any) -> Any:
         """Return ``value`` with each entry projected; ``value`` itself when all of them are in the domain.
 

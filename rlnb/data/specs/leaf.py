@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from abc import abstractmethod
 from typing import Any, ClassVar, Self
 
@@ -93,6 +94,33 @@ class LeafSpec(ReshapableSpec):
     def _ends_well(self, shape: torch.Size) -> bool:
         extra = len(shape) - len(self._shape)
         return extra >= 0 and (shape[extra:] == self._shape or fits_shape(shape[extra:], self._shape))
+
+    def adapt(self, value: Any) -> Any:
+        """Return ``value`` with the dtype and the shape of the spec where that changes no number; see `TensorSpec`."""
+        if not isinstance(value, torch.Tensor) or value.is_nested:
+            return value
+        shaped = value if self._ends_well(value.shape) else self._with_last_dims(value)
+        if shaped is None or shaped.dtype == self._dtype:
+            return value if shaped is None else shaped
+        cast = shaped.to(self._dtype)
+        if self._dtype.is_floating_point and shaped.is_floating_point():
+            return cast
+        # Both ways: as int8 and back, 200 returns unhurt but is -56 between; as float64, 2**53 + 1 seems to be 2**53.
+        same = torch.equal(cast.to(shaped.dtype), shaped) and bool((cast == shaped).all())
+        return cast if same else value
+
+    def _with_last_dims(self, value: torch.Tensor) -> torch.Tensor | None:
+        """Add trailing dims of size 1 that are missing, or drop those that are too many; None where neither fits."""
+        given, own = value.shape, self._shape
+        missing = len(own) - len(tuple(itertools.dropwhile(lambda size: size == 1, reversed(own))))
+        for count in range(1, missing + 1):
+            if self._ends_well(torch.Size((*given, *[1] * count))):
+                return value.reshape(*given, *[1] * count)
+        extra = len(given) - len(tuple(itertools.dropwhile(lambda size: size == 1, reversed(given))))
+        for count in range(1, extra + 1):
+            if self._ends_well(given[:-count]):
+                return value.reshape(given[:-count])
+        return None
 
     def _violations(self, value: Any, key: tuple[str, ...], frame: Frame) -> list[Violation]:
         if not isinstance(value, torch.Tensor):

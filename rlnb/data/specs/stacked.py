@@ -128,6 +128,17 @@ class Stacked(LazyStack):
         fix = f"Stack one value for each of the {count} members: torch.stack([...], {self._stack_dim})."
         return [Violation(key, "shape", shape_text(expected), shape_text(value.shape), fix=fix)]
 
+    def adapt(self, value: Any) -> Any:
+        """Return ``value`` with the dtype of the members where that changes no number; see `TensorSpec`."""
+        lead = self._lead(value, None)
+        parts = self._parts(value, len(lead) + self._stack_dim)
+        if parts is None:
+            return value
+        adapted = [spec.adapt(part) for spec, part in zip(self._members, parts, strict=True)]
+        if all(new is part for new, part in zip(adapted, parts, strict=True)):
+            return value
+        return self._join(adapted, len(lead)) if len({part.dtype for part in adapted}) == 1 else value
+
     def project(self, value: Any) -> Any:
         """Return ``value`` with each member's part projected; ``value`` itself when it is in the domain.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -112,6 +113,15 @@ class StackedComposite(StackedKeys):
         if parts is None:
             raise ValueError(f"StackedComposite.{call}: " + self._complaints(value)[0])
         return parts, len(frame.lead)
+
+    def adapt(self, value: Any) -> Any:
+        """Return ``value`` with each member's part adapted; ``value`` itself when that changes nothing."""
+        frame = self._bound(value, Frame(None)) if self._is_data(value) else Frame(None)
+        parts = None if frame.lead is None else self._parts(value, frame.stack_position(self._stack_dim))
+        if parts is None or frame.lead is None:
+            return value
+        adapted = [spec.adapt(part) for spec, part in zip(self._members, parts, strict=True)]
+        return value if all(map(operator.is_, adapted, parts)) else self._join(adapted, len(frame.lead))
 
     def project(self, value: Any) -> Any:
         """Return ``value`` with each member's part projected; ``value`` itself when it is in the domain.
