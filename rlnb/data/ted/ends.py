@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 from tensordict import TensorDictBase
 
-from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
+from rlnb.data.ted.keys import DONE, END_KEYS, TERMINATED, TRUNCATED, NestedKey, as_key, as_tuple
 from rlnb.data.ted.leaves import leaf_keys
 
 
@@ -44,9 +46,58 @@ def end_flags(data: TensorDictBase, done_key: NestedKey = ("next", "done")) -> t
             f"{key!r} has the shape {list(done.shape)}, which is more than one flag for each step of a batch of size "
             f"{list(data.batch_size)}. An episode ends for all that its step holds. "
             "Fix: pass the done_key of an entry with one flag a step, "
-            f"such as data['next', 'done'] = data[{key!r}].flatten({data.batch_dims}).all(-1, keepdim=True)."
+            f"such as data['next', 'done'] = data[{key!r}].flatten({data.batch_dims}).any(-1, keepdim=True)."
         )
     return done.reshape(data.batch_size).bool()
+
+
+def episode_ends(
+    signals: Mapping[tuple[str, ...], torch.Tensor], before: Mapping[tuple[str, ...], torch.Tensor] | None = None
+) -> dict[str, torch.Tensor]:
+    """Say at which steps an episode ends, for data of one agent or of several.
+
+    The end signals at the root decide where there are any. Without them an episode ends with the first of its agents:
+    where any signal of any group is True, and was not True before the step already (an agent that waits for the others
+    ends nothing more).
+
+    Args:
+        signals: the end signals of ``"next"``, each ``[steps, ...]``, by their path below it, such as
+            ``("agents", "done")``.
+        before: the signals at the root of the same steps, by the same paths. They are read only where no signal of
+            ``"next"`` stands at its root.
+
+    Returns:
+        ``[steps]`` bool under each of ``"done"``, ``"terminated"`` and ``"truncated"``: whether the episode ends, and
+        why. Empty where there are no signals.
+
+    Example:
+        >>> agents = torch.tensor([[False, False], [True, False], [True, True]])
+        >>> episode_ends({("agents", "done"): agents})["done"]
+        tensor([False,  True,  True])
+        >>> over = torch.tensor([[False], [False], [True]])
+        >>> episode_ends({("agents", "done"): agents, ("done",): over})["done"]
+        tensor([False, False,  True])
+    """
+    found = {path: flags.bool().flatten(1) for path, flags in signals.items() if path[-1] in END_KEYS and flags.numel()}
+    if not found:
+        return {}
+    deciding = {path: flags for path, flags in found.items() if len(path) == 1}
+    if not deciding:
+        for path, flags in found.items():
+            old = None if before is None else before.get(path)
+            same = old is not None and old.numel() == flags.numel()
+            deciding[path] = flags & ~old.bool().reshape(flags.shape) if same and old is not None else flags
+    none = torch.zeros_like(next(iter(found.values()))[:, 0])
+    ends = {name: none.clone() for name in END_KEYS}
+    for path, flags in deciding.items():
+        ends[path[-1]] |= flags.any(-1)
+        ends[DONE] |= flags.any(-1)
+    if not any(path[-1] != DONE for path in deciding):
+        # The root says only that it is over: the agents say why.
+        for path, flags in found.items():
+            if path[-1] in (TERMINATED, TRUNCATED):
+                ends[path[-1]] |= flags.any(-1) & ends[DONE]
+    return ends
 
 
 def require_time(data: TensorDictBase) -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from rlnb_widgets import RolloutPlayer
 from rlnb_widgets.rollout_player.episodes import KINDS, episodes, returns_so_far
 from rlnb_widgets.rollout_player.model import player_model
+from rlnb_widgets.ted_explorer.model import ted_model
 from tensordict import LazyStackedTensorDict, NonTensorData, NonTensorStack, TensorDict
 
 
@@ -406,12 +407,30 @@ def test_every_dtype_is_read(dtype):
     assert leaf.dtype.startswith(str(dtype).removeprefix("torch."))
 
 
-def test_agents_done_together_end_the_episode():
-    done = torch.tensor([[[True], [False]], [[True], [True]]])
-    td = TensorDict({"next": {"agents": {"done": done}}}, [2])
+AGENTS_DONE = torch.tensor([[[False], [False]], [[True], [False]], [[True], [False]], [[True], [True]], [[False]] * 2])
+WAITING = torch.tensor([[[False], [False]], [[False], [False]], [[True], [False]], [[True], [False]], [[False]] * 2])
+
+
+@pytest.mark.parametrize("groups", [("agents",), ("reds", "blues")])
+def test_linked_players_agree_where_the_first_agent_ends_an_episode(groups):
+    """Without an end signal at the root the first agent's end counts, once: an agent that waits ends nothing more."""
+    parts = AGENTS_DONE.chunk(len(groups), 1), WAITING.chunk(len(groups), 1)
+    after = {name: {"terminated": part, "done": part} for name, part in zip(groups, parts[0], strict=True)}
+    root = {name: {"terminated": part, "done": part} for name, part in zip(groups, parts[1], strict=True)}
+    td = TensorDict({**root, "next": after}, [5])
     model = player_model(td)
-    assert kinds(model) == ["", "done"]
-    assert '"done" is taken from the groups: an end is drawn where every agent is done.' in model.notes
+    assert kinds(model) == ["", "terminated", "", "terminated", "open"]
+    assert 'The end signals are taken from the groups: an end is drawn where any agent is "done".' in model.notes
+    assert [(end.t, end.kind) for end in ted_model(td).boundaries] == [(1, "terminated"), (3, "terminated")]
+
+
+def test_linked_players_agree_where_the_root_decides():
+    """Where the root has an end signal, an agent's own end gives the reason and ends nothing."""
+    over = torch.tensor([[False], [False], [False], [True], [False]])
+    after = {"done": over, "agents": {"terminated": AGENTS_DONE}}
+    td = TensorDict({"agents": {"terminated": WAITING}, "next": after}, [5])
+    assert kinds(player_model(td)) == ["", "", "", "terminated", "open"]
+    assert [(end.t, end.kind) for end in ted_model(td).boundaries] == [(3, "terminated")]
 
 
 def test_comparing_finds_the_first_difference(rollout):

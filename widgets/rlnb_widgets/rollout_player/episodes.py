@@ -6,7 +6,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
+import torch
 
+from rlnb.data.ted.ends import episode_ends
+from rlnb.data.ted.keys import END_KEYS
 from rlnb_widgets.rollout_player.alone import restarted_alone
 from rlnb_widgets.rollout_player.carried import breaks
 from rlnb_widgets.rollout_player.leaves import Key, Leaf
@@ -58,13 +61,13 @@ def ends(leaves: dict[Key, Leaf], count: int, steps: int) -> tuple[np.ndarray, l
         steps: Number of steps T.
     """
     notes: list[str] = []
-    done, terminated, truncated = (_flag(leaves, name, notes) for name in ("done", "terminated", "truncated"))
+    flags = _flags(leaves, notes)
     code = np.zeros((count, steps), np.uint8)
     padding = _padding(leaves, code.shape)
-    for name, flag in (("done", done), ("truncated", truncated), ("terminated", terminated)):
-        if flag is not None:
-            code[flag] = KINDS.index(name)
-    if done is None and terminated is None and truncated is None:
+    for name in ("done", "truncated", "terminated"):
+        if name in flags:
+            code[flags[name]] = KINDS.index(name)
+    if not flags:
         notes.append('There is no ("next", "done"): ends of episodes are unknown.')
     else:
         inside = (code[:, :-1] == 0) & ~padding[:, 1:] & ~padding[:, :-1]
@@ -80,15 +83,21 @@ def ends(leaves: dict[Key, Leaf], count: int, steps: int) -> tuple[np.ndarray, l
     return code, notes
 
 
-def _flag(leaves: dict[Key, Leaf], name: str, notes: list[str]) -> np.ndarray | None:
-    leaf = leaves.get(("next", name))
-    if leaf is not None and leaf.kind == "number":
-        return np.asarray((leaf.columns() != 0).any(-1))
-    nested = [v for k, v in leaves.items() if k[0] == "next" and k[-1] == name and len(k) > 2 and v.kind == "number"]
-    if not nested:
-        return None
-    notes.append(f'"{name}" is taken from the groups: an end is drawn where every agent is {name}.')
-    return np.asarray(np.stack([(v.columns() != 0).all(-1) for v in nested]).all(0))
+def _flags(leaves: dict[Key, Leaf], notes: list[str]) -> dict[str, np.ndarray]:
+    """Return where episodes end, ``[E, T]`` by end key, as `episode_ends` decides; empty without end signals."""
+    found = {key: leaf for key, leaf in leaves.items() if key[-1] in END_KEYS and leaf.kind == "number"}
+    signals = {key[1:]: _signal(leaf) for key, leaf in found.items() if key[0] == "next" and len(key) > 1}
+    before = {key: _signal(leaf) for key, leaf in found.items() if key[0] != "next"}
+    ends = episode_ends(signals, before)
+    if ends and not any(len(path) == 1 for path in signals):
+        notes.append('The end signals are taken from the groups: an end is drawn where any agent is "done".')
+    shape = next((leaf.columns().shape[:2] for leaf in found.values()), ())
+    return {name: flags.numpy().reshape(shape) for name, flags in ends.items()}
+
+
+def _signal(leaf: Leaf) -> torch.Tensor:
+    columns = leaf.columns() != 0
+    return torch.from_numpy(np.ascontiguousarray(columns.reshape(-1, columns.shape[-1])))
 
 
 def _padding(leaves: dict[Key, Leaf], shape: tuple[int, int]) -> np.ndarray:

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from tensordict import TensorDict
 
+from rlnb.data.ted.ends import episode_ends
 from rlnb.data.ted.facts import IDS_KEYS, MASK_KEYS, Facts
 from rlnb.data.ted.keys import END_KEYS
 from rlnb_widgets.ted_explorer.entries import walk
@@ -36,42 +37,51 @@ def facts_of(td: Any, following: Any) -> Facts:
     return Facts(signals)
 
 
-def ended(following: Any) -> torch.Tensor | None:
-    """Find the steps that end an episode.
+def ends_by_kind(td: Any, following: Any) -> dict[str, torch.Tensor]:
+    """Find the steps that end an episode, as `episode_ends` decides.
 
     Args:
-        following: the ``"next"`` TensorDict, ``[*B, T]``.
+        td: the TensorDict, ``[*B, T]``.
+        following: its ``"next"``.
 
     Returns:
-        ``[*B, T]`` bool, or ``None`` if there is no done flag anywhere.
+        ``[*B, T]`` bool by end key, empty if there is no done flag anywhere.
     """
-    flags = [flag for name in END_KEYS if (flag := _flag(following, name)) is not None]
-    return torch.stack(flags).any(0) if flags else None
+    steps = td.batch_size.numel()
+    sides = [
+        {
+            entry.path: entry.value.detach().cpu().reshape(steps, -1)
+            for entry in walk(side)
+            if entry.kind == "leaf"
+            and entry.path[-1] in END_KEYS
+            and entry.path[0] != "next"
+            and isinstance(entry.value, torch.Tensor)
+            and entry.value.numel()
+        }
+        for side in (following, td)
+    ]
+    return {name: flags.reshape(td.batch_size) for name, flags in episode_ends(*sides).items()}
 
 
-def boundaries(following: Any) -> tuple[tuple[Boundary, ...], int]:
+def boundaries(td: Any, following: Any) -> tuple[tuple[Boundary, ...], int]:
     """List the ends of episodes.
 
     Args:
-        following: the ``"next"`` TensorDict, ``[*B, T]``.
+        td: the TensorDict, ``[*B, T]``.
+        following: its ``"next"``.
 
     Returns:
         The first of them (bounded), and how many there are.
     """
-    done = ended(following)
-    if done is None:
+    ends = ends_by_kind(td, following)
+    if not ends:
         return (), 0
-    steps = done.shape[-1]
-    flat = done.reshape(-1, steps)
-    none = torch.zeros_like(flat)
-    causes = []
-    for name in ("terminated", "truncated"):
-        flag = _flag(following, name)
-        causes.append(none if flag is None else flag.reshape(-1, steps))
-    where = flat.nonzero()
+    steps = td.batch_size[-1]
+    flat = {name: flags.reshape(-1, steps) for name, flags in ends.items()}
+    where = flat["done"].nonzero()
     out = []
     for env, t in where[:MAX_BOUNDARIES].tolist():
-        terminated, truncated = bool(causes[0][env, t]), bool(causes[1][env, t])
+        terminated, truncated = bool(flat["terminated"][env, t]), bool(flat["truncated"][env, t])
         if terminated and truncated:
             out.append(Boundary(env, t, "both"))
         else:
@@ -90,7 +100,7 @@ def stepped_past(td: Any) -> tuple[tuple[int, int], ...]:
     Returns:
         Batch element (flat) and step of the first of them (bounded).
     """
-    flags = [flag for name in END_KEYS if (flag := _flag(td, name, everybody=True)) is not None]
+    flags = [flag for name in END_KEYS if (flag := _flag(td, name)) is not None]
     if not flags:
         return ()
     done = torch.stack(flags).any(0)
@@ -98,17 +108,17 @@ def stepped_past(td: Any) -> tuple[tuple[int, int], ...]:
     return tuple((env, t) for env, t in found)
 
 
-def _flag(td: Any, name: str, everybody: bool = False) -> torch.Tensor | None:
-    """A done flag reduced to ``[*B, T]``: at the root of ``td``, else in whatever group holds one."""
+def _flag(td: Any, name: str) -> torch.Tensor | None:
+    """Whether everybody is done, ``[*B, T]``: by the flag at the root of ``td``, else by those of the groups."""
     shape = tuple(td.batch_size)
     found = _get(td, (name,))
     if not isinstance(found, torch.Tensor):
         nested = [key for key in td.keys(True, True) if isinstance(key, tuple) and key[-1] == name and key[0] != "next"]
-        found = _get(td, nested[0]) if nested else None
+        groups = [flags for key in nested if isinstance(flags := _get(td, key), torch.Tensor) and flags.numel()]
+        found = torch.cat([flags.bool().reshape(*shape, -1) for flags in groups], -1) if groups else None
     if not isinstance(found, torch.Tensor) or found.numel() == 0:
         return None
-    flags = found.bool().reshape(*shape, -1).cpu()
-    return flags.all(-1) if everybody else flags.any(-1)
+    return found.bool().reshape(*shape, -1).cpu().all(-1)
 
 
 def _get(td: Any, key: tuple[str, ...]) -> Any:

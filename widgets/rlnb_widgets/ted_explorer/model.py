@@ -12,7 +12,7 @@ from rlnb.data.ted.facts import Facts
 from rlnb_widgets.ted_explorer.carry import carry_of
 from rlnb_widgets.ted_explorer.difference import differences
 from rlnb_widgets.ted_explorer.entries import Entry, Path, walk
-from rlnb_widgets.ted_explorer.episodes import boundaries, ended, facts_of, stepped_past
+from rlnb_widgets.ted_explorer.episodes import boundaries, ends_by_kind, facts_of, stepped_past
 from rlnb_widgets.ted_explorer.measure import measure
 from rlnb_widgets.ted_explorer.overlay import problems_of
 from rlnb_widgets.ted_explorer.schema import Boundary, Carry, Cell, Row, TedModel
@@ -73,7 +73,7 @@ def ted_model(
     ends = 0
     if has_time:
         facts = facts_of(td, following)
-        found, ends = boundaries(following)
+        found, ends = boundaries(td, following)
         past = stepped_past(td)
         try:
             verdicts = verdicts_of(td)
@@ -186,7 +186,7 @@ def _notes(td: Any, following: Any) -> tuple[str, ...]:
             "The batch size is [], so this is a single step without a time dimension: "
             "there is no next row to compare with.",
         )
-    if ended(following) is None:
+    if not ends_by_kind(td, following):
         return ('There is no done flag in "next", so all steps are taken for one episode.',)
     return ()
 
