@@ -12,6 +12,7 @@ import torch
 from tensordict import TensorDict, is_tensor_collection, is_tensorclass
 
 from rlnb._tensordict import fast_tensordict, raw_entries
+from rlnb._text import printable
 from rlnb.data.specs.base import TensorSpec
 from rlnb.data.specs.composite_checks import CompositeChecks, named
 from rlnb.data.specs.composite_keys import unknown_key
@@ -267,7 +268,8 @@ class Composite(CompositeChecks):
         )
 
     def __repr__(self) -> str:
-        lines = [f"{key}: {spec!r}".replace("\n", "\n    ") for key, spec in self._specs.items()]
+        named = ((printable(key, one_line=True), spec) for key, spec in self._specs.items())
+        lines = [f"{key}: {spec!r}".replace("\n", "\n    ") for key, spec in named]
         about = [f"device={self._device}", f"shape={self._shape}"]
         if self._data_cls is not None:
             about.append(f"data_cls={self._data_cls.__name__}")

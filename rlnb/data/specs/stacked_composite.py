@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from tensordict import lazy_stack
 
+from rlnb._text import printable
 from rlnb.data.specs.composite import Composite
 from rlnb.data.specs.stacked_keys import StackedKeys
 from rlnb.data.specs.variable import fits_shape, shape_text
@@ -228,7 +229,7 @@ class StackedComposite(StackedKeys):
 
 
 def _entry(name: str, text: str) -> str:
-    return f"{name}: {text}"
+    return f"{printable(name, one_line=True)}: {text}"
 
 
 def _indent(text: str) -> str:

@@ -8,6 +8,8 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from rlnb._text import printable
+
 __all__ = ["page"]
 
 _SHIM = Path(__file__).parent / "shim.js"
@@ -41,7 +43,7 @@ def page(title: str, esm: str, css: str, state: dict[str, Any], static: str) -> 
         f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
-        f"<title>{escape(title)}</title>\n<style>{_PAGE_CSS}{_inline(css)}</style>\n</head>\n<body>\n"
+        f"<title>{escape(printable(title))}</title>\n<style>{_PAGE_CSS}{_inline(css)}</style>\n</head>\n<body>\n"
         f'<div id="rlnb-root"></div>\n<noscript>{static}</noscript>\n'
         f'<script type="application/json" id="rlnb-state">{_json(state)}</script>\n'
         f'<script type="module">\n{_inline(module)}\n</script>\n</body>\n</html>\n'

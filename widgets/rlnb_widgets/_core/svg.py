@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from rlnb._text import printable
 from rlnb_widgets._core.colors import ROLES
 
 __all__ = ["Svg", "coordinate", "image_tag"]
@@ -41,11 +42,11 @@ def image_tag(svg: str, alt: str) -> str:
         '<img alt="a &quot;b&quot;" src="data:image/svg+xml;base64,PHN2Zy8+">'
     """
     data = base64.b64encode(svg.encode()).decode()
-    return f'<img alt="{escape(alt, quote=True)}" src="data:image/svg+xml;base64,{data}">'
+    return f'<img alt="{escape(printable(alt), quote=True)}" src="data:image/svg+xml;base64,{data}">'
 
 
 class Svg:
-    """Collects shapes and writes them as one SVG text.
+    """Collects shapes and writes them as one SVG text, which is well-formed whatever the texts hold.
 
     Colours are roles of `rlnb_widgets._core.colors.ROLES`; `None` means none.
 
@@ -195,7 +196,7 @@ class Svg:
         words = (("title", self.title), ("desc", self.desc))
         head = "".join(f"<{tag}>{escape(text, quote=False)}</{tag}>" for tag, text in words if text)
         definitions = f"<defs>{''.join(self._definitions)}</defs>" if self._definitions else ""
-        return (
+        return printable(
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{w}" height="{h}" viewBox="0 0 {w} {h}" role="img">'
             f"{head}<style>{self._style()}</style>{definitions}"
             f'<rect width="{w}" height="{h}" rx="6" fill="none" class="f-paper"/>' + "".join(self._body) + "</svg>"

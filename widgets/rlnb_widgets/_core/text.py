@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from rlnb._text import printable
+
 __all__ = ["key_text", "number", "path_text", "plural", "shorten", "sparkline", "table", "visible"]
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
@@ -126,7 +128,7 @@ def key_text(key: str | tuple[str, ...]) -> str:
         if len(key) == 1:
             return key_text(key[0])
         return "(" + ", ".join(key_text(k) for k in key) + ")"
-    return '"' + str(key).replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return '"' + printable(str(key), one_line=False).replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def visible(text: str, width: int = 40) -> str:
@@ -140,7 +142,7 @@ def visible(text: str, width: int = 40) -> str:
         >>> visible("a\nb")
         'a\\nb'
     """
-    text = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+    text = printable(text, one_line=True)
     return text if len(text) <= width else f"{text[: width - 1]}…"
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import anywidget
 import traitlets
 
+from rlnb._text import printable
 from rlnb_widgets._core.page import page
 from rlnb_widgets._core.svg import Svg, image_tag
 
@@ -48,14 +49,14 @@ class Visualizer(anywidget.AnyWidget):
         raise NotImplementedError(f"{type(self).__name__} must define _explain().")
 
     def __repr__(self) -> str:
-        """Return the text face."""
-        return self._text()
+        """Return the text face; what a terminal would obey or not show is escaped, wherever in the data it is from."""
+        return printable(self._text())
 
     __str__ = __repr__
 
     def explain(self) -> str:
         """Return in plain words what is shown, for beginners and screen readers."""
-        return self._explain()
+        return printable(self._explain())
 
     def to_svg(self, path: str | Path | None = None) -> str:
         """Return the static picture as SVG text, readable in light and dark.
@@ -83,14 +84,18 @@ class Visualizer(anywidget.AnyWidget):
         text = page(title=type(self).__name__, esm=str(self._esm), css=str(self._css), state=state, static=static)
         return _written(text, path)
 
+    def get_state(self, *args: Any, **kwargs: Any) -> Any:
+        """Return the traits for the browser; a lone surrogate in a text, which no message can hold, is escaped."""
+        return _encodable(super().get_state(*args, **kwargs))
+
     def _alt(self) -> str:
-        return self._text().splitlines()[0]
+        return repr(self).partition("\n")[0]
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
         bundle = super()._repr_mimebundle_(**kwargs)
         data, meta = bundle if isinstance(bundle, tuple) else (bundle, {})
         html = image_tag(str(self._svg()), self._alt())
-        return {**(data or {}), "text/plain": self._text(), "text/html": html}, meta
+        return {**(data or {}), "text/plain": repr(self), "text/html": html}, meta
 
     def _link_names(self, names: Sequence[str], others: Sequence[Visualizer]) -> dict[str, str]:
         """Say by which traits this visualizer takes part in a link: the shared name to the own one.
@@ -110,6 +115,21 @@ class Visualizer(anywidget.AnyWidget):
         legal = [n for n, p in parameters.items() if p.kind in kinds and n != "self"]
         name = type(self).__name__
         raise TypeError(f"{name} has no argument {', '.join(map(repr, unknown))}; it takes {', '.join(legal)}.")
+
+
+def _encodable(value: Any) -> Any:
+    """Return nested lists and dicts with text that UTF-8 can encode."""
+    if isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            return printable(value)
+        return value
+    if isinstance(value, dict):
+        return {_encodable(key): _encodable(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(_encodable, value)) if type(value) in (list, tuple) else value
+    return value
 
 
 def _written(text: str, path: str | Path | None) -> str:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import html
 import math
-import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from rlnb._text import printable
 from rlnb_widgets.scenes.roles import ROLES
 
 if TYPE_CHECKING:
@@ -15,12 +15,9 @@ if TYPE_CHECKING:
 
 __all__ = ["frame_svg", "scene_style", "scene_svg"]
 
-# Characters that XML forbids even when escaped: one of them would make the whole picture unreadable.
-_FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-
 
 def _escape(text: str) -> str:
-    return html.escape(_FORBIDDEN.sub("\ufffd", text))
+    return html.escape(printable(text))
 
 
 def _num(value: float) -> str:
