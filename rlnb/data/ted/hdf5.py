@@ -266,12 +266,13 @@ class _Reader:
             raise ValueError(f"{_place(path)} has its data in another file. {_HOSTILE}")
         if dataset.compression not in (None, "gzip", "lzf") or dataset.scaleoffset is not None:
             raise ValueError(f"{_place(path)} is compressed in a way that write_h5 does not use. {_HOSTILE}")
-        if path in self.into:
-            return self._into(dataset, dtype, self.into[path], path)
         size = int(dataset.size) * kind.itemsize
         stored = dataset.id.get_storage_size()
         # gzip makes data smaller by a factor of 1,032 at most, so a file cannot promise more than it has room for.
-        if size > 2048 * (stored + 1024) or size > self.bytes_left:
+        fits = size <= 2048 * (stored + 1024)
+        if fits and path in self.into:
+            return self._into(dataset, dtype, self.into[path], path)
+        if not fits or size > self.bytes_left:
             raise ValueError(
                 f"{_place(path)} would take {size:,} bytes in memory, {stored:,} in the file; {self.bytes_left:,} of "
                 f"{self.max_bytes:,} are left. Fix: if you trust the file, read_h5(path, max_bytes=...)."

@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import builtins
+import collections
+import contextlib
+import importlib
+import io
 import json
+import socket
+import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,8 +23,11 @@ from tensordict import TensorDict
 from rlnb.data import (
     LazyTensorStorage,
     ReplayBuffer,
+    SamplerWithoutReplacement,
+    SliceSamplerWithoutReplacement,
 )
 from rlnb.data.replay_buffers.checkpointers import files
+from tests.data.replay_buffers import checkpoint_fuzz
 from tests.data.replay_buffers.checkpoint_worlds import (
     MAKERS,
     buffer,
@@ -26,6 +36,8 @@ from tests.data.replay_buffers.checkpoint_worlds import (
     no_disk,  # noqa: F401 - a fixture for the whole module
     refused,
 )
+
+WATCH = checkpoint_fuzz.Watch()
 
 # Files made by hand ---------------------------------------------------------------------------------------------------
 
@@ -37,21 +49,31 @@ def change(path: Path, edit: Callable[[Any], Any]) -> None:
     files.write_document(path, content if changed is None else changed)
 
 
-LEAF = {"type": None, "context": None, "children_spec": []}
-FACTORY = {"default_factory_module": "antigravity", "default_factory_name": "x", "dict_context": ["a"]}
-KEYS = json.dumps([{"__enum__": True, "fqn": "antigravity:x", "name": "y"}])
-STRUCTURES = [
-    json.dumps([1, {"type": "collections.defaultdict", "context": FACTORY, "children_spec": [LEAF]}]),
-    json.dumps([1, {"type": "builtins.dict", "context": KEYS, "children_spec": [LEAF]}]),
-    json.dumps([1, {"type": "os.system", "context": "true", "children_spec": []}]),
-    "[2, null]",
-    "[1, {}]",
+# What torch reads as the structure of a PyTree: it imports what is named, here for a key that is an enumeration. With
+# an escape, the name of that entry is not in the text before it is decoded.
+KEYS = json.dumps([{"__enum__": True, "fqn": "antigravity:x", "name": "y"}]).replace("__enum__", "\\u005f_enum__")
+TORCHS = json.dumps([1, {"type": "builtins.dict", "context": KEYS, "children_spec": [{"type": None, "context": None}]}])
+PART = {"kind": "dict", "items": [["a", None]]}
+STRUCTURES: list[Any] = [
+    TORCHS,
+    json.loads(TORCHS),
+    {**PART, "kind": "antigravity.x"},
+    {**PART, "kind": "defaultdict", "factory": "antigravity"},
+    {**PART, "kind": "defaultdict", "factory": "__import__"},
+    {**PART, "kind": "namedtuple"},
+    {**PART, "items": [[{"a": 1}, None]]},
+    {**PART, "items": [["a", None], ["b", None]]},
+    {**PART, "items": []},
+    {"kind": "deque", "items": [None], "maxlen": 10**30},
+    {"kind": "tuple", "items": 10**12},
+    {"kind": "list", "items": "antigravity"},
+    10**12,
     "nothing",
 ]
 
 
-@pytest.mark.parametrize("structure", STRUCTURES)
-def test_the_structure_of_a_tree_imports_nothing(structure: str, tmp_path: Path) -> None:  # CP-01
+@pytest.mark.parametrize("structure", STRUCTURES, ids=lambda structure: json.dumps(structure)[:50])
+def test_the_structure_of_a_tree_imports_nothing(structure: Any, tmp_path: Path) -> None:  # CP-01
     rb = ReplayBuffer(storage=LazyTensorStorage(5))
     rb.extend({"a": torch.zeros(3)})
     rb.dumps(tmp_path)
@@ -61,13 +83,142 @@ def test_the_structure_of_a_tree_imports_nothing(structure: str, tmp_path: Path)
     sys.modules.pop("antigravity", None)
     with pytest.raises(ValueError, match="does not read as one"):
         other.loads(tmp_path)
-    assert "antigravity" not in sys.modules
     assert other.storage.form is None
     state = rb.state_dict()
     state["_storage"]["form"]["structure"] = structure
-    with pytest.raises((ValueError, KeyError)):
+    with pytest.raises(ValueError, match="does not fit"):
         other.load_state_dict(state)
     assert "antigravity" not in sys.modules
+    assert other.storage.form is None
+
+
+def test_containers_come_back_as_they_were(tmp_path: Path) -> None:  # CP-05
+    made = collections.defaultdict(list, {("a", 1): torch.arange(3), 2.5: [torch.zeros(3, 1)]})
+    data = collections.OrderedDict(b=(made,), a=collections.deque([torch.ones(3), {None: torch.ones(3)}], 7))
+    rb, other, third = (ReplayBuffer(storage=LazyTensorStorage(5)) for _ in range(3))
+    rb.extend(data)
+    rb.dumps(tmp_path)
+    other.loads(tmp_path)
+    third.load_state_dict(rb.state_dict())
+    for found in (other[:], third[:]):
+        assert type(found) is collections.OrderedDict and list(found) == ["b", "a"]
+        (inner,) = found["b"]
+        assert inner.default_factory is list and list(inner) == [("a", 1), 2.5]
+        assert inner["a", 1].tolist() == [0, 1, 2] and inner[2.5][0].shape == (3, 1)
+        assert type(found["a"]) is collections.deque and found["a"].maxlen == 7 and list(found["a"][1]) == [None]
+
+
+def test_no_size_is_believed(tmp_path: Path) -> None:  # CP-01
+    def drawn() -> ReplayBuffer:
+        return ReplayBuffer(storage=LazyTensorStorage(5), sampler=SamplerWithoutReplacement(), batch_size=2, prefetch=2)
+
+    rb = drawn()
+    rb.extend(torch.arange(5))
+    rb.sample()
+    for value in ({"$tensordict": [[10**12], {}]}, {"$non_tensor": [0, [10**12], "x"]}, {"$size": [10**30]}):
+        for name in ("ahead", "rng", "batch_size"):
+            rb.dumps(tmp_path)
+            change(next(tmp_path.glob("*/buffer.json")), lambda content: content.update({name: value}))  # noqa: B023 - called here
+            with pytest.raises(ValueError, match="does not read as one"):
+                drawn().loads(tmp_path)
+
+
+def test_states_of_passes_are_not_believed() -> None:  # CP-01
+    """The second would have been compared with a list of so many numbers."""
+    for sampler, count in (
+        (SamplerWithoutReplacement(), "known"),
+        (SliceSamplerWithoutReplacement(slice_len=2, end_key=("next", "done")), "count"),
+    ):
+        good = sampler.state_dict()
+        sampler.load_state_dict({**good, "order": torch.tensor([2, 0]), count: 10**12})
+        before = sampler.state_dict()
+        for bad in (
+            {"order": torch.tensor([2, 2]), count: 3},
+            {"order": torch.tensor([2, 0]), count: 2},
+            {"order": torch.tensor([-1, 0]), count: 3},
+            {"order": torch.tensor([1.0, 0.0]), count: 3},
+            {"order": torch.tensor([[1, 0]]), count: 3},
+            {"order": [1, 0], count: 3},
+            {"order": torch.tensor([1, 0]), count: 3.0},
+        ):
+            with pytest.raises(ValueError, match=f"The state of a {type(sampler).__name__} names each of"):
+                sampler.load_state_dict({**good, **bad})
+        after = sampler.state_dict()
+        assert after["order"].tolist() == before["order"].tolist() and after[count] == before[count]
+
+
+def test_expanded_tensors_and_wrong_counts_are_no_state() -> None:  # CP-01
+    rb, other = (ReplayBuffer(storage=LazyTensorStorage(5)) for _ in range(2))
+    rb.extend(torch.arange(15).reshape(3, 5))
+    good = rb.state_dict()["_storage"]
+    wide = {**good["form"], "shape": [10**9]}
+    for bad in (
+        {"form": wide, "columns": [torch.zeros(1, dtype=torch.int64).expand(3, 10**9)]},
+        {"cursor": 3.0},
+        {"length": True},
+        {"written": 1 << 70},
+        {"others": [0]},
+        {"others": 3},
+        {"columns": 10**12},
+    ):
+        with pytest.raises(ValueError, match="does not fit this LazyTensorStorage"):
+            other.storage.load_state_dict({**good, **bad})
+        assert other.storage.form is None
+    other.storage.load_state_dict(good)
+    assert other[:].tolist() == rb[:].tolist()
+
+
+# Any string and number ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("name", "step"), [("tree", 211), ("nested", 307), ("hooked", 499)])
+def test_some_of_the_strings_and_numbers_are_harmless(name: str, step: int, tmp_path: Path) -> None:  # CP-01
+    count, wrong = checkpoint_fuzz.run(name, tmp_path, WATCH, step)
+    assert count > 10 and not wrong, "\n".join(wrong)
+
+
+def test_the_watch_sees_what_it_must_see(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpoint_fuzz, "SECONDS", 0.3)
+
+    def imports() -> None:
+        with contextlib.suppress(ImportError):
+            importlib.import_module("ctypes")  # which is there
+
+    def imports_anew() -> None:
+        sys.modules.pop("this", None)
+        with contextlib.redirect_stdout(io.StringIO()):
+            import this  # noqa: F401 - the import is what is tested
+
+    inside, outside = tmp_path / "inside", tmp_path / "outside"
+    inside.mkdir()
+    outside.write_text("x")
+    for act, seen in (
+        (imports, "did import 'ctypes'"),
+        (imports_anew, "did import"),
+        (lambda: subprocess.run(["true"], check=True), "did "),
+        (lambda: socket.socket().close(), "did socket"),
+        (outside.read_text, "did open"),
+        (lambda: time.sleep(0), None),
+        (lambda: _burn(0.5), "took"),
+    ):
+        found = checkpoint_fuzz.attempt(act, WATCH, inside)
+        assert (found is None) if seen is None else (found is not None and found.startswith(seen)), found
+
+
+def _burn(seconds: float) -> None:
+    end = time.process_time() + seconds
+    while time.process_time() < end:
+        pass
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("name", checkpoint_fuzz.VARIANTS)
+def test_every_string_and_number_is_harmless(name: str, tmp_path: Path) -> None:  # CP-01
+    """In a process of its own, for what Python reports to such a watch it reports for ever."""
+    script = [sys.executable, "-m", "tests.data.replay_buffers.checkpoint_fuzz", name, str(tmp_path), "1"]
+    root = Path(__file__).parents[3]
+    done = subprocess.run(script, capture_output=True, text=True, check=False, cwd=root, timeout=3000)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 EDITS: dict[str, tuple[str, Callable[[Any], Any]]] = {

@@ -122,7 +122,7 @@ class ColumnCheckpointer(StorageCheckpointerBase):
         """
         fresh = getattr(storage, "form", None) is None
         head, content = self._open(storage, path, whole=not fresh)
-        if head.leaves is None:
+        if head.leaves is None or (fresh and not head.length):  # no file says how large an element may be
             storage._empty()
             return
         if fresh:

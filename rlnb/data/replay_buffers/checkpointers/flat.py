@@ -8,10 +8,11 @@ from typing import Any
 import torch
 
 from rlnb.data.replay_buffers.checkpointers.column import columns_of
-from rlnb.data.replay_buffers.checkpointers.files import Note, RawReader, read_raw, write_raw
+from rlnb.data.replay_buffers.checkpointers.files import Note, RawReader, check_size, read_raw, write_raw
 from rlnb.data.replay_buffers.checkpointers.head import Head
 from rlnb.data.replay_buffers.checkpointers.leaf import check_leaf, check_tensor, file_name, read_leaf, write_leaf
 from rlnb.data.replay_buffers.checkpointers.ted import (
+    MOST_UNSET,
     TEDCheckpointer,
     block_rows,
     check_breaks,
@@ -79,7 +80,7 @@ class FlatStorageCheckpointer(TEDCheckpointer):
         breaks = _read_breaks(head, content["breaks"], folder)
         for number, ((path, leaf), (how, note)) in enumerate(zip(head.leaves.items(), content["entries"], strict=True)):
             file = folder / file_name(number, path)
-            if how == _UNSET and leaf.dtype == torch.bool:
+            if how == _UNSET and leaf.dtype == torch.bool and leaf.shape.numel() <= MOST_UNSET:
                 continue
             if how == _PLAIN:
                 check_leaf(leaf, head, note, file, whole)
@@ -107,6 +108,7 @@ class FlatStorageCheckpointer(TEDCheckpointer):
 
 
 def _read_breaks(head: Head, note: Note, folder: Path) -> torch.Tensor:
+    check_size(folder / _BREAKS, note)
     breaks = torch.empty(note["bytes"] // 8, dtype=torch.int64)
     read_raw(folder / _BREAKS, note, [breaks])
     check_breaks(breaks, head)

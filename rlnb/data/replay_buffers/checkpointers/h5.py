@@ -14,8 +14,15 @@ from tensordict import NonTensorData, TensorDict
 
 from rlnb.data.replay_buffers.checkpointers.column import columns_of
 from rlnb.data.replay_buffers.checkpointers.head import Head
+from rlnb.data.replay_buffers.checkpointers.ted import (
+    MOST_UNSET,
+    TEDCheckpointer,
+    check_breaks,
+    follow,
+    is_unset,
+    put_at,
+)
 from rlnb.data.replay_buffers.checkpointers.ted import Path as KeyPath
-from rlnb.data.replay_buffers.checkpointers.ted import TEDCheckpointer, check_breaks, follow, is_unset, put_at
 from rlnb.data.replay_buffers.columns import ObjectColumn
 from rlnb.data.replay_buffers.faults import checkpoints as faults
 from rlnb.data.ted.hdf5 import read_h5_into, write_h5
@@ -107,11 +114,13 @@ class H5StorageCheckpointer(TEDCheckpointer):
         """The memory for the entries of the file; of none but the breaks if there are no columns yet."""
         assert head.leaves is not None
         device, breaks, rows = "meta" if columns is None else "cpu", content["breaks"], (head.length, *head.others)
+        if type(breaks) is not int or not 0 <= breaks <= head.length * head.width:
+            raise ValueError("the number of breaks does not fit the number of steps")
         into = {("breaks",): torch.empty(breaks, dtype=torch.int64)}
         for (path, leaf), kind in zip(head.leaves.items(), content["kinds"], strict=True):
             if kind not in _KINDS or (kind == _OBJECTS) != (leaf.dtype is None):
                 raise ValueError(f"the entry {path} is written in an unknown way")
-            if kind == _UNSET and leaf.dtype != torch.bool:
+            if kind == _UNSET and (leaf.dtype != torch.bool or leaf.shape.numel() > MOST_UNSET):
                 raise ValueError(f"the entry {path} has no flags")
             if kind == _LAST and (path[0] != "next" or head.leaves[path[1:]][1:] != leaf[1:]):
                 raise ValueError(f"the entry {path} is like none of the root")

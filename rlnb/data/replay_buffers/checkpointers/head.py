@@ -6,16 +6,15 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-
 from rlnb.data.replay_buffers.checkpointers.plain import Encoder, decode
 from rlnb.data.replay_buffers.faults import checkpoints as faults
 from rlnb.data.replay_buffers.forms import Form, Leaf, form_from
-from rlnb.data.replay_buffers.forms.structure import dtype_named
+from rlnb.data.replay_buffers.forms.structure import dtype_named, read_shape
 from rlnb.data.ted.keys import as_key, as_tuple
 
 Path = tuple[Any, ...]
 _MOST = 1 << 48
+_WIDEST = 1 << 20  # elements in a row; more only where the storage has room for more
 
 
 @dataclass
@@ -64,7 +63,8 @@ class Head:
             return
         own = [storage.ring.size, *storage._others] if known else [storage._asked_size]
         rows = own[0] if known else -(-own[0] // self.width)
-        if storage.ndim != 1 + len(self.others) or rows != self.rows or (known and own[1:] != list(self.others)):
+        fits = own[1:] == list(self.others) if known else self.width <= max(own[0], _WIDEST)
+        if storage.ndim != 1 + len(self.others) or rows != self.rows or not fits:
             own += [1] * (storage.ndim - len(own))
             raise ValueError(faults.other_capacity([self.rows, *self.others], own))
         if not known:
@@ -153,10 +153,8 @@ def read_head(plain: Any) -> Head:
     if plain["leaves"] is not None:
         leaves = {}
         for parts, shape, dtype in plain["leaves"]:
-            path, size = tuple(decode(parts, None, "key")), torch.Size(shape)
-            if any(type(n) is not int or not 0 <= n < _MOST for n in shape) or size.numel() >= _MOST:
-                raise ValueError(f"the shape {shape}")
-            leaves[path] = Leaf(as_key(path), size, None if dtype is None else dtype_named(dtype))
+            path = tuple(decode(parts, None, "key"))
+            leaves[path] = Leaf(as_key(path), read_shape(shape), None if dtype is None else dtype_named(dtype))
     elif length:
         raise ValueError(f"{length} rows of nothing")
     return Head(cursor, length, written, rows, others, leaves, decode(plain["form"], None, "key"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from collections.abc import Iterator
@@ -135,16 +136,19 @@ def read_objects(head: Head, note: Note, file: Path) -> np.ndarray:
     Raises:
         ValueError: if the file is damaged, or there are not as many.
     """
+    count = head.length * head.width
+    if note["bytes"] < 2 * count:
+        raise ValueError(f"{note['bytes']} bytes for {count} objects")
     with RawReader(file, note) as reader:
         text = torch.empty(note["bytes"], dtype=torch.uint8)
         reader.into(text)
         reader.finish()
-    objects = np.full(head.length * head.width, None, dtype=object)
-    count = 0
+    objects: list[Any] = []
     for line in text.numpy().tobytes().splitlines():
-        for value in json.loads(line):
-            objects[count] = decode(value, None, "objects")
-            count += 1
-    if count != len(objects):
-        raise ValueError(f"{count} objects for {len(objects)}")
-    return objects
+        objects += map(functools.partial(decode, folder=None, label="objects"), json.loads(line))
+    if len(objects) != count:
+        raise ValueError(f"{len(objects)} objects for {count}")
+    array = np.empty(count, dtype=object)
+    for place, value in enumerate(objects):  # one by one: numpy would look into lists
+        array[place] = value
+    return array

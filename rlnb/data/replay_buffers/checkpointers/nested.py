@@ -11,7 +11,7 @@ import torch
 from tensordict import TensorDict
 
 from rlnb.data.replay_buffers.checkpointers.column import HEAD, columns_of
-from rlnb.data.replay_buffers.checkpointers.files import Note, RawReader, read_document, read_raw, write_raw
+from rlnb.data.replay_buffers.checkpointers.files import Note, RawReader, check_size, read_document, read_raw, write_raw
 from rlnb.data.replay_buffers.checkpointers.folder import loading
 from rlnb.data.replay_buffers.checkpointers.head import Head, read_head
 from rlnb.data.replay_buffers.checkpointers.leaf import check_tensor, file_name
@@ -22,7 +22,7 @@ from rlnb.data.replay_buffers.faults import checkpoints as faults
 from rlnb.data.replay_buffers.forms import Leaf
 from rlnb.data.ted.keys import as_key
 from rlnb.data.ted.nested import nest, offsets_of
-from rlnb.data.ted.timeline import Timeline
+from rlnb.data.ted.timeline import Timeline, bits
 
 _LENGTHS = "lengths.raw"
 
@@ -129,6 +129,7 @@ def _files(head: Head, content: Any, folder: Path) -> Iterator[tuple[KeyPath, Le
 
 def _read_lengths(head: Head, content: Any, folder: Path) -> torch.Tensor:
     note = content["lengths"]
+    check_size(folder / _LENGTHS, note)
     lengths = torch.empty(note["bytes"] // 8, dtype=torch.int64)
     read_raw(folder / _LENGTHS, note, [lengths])
     ends = lengths.cumsum(0)
@@ -191,7 +192,8 @@ class _Places:
             positions = self._stored(steps)
             block = column.take(positions)
             if len(last):
-                block[(last - start).to(block.device)] = after.take(positions[last - start])
+                # As integers of the same width, for torch does not write unsigned ones by index.
+                bits(block)[(last - start).to(block.device)] = bits(after.take(positions[last - start]))
             yield block
 
     def _spans(self, size: int) -> Iterator[tuple[int, torch.Tensor, torch.Tensor]]:

@@ -11,9 +11,10 @@ import torch
 from tensordict import NonTensorData, TensorDict, TensorDictBase, is_non_tensor
 
 from rlnb._tensordict import raw_entries
-from rlnb.data.replay_buffers.checkpointers.files import read_raw, write_raw
+from rlnb.data.replay_buffers.checkpointers.files import check_size, read_raw, write_raw
 from rlnb.data.replay_buffers.faults import checkpoints as faults
-from rlnb.data.replay_buffers.forms.structure import dtype_named
+from rlnb.data.replay_buffers.forms.structure import dtype_named, read_shape
+from rlnb.data.replay_buffers.forms.tensordict_form import MOST_EMPTY
 from rlnb.data.ted.columns import stack_values
 from rlnb.data.ted.nested import join, nest, offsets_of
 
@@ -123,11 +124,12 @@ def decode(value: Any, folder: Path | None, label: str) -> Any:
 
 def _tensor(content: Any, folder: Path | None, label: str) -> torch.Tensor:
     name, shape, dtype, note = content
-    size, kind = torch.Size(shape), dtype_named(dtype)
+    size, kind = read_shape(shape), dtype_named(dtype)
     if folder is None or not name.startswith(f"{label}.") or "/" in name or "\\" in name:
         raise ValueError(f"a tensor in the file {name!r}")
     if size.numel() * kind.itemsize != note["bytes"]:
         raise ValueError(f"a tensor of shape {shape} in {note['bytes']} bytes")
+    check_size(folder / name, note)
     tensor = torch.empty(size.numel(), dtype=kind)
     read_raw(folder / name, note, [tensor])
     return tensor.reshape(size)
@@ -140,22 +142,53 @@ def _items(content: Any, folder: Path | None, label: str) -> Any:
 def _boxed(content: Any, folder: Path | None, label: str) -> Any:
     dims, batch, values = content
     values = decode(values, folder, label)
-    return stack_values(values, dims) if dims else NonTensorData(values, batch_size=batch)
+    if not dims:
+        return NonTensorData(values, batch_size=_batch_size(batch, folder))
+    _check_lists(values, read_shape(batch)[:dims])
+    return stack_values(values, dims)
+
+
+def _check_lists(values: Any, sizes: torch.Size) -> None:
+    """Refuse values that are not lists within lists of these sizes."""
+    if sizes and (type(values) is not list or len(values) != sizes[0]):
+        raise ValueError(f"non-tensor data that does not have the batch size {list(sizes)}")
+    for value in values if len(sizes) > 1 else ():
+        _check_lists(value, sizes[1:])
+
+
+def _batch_size(sizes: Any, folder: Path | None) -> torch.Size:
+    """Read the batch size of what may be without any tensor: a loop over it must end."""
+    batch = read_shape(sizes)
+    if batch.numel() > MOST_EMPTY:  # more than that only where files hold a byte for each element
+        there = 0 if folder is None else sum(path.stat().st_size for path in folder.iterdir())
+        if batch.numel() > there:
+            raise ValueError(f"a batch size {list(batch)} with {there} bytes of data")
+    return batch
 
 
 def _data(content: Any, folder: Path | None, label: str) -> Any:
     batch, entries = content
-    return TensorDict(decode(entries, folder, label), batch)
+    entries = decode(entries, folder, label)
+    if type(entries) is not dict:
+        raise ValueError("the entries of a TensorDict are not a dictionary")
+    return TensorDict(entries, _batch_size(batch, folder))
 
 
 def _nested(content: Any, folder: Path | None, label: str) -> Any:
     rows, lengths = (decode(part, folder, label) for part in content)
+    if (
+        lengths.dtype != torch.int64
+        or lengths.ndim != 1
+        or bool((lengths < 0).any())
+        or int(lengths.sum()) != len(rows)
+    ):
+        raise ValueError("the lengths of a nested tensor do not fit its rows")
     return nest(rows, offsets_of(lengths))
 
 
 _DECODERS: dict[str, Callable[[Any, Path | None, str], Any]] = {
     _TUPLE: lambda content, folder, label: tuple(decode(item, folder, label) for item in content),
-    _SIZE: lambda content, folder, label: torch.Size(content),
+    _SIZE: lambda content, folder, label: read_shape(content),
     _ITEMS: _items,
     _TENSOR: _tensor,
     _BOXED: _boxed,

@@ -128,8 +128,8 @@ def read_component(component: Stateful, folder: Path, name: str, apart: Iterable
         if kind != type(component).__name__ and state.keys() != component.state_dict().keys():
             raise ValueError(faults.other_component(name, kind, type(component).__name__))
         copy.deepcopy(component, {id(part): part for part in apart}).load_state_dict(state)
-    except ValueError:
-        raise
     except SENSELESS as error:
+        if isinstance(error, ValueError) and "Fix:" in str(error):
+            raise
         raise ValueError(faults.unreadable(folder / f"{name}.json", error)) from error
     return state

@@ -20,6 +20,7 @@ from rlnb.data.ted.timeline import bits
 
 Path = tuple[Any, ...]
 REWARD_KEYS = ("reward",)
+MOST_UNSET = 1 << 10  # flags of one element that need no file if all are False
 _WORDS = ((8, torch.int64), (4, torch.int32), (2, torch.int16), (1, torch.uint8))
 
 
@@ -112,6 +113,8 @@ def is_unset(column: Any, length: int) -> bool:
         length: how many rows are filled.
     """
     if not isinstance(column, Column) or column.tensor.dtype != torch.bool:
+        return False
+    if column.flat.shape[1:].numel() > MOST_UNSET:
         return False
     return not column.rows(slice(length)).any()
 

@@ -129,10 +129,10 @@ def none_for_a_batch(count: int, found: int) -> str:
     )
 
 
-def no_pass(count: int) -> str:
-    """Say that a state holds no pass over trajectories."""
+def no_pass(sampler: str, count: object, what: str) -> str:
+    """Say that a loaded state does not have the order of an epoch."""
     return (
-        f"The state of a SliceSamplerWithoutReplacement names each of {count} trajectories at most once, and this one "
+        f"The state of a {sampler} names each of {str(count)[:20]} {what} at most once, and this one "
         "does not. Nothing was changed. Fix: load what state_dict() of such a sampler returned."
     )
 

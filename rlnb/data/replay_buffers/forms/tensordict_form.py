@@ -12,9 +12,11 @@ from tensordict import TensorDict, TensorDictBase, is_non_tensor, is_tensorclass
 from rlnb._tensordict import fast_tensordict, raw_entries, raw_entries_of_each
 from rlnb.data.replay_buffers import faults
 from rlnb.data.replay_buffers.forms.base import Form, Leaf
-from rlnb.data.replay_buffers.forms.structure import dtype_named
+from rlnb.data.replay_buffers.forms.structure import dtype_named, read_shape
 from rlnb.data.ted.keys import NestedKey, as_key
 from rlnb.data.ted.leaves import is_branch, leaf_keys
+
+MOST_EMPTY = 1 << 16  # what a batch size can be of which no tensor gives evidence
 
 
 class _Node:
@@ -180,20 +182,27 @@ def tensordict_form_from(description: dict[str, Any]) -> TensorDictForm:
     """
     form = TensorDictForm(TensorDict(), 0)
     leaves: list[Leaf] = []
-    form._root = _undescribe(description["root"], (), leaves)
+    form._root = _undescribe(description["root"], (), torch.Size(()), leaves)
     form._learn(leaves)
     form.element_dims = len(form._root.batch)
     return form
 
 
-def _undescribe(plain: dict[str, Any], path: tuple[str, ...], leaves: list[Leaf]) -> _Node:
+def _undescribe(plain: dict[str, Any], path: tuple[str, ...], outer: torch.Size, leaves: list[Leaf]) -> _Node:
+    """Read a TensorDict within the form; its batch size begins with ``outer``, and the shapes of its leaves with it."""
+    batch, first = read_shape(plain["batch"]), len(leaves)
     entries: dict[str, _Node | None] = {}
     for name, value in plain["entries"].items():
         here = (*path, name)
         if isinstance(value, dict):
-            entries[name] = _undescribe(value, here, leaves)
+            entries[name] = _undescribe(value, here, batch, leaves)
             continue
         shape, dtype = value
-        leaves.append(Leaf(as_key(here), torch.Size(shape), None if dtype is None else dtype_named(dtype)))
+        leaves.append(Leaf(as_key(here), read_shape(shape), None if dtype is None else dtype_named(dtype)))
         entries[name] = None
-    return _Node(entries, torch.Size(plain["batch"]))
+    shapes = [leaf.shape for leaf in leaves[first:] if leaf.dtype is not None]
+    if batch[: len(outer)] != outer or any(shape[: len(batch)] != batch for shape in shapes):
+        raise ValueError(f"a TensorDict of batch size {list(batch)} holds entries of other sizes")
+    if not shapes and batch.numel() > MOST_EMPTY:
+        raise ValueError(f"a TensorDict of batch size {list(batch)} without a tensor")
+    return _Node(entries, batch)

@@ -11,7 +11,7 @@ from torch.utils import _pytree as pytree
 
 from rlnb.data.replay_buffers import faults
 from rlnb.data.replay_buffers.forms.base import Form, Leaf, as_leaf
-from rlnb.data.replay_buffers.forms.structure import dtype_named, read_structure
+from rlnb.data.replay_buffers.forms.structure import describe_structure, dtype_named, read_shape, read_structure
 from rlnb.data.replay_buffers.forms.tensordict_form import TensorDictForm, tensordict_form_from
 from rlnb.data.ted.keys import NestedKey, as_tuple
 
@@ -96,7 +96,7 @@ class TreeForm(Form):
         )
 
     def _within(self, forms: Sequence[Form], paths: Sequence[tuple[Any, ...]]) -> None:
-        self._forms, self._paths = list(forms), list(paths)
+        self._forms = list(forms)
         self._template = pytree.tree_unflatten([None] * len(self._forms), self._spec)
         self._simple = all(isinstance(form, TensorForm) for form in forms)
         self._learn(
@@ -144,8 +144,7 @@ class TreeForm(Form):
         """Describe the form; see :meth:`Form.describe`."""
         return {
             "kind": "tree",
-            "structure": pytree.treespec_dumps(self._spec),
-            "paths": [list(path) for path in self._paths],
+            "structure": describe_structure(self._template),
             "values": [form.describe() for form in self._forms],
         }
 
@@ -245,9 +244,21 @@ def form_from(description: dict[str, Any]) -> Form:
     if kind == "tensordict":
         return tensordict_form_from(description)
     if kind == "tensor":
-        return TensorForm(torch.empty(description["shape"], dtype=dtype_named(description["dtype"])), 0)
-    spec = read_structure(description["structure"])
+        return _tensor_form_from(description)
+    if kind != "tree":
+        raise ValueError(f"data of the unknown kind {str(kind)[:60]!r}")
+    template = read_structure(description["structure"])
+    forms = [
+        _tensor_form_from(value) if value["kind"] == "tensor" else tensordict_form_from(value)
+        for value in description["values"]
+    ]
     form = TreeForm.__new__(TreeForm)
-    form._spec, form._kind = spec, "PyTree"
-    form._within([form_from(value) for value in description["values"]], [tuple(path) for path in description["paths"]])
+    form._spec, form._kind = pytree.tree_structure(template), "PyTree"
+    form._within(forms, _paths(template))
+    return form
+
+
+def _tensor_form_from(description: dict[str, Any]) -> TensorForm:
+    form = TensorForm.__new__(TensorForm)
+    form._learn([Leaf(WHOLE, read_shape(description["shape"]), dtype_named(description["dtype"]))])
     return form

@@ -146,10 +146,13 @@ def _read_buffer(folder: Path) -> tuple[torch.Tensor | None, int | None, list[Ch
         rng: torch.Tensor | None = state["rng"]
         if rng is not None:
             torch.Generator().set_state(rng)  # it refuses what is no state
-        ahead = [(index, dict(info), bool(last)) for index, info, last in state.get("ahead", [])]
+        if not isinstance(state["ahead"], list):
+            raise ValueError("the batches drawn ahead are not a list")
+        ahead = [(index, dict(info), bool(last)) for index, info, last in state["ahead"]]
+        size = state["batch_size"]
     except SENSELESS as error:
         raise ValueError(faults.unreadable(folder / "buffer.json", error)) from error
-    return rng, state.get("batch_size"), ahead
+    return rng, size, ahead
 
 
 def _storages(storage: Any) -> Iterator[Any]:

@@ -11,6 +11,7 @@ from rlnb.data.replay_buffers import faults
 from rlnb.data.replay_buffers.samplers.base import Info
 from rlnb.data.replay_buffers.samplers.slice_sampler import SliceSampler
 from rlnb.data.replay_buffers.samplers.trajectory_index import TrajectoryIndex
+from rlnb.data.replay_buffers.samplers.without_replacement import is_order
 from rlnb.data.replay_buffers.storages import Storage
 from rlnb.data.ted.keys import NestedKey
 
@@ -117,10 +118,10 @@ class SliceSamplerWithoutReplacement(SliceSampler):
         Raises:
             ValueError: if it is no state of this sampler; nothing is changed.
         """
-        order, count = state_dict["order"].numpy().copy(), int(state_dict["count"])
-        if sorted(set(order.tolist()) & set(range(count))) != sorted(order.tolist()):
-            raise ValueError(faults.no_pass(count))
-        self._begin(order, count, None)
+        order, count = state_dict["order"], state_dict["count"]
+        if type(count) is not int or not is_order(order, count):
+            raise ValueError(faults.no_pass("SliceSamplerWithoutReplacement", count, "trajectories"))
+        self._begin(order.numpy().copy(), count, None)
         self._ran_out = bool(state_dict["ran_out"])
 
     def __getstate__(self) -> dict[str, Any]:

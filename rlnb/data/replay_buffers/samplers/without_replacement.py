@@ -11,6 +11,25 @@ from rlnb.data.replay_buffers.samplers.base import Info, Sampler
 from rlnb.data.replay_buffers.storages import Storage
 
 
+def is_order(order: Any, count: int) -> bool:
+    """Say whether a loaded state has an order of elements, or of some of them.
+
+    Args:
+        order: what the state has.
+        count: how many elements there are.
+
+    Returns:
+        True if it is a tensor of integers from 0 to ``count - 1`` without a repetition.
+
+    Example:
+        >>> is_order(torch.tensor([2, 0]), 3), is_order(torch.tensor([2, 2]), 3)
+        (True, False)
+    """
+    if not isinstance(order, torch.Tensor) or order.dtype != torch.int64 or order.ndim != 1:
+        return False
+    return not len(order) or (int(order.min()) >= 0 and int(order.max()) < count and len(order.unique()) == len(order))
+
+
 class SamplerWithoutReplacement(Sampler):
     """A sampler that draws every element once before it draws one again.
 
@@ -89,9 +108,16 @@ class SamplerWithoutReplacement(Sampler):
         return {"order": left, "known": self._known, "ran_out": self._ran_out}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Load what :meth:`state_dict` returned; see :meth:`Sampler.load_state_dict`."""
-        self._order, self._next = state_dict["order"].clone(), 0
-        self._known, self._ran_out = state_dict["known"], state_dict["ran_out"]
+        """Load what :meth:`state_dict` returned; see :meth:`Sampler.load_state_dict`.
+
+        Raises:
+            ValueError: If it is not a state of this sampler; nothing is changed.
+        """
+        order, known = state_dict["order"], state_dict["known"]
+        if type(known) is not int or not is_order(order, known):
+            raise ValueError(faults.no_pass("SamplerWithoutReplacement", known, "elements"))
+        self._order, self._next = order.clone(), 0
+        self._known, self._ran_out = known, bool(state_dict["ran_out"])
 
     def __repr__(self) -> str:
         return f"SamplerWithoutReplacement(drop_last={self.drop_last}, shuffle={self.shuffle})"

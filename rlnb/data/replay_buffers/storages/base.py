@@ -13,6 +13,8 @@ from rlnb.data.replay_buffers.checkpointers.checkpointed import Checkpointed
 from rlnb.data.replay_buffers.indexing import Where, ravel, unravel, where
 from rlnb.data.replay_buffers.ring import Ring
 
+_MOST_COUNTED = 1 << 48  # steps that a loaded state may say were written
+
 
 @dataclass(slots=True)
 class Rows:
@@ -310,7 +312,8 @@ class Storage(Checkpointed, ABC):
     def _counts_fit(state_dict: dict[str, Any], rows: int) -> bool:
         """Whether the state of a ring makes sense where there is room for so many rows."""
         cursor, length, written = (state_dict[name] for name in ("cursor", "length", "written"))
-        return 0 <= cursor < rows and 0 <= length <= rows and written >= 0
+        whole = all(type(count) is int and 0 <= count < _MOST_COUNTED for count in (cursor, length, written))
+        return whole and cursor < rows and length <= rows
 
     @abstractmethod
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:

@@ -10,9 +10,11 @@ from typing import Any
 import torch
 
 from rlnb.data.replay_buffers import faults
+from rlnb.data.replay_buffers.checkpointers.state import SENSELESS
 from rlnb.data.replay_buffers.checkpointers.tensor import TensorStorageCheckpointer
 from rlnb.data.replay_buffers.columns import AnyColumn, Column, ObjectColumn, RowArrays, new_memory, reshape_objects
 from rlnb.data.replay_buffers.forms import Form, Leaf, form_from, form_of
+from rlnb.data.replay_buffers.forms.structure import STORABLE, read_shape
 from rlnb.data.replay_buffers.indexing import Where
 from rlnb.data.replay_buffers.ring import Ring
 from rlnb.data.replay_buffers.stacking import stack_leaves
@@ -101,6 +103,13 @@ class ColumnStorage(Storage):
         """Make room for elements of a form; fails whole."""
         if not form.leaves:
             raise ValueError(faults.no_leaves())
+        unknown = [leaf for leaf in form.leaves if leaf.dtype is not None and leaf.dtype not in STORABLE]
+        if unknown:
+            raise TypeError(
+                f"Storages in contiguous memory cannot hold the dtype {unknown[0].dtype}{faults.at(unknown[0].key)}: "
+                "torch does not index tensors of it. Nothing was written. "
+                "Fix: convert the entry, for example with .dequantize() or .to(torch.float32), or use ListStorage."
+            )
         others = tuple(others)
         if 0 in others:
             raise ValueError(faults.no_elements_a_row(others))
@@ -186,19 +195,21 @@ class ColumnStorage(Storage):
             count, others = 0, list(self._others)  # another kind of data, which is refused below
         if others != list(self._others):
             raise ValueError(faults.other_dims(self._others, others))
-        return Rows(count, self.form.take_apart(data, (count, *self._others)))
+        return Rows(count, self._readable(self.form.take_apart(data, (count, *self._others))))
 
     def _learn(self, data: Any, many: bool) -> None:
         ndim = self.ndim if many else self.ndim - 1
         lead = form_of(data, 0).lead(data, ndim) if ndim else torch.Size(())
         form = form_of(data, ndim)
-        form.take_apart(data, lead)
+        self._readable(form.take_apart(data, lead))
         self._initialize(form, lead[1:] if many else lead, device_of(data))
 
     def _prepare_one(self, data: Any) -> Rows:
         assert self.form is not None
         try:
-            return Rows(1, self.form.take_apart(data, self._others), single=True)
+            leaves = self.form.take_apart(data, self._others)
+            # RowArrays reads all leaves before it writes the first.
+            return Rows(1, leaves if self._rows is not None else self._readable(leaves), single=True)
         except ValueError as error:
             count = self._count_of_batch(data)
             if count is None:
@@ -222,10 +233,22 @@ class ColumnStorage(Storage):
         if self.form is None:
             form = form_of(items[0], self.ndim - 1)
             lead = form_of(items[0], 0).lead(items[0], self.ndim - 1) if self.ndim > 1 else torch.Size(())
-            parts = stack_leaves(items, form, lead)
+            parts = self._readable(stack_leaves(items, form, lead))
             self._initialize(form, lead, device_of(items[0]))
             return Rows(len(items), parts)
-        return Rows(len(items), stack_leaves(items, self.form, self._others))
+        return Rows(len(items), self._readable(stack_leaves(items, self.form, self._others)))
+
+    @staticmethod
+    def _readable(leaves: list[Any]) -> list[Any]:
+        """Refuse tensors without numbers to copy, which would be noticed when the leaves before them are written."""
+        for leaf in leaves:
+            if isinstance(leaf, torch.Tensor) and (leaf.layout is not torch.strided or leaf.is_meta):
+                what = 'a tensor on the device "meta"' if leaf.is_meta else f"a tensor of layout {leaf.layout}"
+                raise ValueError(
+                    f"The data has {what} of shape {list(leaf.shape)}, which has no contiguous numbers to copy. "
+                    "Nothing was written. Fix: give dense tensors on a real device, for example tensor.to_dense()."
+                )
+        return leaves
 
     def _put(self, start: int, rows: Rows, first: int, last: int) -> None:
         if rows.single and self._rows is not None:
@@ -245,11 +268,11 @@ class ColumnStorage(Storage):
         if self.form is None:
             raise IndexError(faults.nothing_stored())
         if isinstance(data, list) and place.position is None:
-            leaves = stack_leaves(data, self.form, tuple(place.lead[1:]))
+            leaves = self._readable(stack_leaves(data, self.form, tuple(place.lead[1:])))
             if len(data) != place.lead[0]:
                 raise ValueError(faults.other_count(place.lead[0], len(data)))
         else:
-            leaves = self.form.take_apart(data, tuple(place.lead))
+            leaves = self._readable(self.form.take_apart(data, tuple(place.lead)))
         with self.ring.lock:
             self.ring.changes += 1
             try:
@@ -313,25 +336,35 @@ class ColumnStorage(Storage):
 
     def check_state(self, state_dict: dict[str, Any]) -> None:
         """Refuse another size, form, or columns of other shapes; see :meth:`Storage.check_state`."""
-        fits = "items" not in state_dict and not state_dict.get("length")
-        if "form" in state_dict:
-            form, others = form_from(state_dict["form"]), tuple(state_dict["others"])
-            lead, columns = (state_dict["length"], *others), state_dict["columns"]
-            rows = self.ring.size if self.initialized else -(-self._asked_size // math.prod(others))
-            fits = self.form is None or (self.form.leaves == form.leaves and self._others == others)
-            fits = fits and state_dict["max_size"] == rows * math.prod(others) and len(columns) == len(form.leaves)
-            fits = fits and self._counts_fit(state_dict, rows)
-            fits = fits and all(map(_holds, columns, form.leaves, form.expected(lead)))
+        try:
+            fits = self._takes(state_dict) if "form" in state_dict else self._takes_nothing(state_dict)
+        except SENSELESS:
+            fits = False
         if not fits:
             raise ValueError(faults.other_state(type(self).__name__, state_dict, self.max_size))
+
+    @staticmethod
+    def _takes_nothing(state_dict: dict[str, Any]) -> bool:
+        return "items" not in state_dict and not state_dict.get("length")
+
+    def _takes(self, state_dict: dict[str, Any]) -> bool:
+        """Whether the state of a storage that has seen data fits; an error if it is not such a state."""
+        form, others = form_from(state_dict["form"]), tuple(read_shape(state_dict["others"]))
+        rows = self.ring.size if self.initialized else -(-self._asked_size // math.prod(others))
+        if not self._counts_fit(state_dict, rows) or state_dict["max_size"] != rows * math.prod(others):
+            return False
+        if self.form is not None and (self.form.leaves != form.leaves or self._others != others):
+            return False
+        columns, shapes = state_dict["columns"], form.expected((state_dict["length"], *others))
+        return len(columns) == len(form.leaves) and all(map(_holds, columns, form.leaves, shapes))
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Load what :meth:`state_dict` returned; see :meth:`Storage.load_state_dict`."""
         self.check_state(state_dict)
-        if "form" not in state_dict:
+        length = state_dict.get("length")
+        if "form" not in state_dict or (self.form is None and not length):
             self._empty()
             return
-        length = state_dict["length"]
         if self.form is None:
             self._initialize(form_from(state_dict["form"]), state_dict["others"], torch.device("cpu"))
         with self.ring.lock:
@@ -374,7 +407,10 @@ def _holds(values: Any, leaf: Leaf, shape: torch.Size) -> bool:
     """Whether values of a state are a column of this leaf."""
     if leaf.dtype is None:
         return isinstance(values, list) and len(values) == shape[0]
-    return isinstance(values, torch.Tensor) and values.shape == shape and values.dtype == leaf.dtype
+    if not isinstance(values, torch.Tensor) or values.shape != shape or values.dtype != leaf.dtype:
+        return False
+    # A tensor that was expanded has fewer numbers than its shape says.
+    return values.layout is torch.strided and values.nbytes <= values.untyped_storage().nbytes()
 
 
 def _flattened(values: Any, ndim: int) -> Any:
