@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -24,7 +26,11 @@ from rlnb.data import (
     TensorDictReplayBuffer,
     TensorStorageCheckpointer,
 )
-from tests.data.replay_buffers.checkpoint_worlds import no_disk  # noqa: F401 - a fixture for the whole module
+from tests.data.replay_buffers.checkpoint_worlds import (
+    filled,
+    first_of,
+    no_disk,  # noqa: F401 - a fixture for the whole module
+)
 from tests.data.replay_buffers.worlds import as_tensordict, numbers_of
 
 
@@ -226,3 +232,90 @@ def test_no_second_copy_of_the_data_is_made(tmp_path: Path, missing: Any) -> Non
     for line in lines:
         dumps, loads, again = map(int, line.split()[2:])
         assert dumps <= 12 and loads <= 57 + 12 and again <= 12, line  # MiB; the data has 57
+
+
+# Files of others ------------------------------------------------------------------------------------------------------
+
+
+def test_files_of_others_with_names_like_ours_stay(tmp_path: Path) -> None:  # CP-01
+    theirs = {"rlnb-checkpoint-7/notes.txt": "mine", "rlnb-checkpoint-8": "a file", "rlnb-checkpoint-1x/a": "b"}
+    for name, text in theirs.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    outside = tmp_path.parent / f"{tmp_path.name}-outside"
+    filled(70).dumps(outside)
+    (tmp_path / "rlnb-checkpoint-9").symlink_to(next(outside.glob("rlnb-checkpoint-*")))
+    for first in (0, 20, 40):
+        filled(first).dumps(tmp_path)
+    assert {name: (tmp_path / name).read_text() for name in theirs} == theirs
+    assert first_of(tmp_path) == 40 and first_of(outside) == 70
+    ours = {path.name for path in tmp_path.glob("rlnb-checkpoint-*") if (path / ".rlnb").exists()}
+    assert len(ours) == 2 and "rlnb-checkpoint-9" in ours  # the one that counts, and the link
+
+
+def test_what_a_crash_left_is_deleted(tmp_path: Path) -> None:  # CP-01
+    """Also the folder of a checkpoint that has no mark, where the pointer names it."""
+    filled(0).dumps(tmp_path)
+    counts = next(tmp_path.glob("rlnb-checkpoint-*"))
+    (counts / ".rlnb").unlink()
+    for name in ("rlnb-checkpoint-50", "rlnb-checkpoint-51"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "rlnb-checkpoint-51" / ".rlnb").touch()
+    (tmp_path / "rlnb-checkpoint-51" / "writer.json").touch()
+    filled(20).dumps(tmp_path)
+    assert first_of(tmp_path) == 20
+    assert len(list(tmp_path.glob("rlnb-checkpoint-*"))) == 1
+
+
+def test_a_file_in_the_place_of_the_pointer_is_not_replaced(tmp_path: Path) -> None:  # CP-01
+    pointer = tmp_path / "checkpoint.json"
+    pointer.write_text('{"epoch": 3}')
+    with pytest.raises(FileExistsError, match=r"that is not of a checkpoint.*Fix: give dumps a folder of its own"):
+        filled(0).dumps(tmp_path)
+    assert pointer.read_text() == '{"epoch": 3}' and not list(tmp_path.glob("rlnb-*"))
+    pointer.unlink()
+    filled(0).dumps(tmp_path)
+    for damage in (b"", b"\0" * 50):  # of ours: what lies beside it shows that it was
+        pointer.write_bytes(damage)
+        filled(20).dumps(tmp_path)
+        assert first_of(tmp_path) == 20
+
+
+@pytest.mark.parametrize("kind", ["pipe", "folder", "link"])
+def test_a_lock_that_is_not_a_file_blocks_nobody(kind: str, tmp_path: Path, missing: Any) -> None:  # CP-01
+    if not hasattr(os, "mkfifo"):
+        missing("pipes", "one lies where the lock should be")
+    lock = tmp_path / ".lock"
+    elsewhere = tmp_path / "elsewhere"
+    {"pipe": lambda: os.mkfifo(lock), "folder": lock.mkdir, "link": lambda: lock.symlink_to(elsewhere)}[kind]()
+    with pytest.raises(OSError, match="Fix:"):
+        filled(0).dumps(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {".lock"}
+    lock.rmdir() if kind == "folder" else lock.unlink()
+    filled(0).dumps(tmp_path)
+    lock.unlink()
+    {"pipe": lambda: os.mkfifo(lock), "folder": lock.mkdir, "link": lambda: lock.symlink_to(elsewhere)}[kind]()
+    assert first_of(tmp_path) == 0
+    assert not elsewhere.exists()
+
+
+def test_generators_of_members_are_saved(tmp_path: Path) -> None:  # EN-04 CP-01
+    def make() -> ReplayBufferEnsemble:
+        own = [torch.Generator().manual_seed(1), None, torch.Generator().manual_seed(2)]
+        members = [ReplayBuffer(storage=LazyTensorStorage(50), generator=generator) for generator in own]
+        for member in members:
+            member.extend(torch.arange(50))
+        return ReplayBufferEnsemble(*members, batch_size=12, generator=torch.Generator().manual_seed(3))
+
+    rb, loaded, stated = make(), make(), make()
+    for _ in range(3):
+        rb.sample()
+    rb.dumps(tmp_path)
+    state = copy.deepcopy(rb.state_dict())
+    expected = [rb.sample().tolist() for _ in range(3)]
+    loaded.loads(tmp_path)
+    assert [loaded.sample().tolist() for _ in range(3)] == expected
+    stated.load_state_dict(state)
+    assert [stated.sample().tolist() for _ in range(3)] == expected
+    with pytest.raises(ValueError, match="Nothing was changed"):
+        stated.load_state_dict({**state, "_rng": [torch.zeros(3)]})

@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import os
 import re
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +16,9 @@ from rlnb.data.replay_buffers.file_lock import FileLock, Hold
 
 POINTER = "checkpoint.json"  # names the folder that counts
 _PARTIAL, _LOCK = ".checkpoint.json.partial", ".lock"
+_MARK = ".rlnb"  # the first file in each folder that is made here: no other folder is ever deleted
+# To open what stands under the name of the lock neither waits, as a pipe makes it, nor follows a link.
+_PLAIN = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
 _NAME = re.compile(r"rlnb-checkpoint-([0-9]{1,15})")
 _NUMBERS = 10**15
 _TRIES = 100
@@ -35,14 +39,17 @@ def saving(path: str | os.PathLike[str]) -> Iterator[Path]:
         The folder to write to.
 
     Raises:
+        FileExistsError: If a file that is not of a checkpoint has the name of one.
         OSError: if it cannot be written. What was there before is kept, unless the error says that the new one counts.
     """
     top, say = Path(path), faults.not_written
     try:
         with _alone(top):
-            made = top / _free_name(top)
+            _refuse_foreign(top)
+            before, made = _named(top), top / _free_name(top)
             try:
                 made.mkdir()
+                (made / _MARK).touch()
                 yield made
                 _sync_all(made)
                 _point_to(made)
@@ -57,12 +64,36 @@ def saving(path: str | os.PathLike[str]) -> Iterator[Path]:
             sync(top)
             with contextlib.suppress(OSError):
                 for name in os.listdir(top):
-                    if _NAME.fullmatch(name) and name != made.name:
+                    if _NAME.fullmatch(name) and name != made.name and (name == before or _is_ours(top / name)):
                         _delete(top / name)
     except OSError as error:
         if error.errno is None:
             raise
         raise OSError(error.errno, say(top, error)) from error
+
+
+def _refuse_foreign(top: Path) -> None:
+    """Refuse to write over a file that somebody else keeps under the name of the pointer."""
+    pointer = top / POINTER
+    if pointer.is_file():
+        with pointer.open("rb") as file:
+            start = file.read(1 << 12)
+        foreign = bool(start) and b"rlnb-checkpoint" not in start and not any(map(_is_ours, top.iterdir()))
+    else:
+        foreign = os.path.lexists(pointer)
+    if foreign:
+        raise FileExistsError(
+            f"There is a file {POINTER!r} in {os.fspath(top)!r} that is not of a checkpoint, and a checkpoint there "
+            "would replace it. Nothing was written. Fix: give dumps a folder of its own."
+        )
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether a folder was made for a checkpoint; one that was made just before a crash is still empty."""
+    if not _NAME.fullmatch(path.name) or path.is_symlink() or not path.is_dir():
+        return False
+    there = os.listdir(path)
+    return not there or _MARK in there
 
 
 def _free_name(top: Path) -> str:
@@ -141,7 +172,8 @@ def loading(path: str | os.PathLike[str]) -> Iterator[Path]:
         raise FileNotFoundError(faults.no_checkpoint(top, POINTER))
     lock = None
     with contextlib.suppress(OSError):  # one that lies where nobody can write needs none
-        lock = FileLock(top / _LOCK)
+        if (top / _LOCK).is_file() and not (top / _LOCK).is_symlink():
+            lock = FileLock(top / _LOCK)
     with contextlib.nullcontext() if lock is None else Hold(lock, shared=True):
         name = _read_pointer(top)
         if not (top / name).is_dir():
@@ -186,7 +218,8 @@ def _find_lock(top: Path) -> tuple[bool, int, FileLock]:
         tries, file = tries + 1, None
         try:
             made = _make(top)
-            file = os.open(top / _LOCK, os.O_RDONLY | os.O_CREAT, 0o666)
+            file = os.open(top / _LOCK, os.O_RDONLY | os.O_CREAT | _PLAIN, 0o666)
+            _refuse_odd(top / _LOCK, file)
             return made, file, FileLock(top / _LOCK)
         except BaseException as error:
             if file is not None:
@@ -194,6 +227,15 @@ def _find_lock(top: Path) -> tuple[bool, int, FileLock]:
             # Somebody else may have deleted the folder just now.
             if not isinstance(error, (FileNotFoundError, FileExistsError)) or tries == _TRIES:
                 raise
+
+
+def _refuse_odd(path: Path, file: int) -> None:
+    """Refuse a lock that is not a regular file, such as a pipe."""
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        raise OSError(
+            f"{os.fspath(path)!r}, which checkpoints use as a lock, is not a regular file. Nothing was written. "
+            "Fix: remove it, or give dumps a folder of its own."
+        )
 
 
 def _make(top: Path) -> bool:

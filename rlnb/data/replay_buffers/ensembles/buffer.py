@@ -273,6 +273,10 @@ class ReplayBufferEnsemble(Reading):
             super().loads(path)
             self._forget_all_ahead()
 
+    def _generators(self) -> list[torch.Generator | None]:
+        members = [generator for member in self._members for generator in member._generators()]
+        return [*super()._generators(), *members]
+
     def _forget_all_ahead(self) -> None:
         for member in self._members:
             member._forget_ahead()

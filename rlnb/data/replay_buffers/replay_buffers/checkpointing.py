@@ -41,6 +41,19 @@ class Checkpointing:
     def _chosen_ahead(self) -> list[Chosen]:
         raise NotImplementedError
 
+    def _generators(self) -> list[torch.Generator | None]:
+        """The source of randomness, None for torch's own; of an ensemble also those of its members."""
+        return [self._generator]
+
+    def _random_states(self) -> list[torch.Tensor | None]:
+        return [None if generator is None else generator.get_state() for generator in self._generators()]
+
+    def _set_random_states(self, states: list[torch.Tensor | None]) -> None:
+        """Set what :func:`random_states` let through; a buffer draws from torch's own generator if it did before."""
+        for generator, state in zip(self._generators(), states, strict=False):
+            if generator is not None and state is not None:
+                generator.set_state(state)
+
     def _load_ahead(self, batch_size: int | None, chosen: list[Chosen]) -> None:
         """Go on with the batches that another buffer had drawn; what it is none of, or of another size, is left."""
         if self._prefetcher is None:
@@ -78,7 +91,7 @@ class Checkpointing:
             self._storage.checkpointer.dumps(self._storage, folder / "storage")
             save_component(self._writer, folder, "writer")
             save_component(self._sampler, folder, "sampler")
-            state = {"rng": None if self._generator is None else self._generator.get_state()}
+            state = {"rng": self._random_states()}
             write_state(folder, "buffer", {**state, "batch_size": self._batch_size, "ahead": self._chosen_ahead()})
 
     def loads(self, path: str | os.PathLike[str]) -> None:
@@ -100,12 +113,11 @@ class Checkpointing:
                 name: read_component(part, folder, name, _storages(self._storage))
                 for name, part in (("writer", self._writer), ("sampler", self._sampler))
             }
-            rng, size, ahead = _read_buffer(folder)
+            rngs, size, ahead = _read_buffer(folder)
             self._storage.checkpointer.loads(self._storage, folder / "storage")
             self._writer.load_state_dict(states["writer"])
             self._sampler.load_state_dict(states["sampler"])
-            if self._generator is not None and rng is not None:
-                self._generator.set_state(rng)
+            self._set_random_states(rngs)
             self._load_ahead(size, ahead)
 
     def dump(self, path: str | os.PathLike[str]) -> None:
@@ -139,20 +151,37 @@ class Checkpointing:
         self._storage.register_load_hook(hook)
 
 
-def _read_buffer(folder: Path) -> tuple[torch.Tensor | None, int | None, list[Chosen]]:
-    """The state of the generator (None for a buffer without), the batch size, and what had been drawn ahead."""
+def random_states(saved: Any) -> list[torch.Tensor | None]:
+    """Check the states of generators.
+
+    Args:
+        saved: a list of states, with None for torch's own generator; or a single state.
+
+    Returns:
+        The list.
+
+    Raises:
+        RuntimeError: If one is not the state of a generator; it may also be a ``TypeError``.
+    """
+    states = saved if isinstance(saved, list) else [saved]
+    for state in states:
+        if state is not None:
+            torch.Generator().set_state(state)
+    return states
+
+
+def _read_buffer(folder: Path) -> tuple[list[torch.Tensor | None], int | None, list[Chosen]]:
+    """The states of the generators, the batch size, and what had been drawn ahead."""
     state = read_state(folder, "buffer")
     try:
-        rng: torch.Tensor | None = state["rng"]
-        if rng is not None:
-            torch.Generator().set_state(rng)  # it refuses what is no state
+        rngs = random_states(state["rng"])
         if not isinstance(state["ahead"], list):
             raise ValueError("the batches drawn ahead are not a list")
         ahead = [(index, dict(info), bool(last)) for index, info, last in state["ahead"]]
         size = state["batch_size"]
     except SENSELESS as error:
         raise ValueError(faults.unreadable(folder / "buffer.json", error)) from error
-    return rng, size, ahead
+    return rngs, size, ahead
 
 
 def _storages(storage: Any) -> Iterator[Any]:

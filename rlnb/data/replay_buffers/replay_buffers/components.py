@@ -13,7 +13,7 @@ from rlnb.data.replay_buffers import faults
 from rlnb.data.replay_buffers.checkpointers import StorageCheckpointerBase
 from rlnb.data.replay_buffers.forks import follow
 from rlnb.data.replay_buffers.replay_buffers import arguments
-from rlnb.data.replay_buffers.replay_buffers.checkpointing import Checkpointing
+from rlnb.data.replay_buffers.replay_buffers.checkpointing import Checkpointing, random_states
 from rlnb.data.replay_buffers.replay_buffers.pipeline import Pipeline
 from rlnb.data.replay_buffers.replay_buffers.prefetch import Chosen, Prefetcher
 from rlnb.data.replay_buffers.samplers import Info, RandomSampler, Sampler
@@ -257,7 +257,7 @@ class Components(Checkpointing):
                 "_sampler": self._sampler.state_dict(),
                 "_batch_size": self._batch_size,
                 "_ahead": self._chosen_ahead(),
-                "_rng": None if self._generator is None else self._generator.get_state(),
+                "_rng": self._random_states(),
             }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -271,6 +271,10 @@ class Components(Checkpointing):
         """
         if not isinstance(state_dict, dict) or not {"_storage", "_writer", "_sampler"} <= state_dict.keys():
             raise ValueError(faults.no_buffer_state(state_dict))
+        try:
+            rngs = random_states(state_dict.get("_rng"))
+        except (RuntimeError, TypeError) as error:
+            raise ValueError(faults.other_component_state("generator", "torch.Generator", error)) from error
         with self._lock:
             # Sampler and writer are tried on a copy, so that a state that one refuses changes none of the three.
             apart = {id(part): part for part in (self._storage, *getattr(self._storage, "storages", ()))}
@@ -283,8 +287,7 @@ class Components(Checkpointing):
             self._storage.load_state_dict(state_dict["_storage"])
             self._writer.load_state_dict(state_dict["_writer"])
             self._sampler.load_state_dict(state_dict["_sampler"])
-            if self._generator is not None and state_dict.get("_rng") is not None:
-                self._generator.set_state(state_dict["_rng"])
+            self._set_random_states(rngs)
             self._load_ahead(state_dict.get("_batch_size"), state_dict.get("_ahead", []))
 
     def _new_lock(self) -> None:

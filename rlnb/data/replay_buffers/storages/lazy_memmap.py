@@ -105,7 +105,7 @@ class LazyMemmapStorage(ColumnStorage):
         # For a temporary folder, and before it is there, so that no interrupt comes between.
         remove = weakref.finalize(self, _remove, folder, os.getpid()) if self.scratch_dir is None else None
         files = _files_in(folder, names)
-        there = [path for path in files if path.exists()]
+        there = [path for path in (*files, *(folder / name for name in _OWN_FILES)) if path.exists()]
         if there and not self.existsok:
             raise FileExistsError(faults.file_there(there[0]))
         source = TensorDict(batch_size=shape)
