@@ -14,9 +14,11 @@ _DICTS: dict[str, Callable[[Any], Any]] = {"dict": dict, "OrderedDict": collecti
 _FACTORIES: dict[str, type] = {kind.__name__: kind for kind in (dict, float, int, list, set, str, tuple)}
 _KEYS = (str, int, float, bool, type(None))
 # What torch can copy, gather and write by index; not so quantized dtypes and those of less than a byte.
-_DTYPES = ("bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "float16", "bfloat16")
-_DTYPES += ("float32", "float64", "complex32", "complex64", "complex128")
-_DTYPES += ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz")
+_DTYPES = [
+    *("bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64"),
+    *("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float16", "bfloat16"),
+    *("float32", "float64", "complex32", "complex64", "complex128"),
+]
 STORABLE = {getattr(torch, name): name for name in _DTYPES if hasattr(torch, name)}
 _MOST = 1 << 48  # no tensor has more elements
 _MOST_DIMS = 64

@@ -361,10 +361,10 @@ class ColumnStorage(Storage):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Load what :meth:`state_dict` returned; see :meth:`Storage.load_state_dict`."""
         self.check_state(state_dict)
-        length = state_dict.get("length")
-        if "form" not in state_dict or (self.form is None and not length):
+        if "form" not in state_dict or (self.form is None and not state_dict["length"]):
             self._empty()
             return
+        length = state_dict["length"]
         if self.form is None:
             self._initialize(form_from(state_dict["form"]), state_dict["others"], torch.device("cpu"))
         with self.ring.lock:
