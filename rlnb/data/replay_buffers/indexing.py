@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -40,6 +41,21 @@ class Where(NamedTuple):
         if self.span is not None:
             return torch.arange(self.span.start * width, self.span.stop * width)
         return torch.tensor([self.position]) if self.flat is None else self.flat
+
+
+class Coordinates(tuple[torch.Tensor, ...]):
+    """The index of sampled elements in a storage of several dimensions: a tensor for each dimension, time first.
+
+    A tuple like any other, except that a buffer knows it: ``rb[info["index"]]`` reads what was sampled, while any other
+    tuple has the order of the dimensions of ``rb[:]``.
+
+    Example:
+        >>> Coordinates((torch.tensor([3, 0]), torch.tensor([1, 1])))
+        (tensor([3, 0]), tensor([1, 1]))
+    """
+
+    def __reduce__(self) -> Any:
+        return Coordinates, (tuple(self),)
 
 
 def one(position: int) -> Where:
@@ -85,17 +101,70 @@ def where(index: Any, shape: Sequence[int]) -> Where:
     if isinstance(index, tuple):
         return _grid(index, shape)
     if isinstance(index, (int, np.integer)) and not isinstance(index, bool):
-        position = _within(int(index), shape[0])
+        position = _within(int(index), shape[0], len(shape))
         return one(position) if len(shape) == 1 else _rows(np.array(position), shape)
     array = _array(index)
     if array.dtype == bool:
         return _mask(array, shape)
     if len(shape) > 1 and array.ndim > 1 and array.shape[-1] == len(shape):
         return _grid(tuple(np.moveaxis(array, -1, 0)), shape)
-    array = _all_within(array, shape[0])
+    array = _all_within(array, shape[0], len(shape))
     if len(shape) > 1:
         return _rows(array, shape)
     return _some(array) if array.ndim else one(int(array))
+
+
+def where_swapped(index: Any, shape: Sequence[int], time: int) -> Where:
+    """Find out what an index means to a reader for whom time is another dimension than the first.
+
+    Args:
+        index: as for :func:`where`. A tensor whose last dimension holds coordinates, and :class:`Coordinates`, are time
+            first, as a sample's index is.
+        shape: of the filled part of the storage, time first.
+        time: which dimension of the data is time, above 0; it is swapped with the first.
+
+    Returns:
+        What it means. If ``keeps_dims``, the data still has the order of the storage; otherwise that of the reader.
+
+    Raises:
+        IndexError: If it is outside of what is filled, or a mask has another shape.
+        TypeError: If it is not an index.
+
+    Example:
+        >>> where_swapped((0, slice(3, 5)), [5, 2], 1).flat  # steps 3 and 4 of the first env
+        tensor([6, 8])
+    """
+    if isinstance(index, tuple) and len(index) == 1:
+        index = index[0]
+    if isinstance(index, Coordinates) or _holds_coordinates(index, len(shape)):
+        return where(index, shape)
+    parts = list(index) if isinstance(index, tuple) else [index]
+    if not any(part is Ellipsis for part in parts):
+        parts.append(Ellipsis)
+    if sum(part is Ellipsis for part in parts) == 1:
+        gap = parts.index(Ellipsis)
+        parts[gap : gap + 1] = [slice(None)] * (len(shape) - len(parts) + 1)
+    others = [part for dim, part in enumerate(parts) if dim != time]
+    if len(parts) == len(shape) and all(isinstance(part, slice) and part == slice(None) for part in others):
+        span = parts[time]
+        if isinstance(span, slice) and span.step in (None, 1):
+            return _slice(span, shape)
+    lead = list(shape)
+    lead[0], lead[time] = lead[time], lead[0]
+    found = where(index, lead)
+    strides = np.cumprod([1, *reversed(shape[1:])])[::-1].tolist()
+    strides[0], strides[time] = strides[time], strides[0]
+    coordinates = np.unravel_index(found.positions(math.prod(lead[1:])).numpy(), lead)
+    flat = torch.from_numpy(sum(np.asarray(part) * stride for part, stride in zip(coordinates, strides, strict=True)))
+    return one(int(flat)) if found.position is not None else Where(None, None, flat, found.lead, False)
+
+
+def _holds_coordinates(index: Any, ndim: int) -> bool:
+    """Whether an index is a tensor whose last dimension holds the coordinates of an element."""
+    if not isinstance(index, (torch.Tensor, np.ndarray, list)):
+        return False
+    array = _array(index)
+    return array.dtype != bool and array.ndim > 1 and array.shape[-1] == ndim
 
 
 def _slice(index: slice, shape: Sequence[int]) -> Where:
@@ -130,22 +199,33 @@ def _mask(mask: np.ndarray, shape: Sequence[int]) -> Where:
 
 
 def _grid(index: tuple[Any, ...], shape: Sequence[int]) -> Where:
-    """An index for each dimension, as numpy understands it."""
+    """An index for each dimension, as torch understands it."""
     parts = [part if isinstance(part, (int, slice)) or part is Ellipsis else _array(part) for part in index]
     if sum(part is not Ellipsis for part in parts) > len(shape):
         raise IndexError(faults.too_many_indices(len(parts), len(shape)))
-    arrays = [part for part in parts if isinstance(part, np.ndarray) and part.dtype != bool]
-    if len(arrays) == len(parts) == len(shape):  # the usual case, and the only one that does not count all elements
-        inside = [_all_within(part, size) for part, size in zip(arrays, shape, strict=True)]
+    if len(parts) == len(shape) and all(map(_holds_numbers, parts)):  # the only case that does not count all elements
+        arrays = [np.asarray(part) for part in parts]
+        inside = [_all_within(part, size, len(shape)) for part, size in zip(arrays, shape, strict=True)]
         found = np.ravel_multi_index(tuple(np.broadcast_arrays(*inside)), tuple(shape))
     else:
+        # In numpy an integer beside an array counts as an array, and moves dimensions; so integers go first.
+        first: list[Any] = []
+        for part in parts:
+            is_mask = isinstance(part, np.ndarray) and part.dtype == bool
+            keep = isinstance(part, int) or part is Ellipsis
+            first += [part] if keep else [slice(None)] * (np.ndim(part) if is_mask else 1)
+        rest = tuple(part for part in parts if not isinstance(part, int))
         try:
-            found = np.arange(int(np.prod(shape))).reshape(tuple(shape))[tuple(parts)]
+            found = np.arange(int(np.prod(shape))).reshape(tuple(shape))[tuple(first)][rest]
         except IndexError as error:
             raise IndexError(faults.outside(index, shape, error)) from None
     if np.ndim(found) == 0:
         return one(int(found))
     return _some(found, all(isinstance(part, slice) or part is Ellipsis for part in parts))
+
+
+def _holds_numbers(part: Any) -> bool:
+    return isinstance(part, int) or (isinstance(part, np.ndarray) and part.dtype != bool)
 
 
 def _array(given: Any) -> np.ndarray:
@@ -162,17 +242,17 @@ def _array(given: Any) -> np.ndarray:
     return array if array.dtype == bool else array.astype(np.int64, copy=False)
 
 
-def _within(position: int, length: int) -> int:
+def _within(position: int, length: int, ndim: int) -> int:
     if not -length <= position < length:
-        raise IndexError(faults.out_of_range(position, length))
+        raise IndexError(faults.out_of_range(position, length, ndim))
     return position % length
 
 
-def _all_within(array: np.ndarray, length: int) -> np.ndarray:
+def _all_within(array: np.ndarray, length: int, ndim: int) -> np.ndarray:
     if array.size:
         least, most = int(array.min()), int(array.max())
         if least < -length or most >= length:
-            raise IndexError(faults.out_of_range(most if most >= length else least, length))
+            raise IndexError(faults.out_of_range(most if most >= length else least, length, ndim))
         if least < 0:
             return np.where(array < 0, array + length, array)
     return array
@@ -223,4 +303,4 @@ def unravel(flat: torch.Tensor, shape: Sequence[int]) -> Any:
     for size in reversed(shape[1:]):
         parts.append(flat % size)
         flat = flat // size
-    return (flat, *reversed(parts))
+    return Coordinates((flat, *reversed(parts)))

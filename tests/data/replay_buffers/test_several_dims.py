@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+from typing import Any
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -33,7 +37,8 @@ def test_steps_of_two_envs_are_appended_along_time(kind: str, form: str) -> None
     assert numbers_of(rb[:]).tolist() == [[5, 6, 2, 3, 4], [12, 13, 9, 10, 11]]
     assert len(rb) == 10 and rb.writer._cursor == 2
     assert rb.add(make(torch.tensor([50, 60]))).tolist() == [[2, 0], [2, 1]]
-    assert numbers_of(rb[2]).tolist() == [50, 60]
+    assert numbers_of(rb[:, 2]).tolist() == [50, 60]
+    assert numbers_of(rb.storage[2]).tolist() == [50, 60]
 
 
 @given(
@@ -60,33 +65,93 @@ def test_the_ring_of_several_envs_against_a_list(times: list[int], size: int, en
     assert len(rb) == expected.numel() and rb.storage.max_size == rows * envs
 
 
-def test_an_index_starts_with_time() -> None:  # ST-06 RB-08
-    rb = TensorDictReplayBuffer(storage=LazyTensorStorage(40, ndim=2))
+INDICES = (
+    0,
+    -1,
+    slice(1, 3),
+    slice(None, None, 2),
+    ...,
+    [2, 0],
+    torch.tensor([[0], [2]]),
+    (1, 3),
+    (-1, -1),
+    (0, slice(3, 4)),
+    (slice(None), 1),
+    (slice(None), slice(1, 3)),
+    (slice(0, 2), slice(1, 3)),
+    (..., 2),
+    (0, ...),
+    (slice(None), [3, 0]),
+    (torch.tensor([2, 0]), torch.tensor([0, 3])),
+    (torch.tensor([[2], [0]]), torch.tensor([[0, 3]])),
+    torch.tensor([True, False, True]),
+    torch.arange(12).reshape(3, 4) % 5 == 0,
+)
+
+
+@pytest.mark.parametrize("kind", ["lazy", "memmap"])
+@pytest.mark.parametrize("index", INDICES, ids=str)
+def test_an_index_has_the_order_in_which_data_is_written_and_read(kind: str, index: Any) -> None:  # ST-06 RB-08
     steps = torch.arange(12).reshape(3, 4)  # 3 envs, 4 steps
+    rb = TensorDictReplayBuffer(storage=make_storage(kind, 15, 2, as_tensordict))
     rb.extend(as_tensordict(steps))
+    found = rb[index]
+    assert numbers_of(found.exclude("index")).tolist() == steps[index].tolist()
+    assert found.batch_size == steps[index].shape
+    where = found["index"]  # coordinates, as in a sample: time first
+    assert (4 * where[..., 1] + where[..., 0]).tolist() == steps[index].tolist()
+    rb[index] = as_tensordict(steps[index] + 100)
+    steps[index] += 100
+    assert numbers_of(rb[:].exclude("index")).tolist() == steps.tolist()
+    assert numbers_of(rb.storage[:]).tolist() == steps.T.tolist()
 
-    def read(index: object) -> list[object]:
-        found = rb[index]
-        where = found["index"]
-        assert (numbers_of(found.exclude("index")) == 4 * where[..., 1] + where[..., 0]).all()
-        return numbers_of(found.exclude("index")).tolist()  # type: ignore[no-any-return]
 
-    assert read(slice(None)) == steps.tolist()
-    assert read(slice(1, 3)) == steps[:, 1:3].tolist()
-    assert read(2) == [2, 6, 10]
-    assert read((2, 1)) == 6 and read((-1, -1)) == 11
-    assert read((slice(None), 1)) == steps[1].tolist()
-    assert read((slice(0, 2), slice(1, 3))) == steps[1:3, :2].tolist()
-    assert read([3, 0]) == steps[:, [3, 0]].tolist()
-    assert read((torch.tensor([0, 3]), torch.tensor([2, 0]))) == [8, 3]
-    assert read(torch.tensor([[0, 2], [3, 0]])) == [8, 3]
-    assert read(torch.tensor([True, False, False, True])) == steps[:, [0, 3]].tolist()
-    mask = torch.zeros(4, 3, dtype=torch.bool)
-    mask[1, 2] = mask[3, 0] = True
-    assert read(mask) == [9, 3]
-    for index in (4, (0, 3), torch.tensor([[0, 3]]), (torch.tensor([-5]), torch.tensor([0]))):
+def test_the_order_of_an_index_follows_dim_extend() -> None:  # ST-06 RB-08
+    steps = torch.arange(24).reshape(2, 3, 4)
+    for dim in range(3):
+        rb = ReplayBuffer(storage=LazyTensorStorage(24, ndim=3), dim_extend=dim)
+        rb.extend(steps)
+        for index in (0, (1, 2), (slice(None), 1), (1, slice(None), slice(1, 3)), (..., 1), (0, ..., [2, 1])):
+            assert rb[index].tolist() == steps[index].tolist(), (dim, index)
+
+
+def test_the_index_of_a_sample_is_time_first() -> None:  # ST-06 RB-08
+    rb = ReplayBuffer(storage=LazyTensorStorage(40, ndim=2))
+    rb.extend(torch.arange(12).reshape(3, 4))
+    assert rb[torch.tensor([[0, 2], [3, 0]])].tolist() == [8, 3]
+    sample, info = rb.sample(9, return_info=True)
+    assert (rb[info["index"]] == sample).all()
+    rb[info["index"]] = sample + 100
+    assert (rb[torch.stack(info["index"], -1)] == sample + 100).all()
+
+
+@pytest.mark.parametrize("again", [copy.deepcopy, lambda rb: pickle.loads(pickle.dumps(rb))])
+def test_batches_drawn_ahead_keep_the_order_of_their_index(again: Any) -> None:  # ST-06
+    rb = ReplayBuffer(storage=LazyTensorStorage(40, ndim=2), batch_size=5, prefetch=2)
+    rb.extend(torch.arange(12).reshape(3, 4))
+    rb.sample()
+    for other in (again(rb), rb):
+        for _ in range(3):
+            sample, info = other.sample(return_info=True)
+            assert (other[info["index"]] == sample).all()
+        other.shutdown()
+
+
+def test_an_index_outside_of_several_dims_is_refused() -> None:  # ST-06 RB-08
+    rb = ReplayBuffer(storage=LazyTensorStorage(40, ndim=2))
+    rb.extend(torch.arange(12).reshape(3, 4))
+    for index in (3, (0, 4), torch.tensor([[4, 0]]), (torch.tensor([-4]), torch.tensor([0])), (0, 0, 0)):
         with pytest.raises(IndexError):
             rb[index]
+    with pytest.raises(IndexError) as caught:
+        rb[3]
+    assert str(caught.value) == "Index 3 is out of range for a dimension of size 3: it can be -3 to 2."
+    with pytest.raises(IndexError, match="Index 4 is out of range for a dimension of size 4"):
+        rb[0, 4]
+    with pytest.raises(IndexError, match=r"shape is \[3, 4\]"):
+        rb[:, 4]
+    with pytest.raises(IndexError, match=r"mask of shape \[4\]"):
+        rb[torch.ones(4, dtype=torch.bool)]
 
 
 @pytest.mark.parametrize("ndim", [2, 3])
@@ -137,14 +202,14 @@ def test_dim_extend_is_one_of_the_dimensions() -> None:  # ST-06
     assert ReplayBuffer(storage=LazyTensorStorage(10, ndim=3)).dim_extend == 2
 
 
-def test_writing_a_slice_takes_data_as_it_is_read() -> None:  # RB-07 ST-06
+def test_writing_data_of_another_shape_than_is_read_changes_nothing() -> None:  # RB-07 ST-06
     rb = ReplayBuffer(storage=LazyTensorStorage(40, ndim=2))
     rb.extend(torch.arange(12).reshape(3, 4))
-    rb[1:3] = torch.tensor([[50, 51], [60, 61], [70, 71]])
-    assert rb[:].tolist() == [[0, 50, 51, 3], [4, 60, 61, 7], [8, 70, 71, 11]]
-    rb[0] = torch.tensor([90, 91, 92])
-    rb[3, 1] = torch.tensor(99)
-    assert rb[:].tolist() == [[90, 50, 51, 3], [91, 60, 61, 99], [92, 70, 71, 11]]
+    before = rb[:].clone()
+    for index, shape in (((slice(None), slice(1, 3)), (2, 3)), (0, (3,)), ((0, 1), (1,)), (slice(0, 2), (4, 2))):
+        with pytest.raises(ValueError, match="does not fit"):
+            rb[index] = torch.zeros(shape, dtype=torch.int64)
+    assert (rb[:] == before).all()
 
 
 @pytest.mark.parametrize("dims", [(2, 5), (5, 2)])

@@ -51,10 +51,12 @@ def prefetch_without_batch_size() -> str:
     )
 
 
-def out_of_range(index: int, length: int) -> str:
-    """Say that an index is outside what is filled."""
+def out_of_range(index: int, length: int, ndim: int) -> str:
+    """Say that an index is outside what is filled, along one of ``ndim`` dimensions."""
     if not length:
         return f"Index {index} is out of range: {nothing_stored()[0].lower()}{nothing_stored()[1:]}"
+    if ndim > 1:
+        return f"Index {index} is out of range for a dimension of size {length}: it can be {-length} to {length - 1}."
     return f"Index {index} is out of range: {length} elements are stored, so it can be from {-length} to {length - 1}."
 
 
@@ -76,7 +78,7 @@ def too_many_indices(given: int, ndim: int) -> str:
 
 def outside(index: object, shape: Sequence[int], cause: IndexError) -> str:
     """Say that an index of several parts is outside what is filled."""
-    return f"The index is outside of what is stored, {list(shape)} elements, time first: {cause}."
+    return f"The index is outside of the stored elements, whose shape is {list(shape)}: {cause}."
 
 
 def bad_index(index: object) -> str:

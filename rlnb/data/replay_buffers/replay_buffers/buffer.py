@@ -125,7 +125,7 @@ class ReplayBuffer(Reading):
         if self._writer.adds_index:
             data = without_index(data)
         with self._lock:
-            place = self._storage.where(index)
+            place = self._where(index)
             if place.keeps_dims and self._dim_extend and not isinstance(data, list):
                 data = arguments.swap_dims(data, self._dim_extend)
             self._writer.overwrite(place, data)

@@ -235,7 +235,8 @@ class Components(Checkpointing):
 
     def _chosen_ahead(self) -> list[Chosen]:
         """What was drawn and not given yet; whoever saves the state saves it with the sampler, which is ahead."""
-        return [] if self._prefetcher is None else self._prefetcher.chosen
+        chosen = [] if self._prefetcher is None else self._prefetcher.chosen
+        return [(tuple(index) if isinstance(index, tuple) else index, info, last) for index, info, last in chosen]
 
     def shutdown(self) -> None:
         """Stop the threads that prepare batches; sampling starts them again."""
