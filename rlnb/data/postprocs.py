@@ -74,18 +74,18 @@ def multi_step(
     gamma: float,
     n_steps: int,
     reward_keys: Sequence[NestedKey] = ("reward",),
-    done_key: NestedKey = ("next", "done"),
+    done_keys: Sequence[NestedKey] = (("next", "done"),),
 ) -> TensorDictBase:
     """Look ``n_steps`` ahead.
 
-    A trajectory ends where ``done_key`` says so, where the id of the trajectory changes, or where a "mask" ends.
+    A trajectory ends where one of ``done_keys`` is set, where the id of the trajectory changes, or where a "mask" ends.
 
     Args:
         tensordict: TED data of batch size ``[*batch, T]``; left as it is.
         gamma: the discount.
         n_steps: how many rewards are summed at the most, from 1 on.
         reward_keys: the rewards, below "next".
-        done_key: where the ends of the trajectories are read.
+        done_keys: where the ends of the trajectories are read. Of several keys, those that the data lacks are left out.
 
     Returns:
         The data with new entries under "next", and with "original_reward" beside each reward. New at the root, of shape
@@ -93,7 +93,7 @@ def multi_step(
         power, for the value of "next"; and "nonterminal", False at the last step of a trajectory.
 
     Raises:
-        KeyError: if there is no reward or no ``done_key``.
+        KeyError: if there is no reward or none of ``done_keys``.
         ValueError: if the data has no time dimension, or has been through MultiStep before.
 
     Example:
@@ -103,7 +103,7 @@ def multi_step(
         >>> multi_step(TensorDict({"next": after}, batch_size=[3]), 0.9, 2)["next", "observation"]
         tensor([2, 2, 4])
     """
-    ends = _ends(tensordict, done_key)
+    ends = _ends(tensordict, done_keys)
     columns, branches = read_columns(tensordict)
     if ("steps_to_next_obs",) in columns:
         raise ValueError(
@@ -136,9 +136,10 @@ def multi_step(
     return build(found, batch, branches, tensordict.device)
 
 
-def _ends(data: TensorDictBase, done_key: NestedKey) -> torch.Tensor:
+def _ends(data: TensorDictBase, done_keys: Sequence[NestedKey]) -> torch.Tensor:
     """True at the last step of each trajectory."""
-    ends = end_flags(data, done_key).clone()
+    found = [key for key in done_keys if data.get(as_key(as_tuple(key)), None) is not None] or done_keys[:1]
+    ends = torch.stack([end_flags(data, key) for key in found]).any(0)
     marks = [data.get(as_key(key), None) for key in (*_IDS_KEYS, *_MASK_KEYS)]
     for mark in marks:
         if isinstance(mark, torch.Tensor) and mark.numel() == ends.numel():

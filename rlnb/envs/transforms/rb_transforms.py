@@ -19,18 +19,19 @@ class MultiStepTransform(WhenStored):
 
     The last n steps that came are held back until those that follow them have come, so an extension of T steps stores
     T steps, but the first T - n. It works backwards only, on the data that a buffer is to store: consecutive steps of
-    shape ``[..., time]``.
+    shape ``[..., time]``. ``buffer.add(step)`` extends the buffer with one step; while steps are held back it stores
+    nothing and returns an empty index.
 
     Args:
         n_steps: how many rewards are summed at the most.
         gamma: the discount.
         reward_keys: the rewards, below "next". Default: "reward".
         done_key: what ends a trajectory, below "next". Default: "done".
-        done_keys: the same, as a list of one.
+        done_keys: several of them in its place: a trajectory ends where one of them is set.
         mask_key: where a mask says which steps are data, if it is not "mask".
 
     Raises:
-        ValueError: if ``n_steps`` or ``gamma`` is out of bounds, or there is more than one ``done_key``.
+        ValueError: if ``n_steps`` or ``gamma`` is out of bounds, or both ``done_key`` and ``done_keys`` are given.
 
     Example:
         >>> from tensordict import TensorDict
@@ -42,6 +43,8 @@ class MultiStepTransform(WhenStored):
         (tensor([0]), tensor([1, 2, 3]))
     """
 
+    #: What is stored goes on from what was stored before, so that a buffer gives it single steps with a time dimension.
+    joins_writes = True
     _does = "looks ahead"
     _fix = "buffer.extend(env.rollout(n)), or buffer.extend(step.unsqueeze(0))"
 
@@ -60,12 +63,11 @@ class MultiStepTransform(WhenStored):
             raise ValueError(f"n_steps counts steps, from 1 on, and is {n_steps!r}.")
         if not 0 <= gamma <= 1:
             raise ValueError(f"gamma is a discount, from 0 to 1, and is {gamma!r}.")
-        given = [key for key in (done_key, *(done_keys or ())) if key is not None]
-        if len(given) > 1:
-            raise ValueError(f"One end signal cuts trajectories, and MultiStepTransform got {given}.")
+        if done_key is not None and done_keys is not None:
+            raise ValueError("MultiStepTransform takes done_key or done_keys, and got both. Fix: leave done_key out.")
         self.n_steps, self.gamma = n_steps, float(gamma)
         self.reward_keys = key_list("reward" if reward_keys is None else reward_keys, "reward_keys")
-        self.done_key = key_list(given or [DONE], "done_key")[0]
+        self.done_keys = key_list([done_key or DONE] if done_keys is None else done_keys, "done_keys")
         self.mask_key = None if mask_key is None else key_list([mask_key], "mask_key")[0]
         self._held: TensorDictBase | None = None
 
@@ -75,12 +77,15 @@ class MultiStepTransform(WhenStored):
 
     def _store(self, tensordict: TensorDictBase) -> TensorDictBase:
         steps = self._joined(tensordict)
-        ahead = multi_step(self._masked(steps), self.gamma, self.n_steps, self.reward_keys, self._done())
+        ends = [as_key(("next", *as_tuple(key))) for key in self.done_keys]
+        ahead = multi_step(self._masked(steps), self.gamma, self.n_steps, self.reward_keys, ends)
         self.__dict__["_held"] = steps[..., -self.n_steps :].clone()
         return ahead[..., : max(steps.batch_size[-1] - self.n_steps, 0)]
 
-    def _done(self) -> NestedKey:
-        return as_key(("next", *as_tuple(self.done_key)))
+    @property
+    def done_key(self) -> NestedKey:
+        """The first of ``done_keys``."""
+        return self.done_keys[0]
 
     def _joined(self, tensordict: TensorDictBase) -> TensorDictBase:
         """The steps that were held back, and those that have come."""

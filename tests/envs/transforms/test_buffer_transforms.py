@@ -280,13 +280,24 @@ def test_a_clone_has_held_back_nothing():  # TR-59
     assert transform.clone().inv(steps(5)).batch_size == (3,)
 
 
+def test_multi_step_with_several_end_signals():
+    after = {name: torch.zeros(6, 1, dtype=torch.bool) for name in ("terminated", "truncated")}
+    after["terminated"][1] = after["truncated"][3] = True
+    td = TensorDict({"next": {**after, "reward": torch.ones(6, 1)}}, [6])
+    transform = MultiStepTransform(2, 0.5, done_keys=["done", "truncated", "terminated"])
+    assert transform.done_keys == ["done", "truncated", "terminated"] and transform.done_key == "done"
+    assert transform.inv(td)["steps_to_next_obs"].tolist() == [2, 1, 2, 1]
+    with pytest.raises(KeyError):
+        MultiStepTransform(2, 0.5, done_keys=["over", "gone"]).inv(td)
+
+
 def test_bad_input_of_multi_step():  # TR-59
     assert rb_transforms.MultiStepTransform is MultiStepTransform
     with message(ValueError, "n_steps counts steps, from 1 on, and is 0."):
         MultiStepTransform(0, 0.9)
     with message(ValueError, "gamma is a discount, from 0 to 1, and is 2."):
         MultiStepTransform(1, 2)
-    with message(ValueError, "One end signal cuts trajectories, and MultiStepTransform got ['done', 'over']."):
+    with message(ValueError, "MultiStepTransform takes done_key or done_keys, and got both. Fix: leave done_key out."):
         MultiStepTransform(1, 0.9, done_key="done", done_keys=["over"])
     transform = MultiStepTransform(2, 0.5)
     with message(

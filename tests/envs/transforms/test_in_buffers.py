@@ -169,6 +169,33 @@ def test_steps_ahead_are_held_back_between_extensions():  # TR-59
     assert same(held(rb), MultiStepTransform(3, 0.9).inv(td))
 
 
+@in_each_buffer
+def test_steps_added_one_by_one_are_joined(buffer):  # TR-59
+    td = trajectories(1, 9)[0]
+    expected = MultiStepTransform(3, 0.9).inv(td)
+    rb = buffer(transform=Compose(MultiStepTransform(3, 0.9)))
+    found = [rb.add(step) for step in td.unbind(0)]
+    assert [index.tolist() for index in found[:3]] == [[], [], []] and found[3:] == list(range(6))
+    assert same(held(rb), expected)
+
+
+def test_steps_of_several_envs_added_one_by_one_are_joined():  # TR-59
+    td = trajectories(2, 9)
+    rb = ReplayBuffer(storage=LazyTensorStorage(40, ndim=2), transform=MultiStepTransform(3, 0.9))
+    found = [rb.add(td[:, time]).tolist() for time in range(9)]
+    assert found == [[], [], [], *([[time, 0], [time, 1]] for time in range(6))]
+    assert same(rb[:], MultiStepTransform(3, 0.9).inv(td))
+
+
+def test_a_batch_of_one_step_that_is_held_back_is_no_element():  # TR-59
+    td = trajectories(1, 5)[0]
+    rb = ReplayBuffer(storage=LazyTensorStorage(20), transform=MultiStepTransform(3, 0.9))
+    with pytest.warns(UserWarning, match="as one element"):
+        found = [rb.add(td[time : time + 1]) for time in range(5)]
+    assert [index.tolist() for index in found[:3]] == [[], [], []] and found[3:] == [0, 1]
+    assert held(rb).batch_size == (2, 1)
+
+
 @in_each_storage
 def test_what_works_as_data_is_sampled(buffer):  # TR-13, TR-37
     td = trajectories()

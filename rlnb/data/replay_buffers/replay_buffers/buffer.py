@@ -61,19 +61,29 @@ class ReplayBuffer(Reading):
             data: the element. With a storage of several dimensions: one step of all envs.
 
         Returns:
-            Its index; None if the writer did not keep it.
+            Its index; None if the writer did not keep it; an empty index if a transform holds it back, as
+            :class:`~rlnb.envs.transforms.MultiStepTransform` does.
 
         Raises:
             ValueError: if it differs from what is stored; nothing is written then.
         """
         if self._transform.changes_writes:
+            if self._transform.joins_writes and is_data(data) and len(data.batch_size) == self._storage.ndim - 1:
+                return self._add_in_time(data)
             data = self._transform.inv(data)
+            if is_data(data) and 0 in data.batch_size:
+                return torch.zeros(0, dtype=torch.int64)
         with self._lock:
             first = not self._writer._write_count
             index = self._add(data)
         if first and is_data(data):
             self._warn_of_batch(data)
         return index
+
+    def _add_in_time(self, data: Any) -> Any:
+        """Write one element, for transforms that look along time: as a batch of one step."""
+        index = self.extend(data.unsqueeze(self._dim_extend))
+        return int(index) if self._storage.ndim == 1 and len(index) == 1 else index
 
     def _warn_of_batch(self, data: Any) -> None:
         """Say that a first element with a batch size is one element all the same."""

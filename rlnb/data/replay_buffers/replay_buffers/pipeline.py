@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from torch import nn
+
 from rlnb.data.replay_buffers import faults
 
 
@@ -18,6 +20,7 @@ class Pipeline:
     Attributes:
         changes_reads: whether there is anything to do when data is read.
         changes_writes: whether there is anything to do when data is written.
+        joins_writes: whether a transform joins what is written to what was written before, along time.
 
     Example:
         >>> pipeline = Pipeline()
@@ -40,6 +43,8 @@ class Pipeline:
         self._reads = [call for call in reads if call is not None]
         self._writes = [call for call in writes if call is not None]
         self.changes_reads, self.changes_writes = bool(self._reads), bool(self._writes)
+        parts = [part for member in self for part in (member.modules() if isinstance(member, nn.Module) else (member,))]
+        self.joins_writes = any(getattr(part, "joins_writes", False) for part in parts)
 
     def insert(self, index: int, transform: Callable[[Any], Any], invert: bool = False) -> None:
         """Put a transform into the row.
