@@ -43,8 +43,9 @@ class ReplayBufferEnsemble(Reading):
         writers: their writers.
         transform: called on the stacked sample.
         batch_size: how many elements a sample has; a multiple of ``num_buffer_sampled``.
-        collate_fn: makes a sample of the list of parts. Default: stacks them, which asks for the same keys, shapes and
-            dtypes; see ``transform`` of the members.
+        collate_fn: makes a sample of the list of parts. Default: stacks them. Where the parts have different keys or
+            shapes the sample is a lazy stack: what all members have is read from it, ``sample["key"]``, and the rest
+            from its parts, ``sample[0]["key"]``. Transforms of the members can make them alike.
         collate_fns: those of the members, where these are made of parts.
         p: how likely each member is drawn, in proportion. Default: all the same.
         sample_from_all: whether every member is drawn once, in order, in place of by chance.

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
 import torch
+from tensordict import TensorDict, lazy_stack
 
 from rlnb.data.replay_buffers import faults
 from rlnb.data.replay_buffers.forms import form_of
@@ -115,14 +116,16 @@ def stack_batches(batches: Sequence[Any], members: Sequence[int]) -> Any:
     """Stack the batches that members gave.
 
     Args:
-        batches: one of each; tensors, TensorDicts or PyTrees of these, with the same entries, shapes and dtypes.
+        batches: one of each; tensors, TensorDicts or PyTrees of these.
         members: the number of the member that gave it.
 
     Returns:
-        The data, with a dimension for the batches in front; a list of the batches where these hold no tensors.
+        The data, with a dimension for the batches in front. Where dtypes differ it has the one that holds both. Where
+        TensorDicts differ in keys or shapes it is a lazy stack: what all have can be read from the stack, and the rest
+        from its members. A list of the batches where these hold no tensors.
 
     Raises:
-        ValueError: if they differ, with what differs.
+        ValueError: if their batch sizes differ, or something else than TensorDicts differs in shape.
 
     Example:
         >>> stack_batches([torch.tensor([1, 2]), torch.tensor([3, 4])], [0, 1]).tolist()
@@ -137,8 +140,22 @@ def stack_batches(batches: Sequence[Any], members: Sequence[int]) -> Any:
     try:
         leaves = stack_leaves(batches, forms[0])
     except ValueError:
-        raise ValueError(_difference(forms, members)) from None
+        if not _stackable(batches, forms):
+            raise ValueError(_difference(forms, members)) from None
+        looks = [{leaf.key: leaf.shape for leaf in form.leaves} for form in forms]
+        if all(look == looks[0] for look in looks):  # only dtypes differ
+            return torch.stack(list(batches))
+        return lazy_stack(list(batches))
     return forms[0].build(leaves, torch.Size((len(batches),)))
+
+
+def _stackable(batches: Sequence[Any], forms: Sequence[Any]) -> bool:
+    """Whether batches that differ can be stacked all the same."""
+    if not all(type(batch) in (torch.Tensor, TensorDict) for batch in batches):
+        return False
+    tensors = all(leaf.dtype is not None for form in forms for leaf in form.leaves)
+    shapes = {batch.shape for batch in batches}
+    return len(set(map(type, batches))) == len(shapes) == 1 and (tensors or type(batches[0]) is TensorDict)
 
 
 def _difference(forms: Sequence[Any], members: Sequence[int]) -> str:

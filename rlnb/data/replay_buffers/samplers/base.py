@@ -57,6 +57,23 @@ class Sampler(Stateful):
     def ran_out(self, value: bool) -> None:
         self._ran_out = value
 
+    @property
+    def default_priority(self) -> float:
+        """The priority of a new element; 1 for samplers without priorities."""
+        return 1.0
+
+    def can_sample(self, storage: Storage, batch_size: int) -> bool:
+        """Say whether a batch can be drawn.
+
+        Args:
+            storage: where the elements are.
+            batch_size: how many.
+
+        Returns:
+            False for an empty storage, and where :meth:`sample` would raise an error.
+        """
+        return len(storage) > 0
+
     def add(self, index: Any, storage: Storage) -> None:
         """Hear that an element was written.
 

@@ -41,8 +41,11 @@ class PrioritizedSampler(Sampler):
         reduction: how several priorities of one element become one: ``"max"``, ``"min"``, ``"median"`` or ``"mean"``.
         max_priority_within_buffer: whether new elements get the largest priority of the elements that are stored now,
             in place of the largest one ever.
+        device: of the priorities: only the CPU, where they are drawn fastest.
+        replacement: only True.
 
     Raises:
+        TypeError: If ``replacement`` is False.
         ValueError: if one of the numbers is negative, or there is no such reduction.
 
     Example:
@@ -67,8 +70,21 @@ class PrioritizedSampler(Sampler):
         dtype: torch.dtype = torch.float32,
         reduction: str = "max",
         max_priority_within_buffer: bool = False,
+        device: torch.device | str | None = None,
+        *,
+        replacement: bool = True,
     ) -> None:
         super().__init__()
+        if not replacement:
+            raise TypeError(
+                f"{type(self).__name__} draws with replacement only. Fix: leave replacement=False out, or use "
+                "SamplerWithoutReplacement(), which draws uniformly."
+            )
+        if device is not None and torch.device(device).type != "cpu":
+            raise ValueError(
+                f"The priorities of a {type(self).__name__} are on the CPU, and got device={str(device)!r}. "
+                'Fix: leave device out; samples are on the device of the storage, LazyTensorStorage(size, device="cuda").'
+            )
         for name, value in (("alpha", alpha), ("beta", beta), ("eps", eps)):
             if not isinstance(value, (Real, torch.Tensor)) or not value >= 0:
                 raise ValueError(faults.negative_argument(name, value))
@@ -76,7 +92,7 @@ class PrioritizedSampler(Sampler):
             raise ValueError(faults.bad_size("max_capacity", max_capacity))
         if reduction not in REDUCTIONS:
             raise ValueError(faults.unknown_reduction(reduction, REDUCTIONS))
-        self._alpha, self.beta, self.eps = float(alpha), float(beta), float(eps)
+        self._alpha, self._beta, self.eps = float(alpha), float(beta), float(eps)
         self.dtype, self.reduction = dtype, reduction
         self.max_priority_within_buffer = max_priority_within_buffer
         self._max_priority = _FIRST_PRIORITY
@@ -111,8 +127,32 @@ class PrioritizedSampler(Sampler):
 
     @property
     def alpha(self) -> float:
-        """How much priorities count; fixed, for it is part of what is stored."""
+        """How much priorities count. It can be set; the elements stored keep what they have until their next update."""
         return self._alpha
+
+    @alpha.setter
+    def alpha(self, value: float) -> None:
+        if not isinstance(value, (Real, torch.Tensor)) or not value >= 0:
+            raise ValueError(faults.negative_argument("alpha", value))
+        self._store_waiting()
+        self._alpha = float(value)
+        self._waiting, self._last_count = WaitingUpdates(1, self._most_allowed), 0
+
+    @property
+    def beta(self) -> float:
+        """How much the weights correct for the choice. It can be set."""
+        return self._beta
+
+    @beta.setter
+    def beta(self, value: float) -> None:
+        if not isinstance(value, (Real, torch.Tensor)) or not value >= 0:
+            raise ValueError(faults.negative_argument("beta", value))
+        self._beta = float(value)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the priorities are."""
+        return torch.device("cpu")
 
     @property
     def _most_allowed(self) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -45,17 +46,20 @@ class PrioritizedSliceSampler(SliceSampler, PrioritizedSampler):
         num_slices: as for :class:`SliceSampler`, like the other arguments that are not named here.
         slice_len: how many steps a slice has.
         end_key: the entry that says which steps are the last of a trajectory.
+        end_keys: several such entries in its place.
         traj_key: the entry with the id of the trajectory of each step.
         ends: which steps are the last of a trajectory.
         trajectories: the id of the trajectory of each step.
         cache_values: whether the storage never changes.
         truncated_key: where the last step of a slice is marked.
+        init_key: where the first step of a slice is marked, if the entry is stored.
         strict_length: whether only steps can be first from which a whole slice fits. Otherwise every step can, and a
             slice ends with its trajectory.
         compile: taken, so that code for TorchRL runs.
         span: whether a slice may end behind its trajectory: True for at least one step inside, a number for at least
             ``slice_len - span``. Of a pair only the second counts, for a slice begins with the step that was drawn.
         max_priority_within_buffer: whether new elements get the largest priority of those that are stored now.
+        replacement: only True.
 
     Raises:
         TypeError: if both or none of ``num_slices`` and ``slice_len`` are given.
@@ -88,26 +92,41 @@ class PrioritizedSliceSampler(SliceSampler, PrioritizedSampler):
         num_slices: int | None = None,
         slice_len: int | None = None,
         end_key: NestedKey | None = None,
+        end_keys: Sequence[NestedKey] | None = None,
         traj_key: NestedKey | None = None,
         ends: torch.Tensor | None = None,
         trajectories: torch.Tensor | None = None,
         cache_values: bool = False,
         truncated_key: NestedKey | None = ("next", "truncated"),
+        init_key: NestedKey | None = "is_init",
         strict_length: bool = True,
         compile: bool | dict[str, Any] = False,
         span: Span = False,
         max_priority_within_buffer: bool = False,
+        replacement: bool = True,
     ) -> None:
-        PrioritizedSampler.__init__(self, max_capacity, alpha, beta, eps, dtype, reduction, max_priority_within_buffer)
+        PrioritizedSampler.__init__(
+            self,
+            max_capacity,
+            alpha,
+            beta,
+            eps,
+            dtype,
+            reduction,
+            max_priority_within_buffer,
+            replacement=replacement,
+        )
         self._set_up(
             num_slices=num_slices,
             slice_len=slice_len,
             end_key=end_key,
+            end_keys=end_keys,
             traj_key=traj_key,
             ends=ends,
             trajectories=trajectories,
             cache_values=cache_values,
             truncated_key=truncated_key,
+            init_key=init_key,
             strict_length=strict_length,
             span=span,
         )

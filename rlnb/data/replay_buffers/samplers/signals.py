@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ class Signals:
     Args:
         ring: of the storage.
         width: how many elements a row has: the envs of a storage of several dimensions.
-        ends: the flags, one for each element, or None.
+        ends: columns with flags, one for each element; a step is the last where one of them is set.
         ids: the ids, one for each element, or None.
 
     Attributes:
@@ -41,7 +42,7 @@ class Signals:
         array([False, False,  True, False])
     """
 
-    def __init__(self, ring: Ring, width: int, *, ends: AnyColumn | None = None, ids: AnyColumn | None = None) -> None:
+    def __init__(self, ring: Ring, width: int, *, ends: Sequence[AnyColumn] = (), ids: AnyColumn | None = None) -> None:
         self.ring, self.width = ring, width
         self._ends, self._ids = ends, ids
         self.looks_ahead = ids is not None
@@ -57,8 +58,8 @@ class Signals:
             Flags of shape ``[count, width]``.
         """
         found = np.zeros((count, self.width), dtype=bool)
-        if self._ends is not None:
-            found |= _is_true(self._read(self._ends, start, count))
+        for ends in self._ends:
+            found |= _is_true(self._read(ends, start, count))
         if self._ids is not None:
             ids = self._read(self._ids, start, count + 1)
             found |= np.asarray(ids[1:] != ids[:-1])
@@ -74,8 +75,8 @@ class Signals:
             Flags of shape ``[n]``.
         """
         found = np.zeros(len(positions), dtype=bool)
-        if self._ends is not None:
-            found |= _is_true(_take(self._ends, positions))
+        for ends in self._ends:
+            found |= _is_true(_take(ends, positions))
         if self._ids is not None:
             after = (positions + self.width) % (self.ring.size * self.width)
             found |= np.asarray(_take(self._ids, positions) != _take(self._ids, after))
@@ -152,14 +153,14 @@ def given_signals(ends: torch.Tensor | None, trajectories: torch.Tensor | None, 
     return GivenSignals(values.astype(bool) if ends is not None else values != np.roll(values, -1))
 
 
-def find_signals(storage: Storage, traj_key: NestedKey | None, end_key: NestedKey | None) -> Signals:
+def find_signals(storage: Storage, traj_key: NestedKey | None, end_keys: Sequence[NestedKey]) -> Signals:
     """Find where a storage says which trajectory a step belongs to, or whether it is the last of it.
 
     Args:
         storage: the storage.
         traj_key: the entry with the ids, or None.
-        end_key: the entry with the flags, or None. With neither of the two it is ``"episode"``, if that is stored, and
-            otherwise ``("next", "done")``.
+        end_keys: the entries with flags. Without ids and flags it is ``"episode"``, if that is stored, and otherwise
+            ``("next", "done")``.
 
     Returns:
         The signals.
@@ -172,23 +173,23 @@ def find_signals(storage: Storage, traj_key: NestedKey | None, end_key: NestedKe
     if not isinstance(storage, ColumnStorage):
         raise TypeError(faults.not_sliceable(type(storage).__name__))
     columns = storage.columns
-    if traj_key is None and end_key is None:
-        traj_key, end_key = (TRAJ_KEY, None) if TRAJ_KEY in columns else (None, END_KEY)
-        asked: list[NestedKey] = [TRAJ_KEY, END_KEY]
-    else:
-        asked = [key for key in (traj_key, end_key) if key is not None]
-    found = []
-    for key in (end_key, traj_key):
-        column = None if key is None else columns.get(as_key(as_tuple(key)))
-        if key is not None and column is None:
+    asked = [key for key in (traj_key, *end_keys) if key is not None] or [TRAJ_KEY, END_KEY]
+    if traj_key is None and not end_keys:
+        traj_key, end_keys = (TRAJ_KEY, ()) if TRAJ_KEY in columns else (None, [END_KEY])
+
+    def read(key: NestedKey) -> AnyColumn:
+        column = columns.get(as_key(as_tuple(key)))
+        if column is None:
             raise KeyError(faults.no_signals(asked, list(columns)))
-        if column is not None and key is not None:
-            memory: Any = column.array if column.tensor is None else column.tensor
-            own = memory.shape[storage.ndim :]
-            if math.prod(own) != 1:
-                raise ValueError(faults.several_signals(key, own))
-        found.append(column)
-    return Signals(storage.ring, math.prod(storage.shape[1:]), ends=found[0], ids=found[1])
+        memory: Any = column.array if column.tensor is None else column.tensor
+        own = memory.shape[storage.ndim :]
+        if math.prod(own) != 1:
+            raise ValueError(faults.several_signals(key, own))
+        return column
+
+    ends = [read(key) for key in end_keys]
+    ids = None if traj_key is None else read(traj_key)
+    return Signals(storage.ring, math.prod(storage.shape[1:]), ends=ends, ids=ids)
 
 
 def _take(column: AnyColumn, positions: np.ndarray) -> Any:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import torch
 
 from rlnb.data.replay_buffers import faults
+from rlnb.data.replay_buffers.errors import MismatchError
 from rlnb.data.replay_buffers.ring import Ring
 from rlnb.data.replay_buffers.samplers.base import Info, Sampler
 from rlnb.data.replay_buffers.samplers.signals import Signals, find_signals, given_signals
@@ -16,7 +18,8 @@ from rlnb.data.replay_buffers.samplers.trajectory_index import Trajectories, Tra
 from rlnb.data.replay_buffers.storages import Storage
 from rlnb.data.ted.keys import NestedKey
 
-Span = bool | int | tuple[bool | int, bool | int]
+Span = bool | int | Sequence[bool | int]
+MASK_KEY: NestedKey = ("collector", "mask")
 
 
 class SliceSampler(Sampler):
@@ -37,6 +40,7 @@ class SliceSampler(Sampler):
         num_slices: how many slices a batch has. The batch size must be a multiple.
         slice_len: in its place, how many steps a slice has. The batch size must be a multiple.
         end_key: the entry that says which steps are the last of a trajectory. Default: ``("next", "done")``.
+        end_keys: several such entries in its place; a trajectory ends where one of them is set.
         traj_key: the entry with the id of the trajectory of each step. With ``end_key`` as well, a trajectory ends
             where either says so. Default: ``"episode"``, if that is stored and ``end_key`` is not given.
         ends: flags that say which steps are the last of a trajectory, shape ``[size]``, in place of both keys; for a
@@ -47,15 +51,23 @@ class SliceSampler(Sampler):
         cache_values: whether a storage never changes; needed with ``ends`` and ``trajectories``. All is kept anyway.
         truncated_key: the last step of a slice is marked there, and as "done" beside it, in what the sampler says
             about a sample; a :class:`TensorDictReplayBuffer` writes that into the sample. None: not marked.
+        init_key: the first step of a slice is marked there likewise, if the entry is stored, for recurrent networks.
+            None: not marked.
         strict_length: whether shorter trajectories are left out. Otherwise they are taken whole, and a batch can have
             fewer steps.
+        pad_output: whether slices that are shorter than the others are filled up with copies of their last step. What
+            the sampler says has a mask then, ``("collector", "mask")``, which is False for the copies.
         compile: taken, so that code for TorchRL runs. There is nothing to compile.
         span: whether a slice may begin before its trajectory or end after it, which leaves only the steps inside, and
             fewer of them in a batch: True for at least one, a number for at least ``slice_len - span``. A pair is for
             the begin and the end.
         use_gpu: taken, so that code for TorchRL runs. There is no search that an accelerator could do.
+        step_key: taken, so that code for TorchRL runs. Only ``fragmented=True`` would read it.
+        fragmented: only False: the steps of a trajectory are stored one after another.
+        replacement: False makes a :class:`SliceSamplerWithoutReplacement`, with ``drop_last`` and ``shuffle``.
 
     Raises:
+        NotImplementedError: If ``fragmented`` is True.
         TypeError: if both or none of ``num_slices`` and ``slice_len`` are given.
         ValueError: if another argument makes no sense.
 
@@ -74,33 +86,57 @@ class SliceSampler(Sampler):
                 [False, False,  True]])
     """
 
+    def __new__(cls, *args: Any, replacement: bool = True, **kwargs: Any) -> SliceSampler:
+        """Make the sampler without replacement where that is asked for."""
+        if cls is SliceSampler and not replacement:
+            from rlnb.data.replay_buffers.samplers import SliceSamplerWithoutReplacement  # it is made of this class
+
+            return super().__new__(SliceSamplerWithoutReplacement)
+        return super().__new__(cls)
+
     def __init__(
         self,
         *,
         num_slices: int | None = None,
         slice_len: int | None = None,
         end_key: NestedKey | None = None,
+        end_keys: Sequence[NestedKey] | None = None,
         traj_key: NestedKey | None = None,
         ends: torch.Tensor | None = None,
         trajectories: torch.Tensor | None = None,
         cache_values: bool = False,
         truncated_key: NestedKey | None = ("next", "truncated"),
+        init_key: NestedKey | None = "is_init",
         strict_length: bool = True,
+        pad_output: bool = False,
         compile: bool | dict[str, Any] = False,
         span: Span = False,
         use_gpu: torch.device | bool = False,
+        step_key: NestedKey | None = "step_count",
+        fragmented: bool = False,
+        replacement: bool = True,
     ) -> None:
         super().__init__()
+        if fragmented:
+            raise NotImplementedError(
+                "fragmented=True joins steps of one trajectory that are scattered over the storage, and here they must "
+                "be stored one after another. Fix: a storage with ndim=2, LazyTensorStorage(size, ndim=2), for the data "
+                "of several envs, of shape [envs, time]."
+            )
+        self.step_key, self.fragmented = step_key, False
         self._set_up(
             num_slices=num_slices,
             slice_len=slice_len,
             end_key=end_key,
+            end_keys=end_keys,
             traj_key=traj_key,
             ends=ends,
             trajectories=trajectories,
             cache_values=cache_values,
             truncated_key=truncated_key,
+            init_key=init_key,
             strict_length=strict_length,
+            pad_output=pad_output,
             span=span,
         )
 
@@ -110,28 +146,42 @@ class SliceSampler(Sampler):
         num_slices: int | None,
         slice_len: int | None,
         end_key: NestedKey | None,
+        end_keys: Sequence[NestedKey] | None,
         traj_key: NestedKey | None,
         ends: torch.Tensor | None,
         trajectories: torch.Tensor | None,
         cache_values: bool,
         truncated_key: NestedKey | None,
+        init_key: NestedKey | None,
         strict_length: bool,
         span: Span,
+        pad_output: bool = False,
     ) -> None:
         if (num_slices is None) == (slice_len is None):
             raise TypeError(faults.slices_or_length(num_slices, slice_len))
         for name, value in (("num_slices", num_slices), ("slice_len", slice_len)):
             if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
                 raise ValueError(faults.bad_size(name, value))
-        given = {"ends": ends, "trajectories": trajectories, "end_key": end_key, "traj_key": traj_key}
-        names = [name for name, value in given.items() if value is not None]
+        if pad_output and strict_length:
+            raise ValueError(
+                "pad_output=True fills up short slices, and strict_length=True leaves short trajectories out, so there "
+                "is nothing to fill up. Fix: strict_length=False."
+            )
+        if end_key is not None and end_keys is not None:
+            raise MismatchError(
+                "end_key is one entry and end_keys are several, and both were given. Fix: end_keys only."
+            )
+        given = {"ends": ends, "trajectories": trajectories, "end_key": end_key, "end_keys": end_keys}
+        names = [name for name, value in {**given, "traj_key": traj_key}.items() if value is not None]
         if ends is not None or trajectories is not None:
             if len(names) > 1:
-                raise ValueError(faults.several_sources(names))
+                raise MismatchError(faults.several_sources(names))
             if not cache_values:
                 raise ValueError(faults.given_without_cache(names[0]))
         self.num_slices, self.slice_len = num_slices, slice_len
         self.end_key, self.traj_key = end_key, traj_key
+        self.end_keys = None if end_keys is None else tuple(end_keys)
+        self.init_key, self.pad_output = init_key, pad_output
         self.ends, self.trajectories = ends, trajectories
         self.cache_values, self.truncated_key, self.strict_length = cache_values, truncated_key, strict_length
         self.span = span
@@ -160,16 +210,35 @@ class SliceSampler(Sampler):
             index = self._follow(storage)
             env, first, lengths, info = self._draw(index, storage, count, length)
             positions = index.positions(env, first, lengths)
+            begin = np.arange(len(env)) * lengths if isinstance(lengths, int) else lengths.cumsum() - lengths
+            if self.pad_output and not isinstance(lengths, int):
+                step = np.arange(length)
+                positions = positions[(begin[:, None] + np.minimum(step, lengths[:, None] - 1)).reshape(-1)]
+                info[MASK_KEY] = torch.from_numpy((step < lengths[:, None]).reshape(-1))
+                begin = np.arange(len(env)) * length
             if self._marks is not None:
-                ends = np.arange(1, len(env) + 1) * lengths if isinstance(lengths, int) else lengths.cumsum()
-                info.update(self._marks.of(positions, ends - 1))
+                info.update(self._marks.of(positions, begin + lengths - 1, begin))
         return storage.index(torch.from_numpy(positions)), info
+
+    def can_sample(self, storage: Storage, batch_size: int) -> bool:
+        """Say whether slices can be drawn: whether a trajectory is long enough. See :meth:`Sampler.can_sample`."""
+        if not len(storage):
+            return False
+        try:
+            _, length = self._split(batch_size)
+            with storage.ring.reading:
+                index = self._follow(storage)
+                return bool(len(index.trajectories(length if self.strict_length else 1).length))
+        except (KeyError, TypeError, ValueError):
+            return False
 
     def _split(self, batch_size: int) -> tuple[int, int]:
         """How many slices, of how many steps each."""
         by = self.num_slices or self.slice_len or 1
         if batch_size % by:
-            raise ValueError(faults.batch_of_slices(batch_size, "num_slices" if self.num_slices else "slice_len", by))
+            raise MismatchError(
+                faults.batch_of_slices(batch_size, "num_slices" if self.num_slices else "slice_len", by)
+            )
         return (by, batch_size // by) if self.num_slices else (batch_size // by, by)
 
     def _follow(self, storage: Storage) -> TrajectoryIndex:
@@ -178,9 +247,10 @@ class SliceSampler(Sampler):
             if self.ends is not None or self.trajectories is not None:
                 signals: Signals = given_signals(self.ends, self.trajectories, storage)
             else:
-                signals = find_signals(storage, self.traj_key, self.end_key)
+                end_keys = self.end_keys or (() if self.end_key is None else (self.end_key,))
+                signals = find_signals(storage, self.traj_key, end_keys)
             self._index, self._ring, self._written = TrajectoryIndex(signals), storage.ring, storage.ring.written
-            self._marks = None if self.truncated_key is None else SliceMarks(storage, self.truncated_key)
+            self._marks = SliceMarks(storage, self.truncated_key, self.init_key)
             self._found = None
         elif self._ring is not self._index.signals.ring and self._ring.written != self._written:
             raise RuntimeError(faults.given_are_old(storage.ring.written - self._written))
@@ -256,7 +326,7 @@ class SliceSampler(Sampler):
 
 def _span_of(span: Span) -> tuple[int | None, int | None]:
     """How many steps of a slice may be outside, before and after its trajectory; None: all but one."""
-    pair = span if isinstance(span, tuple) else (span, span)
+    pair = tuple(span) if isinstance(span, (tuple, list)) else (span, span)
     if len(pair) != 2 or any(not isinstance(side, int) or side < 0 for side in pair):
         raise ValueError(faults.bad_span(span))
     before, after = (None if side is True else int(side) for side in pair)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -28,14 +29,17 @@ class SliceSamplerWithoutReplacement(SliceSampler):
         drop_last: whether the last batch of a pass is left out if it is not full. Otherwise it is given as it is, with
             fewer slices than the others.
         end_key: the entry that says which steps are the last of a trajectory; see :class:`SliceSampler`.
+        end_keys: several such entries in its place.
         traj_key: the entry with the id of the trajectory of each step.
         ends: which steps are the last of a trajectory, for a storage that is not written to.
         trajectories: likewise the id of the trajectory of each step.
         truncated_key: where the last step of a slice is marked. None: not marked.
+        init_key: where the first step of a slice is marked, if the entry is stored. None: not marked.
         strict_length: whether trajectories that are shorter than a slice are left out.
         shuffle: whether the order of trajectories is random, anew in each pass.
         compile: taken, so that code for TorchRL runs.
         use_gpu: taken, so that code for TorchRL runs.
+        replacement: taken, so that ``SliceSampler(replacement=False)`` makes one; it makes no difference.
 
     Raises:
         TypeError: if both or none of ``num_slices`` and ``slice_len`` are given.
@@ -60,25 +64,30 @@ class SliceSamplerWithoutReplacement(SliceSampler):
         slice_len: int | None = None,
         drop_last: bool = False,
         end_key: NestedKey | None = None,
+        end_keys: Sequence[NestedKey] | None = None,
         traj_key: NestedKey | None = None,
         ends: torch.Tensor | None = None,
         trajectories: torch.Tensor | None = None,
         truncated_key: NestedKey | None = ("next", "truncated"),
+        init_key: NestedKey | None = "is_init",
         strict_length: bool = True,
         shuffle: bool = True,
         compile: bool | dict[str, Any] = False,
         use_gpu: torch.device | bool = False,
+        replacement: bool = False,
     ) -> None:
         self.drop_last, self.shuffle = drop_last, shuffle
         super().__init__(
             num_slices=num_slices,
             slice_len=slice_len,
             end_key=end_key,
+            end_keys=end_keys,
             traj_key=traj_key,
             ends=ends,
             trajectories=trajectories,
             cache_values=True,
             truncated_key=truncated_key,
+            init_key=init_key,
             strict_length=strict_length,
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import torch
@@ -33,12 +34,14 @@ def is_order(order: Any, count: int) -> bool:
 class SamplerWithoutReplacement(Sampler):
     """A sampler that draws every element once before it draws one again.
 
-    Elements that are added during a pass are part of it. An element that is written over keeps its turn.
+    Elements that are added during a pass are part of it. An element that is written over keeps its turn. A batch that
+    is larger than the storage has every element once, with a warning.
 
     Args:
         drop_last: whether the last batch of a pass is left out if it is not full. Otherwise it is given as it is,
             smaller than the others.
         shuffle: whether the order is random, anew in each pass.
+        replacement: taken, so that ``RandomSampler(replacement=False)`` makes one; it makes no difference.
 
     Example:
         >>> from rlnb.data import LazyTensorStorage, ReplayBuffer
@@ -52,7 +55,7 @@ class SamplerWithoutReplacement(Sampler):
 
     of_one_storage = True
 
-    def __init__(self, drop_last: bool = False, shuffle: bool = True) -> None:
+    def __init__(self, drop_last: bool = False, shuffle: bool = True, *, replacement: bool = False) -> None:
         super().__init__()
         self.drop_last, self.shuffle = drop_last, shuffle
         self._forget()
@@ -66,11 +69,19 @@ class SamplerWithoutReplacement(Sampler):
         """Choose the next elements of the pass; see :meth:`Sampler.sample`.
 
         Raises:
-            ValueError: if the batch is larger than the storage.
+            ValueError: If the batch is larger than the storage and ``drop_last`` leaves out what is not full.
         """
         length = len(storage)
         if batch_size > length:
-            raise ValueError(faults.too_many_without_replacement(batch_size, length))
+            if self.drop_last:
+                raise ValueError(faults.too_many_without_replacement(batch_size, length))
+            warnings.warn(
+                f"A batch of {batch_size} was asked for and the buffer holds {length}: without replacement the batch has "
+                f"{length} elements. Wait until the buffer holds more, or use RandomSampler(), which draws with "
+                "replacement.",
+                UserWarning,
+                stacklevel=2,
+            )
         self._follow(length)
         if len(self._order) - self._next < (batch_size if self.drop_last else 1):
             self._begin(length)
@@ -79,6 +90,10 @@ class SamplerWithoutReplacement(Sampler):
         left = len(self._order) - end
         self._ran_out = left < batch_size if self.drop_last else left == 0
         return storage.index(chosen), {}
+
+    def can_sample(self, storage: Storage, batch_size: int) -> bool:
+        """Say whether a batch can be drawn; see :meth:`Sampler.can_sample`."""
+        return len(storage) > 0 and not (self.drop_last and batch_size > len(storage))
 
     def _begin(self, length: int) -> None:
         self._order, self._next, self._known = self._some(0, length), 0, length
