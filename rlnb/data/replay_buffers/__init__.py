@@ -22,6 +22,7 @@ from rlnb.data.replay_buffers.replay_buffers import (
     TensorDictReplayBuffer,
 )
 from rlnb.data.replay_buffers.samplers import (
+    ConsumingSampler,
     PrioritizedSampler,
     PrioritizedSliceSampler,
     RandomSampler,
@@ -46,6 +47,7 @@ from rlnb.data.replay_buffers.writers import (
 )
 
 __all__ = [
+    "ConsumingSampler",
     "FlatStorageCheckpointer",
     "H5StorageCheckpointer",
     "ImmutableDatasetWriter",

@@ -248,26 +248,46 @@ def test_a_collate_fn_gets_the_list_of_parts() -> None:  # EB-01
     assert set(one.keys()) == {"a", "x", "index"} and set(two.keys()) == {"b", "index"} and len(one) == 3
 
 
-def test_what_cannot_be_stacked_is_explained() -> None:  # EB-01
+def test_members_with_other_keys_and_shapes_are_stacked_lazily() -> None:  # EB-01
     def td(**entries: Any) -> Make:
         return lambda numbers: TensorDict({k: v(numbers) for k, v in entries.items()}, [len(numbers)])
 
-    one = member(0, make=td(a=lambda n: n, b=lambda n: torch.zeros(len(n), 2), c=lambda n: n))
-    two = member(0, make=td(a=lambda n: n.float(), b=lambda n: torch.zeros(len(n), 3), d=lambda n: n))
+    one = member(0, make=td(a=lambda n: n, b=lambda n: torch.zeros(len(n), 2), c=lambda n: n + 0.5))
+    two = member(50, make=td(a=lambda n: n, b=lambda n: torch.zeros(len(n), 3), d=lambda n: n))
+    rb = ReplayBufferEnsemble(one, two, sample_from_all=True)
+    sample, info = rb.sample(4, return_info=True)
+    assert sample.batch_size == (2, 2) and sample["a"].shape == (2, 2)
+    assert sample["index", "buffer_ids"].tolist() == [[0, 0], [1, 1]]
+    assert (sample["index", "index"] == info["index"]["index"]).all()
+    assert (sample[0]["c"] == sample[0]["a"] + 0.5).all() and (sample[1]["d"] == sample[1]["a"]).all()
+    assert sample[0]["b"].shape == (2, 2) and sample[1]["b"].shape == (2, 3)
+    assert sample.get("c", None) is None and sample.get("d", None) is None
+    sample["a"] = sample["a"] * 2
+    one.append_transform(ExcludeTransform("b", "c"))
+    two.append_transform(ExcludeTransform("b", "d"))
+    assert type(rb.sample(4)) is TensorDict
+
+
+def test_members_with_other_dtypes_are_promoted() -> None:  # EB-01
+    one = member(0, make=lambda n: TensorDict({"a": n}, [len(n)]))
+    two = member(0, make=lambda n: TensorDict({"a": n.double() + 0.5}, [len(n)]))
+    sample = ReplayBufferEnsemble(one, two, sample_from_all=True).sample(4)
+    assert type(sample) is TensorDict and sample["a"].dtype == torch.float64
+    assert (sample["a"][0] % 1 == 0).all() and (sample["a"][1] % 1 == 0.5).all()
+
+
+def test_what_cannot_be_stacked_is_explained() -> None:  # EB-01
+    buffers = [ReplayBuffer(storage=LazyTensorStorage(5)) for _ in range(2)]
+    buffers[0].extend(torch.zeros(5, 2))
+    buffers[1].extend(torch.zeros(5, 3))
     with pytest.raises(ValueError) as caught:
-        ReplayBufferEnsemble(one, two, sample_from_all=True).sample(4)
+        ReplayBufferEnsemble(*buffers, sample_from_all=True).sample(4)
     assert str(caught.value) == (
         "The samples of members 0 and 1 cannot be stacked:\n"
-        "  only member 0 has 'c', and member 1 does not\n"
-        "  only member 1 has 'd', and member 0 does not\n"
-        "  'a': shape [2] and dtype torch.int64 in member 0, shape [2] and dtype torch.float32 in member 1\n"
-        "  'b': shape [2, 2] and dtype torch.float32 in member 0, shape [2, 3] and dtype torch.float32 in member 1\n"
+        "  shape [2, 2] and dtype torch.float32 in member 0, shape [2, 3] and dtype torch.float32 in member 1\n"
         "Fix: make them alike with transforms of the members, such as RenameTransform, ExcludeTransform, Resize or "
         "DTypeCastTransform; or give the ensemble a collate_fn, which gets the list of samples."
     )
-    one.append_transform(ExcludeTransform("b", "c", "a"))
-    two.append_transform(ExcludeTransform("b", "d", "a"))
-    assert ReplayBufferEnsemble(one, two, sample_from_all=True).sample(4).batch_size == (2, 2)
 
 
 def test_what_only_some_samplers_say_is_left_out() -> None:  # EB-05

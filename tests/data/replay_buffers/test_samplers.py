@@ -78,16 +78,27 @@ def test_elements_that_come_during_a_pass_are_part_of_it(data: st.DataObject) ->
     assert sorted(drawn) == list(range(length))
 
 
-def test_more_than_there_is_cannot_be_drawn_without_replacement() -> None:  # SA-03
-    rb = ReplayBuffer(storage=LazyTensorStorage(10), sampler=SamplerWithoutReplacement())
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_a_batch_larger_than_the_buffer_has_every_element_once(shuffle: bool) -> None:  # SA-03
+    rb = ReplayBuffer(storage=LazyTensorStorage(10), sampler=SamplerWithoutReplacement(shuffle=shuffle))
+    rb.extend(torch.arange(8))
+    for _ in range(2):
+        with pytest.warns(UserWarning, match="A batch of 9 was asked for, and the buffer holds 8 elements"):
+            assert sorted(rb.sample(9).tolist()) == list(range(8)) and rb.sampler.ran_out
+    assert len(rb.sample(5)) == 5 and not rb.sampler.ran_out
+    assert len(rb.sample(8)) == 3 and rb.sampler.ran_out
+
+
+def test_a_batch_larger_than_the_buffer_is_refused_where_small_batches_are_dropped() -> None:  # SA-03
+    rb = ReplayBuffer(storage=LazyTensorStorage(10), sampler=SamplerWithoutReplacement(drop_last=True))
     rb.extend(torch.arange(8))
     with pytest.raises(ValueError) as caught:
         rb.sample(9)
     assert str(caught.value) == (
-        "Cannot draw 9 of 8 elements without replacement. Fix: a batch size of at most 8, or RandomSampler(), which "
-        "draws with replacement."
+        "Cannot draw 9 of 8 elements without replacement, and drop_last=True leaves out smaller batches. "
+        "Fix: drop_last=False, a batch size of at most 8, or RandomSampler(), which draws with replacement."
     )
-    assert len(rb.sample(8)) == 8
+    assert not rb.can_sample(9) and rb.can_sample(8) and len(rb.sample(8)) == 8
 
 
 def test_a_pass_goes_on_after_loading() -> None:  # SA-03 CP-02

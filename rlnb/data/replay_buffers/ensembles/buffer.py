@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence, Sized
 from typing import Any, NoReturn
 
 import torch
+from tensordict import TensorDict
 
 from rlnb.data.replay_buffers import faults
 from rlnb.data.replay_buffers.ensembles.members import PartOf, checked, member_at, stack_batches
@@ -22,6 +23,7 @@ from rlnb.data.replay_buffers.samplers import Info, Sampler
 from rlnb.data.replay_buffers.storages import Storage
 from rlnb.data.replay_buffers.writers import Writer
 from rlnb.data.replay_buffers.writers.round_robin import INDEX_KEY
+from rlnb.data.ted.keys import NestedKey
 
 
 class ReplayBufferEnsemble(Reading):
@@ -47,12 +49,18 @@ class ReplayBufferEnsemble(Reading):
             shapes the sample is a lazy stack: what all members have is read from it, ``sample["key"]``, and the rest
             from its parts, ``sample[0]["key"]``. Transforms of the members can make them alike.
         collate_fns: those of the members, where these are made of parts.
-        p: how likely each member is drawn, in proportion. Default: all the same.
+        p: how likely each member is drawn, in proportion. ``"sampleable"``: in proportion to the elements that each
+            holds, and none for members that cannot be sampled. Default: all the same.
         sample_from_all: whether every member is drawn once, in order, in place of by chance.
         num_buffer_sampled: how many members are drawn. Default: as many as there are.
         generator: the source of randomness, also of the members that have none of their own. Default: torch's own.
         pin_memory: as for :class:`~rlnb.data.ReplayBuffer`.
         prefetch: as for :class:`~rlnb.data.ReplayBuffer`.
+        routing_key: the entry of new data that says which member it is for; with it, :meth:`add` and :meth:`extend`
+            write to the members.
+        routing_dim: in its place, the dimension of new data along which there is one place for each member.
+        shared: whether other processes can read the members; see :meth:`ReplayBuffer.share`.
+        **options: as for :class:`~rlnb.data.ReplayBuffer`.
 
     Raises:
         RuntimeError: if both ``p`` and ``sample_from_all`` are given.
@@ -80,13 +88,20 @@ class ReplayBufferEnsemble(Reading):
         batch_size: int | None = None,
         collate_fn: Callable[[list[Any]], Any] | None = None,
         collate_fns: Sequence[Callable[[Any], Any] | None] | None = None,
-        p: Sequence[float] | torch.Tensor | None = None,
+        p: Sequence[float] | torch.Tensor | str | None = None,
         sample_from_all: bool = False,
         num_buffer_sampled: int | None = None,
         generator: torch.Generator | None = None,
         pin_memory: bool = False,
         prefetch: int | None = None,
+        routing_key: NestedKey | None = None,
+        routing_dim: int | None = None,
+        shared: bool = False,
+        **options: Any,
     ) -> None:
+        if routing_key is not None and routing_dim is not None:
+            raise ValueError("routing_key and routing_dim were both given. Fix: leave one of them out.")
+        self.routing_key, self.routing_dim = routing_key, routing_dim
         how = {"p": p, "sample_from_all": sample_from_all, "num_buffer_sampled": num_buffer_sampled}
         if rbs:
             if any(part is not None for part in (storages, samplers, writers)):
@@ -116,7 +131,12 @@ class ReplayBufferEnsemble(Reading):
             transform=transform,
             batch_size=batch_size,
             generator=generator,
+            shared=shared,
+            **options,
         )
+
+    def _shareable(self) -> bool:
+        return all(member._shareable() for member in self._members)
 
     _storage: StorageEnsemble
     _sampler: SamplerEnsemble
@@ -135,7 +155,7 @@ class ReplayBufferEnsemble(Reading):
                 return Drawn(member, index, info, data)
 
         with self._lock:
-            return (), self._sampler.sample_each(size, draw), {}
+            return (), self._sampler.sample_each(size, draw, self._storage), {}
 
     def _draw_again(self, index: list[Any], info: Info) -> tuple[Any, list[Drawn], Info]:
         """Gather what was chosen before, each part in its member."""
@@ -186,10 +206,32 @@ class ReplayBufferEnsemble(Reading):
         return len(self._members)
 
     def __getitem__(self, index: Any) -> Any:
-        """Return a member by its number; of a tuple, whose first part is that number, elements of the member."""
+        """Return a member by its number; of a tuple, whose first part is that number, elements of the member.
+
+        A slice or a list of numbers returns an ensemble of these members.
+        """
+        if isinstance(index, (slice, list)) or (isinstance(index, torch.Tensor) and index.ndim):
+            return self._part(index)
         if isinstance(index, tuple) and len(index) > 1:
             return member_at(self._members, index[0])[index[1] if len(index) == 2 else index[1:]]
         return member_at(self._members, index)
+
+    def _part(self, index: Any) -> ReplayBufferEnsemble:
+        """An ensemble of some of the members."""
+        numbers = list(range(len(self)))[index] if isinstance(index, slice) else torch.as_tensor(index).tolist()
+        members = [member_at(self._members, number) for number in numbers]
+        sampler, p = self._sampler, self._sampler.p
+        every = sampler.num_buffer_sampled == len(self)
+        return ReplayBufferEnsemble(
+            *members,
+            batch_size=self._batch_size,
+            collate_fn=self._collate_fn,
+            p=p[numbers] if isinstance(p, torch.Tensor) else p,
+            sample_from_all=sampler.sample_from_all,
+            num_buffer_sampled=None if every else sampler.num_buffer_sampled,
+            generator=self._generator,
+            transform=self._transform.forward if len(self._transform) else None,
+        )
 
     @contextlib.contextmanager
     def _all_locked(self) -> Iterator[None]:
@@ -200,27 +242,61 @@ class ReplayBufferEnsemble(Reading):
                 stack.enter_context(lock[1])
             yield
 
-    def add(self, data: Any) -> NoReturn:
-        """Refuse.
+    def add(self, data: Any) -> TensorDict:
+        """Write one element to the member that its entry ``routing_key`` names.
 
         Args:
-            data: what shall be written.
+            data: the element, a TensorDict.
+
+        Returns:
+            ``"buffer_ids"``, the member, and ``"index"``, the index there.
 
         Raises:
-            RuntimeError: always.
+            RuntimeError: If the ensemble was made without ``routing_key``: it only reads then.
         """
-        raise RuntimeError(faults.ensemble_is_read_only("add"))
+        if self.routing_key is None:
+            raise RuntimeError(faults.ensemble_is_read_only("add"))
+        found: TensorDict = self.extend(data.unsqueeze(0))[0]
+        return found
 
-    def extend(self, data: Any) -> NoReturn:
-        """Refuse.
+    def extend(self, data: Any, *, update_priority: bool | None = None) -> TensorDict:
+        """Write several elements, each to the member that ``routing_key`` or ``routing_dim`` names.
 
         Args:
-            data: what shall be written.
+            data: the elements, a TensorDict.
+            update_priority: as for :meth:`ReplayBuffer.extend`.
+
+        Returns:
+            ``"buffer_ids"``, the members, and ``"index"``, the index of each element there, of batch size ``[n]``.
 
         Raises:
-            RuntimeError: always.
+            IndexError: If there is no such member; nothing is written then.
+            RuntimeError: If the ensemble was made without both: it only reads then.
+            ValueError: If there is another number of places along ``routing_dim`` than of members.
         """
-        raise RuntimeError(faults.ensemble_is_read_only("extend"))
+        if self.routing_dim is not None:
+            parts = dict(enumerate(data.unbind(self.routing_dim)))
+            if len(parts) != len(self):
+                raise ValueError(
+                    f"The data has {len(parts)} places along routing_dim={self.routing_dim}, and the ensemble "
+                    f"{len(self)} members. Nothing was written. Fix: one place for each member."
+                )
+            written = [self._members[i].extend(part, update_priority=update_priority) for i, part in parts.items()]
+            ids = [torch.full((len(index),), i) for i, index in enumerate(written)]
+            return TensorDict({BUFFER_IDS_KEY: torch.cat(ids), INDEX_KEY: torch.cat(written)}, [len(torch.cat(ids))])
+        if self.routing_key is None:
+            raise RuntimeError(faults.ensemble_is_read_only("extend"))
+        to = data[self.routing_key].reshape(-1).to(torch.int64)
+        outside = to[(to < 0) | (to >= len(self))]
+        if len(outside):
+            raise IndexError(faults.no_member(int(outside[0]), len(self)))
+        places: torch.Tensor | None = None
+        for member in to.unique().tolist():
+            mine = to == member
+            index = self._members[member].extend(data[mine], update_priority=update_priority)
+            places = torch.zeros((len(to), *index.shape[1:]), dtype=index.dtype) if places is None else places
+            places[mine] = index
+        return TensorDict({BUFFER_IDS_KEY: to, INDEX_KEY: to.clone() if places is None else places}, [len(to)])
 
     def __setitem__(self, index: Any, data: Any) -> NoReturn:
         raise RuntimeError(faults.ensemble_is_read_only("set"))

@@ -17,6 +17,7 @@ from rlnb.data.replay_buffers.storages import Storage
 from rlnb.data.replay_buffers.writers.round_robin import INDEX_KEY
 
 BUFFER_IDS_KEY = "buffer_ids"
+SAMPLEABLE = "sampleable"
 
 
 class Drawn(NamedTuple):
@@ -36,7 +37,8 @@ class SamplerEnsemble(Sampler):
 
     Args:
         *samplers: one of each member.
-        p: how likely each member is drawn, in proportion. Default: all the same.
+        p: how likely each member is drawn, in proportion. ``"sampleable"``: in proportion to the elements that each
+            holds, and none for members that cannot be sampled. Default: all the same.
         sample_from_all: whether every member is drawn once, in order, in place of by chance.
         num_buffer_sampled: how many members are drawn. Default: as many as there are. With ``sample_from_all`` it does
             not count.
@@ -59,7 +61,7 @@ class SamplerEnsemble(Sampler):
     def __init__(
         self,
         *samplers: Sampler,
-        p: Sequence[float] | torch.Tensor | None = None,
+        p: Sequence[float] | torch.Tensor | str | None = None,
         sample_from_all: bool = False,
         num_buffer_sampled: int | None = None,
     ) -> None:
@@ -75,17 +77,22 @@ class SamplerEnsemble(Sampler):
         self.p = p
 
     @property
-    def p(self) -> torch.Tensor | None:
-        """How likely each member is drawn, float64 of sum 1; None for all the same. It can be set."""
+    def p(self) -> torch.Tensor | str | None:
+        """How likely each member is drawn, float64 of sum 1; ``"sampleable"``; None for all the same. It can be set."""
         return self._p
 
     @p.setter
-    def p(self, value: Sequence[float] | torch.Tensor | None) -> None:
+    def p(self, value: Sequence[float] | torch.Tensor | str | None) -> None:
         if value is None:
-            self._p = None
+            self._p: torch.Tensor | str | None = None
             return
         if self.sample_from_all:
             raise RuntimeError(faults.p_and_all())
+        if isinstance(value, str):
+            if value != SAMPLEABLE:
+                raise ValueError(f"p must be weights, 'sampleable' or None, and got {value!r}. Fix: p='sampleable'.")
+            self._p = value
+            return
         p = torch.as_tensor(value, dtype=torch.float64, device="cpu").detach().reshape(-1).clone()
         total = float(p.sum())
         if len(p) != len(self) or not bool((p >= 0).all()) or not 0 < total < math.inf:
@@ -117,12 +124,13 @@ class SamplerEnsemble(Sampler):
 
     # Drawing ----------------------------------------------------------------------------------------------------------
 
-    def sample_each(self, batch_size: int, draw: Callable[[int, int], Drawn]) -> list[Drawn]:
+    def sample_each(self, batch_size: int, draw: Callable[[int, int], Drawn], storage: Storage) -> list[Drawn]:
         """Choose members and draw from each.
 
         Args:
             batch_size: how many elements in all.
             draw: draws elements; it is given the number of a member and how many.
+            storage: the storages of the members.
 
         Returns:
             What was drawn, in the order of drawing.
@@ -134,19 +142,40 @@ class SamplerEnsemble(Sampler):
         if rest:
             raise ValueError(faults.not_divisible(batch_size, self.num_buffer_sampled))
         drawn, ran_out = [], False
-        for member in self._choose():
+        for member in self._choose(storage, count):
             drawn.append(draw(member, count))
             ran_out = self._members[member].ran_out or ran_out
         self._ran_out = ran_out
         return drawn
 
-    def _choose(self) -> list[int]:
+    def can_sample(self, storage: Storage, batch_size: int) -> bool:
+        """Say whether every member that may be drawn can be sampled; see :meth:`Sampler.can_sample`."""
+        count, rest = divmod(batch_size, self.num_buffer_sampled)
+        if rest:
+            return False
+        can = [sampler.can_sample(storage[i], count) for i, sampler in enumerate(self._members)]
+        if isinstance(self._p, str):
+            return any(can)
+        return all(fine or (self._p is not None and not self._p[i]) for i, fine in enumerate(can))
+
+    def _choose(self, storage: Storage, each: int) -> list[int]:
         count, shape = len(self), (self.num_buffer_sampled,)
         if self.sample_from_all:
             return list(range(count))
         if self._p is None:
             return torch.randint(count, shape, generator=self._generator).tolist()
-        return torch.multinomial(self._p, *shape, replacement=True, generator=self._generator).tolist()
+        p = self._sampleable(storage, each) if isinstance(self._p, str) else self._p
+        return torch.multinomial(p, *shape, replacement=True, generator=self._generator).tolist()
+
+    def _sampleable(self, storage: Storage, each: int) -> torch.Tensor:
+        """How many elements of each member can be drawn."""
+        found = [
+            sampler.available(storage[i]) if sampler.can_sample(storage[i], each) else 0
+            for i, sampler in enumerate(self._members)
+        ]
+        if not any(found):
+            raise RuntimeError("No member of the ensemble can be sampled. Fix: ensemble[0].extend(data) first.")
+        return torch.tensor(found, dtype=torch.float64)
 
     def sample(self, storage: Storage, batch_size: int) -> tuple[Any, Info]:
         """Choose elements of the members of a :class:`StorageEnsemble`.
@@ -170,7 +199,7 @@ class SamplerEnsemble(Sampler):
                 raise RuntimeError(faults.empty_member(member))
             return Drawn(member, *self._members[member].sample(part, count))
 
-        drawn = self.sample_each(batch_size, draw)
+        drawn = self.sample_each(batch_size, draw, storage)
         info = info_of(drawn)
         return info.pop(INDEX_KEY), info
 
@@ -224,7 +253,8 @@ class SamplerEnsemble(Sampler):
 
     def __repr__(self) -> str:
         parts = list(map(repr, self._members))
-        parts += [f"p={[round(x, 4) for x in self._p.tolist()]}"] if self._p is not None else []
+        if self._p is not None:
+            parts.append(f"p={self._p if isinstance(self._p, str) else [round(x, 4) for x in self._p.tolist()]!r}")
         parts += ["sample_from_all=True"] if self.sample_from_all else []
         if self.num_buffer_sampled != len(self):
             parts.append(f"num_buffer_sampled={self.num_buffer_sampled}")

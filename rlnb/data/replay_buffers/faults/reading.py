@@ -91,8 +91,8 @@ def bad_index(index: object) -> str:
 def too_many_without_replacement(batch_size: int, length: int) -> str:
     """Say that there are not as many elements as are to be drawn."""
     return (
-        f"Cannot draw {batch_size} of {length} elements without replacement, and drop_last=True leaves out batches that "
-        f"are not full. Fix: drop_last=False, a batch size of at most {length}, or RandomSampler(), which draws with "
+        f"Cannot draw {batch_size} of {length} elements without replacement, and drop_last=True leaves out smaller "
+        f"batches. Fix: drop_last=False, a batch size of at most {length}, or RandomSampler(), which draws with "
         "replacement."
     )
 

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from rlnb.data.replay_buffers import faults
+from rlnb.data.replay_buffers.errors import MismatchError
 from rlnb.data.ted.keys import NestedKey
 
 
@@ -132,17 +133,17 @@ class Form(ABC):
         """Say in what data differs from what is stored."""
         stored, given = [leaf.key for leaf in self.leaves], self._keys(data)
         if set(stored) != set(given):
-            return ValueError(faults.other_keys(stored, given, type(data).__name__))
+            return MismatchError(faults.other_keys(stored, given, type(data).__name__))
         try:
             leaves = self._take_apart(data)
         except (LookupError, TypeError, AttributeError):
-            return ValueError(faults.other_structure(self._name(), type(data).__name__))
+            return MismatchError(faults.other_structure(self._name(), type(data).__name__))
         differ = [
             (leaf.key, shape, leaf.dtype, value)
             for leaf, shape, value in zip(self.leaves, self.expected(lead), leaves, strict=True)
             if not _fits(value, leaf, lead)
         ]
-        return ValueError(faults.other_leaves(differ, lead))
+        return MismatchError(faults.other_leaves(differ, lead))
 
     def _name(self) -> str:
         """Say what the data is, for error messages."""

@@ -11,7 +11,7 @@ from tensordict import TensorDictBase, is_tensorclass
 from torch.utils import _pytree as pytree
 
 from rlnb.data.replay_buffers import faults
-from rlnb.data.replay_buffers.samplers import Sampler
+from rlnb.data.replay_buffers.samplers import ConsumingSampler, RandomSampler, Sampler
 from rlnb.data.replay_buffers.storages import Storage
 from rlnb.data.replay_buffers.writers import Writer
 
@@ -83,6 +83,81 @@ def check(prefetch: Any, collate_fn: Any, generator: Any) -> None:
         raise TypeError(faults.not_a_function("collate_fn", collate_fn))
     if generator is not None and not isinstance(generator, torch.Generator):
         raise TypeError(faults.no_generator(generator))
+
+
+# Options of TorchRL that choose where a buffer runs, each with the values that mean "in this process".
+_IN_THIS_PROCESS: dict[str, tuple[Any, ...]] = {
+    "service_backend": (None, "direct"),
+    "service_backend_options": (None, {}),
+    "transport": (None, "auto", "direct"),
+    "transport_options": (None, {}),
+}
+_SIZES = ("capacity", "size", "max_size", "buffer_size")
+_NAMES = (
+    "storage, sampler, writer, collate_fn, pin_memory, prefetch, transform, transform_factory, batch_size, dim_extend, "
+    "checkpointer, generator, consume_after_n_samples, shared, compilable, delayed_init"
+)
+
+
+def check_options(kind: str, compilable: bool | None, options: dict[str, Any]) -> None:
+    """Refuse options that a buffer does not have, or values that it cannot keep.
+
+    Args:
+        kind: the class of the buffer.
+        compilable: whether its methods shall work inside of ``torch.compile``.
+        options: arguments by names that the constructor does not list.
+
+    Raises:
+        NotImplementedError: If TorchRL has such an option, and this library does not.
+        TypeError: If there is no such option.
+    """
+    if compilable:
+        raise NotImplementedError(
+            f"compilable=True asks for a {kind} that torch.compile can trace, and this one takes locks and reads NumPy "
+            "views, which cannot be traced. Fix: leave compilable out, and sample outside of the compiled function."
+        )
+    for name, value in options.items():
+        if name in _IN_THIS_PROCESS:
+            if value not in _IN_THIS_PROCESS[name]:
+                raise NotImplementedError(
+                    f"{name}={value!r} asks for a {kind} in another process, and buffers of this library live in their "
+                    f"own. Fix: leave {name} out; LazyMemmapStorage shares elements between processes of one machine."
+                )
+        elif name == "sample_unit":
+            if value is not None:
+                raise NotImplementedError(
+                    "sample_unit chooses what one sample is, and a sample of this library is an element. Fix: leave it "
+                    "out, and use sampler=SliceSampler(slice_len=8) for pieces of trajectories."
+                )
+        else:
+            size = value if isinstance(value, int) and not isinstance(value, bool) else 1000
+            fix = f" Fix: {kind}(storage=LazyTensorStorage({size}))." if name in _SIZES else ""
+            raise TypeError(f"{kind} got an unexpected argument {name!r}. It takes: {_NAMES}.{fix}")
+
+
+def consuming(count: int, sampler: Any) -> Sampler:
+    """Make the sampler of a buffer whose elements are drawn a fixed number of times.
+
+    Args:
+        count: how often each is drawn.
+        sampler: what was given beside it, or None.
+
+    Returns:
+        The sampler.
+
+    Raises:
+        ValueError: If the sampler given is another one, or the count is not an integer of at least 1.
+    """
+    if not isinstance(count, int) or isinstance(count, bool) or count < 1:
+        raise ValueError(faults.bad_size("consume_after_n_samples", count))
+    if sampler is None or sampler is RandomSampler or type(sampler) is RandomSampler:
+        return ConsumingSampler(count)
+    if isinstance(sampler, ConsumingSampler) and sampler.max_sample_count == count:
+        return sampler
+    raise ValueError(
+        f"consume_after_n_samples={count} chooses the sampler, and got another one: {sampler!r}. "
+        "Fix: leave sampler or consume_after_n_samples out."
+    )
 
 
 def free_writer(writer: Writer, storage: Storage) -> None:

@@ -7,14 +7,17 @@ import warnings
 from typing import Any
 
 import torch
+from tensordict import TensorDictBase
 
 from rlnb.data.replay_buffers import faults
 from rlnb.data.replay_buffers.forms import is_data
+from rlnb.data.replay_buffers.indexing import Where
 from rlnb.data.replay_buffers.replay_buffers import arguments
 from rlnb.data.replay_buffers.replay_buffers.reading import Reading
 from rlnb.data.replay_buffers.storages import ListStorage
 from rlnb.data.replay_buffers.writers import RoundRobinWriter
 from rlnb.data.replay_buffers.writers.round_robin import without_index
+from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
 
 
 class ReplayBuffer(Reading):
@@ -40,9 +43,18 @@ class ReplayBuffer(Reading):
             Default: the last one, ``ndim - 1``, which is time.
         checkpointer: how the storage is saved, or a function that makes it. Default: as the storage has it.
         generator: the source of randomness. Default: torch's own.
+        transform_factory: a function that makes the transform, in place of ``transform``.
+        consume_after_n_samples: how often each element is drawn before it is consumed; see :class:`ConsumingSampler`.
+            ``len(buffer)`` counts those that are left. Default: elements are never consumed.
+        shared: whether other processes can read and extend the buffer; see :meth:`share`.
+        compilable: only False: methods of a buffer cannot be traced by ``torch.compile``.
+        delayed_init: taken, so that code for TorchRL runs. Memory is made when the first data comes in any case.
+        **options: those of TorchRL that choose where a buffer runs (``service_backend``, ``transport``): only the
+            values that mean this process.
 
     Raises:
-        TypeError: if a component is none.
+        NotImplementedError: If an option of TorchRL has a value that cannot be kept.
+        TypeError: If a component is not of its kind, or there is no such argument.
         ValueError: if a number makes no sense, or ``prefetch`` comes without ``batch_size``.
 
     Example:
@@ -91,13 +103,14 @@ class ReplayBuffer(Reading):
         if not one and not lists and isinstance(self._writer, RoundRobinWriter):
             warnings.warn(faults.first_is_batch(data.batch_size), UserWarning, stacklevel=3)
 
-    def extend(self, data: Any) -> torch.Tensor:
+    def extend(self, data: Any, *, update_priority: bool | None = None) -> torch.Tensor:
         """Write several elements.
 
         Args:
             data: a list of elements; or a batch of them: a tensor or TensorDict, whose first dimension counts them (its
                 first ``ndim`` dimensions), or any PyTree of tensors that lead with the same dimensions. A tuple is a
                 PyTree, a list at the root is a list of elements.
+            update_priority: for a :class:`TensorDictReplayBuffer`: False ignores priorities that the data brings.
 
         Returns:
             The index of each, shape ``[n]``; with several dimensions ``[n, ndim]``, time first.
@@ -107,7 +120,7 @@ class ReplayBuffer(Reading):
         """
         data = self._incoming(data)
         with self._lock:
-            return self._extend(data)
+            return self._extend(data) if update_priority is not False else ReplayBuffer._extend(self, data)
 
     def _incoming(self, data: Any) -> Any:
         """What is given to :meth:`extend`, as it is stored: transformed, and with time first."""
@@ -136,9 +149,7 @@ class ReplayBuffer(Reading):
             data = without_index(data)
         with self._lock:
             place = self._where(index)
-            if place.keeps_dims and self._dim_extend and not isinstance(data, list):
-                data = arguments.swap_dims(data, self._dim_extend)
-            self._writer.overwrite(place, data)
+            self._overwrite(place, data)
             self._sampler.mark_update(self._indices(place), self._storage)
 
     def update_priority(self, index: Any, priority: Any) -> None:
@@ -155,8 +166,81 @@ class ReplayBuffer(Reading):
         with self._lock:
             self._sampler.update_priority(index, priority, storage=self._storage)
 
-    def empty(self) -> None:
+    def mark_update(self, index: Any) -> None:
+        """Tell the sampler that elements were written over past the buffer.
+
+        Args:
+            index: of the elements, as a sample's info or :meth:`extend` gives it.
+        """
+        with self._lock:
+            self._sampler.mark_update(index, self._storage)
+
+    def set_at_(self, key: NestedKey, value: Any, index: Any) -> None:
+        """Write one entry of elements that are stored; priorities stay.
+
+        Args:
+            key: of the entry.
+            value: what to write, of the shape that the entry has in ``buffer[index]``.
+            index: which elements; see ``buffer[index]``.
+
+        Raises:
+            KeyError: If there is no such entry.
+            ValueError: If the value does not fit.
+        """
+        self._set_entries(index, {key: value})
+
+    def set_(self, key: NestedKey, value: Any) -> None:
+        """Write one entry of all elements; see :meth:`set_at_`.
+
+        Args:
+            key: of the entry.
+            value: what to write.
+        """
+        self._set_entries(slice(None), {key: value})
+
+    def update_(self, input_dict_or_td: Any, clone: bool = False, *, keys_to_update: Any = None) -> None:
+        """Write several entries of all elements; see :meth:`set_at_`.
+
+        Args:
+            input_dict_or_td: the entries.
+            clone: taken, so that code for TorchRL runs; values are always copied.
+            keys_to_update: which entries to write. Default: all that are given.
+        """
+        is_td = isinstance(input_dict_or_td, TensorDictBase)
+        given = input_dict_or_td.items(True, True) if is_td else input_dict_or_td.items()
+        entries = {as_key(as_tuple(key)): value for key, value in given}
+        if keys_to_update is not None:
+            entries = {key: entries[key] for key in (as_key(as_tuple(key)) for key in keys_to_update)}
+        self._set_entries(slice(None), entries)
+
+    def _set_entries(self, index: Any, entries: dict[NestedKey, Any]) -> None:
+        with self._lock:
+            place = self._where(index)
+            data = self._storage.elements(self._storage.read(place))
+            if place.keeps_dims and self._dim_extend:
+                data = arguments.swap_dims(data, self._dim_extend)
+            self._overwrite(place, _with_entries(data, entries))
+
+    def _overwrite(self, place: Where, data: Any) -> None:
+        """Write over elements; the data has the order in which it is read."""
+        if place.keeps_dims and self._dim_extend and not isinstance(data, list):
+            data = arguments.swap_dims(data, self._dim_extend)
+        self._writer.overwrite(place, data)
+
+    def write_all(self, data: Any, end: int | None = None) -> None:
+        """Write over all elements by index: ``buffer[:end] = data``.
+
+        Args:
+            data: the new elements.
+            end: how many. Default: all.
+        """
+        self[:end] = data
+
+    def empty(self, empty_write_count: bool = True) -> None:
         """Forget all elements; the memory stays.
+
+        Args:
+            empty_write_count: whether :attr:`write_count` starts at 0 again.
 
         Raises:
             RuntimeError: if the buffer is read-only.
@@ -164,13 +248,31 @@ class ReplayBuffer(Reading):
         with self._lock:
             self._writer.check_writable()
             self._forget_ahead()
+            written = self._storage.ring.written
             try:
                 self._empty()
             except KeyboardInterrupt:  # neither writer nor sampler shall know of elements that are gone
                 self._empty()
                 raise
+            if not empty_write_count:
+                self._storage.ring.jump(0, 0, written)
 
     def _empty(self) -> None:
         self._storage._empty()
         self._writer._empty()
         self._sampler._empty()
+
+
+def _with_entries(data: Any, entries: dict[NestedKey, Any]) -> Any:
+    """Replace entries of elements that were read; those that are stored stay as they are."""
+    if isinstance(data, list):
+        values = {key: list(value) for key, value in entries.items()}
+        return [_with_entries(item, {key: value[i] for key, value in values.items()}) for i, item in enumerate(data)]
+    if not isinstance(data, TensorDictBase):
+        raise TypeError(f"Entries are written in TensorDicts, and the buffer holds: {type(data).__name__}.")
+    changed = data.copy()
+    for key, value in entries.items():
+        if key not in changed.keys(True):
+            raise KeyError(faults.no_such_entry(key, list(data.keys(True, True))))
+        changed.set(key, value)
+    return changed

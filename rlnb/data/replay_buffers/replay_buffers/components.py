@@ -17,7 +17,7 @@ from rlnb.data.replay_buffers.replay_buffers.checkpointing import Checkpointing,
 from rlnb.data.replay_buffers.replay_buffers.pipeline import Pipeline
 from rlnb.data.replay_buffers.replay_buffers.prefetch import Chosen, Prefetcher
 from rlnb.data.replay_buffers.samplers import Info, RandomSampler, Sampler
-from rlnb.data.replay_buffers.storages import ListStorage, Storage
+from rlnb.data.replay_buffers.storages import LazyMemmapStorage, ListStorage, Storage
 from rlnb.data.replay_buffers.writers import RoundRobinWriter, Writer
 
 Self = TypeVar("Self", bound="Components")
@@ -42,8 +42,17 @@ class Components(Checkpointing):
         dim_extend: int | None = None,
         checkpointer: StorageCheckpointerBase | Callable[[], StorageCheckpointerBase] | None = None,
         generator: torch.Generator | None = None,
+        transform_factory: Callable[[], Callable[[Any], Any]] | None = None,
+        consume_after_n_samples: int | None = None,
+        shared: bool = False,
+        compilable: bool | None = None,
+        delayed_init: bool | None = None,
+        **options: Any,
     ) -> None:
         self._new_lock()
+        arguments.check_options(type(self).__name__, compilable, options)
+        if consume_after_n_samples is not None:
+            sampler = arguments.consuming(consume_after_n_samples, sampler)
         self._batch_size = None if batch_size is None else arguments.batch_size(batch_size)
         arguments.check(prefetch, collate_fn, generator)
         if prefetch and self._batch_size is None:
@@ -62,8 +71,13 @@ class Components(Checkpointing):
         self.set_sampler(self._sampler)
         if checkpointer is not None:
             self._storage.checkpointer = checkpointer
+        if transform is not None and transform_factory is not None:
+            raise TypeError("transform and transform_factory were both given. Fix: leave one of them out.")
+        if transform_factory is not None:
+            transform = transform_factory()
         if transform is not None:
             self.append_transform(transform)
+        self.share(shared)
 
     def _default_writer(self) -> Writer:
         return RoundRobinWriter()
@@ -104,6 +118,54 @@ class Components(Checkpointing):
     def write_count(self) -> int:
         """How many rows were ever written."""
         return self._writer._write_count
+
+    @property
+    def initialized(self) -> bool:
+        """Whether storage, sampler and writer are there: always, for they are made in the constructor."""
+        return True
+
+    def share(self: Self, shared: bool = True) -> Self:
+        """Make sure that other processes can read and extend the buffer.
+
+        A buffer with a :class:`LazyMemmapStorage` is shared as it is, once it was written to for the first time: a
+        process that gets the buffer finds the same elements. For other storages a process would get a copy.
+
+        Args:
+            shared: False changes nothing.
+
+        Returns:
+            The buffer.
+
+        Raises:
+            NotImplementedError: If the storage cannot be shared.
+        """
+        if shared and not self._shareable():
+            raise NotImplementedError(
+                f"A {type(self._storage).__name__} cannot be shared with other processes: each would get a copy of its "
+                f"elements. Fix: {type(self).__name__}(storage=LazyMemmapStorage(size)), which keeps them in files."
+            )
+        return self
+
+    def _shareable(self) -> bool:
+        return isinstance(self._storage, LazyMemmapStorage)
+
+    def stats(self) -> dict[str, int | float | bool]:
+        """Count what the buffer holds.
+
+        Returns:
+            ``"size"`` and ``"capacity"`` in elements, ``"utilization"``, their ratio, ``"write_count"``,
+            ``"prefetch_queue_size"``, and ``"initialized"``.
+        """
+        with self._lock:
+            size, capacity = len(self._storage), self._storage.max_size
+            return {
+                "size": size,
+                "capacity": capacity,
+                "utilization": size / capacity,
+                "write_count": self.write_count,
+                "prefetch_queue_size": len(self._chosen_ahead()),
+                "initialized": self.initialized,
+            }
 
     def set_storage(self, storage: Storage, collate_fn: Callable[[Any], Any] | None = None) -> None:
         """Exchange the storage; what sampler and writer remember of the elements of the other one is forgotten.
@@ -238,12 +300,16 @@ class Components(Checkpointing):
         chosen = [] if self._prefetcher is None else self._prefetcher.chosen
         return [(tuple(index) if isinstance(index, tuple) else index, info, last) for index, info, last in chosen]
 
-    def shutdown(self) -> None:
-        """Stop the threads that prepare batches; sampling starts them again."""
+    def shutdown(self, timeout: float | None = None) -> None:
+        """Stop the threads that prepare batches; sampling starts them again.
+
+        Args:
+            timeout: with a number, threads that are in the middle of a batch are not waited for. ``None`` waits.
+        """
         if self._prefetcher is not None:
             with self._lock:
                 self._begin_ahead_again()
-            self._prefetcher.close()
+            self._prefetcher.close(wait=timeout is None)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of storage, writer and sampler.
@@ -326,7 +392,3 @@ class Components(Checkpointing):
             parts["transform"] = self._transform
         lines = ",\n".join(f"    {name}={part!r}".replace("\n", "\n    ") for name, part in parts.items())
         return f"{type(self).__name__}(\n{lines})"
-
-
-# What Python says of an argument that there is not: it names the class that users know.
-Components.__init__.__qualname__ = "ReplayBuffer"

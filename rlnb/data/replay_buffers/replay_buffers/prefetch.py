@@ -117,8 +117,12 @@ class Prefetcher:
         self._ahead.clear()
         self._chosen.clear()
 
-    def close(self) -> None:
-        """Stop the threads, after the batch that each is at."""
+    def close(self, wait: bool = True) -> None:
+        """Stop the threads, after the batch that each is at.
+
+        Args:
+            wait: whether to wait until they have ended.
+        """
         if self._pool is not None and self._owner == os.getpid():
-            self._pool.shutdown(wait=True)
+            self._pool.shutdown(wait=wait)
         self._pool = None

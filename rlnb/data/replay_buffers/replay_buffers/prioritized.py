@@ -11,7 +11,7 @@ from rlnb.data.replay_buffers.replay_buffers import arguments
 from rlnb.data.replay_buffers.replay_buffers.buffer import ReplayBuffer
 from rlnb.data.replay_buffers.replay_buffers.components import DEFAULT_SIZE
 from rlnb.data.replay_buffers.replay_buffers.tensordict_buffer import PRIORITY_KEY, TensorDictReplayBuffer
-from rlnb.data.replay_buffers.samplers import PrioritizedSampler
+from rlnb.data.replay_buffers.samplers import PrioritizedSampler, Sampler
 from rlnb.data.replay_buffers.storages import ListStorage, Storage
 from rlnb.data.ted.keys import NestedKey
 
@@ -40,6 +40,8 @@ class PrioritizedReplayBuffer(ReplayBuffer):
         dtype: of the weights.
         storage: as for :class:`ReplayBuffer`.
         reduction: how several priorities of one element become one.
+        sampler_device: where the priorities are: only the CPU.
+        sync: taken, so that code for TorchRL runs: an update of priorities counts from the next sample on.
         **kwargs: as for :class:`ReplayBuffer`, except for the sampler.
 
     Example:
@@ -62,10 +64,17 @@ class PrioritizedReplayBuffer(ReplayBuffer):
         dtype: torch.dtype = torch.float32,
         storage: Storage | Callable[[], Storage] | None = None,
         reduction: str = "max",
+        sampler_device: torch.device | str | None = None,
+        sync: bool = True,
         **kwargs: Any,
     ) -> None:
-        parts = _with_sampler(storage, alpha, beta, eps=eps, dtype=dtype, reduction=reduction)
+        parts = _with_sampler(storage, alpha, beta, eps=eps, dtype=dtype, reduction=reduction, device=sampler_device)
         super().__init__(**{**parts, **kwargs})
+
+    @property
+    def prioritized_sampler(self) -> Sampler:
+        """The sampler."""
+        return self.sampler
 
 
 class TensorDictPrioritizedReplayBuffer(TensorDictReplayBuffer):
@@ -81,6 +90,8 @@ class TensorDictPrioritizedReplayBuffer(TensorDictReplayBuffer):
         eps: added to priorities.
         storage: as for :class:`ReplayBuffer`.
         reduction: how several priorities of one element become one.
+        sampler_device: where the priorities are: only the CPU.
+        sync: taken, so that code for TorchRL runs: an update of priorities counts from the next sample on.
         **kwargs: as for :class:`TensorDictReplayBuffer`, except for the sampler.
 
     Example:
@@ -103,7 +114,14 @@ class TensorDictPrioritizedReplayBuffer(TensorDictReplayBuffer):
         eps: float = 1e-8,
         storage: Storage | Callable[[], Storage] | None = None,
         reduction: str = "max",
+        sampler_device: torch.device | str | None = None,
+        sync: bool = True,
         **kwargs: Any,
     ) -> None:
-        parts = _with_sampler(storage, alpha, beta, eps=eps, reduction=reduction)
+        parts = _with_sampler(storage, alpha, beta, eps=eps, reduction=reduction, device=sampler_device)
         super().__init__(priority_key=priority_key, **{**parts, **kwargs})
+
+    @property
+    def prioritized_sampler(self) -> Sampler:
+        """The sampler."""
+        return self.sampler

@@ -51,6 +51,29 @@ class Reading(Components):
             batch, info = self._process(*self._drawn_now(size))
         return (batch, info) if return_info else batch
 
+    def can_sample(self, batch_size: int | None = None) -> bool:
+        """Say whether :meth:`sample` can draw a batch now.
+
+        Args:
+            batch_size: how many elements. Default: as the constructor was told.
+
+        Returns:
+            False for an empty buffer, and where no slice or not enough elements are stored.
+        """
+        with self._lock:
+            return self._sampler.can_sample(self._storage, self._size_of(batch_size))
+
+    def next(self) -> Any:
+        """Draw the next batch, as iterating over the buffer does.
+
+        Returns:
+            The batch.
+
+        Raises:
+            RuntimeError: If the buffer is empty, or its batch size is not known.
+        """
+        return next(iter(self))
+
     def _size_of(self, given: int | None) -> int:
         if given is not None:
             return arguments.batch_size(given)
@@ -138,7 +161,7 @@ class Reading(Components):
     # Indexing -----------------------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
-        return len(self._storage)
+        return self._sampler.available(self._storage)
 
     def __getitem__(self, index: Any) -> Any:
         """Read elements; see :func:`~rlnb.data.replay_buffers.indexing.where` for what can be an index.
@@ -167,6 +190,17 @@ class Reading(Components):
         if place.keeps_dims and self._dim_extend:
             data = arguments.swap_dims(data, self._dim_extend)
         return self._transform.forward(data) if self._transform.changes_reads else data
+
+    def read_all_in_order(self, end: int | None = None) -> Any:
+        """Read all elements by index, through the transforms: ``buffer[:end]``.
+
+        Args:
+            end: how many. Default: all.
+
+        Returns:
+            The batch.
+        """
+        return self[:end]
 
     def _where(self, index: Any) -> Where:
         """The elements that an index means; it has the order of the data, where the storage is time first."""

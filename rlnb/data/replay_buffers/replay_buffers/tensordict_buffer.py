@@ -65,6 +65,19 @@ class TensorDictReplayBuffer(ReplayBuffer):
                 put(data, key, spread(value, data.batch_size, 0))
         return self._with_index(data, info[INDEX_KEY])
 
+    def sample(self, batch_size: int | None = None, return_info: bool = False, include_info: bool | None = None) -> Any:
+        """Draw elements; see :meth:`ReplayBuffer.sample`.
+
+        Args:
+            batch_size: how many.
+            return_info: whether to return what the sampler says beside the batch.
+            include_info: taken, so that code for TorchRL runs: a sample always has what the sampler says.
+
+        Returns:
+            The batch; or the batch and a dictionary.
+        """
+        return super().sample(batch_size, return_info)
+
     # Priorities ---------------------------------------------------------------------------------------------------
 
     def _add(self, data: Any) -> Any:

@@ -62,6 +62,17 @@ class Sampler(Stateful):
         """The priority of a new element; 1 for samplers without priorities."""
         return 1.0
 
+    def available(self, storage: Storage) -> int:
+        """Count the elements that can be drawn, which is the length of a buffer.
+
+        Args:
+            storage: where they are.
+
+        Returns:
+            How many: all that are stored, except for a sampler that consumes them.
+        """
+        return len(storage)
+
     def can_sample(self, storage: Storage, batch_size: int) -> bool:
         """Say whether a batch can be drawn.
 

@@ -83,7 +83,7 @@ class PrioritizedSampler(Sampler):
         if device is not None and torch.device(device).type != "cpu":
             raise ValueError(
                 f"The priorities of a {type(self).__name__} are on the CPU, and got device={str(device)!r}. "
-                'Fix: leave device out; samples are on the device of the storage, LazyTensorStorage(size, device="cuda").'
+                'Fix: leave device out; samples are on the device of the storage, LazyTensorStorage(5, device="cuda").'
             )
         for name, value in (("alpha", alpha), ("beta", beta), ("eps", eps)):
             if not isinstance(value, (Real, torch.Tensor)) or not value >= 0:

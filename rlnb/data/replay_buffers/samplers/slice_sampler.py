@@ -119,9 +119,9 @@ class SliceSampler(Sampler):
         super().__init__()
         if fragmented:
             raise NotImplementedError(
-                "fragmented=True joins steps of one trajectory that are scattered over the storage, and here they must "
-                "be stored one after another. Fix: a storage with ndim=2, LazyTensorStorage(size, ndim=2), for the data "
-                "of several envs, of shape [envs, time]."
+                "fragmented=True joins steps of one trajectory that are scattered over the storage, and this sampler "
+                "needs them one after another. Fix: LazyTensorStorage(size, ndim=2) for the data of several envs, of "
+                "shape [envs, time]."
             )
         self.step_key, self.fragmented = step_key, False
         self._set_up(
@@ -168,9 +168,7 @@ class SliceSampler(Sampler):
                 "is nothing to fill up. Fix: strict_length=False."
             )
         if end_key is not None and end_keys is not None:
-            raise MismatchError(
-                "end_key is one entry and end_keys are several, and both were given. Fix: end_keys only."
-            )
+            raise MismatchError("end_key and end_keys were both given. Fix: end_keys=[...] with all of them.")
         given = {"ends": ends, "trajectories": trajectories, "end_key": end_key, "end_keys": end_keys}
         names = [name for name, value in {**given, "traj_key": traj_key}.items() if value is not None]
         if ends is not None or trajectories is not None:

@@ -76,8 +76,8 @@ class SamplerWithoutReplacement(Sampler):
             if self.drop_last:
                 raise ValueError(faults.too_many_without_replacement(batch_size, length))
             warnings.warn(
-                f"A batch of {batch_size} was asked for and the buffer holds {length}: without replacement the batch has "
-                f"{length} elements. Wait until the buffer holds more, or use RandomSampler(), which draws with "
+                f"A batch of {batch_size} was asked for, and the buffer holds {length} elements: without replacement "
+                f"the batch has {length}. Wait until the buffer holds more, or use RandomSampler(), which draws with "
                 "replacement.",
                 UserWarning,
                 stacklevel=2,

@@ -18,13 +18,21 @@ class Writer(Stateful):
     A buffer registers its storage with its writer and then calls :meth:`add` and :meth:`extend`. A writer lets the
     storage check the data first (``storage.prepare``), so that bad data changes nothing.
 
+    Args:
+        compilable: only False: a writer cannot be traced by ``torch.compile``.
+
     Attributes:
         adds_index: whether TensorDicts read from the buffer shall say in ``"index"`` where they are stored.
     """
 
     adds_index: bool = False
 
-    def __init__(self) -> None:
+    def __init__(self, compilable: bool = False) -> None:
+        if compilable:
+            raise NotImplementedError(
+                f"torch.compile cannot trace a {type(self).__name__}, which takes locks and writes through NumPy views, "
+                "so compilable=True cannot be kept. Fix: leave compilable out."
+            )
         self._storage: Storage | None = None
 
     def register_storage(self, storage: Storage) -> None:

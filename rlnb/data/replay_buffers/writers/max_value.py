@@ -38,6 +38,7 @@ class TensorDictMaxValueWriter(Writer):
         rank_key: the entry that ranks elements. Default: ``("next", "reward")``.
         reduction: how an entry with several values becomes a rank: ``"sum"``, ``"mean"``, ``"max"``, ``"min"`` or
             ``"median"``.
+        compilable: only False.
 
     Raises:
         ValueError: if there is no such reduction.
@@ -54,8 +55,8 @@ class TensorDictMaxValueWriter(Writer):
 
     adds_index = True
 
-    def __init__(self, rank_key: NestedKey | None = None, reduction: str = "sum") -> None:
-        super().__init__()
+    def __init__(self, rank_key: NestedKey | None = None, reduction: str = "sum", *, compilable: bool = False) -> None:
+        super().__init__(compilable)
         if reduction not in REDUCTIONS:
             raise ValueError(faults.unknown_reduction(reduction, list(REDUCTIONS)))
         self.rank_key: NestedKey = ("next", "reward") if rank_key is None else rank_key

@@ -18,6 +18,13 @@ INDEX_KEY = "index"
 class RoundRobinWriter(Writer):
     """A writer that goes round the storage as in a ring.
 
+    Args:
+        compilable: only False: a writer cannot be traced by ``torch.compile``.
+        track_generations: only False: places do not count how often they were written.
+
+    Raises:
+        NotImplementedError: If one of them is True.
+
     Example:
         >>> from rlnb.data import ListStorage, ReplayBuffer
         >>> rb = ReplayBuffer(storage=ListStorage(3), writer=RoundRobinWriter())
@@ -26,6 +33,14 @@ class RoundRobinWriter(Writer):
         >>> rb[:], rb.writer
         (['d', 'b', 'c'], RoundRobinWriter(cursor=1, full_storage=True))
     """
+
+    def __init__(self, compilable: bool = False, *, track_generations: bool = False) -> None:
+        super().__init__(compilable)
+        if track_generations:
+            raise NotImplementedError(
+                f"A {type(self).__name__} does not count how often each place was written, so track_generations=True "
+                "cannot be kept. Fix: leave it out; buffer.write_count counts all writes."
+            )
 
     def add(self, data: Any) -> Any:
         """Write one element at the cursor; see :meth:`Writer.add`."""
