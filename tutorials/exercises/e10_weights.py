@@ -134,7 +134,7 @@ class _Watched(TensorDictPrioritizedReplayBuffer):
         self.told: list[tuple[Any, Any]] = []
         super().__init__(**kwargs)
 
-    def sample(self, batch_size: int | None = None, return_info: bool = False) -> Any:
+    def sample(self, batch_size: int | None = None, return_info: bool = False, include_info: bool | None = None) -> Any:
         found = super().sample(batch_size, return_info)
         self.drawn.append((found[0] if return_info else found).clone())
         return found

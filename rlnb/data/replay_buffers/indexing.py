@@ -211,9 +211,10 @@ def _grid(index: tuple[Any, ...], shape: Sequence[int]) -> Where:
         # In numpy an integer beside an array counts as an array, and moves dimensions; so integers go first.
         first: list[Any] = []
         for part in parts:
-            is_mask = isinstance(part, np.ndarray) and part.dtype == bool
-            keep = isinstance(part, int) or part is Ellipsis
-            first += [part] if keep else [slice(None)] * (np.ndim(part) if is_mask else 1)
+            if isinstance(part, int) or part is Ellipsis:
+                first.append(part)
+            else:
+                first += [slice(None)] * (part.ndim if isinstance(part, np.ndarray) and part.dtype == bool else 1)
         rest = tuple(part for part in parts if not isinstance(part, int))
         try:
             found = np.arange(int(np.prod(shape))).reshape(tuple(shape))[tuple(first)][rest]

@@ -30,8 +30,8 @@ class Writer(Stateful):
     def __init__(self, compilable: bool = False) -> None:
         if compilable:
             raise NotImplementedError(
-                f"torch.compile cannot trace a {type(self).__name__}, which takes locks and writes through NumPy views, "
-                "so compilable=True cannot be kept. Fix: leave compilable out."
+                f"torch.compile cannot trace a {type(self).__name__}, which takes locks and writes NumPy views, so "
+                "compilable=True cannot be kept. Fix: leave compilable out."
             )
         self._storage: Storage | None = None
 
