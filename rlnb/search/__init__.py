@@ -12,9 +12,10 @@ from rlnb.search.mcts import MCTS
 from rlnb.search.noise import RootNoise
 from rlnb.search.results import ActionRow
 from rlnb.search.rules import EXP3, PUCT, UCB1, Rule, UCB1Tuned
+from rlnb.search.solver import Solver
 from rlnb.search.tree import SearchTree
 
 __all__ = [
     "EXP3", "MCTS", "PUCT", "UCB1", "ActionRow", "Change", "Evaluation", "Game", "Gumbel", "History", "Network",
-    "Positions", "RandomRollout", "Record", "RootNoise", "Rule", "SearchTree", "UCB1Tuned", "game_of",
+    "Positions", "RandomRollout", "Record", "RootNoise", "Rule", "SearchTree", "Solver", "UCB1Tuned", "game_of",
 ]  # fmt: skip

@@ -39,12 +39,14 @@ class ConnectionGame(Game):
     n_players = 2
     state_shape = (2,)
     state_dtype = np.uint64
+    returns = (-1.0, 1.0)
 
     def __init__(self, env: BoardGameEnv) -> None:
         self.env = env
         gravity = isinstance(env, ConnectFourEnv)
         self.boards = BitBoards(env.rows, env.columns, env.connect, gravity=gravity)
         self.n_actions = env.n_actions
+        self.most_positions = 3 ** (env.rows * env.columns)
         # A draw of times has the columns first, from the bottom, where stones fall; this is the cell of each.
         order = np.arange(env.rows * env.columns).reshape(env.rows, env.columns)
         self._fall_order = order[::-1].T.reshape(-1)

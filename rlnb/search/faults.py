@@ -70,6 +70,14 @@ def over() -> str:
     return "All roots are ends of episodes, so there is nothing to search. Fix: search.reset(td) with a new episode."
 
 
+def solved() -> str:
+    """Say that all roots are proven."""
+    return (
+        "Every root is proven, so no simulation can find out more. Fix: play search.best_action, advance, or make the "
+        "search with solver=False."
+    )
+
+
 def no_legal(where: int, at: str) -> str:
     """Say that a position has no legal action."""
     return (

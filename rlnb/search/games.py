@@ -41,12 +41,17 @@ class Game(ABC):
         n_players: 1 or 2. With two, what one wins the other loses.
         state_shape: of one position.
         state_dtype: of the positions; ``object`` where they are no numbers.
+        returns: the least and the greatest return from any position, for any player; None if the game does not know.
+        most_positions: no more positions than these can come up; None if the game does not know. A search solves a game
+            that is small by this number unless told otherwise, see ``rlnb.search.mcts.SMALL_GAME``.
     """
 
     n_actions: int
     n_players: int
     state_shape: tuple[int, ...] = ()
     state_dtype: Any = object
+    returns: tuple[float, float] | None = None
+    most_positions: int | None = None
 
     @abstractmethod
     def start(self, tensordict: TensorDictBase | None) -> Positions:

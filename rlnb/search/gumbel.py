@@ -167,7 +167,7 @@ class Gumbel(Rule):
         root = rows % tree.capacity == 0
         visits = tree.flat.edge_visits[rows]
         scores = self.improved(tree, rows) - visits / (1 + visits.sum(-1, keepdims=True))
-        scores[~tree.flat.legal[rows]] = -np.inf
+        scores[~tree.flat.open[rows]] = -np.inf
         if root.any():
             scores[root] = self._root_scores(tree, rows[root])
         return scores
@@ -181,15 +181,17 @@ class Gumbel(Rule):
         considered = np.minimum(tree.flat.legal[rows].sum(-1), len(self._plan) - 1)
         wanted = self._plan[considered, turn][:, None]
         scores = self.draws[trees] + self.logits(tree, rows)
-        return np.where(visits == wanted, scores, -np.inf)
+        # A closed action takes no more visits, so there may be no action with as many as are wanted: then the nearest.
+        distance = np.where(tree.selectable(rows), np.abs(visits - wanted), np.iinfo(np.int64).max)
+        return np.where(distance == distance.min(-1, keepdims=True), scores, -np.inf)
 
     def policy(self, tree: SearchTree) -> Array:
         """Return the improved policy of the roots; see :meth:`Rule.policy`."""
         return self.improved(tree, tree.roots)
 
     def best(self, tree: SearchTree) -> Array:
-        """Return, of the actions visited most, the one with the best score; see :meth:`Rule.best`."""
-        visits = tree.edge_visits[:, 0] - self.before
+        """Return, of the open actions visited most, the one with the best score; see :meth:`Rule.best`."""
+        visits = np.where(tree.selectable(tree.roots), tree.edge_visits[:, 0] - self.before, -1)
         scores = self.draws + self.logits(tree, tree.roots)
         return np.where(visits == visits.max(-1, keepdims=True), scores, -np.inf).argmax(-1)
 

@@ -11,13 +11,14 @@ import numpy as np
 from rlnb.search import faults, phases
 from rlnb.search.budget import Budget, Progress, held_interrupt
 from rlnb.search.evaluation import Evaluation, RandomRollout
-from rlnb.search.games import Game, game_of
+from rlnb.search.games import Array, Game, game_of
 from rlnb.search.history import History, Record
 from rlnb.search.noise import RootNoise
 from rlnb.search.recording import record_simulation, redo, undo
 from rlnb.search.results import SearchResults
 from rlnb.search.rules import UCB1, Rule
 from rlnb.search.single import SingleTree, fits_single, single_tree
+from rlnb.search.solver import Solver
 from rlnb.search.tree import FIRST_CAPACITY, SearchTree
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from rlnb.data import Tree
     from rlnb.envs import EnvBase
 
+#: A game with at most so many positions is small: unless told otherwise, a search solves it.
+SMALL_GAME = 100_000
 #: For how many simulations room is made at once; beyond that it grows as it is filled.
 MOST_AHEAD = 4096
 
@@ -49,6 +52,10 @@ class MCTS(SearchResults):
         discount: of rewards, for each step, above 0 and at most 1.
         value_range: the least and the greatest return. The rules are made for returns of about -1 to 1, and others
             are mapped to that before they are scored. Where each of at most 50 steps gives 1, it is (0, 50).
+        solver: whether wins, losses and draws that are proven are backed up, and what is settled is searched no more: a
+            :class:`Solver`. It needs an env without chance. None (the default): where the game is small, that is, where
+            its ``most_positions`` are known and at most ``SMALL_GAME``, as those of tic-tac-toe are. Proofs rest on
+            the least and the greatest return: those of ``value_range`` if it is given, else those of the game.
         noise: mixed into the prior of the roots; None: none.
         seed: of all that is drawn here: one seed, one search. None draws one from the system.
 
@@ -81,21 +88,26 @@ class MCTS(SearchResults):
         rule: Rule | None = None,
         evaluation: Evaluation | None = None,
         discount: float = 1.0,
-        value_range: tuple[float, float] = (-1.0, 1.0),
+        value_range: tuple[float, float] | None = None,
+        solver: bool | None = None,
         noise: RootNoise | None = None,
         seed: int | None = None,
     ) -> None:
-        low, high = value_range
+        self.game = game_of(env)
+        known = self.game.returns if value_range is None else value_range
+        low, high = known or (-1.0, 1.0)
         if not 0 < discount <= 1:
             raise ValueError(f"discount is above 0 and at most 1, and is {discount!r}.")
         if not low < high:
             raise ValueError(f"value_range is the least and the greatest return, and is {value_range!r}.")
-        self.game = game_of(env)
         # A rule knows its draws and its range, so two searches share none.
         self.rule = UCB1() if rule is None else copy.copy(rule)
         self.evaluation = RandomRollout() if evaluation is None else evaluation
         self.rule.scale(low, high)
         self.discount, self.value_range, self.noise, self.seed = discount, (low, high), noise, seed
+        if solver is None:
+            solver = self.game.most_positions is not None and self.game.most_positions <= SMALL_GAME
+        self.solver = Solver(*(known or ()), discount=discount) if solver else None
         self.rng, self.random = np.random.default_rng(seed), Random(seed)
         self.history = History()
         self.simulations, self.interrupted = 0, False
@@ -132,6 +144,7 @@ class MCTS(SearchResults):
         tree = SearchTree(
             batch, game.n_actions, game.state_shape, game.state_dtype,
             capacity=FIRST_CAPACITY, rule_fields=self.rule.fields,
+            bounds=None if self.solver is None else self.solver.bounds,
         )  # fmt: skip
         tree.add(np.arange(batch), positions, np.zeros(batch), prior, value)
         tree.visits[:, 0], tree.value_sum[:, 0] = 1, value
@@ -146,13 +159,23 @@ class MCTS(SearchResults):
         tree = self.nodes
         self.history.clear()
         self.simulations = 0
-        self._live = np.flatnonzero(~tree.terminal[:, 0])
+        self._live = self._unsettled()
         if self.noise is not None:
             tree.prior[:, 0] = self.noise(tree.prior[:, 0], tree.legal[:, 0], self.rng)
         self.rule.start(tree, self.rng)
         self._single = None
         if fits_single(tree.batch, self.game, self.rule, self.evaluation):
-            self._single = single_tree(tree, self.game, self.rule, self.evaluation, self.random, self.discount)
+            self._single = single_tree(
+                tree, self.game, self.rule, self.evaluation, self.random, self.discount, self.solver
+            )
+
+    def _unsettled(self) -> Array:
+        """Return the trees in which there is something to search: no end of an episode, no proven root."""
+        tree = self.nodes
+        open_ = ~tree.terminal[:, 0]
+        if self.solver is not None:
+            open_ &= tree.lower[:, 0] < tree.upper[:, 0]
+        return np.flatnonzero(open_)
 
     def advance(self, actions: Any) -> MCTS:
         """Take an action in each root: its subtree is kept, with all that is known of it, and the rest is dropped.
@@ -170,18 +193,19 @@ class MCTS(SearchResults):
         """
         tree = self.nodes
         chosen = np.broadcast_to(np.asarray(actions).reshape(-1), (tree.batch,)).astype(np.int64)
-        for b in self._live.tolist():
+        playing = np.flatnonzero(~tree.terminal[:, 0])
+        for b in playing.tolist():
             if not 0 <= chosen[b] < tree.n_actions or not tree.legal[b, 0, chosen[b]]:
                 raise ValueError(faults.illegal_action(b, int(chosen[b]), tree.legal[b, 0]))
-        children = tree.children[self._live, 0, chosen[self._live]]
-        new = self._live[children < 0]
+        children = tree.children[playing, 0, chosen[playing]]
+        new = playing[children < 0]
         if len(new):
             tree.reserve(1)
             zeros = np.zeros(len(new), dtype=np.int64)
             selected = phases.Selected(new, nodes=zeros, actions=chosen[new], children=zeros - 1)
             leaves, values = phases.expand(tree, self.game, self.evaluation, selected, self.rng, self.discount)
             tree.visits[new, leaves], tree.value_sum[new, leaves] = 1, values
-        for b in self._live.tolist():
+        for b in playing.tolist():
             tree.keep_subtree(b, int(tree.children[b, 0, chosen[b]]))
         self.reused = tree.count.copy()
         self.reused[new] = 0
@@ -207,6 +231,8 @@ class MCTS(SearchResults):
     ) -> MCTS:
         """Do simulations until a budget is spent, or an interrupt comes; the tree is whole in either case.
 
+        With a solver, a tree whose root is proven takes no more simulations, and the run ends when all of them are.
+
         Args:
             simulations: the most; each adds a node to every tree.
             seconds: the most.
@@ -231,7 +257,7 @@ class MCTS(SearchResults):
             self.history.clear()
         simulate = self._recorded if record else self._simulate
         with held_interrupt() as interrupt:
-            while not budget.spent() and not interrupt.asked:
+            while not budget.spent() and not interrupt.asked and len(self._live):
                 simulate()
                 budget.count()
         self.interrupted = interrupt.asked
@@ -245,12 +271,15 @@ class MCTS(SearchResults):
             What it did.
 
         Raises:
-            RuntimeError: if there is no root, or all of them are ends of episodes.
+            RuntimeError: if there is no root, or all of them are ends of episodes or proven.
         """
         tree = self._ready()
+        if not len(self._live) and not self.history.can_redo:
+            raise RuntimeError(faults.solved())
         if self.history.can_redo:
             record = redo(tree, self.history, self.rng, self.random)
             self.simulations += 1
+            self._live = self._unsettled()
             return record
         return self._recorded()
 
@@ -267,7 +296,9 @@ class MCTS(SearchResults):
         if self.history.position == 0:
             raise RuntimeError(faults.nothing_to_undo())
         self.simulations -= 1
-        return undo(tree, self.history, self.rng, self.random)
+        record = undo(tree, self.history, self.rng, self.random)
+        self._live = self._unsettled()
+        return record
 
     def tree(self, tree: int = 0) -> Tree:
         """View one tree as a :class:`~rlnb.data.Tree`, to be walked, printed and plotted.
@@ -287,7 +318,7 @@ class MCTS(SearchResults):
 
     def _ready(self) -> SearchTree:
         tree = self.nodes
-        if not len(self._live):
+        if tree.terminal[:, 0].all():
             raise RuntimeError(faults.over())
         return tree
 
@@ -299,18 +330,21 @@ class MCTS(SearchResults):
         if single is not None:
             path = single.select()
             leaf, found = single.expand(path)
-            single.back_up(path, leaf, found)
+            root_changed = single.back_up(path, leaf, found)
         else:
             selected = phases.select(tree, rule, self._live, self.rng)
             leaves, values = phases.expand(tree, self.game, self.evaluation, selected, self.rng, self.discount)
-            phases.back_up(tree, rule, selected, leaves, values, self.discount)
+            root_changed = phases.back_up(tree, rule, selected, leaves, values, self.discount, self.solver)
         self.simulations += 1
+        if root_changed:
+            self._live = self._unsettled()
 
     def _recorded(self) -> Record:
         self.nodes.reserve(1)
         record = record_simulation(self, self._single, self._live)
         self.history.append(record)
         self.simulations += 1
+        self._live = self._unsettled()
         return record
 
     def __repr__(self) -> str:

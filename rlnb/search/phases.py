@@ -14,6 +14,7 @@ from rlnb.search.tree import SearchTree
 if TYPE_CHECKING:
     from rlnb.search.evaluation import Evaluation
     from rlnb.search.rules import Rule
+    from rlnb.search.solver import Solver
 
 
 @dataclass
@@ -166,10 +167,19 @@ def evaluate(
     return prior, value
 
 
-def back_up(tree: SearchTree, rule: Rule, selected: Selected, leaves: Array, values: Array, discount: float) -> None:
+def back_up(
+    tree: SearchTree,
+    rule: Rule,
+    selected: Selected,
+    leaves: Array,
+    values: Array,
+    discount: float,
+    solver: Solver | None = None,
+) -> bool:
     """Add the returns to all nodes and actions on the paths, from the last to the root.
 
-    Where another player is to move than in the node after it, the return changes its sign.
+    Where another player is to move than in the node after it, the return changes its sign. With a solver no return
+    leaves the bounds of its node: the player to move there would not let it.
 
     Args:
         tree: the trees.
@@ -178,6 +188,10 @@ def back_up(tree: SearchTree, rule: Rule, selected: Selected, leaves: Array, val
         leaves: where the paths end, ``[k]``.
         values: what was found there, ``[k]``.
         discount: of rewards, for each step.
+        solver: keeps the bounds of the nodes; None where there are none.
+
+    Returns:
+        Whether the solver changed the bounds of a root.
     """
     flat, n = tree.flat, tree.n_actions
     edge_visits, edge_sum = flat.edge_visits.reshape(-1), flat.edge_value_sum.reshape(-1)
@@ -187,6 +201,9 @@ def back_up(tree: SearchTree, rule: Rule, selected: Selected, leaves: Array, val
     flat.value_sum[rows] += values
     returns = values.copy()
     below = rows
+    tightened = np.zeros(0, dtype=bool)
+    if solver is not None:
+        tightened = solver.tightens(flat.reward[rows], flat.terminal[rows])
     for step in reversed(selected.steps):
         who = step.who
         after = below[who]
@@ -199,9 +216,15 @@ def back_up(tree: SearchTree, rule: Rule, selected: Selected, leaves: Array, val
         edges = rows * n + step.actions
         edge_visits[edges] += 1
         edge_sum[edges] += gained
+        if solver is not None:
+            moved = np.flatnonzero(tightened[who])
+            if len(moved):
+                tightened[who[moved]] = solver.update(tree, rows[moved])
+            gained = np.minimum(np.maximum(gained, flat.lower[rows]), flat.upper[rows])
         flat.visits[rows] += 1
         flat.value_sum[rows] += gained
         returns[who], below[who] = gained, rows
+    return bool(tightened.any())
 
 
 __all__ = ["Selected", "Step", "back_up", "evaluate", "expand", "select"]

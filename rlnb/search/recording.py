@@ -44,7 +44,7 @@ def record_simulation(search: MCTS, single: SingleTree | None, live: Array) -> R
         leaves, values = np.array([leaf]), np.array([value])
     stages.append(snapshot(tree, rows))
     if single is None:
-        phases.back_up(tree, search.rule, selected, leaves, values, search.discount)
+        phases.back_up(tree, search.rule, selected, leaves, values, search.discount, search.solver)
     else:
         single.back_up(path, leaf, value)
     stages.append(snapshot(tree, rows))

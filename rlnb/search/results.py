@@ -9,6 +9,7 @@ import numpy as np
 
 from rlnb.search.games import Array
 from rlnb.search.rules import Rule
+from rlnb.search.solver import Solver
 from rlnb.search.tree import SearchTree
 
 
@@ -23,6 +24,8 @@ class ActionRow(NamedTuple):
         prior: probability that the policy gives it.
         score: what the rule selects by.
         child: the node it leads to; -1 if it was never taken.
+        lower: what it gains at least, by the proofs of a solver; None without one, or if the action is illegal.
+        upper: what it gains at most, likewise; the return is proven where both are equal.
     """
 
     action: int
@@ -32,12 +35,15 @@ class ActionRow(NamedTuple):
     prior: float
     score: float
     child: int
+    lower: float | None = None
+    upper: float | None = None
 
 
 class SearchResults:
     """The results of a search, as arrays over the batch of its roots: ``[*batch, A]``, or ``[A]`` for a single root."""
 
     rule: Rule
+    solver: Solver | None
     _shape: tuple[int, ...]
 
     @property
@@ -55,15 +61,61 @@ class SearchResults:
 
     @property
     def q_values(self) -> Array:
-        """Mean return of each action of a root, float64 ``[*batch, A]``; NaN for what was never taken."""
+        """Mean return of each action of a root, float64 ``[*batch, A]``; NaN for what was never taken.
+
+        With a solver it is within the bounds that are proven.
+        """
         visits = self.nodes.edge_visits[:, 0]
-        means = self.nodes.edge_value_sum[:, 0] / np.maximum(visits, 1)
-        return self._shaped(np.where(visits > 0, means, np.nan))
+        return self._shaped(np.where(visits > 0, self._means(self.nodes.roots), np.nan))
 
     @property
     def value(self) -> Array:
-        """Mean return of a root for the player who is to move, float64 ``[*batch]``."""
-        return self._shaped(self.nodes.value_sum[:, 0] / self.nodes.visits[:, 0])
+        """Mean return of a root for the player who is to move, float64 ``[*batch]``; where it is proven, the return."""
+        nodes = self.nodes
+        means = nodes.value_sum[:, 0] / nodes.visits[:, 0]
+        if self.solver is not None:
+            means = np.minimum(np.maximum(means, nodes.lower[:, 0]), nodes.upper[:, 0])
+        return self._shaped(means)
+
+    @property
+    def solved(self) -> Array:
+        """Whether a solver has proven the return of a root with best play, bool ``[*batch]``."""
+        return self._shaped(~np.isnan(self._proven()))
+
+    @property
+    def proven(self) -> Array:
+        """The proven return of a root with best play, float64 ``[*batch]``; NaN where it is not known.
+
+        It is for the player who is to move; in a game with one winner 1 is a win, 0 a draw and -1 a loss.
+        """
+        return self._shaped(self._proven())
+
+    def _proven(self) -> Array:
+        nodes = self.nodes
+        if self.solver is None:
+            return np.full(nodes.batch, np.nan)
+        lower, upper = nodes.lower[:, 0], nodes.upper[:, 0]
+        return np.where(lower == upper, lower, np.nan)
+
+    def _means(self, rows: Array) -> Array:
+        """Mean returns of the actions of some nodes, 0 without a visit; with a solver within their bounds."""
+        flat = self.nodes.flat
+        means: Array = flat.edge_value_sum[rows] / np.maximum(flat.edge_visits[rows], 1)
+        if self.solver is not None:
+            edges = self.solver.edge_bounds(self.nodes, rows)
+            means = np.where(flat.legal[rows], np.minimum(np.maximum(means, edges.lower), edges.upper), means)
+        return means
+
+    def _worthy(self, rows: Array) -> Array:
+        """Which actions of some nodes may be the best, bool ``[k, A]``: with a solver, those not proven to be worse."""
+        flat = self.nodes.flat
+        if self.solver is None:
+            legal: Array = flat.legal[rows]
+            return legal
+        edges = self.solver.edge_bounds(self.nodes, rows)
+        lower, upper = flat.lower[rows][:, None], flat.upper[rows][:, None]
+        best = edges.lower == lower  # where the node is proven, only what is proven to be as good
+        return flat.legal[rows] & np.where(lower == upper, best, edges.upper >= lower)
 
     @property
     def prior(self) -> Array:
@@ -72,13 +124,34 @@ class SearchResults:
 
     @property
     def policy(self) -> Array:
-        """What the search makes of the prior, float64 ``[*batch, A]``: visits as shares, or the improved policy."""
-        return self._shaped(self.rule.policy(self.nodes))
+        """What the search makes of the prior, float64 ``[*batch, A]``: visits as shares, or the improved policy.
+
+        With a solver, actions that are proven to be worse than another one have probability 0.
+        """
+        policy = self.rule.policy(self.nodes)
+        if self.solver is not None:
+            worthy = self._worthy(self.nodes.roots)
+            policy = np.where(worthy, policy, 0.0)
+            total = policy.sum(-1, keepdims=True)
+            policy = np.where(total > 0, policy / np.where(total > 0, total, 1), worthy / worthy.sum(-1, keepdims=True))
+        return self._shaped(policy)
 
     @property
     def best_action(self) -> Array:
-        """The action to play, int64 ``[*batch]``."""
-        return self._shaped(self.rule.best(self.nodes))
+        """The action to play, int64 ``[*batch]``.
+
+        With a solver: a proven best one if there is one, or if no other one promises more than it gains for certain.
+        """
+        nodes = self.nodes
+        best = self.rule.best(nodes)
+        if self.solver is not None:
+            trees, edges = np.arange(nodes.batch), self.solver.edge_bounds(nodes, nodes.roots)
+            certain = edges.lower == nodes.lower[:, :1]
+            settle = (self._means(nodes.roots)[trees, best] <= nodes.lower[:, 0]) | ~nodes.open[:, 0].any(-1)
+            # Of actions that gain the same for certain, the one after which random play, or the network, found most.
+            means = nodes.edge_value_sum[:, 0] / np.maximum(nodes.edge_visits[:, 0], 1)
+            best = np.where(settle, np.where(certain, means, -np.inf).argmax(-1), best)
+        return self._shaped(best)
 
     def table(self, node: int = 0, tree: int = 0) -> list[ActionRow]:
         """List what is known of the actions of a node.
@@ -91,21 +164,33 @@ class SearchResults:
             A row for each action.
         """
         nodes = self.nodes
-        scores = self.rule.scores(nodes, np.array([tree * nodes.capacity + node]))[0]
-        visits, sums = nodes.edge_visits[tree, node], nodes.edge_value_sum[tree, node]
+        rows = np.array([tree * nodes.capacity + node])
+        lower, upper = self._bounds_of(rows)
         columns: tuple[Any, ...] = (
             range(nodes.n_actions),
             nodes.legal[tree, node].tolist(),
-            visits.tolist(),
-            (sums / np.maximum(visits, 1)).tolist(),
+            nodes.edge_visits[tree, node].tolist(),
+            self._means(rows)[0].tolist(),
             nodes.prior[tree, node].tolist(),
-            scores.tolist(),
+            self.rule.scores(nodes, rows)[0].tolist(),
             nodes.children[tree, node].tolist(),
+            lower,
+            upper,
         )
         return [ActionRow(*row) for row in zip(*columns, strict=True)]
 
+    def _bounds_of(self, rows: Array) -> list[list[float | None]]:
+        """The bounds of the actions of a node, lower and upper."""
+        legal = self.nodes.flat.legal[rows][0].tolist()
+        if self.solver is None:
+            return [[None] * len(legal)] * 2
+        edges = self.solver.edge_bounds(self.nodes, rows)
+        return [[b if ok else None for b, ok in zip(bound[0].tolist(), legal, strict=True)] for bound in edges]
+
     def principal_variation(self, tree: int = 0) -> list[int]:
         """List the actions that are visited most, of several the one with the best value, from the root on.
+
+        With a solver those that are proven to be worse than another one are left out.
 
         Args:
             tree: in which tree.
@@ -115,8 +200,8 @@ class SearchResults:
         """
         nodes, node, actions = self.nodes, 0, []
         while nodes.edge_visits[tree, node].any():
-            visits = nodes.edge_visits[tree, node]
-            mean = nodes.edge_value_sum[tree, node] / np.maximum(visits, 1)
+            rows = np.array([tree * nodes.capacity + node])
+            visits, mean = np.where(self._worthy(rows)[0], nodes.edge_visits[tree, node], -1), self._means(rows)[0]
             actions.append(int(np.where(visits == visits.max(), mean, -np.inf).argmax()))
             node = int(nodes.children[tree, node, actions[-1]])
         return actions

@@ -43,7 +43,7 @@ class Rule(ABC):
             rows: of the nodes in ``tree.flat``, ``[k]``.
 
         Returns:
-            float64 ``[k, A]``; minus infinity for what is illegal, infinity for what is to be tried first.
+            float64 ``[k, A]``; minus infinity for what is illegal or closed, infinity for what is to be tried first.
         """
 
     def start(self, tree: SearchTree, rng: np.random.Generator) -> None:  # noqa: B027 - most rules draw nothing
@@ -92,7 +92,7 @@ class Rule(ABC):
         return np.where(total > 0, visits / np.maximum(total, 1), tree.prior[:, 0])
 
     def best(self, tree: SearchTree) -> Array:
-        """Return the action to play: the one visited most, and of several the one with the best value.
+        """Return the action to play: the open one visited most, and of several the one with the best value.
 
         Args:
             tree: the trees.
@@ -100,7 +100,7 @@ class Rule(ABC):
         Returns:
             int64 ``[B]``.
         """
-        visits, legal = tree.edge_visits[:, 0], tree.legal[:, 0]
+        visits, legal = tree.edge_visits[:, 0], tree.selectable(tree.roots)
         value = np.where(visits > 0, tree.edge_value_sum[:, 0] / np.maximum(visits, 1), tree.prior[:, 0] + self.low - 1)
         most = legal & (visits == np.where(legal, visits, -1).max(-1, keepdims=True))
         return np.where(most, value, -np.inf).argmax(-1)
@@ -170,7 +170,7 @@ class ScoreRule(Rule):
         else:
             scores = self.formula(value, square, least, total, flat.prior[rows])
             scores[visits == 0] = self.unvisited
-        scores[~flat.legal[rows]] = -np.inf
+        scores[~flat.open[rows]] = -np.inf
         return scores
 
 
@@ -309,9 +309,9 @@ class EXP3(Rule):
             rows: of the nodes in ``tree.flat``, ``[k]``.
 
         Returns:
-            float64 ``[k, A]``; 0 for what is illegal.
+            float64 ``[k, A]``; 0 for what is illegal or closed.
         """
-        legal = tree.flat.legal[rows]
+        legal = tree.selectable(rows)
         logs = np.where(legal, tree.flat.log_weight[rows], -np.inf)
         weights = np.exp(logs - logs.max(-1, keepdims=True))  # as shares they are the same, and none is too large
         share = weights / weights.sum(-1, keepdims=True)
@@ -319,7 +319,7 @@ class EXP3(Rule):
 
     def scores(self, tree: SearchTree, rows: Array) -> Array:
         """Score the actions by their probabilities; see :meth:`Rule.scores`."""
-        return np.where(tree.flat.legal[rows], self.probabilities(tree, rows), -np.inf)
+        return np.where(tree.selectable(rows), self.probabilities(tree, rows), -np.inf)
 
     def choose(self, tree: SearchTree, rows: Array, depth: int, rng: np.random.Generator) -> Array:
         """Draw an action in some nodes; see :meth:`Rule.choose`."""
@@ -331,7 +331,7 @@ class EXP3(Rule):
         """Let the weights of actions grow; see :meth:`Rule.learn`."""
         chances = self.probabilities(tree, rows)[np.arange(len(rows)), actions]
         gain = (returns - self.low) / (self.high - self.low)
-        tree.flat.log_weight[rows, actions] += self.gamma * gain / chances / tree.flat.legal[rows].sum(-1)
+        tree.flat.log_weight[rows, actions] += self.gamma * gain / chances / tree.selectable(rows).sum(-1)
 
     def _shown(self) -> tuple[str, ...]:
         return ("gamma",)

@@ -15,6 +15,7 @@ from rlnb.search.connection import ConnectionGame
 from rlnb.search.evaluation import RandomRollout
 from rlnb.search.phases import Selected, Step
 from rlnb.search.rules import ScoreRule
+from rlnb.search.solver import Solver
 from rlnb.search.tree import SearchTree
 
 _TREE = np.zeros(1, dtype=np.int64)
@@ -30,6 +31,7 @@ class SingleTree:
         evaluation: random rollouts.
         random: what the rollouts draw from.
         discount: of rewards, for each step.
+        solver: keeps the bounds of the nodes; None where there are none.
     """
 
     def __init__(
@@ -40,7 +42,9 @@ class SingleTree:
         evaluation: RandomRollout,
         random: Random,
         discount: float,
+        solver: Solver | None = None,
     ) -> None:
+        self.solver = solver
         self.tree, self.game, self.rule, self.evaluation = tree, game, rule, evaluation
         self.random, self.discount = random, discount
         self._arrays: Any = None
@@ -56,6 +60,9 @@ class SingleTree:
 
     def _moves(self, node: int) -> list[int]:
         memory, gates = self.memory, self.game.boards.gates
+        if self.solver is not None:
+            first = node * self.tree.n_actions
+            return [action for action, open_ in enumerate(memory.open[first : first + len(gates)]) if open_]
         occupied = memory.states[2 * node] | memory.states[2 * node + 1]
         return [action for action, gate in enumerate(gates) if not occupied & gate]
 
@@ -123,6 +130,10 @@ class SingleTree:
         for move in moves:
             memory.legal[child * n + move] = True
             memory.prior[child * n + move] = 0.0 if over else 1 / len(moves)
+        if self.solver is not None:
+            memory.lower[child], memory.upper[child] = (0.0, 0.0) if over else self.solver.bounds
+            for move in moves:
+                memory.open[child * n + move] = True
         memory.children[node * n + action] = child
         self.tree.count[0] = child + 1
         return child, value
@@ -134,15 +145,21 @@ class SingleTree:
             total += play(mine, theirs, random, discount, max_steps)
         return total / rollouts
 
-    def back_up(self, path: list[tuple[int, int]], leaf: int, value: float) -> None:
+    def back_up(self, path: list[tuple[int, int]], leaf: int, value: float) -> bool:
         """Add the return on the way back; see :func:`rlnb.search.phases.back_up`.
 
         Args:
             path: by :meth:`select`.
             leaf: where it ends.
             value: what was found there.
+
+        Returns:
+            Whether a solver changed the bounds of the root.
         """
         memory, n, discount, learns = self.memory, self.tree.n_actions, self.discount, self.rule.fields
+        solver = self.solver
+        # Only an end of the game tells more of the node before it, unless returns shrink on the way back.
+        tightened = solver is not None and bool(memory.terminal[leaf] or discount != 1)
         memory.visits[leaf] += 1
         memory.value_sum[leaf] += value
         for node, action in reversed(path):
@@ -152,9 +169,14 @@ class SingleTree:
                 self.rule.learn(self.tree, _TREE + node, _TREE + action, np.array([value]))
             memory.edge_visits[edge] += 1
             memory.edge_value_sum[edge] += value
+            if solver is not None:
+                if tightened:
+                    tightened = solver.update_one(memory, node, n)
+                value = min(max(value, memory.lower[node]), memory.upper[node])
             memory.visits[node] += 1
             memory.value_sum[node] += value
             leaf = node
+        return tightened
 
     def selected(self, path: list[tuple[int, int]]) -> Selected:
         """Write a path as the phases for many trees do.
@@ -189,11 +211,18 @@ def fits_single(batch: int, game: Any, rule: Any, evaluation: Any) -> bool:
     return batch == 1 and plain and type(rule).choose is ScoreRule.choose and type(rule).scores is ScoreRule.scores
 
 
-def single_tree(tree: SearchTree, game: Any, rule: Any, evaluation: Any, random: Random, discount: float) -> SingleTree:
+def single_tree(
+    tree: SearchTree,
+    game: Any,
+    rule: Any,
+    evaluation: Any,
+    random: Random,
+    discount: float,
+    solver: Solver | None = None,
+) -> SingleTree:
     """Make the phases of a search for which :func:`fits_single` is True."""
-    return SingleTree(
-        tree, cast(ConnectionGame, game), cast(ScoreRule, rule), cast(RandomRollout, evaluation), random, discount
-    )
+    game, rule, evaluation = cast(ConnectionGame, game), cast(ScoreRule, rule), cast(RandomRollout, evaluation)
+    return SingleTree(tree, game, rule, evaluation, random, discount, solver)
 
 
 __all__ = ["SingleTree", "fits_single", "single_tree"]

@@ -33,6 +33,9 @@ RULE_FIELDS: dict[str, tuple[Any, Any]] = {
     "edge_square_sum": (np.float64, 0.0),
     "log_weight": (np.float64, 0.0),
 }
+#: What a solver keeps besides: of each node, and of each action.
+SOLVER_NODE_FIELDS: dict[str, tuple[Any, Any]] = {"lower": (np.float64, 0.0), "upper": (np.float64, 0.0)}
+SOLVER_EDGE_FIELDS: dict[str, tuple[Any, Any]] = {"open": (np.bool_, False)}
 #: How much is made room for where nobody says how much is needed.
 FIRST_CAPACITY = 64
 
@@ -49,6 +52,7 @@ class SearchTree:
         state_dtype: of the states.
         capacity: N; it grows by :meth:`reserve`.
         rule_fields: which of ``RULE_FIELDS`` are kept.
+        bounds: of the return of a new node, from a solver; None keeps no bounds.
 
     Attributes:
         count: how many nodes each tree has, int64 ``[B]``.
@@ -65,6 +69,10 @@ class SearchTree:
         prior: probability that the policy gives each, float64 ``[B, N, A]``.
         edge_visits: how often each was taken, int64 ``[B, N, A]``.
         edge_value_sum: sum of the returns after each, its reward included, float64 ``[B, N, A]``.
+        open: actions that the rule may select, bool ``[B, N, A]``: the legal ones, without those that a solver closed.
+            Without a solver it is ``legal`` itself.
+        lower: with a solver, what the return of the node is at least, float64 ``[B, N]``.
+        upper: with a solver, what it is at most, float64 ``[B, N]``; equal to ``lower`` where the node is proven.
         states: of the nodes, ``[B, N, *state_shape]``.
         flat: all of these with the trees one after the other, ``[B * N, ...]``: row ``tree * N + node``.
 
@@ -87,6 +95,9 @@ class SearchTree:
     prior: Array
     edge_visits: Array
     edge_value_sum: Array
+    open: Array
+    lower: Array
+    upper: Array
     states: Array
 
     def __init__(
@@ -98,12 +109,16 @@ class SearchTree:
         *,
         capacity: int = FIRST_CAPACITY,
         rule_fields: tuple[str, ...] = (),
+        bounds: tuple[float, float] | None = None,
     ) -> None:
+        self.bounds = bounds
+        node_fields = NODE_FIELDS if bounds is None else NODE_FIELDS | SOLVER_NODE_FIELDS
+        edge_fields = EDGE_FIELDS if bounds is None else EDGE_FIELDS | SOLVER_EDGE_FIELDS
         self.batch, self.n_actions, self.capacity = batch, n_actions, capacity
         self.count = np.zeros(batch, dtype=np.int64)
         self.layout: dict[str, tuple[Any, Any, tuple[int, ...]]] = {
-            **{name: (*kind, ()) for name, kind in NODE_FIELDS.items()},
-            **{name: (*kind, (n_actions,)) for name, kind in EDGE_FIELDS.items()},
+            **{name: (*kind, ()) for name, kind in node_fields.items()},
+            **{name: (*kind, (n_actions,)) for name, kind in edge_fields.items()},
             **{name: (*RULE_FIELDS[name], (n_actions,)) for name in rule_fields},
             "states": (state_dtype, None if state_dtype is object else 0, state_shape),
         }
@@ -122,6 +137,8 @@ class SearchTree:
         )
         for name, array in arrays.items():
             setattr(self, name, array)
+        if self.bounds is None:
+            self.open, self.flat.open = self.legal, self.flat.legal
         #: The row of each root.
         self.roots = np.arange(self.batch) * capacity
 
@@ -162,8 +179,26 @@ class SearchTree:
         flat.reward[rows] = rewards
         flat.prior[rows] = prior
         flat.evaluation[rows] = value
+        if self.bounds is not None:
+            flat.open[rows] = positions.legal
+            flat.lower[rows] = np.where(positions.terminal, 0.0, self.bounds[0])
+            flat.upper[rows] = np.where(positions.terminal, 0.0, self.bounds[1])
         self.count[trees] += 1
         return nodes
+
+    def selectable(self, rows: Array) -> Array:
+        """Return which actions of some nodes are open; all legal ones where none is.
+
+        Args:
+            rows: of the nodes in ``flat``, ``[k]``.
+
+        Returns:
+            bool ``[k, A]``.
+        """
+        open_ = self.flat.open[rows]
+        if self.bounds is None:
+            return open_
+        return np.where(open_.any(-1, keepdims=True), open_, self.flat.legal[rows])
 
     def clear(self, tree: int, first: int = 0) -> None:
         """Drop the last nodes of a tree.
