@@ -92,6 +92,19 @@ class BitBoards:
             return (occupied + self._bottoms[action]) & self._columns[action]
         return self._cells[action]
 
+    def place_each(self, occupied: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Do :meth:`place` for every action in every position.
+
+        Args:
+            occupied: all stones, uint64 ``[k]``.
+
+        Returns:
+            The bits, uint64 ``[k, actions]``; without meaning for what is illegal.
+        """
+        if self.gravity:
+            return (occupied[:, None] + self._bottoms) & self._columns
+        return np.broadcast_to(self._cells, (len(occupied), self.n_actions))
+
     def fold(self, stones: Any) -> Any:
         """Find lines by shifting.
 

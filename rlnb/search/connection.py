@@ -76,6 +76,49 @@ class ConnectionGame(Game):
             over |= won
         return Positions(states, turn.astype(np.int8), legal, over)
 
+    def outlook(self, positions: Positions, discount: float) -> tuple[Array, Array]:
+        """See lines that can be completed at once, by either player; see :meth:`Game.outlook`.
+
+        A line of one's own wins. Else, if the other player threatens to complete one, every action that leaves the
+        threat loses. An action that fills the board without a line is a draw.
+        """
+        mine, theirs, legal = positions.states[:, 0], positions.states[:, 1], positions.legal
+        occupied = mine | theirs
+        bits = self.boards.place_each(occupied)
+        wins = self.boards.won_all(mine[:, None] | bits) & legal
+        threats = self.boards.won_all(theirs[:, None] | bits) & legal
+        drawn = legal & ((occupied[:, None] | bits) == self.boards.full)
+        left = threats.sum(-1, keepdims=True) > threats  # a threat that the action does not block
+        lost = left & ~wins.any(-1, keepdims=True) & legal
+        lower = np.where(wins, 1.0, np.where(drawn, 0.0, -1.0))
+        upper = np.where(lost, -discount, np.where(drawn & ~wins, 0.0, 1.0))
+        return np.where(lost, -discount, lower), upper
+
+    def outlook_one(self, mine: int, theirs: int, moves: list[int], discount: float) -> list[tuple[float, float]]:
+        """Do :meth:`outlook` for a single position on plain numbers.
+
+        Args:
+            mine: stones of the player who is to move.
+            theirs: stones of the other.
+            moves: the legal actions.
+            discount: of rewards, for each step.
+
+        Returns:
+            What each of ``moves`` gains at least and at most.
+        """
+        boards, occupied = self.boards, mine | theirs
+        won = boards.table.__getitem__ if boards.table else boards.fold
+        bits = [boards.place(occupied, action) for action in moves]
+        wins = [bool(won(mine | bit)) for bit in bits]
+        draw = occupied | bits[0] == boards.full
+        if any(wins):
+            return [(1.0, 1.0) if win else (0.0, 0.0) if draw else (-1.0, 1.0) for win in wins]
+        threats = [bool(won(theirs | bit)) for bit in bits]
+        n, lost = sum(threats), (-discount, -discount)
+        if draw:
+            return [(0.0, 0.0)] * len(moves)
+        return [lost if n > threat else (-1.0, 1.0) for threat in threats]
+
     def playout(self, positions: Positions, rng: np.random.Generator, discount: float, max_steps: int | None) -> Array:
         """Play to the end without a loop over the moves; see :meth:`Game.playout`.
 

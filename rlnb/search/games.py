@@ -90,6 +90,19 @@ class Game(ABC):
             The return of each, for the player who is to move, float64 ``[k]``.
         """
 
+    def outlook(self, positions: Positions, discount: float) -> tuple[Array, Array] | None:
+        """Tell at a glance what actions lead to, for a solver: which of them win, or lose, within a move or two.
+
+        Args:
+            positions: any.
+            discount: of rewards, for each step.
+
+        Returns:
+            What each action gains at least and at most, float64 ``[k, A]`` each, infinite where this is not known;
+            None (the default) if nothing is known without steps.
+        """
+        return None
+
     @abstractmethod
     def observe(self, states: Array) -> TensorDictBase:
         """Return what a policy sees in each position.

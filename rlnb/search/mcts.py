@@ -139,14 +139,14 @@ class MCTS(SearchResults):
             raise ValueError(faults.no_legal(int(stuck.argmax()), "root"))
         if seed is not None:
             self.seed, self.rng, self.random = seed, np.random.default_rng(seed), Random(seed)
-        prior, value = phases.evaluate(game, self.evaluation, positions, self.rng, self.discount)
+        prior, value, bounds = phases.evaluate(game, self.evaluation, positions, self.rng, self.discount, self.solver)
         batch = len(value)
         tree = SearchTree(
             batch, game.n_actions, game.state_shape, game.state_dtype,
             capacity=FIRST_CAPACITY, rule_fields=self.rule.fields,
-            bounds=None if self.solver is None else self.solver.bounds,
+            solver=self.solver is not None,
         )  # fmt: skip
-        tree.add(np.arange(batch), positions, np.zeros(batch), prior, value)
+        tree.add(np.arange(batch), positions, np.zeros(batch), prior, value, bounds)
         tree.visits[:, 0], tree.value_sum[:, 0] = 1, value
         env = getattr(game, "env", None)
         shape = tensordict.batch_size if tensordict is not None else getattr(env, "batch_size", (batch,))
@@ -203,7 +203,9 @@ class MCTS(SearchResults):
             tree.reserve(1)
             zeros = np.zeros(len(new), dtype=np.int64)
             selected = phases.Selected(new, nodes=zeros, actions=chosen[new], children=zeros - 1)
-            leaves, values = phases.expand(tree, self.game, self.evaluation, selected, self.rng, self.discount)
+            leaves, values = phases.expand(
+                tree, self.game, self.evaluation, selected, self.rng, self.discount, self.solver
+            )
             tree.visits[new, leaves], tree.value_sum[new, leaves] = 1, values
         for b in playing.tolist():
             tree.keep_subtree(b, int(tree.children[b, 0, chosen[b]]))
@@ -333,7 +335,9 @@ class MCTS(SearchResults):
             root_changed = single.back_up(path, leaf, found)
         else:
             selected = phases.select(tree, rule, self._live, self.rng)
-            leaves, values = phases.expand(tree, self.game, self.evaluation, selected, self.rng, self.discount)
+            leaves, values = phases.expand(
+                tree, self.game, self.evaluation, selected, self.rng, self.discount, self.solver
+            )
             root_changed = phases.back_up(tree, rule, selected, leaves, values, self.discount, self.solver)
         self.simulations += 1
         if root_changed:

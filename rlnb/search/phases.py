@@ -14,7 +14,7 @@ from rlnb.search.tree import SearchTree
 if TYPE_CHECKING:
     from rlnb.search.evaluation import Evaluation
     from rlnb.search.rules import Rule
-    from rlnb.search.solver import Solver
+    from rlnb.search.solver import Bounds, Solver
 
 
 @dataclass
@@ -103,7 +103,13 @@ def select(tree: SearchTree, rule: Rule, trees: Array, rng: np.random.Generator)
 
 
 def expand(
-    tree: SearchTree, game: Game, evaluation: Evaluation, selected: Selected, rng: np.random.Generator, discount: float
+    tree: SearchTree,
+    game: Game,
+    evaluation: Evaluation,
+    selected: Selected,
+    rng: np.random.Generator,
+    discount: float,
+    solver: Solver | None = None,
 ) -> tuple[Array, Array]:
     """Play the selected actions, evaluate where they lead, and add a node for each that is new.
 
@@ -116,6 +122,7 @@ def expand(
         selected: by :func:`select`.
         rng: what the evaluation draws from.
         discount: of rewards, for each step.
+        solver: keeps the bounds of the nodes; None where there are none.
 
     Returns:
         The node where each path ends and its value there, for the player who is to move, ``[k]`` each.
@@ -127,8 +134,8 @@ def expand(
     trees, nodes, actions = selected.trees[new], selected.nodes[new], selected.actions[new]
     rows = tree.roots[trees] + nodes
     positions, rewards = game.step(tree.flat.states[rows], actions)
-    prior, value = evaluate(game, evaluation, positions, rng, discount)
-    added = tree.add(trees, positions, rewards, prior, value)
+    prior, value, bounds = evaluate(game, evaluation, positions, rng, discount, solver)
+    added = tree.add(trees, positions, rewards, prior, value, bounds)
     to = tree.roots[trees] + added
     tree.flat.parent[to], tree.flat.action[to] = nodes, actions
     tree.flat.children[rows, actions] = added
@@ -137,9 +144,16 @@ def expand(
 
 
 def evaluate(
-    game: Game, evaluation: Evaluation, positions: Positions, rng: np.random.Generator, discount: float
-) -> tuple[Array, Array]:
-    """Evaluate positions, all that are no ends in one call.
+    game: Game,
+    evaluation: Evaluation,
+    positions: Positions,
+    rng: np.random.Generator,
+    discount: float,
+    solver: Solver | None = None,
+) -> tuple[Array, Array, Bounds | None]:
+    """Evaluate positions in one call, all but ends of episodes.
+
+    With a solver, what is proven at a glance is worth what is proven.
 
     Args:
         game: the rules.
@@ -147,9 +161,10 @@ def evaluate(
         positions: any.
         rng: what the evaluation draws from.
         discount: of rewards, for each step.
+        solver: knows what actions gain at least and at most; None where there is none.
 
     Returns:
-        The prior, ``[k, A]``, and the value, ``[k]``; zeros at an end.
+        The prior, ``[k, A]``, and the value, ``[k]``, zeros at an end; and the bounds of the actions, with a solver.
 
     Raises:
         ValueError: if a position has no legal action and is no end.
@@ -157,14 +172,18 @@ def evaluate(
     stuck = ~positions.terminal & ~positions.legal.any(-1)
     if stuck.any():
         raise ValueError(faults.no_legal(int(stuck.argmax()), "position"))
+    bounds = None if solver is None else solver.outlook(game, positions)
     if not positions.terminal.any():
-        return evaluation(game, positions, rng, discount)
-    prior, value = np.zeros(positions.legal.shape), np.zeros(len(positions.terminal))
-    open_ = np.flatnonzero(~positions.terminal)
-    if len(open_):
-        some = Positions(*(array[open_] for array in positions))
-        prior[open_], value[open_] = evaluation(game, some, rng, discount)
-    return prior, value
+        prior, value = evaluation(game, positions, rng, discount)
+    else:
+        prior, value = np.zeros(positions.legal.shape), np.zeros(len(positions.terminal))
+        open_ = np.flatnonzero(~positions.terminal)
+        if len(open_):
+            some = Positions(*(array[open_] for array in positions))
+            prior[open_], value[open_] = evaluation(game, some, rng, discount)
+    if bounds is not None:
+        value = np.minimum(np.maximum(value, bounds.lower.max(-1)), bounds.upper.max(-1))
+    return prior, value, bounds
 
 
 def back_up(
@@ -203,7 +222,7 @@ def back_up(
     below = rows
     tightened = np.zeros(0, dtype=bool)
     if solver is not None:
-        tightened = solver.tightens(flat.reward[rows], flat.terminal[rows])
+        tightened = solver.tightens(tree, rows)
     for step in reversed(selected.steps):
         who = step.who
         after = below[who]
@@ -219,7 +238,7 @@ def back_up(
         if solver is not None:
             moved = np.flatnonzero(tightened[who])
             if len(moved):
-                tightened[who[moved]] = solver.update(tree, rows[moved])
+                tightened[who[moved]] = solver.update(tree, rows[moved], step.actions[moved], after[moved])
             gained = np.minimum(np.maximum(gained, flat.lower[rows]), flat.upper[rows])
         flat.visits[rows] += 1
         flat.value_sum[rows] += gained

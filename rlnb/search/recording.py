@@ -38,7 +38,9 @@ def record_simulation(search: MCTS, single: SingleTree | None, live: Array) -> R
     rows = _rows(tree, selected)
     stages = [snapshot(tree, rows)]
     if single is None:
-        leaves, values = phases.expand(tree, search.game, search.evaluation, selected, search.rng, search.discount)
+        leaves, values = phases.expand(
+            tree, search.game, search.evaluation, selected, search.rng, search.discount, search.solver
+        )
     else:
         leaf, value = single.expand(path)
         leaves, values = np.array([leaf]), np.array([value])

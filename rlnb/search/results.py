@@ -65,8 +65,11 @@ class SearchResults:
 
         With a solver it is within the bounds that are proven.
         """
-        visits = self.nodes.edge_visits[:, 0]
-        return self._shaped(np.where(visits > 0, self._means(self.nodes.roots), np.nan))
+        nodes = self.nodes
+        known = nodes.edge_visits[:, 0] > 0
+        if self.solver is not None:
+            known |= nodes.legal[:, 0] & (nodes.edge_lower[:, 0] == nodes.edge_upper[:, 0])
+        return self._shaped(np.where(known, self._means(nodes.roots), np.nan))
 
     @property
     def value(self) -> Array:
@@ -102,8 +105,8 @@ class SearchResults:
         flat = self.nodes.flat
         means: Array = flat.edge_value_sum[rows] / np.maximum(flat.edge_visits[rows], 1)
         if self.solver is not None:
-            edges = self.solver.edge_bounds(self.nodes, rows)
-            means = np.where(flat.legal[rows], np.minimum(np.maximum(means, edges.lower), edges.upper), means)
+            lower, upper = flat.edge_lower[rows], flat.edge_upper[rows]
+            means = np.where(flat.legal[rows], np.minimum(np.maximum(means, lower), upper), means)
         return means
 
     def _worthy(self, rows: Array) -> Array:
@@ -112,10 +115,9 @@ class SearchResults:
         if self.solver is None:
             legal: Array = flat.legal[rows]
             return legal
-        edges = self.solver.edge_bounds(self.nodes, rows)
         lower, upper = flat.lower[rows][:, None], flat.upper[rows][:, None]
-        best = edges.lower == lower  # where the node is proven, only what is proven to be as good
-        return flat.legal[rows] & np.where(lower == upper, best, edges.upper >= lower)
+        best = flat.edge_lower[rows] == lower  # where the node is proven, only what is proven to be as good
+        return flat.legal[rows] & np.where(lower == upper, best, flat.edge_upper[rows] >= lower)
 
     @property
     def prior(self) -> Array:
@@ -145,8 +147,7 @@ class SearchResults:
         nodes = self.nodes
         best = self.rule.best(nodes)
         if self.solver is not None:
-            trees, edges = np.arange(nodes.batch), self.solver.edge_bounds(nodes, nodes.roots)
-            certain = edges.lower == nodes.lower[:, :1]
+            trees, certain = np.arange(nodes.batch), nodes.edge_lower[:, 0] == nodes.lower[:, :1]
             settle = (self._means(nodes.roots)[trees, best] <= nodes.lower[:, 0]) | ~nodes.open[:, 0].any(-1)
             # Of actions that gain the same for certain, the one after which random play, or the network, found most.
             means = nodes.edge_value_sum[:, 0] / np.maximum(nodes.edge_visits[:, 0], 1)
@@ -184,8 +185,8 @@ class SearchResults:
         legal = self.nodes.flat.legal[rows][0].tolist()
         if self.solver is None:
             return [[None] * len(legal)] * 2
-        edges = self.solver.edge_bounds(self.nodes, rows)
-        return [[b if ok else None for b, ok in zip(bound[0].tolist(), legal, strict=True)] for bound in edges]
+        bounds = self.nodes.flat.edge_lower[rows][0], self.nodes.flat.edge_upper[rows][0]
+        return [[b if ok else None for b, ok in zip(bound.tolist(), legal, strict=True)] for bound in bounds]
 
     def principal_variation(self, tree: int = 0) -> list[int]:
         """List the actions that are visited most, of several the one with the best value, from the root on.

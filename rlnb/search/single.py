@@ -5,6 +5,7 @@ The numbers are read and written in the memory of the tree's arrays. What is don
 
 from __future__ import annotations
 
+import math
 from random import Random
 from types import SimpleNamespace
 from typing import Any, cast
@@ -121,22 +122,39 @@ class SingleTree:
         won = bool(boards.won(after))
         moves = [a for a, gate in enumerate(boards.gates) if not (after | theirs) & gate]
         over = won or not moves
-        value = 0.0 if over else self._rollout(theirs, after)
         child = int(self.tree.count[0])
         memory.states[2 * child], memory.states[2 * child + 1] = theirs, after
         memory.to_play[child] = 1 - memory.to_play[node]
-        memory.terminal[child], memory.reward[child], memory.evaluation[child] = over, float(won), value
+        memory.terminal[child], memory.reward[child] = over, float(won)
         memory.parent[child], memory.action[child] = node, action
         for move in moves:
             memory.legal[child * n + move] = True
             memory.prior[child * n + move] = 0.0 if over else 1 / len(moves)
-        if self.solver is not None:
-            memory.lower[child], memory.upper[child] = (0.0, 0.0) if over else self.solver.bounds
-            for move in moves:
-                memory.open[child * n + move] = True
+        settled = over if self.solver is None else self._see_bounds(child, theirs, after, [] if over else moves)
+        value = memory.lower[child] if settled and not over else 0.0 if over else self._rollout(theirs, after)
+        memory.evaluation[child] = value
         memory.children[node * n + action] = child
         self.tree.count[0] = child + 1
         return child, value
+
+    def _see_bounds(self, child: int, mine: int, theirs: int, moves: list[int]) -> bool:
+        """Write the bounds of a new node for a solver; without moves it is an end. Return whether it is proven."""
+        memory, n, solver = self.memory, self.tree.n_actions, self.solver
+        assert solver is not None
+        if not moves:
+            return True  # all bounds of an end are 0, as the memory is
+        first = child * n
+        for edge in range(first, first + n):
+            memory.edge_lower[edge] = memory.edge_upper[edge] = -math.inf
+        lower = upper = -math.inf
+        bounds = self.game.outlook_one(mine, theirs, moves, self.discount)
+        for move, (least, most) in zip(moves, bounds, strict=True):
+            memory.edge_lower[first + move], memory.edge_upper[first + move] = least, most
+            lower, upper = max(lower, least), max(upper, most)
+        for move, (_, most) in zip(moves, bounds, strict=True):
+            memory.open[first + move] = most > lower
+        memory.lower[child], memory.upper[child] = lower, upper
+        return lower == upper
 
     def _rollout(self, mine: int, theirs: int) -> float:
         play, random, discount = self.game.playout_one, self.random, self.discount
@@ -158,8 +176,9 @@ class SingleTree:
         """
         memory, n, discount, learns = self.memory, self.tree.n_actions, self.discount, self.rule.fields
         solver = self.solver
-        # Only an end of the game tells more of the node before it, unless returns shrink on the way back.
-        tightened = solver is not None and bool(memory.terminal[leaf] or discount != 1)
+        tightened = solver is not None and (
+            memory.lower[leaf] != solver.low or memory.upper[leaf] != solver.high or discount != 1
+        )
         memory.visits[leaf] += 1
         memory.value_sum[leaf] += value
         for node, action in reversed(path):
@@ -171,7 +190,7 @@ class SingleTree:
             memory.edge_value_sum[edge] += value
             if solver is not None:
                 if tightened:
-                    tightened = solver.update_one(memory, node, n)
+                    tightened = solver.update_one(memory, node, action, leaf, n)
                 value = min(max(value, memory.lower[node]), memory.upper[node])
             memory.visits[node] += 1
             memory.value_sum[node] += value

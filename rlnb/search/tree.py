@@ -35,7 +35,11 @@ RULE_FIELDS: dict[str, tuple[Any, Any]] = {
 }
 #: What a solver keeps besides: of each node, and of each action.
 SOLVER_NODE_FIELDS: dict[str, tuple[Any, Any]] = {"lower": (np.float64, 0.0), "upper": (np.float64, 0.0)}
-SOLVER_EDGE_FIELDS: dict[str, tuple[Any, Any]] = {"open": (np.bool_, False)}
+SOLVER_EDGE_FIELDS: dict[str, tuple[Any, Any]] = {
+    "open": (np.bool_, False),
+    "edge_lower": (np.float64, 0.0),
+    "edge_upper": (np.float64, 0.0),
+}
 #: How much is made room for where nobody says how much is needed.
 FIRST_CAPACITY = 64
 
@@ -52,7 +56,7 @@ class SearchTree:
         state_dtype: of the states.
         capacity: N; it grows by :meth:`reserve`.
         rule_fields: which of ``RULE_FIELDS`` are kept.
-        bounds: of the return of a new node, from a solver; None keeps no bounds.
+        solver: whether a solver keeps bounds.
 
     Attributes:
         count: how many nodes each tree has, int64 ``[B]``.
@@ -73,6 +77,8 @@ class SearchTree:
             Without a solver it is ``legal`` itself.
         lower: with a solver, what the return of the node is at least, float64 ``[B, N]``.
         upper: with a solver, what it is at most, float64 ``[B, N]``; equal to ``lower`` where the node is proven.
+        edge_lower: with a solver, what each action gains at least, float64 ``[B, N, A]``.
+        edge_upper: with a solver, what each action gains at most, float64 ``[B, N, A]``.
         states: of the nodes, ``[B, N, *state_shape]``.
         flat: all of these with the trees one after the other, ``[B * N, ...]``: row ``tree * N + node``.
 
@@ -98,6 +104,8 @@ class SearchTree:
     open: Array
     lower: Array
     upper: Array
+    edge_lower: Array
+    edge_upper: Array
     states: Array
 
     def __init__(
@@ -109,11 +117,11 @@ class SearchTree:
         *,
         capacity: int = FIRST_CAPACITY,
         rule_fields: tuple[str, ...] = (),
-        bounds: tuple[float, float] | None = None,
+        solver: bool = False,
     ) -> None:
-        self.bounds = bounds
-        node_fields = NODE_FIELDS if bounds is None else NODE_FIELDS | SOLVER_NODE_FIELDS
-        edge_fields = EDGE_FIELDS if bounds is None else EDGE_FIELDS | SOLVER_EDGE_FIELDS
+        self.solver = solver
+        node_fields = NODE_FIELDS | SOLVER_NODE_FIELDS if solver else NODE_FIELDS
+        edge_fields = EDGE_FIELDS | SOLVER_EDGE_FIELDS if solver else EDGE_FIELDS
         self.batch, self.n_actions, self.capacity = batch, n_actions, capacity
         self.count = np.zeros(batch, dtype=np.int64)
         self.layout: dict[str, tuple[Any, Any, tuple[int, ...]]] = {
@@ -137,7 +145,7 @@ class SearchTree:
         )
         for name, array in arrays.items():
             setattr(self, name, array)
-        if self.bounds is None:
+        if not self.solver:
             self.open, self.flat.open = self.legal, self.flat.legal
         #: The row of each root.
         self.roots = np.arange(self.batch) * capacity
@@ -157,7 +165,15 @@ class SearchTree:
         self._allocate(max(need, 2 * self.capacity), self.arrays)
         return True
 
-    def add(self, trees: Array, positions: Positions, rewards: Array, prior: Array, value: Array) -> Array:
+    def add(
+        self,
+        trees: Array,
+        positions: Positions,
+        rewards: Array,
+        prior: Array,
+        value: Array,
+        bounds: tuple[Array, Array] | None = None,
+    ) -> Array:
         """Add a node to some trees, with nothing that leads to it and no visit.
 
         Args:
@@ -166,6 +182,7 @@ class SearchTree:
             rewards: of the steps to them, ``[k]``.
             prior: of the actions, ``[k, A]``.
             value: what they are said to be worth, ``[k]``.
+            bounds: lower and upper ones of their actions, from a solver, ``[k, A]`` each.
 
         Returns:
             The nodes, ``[k]``.
@@ -179,10 +196,11 @@ class SearchTree:
         flat.reward[rows] = rewards
         flat.prior[rows] = prior
         flat.evaluation[rows] = value
-        if self.bounds is not None:
-            flat.open[rows] = positions.legal
-            flat.lower[rows] = np.where(positions.terminal, 0.0, self.bounds[0])
-            flat.upper[rows] = np.where(positions.terminal, 0.0, self.bounds[1])
+        if bounds is not None:
+            flat.edge_lower[rows], flat.edge_upper[rows] = bounds
+            lower = flat.lower[rows] = bounds[0].max(-1)
+            flat.upper[rows] = bounds[1].max(-1)
+            flat.open[rows] = bounds[1] > lower[:, None]
         self.count[trees] += 1
         return nodes
 
@@ -196,7 +214,7 @@ class SearchTree:
             bool ``[k, A]``.
         """
         open_ = self.flat.open[rows]
-        if self.bounds is None:
+        if not self.solver:
             return open_
         return np.where(open_.any(-1, keepdims=True), open_, self.flat.legal[rows])
 
