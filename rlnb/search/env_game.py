@@ -12,6 +12,7 @@ from tensordict import TensorDict, TensorDictBase
 from rlnb.data import Categorical, OneHot, TensorSpec
 from rlnb.data.ted.step_mdp import step_mdp
 from rlnb.envs.base import EnvBase
+from rlnb.envs.custom import ConnectFourEnv, TicTacToeEnv
 from rlnb.envs.custom.board_game import PLAYERS
 from rlnb.search import faults
 from rlnb.search.games import Array, Game, Positions
@@ -68,6 +69,8 @@ class EnvGame(Game):
         self.n_players = 2 if self.two_players else 1
         keys = env.observation_spec.keys(True, True)
         self.mask_key = next((key for key in MASK_KEYS if key in keys), None)
+        if type(env) in (TicTacToeEnv, ConnectFourEnv) and self.two_players:  # a subclass may give other rewards
+            self.returns = (-1.0, 1.0)
         self.turn = self.two_players and "turn" in keys
         self._copy(env)  # says now what would be said at the first step
 
@@ -93,12 +96,27 @@ class EnvGame(Game):
             raise ValueError(faults.one_root(self.env, batch))
         if self.stateless and any(tensordict.get(key, None) is None for key in self.env.observation_keys):
             tensordict = env.reset(tensordict)  # a batch size alone, or a part of what tells the position
+        if self.stateless:
+            tensordict = self._position(tensordict)
         rows = list(tensordict.reshape(-1).unbind(0))
         self._env = env
         positions = self._positions([self._state(row, None if self.stateless else env) for row in rows])
         if positions.terminal.any():
             raise ValueError(faults.ended(int(positions.terminal.argmax())))
         return positions
+
+    def _position(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Keep the entries that every position has, so that positions of any depth can be stacked.
+
+        What only a step returns, rewards and actions, is left out; an end signal that a root lacks is False.
+        """
+        found = tensordict.exclude(*self.env.reward_keys, *self.env.action_keys).filter_empty_()
+        for key in self.env.done_keys:
+            if found.get(key, None) is None:
+                spec = self.env.full_done_spec[key]
+                shape = spec.shape[len(self.env.batch_size) :]
+                found.set(key, torch.zeros(*found.batch_size, *shape, dtype=spec.dtype, device=spec.device))
+        return found
 
     def _state(self, tensordict: TensorDictBase, env: EnvBase | None) -> State:
         return State(tensordict, env)
@@ -139,7 +157,7 @@ class EnvGame(Game):
         rewards = self._reward(nexts).reshape(len(states), -1).sum(-1).cpu().numpy().astype(np.float64)
         turns = np.array([int(state.tensordict.get("turn")) if self.turn else 0 for state in states])
         rewards = np.where(turns == 0, rewards, -rewards)
-        return self._positions([self._state(td, None) for td in step_mdp(after).unbind(0)]), rewards
+        return self._positions([self._state(td, None) for td in self._position(step_mdp(after)).unbind(0)]), rewards
 
     def _advance(self, env: EnvBase, tensordict: TensorDictBase, action: int) -> tuple[TensorDictBase, float]:
         """Step one env, which then is in another state."""
@@ -195,7 +213,7 @@ class EnvGame(Game):
     def observe(self, states: Array) -> TensorDictBase:
         """Return observations; see :meth:`Game.observe`."""
         keys = list(self.env.observation_keys)
-        return self._stack(states).select(*keys)
+        return TensorDict.stack([state.tensordict.select(*keys) for state in states], 0)
 
     def _stack(self, states: Array) -> TensorDictBase:
         """Put the TensorDicts of some states into one, in memory of its own."""

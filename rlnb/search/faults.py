@@ -78,6 +78,15 @@ def solved() -> str:
     )
 
 
+def noisy_gumbel() -> str:
+    """Say that Gumbel and a single random rollout do not go together."""
+    return (
+        "Gumbel drops half of the actions after a few visits, so it needs values that it can trust, and a single "
+        "random rollout is no such value: more simulations do not make the play better. "
+        "Fix: MCTS(..., evaluation=Network(module)) or RandomRollout(rollouts=16), or rule=UCB1()."
+    )
+
+
 def no_legal(where: int, at: str) -> str:
     """Say that a position has no legal action."""
     return (

@@ -69,6 +69,24 @@ class Record:
         """
         return [change for change in self._changes() if tree is None or change.tree == tree]
 
+    def proven(self, tree: int | None = None) -> list[tuple[int, int, float]]:
+        """List the nodes that this simulation proved; none without a solver.
+
+        Args:
+            tree: in which tree; None: in all of them.
+
+        Returns:
+            Tree, node and the return with best play, for the player who is to move there.
+        """
+        first, last = self._stages[0], self._stages[-1]
+        if "lower" not in last:
+            return []
+        trees, nodes = self._rows
+        known = (nodes < self._counts[0][trees]) & (first["lower"] == first["upper"])
+        new = np.flatnonzero((last["lower"] == last["upper"]) & ~known)
+        found = [(int(trees[i]), int(nodes[i]), float(last["lower"][i])) for i in new]
+        return [each for each in found if tree is None or each[0] == tree]
+
     def _changes(self) -> Iterator[Change]:
         trees, nodes = self._rows
         for phase, before, after in zip(("expand", "back up"), self._stages, self._stages[1:], strict=False):

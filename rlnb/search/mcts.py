@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import math
+import warnings
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +14,7 @@ from rlnb.search import faults, phases
 from rlnb.search.budget import Budget, Progress, held_interrupt
 from rlnb.search.evaluation import Evaluation, RandomRollout
 from rlnb.search.games import Array, Game, game_of
+from rlnb.search.gumbel import Gumbel
 from rlnb.search.history import History, Record
 from rlnb.search.noise import RootNoise
 from rlnb.search.recording import record_simulation, redo, undo
@@ -68,7 +71,7 @@ class MCTS(SearchResults):
 
     Raises:
         TypeError: if the env can be neither stepped from a TensorDict nor copied, or its actions are not discrete.
-        ValueError: if ``discount`` or ``value_range`` is none.
+        ValueError: if ``discount`` is not in (0, 1], or ``value_range`` is empty.
 
     Example:
         >>> import torch
@@ -103,11 +106,13 @@ class MCTS(SearchResults):
         # A rule knows its draws and its range, so two searches share none.
         self.rule = UCB1() if rule is None else copy.copy(rule)
         self.evaluation = RandomRollout() if evaluation is None else evaluation
+        if isinstance(rule, Gumbel) and isinstance(self.evaluation, RandomRollout) and self.evaluation.rollouts == 1:
+            warnings.warn(faults.noisy_gumbel(), stacklevel=2)
         self.rule.scale(low, high)
         self.discount, self.value_range, self.noise, self.seed = discount, (low, high), noise, seed
         if solver is None:
             solver = self.game.most_positions is not None and self.game.most_positions <= SMALL_GAME
-        self.solver = Solver(*(known or ()), discount=discount) if solver else None
+        self.solver = Solver(*(known or (-math.inf, math.inf)), discount) if solver else None
         self.rng, self.random = np.random.default_rng(seed), Random(seed)
         self.history = History()
         self.simulations, self.interrupted = 0, False
@@ -203,9 +208,7 @@ class MCTS(SearchResults):
             tree.reserve(1)
             zeros = np.zeros(len(new), dtype=np.int64)
             selected = phases.Selected(new, nodes=zeros, actions=chosen[new], children=zeros - 1)
-            leaves, values = phases.expand(
-                tree, self.game, self.evaluation, selected, self.rng, self.discount, self.solver
-            )
+            leaves, values = self._expand(selected)
             tree.visits[new, leaves], tree.value_sum[new, leaves] = 1, values
         for b in playing.tolist():
             tree.keep_subtree(b, int(tree.children[b, 0, chosen[b]]))
@@ -335,13 +338,14 @@ class MCTS(SearchResults):
             root_changed = single.back_up(path, leaf, found)
         else:
             selected = phases.select(tree, rule, self._live, self.rng)
-            leaves, values = phases.expand(
-                tree, self.game, self.evaluation, selected, self.rng, self.discount, self.solver
-            )
+            leaves, values = self._expand(selected)
             root_changed = phases.back_up(tree, rule, selected, leaves, values, self.discount, self.solver)
         self.simulations += 1
         if root_changed:
             self._live = self._unsettled()
+
+    def _expand(self, selected: phases.Selected) -> tuple[Array, Array]:
+        return phases.expand(self.nodes, self.game, self.evaluation, selected, self.rng, self.discount, self.solver)
 
     def _recorded(self) -> Record:
         self.nodes.reserve(1)

@@ -286,6 +286,13 @@ def search(spiel: str | None) -> None:
         print("  open_spiel: not measured. Name an interpreter that has it: make bench SPIEL=path/to/python")
 
 
+def solver(spiel: str | None) -> None:
+    """Let searches with a solver play; see solver.py."""
+    from tests.benchmarks import solver as script
+
+    script.main(spiel)
+
+
 def imports() -> None:
     """Measure what importing rlnb.envs costs on top of the packages that it stands on."""
     code = (
@@ -340,6 +347,7 @@ def main() -> None:
         "collectors": lambda: collectors(given.peer),
         "trees": lambda: trees(given.peer),
         "search": lambda: search(given.spiel),
+        "solver": lambda: solver(given.spiel),
         "imports": imports,
         "players": players,
         "explorer": explorer,

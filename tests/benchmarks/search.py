@@ -35,10 +35,14 @@ def rlnb() -> dict[str, tuple[Callable[[], object], int]]:
         roots = TensorDict(batch_size=batch)
         return lambda: search.reset(roots).run(n), n * (batch[0] if batch else 1)
 
-    single, many = MCTS(TicTacToeEnv(), seed=0), MCTS(TicTacToeEnv(), seed=0)
-    learned = MCTS(TicTacToeEnv(), rule=PUCT(), evaluation=Network(network), seed=0)
+    single, many = (MCTS(TicTacToeEnv(), solver=False, seed=0) for _ in range(2))
+    learned = MCTS(TicTacToeEnv(), rule=PUCT(), evaluation=Network(network), solver=False, seed=0)
     cases = {f"tic-tac-toe, 1 root, {n}": case(single, [], n) for n in SIMULATIONS}
     cases["connect four, 1 root, 400"] = case(MCTS(ConnectFourEnv(), seed=0), [], 400)
+    cases["connect four, 1 root, 400, solver"] = case(MCTS(ConnectFourEnv(), solver=True, seed=0), [], 400)
+    cases[f"connect four, {BATCH} roots, 400"] = case(MCTS(ConnectFourEnv(), seed=0), [BATCH], 400)
+    solving = MCTS(ConnectFourEnv(), solver=True, seed=0)
+    cases[f"connect four, {BATCH} roots, 400, solver"] = case(solving, [BATCH], 400)
     cases |= {f"tic-tac-toe, {BATCH} roots, {n}": case(many, [BATCH], n) for n in SIMULATIONS}
     cases[f"tic-tac-toe, {BATCH} roots, network, 100"] = case(learned, [BATCH], 100)
     return cases

@@ -18,7 +18,7 @@ from rlnb.envs import TicTacToeEnv
 from rlnb.search import MCTS, PUCT, UCB1
 from rlnb_widgets import TreeExplorer, link
 
-search = MCTS(TicTacToeEnv(), rule=PUCT(), seed=0).reset().run(simulations=60, record=True)
+search = MCTS(TicTacToeEnv(), rule=PUCT(), solver=False, seed=0).reset().run(simulations=60, record=True)
 explorer = TreeExplorer(search)
 explorer
 """
@@ -30,7 +30,7 @@ second
 LARGE = """
 import time
 
-large = MCTS(TicTacToeEnv(), rule=UCB1(), seed=0).reset().run(simulations=14_500)
+large = MCTS(TicTacToeEnv(), rule=UCB1(), solver=False, seed=0).reset().run(simulations=14_500)
 began = time.perf_counter()
 many = TreeExplorer(large)
 seconds = time.perf_counter() - began

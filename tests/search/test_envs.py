@@ -11,6 +11,7 @@ from tensordict import TensorDict
 
 from rlnb.envs import (
     CartPoleEnv,
+    ConnectFourEnv,
     GridWorldEnv,
     GymEnv,
     ParallelEnv,
@@ -184,3 +185,15 @@ def test_an_episode_that_has_ended():
         'The episode of root 0 has ended ("done" is True), so there is nothing to search. '
         "Fix: search.reset(env.reset())."
     )
+
+
+def test_roots_that_grow_to_different_depths_are_searched_together():
+    env = ConnectFourEnv(rows=8, columns=8)  # too large for bits, so the env itself is stepped
+    boards = torch.full((2, 8, 8), -1, dtype=torch.int32)
+    boards[1, :, 0] = torch.tensor([1, 0] * 4)  # one column is full: this root has seven actions
+    roots = TensorDict({"board": boards}, [2])
+    for given in (roots, env.reset(roots), env.reset(roots).exclude("done", "terminated", "truncated")):
+        search = MCTS(env, evaluation=RandomRollout(max_steps=1), seed=0).reset(given).run(20)
+        assert search.visits.sum(-1).tolist() == [20, 20] and search.visits[1, 0] == 0
+    observed = search.game.observe(search.nodes.states[0, :21])
+    assert observed["board"].shape == (21, 8, 8)

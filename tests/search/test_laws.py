@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -21,9 +23,11 @@ GAMES = {
 }
 
 
-def make(game, batch, rule, seed, discount=1.0, noise=None):
+def make(game, batch, rule, seed, discount=1.0, noise=None, solver=False):
     env, evaluation = GAMES[game]()
-    search = MCTS(env, rule=rule, evaluation=evaluation, seed=seed, discount=discount, noise=noise)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Gumbel with random rollouts
+        search = MCTS(env, rule=rule, evaluation=evaluation, seed=seed, discount=discount, noise=noise, solver=solver)
     return search.reset(None if evaluation else TensorDict(batch_size=batch))
 
 
@@ -90,15 +94,19 @@ def test_they_are_after_the_root_advanced(args, ranks, simulations):
 
 
 @settings(max_examples=25, deadline=None)
-@given(searches, st.integers(0, 10), st.integers(1, 10))
-def test_backwards_undoes_forwards_bit_for_bit(args, first, steps):
-    search = make(*args)
+@given(searches, st.integers(0, 10), st.integers(1, 10), st.booleans())
+def test_backwards_undoes_forwards_bit_for_bit(args, first, steps, solver):
+    search = make(*args, solver)
     if first:
         search.run(first)
     states = [arrays(search)]
     for _ in range(steps):
+        if search.solved.all():
+            break
         search.step()
         states.append(arrays(search))
+    if len(states) == 1:
+        return
     for state in states[-2::-1]:
         search.back()
         assert same(arrays(search), state)
@@ -111,10 +119,12 @@ def test_backwards_undoes_forwards_bit_for_bit(args, first, steps):
 
 
 @settings(max_examples=25, deadline=None)
-@given(searches, st.integers(1, 15))
-def test_the_record_has_every_number_that_changed(args, simulations):
-    search = make(*args)
+@given(searches, st.integers(1, 15), st.booleans())
+def test_the_record_has_every_number_that_changed(args, simulations, solver):
+    search = make(*args, solver)
     for _ in range(simulations):
+        if search.solved.all():
+            return
         search.nodes.reserve(1)
         before = arrays(search)
         record = search.step()
@@ -129,10 +139,10 @@ def test_the_record_has_every_number_that_changed(args, simulations):
 
 
 @settings(max_examples=20, deadline=None)
-@given(searches, st.integers(1, 20))
-def test_one_seed_one_search_however_it_is_run(args, simulations):
-    run, stepped, halves = make(*args).run(simulations), make(*args), make(*args)
-    for _ in range(simulations):
+@given(searches, st.integers(1, 20), st.booleans())
+def test_one_seed_one_search_however_it_is_run(args, simulations, solver):
+    run, stepped, halves = make(*args, solver).run(simulations), make(*args, solver), make(*args, solver)
+    for _ in range(run.simulations):
         stepped.step()
     halves.run((simulations + 1) // 2)
     if simulations // 2:
@@ -144,8 +154,9 @@ def test_one_seed_one_search_however_it_is_run(args, simulations):
             assert np.array_equal(array[:, :n], other.nodes.arrays[name][:, :n]), name
 
 
+@pytest.mark.parametrize("solver", [False, True])
 @pytest.mark.parametrize("rule", [UCB1(), UCB1Tuned(), PUCT()], ids=repr)
-def test_one_tree_on_plain_numbers_is_the_tree_on_arrays(rule, monkeypatch):
+def test_one_tree_on_plain_numbers_is_the_tree_on_arrays(rule, solver, monkeypatch):
     from rlnb.search.connection import ConnectionGame
 
     # Both are told the same of a leaf: a number made of its stones.
@@ -155,11 +166,13 @@ def test_one_tree_on_plain_numbers_is_the_tree_on_arrays(rule, monkeypatch):
         "playout",
         lambda self, p, *_: ((p.states[:, 0] * 7 + p.states[:, 1]) % 13).astype(float) / 6 - 1,
     )
-    for env in (TicTacToeEnv(), ConnectFourEnv()):
-        plain = MCTS(env, rule=rule).reset().run(300)
-        many = MCTS(env, rule=rule).reset(TensorDict(batch_size=[2])).run(300)
+    for env, discount in ((TicTacToeEnv(), 1.0), (ConnectFourEnv(), 0.9 if solver else 1.0)):
+        plain = MCTS(env, rule=rule, solver=solver, discount=discount).reset().run(300)
+        many = MCTS(env, rule=rule, solver=solver, discount=discount).reset(TensorDict(batch_size=[2])).run(300)
         assert plain._single is not None and many._single is None
-        for name in ("visits", "children", "to_play", "terminal", "reward", "parent", "legal", "states", "edge_visits"):
+        names = ["visits", "children", "to_play", "terminal", "reward", "parent", "legal", "states", "edge_visits"]
+        names += ["lower", "upper", "open", "edge_lower", "edge_upper"] if solver else []
+        for name in names:
             for tree in (0, 1):
                 assert np.array_equal(plain.nodes.arrays[name][0], many.nodes.arrays[name][tree]), name
         np.testing.assert_allclose(plain.nodes.edge_value_sum[0], many.nodes.edge_value_sum[0], atol=1e-9)

@@ -17,7 +17,7 @@ from tests.search import minimax
 def search_all(boards, rule, seed, simulations):
     env = TicTacToeEnv()
     roots = env.reset(TensorDict({"board": minimax.tensor(boards)}, [len(boards)]))
-    return MCTS(env, rule=rule, seed=seed).reset(roots).run(simulations)
+    return MCTS(env, rule=rule, seed=seed, solver=False).reset(roots).run(simulations)
 
 
 def wrong(boards, search):
@@ -68,7 +68,7 @@ def play(opponent, player, games, seed):
     rng = random.Random(seed)
     for game in range(games):
         td, mover = env.reset(), 0
-        search = MCTS(env, rule=UCB1(2.0), seed=seed + game)
+        search = MCTS(env, rule=UCB1(2.0), seed=seed + game, solver=False)
         while True:
             if mover == player:
                 action = int(search.reset(td).run(4000).best_action)

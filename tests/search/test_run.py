@@ -19,7 +19,7 @@ from tests.search.test_laws import arrays, assert_conserved, same
 
 
 def tic_tac_toe(batch=(), **kinds):
-    return MCTS(TicTacToeEnv(), seed=0, **kinds).reset(TensorDict(batch_size=batch))
+    return MCTS(TicTacToeEnv(), seed=0, **{"solver": False, **kinds}).reset(TensorDict(batch_size=batch))
 
 
 # Budgets ----------------------------------------------------------------------------------------------------------

@@ -39,7 +39,9 @@ def network(td: TensorDict) -> tuple[torch.Tensor, torch.Tensor]:
 
 def search_of(rule: Rule | None = None, n: int = 30, env: Any = None, record: bool = True, **kwargs: Any) -> MCTS:
     """A search over tic-tac-toe, or another env, that has been run and recorded."""
-    made = MCTS(TicTacToeEnv() if env is None else env, rule=rule, seed=kwargs.pop("seed", 0), **kwargs)
+    made = MCTS(
+        TicTacToeEnv() if env is None else env, rule=rule, seed=kwargs.pop("seed", 0), **{"solver": False, **kwargs}
+    )
     made.reset()
     return made.run(simulations=n, record=record) if n else made
 
@@ -53,7 +55,7 @@ def learned_search(rule: Rule | None = None, n: int = 30) -> MCTS:
 def batched_search(rule: Rule | None = None, n: int = 20) -> MCTS:
     """A search over three roots."""
     env = TicTacToeEnv()
-    made = MCTS(env, rule=rule, seed=0).reset(env.reset(TensorDict(batch_size=[3])))
+    made = MCTS(env, rule=rule, seed=0, solver=False).reset(env.reset(TensorDict(batch_size=[3])))
     return made.run(simulations=n, record=True)
 
 
@@ -68,7 +70,7 @@ def endgame_search(n: int = 40) -> MCTS:
     """A search where most episodes end soon, so that ends are come to again."""
     env = TicTacToeEnv()
     root = env.reset(board(0, 1, 0, 1, 0, -1, 1, -1, -1))
-    return MCTS(env, seed=0).reset(root).run(simulations=n, record=True)
+    return MCTS(env, seed=0, solver=False).reset(root).run(simulations=n, record=True)
 
 
 def connect_four(n: int) -> MCTS:

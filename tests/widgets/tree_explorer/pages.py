@@ -10,7 +10,11 @@ MINUS = "\N{MINUS SIGN}"
 
 
 def search(rule=None, simulations=80, record=True, seed=0):
-    return MCTS(TicTacToeEnv(), rule=rule or PUCT(), seed=seed).reset().run(simulations=simulations, record=record)
+    return (
+        MCTS(TicTacToeEnv(), rule=rule or PUCT(), seed=seed, solver=False)
+        .reset()
+        .run(simulations=simulations, record=record)
+    )
 
 
 def at(page, *names):
