@@ -79,7 +79,8 @@ def collect(
         The steps, of batch size ``[*batch, time]``.
     """
     # For a single env the first end is that of all.
-    if by_rows and (stop != "all" or not env.batch_size) and fills_rows(env, act):
+    by_rows = by_rows and (stop != "all" or not env.batch_size) and data.get("_step", None) is None
+    if by_rows and fills_rows(env, act):
         result: TensorDictBase = collect_rows(env, act, data, max_steps, keep_going=stop == "never")
         if set_truncated:
             _truncate(env, result[..., -1].get("next"))

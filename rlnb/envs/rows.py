@@ -66,7 +66,8 @@ def fills_rows(env: EnvBase, act: Callable[..., Any]) -> bool:
         return False
     own = {as_tuple(key) for key in (*env.observation_keys, *env.done_keys)}
     written = [as_tuple(key) for key in out_keys]
-    return not any(path in own or path[0] == "next" for path in written)
+    # Rows are stepped all at once; "_step" says that some are not.
+    return not any(path in own or path[0] in ("next", "_step") for path in written)
 
 
 def collect_rows(
@@ -193,7 +194,7 @@ class _PolicyActions:
     def _find_more(self, entries: dict[NestedKey, torch.Tensor], data: TensorDictBase) -> None:
         """Take what the policy writes without having announced it."""
         for key in leaf_keys(data):
-            if as_tuple(key)[0] == "next":
+            if as_tuple(key)[0] in ("next", "_step"):
                 raise KeyError(
                     f"The policy {faults.policy_name(self.act)} writes {key!r}, which is not among its out_keys "
                     f"{list(self.written)}. Fix: add it to out_keys."

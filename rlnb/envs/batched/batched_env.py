@@ -10,9 +10,12 @@ import torch
 from tensordict import LazyStackedTensorDict, TensorDict, TensorDictBase, lazy_stack
 
 from rlnb._tensordict import entry, fast_tensordict, shallow_copy
+from rlnb.data.ted.block import TEDBlock
 from rlnb.data.ted.keys import NestedKey, as_key
 from rlnb.envs import faults as env_faults
+from rlnb.envs.batched import faults
 from rlnb.envs.batched.arguments import kwargs_each, nested
+from rlnb.envs.batched.drivers import EnvInfo
 from rlnb.envs.batched.queries import BatchQueries
 from rlnb.envs.partial_reset import Masks, deciding, reset_masks
 from rlnb.envs.stacking import stack_steps
@@ -62,14 +65,92 @@ class BatchedEnvBase(BatchQueries):
         actions = self._join([found.select(*self.action_keys) for found in drawn])
         return actions if tensordict is None else tensordict.update(actions)
 
+    def __getitem__(self, index: Any) -> BatchSlice:
+        """Take some of the envs, as a batch that steps the same envs.
+
+        Args:
+            index: an integer, a slice, a list of integers or a mask. An integer gives a batch of one env.
+
+        Returns:
+            The smaller batch. Its envs are those of this batch: a step of one moves the other on, and they end
+            with this one.
+
+        Raises:
+            IndexError: if there are no such envs.
+
+        Example:
+            >>> from rlnb.envs import GymEnv, SerialEnv
+            >>> env = SerialEnv(3, lambda: GymEnv("Pendulum-v1"))
+            >>> env[1:].rollout(5).batch_size
+            torch.Size([2, 5])
+        """
+        try:
+            which = [] if index is None else torch.arange(self.num_workers)[index].reshape(-1).tolist()
+        except (IndexError, TypeError, ValueError, RuntimeError) as error:
+            raise IndexError(faults.no_index(index, self.num_workers)) from error
+        if not which:
+            raise IndexError(faults.no_index(index, self.num_workers))
+        return BatchSlice(self, which)
+
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
+        mask = entry(tensordict, "_step")
+        if mask is not None:
+            which = self._stepped(mask)
+            if len(which) < self.num_workers:
+                return self._step_where(tensordict, which)
+        found = self._step_some(tensordict, range(self.num_workers))
+        if found is None:
+            assert self._block is not None
+            return self._copied(self._block.next_row(0))
+        return self._join(list(found.values()))
+
+    def _stepped(self, mask: Any) -> list[int]:
+        """Read a "_step" mask: which envs to step."""
+        want = tuple(self._batch_size)
+        if (
+            not isinstance(mask, torch.Tensor)
+            or mask.dtype != torch.bool
+            or tuple(mask.shape) not in (want, (*want, 1))
+        ):
+            raise ValueError(faults.step_mask(mask, want))
+        rows = mask.reshape(self.num_workers, -1).cpu()
+        some = rows.any(-1)
+        if not torch.equal(some, rows.all(-1)):
+            raise ValueError(faults.step_mask(mask, want))
+        return some.nonzero().flatten().tolist()
+
+    def _step_some(self, tensordict: TensorDictBase, which: Sequence[int]) -> dict[int, TensorDictBase] | None:
+        """Step some of the envs; return their data, or None if it is in the block."""
         if self._block is None:
-            results = self._step_envs(self._split(tensordict, self._input_keys()))
-            assert results is not None
-            return self._join(results)
+            rows = self._split(tensordict, self._input_keys())
+            return self._step_envs(which, {i: rows[i] for i in which})
         self._write_inputs(tensordict)
-        self._step_envs(None)
-        return self._copied(self._block.next_row(0))
+        return self._step_envs(which, None)
+
+    def _step_where(self, tensordict: TensorDictBase, which: list[int]) -> TensorDictBase:
+        """Step some of the envs; the others keep their observations and end signals, and have a reward of zero."""
+        assert self._infos is not None
+        found = self._step_some(tensordict, which) if which else {}
+        if found is None:
+            assert self._block is not None
+            stepped = self._copied(self._block.next_row(0))
+            found = {i: stepped[i] for i in which}
+        seen = [*self.observation_keys, *self.done_keys]
+        rows = []
+        for i, row in enumerate(tensordict.unbind(0)):
+            if i in found:
+                rows.append(found[i])
+                continue
+            specs = self._infos[i].specs["output_spec"]
+            kept = TensorDict({}, self._batch_size[1:], device=row.device)
+            for key in seen:
+                value = row.get(key, None)
+                if value is None:
+                    name = "full_done_spec" if key in self.done_keys else "full_observation_spec"
+                    value = specs[name][key].zero()
+                kept.set(key, value.clone())
+            rows.append(kept.update(specs["full_reward_spec"].zero()))
+        return self._join(rows)
 
     @abstractmethod
     def _write_inputs(self, tensordict: TensorDictBase) -> None:
@@ -165,4 +246,89 @@ class BatchedEnvBase(BatchQueries):
         return self._reset_envs(which)
 
 
-__all__ = ["BatchedEnvBase"]
+class BatchSlice(BatchedEnvBase):
+    """Some of the envs of a batch, stepped as a batch; made by indexing one, such as ``env[1:]``.
+
+    Args:
+        batch: whose envs they are.
+        which: which of them.
+    """
+
+    def __init__(self, batch: BatchedEnvBase, which: list[int]) -> None:
+        # torch.nn.Module would take the batch for a part of this env.
+        self.__dict__["_batch"], self._which = batch, which
+        fns = [batch._fns[i] for i in which]
+        super().__init__(len(which), fns, device=batch._given_device, use_buffers=False)
+
+    _batch: BatchedEnvBase
+    _which: list[int]
+
+    def _make_envs(self) -> list[EnvInfo]:
+        self._batch.start()
+        assert self._batch._infos is not None
+        return [self._batch._infos[i] for i in self._which]
+
+    def _end_envs(self) -> None:
+        """They end with the batch."""
+
+    def _connect(self, block: TEDBlock | None) -> None:
+        """They are connected to the batch."""
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether this slice was closed or has not started, or the batch is closed."""
+        return self._infos is None or self._batch.is_closed
+
+    @is_closed.setter
+    def is_closed(self, value: bool) -> None:
+        """Follows from whether the envs run."""
+
+    def start(self) -> None:
+        """Make the envs of the batch, if that has not happened yet."""
+        if self._batch.is_closed:
+            self._infos = None
+        super().start()
+
+    def _write_inputs(self, tensordict: TensorDictBase) -> None:
+        """The batch writes them."""
+
+    def _step_envs(
+        self, which: Sequence[int], inputs: Mapping[int, TensorDictBase] | None
+    ) -> dict[int, TensorDictBase] | None:
+        batch, rows = self._batch, {self._which[i]: row for i, row in (inputs or {}).items()}
+        assert batch._infos is not None
+        # The rows of the other envs are not read.
+        blank = next(iter(rows.values()))
+        given = lazy_stack([rows.get(i, blank) for i in range(batch.num_workers)], 0)
+        found = batch._step_some(given if batch._lazy else given.contiguous(), list(rows))
+        if found is None:
+            assert batch._block is not None
+            data = batch._copied(batch._block.next_row(0))
+            found = {i: data[i] for i in rows}
+        return {i: found[self._which[i]] for i in which}
+
+    def _reset_envs(
+        self, which: dict[int, tuple[TensorDictBase | None, Mapping[str, Any]]]
+    ) -> dict[int, TensorDictBase] | None:
+        batch = self._batch
+        found = batch._reset_envs({self._which[i]: arguments for i, arguments in which.items()})
+        if found is None:
+            assert batch._block is not None
+            data = batch._copied(batch._block.root_row(0))
+            found = {self._which[i]: data[self._which[i]] for i in which}
+        return {i: found[self._which[i]] for i in which}
+
+    def _ask(self, name: str, arguments: list[tuple[tuple[Any, ...], dict[str, Any]]] | None) -> list[Any]:
+        if arguments is None:
+            values = self._batch._ask(name, None)
+            return [values[i] for i in self._which]
+        return [self._ask_one(i, name, given) for i, given in enumerate(arguments)]
+
+    def _ask_one(self, i: int, name: str, arguments: tuple[tuple[Any, ...], dict[str, Any]]) -> Any:
+        return self._batch._ask_one(self._which[i], name, arguments)
+
+    def __repr__(self) -> str:
+        return f"{self._batch!r}[{self._which}]"
+
+
+__all__ = ["BatchSlice", "BatchedEnvBase"]

@@ -8,13 +8,16 @@ import hashlib
 import multiprocessing
 import multiprocessing.forkserver
 import multiprocessing.process
+import multiprocessing.util
 import os
+import signal
 import sys
 import threading
 import time
 import types
 import weakref
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from multiprocessing.connection import wait
 from typing import Any
 
 import numpy as np
@@ -24,11 +27,13 @@ from rlnb.envs.batched import faults, sharing
 from rlnb.envs.batched.memory import SharedMemory
 from rlnb.envs.batched.plan import BlockPlan
 from rlnb.envs.batched.start_method import dump_registered
-from rlnb.envs.batched.wire import MESSAGE, Closed, Watch, Wire
+from rlnb.envs.batched.wire import MESSAGE, Closed, Late, Watch, Wire
 from rlnb.envs.batched.worker import Failure, Task, run
 
-_CLOSING_TIME = 0.2  # seconds that workers are given to end by themselves
+# Seconds that workers are given to end: by themselves where their batch has failed, after SIGTERM, after SIGKILL.
+_CLOSING_TIME, _TERMINATING_TIME, _KILLING_TIME = 0.2, 0.2, 5.0
 _MAIN = threading.Lock()
+_STARTING = [threading.RLock()]
 _CREWS: weakref.WeakSet[Crew] = weakref.WeakSet()
 
 
@@ -54,9 +59,11 @@ class Crew:
         threads: for torch, in each worker.
         timeout: seconds to wait for an answer; None: for ever.
         quiet: leave the warnings of workers out.
+        shutdown_timeout: seconds that idle workers are given to close their envs, before they are terminated.
 
     Attributes:
         home: the process of each env.
+        lock: held while a thread waits for answers.
 
     Raises:
         WorkerError: if a worker ends before it is ready.
@@ -70,14 +77,18 @@ class Crew:
         threads: int,
         timeout: float | None,
         quiet: bool,
+        shutdown_timeout: float = 2.0,
     ) -> None:
-        self.timeout, self.n = timeout, len(makers)
+        self.timeout, self.n, self.shutdown_timeout = timeout, len(makers), shutdown_timeout
+        self.lock = threading.RLock()
+        self._closed_elsewhere = False
         self.processes: list[Any] = []
         self.wires: list[Wire] = []
         self.home = [i * processes // self.n for i in range(self.n)]
         self._envs_of = [[i for i in range(self.n) if self.home[i] == p] for p in range(processes)]
         _CREWS.add(self)
         _let_go_after_forks()
+        _end_all_at_exit(os.getpid())
         context: Any = multiprocessing.get_context(method)
         registered = {} if method == "fork" else dump_registered()
         if method == "forkserver":
@@ -89,19 +100,19 @@ class Crew:
                 self._start_one(context, p, Task(envs, self.n, make, threads, quiet, seed, registered), shared)
             self.watch = Watch(self.wires)
         except BaseException:
-            self.end()
+            self.end(_CLOSING_TIME)
             raise
 
     def _start_one(self, context: Any, p: int, task: Task, shared: list[Any], attempts: int = 3) -> None:
         mine, its = context.Pipe(duplex=True)
         process = context.Process(target=run, args=(its, task, shared), daemon=True, name=f"rlnb-worker-{p}")
         # First of all: an Interrupt may come at any moment, and what is not known here cannot be ended.
-        self.wires.append(Wire(mine))
+        self.wires.append(Wire(mine, blocking=False))
         self.processes.append(process)
         method = context.get_start_method()
         try:
             # A fork has the main script in its memory, and would never give the lock back.
-            with contextlib.nullcontext() if method == "fork" else _without_main():
+            with _interrupts_wait() if method == "fork" else _without_main():
                 process.start()
         except (EOFError, OSError):
             # A fork server that is just ending, such as by an Interrupt of all processes; the next one is another.
@@ -130,9 +141,10 @@ class Crew:
         """
         pending = {self.home[i] for i in which}
         with self._all_or_nothing():
+            until = self._until()
             for p in pending:
-                self._tell(p, what, self.wires[p].ring, signal)
-            self._gather(pending, what)
+                self._tell(p, what, self.wires[p].ring, signal, until)
+            self._gather(pending, what, until)
 
     def ask(self, messages: dict[int, tuple[str, tuple[Any, ...]]], what: str) -> dict[int, Any]:
         """Send a message to each of some envs, and wait for the answers.
@@ -152,9 +164,10 @@ class Crew:
         for i, message in messages.items():
             letters.setdefault(self.home[i], {})[i] = message
         with self._all_or_nothing():
+            until = self._until()
             for p, letter in letters.items():
-                self._tell(p, what, self.wires[p].send, letter)
-            return self._gather(set(letters), what)
+                self._tell(p, what, self.wires[p].send, letter, until)
+            return self._gather(set(letters), what, until)
 
     def connect(self, plan: BlockPlan | None, memory: SharedMemory | None) -> None:
         """Let the envs write to shared memory from now on.
@@ -164,11 +177,12 @@ class Crew:
             memory: of that plan.
         """
         with self._all_or_nothing():
+            until = self._until()
             for p, wire in enumerate(self.wires):
-                self._tell(p, "start", wire.send, plan)
+                self._tell(p, "start", wire.send, plan, until)
                 if memory is not None:
-                    memory.send(wire.connection, self.processes[p].pid)
-            self._gather(set(range(len(self.wires))), "start")
+                    self._tell(p, "start", memory.send, wire, self.processes[p].pid, until)
+            self._gather(set(range(len(self.wires))), "start", until)
 
     def ready(self) -> list[Any]:
         """Wait until all workers have made their envs.
@@ -177,31 +191,36 @@ class Crew:
             What each says of its env.
         """
         with self._all_or_nothing():
-            answers = self._gather(set(range(len(self.wires))), "start")
+            answers = self._gather(set(range(len(self.wires))), "start", self._until())
         return [answers[i] for i in range(self.n)]
 
-    def _tell(self, p: int, what: str, tell: Any, content: Any) -> None:
+    def _until(self) -> float | None:
+        return None if self.timeout is None else time.monotonic() + self.timeout
+
+    def _tell(self, p: int, what: str, tell: Callable[..., Any], *content: Any) -> None:
         try:
-            tell(content)
+            tell(*content)
         except Closed:
             raise self._lost(p, what) from None
+        except Late:
+            raise self._late([p], what) from None
 
-    def _gather(self, pending: set[int], what: str) -> dict[int, Any]:
+    def _gather(self, pending: set[int], what: str, until: float | None) -> dict[int, Any]:
         """Collect an answer from each; a failure is raised when no answer is outstanding any more."""
         answers: dict[int, Any] = {}
-        until = None if self.timeout is None else time.monotonic() + self.timeout
         while pending:
             left = None if until is None else max(0.0, until - time.monotonic())
             found = self.watch.ready(pending, left)
             if not found:
-                late = [i for p in sorted(pending) for i in self._envs_of[p]]
-                raise TimeoutError(faults.hanging(late, self.n, what, self.timeout))
+                raise self._late(sorted(pending), what)
             for p in found:
                 try:
-                    if self.wires[p].hear() == MESSAGE:
-                        answers.update(self.wires[p].take())
+                    if self.wires[p].hear(until) == MESSAGE:
+                        answers.update(self.wires[p].take(until))
                 except Closed:
                     raise self._lost(p, what) from None
+                except Late:
+                    raise self._late([p], what) from None
             pending = pending.difference(found)
         failures = {i: answer for i, answer in answers.items() if isinstance(answer, Failure)}
         if failures:
@@ -213,21 +232,30 @@ class Crew:
     @contextlib.contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
         """End the crew if answers may be outstanding: they would be taken for those of the next question."""
-        try:
-            yield
-        except WorkerError as error:
-            if error.failure is None:
-                self.end()
-            raise
-        except BaseException:
-            self.end()
-            raise
+        with self.lock:
+            if not self.wires:
+                raise RuntimeError(faults.closed_elsewhere("this call"))
+            try:
+                yield
+            except WorkerError as error:
+                if error.failure is None:
+                    self.end(_CLOSING_TIME)
+                raise
+            except BaseException:
+                self.end(_CLOSING_TIME)
+                raise
 
-    def _lost(self, p: int, what: str) -> WorkerError:
-        """Say how a worker ended that was not told to."""
+    def _lost(self, p: int, what: str) -> RuntimeError:
+        """Describe how a worker ended by itself."""
+        if self._closed_elsewhere:
+            return RuntimeError(faults.closed_elsewhere(what))
         process = self.processes[p]
-        process.join(1.0)
+        _await_end([process], 1.0)
         return WorkerError(faults.ended(self._envs_of[p], self.n, what, process.exitcode))
+
+    def _late(self, processes: list[int], what: str) -> TimeoutError:
+        envs = [i for p in processes for i in self._envs_of[p]]
+        return TimeoutError(faults.hanging(envs, self.n, what, self.timeout))
 
     # The end ------------------------------------------------------------------------------------------------------
 
@@ -236,29 +264,50 @@ class Crew:
         """Whether the crew was not ended."""
         return bool(self.wires)
 
-    def end(self) -> None:
-        """End all workers: they see that the wire is closed, and are killed if that is not enough."""
+    def end(self, patience: float | None = None) -> None:
+        """End all workers: they see that the pipe is closed, and are terminated and killed if that is not enough.
+
+        Args:
+            patience: seconds that they are given to end by themselves; None for ``shutdown_timeout``.
+        """
+        if not self.lock.acquire(blocking=False):
+            # Another thread waits for answers. It finds the pipes closed then, and lets go of the lock.
+            self._closed_elsewhere = True
+            for process in self._running():
+                process.kill()
+            self.lock.acquire()
+        try:
+            self._end(self.shutdown_timeout if patience is None else patience)
+        finally:
+            self.lock.release()
+
+    def _end(self, patience: float) -> None:
         wires, self.wires = self.wires, []
-        started = [process for process in self.processes if process.pid is not None]
-        self.processes = []
         for wire in wires:
             wire.connection.close()
-        until = time.monotonic() + _CLOSING_TIME
         try:
-            for process in started:
-                process.join(max(0.0, until - time.monotonic()))
+            _await_end(self._running(), patience)
+            for process in self._running():
+                process.terminate()
+            _await_end(self._running(), _TERMINATING_TIME)
         finally:  # a second Interrupt does not wait
-            for process in started:
-                if process.exitcode is None:
-                    process.kill()
-            for process in started:
-                process.join()
-                process.close()
+            for process in self._running():
+                process.kill()
+            _await_end(self._running(), _KILLING_TIME)
+            left, self.processes = self.processes, []
+            for process in left:
+                if process.pid is None or process.exitcode is not None:
+                    process.close()
+                else:  # the system itself holds it; multiprocessing would wait for it when this process ends
+                    _children().discard(process)
+
+    def _running(self) -> list[Any]:
+        return [process for process in self.processes if process.pid is not None and process.exitcode is None]
 
     def forget(self) -> None:
         """Let go of workers that belong to the process that this one is a fork of."""
         # Otherwise multiprocessing would end them when this process ends.
-        getattr(multiprocessing.process, "_children", set()).difference_update(self.processes)
+        _children().difference_update(self.processes)
         for wire in self.wires:
             wire.connection.close()
         self.wires, self.processes = [], []
@@ -271,11 +320,65 @@ def _seeds(n: int) -> list[int]:
     return [int(seed) for seed in np.random.SeedSequence(entropy).generate_state(n, np.uint64) >> 1]
 
 
+def starting() -> Any:
+    """The lock that is held while workers start, so that two threads do not start those of one batch twice."""
+    return _STARTING[0]
+
+
+def _children() -> set[Any]:
+    return getattr(multiprocessing.process, "_children", set())
+
+
+def _await_end(processes: list[Any], seconds: float) -> None:
+    """Wait until processes have ended, or the time is over."""
+    until = time.monotonic() + seconds
+    while running := [process for process in processes if process.exitcode is None]:
+        left = until - time.monotonic()
+        if left <= 0:
+            return
+        # The sentinel of a process that closed all its descriptors is ready, though it has not ended; Process.join
+        # would wait for it without a limit.
+        wait([process.sentinel for process in running], left)
+        if all(process.exitcode is None for process in running):
+            time.sleep(min(max(left, 0.0), 0.001))
+
+
+@functools.cache
+def _end_all_at_exit(pid: int) -> None:
+    """End all workers when this process ends, before multiprocessing waits for them without a limit."""
+
+    def end_all() -> None:
+        for crew in list(_CREWS):
+            with contextlib.suppress(Exception):
+                crew.end()
+
+    # atexit is not run in the processes that multiprocessing starts; this is, and it comes before its own waiting.
+    multiprocessing.util.Finalize(None, end_all, exitpriority=100)
+
+
+@contextlib.contextmanager
+def _interrupts_wait() -> Iterator[None]:
+    """Put an Interrupt off: what it raises inside of ``os.fork`` is printed and swallowed by Python."""
+    handler = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(handler):
+        yield
+        return
+    arrived: list[Any] = []
+    signal.signal(signal.SIGINT, lambda *arguments: arrived.append(arguments))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+        if arrived:
+            signal.raise_signal(signal.SIGINT)
+
+
 @functools.cache
 def _let_go_after_forks() -> None:
     """See to it that a fork of this process does not hold on to the workers of this one."""
 
     def let_go() -> None:
+        _STARTING[0] = threading.RLock()  # the thread that held it is not here
         for crew in list(_CREWS):
             crew.forget()
         # The fork server is no child of this process. Without that, multiprocessing would look for it here.
@@ -305,4 +408,4 @@ def _without_main() -> Iterator[None]:
             sys.modules["__main__"] = main
 
 
-__all__ = ["Crew", "WorkerError"]
+__all__ = ["Crew", "WorkerError", "starting"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import signal
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -126,6 +127,8 @@ def ended(which: list[int], n: int, what: str, code: int | None) -> str:
             how += ", which is how a system ends a process that takes too much memory"
         if name == "SIGSEGV":
             how += ": code outside of Python, such as a simulator's, has crashed"
+    elif code is None:
+        how = f"closed {'its pipe' if len(which) == 1 else 'their pipe'} and did not end"
     else:
         how = f"ended with exit code {code}"
     return (
@@ -142,11 +145,80 @@ def hanging(which: list[int], n: int, what: str, timeout: float | None) -> str:
     )
 
 
-def gradients(key: Any) -> str:
-    """Say that gradients do not pass from process to process."""
+def closed_elsewhere(what: str) -> str:
+    """Report that another thread closed a batch."""
     return (
-        f"The entry {key!r} requires a gradient, and none passes through a ParallelEnv: its envs run in other "
-        "processes. Fix: SerialEnv; or with torch.no_grad(): around the rollout; or .detach()."
+        f"The ParallelEnv was closed by another thread in the middle of {what}. env.reset() starts new workers. "
+        "Fix: join the threads that use an env before env.close()."
+    )
+
+
+def gradients(key: Any) -> str:
+    """Report that gradients do not pass from process to process."""
+    return (
+        f"The entry {key!r} requires a gradient, and a ParallelEnv detaches it: its envs run in other processes, which "
+        "gradients cannot pass. Fix: SerialEnv, where they can; or with torch.no_grad(): around the rollout."
+    )
+
+
+def step_mask(mask: Any, want: tuple[int, ...]) -> str:
+    """Report that a "_step" mask does not say which envs to step."""
+    got = f"shape {tuple(mask.shape)} and dtype {mask.dtype}" if hasattr(mask, "dtype") else f"a {type(mask).__name__}"
+    return (
+        f"The mask '_step' says which envs to step: a boolean tensor of shape {want}, True or False for all of an env. "
+        f"Got: {got}. Fix: td['_step'] = torch.tensor([True, False, ...])."
+    )
+
+
+def no_index(index: Any, n: int) -> str:
+    """Report that a batch has no such envs."""
+    return f"A batch of {n} envs takes integers from {-n} to {n - 1}, slices, lists and masks as index. Got: {index!r}."
+
+
+def check_options(name: str, pin_memory: Any, allow_step_when_done: Any, shutdown_timeout: Any) -> None:
+    """Refuse options of a batch that cannot be kept.
+
+    Args:
+        name: of the batch's class.
+        pin_memory: as given to it.
+        allow_step_when_done: as given to it.
+        shutdown_timeout: as given to it.
+
+    Raises:
+        ValueError: if one cannot be kept.
+    """
+    if pin_memory:
+        raise ValueError(
+            f"{name}(pin_memory=True) is not supported, and deprecated in TorchRL: the memory that the envs write to "
+            "is shared between processes and not pinned. Fix: leave pin_memory out, and pin what is sent to a GPU: "
+            "batch.pin_memory()."
+        )
+    if allow_step_when_done:
+        raise ValueError(
+            f"{name}(allow_step_when_done=True) is not supported, and deprecated in TorchRL: an env that is done must "
+            "be reset before its next step. Fix: leave allow_step_when_done out, and use env.step_and_maybe_reset(td)."
+        )
+    number = isinstance(shutdown_timeout, (int, float)) and not isinstance(shutdown_timeout, bool)
+    if not number or not shutdown_timeout > 0:
+        raise ValueError(
+            f"{name}(shutdown_timeout=...) must be a positive number of seconds and got: {shutdown_timeout!r}. "
+            "Fix: shutdown_timeout=10.0."
+        )
+
+
+def no_option(name: str, option: str, known: Iterable[str]) -> str:
+    """Report a keyword argument that a batch does not have."""
+    close = difflib.get_close_matches(option, known, 1)
+    hint = f" Did you mean {close[0]!r}?" if close else ""
+    return f"{name}() has no option {option!r}.{hint} It takes: {', '.join(sorted(known))}."
+
+
+def no_numpy_dtype(keys: Iterable[Any]) -> str:
+    """Report that shared memory cannot hold a dtype."""
+    return (
+        f"use_buffers=True needs dtypes that NumPy has, and the dtypes of these entries are not among them (such as "
+        f"torch.bfloat16): {_sorted(keys)}. Fix: leave use_buffers out; the data then goes through messages, which is "
+        "slower. Or cast them in the env: DTypeCastTransform(torch.bfloat16, torch.float32)."
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 
 from rlnb.data import Composite, Stacked, StackedComposite, TensorSpec
@@ -62,4 +64,24 @@ def varies(spec: Composite) -> list[NestedKey]:
     return found
 
 
-__all__ = ["TensorSpec", "join_specs", "varies"]
+def without_numpy_dtype(specs: Mapping[str, Composite]) -> list[NestedKey]:
+    """Find the entries whose dtype NumPy does not have, such as ``torch.bfloat16``.
+
+    Args:
+        specs: of a batch, by name.
+
+    Returns:
+        Their keys.
+    """
+    return [key for spec in specs.values() for key in spec.keys(True, True) if not _in_numpy(spec[key].dtype)]
+
+
+def _in_numpy(dtype: torch.dtype) -> bool:
+    try:
+        torch.empty(0, dtype=dtype).numpy()
+    except TypeError:
+        return False
+    return True
+
+
+__all__ = ["TensorSpec", "join_specs", "varies", "without_numpy_dtype"]

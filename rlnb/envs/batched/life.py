@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import os
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +20,7 @@ from rlnb.envs.base import EnvBase
 from rlnb.envs.batched import faults
 from rlnb.envs.batched.arguments import kwargs_each, one_each
 from rlnb.envs.batched.drivers import EnvInfo, MakeEnv
-from rlnb.envs.batched.joining import join_specs, varies
+from rlnb.envs.batched.joining import join_specs, varies, without_numpy_dtype
 
 
 class BatchLife(EnvBase):
@@ -37,9 +38,16 @@ class BatchLife(EnvBase):
         device: where the data of the batch goes. Default: that of the envs.
         non_blocking: whether data goes to ``device`` without waiting for it.
         use_buffers: whether data goes through memory that is allocated once. Default: yes, unless shapes vary.
+        pin_memory: must be False: the shared memory of the envs is not pinned.
+        allow_step_when_done: must be False: pass ``allow_done_after_reset`` to the envs that need it.
+        metadata_from_workers: accepted and not read: specs always come from the envs themselves.
+        consolidate: accepted and not read: it changes how TorchRL packs messages, and no data.
+        daemon: accepted and not read: workers always end with this process, and may have processes of their own.
+        shutdown_timeout: seconds that :meth:`close` gives idle workers to close their envs, before it kills them.
 
     Raises:
-        ValueError: if ``num_workers`` is not positive, or a list has another length.
+        ValueError: if ``num_workers`` is not positive, a list has another length, ``pin_memory`` or
+            ``allow_step_when_done`` is True, or ``shutdown_timeout`` is not a positive number.
         TypeError: if ``create_env_fn`` cannot be called.
     """
 
@@ -56,12 +64,25 @@ class BatchLife(EnvBase):
         device: torch.device | str | int | None = None,
         non_blocking: bool = False,
         use_buffers: bool | None = None,
+        pin_memory: bool = False,
+        allow_step_when_done: bool = False,
+        metadata_from_workers: bool = False,
+        consolidate: bool = True,
+        daemon: bool = False,
+        shutdown_timeout: float = 2.0,
+        **unknown: Any,
     ) -> None:
+        if unknown:
+            known = {*inspect.signature(BatchLife.__init__).parameters, *inspect.signature(type(self)).parameters}
+            known -= {"self", "unknown", "kwargs", "args", *unknown}
+            raise TypeError(faults.no_option(type(self).__name__, next(iter(unknown)), known))
         if isinstance(num_workers, bool) or not hasattr(num_workers, "__index__") or num_workers < 1:
             raise ValueError(f"num_workers is how many envs there are, a positive integer, and is {num_workers!r}.")
         # First of all: what torch.nn.Module and EnvBase ask for goes through these.
         self.num_workers, self._infos, self._owner, self._block = int(num_workers), None, None, None
         self._stored_specs = {}
+        faults.check_options(type(self).__name__, pin_memory, allow_step_when_done, shutdown_timeout)
+        self._shutdown_timeout = shutdown_timeout
         self._fns = one_each(create_env_fn, num_workers, "create_env_fn")
         self._kwargs = kwargs_each(create_env_kwargs, num_workers)
         for fn in self._fns:
@@ -98,8 +119,10 @@ class BatchLife(EnvBase):
         """Let the envs write to the rows of the block, or return their data where there is none."""
 
     @abstractmethod
-    def _step_envs(self, inputs: list[TensorDictBase] | None) -> list[TensorDictBase] | None:
-        """Step all envs; without a block, with the inputs that are given, and return the results."""
+    def _step_envs(
+        self, which: Sequence[int], inputs: Mapping[int, TensorDictBase] | None
+    ) -> dict[int, TensorDictBase] | None:
+        """Step some envs; without a block, with the inputs that are given, and return the results."""
 
     @abstractmethod
     def _reset_envs(
@@ -163,6 +186,10 @@ class BatchLife(EnvBase):
         self._infos = infos
         self._draws = any(info.draws for info in infos)
         with_block = self._row_mode or (self._block_for_all and not lazy and self.use_buffers is not False)
+        if with_block and (unknown := without_numpy_dtype(specs)):
+            if self.use_buffers:
+                raise RuntimeError(faults.no_numpy_dtype(unknown))
+            with_block = self._row_mode = False  # such data goes through messages
         self._block = self._new_block() if with_block else None
         self._connect(self._block)
 
@@ -199,10 +226,12 @@ class BatchLife(EnvBase):
             if raise_if_closed:
                 raise RuntimeError(f"{type(self).__name__}.close was called, and its envs are not running.")
             return
-        self._infos = None
-        self._block = None
-        if self._owner == os.getpid() or not self._has_processes:
-            self._end_envs()
+        try:
+            if self._owner == os.getpid() or not self._has_processes:
+                self._end_envs()
+        finally:
+            self._infos = None
+            self._block = None
 
     @property
     def is_closed(self) -> bool:
@@ -279,6 +308,65 @@ class BatchLife(EnvBase):
             raise RuntimeError(faults.kwargs_too_late(self))
         new = kwargs_each(kwargs, self.num_workers)
         self._kwargs = [{**old, **update} for old, update in zip(self._kwargs, new, strict=True)]
+
+    def configure_parallel(
+        self,
+        *,
+        use_buffers: bool | None = None,
+        shared_memory: bool | None = None,
+        memmap: bool | None = None,
+        mp_start_method: str | None = None,
+        num_threads: int | None = None,
+        num_sub_threads: int | None = None,
+        non_blocking: bool | None = None,
+        daemon: bool | None = None,
+        shutdown_timeout: float | None = None,
+    ) -> BatchLife:
+        """Change options of the constructor before the envs are made.
+
+        Args:
+            use_buffers: see the constructor, as for all arguments; None leaves an option as it is.
+            shared_memory: as above.
+            memmap: as above.
+            mp_start_method: as above.
+            num_threads: as above.
+            num_sub_threads: as above.
+            non_blocking: as above.
+            daemon: as above.
+            shutdown_timeout: as above.
+
+        Returns:
+            The env.
+
+        Raises:
+            RuntimeError: if the envs were made already.
+            ValueError: as for the constructor.
+
+        Example:
+            >>> from rlnb.envs import GymEnv, ParallelEnv
+            >>> env = ParallelEnv(2, lambda: GymEnv("CartPole-v1")).configure_parallel(num_threads=1)
+        """
+        if self._infos is not None:
+            raise RuntimeError(
+                f"configure_parallel changes how the envs of a {type(self).__name__} are made, and they were made. "
+                "Fix: call it before the first reset, or call env.close() first."
+            )
+        given = dict(
+            use_buffers=use_buffers, shared_memory=shared_memory, memmap=memmap, mp_start_method=mp_start_method,
+            num_threads=num_threads, num_sub_threads=num_sub_threads, non_blocking=non_blocking,
+            shutdown_timeout=shutdown_timeout,
+        )  # fmt: skip
+        self._configure({name: value for name, value in given.items() if value is not None})
+        return self
+
+    def _configure(self, options: dict[str, Any]) -> None:
+        """Set options of the constructor that this class reads."""
+        patience = options.get("shutdown_timeout", self._shutdown_timeout)
+        faults.check_options(type(self).__name__, False, False, patience)
+        self._shutdown_timeout = patience
+        self.use_buffers = options.get("use_buffers", self.use_buffers)
+        self._memmap = options.get("memmap", self._memmap)
+        self.non_blocking = options.get("non_blocking", self.non_blocking)
 
     def to(self, *args: Any, **kwargs: Any) -> BatchLife:
         """Move the data of the batch to a device; the envs stay where they are.

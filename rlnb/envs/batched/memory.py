@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from rlnb.envs.batched.wire import Closed, Wire
+
 _ALIGNMENT = 64
 
 
@@ -51,14 +53,19 @@ class SharedMemory:
         self._used += _aligned(count * dtype.itemsize)
         return array
 
-    def send(self, connection: Connection, pid: int) -> None:
+    def send(self, wire: Wire, pid: int, until: float | None) -> None:
         """Hand the memory to another process.
 
         Args:
-            connection: to it.
+            wire: to it.
             pid: its process id.
+            until: when to give up, in seconds of ``time.monotonic``; None: never.
         """
-        reduction.send_handle(connection, self.descriptor, pid)
+        wire.wait_writable(until)
+        try:
+            reduction.send_handle(wire.connection, self.descriptor, pid)
+        except OSError as error:
+            raise Closed from error
 
     @classmethod
     def receive(cls, connection: Connection, size: int) -> SharedMemory:

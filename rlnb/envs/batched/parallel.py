@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import multiprocessing
 import os
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -17,14 +19,14 @@ from rlnb._tensordict import entry
 from rlnb.data.ted.block import TEDBlock
 from rlnb.data.ted.keys import NestedKey
 from rlnb.envs.batched import faults
-from rlnb.envs.batched.crew import Crew, WorkerError
+from rlnb.envs.batched.crew import Crew, WorkerError, starting
 from rlnb.envs.batched.drivers import EnvInfo
 from rlnb.envs.batched.memory import SharedMemory
 from rlnb.envs.batched.plan import ArrayInfo, BlockPlan
 from rlnb.envs.batched.row_batch import RowBatch
 from rlnb.envs.batched.serial import SerialEnv
 from rlnb.envs.batched.start_method import choose_start_method
-from rlnb.envs.batched.wire import RESET_ROW, STEP
+from rlnb.envs.batched.wire import RESET_ROW, STEP, STEP_ROW
 
 
 class ParallelEnv(RowBatch):
@@ -34,7 +36,12 @@ class ParallelEnv(RowBatch):
     processes share. The workers start with the first reset, or when something is asked of them; :meth:`close` ends
     them, and the next reset starts new ones. They end with this process, too, however it ends.
 
-    An attribute that the batch does not have is read from each env, as a list; a method is called on each.
+    An attribute that the batch does not have is read from each env, as a list; a method is called on each. No gradients
+    pass: an action that requires one is detached, with a warning.
+
+    A boolean entry "_step" of shape ``[num_workers]`` in the input of :meth:`step` says which envs to step. The others
+    keep their observations and end signals, and get a reward of zero. Several threads may use one batch: their calls
+    follow one another.
 
     Args:
         num_workers: how many envs.
@@ -59,11 +66,18 @@ class ParallelEnv(RowBatch):
         use_buffers: whether data goes through shared memory. Default: yes, unless shapes vary.
         num_processes: how many processes run the envs, each the same number of them or one more or less. Default: one
             for each env. Fewer are faster where there are more envs than cores, and a step is short.
-        timeout: seconds to wait for a worker; None: for ever.
+        timeout: seconds that a step, a reset or any other call waits for the workers; None: without a limit.
+        shutdown_timeout: seconds that :meth:`close` gives idle workers to close their envs, before it kills them.
+        pin_memory: must be False: the shared memory of the envs is not pinned.
+        allow_step_when_done: must be False: pass ``allow_done_after_reset`` to the envs that need it.
+        metadata_from_workers: accepted and not read: specs always come from the workers.
+        consolidate: accepted and not read: it changes how TorchRL packs messages, and no data.
+        daemon: accepted and not read: workers always end with this process, and may have processes of their own.
 
     Raises:
-        ValueError: if ``num_workers`` is not positive, a list has another length, there is no such start method, or
-            ``num_processes`` is more than there are envs.
+        ValueError: if ``num_workers`` is not positive, a list has another length, there is no such start method,
+            ``num_processes`` is more than there are envs, ``pin_memory`` or ``allow_step_when_done`` is True, or
+            ``shutdown_timeout`` is not a positive number.
         TypeError: if ``create_env_fn`` cannot be called.
 
     Example:
@@ -103,6 +117,7 @@ class ParallelEnv(RowBatch):
         **kwargs: Any,
     ) -> None:
         self._crew = self._threads_before = None
+        self._warned = False
         known = multiprocessing.get_all_start_methods()
         if mp_start_method is not None and mp_start_method not in known:
             raise ValueError(faults.no_start_method(mp_start_method, known))
@@ -115,6 +130,20 @@ class ParallelEnv(RowBatch):
         self._given_method = mp_start_method
         self._threads, self._sub_threads = num_threads, num_sub_threads
         self._timeout = timeout
+
+    def _configure(self, options: dict[str, Any]) -> None:
+        known = multiprocessing.get_all_start_methods()
+        if options.get("mp_start_method", known[0]) not in known:
+            raise ValueError(faults.no_start_method(options["mp_start_method"], known))
+        memmap = options.get("memmap", self._memmap)
+        if options.get("shared_memory") is False and not memmap:
+            if options.get("use_buffers"):
+                raise ValueError(faults.no_shared_buffers())
+            options = {**options, "use_buffers": False}
+        super()._configure(options)
+        self._given_method = options.get("mp_start_method", self._given_method)
+        self._threads = options.get("num_threads", self._threads)
+        self._sub_threads = options.get("num_sub_threads", self._sub_threads)
 
     def _process_count(self, given: int | None) -> int:
         if given is None:
@@ -134,8 +163,33 @@ class ParallelEnv(RowBatch):
         makers = list(zip(self._fns, self._kwargs, strict=True))
         quiet = bool(rlnb.filter_warnings_subprocess)
         method = self._given_method or choose_start_method(self._sub_threads)
-        self._crew = Crew(makers, method, self._processes, self._sub_threads, self._timeout, quiet)
+        patience = self._shutdown_timeout
+        self._crew = Crew(makers, method, self._processes, self._sub_threads, self._timeout, quiet, patience)
         return self._crew.ready()
+
+    def start(self) -> None:
+        """Start the workers, if that has not happened yet. What needs them calls it by itself.
+
+        Raises:
+            RuntimeError: if an env cannot be made, or the envs do not fit together.
+        """
+        if self._infos is None:
+            with starting():  # another thread may be about to start them
+                super().start()
+        else:
+            super().start()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> ParallelEnv:
+        """Copy a batch whose envs are not running; the copy starts envs of its own."""
+        if self._infos is not None:
+            raise TypeError(
+                "A ParallelEnv cannot be copied while its envs run: they live in other processes. "
+                "Fix: env.close() before copy.deepcopy(env), or make another one: ParallelEnv(n, create_env_fn)."
+            )
+        copied: ParallelEnv = object.__new__(type(self))
+        memo[id(self)] = copied
+        copied.__dict__.update({name: copy.deepcopy(value, memo) for name, value in vars(self).items()})
+        return copied
 
     def _end_envs(self) -> None:
         crew, before = self._crew, self._threads_before
@@ -146,25 +200,33 @@ class ParallelEnv(RowBatch):
         if crew is not None and self._owner == os.getpid():
             crew.end()
 
-    def _guarded(self, call: Callable[..., Any], *arguments: Any) -> Any:
-        """Talk to the workers; if they had to be ended, the batch is closed."""
+    def _running(self, what: str) -> Crew:
+        """The workers; another thread may have ended them since it was last checked that they run."""
+        crew = self._crew
+        if crew is None:
+            raise RuntimeError(faults.closed_elsewhere(what))
+        return crew
+
+    def _guarded(self, name: str, *arguments: Any) -> Any:
+        """Call a method of the crew; if the workers had to be ended, the batch is closed."""
+        crew = self._running(name)
         try:
-            return call(*arguments)
+            return getattr(crew, name)(*arguments)
         finally:
-            if not self._crew.alive:
+            if not crew.alive:
                 self.close()
 
     def _ring(self, which: Sequence[int], signal: bytes, what: str) -> None:
         """Let workers step or reset, with the data in the shared block."""
         start = time.perf_counter_ns()
-        self._guarded(self._crew.ring, which, signal, what)
+        self._guarded("ring", which, signal, what)
         self._note(what, which, start, self._moments)
 
     def _connect(self, block: TEDBlock | None) -> None:
         if block is None:
-            self._guarded(self._crew.connect, None, None)
+            self._guarded("connect", None, None)
             return
-        self._guarded(self._crew.connect, self._plan, self._memory)
+        self._guarded("connect", self._plan, self._memory)
         self._memory.close()
 
     def _new_block(self) -> TEDBlock:
@@ -187,13 +249,31 @@ class ParallelEnv(RowBatch):
     # Reset and step -----------------------------------------------------------------------------------------------
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
-        if torch.is_grad_enabled():
-            rows = tensordict.unbind(0) if isinstance(tensordict, LazyStackedTensorDict) else [tensordict]
-            for row, key in itertools.product(rows, self._input_keys()):
-                value = entry(row, key)
-                if isinstance(value, torch.Tensor) and value.requires_grad:
-                    raise RuntimeError(faults.gradients(key))
-        return super()._step(tensordict)
+        key = self._needs_gradient(tensordict)
+        if key is not None:
+            if torch.is_grad_enabled() and not self._warned:
+                self._warned = True
+                warnings.warn(faults.gradients(key), UserWarning, stacklevel=3)
+            tensordict = tensordict.detach()
+        with self._running("step").lock:
+            return super()._step(tensordict)
+
+    def _needs_gradient(self, tensordict: TensorDictBase) -> NestedKey | None:
+        """Find an input of a step that requires a gradient."""
+        rows = tensordict.unbind(0) if isinstance(tensordict, LazyStackedTensorDict) else [tensordict]
+        for row, key in itertools.product(rows, self._input_keys()):
+            value = entry(row, key)
+            if isinstance(value, torch.Tensor) and value.requires_grad:
+                return key
+        return None
+
+    def _reset(self, *arguments: Any, **kwargs: Any) -> TensorDictBase:
+        with self._running("reset").lock:
+            return super()._reset(*arguments, **kwargs)
+
+    def _reset_some(self, *arguments: Any, **kwargs: Any) -> dict[int, TensorDictBase] | None:
+        with self._running("reset").lock:
+            return super()._reset_some(*arguments, **kwargs)
 
     def _write_inputs(self, tensordict: TensorDictBase) -> None:
         if self._row_mode:
@@ -204,13 +284,17 @@ class ParallelEnv(RowBatch):
             if value is not None:
                 torch.from_numpy(array).copy_(value.detach())
 
-    def _step_envs(self, inputs: list[TensorDictBase] | None) -> list[TensorDictBase] | None:
-        everyone = range(self.num_workers)
+    def _step_envs(
+        self, which: Sequence[int], inputs: Mapping[int, TensorDictBase] | None
+    ) -> dict[int, TensorDictBase] | None:
         if inputs is None:
-            self._ring(everyone, STEP, "step")
+            if len(which) < self.num_workers:
+                self._wanted[:] = False
+                self._wanted[which] = True
+            self._ring(which, STEP if len(which) == self.num_workers else STEP_ROW, "step")
             return None
-        found = self._guarded(self._crew.ask, {i: ("step", (inputs[i],)) for i in everyone}, "step")
-        return [found[i] for i in everyone]
+        found = self._guarded("ask", {i: ("step", (inputs[i],)) for i in which}, "step")
+        return {i: found[i] for i in which}
 
     def _reset_rows(self, which: Sequence[int]) -> None:
         self._wanted[:] = False
@@ -224,7 +308,7 @@ class ParallelEnv(RowBatch):
         if self._block is not None and len(plain) == len(which):
             self._reset_rows(plain)
             return None
-        found = self._guarded(self._crew.ask, {i: ("reset", arguments) for i, arguments in which.items()}, "reset")
+        found = self._guarded("ask", {i: ("reset", arguments) for i, arguments in which.items()}, "reset")
         return None if self._block is not None else found
 
     def _ask(self, name: str, arguments: list[tuple[tuple[Any, ...], dict[str, Any]]] | None) -> list[Any]:
@@ -234,7 +318,7 @@ class ParallelEnv(RowBatch):
         else:
             messages = {i: ("call", (name, *arguments[i])) for i in everyone}
         try:
-            found = self._guarded(self._crew.ask, messages, name)
+            found = self._guarded("ask", messages, name)
         except WorkerError as error:
             failure = error.failure
             if arguments is None and failure is not None and failure.kind == "AttributeError":
@@ -244,7 +328,7 @@ class ParallelEnv(RowBatch):
 
     def _ask_one(self, i: int, name: str, arguments: tuple[tuple[Any, ...], dict[str, Any]]) -> Any:
         self.start()
-        return self._guarded(self._crew.ask, {i: ("call", (name, *arguments))}, name)[i]
+        return self._guarded("ask", {i: ("call", (name, *arguments))}, name)[i]
 
     # A row at a time ----------------------------------------------------------------------------------------------
 
@@ -256,18 +340,22 @@ class ParallelEnv(RowBatch):
         nexts = [(block.next[key], array[:, 0]) for key, array in self._block.next.items()]
         roots = [(block.root[key], array[:, 0]) for key, array in self._block.root.items()]
 
+        lock = self._running("rollout").lock
+
         def step(t: int, actions: np.ndarray) -> bool:
-            natives[...] = actions
-            self._ring(everyone, STEP, "step")
-            for rows, row in nexts:
-                rows[:, t] = row
-            return bool(done.any())
+            with lock:
+                natives[...] = actions
+                self._ring(everyone, STEP, "step")
+                for rows, row in nexts:
+                    rows[:, t] = row
+                return bool(done.any())
 
         def reset(t: int) -> None:
-            ended = np.flatnonzero(done)
-            self._reset_rows(ended.tolist())
-            for rows, row in roots:
-                rows[ended, t] = row[ended]
+            with lock:
+                ended = np.flatnonzero(done)
+                self._reset_rows(ended.tolist())
+                for rows, row in roots:
+                    rows[ended, t] = row[ended]
 
         return step, reset
 

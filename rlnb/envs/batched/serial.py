@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -80,19 +81,42 @@ class SerialEnv(RowBatch):
         drivers = [RowDriver(env, block.env(i), self._actions[i : i + 1]) for i, env in enumerate(self._envs)]
         self._drivers = drivers
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> SerialEnv:
+        """Copy the envs with their states; the copy is stepped apart from this batch."""
+        copied: SerialEnv = type(self).__new__(type(self))
+        memo[id(self)] = copied
+        own = {"_drivers", "_block"}  # drivers and blocks hold views of memory, which must be views of the copy's
+        copied.__dict__.update({k: copy.deepcopy(v, memo) for k, v in vars(self).items() if k not in own})
+        copied.__dict__.update({"_drivers": [], "_block": None})
+        if not self._drivers:
+            return copied
+        if self._block is not None:
+            copied._block = copied._new_block()
+            for rows, old in ((copied._block.root, self._block.root), (copied._block.next, self._block.next)):
+                for key, array in old.items():
+                    rows[key][...] = array
+        copied._connect(copied._block)
+        for driver, original in zip(copied._drivers, self._drivers, strict=True):
+            for name in {"root", "started"} & vars(original).keys():
+                setattr(driver, name, copy.deepcopy(getattr(original, name), memo))
+        return copied
+
     def _write_inputs(self, tensordict: TensorDictBase) -> None:
         self._actions[...] = self._native_action(tensordict.get(self.action_key))
 
-    def _step_envs(self, inputs: list[TensorDictBase] | None) -> list[TensorDictBase] | None:
-        start, found = time.perf_counter_ns(), []
-        for i, driver in enumerate(self._drivers):
+    def _step_envs(
+        self, which: Sequence[int], inputs: Mapping[int, TensorDictBase] | None
+    ) -> dict[int, TensorDictBase] | None:
+        start, found = time.perf_counter_ns(), {}
+        for i in which:
+            driver = self._drivers[i]
             driver.moments[0] = time.perf_counter_ns()
             if inputs is None:
                 driver.step_row()
             else:
-                found.append(driver.step(inputs[i]))
+                found[i] = driver.step(inputs[i])
                 driver.moments[1] = driver.moments[3] = time.perf_counter_ns()
-        self._note("step", range(self.num_workers), start, [driver.moments for driver in self._drivers])
+        self._note("step", which, start, [driver.moments for driver in self._drivers])
         return None if inputs is None else found
 
     def _reset_envs(

@@ -27,7 +27,7 @@ from rlnb.envs.batched import faults, sharing, start_method
 from rlnb.envs.batched.drivers import BlockDriver, DataDriver, Driver, EnvInfo, RowDriver, read_attribute
 from rlnb.envs.batched.memory import SharedMemory
 from rlnb.envs.batched.plan import BlockPlan
-from rlnb.envs.batched.wire import DONE, MESSAGE, RESET_ROW, Closed, Wire
+from rlnb.envs.batched.wire import DONE, MESSAGE, RESET_ROW, STEP, Closed, Wire
 
 
 def _directory() -> str | None:
@@ -84,8 +84,17 @@ class Failure:
 
     @classmethod
     def of(cls, error: Exception) -> Failure:
-        """Describe an exception."""
-        return cls(type(error).__name__, str(error), "".join(traceback.format_exception(error)).rstrip())
+        """Describe an exception, even one whose own ``__str__`` or ``__repr__`` raises."""
+        kind = type(error).__name__
+        try:
+            text = str(error)
+        except Exception as raised:
+            text = f"(its __str__ raised {type(raised).__name__})"
+        try:
+            lines = "".join(traceback.format_exception(error)).rstrip()
+        except Exception as raised:
+            lines = f"{kind}: (its traceback cannot be formatted: {type(raised).__name__})"
+        return cls(kind, text, lines)
 
 
 def run(connection: Connection, task: Task, shared: list[torch.Tensor]) -> None:
@@ -97,6 +106,7 @@ def run(connection: Connection, task: Task, shared: list[torch.Tensor]) -> None:
         shared: the tensors in shared memory that the functions of the task refer to.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # an Interrupt is for the batch's process, which then ends this one
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a handler of that process comes along with a fork
     _settle_in(task)
     _end_with(task.parent)
     with contextlib.suppress(Closed):
@@ -169,7 +179,7 @@ class _Worker:
         failures = {}
         drivers: dict[int, Any] = self.drivers
         for i, driver in drivers.items():
-            if signal == RESET_ROW and not self.wanted[i]:
+            if signal != STEP and not self.wanted[i]:
                 continue
             driver.moments[0] = time.perf_counter_ns()
             try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import multiprocessing
 import os
+import warnings
 import weakref
 
 import pytest
@@ -333,19 +334,24 @@ def test_gradients_pass_through_serial_envs():  # BE-01
 
 @pytest.mark.parametrize("options", [{}, {"use_buffers": False}])
 @pytest.mark.parametrize("key", ["action", "th"])
-def test_gradients_are_refused_by_parallel_envs(key, options):  # BE-02
+def test_gradients_are_detached_by_parallel_envs(key, options):  # BE-02
     with ParallelEnv(2, PendulumEnv, **options) as env:
         td = env.rand_action(env.reset())
-        wanted = td.clone().set(key, td[key].clone().requires_grad_())
-        with pytest.raises(RuntimeError) as caught:
-            env.step(wanted)
-        assert str(caught.value) == (
-            f"The entry {key!r} requires a gradient, and none passes through a ParallelEnv: its envs run in other "
-            "processes. Fix: SerialEnv; or with torch.no_grad(): around the rollout; or .detach()."
-        )
+        want = env.step(td.clone())["next"]
+        wanted = td.clone().set(key, td[key].clone().requires_grad_() * 1)
         with torch.no_grad():
-            assert not env.step(wanted)["next", "reward"].requires_grad
-        assert not env.is_closed
+            assert not env.step(wanted.clone())["next", "reward"].requires_grad
+        with pytest.warns(UserWarning) as caught:
+            stepped = env.step(wanted)
+        assert [str(warning.message) for warning in caught] == [
+            f"The entry {key!r} requires a gradient, and a ParallelEnv detaches it: its envs run in other processes, "
+            "which gradients cannot pass. Fix: SerialEnv, where they can; or with torch.no_grad(): around the rollout."
+        ]
+        assert not stepped["next", "reward"].requires_grad and stepped[key].requires_grad
+        assert (stepped["next"] == want).all()
+        with warnings.catch_warnings():  # once is enough
+            warnings.simplefilter("error")
+            env.step(td.clone().set(key, td[key].clone().requires_grad_()))
 
 
 def test_filter_warnings_subprocess_has_a_place():  # BE-22; what it does: test_processes.py
