@@ -42,6 +42,8 @@ class AutoResetMeta(ABCMeta):
                 f"auto_reset_replace={auto_reset_replace})."
             )
         env = super().__call__(*args, **kwargs)
+        if isinstance(env, cls):
+            env._close_specs()  # while __init__ ran, specs could be edited in place
         return env._auto_resetting(auto_reset_replace) if auto_reset else env
 
     @property

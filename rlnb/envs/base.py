@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -15,6 +15,7 @@ from rlnb.data.ted.keys import as_key
 from rlnb.data.ted.step_mdp import NextStep
 from rlnb.envs import faults
 from rlnb.envs.done import complete_done, override
+from rlnb.envs.ended import terminated_or_truncated
 from rlnb.envs.life import EnvLife
 from rlnb.envs.partial_reset import Masks, deciding, is_ragged, merge_reset, overwrite, reset_masks
 from rlnb.envs.rollout import rollout
@@ -29,7 +30,8 @@ class EnvBase(EnvLife):
     Args:
         device: where the data of the env lives; None (the default) for no statement.
         batch_size: how many envs are batched together; all specs start with it. Default: ``torch.Size([])``.
-        run_type_checks: check the data of every step against the specs, not of the first one only.
+        run_type_checks: check the data of every step against the specs. None (the default) checks the first reset and
+            the first step; False checks nothing.
         allow_done_after_reset: accept an env that is done right after a reset.
 
     Attributes:
@@ -59,14 +61,16 @@ class EnvBase(EnvLife):
         device: torch.device | str | int | None = None,
         batch_size: Sequence[int] | None = None,
         *,
-        run_type_checks: bool = False,
+        run_type_checks: bool | None = None,
         allow_done_after_reset: bool = False,
     ) -> None:
         if isinstance(batch_size, int):
             raise TypeError(
                 f"batch_size is a sequence of integers and is {batch_size}. Fix: batch_size=[{batch_size}]."
             )
-        super().__init__(None if device is None else torch.device(device), torch.Size(batch_size or ()))
+        early_device, early_size = self.__dict__.pop("_early_device", None), self.__dict__.pop("_early_batch_size", ())
+        size = torch.Size(early_size if batch_size is None else batch_size)
+        super().__init__(early_device if device is None else torch.device(device), size)
         self.run_type_checks = run_type_checks
         self.allow_done_after_reset = allow_done_after_reset
 
@@ -82,26 +86,33 @@ class EnvBase(EnvLife):
 
     # Reset and step -----------------------------------------------------------------------------------------------
 
-    def reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
+    def reset(
+        self, tensordict: TensorDictBase | None = None, *, set_state: bool | None = None, **kwargs: Any
+    ) -> TensorDictBase:
         """Start an episode.
 
         Args:
             tensordict: written to and returned, if given. Where it has a "_reset" entry beside a "done", only the
                 envs marked there are reset, and the data of the others stays as it is.
+            set_state: True starts from the state in ``tensordict``, which only a stateless env can whose observations
+                are its state. False and None (the default) leave it to the env.
             **kwargs: passed to the env's own reset.
 
         Returns:
             The first observations of shape ``[*batch_size, ...]`` and end signals.
 
         Raises:
-            RuntimeError: if the env is closed, the batch size is not the env's, the env is done right after its reset
-                or its data does not fit its specs.
+            NotImplementedError: If ``set_state`` is asked of an env that cannot.
+            RuntimeError: if the batch size is not the env's, the env is done right after its reset or its data does
+                not fit its specs.
 
         Example:
             >>> from rlnb.envs import GymEnv
             >>> sorted(GymEnv("CartPole-v1").reset().keys())
             ['done', 'observation', 'terminated', 'truncated']
         """
+        if set_state:
+            return self._reset_to(tensordict, **kwargs)
         self._assert_open("reset")
         masks: Masks = {}
         if tensordict is not None:
@@ -112,11 +123,34 @@ class EnvBase(EnvLife):
                 return tensordict.exclude(*self.reset_keys, inplace=True)
         return self._reset_where(tensordict, masks, **kwargs)
 
+    def _reset_to(self, tensordict: TensorDictBase | None, **kwargs: Any) -> TensorDictBase:
+        """Reset to the state that a TensorDict holds."""
+        state, seen = self.state_keys, set(self.observation_keys)
+        if self.batch_locked or not seen.issubset(state):
+            raise NotImplementedError(
+                f"{type(self).__name__} cannot be reset to a given state (set_state=True): only a stateless env can, "
+                "whose observations are its state. Fix: leave set_state out."
+            )
+        missing = [key for key in state if tensordict is None or tensordict.get(key, None) is None]
+        if tensordict is None or missing:
+            raise KeyError(f"reset(td, set_state=True) reads the state {state} from td, which lacks {missing}.")
+        given = tensordict.select(*state).clone()
+        return self.reset(tensordict, **kwargs).update(given)
+
+    def set_state(self) -> None:
+        """Not implemented, as in TorchRL: ``env.reset(td, set_state=True)`` starts a stateless env from a state.
+
+        Raises:
+            NotImplementedError: Always.
+        """
+        raise NotImplementedError("set_state has no general form. Fix: env.reset(td, set_state=True).")
+
     def _reset_where(self, tensordict: TensorDictBase | None, masks: Masks, **kwargs: Any) -> TensorDictBase:
         fresh = self._reset(tensordict, **kwargs)
         self._assert_new(fresh, tensordict, "_reset")
         if not self._is_complete(fresh, "reset"):
             self._check_specs("reset")
+            self._fit_data(fresh, "reset")
             complete_done(self, fresh, at_reset=True)
             self._check_data(fresh, "reset")
             if tensordict is not None:
@@ -179,19 +213,63 @@ class EnvBase(EnvLife):
         self._assert_batch_size(tensordict, "step")
         self._assert_unlocked(tensordict, "step")
         self._assert_not_over(tensordict)
-        self._check_actions(tensordict)
+        inputs = self._check_actions(tensordict)
         given = entry(tensordict, "next")
-        result = self._step(tensordict)
+        partial = entry(tensordict, "_step")
+        result = self._step(inputs) if partial is None else self._partial_step(inputs, partial)
         self._assert_new(result, tensordict, "_step")
         if given is not None:
             override(self, result, given)
         if not self._is_complete(result, "step"):
             self._check_specs("step")
+            self._fit_data(result, "step")
             complete_done(self, result)
             self._check_data(result, "step")
         return set_entry(tensordict, "next", result)
 
     forward = step
+
+    # Partial steps ------------------------------------------------------------------------------------------------
+
+    def _partial_step(self, tensordict: TensorDictBase, partial: torch.Tensor) -> TensorDictBase:
+        """Step the envs that the entry "_step" marks; the others keep their data, and their reward is 0."""
+        batch = tensordict.batch_size
+        if partial.dtype is not torch.bool or partial.numel() != batch.numel():
+            raise ValueError(
+                f"The entry '_step' marks the envs that take the step: expected shape {tuple(batch)} and dtype "
+                f"torch.bool, got {tuple(partial.shape)} and {partial.dtype}."
+            )
+        mask = partial.reshape(batch)
+        if bool(mask.all()):
+            return self._step(tensordict)
+        kept = self._unstepped(tensordict)
+        if not bool(mask.any()):
+            return kept
+        stepped = self._step_some(tensordict, mask)
+        self._fit_data(stepped, "step")
+        complete_done(self, stepped)
+        write_entries(kept, merge_reset(kept, stepped, {(): mask}, len(batch)))
+        return kept
+
+    def _step_some(self, tensordict: TensorDictBase, mask: torch.Tensor) -> TensorDictBase:
+        """Step where a mask of shape ``[*batch]`` says; the results of the other envs are not read.
+
+        A stateless env computes all steps. An env that has state of its own overrides this method.
+        """
+        if self.batch_locked:
+            raise RuntimeError(
+                f"{type(self).__name__} steps all of its envs at once, so '_step' cannot leave some of them out. "
+                "Fix: SerialEnv(n, make_env), which steps each env by itself, or delete the entry: td.del_('_step')."
+            )
+        return self._step(tensordict)
+
+    def _unstepped(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """The results of a step that no env takes: observations and end signals as they are, rewards of zero."""
+        lead = tensordict.batch_size[: tensordict.ndim - self.ndim]
+        data = Composite(shape=self.batch_size, device=self.device).zero(lead)
+        for spec in (self.observation_spec, self.full_done_spec, self.full_reward_spec):
+            data.update(spec.zero(lead))
+        return data.update(tensordict.select(*self.observation_keys, *self.done_keys, strict=False).clone())
 
     def step_and_maybe_reset(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:
         """Take one step, and reset the envs that it ended.
@@ -282,6 +360,80 @@ class EnvBase(EnvLife):
                 return action if tensordict is None else tensordict.update(action)
             return tensordict.set(leaves[0][0], leaves[0][1].rand(shape))
 
+    def all_actions(self, tensordict: TensorDictBase | None = None) -> TensorDictBase:
+        """List the actions of an env that has finitely many.
+
+        Args:
+            tensordict: if given, the env is reset with it first. Of masked actions only the legal ones are listed.
+
+        Returns:
+            A TensorDict of batch size ``[n_actions, *batch_size]``.
+
+        Raises:
+            NotImplementedError: If an action is continuous.
+
+        Example:
+            >>> from rlnb.envs import GymEnv
+            >>> GymEnv("CartPole-v1", categorical_action_encoding=True).all_actions()["action"]
+            tensor([0, 1])
+        """
+        if tensordict is not None:
+            self.reset(tensordict)
+        return self.full_action_spec.enumerate(use_mask=True)
+
+    def cardinality(self, tensordict: TensorDictBase | None = None) -> int | float:
+        """Count the actions.
+
+        Args:
+            tensordict: if given, the env is reset with it first. Of masked actions only the legal ones count.
+
+        Returns:
+            The number of actions, infinity if one is continuous.
+
+        Example:
+            >>> from rlnb.envs import GymEnv
+            >>> GymEnv("CartPole-v1").cardinality(), GymEnv("Pendulum-v1").cardinality()
+            (2, inf)
+        """
+        if tensordict is not None:
+            self.reset(tensordict)
+        return self.full_action_spec.cardinality(use_mask=True)
+
+    def any_done(self, tensordict: TensorDictBase) -> bool:
+        """Whether any env is done. If one is, "_reset" masks that say which are written into the TensorDict.
+
+        Args:
+            tensordict: a step, or the output of ``step_mdp``.
+
+        Returns:
+            True if an end signal is True, of those under "next" where there are any.
+        """
+        data = tensordict.get("next", None)
+        data = tensordict if data is None else data
+        return terminated_or_truncated(data, self.full_done_spec, key="_reset")
+
+    def step_mdp(self, next_tensordict: TensorDictBase) -> TensorDictBase:
+        """Turn a step into the input of the next one, as :func:`~rlnb.envs.utils.step_mdp` does with this env's keys.
+
+        Args:
+            next_tensordict: the output of :meth:`step`.
+
+        Returns:
+            A new TensorDict: what was under "next", without reward, and what the step did not change.
+        """
+        return self._step_mdp(next_tensordict)
+
+    def check_env_specs(self, *args: Any, **kwargs: Any) -> None:
+        """Compare what the env does with what its specs say: :func:`~rlnb.envs.check_env_specs` of this env.
+
+        Args:
+            *args: see there.
+            **kwargs: see there.
+        """
+        from rlnb.envs.check import check_env_specs  # built on this class
+
+        check_env_specs(self, *args, **kwargs)
+
     def rand_step(self, tensordict: TensorDictBase | None = None) -> TensorDictBase:
         """Take one step with a random action.
 
@@ -299,15 +451,18 @@ class EnvBase(EnvLife):
         policy: Callable[..., Any] | None = None,
         callback: Callable[..., Any] | None = None,
         *,
+        actions: Iterable[Any] | None = None,
         auto_reset: bool = True,
         auto_cast_to_device: bool = False,
         break_when_any_done: bool | None = None,
         break_when_all_done: bool | None = None,
-        return_contiguous: bool = True,
+        return_contiguous: bool | None = True,
         tensordict: TensorDictBase | None = None,
         set_truncated: bool = False,
         out: TensorDictBase | None = None,
         trust_policy: bool = False,
+        storing_device: torch.device | str | int | None = None,
+        set_state: bool | None = None,
     ) -> TensorDictBase:
         """Collect up to ``max_steps`` steps.
 
@@ -317,24 +472,29 @@ class EnvBase(EnvLife):
                 argument is called ``td``, ``tensordict``, ``td_in``, ``tensordict_in`` or ``data`` or is annotated as
                 a TensorDict: takes and returns the TensorDict. Any other callable: takes the observations in the order
                 of ``observation_spec`` and returns the action.
+            actions: the actions to take in place of a policy's, one a step: a tensor of shape ``[time, *batch_size,
+                ...]``, or tensors, numbers or (for several actions) TensorDicts. The rollout ends with them.
             callback: called after each step with the step's TensorDict, or with the env and that TensorDict.
             auto_reset: start with a reset. If False, go on from ``tensordict``.
             auto_cast_to_device: move the policy's input to the policy's device, and its output back.
             break_when_any_done: stop as soon as an env is done (the default). If False, envs that are done are reset
                 and the rollout goes on.
             break_when_all_done: go on, with resets, until each env has been done once.
-            return_contiguous: if False, return a LazyStackedTensorDict.
+            return_contiguous: if False, return a LazyStackedTensorDict. None: True.
             tensordict: where to go on from, or what to pass to the reset.
             set_truncated: mark the last step as truncated.
             out: a TensorDict of the rollout's size to write the result to.
             trust_policy: take a callable as one that reads and writes a TensorDict, whatever it looks like.
+            storing_device: where the steps are moved to as they are collected. Default: they stay where they are.
+            set_state: passed to :meth:`reset`.
 
         Returns:
             The steps in the TED format, of shape ``[*batch_size, time]``, the last dimension named "time".
 
         Raises:
-            ValueError: if ``max_steps`` is not positive, if ``auto_reset=False`` comes without a TensorDict or if the
-                two break conditions contradict each other.
+            TypeError: If the policy cannot be called, as when it and ``max_steps`` are swapped.
+            ValueError: if ``max_steps`` is not positive, if ``auto_reset=False`` comes without a TensorDict, if both
+                a policy and actions are given or if the two break conditions contradict each other.
             KeyError: if the policy writes no action.
             RuntimeError: as for :meth:`reset` and :meth:`step`; if ``set_truncated`` is asked of an env that has no
                 "truncated".
@@ -359,6 +519,9 @@ class EnvBase(EnvLife):
             set_truncated=set_truncated,
             out=out,
             trust_policy=trust_policy,
+            actions=actions,
+            storing_device=storing_device,
+            set_state=set_state,
         )
 
     def fake_tensordict(self) -> TensorDict:

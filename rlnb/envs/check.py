@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from tensordict import TensorDictBase
@@ -38,7 +38,12 @@ class Problem:
 
 
 def check_env_specs(
-    env: EnvBase, return_contiguous: bool | None = None, check_dtype: bool = True, seed: int | None = None
+    env: EnvBase,
+    return_contiguous: bool | None = None,
+    check_dtype: bool = True,
+    seed: int | None = None,
+    tensordict: TensorDictBase | None = None,
+    break_when_any_done: bool | Literal["both"] | None = None,
 ) -> None:
     """Compare what an env does with what its specs say.
 
@@ -51,6 +56,8 @@ def check_env_specs(
         return_contiguous: of the rollout that is tried at the end; None: as the env's specs allow.
         check_dtype: whether a wrong dtype counts.
         seed: to seed the env with first.
+        tensordict: passed to each reset.
+        break_when_any_done: of the rollout at the end: True (the default), False, or "both" for one of each.
 
     Raises:
         TypeError: if ``env`` is no env.
@@ -71,14 +78,16 @@ def check_env_specs(
     try:
         if seed is not None:
             env.set_seed(seed)
-        problems, seen = _look(env)
+        problems, seen = _look(env, tensordict)
         if not check_dtype:
             problems = [problem for problem in problems if problem.violation.kind != "dtype"]
         if problems:
             raise AssertionError(_report(env, problems, seen))
         if return_contiguous is None:
             return_contiguous = not any(-1 in spec.shape for spec in env.output_spec.values(True, True) if spec)
-        env.rollout(_STEPS, return_contiguous=return_contiguous)
+        for stop in (True, False) if break_when_any_done == "both" else (break_when_any_done,):
+            start = None if tensordict is None else tensordict.clone()
+            env.rollout(_STEPS, return_contiguous=return_contiguous, tensordict=start, break_when_any_done=stop)
     finally:
         env._checks_data = True
         env._generator_state = own_state
@@ -87,7 +96,7 @@ def check_env_specs(
             env._set_seed(pending)
 
 
-def _look(env: EnvBase) -> tuple[list[Problem], list[TensorDictBase]]:
+def _look(env: EnvBase, start: TensorDictBase | None) -> tuple[list[Problem], list[TensorDictBase]]:
     """Reset and step; note each problem once, and the data of every moment."""
     env.assert_distinct_keys()
     problems: dict[Any, Problem] = {}
@@ -96,7 +105,7 @@ def _look(env: EnvBase) -> tuple[list[Problem], list[TensorDictBase]]:
         for violation in found:
             problems.setdefault((violation.key, violation.kind, moment == "action"), Problem(moment, violation))
 
-    data = env.reset()
+    data = env.reset(None if start is None else start.clone())
     seen = [data.copy()]
     before = [data.clone()]
     state = [env.full_state_spec]

@@ -8,8 +8,10 @@ import torch
 from tensordict import TensorDictBase
 
 from rlnb.data.ted.keys import DONE, TERMINATED, TRUNCATED, as_key, as_tuple
+from rlnb.envs import faults
 
 if TYPE_CHECKING:
+    from rlnb.envs.guards import EnvGuards
     from rlnb.envs.specs import EnvSpecs
 
 
@@ -30,10 +32,11 @@ def override(env: EnvSpecs, data: TensorDictBase, given: TensorDictBase) -> None
     data.update(given)
 
 
-def complete_done(env: EnvSpecs, data: TensorDictBase, at_reset: bool = False) -> None:
+def complete_done(env: EnvGuards, data: TensorDictBase, at_reset: bool = False) -> None:
     """Write the end signals that the env did not give, so that ``done == terminated | truncated`` holds.
 
-    A lone "done" is read as "terminated", unless "truncated" explains it. At a reset everything missing is False.
+    A lone "done" is read as "terminated", unless "truncated" explains it. A level that has no signal at all is not
+    done: a reset may leave them out, and a step warns of it once.
 
     Args:
         env: whose specs say which signals there are.
@@ -47,9 +50,9 @@ def complete_done(env: EnvSpecs, data: TensorDictBase, at_reset: bool = False) -
         if all(found[name] is not None for name in keys):
             continue
         done, terminated, truncated = map(_as_bool, found.values())
-        if not at_reset and done is terminated is truncated is None:
-            continue  # the check of the first step says what is missing
         if done is None and terminated is None and truncated is None:
+            if not at_reset:
+                env._warn_once(f"no end {level}", faults.no_end(env, group))
             spec = env.full_done_spec[keys[DONE]]
             shape = (*data.batch_size, *spec.shape[env.batch_dims :])
             done = torch.zeros(shape, dtype=torch.bool, device=data.device or env.device)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def closed(env: Any, what: str) -> str:
     """Say that a closed env was used."""
-    return f"{what} was called on a closed {type(env).__name__}. An env cannot be reopened: make a new one."
+    return f"{what} was called on a closed {type(env).__name__}. Fix: td = env.reset(), which starts it again."
 
 
 def not_reset(env: Any) -> str:
@@ -77,8 +77,13 @@ def no_action(key: NestedKey, tensordict: TensorDictBase) -> str:
 
 def no_tensordict(what: str, given: Any) -> str:
     """Say that something else was given where a TensorDict is expected."""
-    text = f"{what} takes a TensorDict and got a {type(given).__name__}. "
-    return text + ("Fix: TensorDict(your_dict, batch_size=[])." if isinstance(given, dict) else "See env.reset().")
+    article = "an" if type(given).__name__[0] in "aeioAEIO" else "a"
+    text = f"{what} takes a TensorDict and got {article} {type(given).__name__}. "
+    if isinstance(given, dict):
+        return text + "Fix: TensorDict(your_dict, batch_size=[])."
+    if what == "step":
+        return text + "An action is an entry of it. Fix: td = env.reset(); td['action'] = ...; td = env.step(td)."
+    return text + "See env.reset()."
 
 
 def result_batch_size(env: Any, result: TensorDictBase, want: torch.Size, method: str) -> str:
@@ -96,6 +101,11 @@ def policy_name(policy: Any) -> str:
 
 def policy_returned(policy: Any, result: Any) -> TypeError:
     """Say that a policy over TensorDicts returned something else."""
+    if result is None:
+        return TypeError(
+            f"The policy {policy_name(policy)} returned None and wrote no action. Likely cause: it lacks a return. "
+            "Fix: return td, after td['action'] = ...; a function of the observation returns the action."
+        )
     return TypeError(
         f"The policy {policy_name(policy)} takes a TensorDict and must return one, and it returned a "
         f"{type(result).__name__}. Fix: return the TensorDict that it wrote the action to."
@@ -122,18 +132,22 @@ def policy_reads_nothing(policy: Any, missing: list[NestedKey], data: TensorDict
     )
 
 
-def check_action(key: NestedKey, spec: TensorSpec, action: Any, shape: torch.Size) -> None:
-    """Refuse an action whose shape or dtype is not its spec's.
+def check_action(key: NestedKey, spec: TensorSpec, action: Any, shape: torch.Size) -> torch.Tensor:
+    """Fit an action to its spec, or refuse it.
 
     Args:
         key: of the action.
         spec: of the action.
         action: what the policy wrote.
-        shape: the shape it must have.
+        shape: the shape it must have; a dimension of size 1 may be missing.
+
+    Returns:
+        The action. It is cast where its dtype is not the spec's and cannot be cast implicitly, but its values are whole
+        numbers, as those of a one-hot vector in float32.
 
     Raises:
-        ValueError: for a shape.
-        TypeError: for a dtype, or for something that is no tensor.
+        ValueError: If the shape is wrong.
+        TypeError: If it is not a tensor, or a cast would change its values.
     """
     if not isinstance(action, torch.Tensor):
         kind = type(getattr(action, "data", action)).__name__
@@ -142,12 +156,61 @@ def check_action(key: NestedKey, spec: TensorSpec, action: Any, shape: torch.Siz
             f"Fix: env.action_spec.encode(action)."
         )
     if action.shape != shape:
-        raise ValueError(_action_shape(key, spec, action, shape))
+        if action.ndim >= len(shape) or same_but_ones(action, shape) is action:
+            raise ValueError(_action_shape(key, spec, action, shape))
+        action = action.reshape(shape)
     if action.dtype != spec.dtype and spec.dtype is not None and not torch.can_cast(action.dtype, spec.dtype):
-        raise TypeError(
-            f"The action {key!r} must have dtype {spec.dtype} and has {action.dtype}, which would cut the numbers off. "
-            f"Fix: {_dtype_fix(spec)}"
-        )
+        cast = action.to(spec.dtype)
+        if not torch.equal(cast.to(action.dtype), action):
+            raise TypeError(
+                f"The action {key!r} must have dtype {spec.dtype} and has {action.dtype}, which would cut the numbers "
+                f"off. Fix: {_dtype_fix(spec)}"
+            )
+        return cast
+    return action
+
+
+def same_but_ones(value: torch.Tensor, shape: torch.Size) -> torch.Tensor:
+    """Reshape a tensor where only dimensions of size 1 differ.
+
+    Args:
+        value: the tensor.
+        shape: the shape that it should have.
+
+    Returns:
+        A view of that shape; ``value`` itself if it has the shape already, or differs in more.
+
+    Example:
+        >>> same_but_ones(torch.zeros(4), torch.Size([4, 1])).shape
+        torch.Size([4, 1])
+        >>> same_but_ones(torch.zeros(3), torch.Size([4, 1])).shape
+        torch.Size([3])
+    """
+    if value.shape == shape or [n for n in value.shape if n != 1] != [n for n in shape if n != 1]:
+        return value
+    return value.reshape(shape)
+
+
+def misfit(env: Any, key: NestedKey, value: torch.Tensor, fitted: torch.Tensor, moment: str) -> str:
+    """Say that a reward or an end signal was converted."""
+    name = f"{type(env).__name__}._{moment}"
+    if value.shape != fitted.shape:
+        got, want = f"shape {tuple(value.shape)}", f"shape {tuple(fitted.shape)}"
+        fix = f"value.reshape({tuple(fitted.shape)})"
+    else:
+        got, want, fix = f"dtype {value.dtype}", f"dtype {fitted.dtype}", f"value.to({fitted.dtype})"
+    return (
+        f"{name} returned {key!r} with {got}, and its spec has {want}: it is converted, at every step. "
+        f"Fix: return {fix}."
+    )
+
+
+def no_end(env: Any, keys: list[NestedKey]) -> str:
+    """Say that a step gave no end signal."""
+    return (
+        f"{type(env).__name__}._step returned none of {keys}: they are read as False. "
+        f"Fix: return {keys[0]!r} with every step, torch.zeros((*self.batch_size, 1), dtype=torch.bool) if none ends."
+    )
 
 
 def _dtype_fix(spec: TensorSpec) -> str:
@@ -226,5 +289,6 @@ def check_data(env: EnvSpecs, specs: list[Composite], data: TensorDictBase, mome
         rows = "\n".join(f"  - {violation}" for violation in found)
         raise RuntimeError(
             f"The data of {type(env).__name__}'s {moment} does not fit its specs:\n{rows}\n"
-            "rlnb.envs.utils.check_env_specs(env) tells all about it, and proposes specs that fit."
+            "rlnb.envs.utils.check_env_specs(env) tells all about it, and proposes specs that fit; "
+            "run_type_checks=False switches this check off."
         )

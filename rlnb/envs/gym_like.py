@@ -232,8 +232,13 @@ class GymLikeEnv(GymReading):
 
     # Life ---------------------------------------------------------------------------------------------------------
 
-    def close(self) -> None:
-        """Close the backend, too."""
+    def close(self, *, raise_if_closed: bool = False) -> None:
+        """Close the backend, too.
+
+        Args:
+            raise_if_closed: raise RuntimeError if the env is closed already.
+        """
+        self._assert_not_closed_twice(raise_if_closed)
         if not self.is_closed:
             super().close()
             if hasattr(self._env, "close"):

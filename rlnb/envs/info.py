@@ -95,11 +95,11 @@ class default_info_dict_reader(BaseInfoDictReader):
         return {key: info_dict[key] for key in self.keys if key in info_dict}
 
     def __call__(self, info_dict: Mapping[str, Any], tensordict: TensorDictBase) -> TensorDictBase:
-        """Write the entries that there are.
+        """Write the entries, and zeros for those that this info dictionary does not have.
 
         Args:
-            info_dict: of a reset or step. A reset often has fewer entries than a step; of a step, the env checks that
-                none is missing.
+            info_dict: of a reset or step. Resets often have fewer entries than steps, and some entries come with the
+                last step of an episode only.
             tensordict: the data of that reset or step.
 
         Returns:
@@ -117,6 +117,11 @@ class default_info_dict_reader(BaseInfoDictReader):
                     f"dtype={tensor.dtype}))."
                 )
             tensordict.set(key, tensor.to(dtype))
+        for key in self._spec:
+            if str(key) not in info_dict:
+                leaf, batch = self._spec[key], tensordict.batch_size
+                zero = leaf.zero() if self._spec.shape == batch else leaf.zero().expand(*batch, *leaf.shape).clone()
+                tensordict.set(key, zero)
         return tensordict
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import operator
+import weakref
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, cast
@@ -160,21 +161,80 @@ class EnvLife(EnvGuards, metaclass=AutoResetMeta):
             **kwargs,
         )
 
+    @property
+    def collector(self) -> Any:
+        """The collector that steps this env, which :meth:`register_collector` told; None if there is none."""
+        known = self.__dict__.get("_collector")
+        return None if known is None else known()
+
+    def register_collector(self, collector: Any) -> None:
+        """Tell the env which collector steps it. Only a weak reference is kept.
+
+        Args:
+            collector: the collector.
+        """
+        self.__dict__["_collector"] = weakref.ref(collector)
+
+    def configure_parallel(self, **kwargs: Any) -> EnvLife:
+        """Change how the envs of a batch are run; only :class:`~rlnb.envs.SerialEnv` and its kin can.
+
+        Args:
+            **kwargs: those of the batch's constructor.
+
+        Raises:
+            NotImplementedError: For an env that is not such a batch.
+        """
+        raise NotImplementedError(
+            f"{type(self).__name__} does not run other envs, so there is nothing to configure: {sorted(kwargs)}. "
+            "Fix: ParallelEnv(n, make_env, ...)."
+        )
+
+    @classmethod
+    def make_parallel(cls, create_env_fn: Any, *, num_envs: int = 1, **kwargs: Any) -> EnvBase:
+        """Make a :class:`~rlnb.envs.ParallelEnv`.
+
+        Args:
+            create_env_fn: makes one env, or a list of such functions.
+            num_envs: how many envs it runs.
+            **kwargs: for :class:`~rlnb.envs.ParallelEnv`.
+
+        Returns:
+            The batch.
+        """
+        from rlnb.envs.batched import ParallelEnv  # built on this class
+
+        return ParallelEnv(num_envs, create_env_fn, **kwargs)
+
     # Devices and the end ------------------------------------------------------------------------------------------
 
-    def close(self) -> None:
-        """End the env. What can be freed is freed; reset and step are errors from now on."""
+    def close(self, *, raise_if_closed: bool = False) -> None:
+        """Close the env. Stepping it raises an error until the next reset, which starts it again where it can.
+
+        Args:
+            raise_if_closed: raise an error if the env is closed already. If False (the default), nothing happens then.
+
+        Raises:
+            RuntimeError: If the env is closed already and ``raise_if_closed`` is True.
+        """
+        self._assert_not_closed_twice(raise_if_closed)
         self.is_closed = True
+
+    def _assert_not_closed_twice(self, raise_if_closed: bool) -> None:
+        if raise_if_closed and self.is_closed:
+            raise RuntimeError(
+                f"close(raise_if_closed=True) was called on a {type(self).__name__} that is closed already. "
+                "Fix: env.close(), which may be called twice."
+            )
 
     def __setattr__(self, name: str, value: Any) -> None:
         # torch.nn.Module asks of each value whether it is a parameter, a module or a buffer; the state of an env, which
         # changes with every step, is known to be none of these.
         if type(value) is torch.Tensor and name in self.__dict__:
             self.__dict__[name] = value
-        elif name == "batch_locked":
+        elif name == "batch_locked" and self.is_spec_locked and "_modules" in self.__dict__:
             raise AttributeError(
                 f"batch_locked belongs to the class {type(self).__name__}, whose _step takes any batch size or does "
-                f"not. It cannot be set on one env. Fix: class MyEnv({type(self).__name__}): batch_locked = {value!r}."
+                f"not. Only __init__ can set it. Fix: class MyEnv({type(self).__name__}): batch_locked = {value!r}."
             )
         else:
             super().__setattr__(name, value)
@@ -217,3 +277,16 @@ class EnvLife(EnvGuards, metaclass=AutoResetMeta):
             device: which one; None for the current one.
         """
         return self.to("cuda" if device is None else torch.device("cuda", device) if type(device) is int else device)
+
+
+def close(env: Any, raise_if_closed: bool) -> None:
+    """Close an env inside another, whose own ``close`` may be a user's that takes no arguments.
+
+    Args:
+        env: the env.
+        raise_if_closed: passed on if it is True.
+    """
+    if raise_if_closed:
+        env.close(raise_if_closed=True)
+    else:
+        env.close()

@@ -106,6 +106,11 @@ class ObservationPolicy:
                 f"The policy {self.__name__} returned {len(actions)} values, and the env has the actions "
                 f"{self.out_keys}. Fix: return one value for each, or write more entries with a TensorDictModule."
             )
+        if result is None:
+            raise TypeError(
+                f"The policy {self.__name__} returned None, and should return the action. Likely cause: it lacks a "
+                "return. Fix: return action."
+            )
         for key, action in zip(self.out_keys, actions, strict=False):
             if action is not None:
                 tensordict.set(key, action)
@@ -113,14 +118,16 @@ class ObservationPolicy:
 
 
 class ModulePolicy:
-    """A TensorDictModule that says which of its inputs are not there, if it fails for want of one.
+    """A TensorDictModule whose missing inputs are named if it fails for lack of one.
 
     Args:
-        module: the module; an input may be optional, so it is let try.
+        module: the module; it is called first, since an input may be optional. It need not have ``in_keys``.
     """
 
     def __init__(self, module: TensorDictModuleBase) -> None:
-        self.module, self.in_keys, self.out_keys = module, module.in_keys, module.out_keys
+        self.module, self.in_keys = module, list(getattr(module, "in_keys", ()))
+        if hasattr(module, "out_keys"):  # a module that does not name its keys reads and writes what it likes
+            self.out_keys = module.out_keys
         self.__name__ = faults.policy_name(module)
 
     def __call__(self, tensordict: TensorDictBase) -> TensorDictBase:

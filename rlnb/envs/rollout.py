@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -32,21 +33,30 @@ def rollout(
     auto_cast_to_device: bool,
     break_when_any_done: bool | None,
     break_when_all_done: bool | None,
-    return_contiguous: bool,
+    return_contiguous: bool | None,
     tensordict: TensorDictBase | None,
     set_truncated: bool,
     out: TensorDictBase | None,
     trust_policy: bool,
+    actions: Iterable[Any] | None,
+    storing_device: torch.device | str | int | None,
+    set_state: bool | None,
 ) -> TensorDictBase:
     """Collect steps; see :meth:`rlnb.envs.EnvBase.rollout`, which documents the arguments."""
+    contiguous = return_contiguous is not False
     stop = _stop_rule(break_when_any_done, break_when_all_done)
-    max_steps = _check_arguments(env, max_steps, auto_reset, tensordict, set_truncated)
-    act = make_policy(env, policy, trust_policy, auto_cast_to_device)
+    max_steps = _check_arguments(env, max_steps, policy, auto_reset, tensordict, set_truncated)
+    if actions is None:
+        act = make_policy(env, policy, trust_policy, auto_cast_to_device)
+    else:
+        act, max_steps = _given_actions(env, actions, policy, max_steps)
     report = _make_callback(env, callback)
     start = None if tensordict is None else tensordict.exclude("next")
-    data = env.reset(start) if auto_reset or start is None else env.maybe_reset(start)
-    by_rows = return_contiguous and tensordict is None and report is None
-    result = collect(env, act, data, max_steps, stop, report, return_contiguous, set_truncated, by_rows)
+    options: dict[str, Any] = {} if set_state is None else {"set_state": set_state}
+    data = env.reset(start, **options) if auto_reset or start is None else env.maybe_reset(start)
+    by_rows = contiguous and tensordict is None and report is None and storing_device is None
+    store = None if storing_device is None else torch.device(storing_device)
+    result = collect(env, act, data, max_steps, stop, report, contiguous, set_truncated, by_rows, store)
     return result if out is None else _write_out(out, result)
 
 
@@ -60,6 +70,7 @@ def collect(
     contiguous: bool = True,
     set_truncated: bool = False,
     by_rows: bool = True,
+    store: torch.device | None = None,
 ) -> TensorDictBase:
     """Collect steps from where the env is.
 
@@ -74,6 +85,7 @@ def collect(
         contiguous: stack the steps into tensors; if False, into a lazy stack.
         set_truncated: mark the last step as truncated.
         by_rows: go the fast way where the env and the policy allow it.
+        store: where each step is moved to, once it is taken.
 
     Returns:
         The steps, of batch size ``[*batch, time]``.
@@ -86,7 +98,7 @@ def collect(
             _truncate(env, result[..., -1].get("next"))
         return result
     dim = data.batch_dims  # a stateless env takes any batch size
-    steps = _collect(env, act, data, max_steps, report, stop)
+    steps = _collect(env, act, data, max_steps, report, stop, store)
     if set_truncated:
         _truncate(env, steps[-1].get("next"))
     names: list[Any] = [None] * dim + ["time"]
@@ -104,6 +116,7 @@ def _collect(
     max_steps: int,
     report: Callable[[TensorDictBase], Any] | None,
     stop: str,
+    store: torch.device | None,
 ) -> list[TensorDictBase]:
     """Step any env: a TensorDict a step."""
     steps: list[TensorDictBase] = []
@@ -112,10 +125,14 @@ def _collect(
     before = set(leaf_keys(data))
     while True:
         acted = act(data)
+        if acted is None:  # it wrote to what it was given
+            acted = data
+            if not steps and any(not _has(data, key) for key in env.action_keys):
+                raise faults.policy_returned(act, None)
         if not steps:
             _check_policy(env, act, before, acted)
         data = env.step(acted if acted is data else _with_seen(data, acted))
-        steps.append(data)
+        steps.append(data if store is None else data.to(store))
         if report is not None:
             report(data)
         if len(steps) == max_steps:
@@ -131,6 +148,28 @@ def _collect(
             if all(bool(flags.all()) for flags in ended):
                 return steps
         data = env.maybe_reset(env._step_mdp(data))
+
+
+def _given_actions(
+    env: EnvBase, actions: Iterable[Any], policy: Any, max_steps: int
+) -> tuple[Callable[[TensorDictBase], TensorDictBase], int]:
+    """Make a policy that plays given actions, and say how many steps it lasts."""
+    if policy is not None:
+        raise ValueError("rollout takes a policy or actions, and got both. Fix: leave one of them out.")
+    rows = list(itertools.islice(actions, max_steps))
+    if not rows:
+        raise ValueError("rollout(actions=...) got no actions. Fix: give one for each step.")
+    left = iter(rows)
+
+    def play(tensordict: TensorDictBase) -> TensorDictBase:
+        action = next(left)
+        if isinstance(action, (TensorDictBase, dict)):
+            return tensordict.update(action)
+        spec = env.full_action_spec[env.action_key]
+        tensor = action if isinstance(action, torch.Tensor) else torch.as_tensor(action, device=env.device)
+        return tensordict.set(env.action_key, spec.encode(tensor) if tensor.shape != spec.shape else tensor)
+
+    return play, len(rows)
 
 
 def _deciding_done_keys(env: EnvBase) -> list[NestedKey]:
@@ -188,8 +227,19 @@ def _stop_rule(any_done: bool | None, all_done: bool | None) -> str:
 
 
 def _check_arguments(
-    env: EnvBase, max_steps: int, auto_reset: bool, tensordict: TensorDictBase | None, set_truncated: bool
+    env: EnvBase,
+    max_steps: int,
+    policy: Any,
+    auto_reset: bool,
+    tensordict: TensorDictBase | None,
+    set_truncated: bool,
 ) -> int:
+    if callable(max_steps):
+        name = faults.policy_name(max_steps)
+        raise TypeError(
+            f"rollout takes max_steps first and the policy second, and got the policy {name} for max_steps. "
+            f"Fix: env.rollout({policy if isinstance(policy, int) else 100}, policy)."
+        )
     if isinstance(max_steps, bool) or not hasattr(max_steps, "__index__") or max_steps < 1:
         raise ValueError(f"max_steps must be a positive integer and is {max_steps!r}.")
     if tensordict is not None and not isinstance(tensordict, TensorDictBase):

@@ -176,6 +176,8 @@ class _PolicyActions:
         else:
             seen = TensorDict(entries, self.batch_size, device=self.device)
         data = self.act(seen)
+        if data is None and seen.get(self.key, None) is not None:
+            data = seen  # the policy wrote to what it was given
         if not isinstance(data, TensorDictBase):
             raise faults.policy_returned(self.act, data)
         if not t:
@@ -188,8 +190,7 @@ class _PolicyActions:
             if key != self.key:
                 self.carried[key] = value
         action = self.written[self.key][-1]
-        faults.check_action(self.key, self.spec, action, self.spec.shape)
-        return self.native(action)
+        return self.native(faults.check_action(self.key, self.spec, action, self.spec.shape))
 
     def _find_more(self, entries: dict[NestedKey, torch.Tensor], data: TensorDictBase) -> None:
         """Take what the policy writes without having announced it."""

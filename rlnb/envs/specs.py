@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Self
 
 import torch
 
@@ -35,16 +36,72 @@ class EnvSpecs(UnbatchedSpecs, torch.nn.Module):
         self._cache: dict[str, Any] = {}
         self._unchecked: set[str] = set()
         self._specs = {name: Composite(shape=batch_size, device=device) for name in (*_INPUT, *_OUTPUT)}
-        self.reward_spec = Unbounded(shape=(*batch_size, 1), device=device)
-        self.done_spec = Categorical(2, shape=(*batch_size, 1), dtype=torch.bool, device=device)
+        if "_specs" in self.__dict__:  # envs that compute their specs from others have nothing to set
+            self._open_specs()
+            self._set_default_specs()
+        for name, (spec, default_key) in self.__dict__.pop("_early_specs", {}).items():
+            self._set_spec(name, spec, default_key)
 
     def __getattr__(self, name: str) -> Any:
         if name in ("_specs", "_batch_size", "_device"):
             raise RuntimeError(
-                f"{type(self).__name__}.__init__ used what the base of all environments makes. Fix: call "
-                "super().__init__(batch_size=..., device=...) before anything else."
+                f"{type(self).__name__}.__init__ reads what the base class of all environments makes. Fix: call "
+                "super().__init__(batch_size=..., device=...) first."
             )
         return super().__getattr__(name)
+
+    def _set_default_specs(self) -> None:
+        """One reward of shape ``[*batch, 1]``, and "done" and "terminated"."""
+        shape = (*self._batch_size, 1)
+        self.reward_spec = Unbounded(shape=shape, device=self._device)
+        self.done_spec = Categorical(2, shape=shape, dtype=torch.bool, device=self._device)
+        self._default_specs = self._specs["full_reward_spec"], self._specs["full_done_spec"]
+
+    # Locking ------------------------------------------------------------------------------------------------------
+
+    @property
+    def is_spec_locked(self) -> bool:
+        """Whether the specs can only be replaced, and not edited in place. False while ``__init__`` runs."""
+        return not self.__dict__.get("_specs_open", False)
+
+    def set_spec_lock_(self, mode: bool = True) -> Self:
+        """Lock or unlock the specs. Unlocked specs can be edited in place, ``env.full_done_spec["truncated"] = ...``.
+
+        While they are unlocked, nothing that follows from them is remembered, so steps are slow.
+
+        Args:
+            mode: True (the default) locks them.
+
+        Returns:
+            The env.
+
+        Example:
+            >>> from rlnb.data import Unbounded
+            >>> from rlnb.envs import PendulumEnv
+            >>> env = PendulumEnv().set_spec_lock_(False)
+            >>> env.observation_spec["wind"] = Unbounded(shape=())
+            >>> "wind" in env.set_spec_lock_().observation_keys
+            True
+        """
+        if mode:
+            self._close_specs()
+        else:
+            self._specs = {name: spec.clone().unlock_() for name, spec in self._specs.items()}
+            self._open_specs()
+        return self
+
+    def _open_specs(self) -> None:
+        self._specs_open, self._cache = True, ForgetfulCache()
+
+    def _close_specs(self) -> None:
+        """Check and lock specs that were edited in place."""
+        if self.is_spec_locked:
+            return
+        specs = {name: self._fitted_spec(name, spec) for name, spec in self._specs.items()}
+        self._specs = {name: spec.lock_() for name, spec in specs.items()}
+        self._specs_open, self._cache = False, {}
+        self.__dict__.pop("_default_specs", None)
+        self._unchecked = {"reset", "step"}
 
     # Reading and setting ------------------------------------------------------------------------------------------
 
@@ -55,25 +112,34 @@ class EnvSpecs(UnbatchedSpecs, torch.nn.Module):
                 f"{name.removeprefix('full_')} must be a TensorSpec and is a {type(spec).__name__}. "
                 f"Wrap it, for example: env.{name.removeprefix('full_')} = Unbounded(shape=(3,))."
             )
+        if "_modules" not in self.__dict__:  # before super().__init__(): kept until the batch size is known
+            self.__dict__.setdefault("_early_specs", {})[name] = spec, default_key
+            return
         if not isinstance(spec, Composite):
-            _check_batch(name, default_key, spec.shape, self.batch_size)
+            _check_batch(name, spec.shape, self.batch_size)
             spec = Composite({default_key: spec}, shape=self.batch_size)
-        else:
-            _check_batch(name, None, spec.shape, self.batch_size)
-            spec = spec.clone()
-        if self._device is not None:
-            spec = spec.to(self._device)
-        if name == "full_done_spec":
-            spec = with_twins(spec)
-        self._specs[name] = spec.lock_()
+        spec = self._fitted_spec(name, spec)
+        self._specs[name] = spec if not self.is_spec_locked else spec.lock_()
         self._unchecked = {"reset", "step"}
         self.empty_cache()
+
+    def _fitted_spec(self, name: str, spec: Composite) -> Composite:
+        """Copy a composite with the batch size and device of the env; of end signals, with both "done" and its twin."""
+        _check_batch(name, spec.shape, self.batch_size)
+        spec = spec.clone().unlock_()
+        if spec.shape != self.batch_size:  # more leading dimensions, which all entries share
+            spec.shape = self.batch_size
+        if name in ("full_reward_spec", "full_done_spec"):
+            _check_dims(name, spec)
+        if self._device is not None:
+            spec = spec.to(self._device)
+        return with_twins(spec) if name == "full_done_spec" else spec
 
     def _leaf_or_composite(self, name: str) -> TensorSpec:
         """The only leaf of a composite if there is exactly one, else the composite."""
         spec = self._specs[name]
         known: tuple[Composite, TensorSpec] | None = self._cache.get(f"{name}_leaf")
-        if known is None or known[0] is not spec:
+        if known is None or known[0] is not spec or not self.is_spec_locked:
             keys = list(spec.keys(True, True))
             known = spec, spec[keys[0]] if len(keys) == 1 else spec
             self._cache[f"{name}_leaf"] = known
@@ -168,12 +234,16 @@ class EnvSpecs(UnbatchedSpecs, torch.nn.Module):
     def specs(self) -> Composite:
         """Everything in one composite, "input_spec" and "output_spec", which outlives the env. Locked."""
         groups = {"input_spec": self.input_spec, "output_spec": self.output_spec}
-        return Composite(groups, shape=self.batch_size, device=self.device).lock_()
+        specs = Composite(groups, shape=self.batch_size, device=self.device)
+        return specs.lock_() if self.is_spec_locked else specs
 
     def _group(self, name: str, members: tuple[str, ...]) -> Composite:
         if name not in self._cache:
             specs = {member: self._specs[member] for member in members}
-            self._cache[name] = Composite(specs, shape=self.batch_size, device=self.device).lock_()
+            group = Composite(specs, shape=self.batch_size, device=self.device)
+            if not self.is_spec_locked:
+                return group
+            self._cache[name] = group.lock_()
         return self._cache[name]
 
     # Keys ---------------------------------------------------------------------------------------------------------
@@ -255,10 +325,39 @@ class EnvSpecs(UnbatchedSpecs, torch.nn.Module):
 
     @property
     def batch_size(self) -> torch.Size:
-        """How many envs are batched together: the leading shape of all data."""
+        """How many envs are batched together: the leading shape of all data. ``__init__`` may set it."""
         return self._batch_size
 
-    shape = batch_size
+    @batch_size.setter
+    def batch_size(self, batch_size: Sequence[int]) -> None:
+        size = torch.Size(batch_size)
+        if "_modules" not in self.__dict__:
+            self.__dict__["_early_batch_size"] = size
+            return
+        if size == self._batch_size:
+            return
+        own = [spec for spec in self._specs.values() if not spec.is_empty()]
+        if self.is_spec_locked or any(all(spec is not default for default in self._default_specs) for spec in own):
+            raise RuntimeError(
+                f"The batch size of {type(self).__name__} is {tuple(self._batch_size)}, and its specs have it already. "
+                "Fix: super().__init__(batch_size=...), or set it before the specs."
+            )
+        self._batch_size = size
+        self._specs = {name: Composite(shape=size, device=self._device) for name in self._specs}
+        self._set_default_specs()
+
+    @property
+    def shape(self) -> torch.Size:
+        """Another name of :attr:`batch_size`."""
+        return self.batch_size
+
+    def numel(self) -> int:
+        """Count the envs: the product of the batch size.
+
+        Returns:
+            A number, 1 for a single env.
+        """
+        return self.batch_size.numel()
 
     @property
     def batch_dims(self) -> int:
@@ -267,10 +366,29 @@ class EnvSpecs(UnbatchedSpecs, torch.nn.Module):
 
     ndim = batch_dims
 
+    def ndimension(self) -> int:
+        """Return the number of batch dimensions, as :attr:`ndim` does."""
+        return self.batch_dims
+
     @property
     def device(self) -> torch.device | None:
-        """Where the data of the env lives; None for no statement."""
+        """Device of the data; None leaves tensors where the env creates them. ``__init__`` may set it."""
         return self._device
+
+    @device.setter
+    def device(self, device: torch.device | str | int | None) -> None:
+        found = None if device is None else torch.device(device)
+        if "_modules" not in self.__dict__:
+            self.__dict__["_early_device"] = found
+            return
+        if found == self._device:
+            return
+        if self.is_spec_locked or found is None:
+            raise RuntimeError(f"device cannot be set on a {type(self).__name__}. Fix: env = env.to({str(found)!r}).")
+        self._device = found
+        for name, spec in self._specs.items():
+            self._specs[name] = spec.to(found)
+        self._default_specs = self._specs["full_reward_spec"], self._specs["full_done_spec"]
 
     def empty_cache(self) -> None:
         """Forget what was derived from the specs, such as lists of keys."""
@@ -333,9 +451,8 @@ def with_twins(spec: Composite) -> Composite:
     return spec
 
 
-def _check_batch(name: str, key: str | None, shape: torch.Size, batch_size: torch.Size) -> None:
-    dims = len(batch_size)
-    if tuple(shape[:dims]) == tuple(batch_size) and (key is not None or len(shape) == dims):
+def _check_batch(name: str, shape: torch.Size, batch_size: torch.Size) -> None:
+    if tuple(shape[: len(batch_size)]) == tuple(batch_size):
         return
     public = name.removeprefix("full_")
     lead = ", ".join(map(str, (*batch_size, *shape)))
@@ -344,3 +461,24 @@ def _check_batch(name: str, key: str | None, shape: torch.Size, batch_size: torc
         f"the shape of a spec starts with the batch size. "
         f"Fix: give it shape=({lead}{',' if ',' not in lead else ''}), or call spec.expand({lead})."
     )
+
+
+def _check_dims(name: str, spec: Composite) -> None:
+    """Refuse rewards and end signals without a dimension: they have one of size 1 behind those of the batch."""
+    for key, leaf in spec.items(True, True):
+        if leaf is not None and len(leaf.shape) == 0:
+            public = name.removeprefix("full_")
+            raise RuntimeError(
+                f"The entry {key!r} of {public} has shape (), and rewards and end signals have at least one dimension. "
+                f"Fix: {type(leaf).__name__.replace('Continuous', '')}(..., shape=(1,))."
+            )
+
+
+class ForgetfulCache(dict[str, Any]):
+    """A cache in which nothing is ever found, though what was just written can be read."""
+
+    def __contains__(self, key: object) -> bool:
+        return False
+
+
+__all__ = ["EnvSpecs", "ForgetfulCache", "with_twins"]

@@ -32,7 +32,7 @@ class Wrong(EnvBase):
             {
                 "position": torch.tensor([0.0, 3.5]),
                 "velocity": torch.zeros(4).double(),
-                "reward": torch.tensor(1.0),
+                "reward": torch.ones(2),
                 "done": torch.tensor([True]),
                 "terminated": torch.tensor([False]),
             }
@@ -51,7 +51,7 @@ Wrong does not keep to its specs: 7 problems.
   reset    extra     extra    'position', 'velocity', 'lost', 'done', 'terminated'  Tensor
   step 1   position  domain   [-1, 1]                                               3.5 at index (1,)
   step 1   velocity  dtype    torch.float32                                         torch.float64
-  step 1   reward    shape    [1]                                                   []
+  step 1   reward    shape    [1]                                                   [2]
   step 1   done      domain   terminated, which is False                            True at index (0,)
 
 What to do:
@@ -60,7 +60,7 @@ What to do:
   - extra: Remove it, or add it to the spec: spec['extra'] = ...
   - position: Clip it with spec.project(value), or widen the bounds of the spec.
   - velocity: Cast it: value.to(torch.float32).
-  - reward: A leading dimension is missing: value.unsqueeze(0).
+  - reward: Change the data, or the shape of the spec.
   - done: done is the union of the end signals: return terminated and truncated, and leave done out.
 
 Or, if the data is right and the specs are wrong, specs that fit what was seen:
@@ -69,7 +69,7 @@ Or, if the data is right and the specs are wrong, specs that fit what was seen:
       'extra': Unbounded(shape=(1,), dtype=torch.float32),
   }, shape=())
   env.reward_spec = Composite({
-      'reward': Unbounded(shape=(), dtype=torch.float32),
+      'reward': Unbounded(shape=(2,), dtype=torch.float32),
   }, shape=())"""
 
 

@@ -36,19 +36,21 @@ def test_setting_and_reading_a_spec(env, what):  # EN-10, EN-11, EN-13
     setattr(env, f"{what}_spec", Composite({"nested": {what: Unbounded(1)}}))
     check(getattr(env, f"{what}_spec"), REWARD)
 
-    setattr(env, f"{what}_spec", Composite({"nested": {what: Unbounded(1), f"another_{what}": Categorical(1)}}))
+    setattr(
+        env, f"{what}_spec", Composite({"nested": {what: Unbounded(1), f"another_{what}": Categorical(1, shape=(1,))}})
+    )
     spec = getattr(env, f"{what}_spec")
     assert isinstance(spec, Composite) and (spec.shape, spec.device) == (torch.Size([]), torch.device("cpu"))
     check(spec["nested", what], REWARD)
-    check(spec["nested", f"another_{what}"], ("Categorical", (), "cpu", torch.int64, "discrete"))
+    check(spec["nested", f"another_{what}"], ("Categorical", (1,), "cpu", torch.int64, "discrete"))
     assert spec["nested", f"another_{what}"].space.n == 1
     group = env.input_spec if what == "action" else env.output_spec
     assert group[f"full_{what}_spec"] == spec
 
 
 def test_setting_and_reading_the_end_signals(env):  # EN-12, EN-16
-    flag = Categorical(2, dtype=torch.bool)
-    bare = ("Categorical", (), "cpu", torch.bool, "discrete")
+    flag = Categorical(2, shape=(1,), dtype=torch.bool)
+    bare = ("Categorical", (1,), "cpu", torch.bool, "discrete")
     # the page prints a lone "done"; the other page says that a "terminated" always stands beside it
     env.done_spec = flag
     assert set(env.done_spec.keys(True, True)) == {"done", "terminated"}

@@ -103,7 +103,7 @@ def test_data_that_leaves_its_spec_in_the_middle(scripted, name):
 
 
 @pytest.mark.parametrize("reward", [2, 2.0, np.float32(2), np.array([2.0]), np.array([[2]]), True])
-@pytest.mark.parametrize("shape", [(1,), ()])
+@pytest.mark.parametrize("shape", [(1,), (1, 1)])
 def test_rewards_in_every_form(scripted, box, reward, shape):
     env = GymWrapper(scripted(box, reward=reward))
     env.reward_spec = Unbounded(shape=shape)

@@ -57,8 +57,8 @@ def test_batch_locked_belongs_to_the_class(kind):  # EN-05
     assert env.batch_locked == (kind != "stateless")
     name = type(env).__name__
     text = (
-        f"batch_locked belongs to the class {name}, whose _step takes any batch size or does not. It cannot be set on "
-        f"one env. Fix: class MyEnv({name}): batch_locked = False."
+        f"batch_locked belongs to the class {name}, whose _step takes any batch size or does not. Only __init__ can "
+        f"set it. Fix: class MyEnv({name}): batch_locked = False."
     )
     with pytest.raises(AttributeError, match=f"^{re.escape(text)}$"):
         env.batch_locked = False
@@ -172,7 +172,9 @@ def test_a_leaf_a_nested_leaf_and_several(counter, what):  # EN-10, EN-11, EN-12
     assert set(full.keys(True, True)) == set(keys_at("nested")) and full["nested", what] == leaf
     assert spec == (full if what == "done" else leaf)
 
-    several = Composite({"nested": {what: leaf, f"another_{what}": BOOL if what == "done" else Categorical(1)}})
+    several = Composite(
+        {"nested": {what: leaf, f"another_{what}": BOOL if what == "done" else Categorical(1, shape=(1,))}}
+    )
     setattr(env, f"full_{what}_spec", several)  # the full one is set alike
     spec, full = read()
     assert spec is full and set(full.keys(True, True)) == {*keys_at("nested"), ("nested", f"another_{what}")}
@@ -190,23 +192,20 @@ def test_one_leaf_is_given_bare(kind):  # EN-10, EN-11, EN-12
     assert leaves_of(env.full_reward_spec) == set(env.reward_keys)
 
 
-def test_rewards_without_dimensions(counter):  # EN-13
-    def step(env, td):
-        observation = td["observation"] + 1
-        rewards = {("nested", "reward"): observation, ("nested", "another_reward"): torch.tensor(0)}
-        return TensorDict({"observation": observation, "done": observation >= 3, **rewards})
-
-    env = counter(step=step)
-    env.reward_spec = Composite({"nested": {"reward": Unbounded(1), "another_reward": Categorical(1)}})
-    assert env.reward_spec["nested", "another_reward"].shape == ()
-    data = env.rollout(5)
-    assert data["next", "nested", "another_reward"].tolist() == [0, 0, 0]
-    assert data["next", "nested", "reward"].shape == (3, 1)
-    env.reward_spec = Unbounded(shape=())
-    env.step_function = lambda env, td: TensorDict(
-        {"observation": td["observation"], "reward": torch.tensor(0.5), "done": torch.tensor([False])}
+@pytest.mark.parametrize("spec", [Unbounded(shape=()), Composite({"nested": {"reward": Unbounded(shape=())}})])
+def test_rewards_and_ends_have_a_dimension(counter, spec):  # EN-13
+    env = counter()
+    before = env.reward_spec
+    key = next(iter(spec.keys(True, True))) if isinstance(spec, Composite) else "reward"
+    text = (
+        f"The entry {key!r} of reward_spec has shape (), and rewards and end signals have at least one dimension. "
+        "Fix: Unbounded(..., shape=(1,))."
     )
-    assert env.rollout(4)["next", "reward"].tolist() == [0.5] * 4
+    with pytest.raises(RuntimeError, match=f"^{re.escape(text)}$"):
+        env.reward_spec = spec
+    with pytest.raises(RuntimeError, match="^The entry 'done' of done_spec has shape"):
+        env.done_spec = Categorical(2, dtype=torch.bool)
+    assert env.reward_spec is before and env.rollout(5).shape == (5,)
 
 
 def test_fake_data_from_the_end_signals():  # EN-16

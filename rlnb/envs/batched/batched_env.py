@@ -30,10 +30,9 @@ class BatchedEnvBase(BatchQueries):
     def _is_complete(self, data: TensorDictBase, moment: str) -> bool:
         return True  # each env sees to its own data
 
-    def _check_actions(self, tensordict: TensorDictBase) -> None:
+    def _check_actions(self, tensordict: TensorDictBase) -> TensorDictBase:
         if not isinstance(tensordict, LazyStackedTensorDict):
-            super()._check_actions(tensordict)
-            return
+            return super()._check_actions(tensordict)
         assert self._infos is not None
         # The envs may have actions of different shapes, which no tensor holds.
         for row, info in zip(tensordict.unbind(0), self._infos, strict=True):
@@ -43,6 +42,7 @@ class BatchedEnvBase(BatchQueries):
                 if action is None:
                     raise KeyError(env_faults.no_action(key, row))
                 env_faults.check_action(key, specs[key], action, specs[key].shape)
+        return tensordict
 
     def rand_action(self, tensordict: TensorDictBase | None = None) -> TensorDictBase:
         """Write a random action.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 
 from rlnb.data import Bounded, Composite
@@ -104,6 +105,8 @@ def move(state: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
         >>> move(torch.zeros(4), torch.tensor(1))[1]
         tensor(0.1951)
     """
+    if state.dtype is torch.float64:
+        return _move_exactly(state, action)
     _, x_dot, theta, theta_dot = state.unbind(-1)
     force = action.to(state.dtype).mul_(2 * FORCE).sub_(FORCE)
     cos, sin = theta.cos(), theta.sin()
@@ -112,6 +115,20 @@ def move(state: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
     theta_acc = sin.mul_(GRAVITY).sub_(cos * push).div_(inertia)
     x_acc = push.sub_(cos.mul_(theta_acc).mul_(_POLE_MOMENT / _TOTAL_MASS))
     return torch.add(state, torch.stack((x_dot, x_acc, theta_dot, theta_acc), -1), alpha=TAU)
+
+
+def _move_exactly(state: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
+    """Do what :func:`move` does in the order of Gymnasium's operations, and so with its rounding, bit for bit."""
+    _, x_dot, theta, theta_dot = state.unbind(-1)
+    force = (action.to(state.dtype) * 2 - 1) * FORCE
+    cos, sin = theta.cos(), theta.sin()
+    if state.device.type == "cpu" and not state.requires_grad:  # torch rounds some of them differently
+        cos, sin = torch.from_numpy(np.cos(theta.numpy())), torch.from_numpy(np.sin(theta.numpy()))
+    push = (force + _POLE_MOMENT * theta_dot.square() * sin) / _TOTAL_MASS
+    inertia = HALF_LENGTH * (4 / 3 - POLE_MASS * cos.square() / _TOTAL_MASS)
+    theta_acc = (GRAVITY * sin - cos * push) / inertia
+    x_acc = push - _POLE_MOMENT * theta_acc * cos / _TOTAL_MASS
+    return state + TAU * torch.stack((x_dot, x_acc, theta_dot, theta_acc), -1)
 
 
 __all__ = ["CartPoleEnv", "move"]

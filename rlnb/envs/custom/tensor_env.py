@@ -160,6 +160,17 @@ class TensorEnv(EnvBase):
         data["truncated"] = truncated.unsqueeze(-1)
         return fast_tensordict(data, self.batch_size, self.device)
 
+    def _step_some(self, tensordict: TensorDictBase, mask: torch.Tensor) -> TensorDictBase:
+        """Step where the mask says; the other copies keep their state."""
+        before = (self._state, self._steps, self._over)
+        result = self._step(tensordict)
+        after = (self._state, self._steps, self._over)
+        mask = mask.to(self._steps.device)
+        kept = [torch.where(mask.reshape((*mask.shape, *[1] * (new.ndim - mask.ndim))), new, old)
+                for new, old in zip(after, before, strict=True)]  # fmt: skip
+        self._state, self._steps, self._over = kept
+        return result
+
     def _action_index(self, action: torch.Tensor) -> torch.Tensor:
         """Return actions as indices, or refuse values that are no action."""
         if self.one_hot:

@@ -7,7 +7,8 @@ from typing import Any, Self
 
 from rlnb.data import Composite, TensorSpec
 from rlnb.envs.base import EnvBase
-from rlnb.envs.specs import with_twins
+from rlnb.envs.life import close
+from rlnb.envs.specs import ForgetfulCache, with_twins
 from rlnb.envs.transforms import faults
 from rlnb.envs.transforms.of_base import OfBase
 from rlnb.envs.transforms.transform import Transform
@@ -26,7 +27,7 @@ class AroundBase(EnvBase):
     _base: EnvBase
     _chain: Transform
     is_closed = OfBase()
-    run_type_checks = OfBase()
+    _run_type_checks = OfBase()
     allow_done_after_reset = OfBase()
     batch_locked = OfBase()
     _checks_data = OfBase()
@@ -64,7 +65,7 @@ class AroundBase(EnvBase):
         self._device = self._chain.transform_env_device(self._base.device)
         self._inverts = self._chain.invertible
         self._unchecked = {"reset", "step"}
-        self.__dict__["_cache"] = {} if self._cache_specs else _Forgetful()
+        self.__dict__["_cache"] = {} if self._cache_specs else ForgetfulCache()
         self._chain.empty_cache()
         self.assert_distinct_keys()
 
@@ -79,7 +80,7 @@ class AroundBase(EnvBase):
 
     def _follow_base(self) -> None:
         """Compute the specs anew if those of the base env were replaced."""
-        if not all(map(_is, self._origin, self._base._specs.values())):
+        if self._base.is_spec_locked and not all(map(_is, self._origin, self._base._specs.values())):
             self._changed()
 
     @property
@@ -112,6 +113,24 @@ class AroundBase(EnvBase):
             The env.
         """
         self._base.add_truncated_keys()
+        self._follow_base()
+        return self
+
+    @property
+    def is_spec_locked(self) -> bool:
+        """Whether the specs of the base env are locked."""
+        return "_base" not in self.__dict__ or self._base.is_spec_locked
+
+    def set_spec_lock_(self, mode: bool = True) -> Self:
+        """Lock or unlock the specs of the base env; those of this env are computed from them.
+
+        Args:
+            mode: True (the default) locks them.
+
+        Returns:
+            The env.
+        """
+        self._base.set_spec_lock_(mode)
         self._follow_base()
         return self
 
@@ -177,9 +196,13 @@ class AroundBase(EnvBase):
         """
         return self._chain.load_state_dict(state_dict, *args, **kwargs)
 
-    def close(self) -> None:
-        """Close the base env."""
-        self._base.close()
+    def close(self, *, raise_if_closed: bool = False) -> None:
+        """Close the base env.
+
+        Args:
+            raise_if_closed: raise RuntimeError if it is closed already.
+        """
+        close(self._base, raise_if_closed)
 
     def __del__(self) -> None:
         """Leave the base env alone: others may hold it, and it closes itself when nobody does."""
@@ -203,13 +226,6 @@ class AroundBase(EnvBase):
 
 def _is(a: Any, b: Any) -> bool:
     return a is b
-
-
-class _Forgetful(dict[str, Any]):
-    """A cache in which nothing is ever found, though what was just written can be read."""
-
-    def __contains__(self, key: object) -> bool:
-        return False
 
 
 __all__ = ["AroundBase"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from tensordict import TensorDictBase
 
 from rlnb._tensordict import fast_tensordict, shallow_copy
@@ -180,6 +181,7 @@ class TransformedEnv(TransformedRows):
         fresh = self._reset_base(given, **kwargs)
         base._assert_new(fresh, given, "_reset")
         if not base._is_complete(fresh, "reset"):
+            base._fit_data(fresh, "reset")
             complete_done(base, fresh, at_reset=True)
             base._check_data(fresh, "reset")
         if tensordict is None:
@@ -195,10 +197,23 @@ class TransformedEnv(TransformedRows):
         base, chain, given = self._base, self._chain, tensordict
         if self._inverts:
             given = checked(chain, chain._inv_call(shallow_copy(tensordict)))
-            base._check_actions(given)
+            given = base._check_actions(given)
         result = base._step(given)
+        return self._after_step(tensordict, given, result)
+
+    def _step_some(self, tensordict: TensorDictBase, mask: torch.Tensor) -> TensorDictBase:
+        """Let the base env step where the mask says."""
+        base, given = self._base, tensordict
+        if self._inverts:
+            given = base._check_actions(checked(self._chain, self._chain._inv_call(shallow_copy(tensordict))))
+        return self._after_step(tensordict, given, base._partial_step(given, mask))
+
+    def _after_step(self, tensordict: TensorDictBase, given: TensorDictBase, result: TensorDictBase) -> TensorDictBase:
+        """Check what the base env's step returned, and transform it."""
+        base, chain = self._base, self._chain
         base._assert_new(result, given, "_step")
         if not base._is_complete(result, "step"):
+            base._fit_data(result, "step")
             complete_done(base, result)
             base._check_data(result, "step")
         return checked(chain, chain._step(tensordict, result))

@@ -66,6 +66,18 @@ def compare(name, starts, act, steps, dtype):
     return runs
 
 
+def test_a_pole_in_double_precision_moves_bit_for_bit_as_gymnasium_has_it():
+    rng, backend = np.random.default_rng(0), gymnasium.make("CartPole-v1").unwrapped
+    states, actions = rng.uniform(-2, 2, (3000, 4)), rng.integers(0, 2, 3000)
+    env = CartPoleEnv(batch_size=[3000], categorical_action_encoding=True, dtype=torch.float64)
+    env.step(env.reset(state=torch.tensor(states)).set("action", torch.tensor(actions)))
+    backend.reset(seed=0)
+    for state, action, moved in zip(states, actions, env._state.numpy(), strict=True):
+        backend.state = state.copy()
+        backend.step(int(action))
+        assert (np.array(backend.state) == moved).all()
+
+
 @pytest.mark.parametrize(
     ("name", "policy", "end"),
     [("CartPole-v1", keep_upright, "truncated"), ("MountainCar-v0", with_the_motion, "terminated")],

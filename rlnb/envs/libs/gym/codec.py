@@ -12,6 +12,7 @@ import torch
 
 from rlnb.data import Bounded, Categorical, Composite, MultiOneHot, NonTensor, OneHot, TensorSpec, Unbounded
 from rlnb.data.ted.keys import NestedKey, as_key
+from rlnb.envs.faults import same_but_ones
 from rlnb.envs.gym_reading import wrapped
 
 
@@ -60,11 +61,15 @@ class ObservationLeaf:
         if self.encoded:
             return self.spec.encode(value)
         if type(value) is np.ndarray and value.dtype == self.numpy_dtype:
-            return torch.from_numpy(value.copy())
+            return self._shaped(torch.from_numpy(value.copy()))
         array = np.array(value)  # a copy: many envs write their next observation over the last
         tensor = torch.from_numpy(array)
         dtype = self.spec.dtype
-        return tensor if dtype is None or not torch.can_cast(tensor.dtype, dtype) else tensor.to(dtype)
+        return self._shaped(tensor if dtype is None or not torch.can_cast(tensor.dtype, dtype) else tensor.to(dtype))
+
+    def _shaped(self, value: torch.Tensor) -> torch.Tensor:
+        """Give a value the shape of its spec where only dimensions of size 1 differ, as a number for a (1,) Box."""
+        return value if value.shape == self.spec.shape else same_but_ones(value, self.spec.shape)
 
     def writer(self) -> Callable[[np.ndarray, int, Any], None]:
         """Make the function that writes this leaf into a row.
@@ -94,6 +99,8 @@ class ObservationLeaf:
             # numpy would spread a smaller value over the row, and cut numbers off, without a word
             elif type(value) is not np.ndarray or value.shape != shape or value.dtype != dtype:
                 value = np.asarray(value)
+                if value.shape != shape and [n for n in value.shape if n != 1] == [n for n in shape if n != 1]:
+                    value = value.reshape(shape)
                 if value.shape != shape or not np.can_cast(value.dtype, dtype, "same_kind"):
                     got = f"shape {list(value.shape)} and dtype {value.dtype}"
                     raise RuntimeError(self._misfit(f"shape {list(shape)} and dtype {dtype}", got))
@@ -108,10 +115,29 @@ class ObservationLeaf:
         )
 
 
+def observation_name(space: gymnasium.Space) -> str:
+    """Name the entry of an observation that has no names of its own.
+
+    Args:
+        space: the observation space of one env, not a Dict.
+
+    Returns:
+        "pixels" for an image, which is a Box of shape ``[height, width, 3]`` from 0 to 255; else "observation".
+
+    Example:
+        >>> observation_name(gymnasium.spaces.Box(0, 255, (84, 84, 3), np.uint8))
+        'pixels'
+        >>> observation_name(gymnasium.spaces.Box(0, 255, (3, 84, 84), np.uint8))
+        'observation'
+    """
+    is_box = isinstance(space, gymnasium.spaces.Box) and len(space.shape) == 3 and space.shape[-1] == 3
+    return "pixels" if is_box and bool((space.low == 0).all() and (space.high == 255).all()) else "observation"
+
+
 def observation_leaves(space: gymnasium.Space, spec: Composite) -> list[ObservationLeaf]:
     """List the leaves of an observation.
 
-    The entries of a Dict space stand at the root; any other space is the entry "observation".
+    The entries of a Dict space stand at the root; any other space is the entry that :func:`observation_name` names.
 
     Args:
         space: the observation space.
@@ -141,7 +167,7 @@ def observation_leaves(space: gymnasium.Space, spec: Composite) -> list[Observat
                 )
             found.append(ObservationLeaf(as_key(key), path, space, leaf))
 
-    root = () if isinstance(space, gymnasium.spaces.Dict) else ("observation",)
+    root = () if isinstance(space, gymnasium.spaces.Dict) else (observation_name(space),)
     walk(space, root, ())
     return found
 
@@ -268,4 +294,11 @@ def _not_one_hot(spec: OneHot, numbers: list[Any]) -> str:
     )
 
 
-__all__ = ["ObservationLeaf", "drawn_actions", "native_action", "native_mapping", "observation_leaves"]
+__all__ = [
+    "ObservationLeaf",
+    "drawn_actions",
+    "native_action",
+    "native_mapping",
+    "observation_leaves",
+    "observation_name",
+]

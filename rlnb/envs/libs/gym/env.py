@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import gymnasium
@@ -25,8 +26,8 @@ class GymEnv(GymWrapper):
     Args:
         env_name: its id, such as ``"CartPole-v1"``.
         categorical_action_encoding: see :class:`GymWrapper`.
-        from_pixels: see :class:`GymWrapper`.
-        pixels_only: see :class:`GymWrapper`.
+        from_pixels: see :class:`GymWrapper`. The env is made with ``render_mode="rgb_array"``.
+        pixels_only: see :class:`GymWrapper`. Default: True.
         frame_skip: see :class:`GymWrapper`.
         device: see :class:`GymWrapper`.
         num_envs: make a vector env of that many, with batch size ``[num_envs]``; 0 (the default) for a single env.
@@ -34,6 +35,10 @@ class GymEnv(GymWrapper):
             ``vectorization_mode="async"`` gives each a process of its own, and ``"vector_entry_point"`` takes the
             env's own batched implementation, where it has one. Of Gymnasium's ``make_vec`` come also
             ``vector_kwargs`` and ``wrappers``.
+        batch_size: see :class:`GymWrapper`.
+        allow_done_after_reset: see :class:`GymWrapper`.
+        convert_actions_to_numpy: see :class:`GymWrapper`.
+        missing_obs_value: see :class:`GymWrapper`.
         disable_env_checker: leave out Gymnasium's own checks of every step (the default); rlnb checks the first.
         **kwargs: passed to the environment's constructor.
 
@@ -59,12 +64,16 @@ class GymEnv(GymWrapper):
     def __init__(
         self,
         env_name: str,
-        *,
         categorical_action_encoding: bool = False,
+        *,
         from_pixels: bool = False,
         pixels_only: bool = True,
         frame_skip: int = 1,
         device: torch.device | str | int | None = None,
+        batch_size: Sequence[int] | None = None,
+        allow_done_after_reset: bool = False,
+        convert_actions_to_numpy: bool = True,
+        missing_obs_value: Any = None,
         num_envs: int = 0,
         disable_env_checker: bool = True,
         **kwargs: Any,
@@ -92,6 +101,10 @@ class GymEnv(GymWrapper):
             pixels_only=pixels_only,
             frame_skip=1 if num_envs else frame_skip,
             device=device,
+            batch_size=batch_size,
+            allow_done_after_reset=allow_done_after_reset,
+            convert_actions_to_numpy=convert_actions_to_numpy,
+            missing_obs_value=missing_obs_value,
         )
         self.env_name, self.frame_skip = env_name, frame_skip
 

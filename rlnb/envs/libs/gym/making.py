@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
+import importlib
 from typing import Any
 
 import gymnasium
@@ -36,6 +38,7 @@ def make(env_name: str, **kwargs: Any) -> gymnasium.Env:
         >>> make("CartPole-v1").spec.id
         'CartPole-v1'
     """
+    _register(env_name)
     try:
         env: gymnasium.Env = gym_backend().make(env_name, **kwargs)
         return env
@@ -81,6 +84,7 @@ def make_vec(
         kwargs["disable_env_checker"] = disable_env_checker
         if HAS_MODES:
             vector_kwargs = {"autoreset_mode": gymnasium.vector.AutoresetMode(DISABLED), **(vector_kwargs or {})}
+    _register(env_name)
     try:
         env: gymnasium.vector.VectorEnv = gym_backend().make_vec(
             env_name, num_envs, vectorization_mode=mode, vector_kwargs=vector_kwargs, wrappers=wrappers, **kwargs
@@ -89,6 +93,13 @@ def make_vec(
     except Exception as error:
         _explain(env_name, error)
         raise
+
+
+def _register(env_name: str) -> None:
+    """Import ale-py for the ids of Atari games, which are registered by that."""
+    if env_name.startswith("ALE/"):
+        with contextlib.suppress(ModuleNotFoundError):  # an unregistered id is explained below
+            importlib.import_module("ale_py")
 
 
 def _explain(env_name: str, error: Exception) -> None:
@@ -125,7 +136,7 @@ def _not_registered(env_name: str) -> str:
         return f"{text}: {name} has the version{'s' * (len(versions) > 1)} {known}. Fix: GymEnv({versions[-1].id!r})."
     if namespace in _PACKAGES and not any(spec.namespace == namespace for spec in gymnasium.registry.values()):
         package = _PACKAGES[namespace]
-        return f'{text}. The ids of {namespace} come from another package. Fix: pip install "{package}", and import it.'
+        return f'{text}. The ids of {namespace} come from another package. Fix: pip install "{package}".'
     names = [known for known in gymnasium.registry if ("/" in known) == ("/" in env_name)]
     near = difflib.get_close_matches(env_name, names, n=4, cutoff=0.5)
     hint = f"Did you mean {', '.join(near)}?" if near else "GymEnv.available_envs lists those that there are."

@@ -45,6 +45,7 @@ class GymRows(GymLikeEnv):
     _leaves: list[ObservationLeaf]
     _one_action: bool
     from_pixels: bool
+    convert_actions_to_numpy: bool
 
     @property
     def _fills_rows(self) -> bool:
@@ -57,6 +58,7 @@ class GymRows(GymLikeEnv):
             tensors = all(leaf.is_tensor for leaf in self._leaves)
             simple = tensors and self._one_action and one_reward and not self.info_dict_reader and not self.batch_size
             on_cpu = self.device is None or self.device.type == "cpu"
+            simple = simple and self.convert_actions_to_numpy
             self._cache["fills_rows"] = on_cpu and simple and same and not self._overrides()
         return self._cache["fills_rows"] and not self.run_type_checks
 

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import gymnasium
 import numpy as np
 import torch
+from torch.utils._pytree import tree_map
 from tensordict import TensorDictBase
 
 from rlnb.data import Bounded, Composite
 from rlnb.data.specs.spaces import spec_from_space
 from rlnb.data.ted.keys import NestedKey
 from rlnb.envs.gym_reading import Outputs
-from rlnb.envs.libs.gym.codec import ObservationLeaf, native_action, native_mapping, observation_leaves
+from rlnb.envs.libs.gym.codec import (
+    ObservationLeaf,
+    native_action,
+    native_mapping,
+    observation_leaves,
+    observation_name,
+)
 from rlnb.envs.libs.gym.rows import GymRows
 from rlnb.envs.libs.gym.vector import SAME_STEP, VectorBackend, batched_spec
 
@@ -21,8 +29,9 @@ from rlnb.envs.libs.gym.vector import SAME_STEP, VectorBackend, batched_spec
 class GymWrapper(GymRows):
     """Wraps an environment of Gymnasium.
 
-    The entries of a Dict observation or action become entries of the TensorDict; any other is the entry
-    "observation" or "action", and the members of a Tuple stand below it as "0", "1" and so on. Observations of a Text,
+    The entries of a Dict observation or action become entries of the TensorDict. An image, which is a Box of shape
+    ``[height, width, 3]`` from 0 to 255, is the entry "pixels", which image transforms read by default. Any other is the
+    entry "observation" or "action", and the members of a Tuple stand below it as "0", "1" and so on. Observations of a Text,
     Sequence or Graph space become non-tensor data. The reward has shape
     ``[1]``; "terminated" and "truncated" are Gymnasium's, "done" is their union.
 
@@ -34,10 +43,16 @@ class GymWrapper(GymRows):
         env: the environment, a ``gymnasium.Env`` or a ``gymnasium.vector.VectorEnv``.
         categorical_action_encoding: discrete values are integers. If False (the default), one-hot vectors.
         from_pixels: add the rendered frame, as "pixels" of shape ``[height, width, 3]`` and dtype uint8. The env must
-            have been made with ``render_mode="rgb_array"``.
-        pixels_only: with ``from_pixels``, leave the env's own observation out.
+            have been made with ``render_mode="rgb_array"``. Where the observation is an image, that is "pixels" already.
+        pixels_only: with ``from_pixels``, leave the env's own observation out. Default: False.
         frame_skip: how many times each action is repeated; the rewards are added up, and an end stops it.
         device: where the data goes; None (the default) for no statement.
+        batch_size: that of the data, if you want to name it: ``[]``, or ``[num_envs]`` for a vector env.
+        run_type_checks: see :class:`~rlnb.envs.EnvBase`.
+        allow_done_after_reset: see :class:`~rlnb.envs.EnvBase`.
+        convert_actions_to_numpy: pass actions to the env as NumPy data (the default). If False, as tensors.
+        missing_obs_value: without effect. It stands for last observations that a vector env does not give, and here
+            they are always given.
 
     Attributes:
         info_dict_reader: the readers that :meth:`set_info_dict_reader` added.
@@ -60,12 +75,17 @@ class GymWrapper(GymRows):
     def __init__(
         self,
         env: gymnasium.Env | gymnasium.vector.VectorEnv,
-        *,
         categorical_action_encoding: bool = False,
+        *,
         from_pixels: bool = False,
-        pixels_only: bool = True,
+        pixels_only: bool = False,
         frame_skip: int = 1,
         device: torch.device | str | int | None = None,
+        batch_size: Sequence[int] | None = None,
+        run_type_checks: bool | None = None,
+        allow_done_after_reset: bool = False,
+        convert_actions_to_numpy: bool = True,
+        missing_obs_value: Any = None,
     ) -> None:
         if not isinstance(env, (gymnasium.Env, gymnasium.vector.VectorEnv)):
             raise TypeError(_not_an_env(env))
@@ -75,19 +95,34 @@ class GymWrapper(GymRows):
                 "frame_skip cannot repeat the actions of a vector env, whose sub-envs end at different times. "
                 "Fix: GymEnv(id, num_envs=n, frame_skip=k), which repeats them in each sub-env."
             )
-        batch_size = () if vector is None else (vector.num_envs,)
-        super().__init__(env, device=device, batch_size=batch_size, frame_skip=frame_skip)
+        size = () if vector is None else (vector.num_envs,)
+        if batch_size is not None and tuple(batch_size) != size:
+            raise ValueError(
+                f"The data of this env has batch size {list(size)}, and batch_size={list(batch_size)} was given. "
+                "Fix: leave it out; GymEnv(id, num_envs=n) has batch size [n]."
+            )
+        super().__init__(
+            env,
+            device=device,
+            batch_size=size,
+            frame_skip=frame_skip,
+            run_type_checks=run_type_checks,
+            allow_done_after_reset=allow_done_after_reset,
+        )
+        self.convert_actions_to_numpy = convert_actions_to_numpy
         self._vector = None if vector is None else VectorBackend(vector)
         if self._vector is not None:
             self._advance = self._vector.step
         self.categorical_action_encoding = categorical_action_encoding
-        self.from_pixels = from_pixels
         self._seed: int | None = None
 
         space = env.observation_space if vector is None else vector.single_observation_space
         seen = self._spec_of(space, env.observation_space)
         is_dict = isinstance(space, gymnasium.spaces.Dict)
-        spec = seen if is_dict else Composite({"observation": seen}, shape=self.batch_size, device=device)
+        name = observation_name(space)
+        spec = seen if is_dict else Composite({name: seen}, shape=self.batch_size, device=device)
+        # An image is shown as it is, and not rendered a second time.
+        self.from_pixels = from_pixels = from_pixels and (is_dict or name != "pixels")
         self._leaves = [] if from_pixels and pixels_only else observation_leaves(space, spec)
         if from_pixels:
             spec = self._with_pixels(spec, pixels_only)
@@ -176,10 +211,12 @@ class GymWrapper(GymRows):
         """
         spec = self.full_action_spec
         if self._one_action:
-            return native_action(spec["action"], action)
-        if isinstance(self._action_space, gymnasium.spaces.Dict):
-            return native_mapping(self._action_space, spec, action)
-        return native_mapping(self._action_space, spec["action"], action.get("action"))
+            native = native_action(spec["action"], action)
+        elif isinstance(self._action_space, gymnasium.spaces.Dict):
+            native = native_mapping(self._action_space, spec, action)
+        else:
+            native = native_mapping(self._action_space, spec["action"], action.get("action"))
+        return native if self.convert_actions_to_numpy else tree_map(torch.as_tensor, native)
 
     def read_obs(self, observations: Any) -> dict[NestedKey, Any]:
         """Turn the backend's observation into entries.
