@@ -247,7 +247,7 @@ def has_entry(data: Any, path: tuple[str, ...]) -> bool:
         data = entry(data, name)
         if not isinstance(data, TensorDictBase):
             return False
-    return path[-1] in raw_entries(data) if type(data) is TensorDict else path[-1] in data.keys()
+    return path[-1] in raw_entries(data) if type(data) is TensorDict else path[-1] in set(data.keys())
 
 
 def _cast(value: torch.Tensor, dtype: torch.dtype | None, is_end: bool) -> torch.Tensor:

@@ -90,6 +90,7 @@ def collect(
     Returns:
         The steps, of batch size ``[*batch, time]``.
     """
+    env._assert_open("step")
     # For a single env the first end is that of all.
     by_rows = by_rows and (stop != "all" or not env.batch_size) and data.get("_step", None) is None
     if by_rows and fills_rows(env, act):

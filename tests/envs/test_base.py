@@ -285,10 +285,13 @@ def test_an_overriding_done_decides_about_terminated(counter):
 
 
 NO_TENSORDICT = {
-    "step takes a TensorDict and got a NoneType. See env.reset().": lambda env: env.step(None),
+    "step takes a TensorDict and got a NoneType. An action is an entry of it. Fix: td = env.reset(); td['action'] = "
+    "...; td = env.step(td).": lambda env: env.step(None),
+    "step takes a TensorDict and got an int. An action is an entry of it. Fix: td = env.reset(); td['action'] = ...; "
+    "td = env.step(td).": lambda env: env.step(1),
     "step takes a TensorDict and got a dict. Fix: TensorDict(your_dict, batch_size=[]).": lambda env: env.step({}),
     "reset takes a TensorDict and got a dict. Fix: TensorDict(your_dict, batch_size=[]).": lambda env: env.reset({}),
-    "rollout(tensordict=...) takes a TensorDict and got a int. See env.reset().": lambda env: env.rollout(
+    "rollout(tensordict=...) takes a TensorDict and got an int. See env.reset().": lambda env: env.rollout(
         3, tensordict=3
     ),
 }

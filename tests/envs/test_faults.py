@@ -11,7 +11,7 @@ from tensordict import TensorDict
 from tensordict.nn import TensorDictModule
 from torch import nn
 
-from rlnb.data import Categorical, Composite, Unbounded
+from rlnb.data import Categorical, Composite
 from rlnb.envs import CartPoleEnv, GymEnv, GymWrapper
 
 ONE_HOT = GymEnv("CartPole-v1")

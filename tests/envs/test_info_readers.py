@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import gymnasium
 import numpy as np
 import pytest
 import torch
@@ -48,17 +49,42 @@ def test_all_numbers_are_read_under_next(env):
     assert data["next", "distance"].tolist() == [0.5, 1.0, 1.5, 2.0]
     assert data["next", "distance"].dtype == torch.float64 and data["next", "count"].dtype == torch.int64
     assert data["next", "vector"].shape == (4, 3) and data["next", "flag"].tolist() == [False, True, True, True]
-    assert "distance" not in data  # a reset gives none
+    assert data["distance"].tolist() == [0.0, 0.5, 1.0, 1.5]  # zeros where a reset gives none
 
 
-def test_infos_that_a_reset_lacks_fail_the_check_until_they_are_registered(env, scripted, box):
-    env.set_info_dict_reader()
-    with pytest.raises(AssertionError, match=r"reset    distance  missing"):
-        check_env_specs(env)
-    env = GymWrapper(Talkative(scripted, INFOS)(box)).auto_register_info_dict()
+@pytest.mark.parametrize("how", ["set_info_dict_reader", "auto_register_info_dict"])
+def test_infos_that_a_reset_lacks_are_zeros(how, scripted, box):
+    env = getattr(GymWrapper(Talkative(scripted, INFOS)(box)), how)()
     check_env_specs(env)
-    data = env.rollout(4)
-    assert data["distance"].tolist() == [0.0, 0.5, 1.0, 1.5]
+    assert env.rollout(4)["distance"].tolist() == [0.0, 0.5, 1.0, 1.5]
+
+
+@pytest.mark.parametrize("shape", [(), (2,)])
+def test_an_info_of_the_last_step_only_is_zero_elsewhere(shape):  # as RecordEpisodeStatistics and its kin give them
+    class Episode(gymnasium.Env):
+        observation_space, action_space = gymnasium.spaces.Box(-1, 1, (1,)), gymnasium.spaces.Discrete(2)
+
+        def __init__(self, length):
+            self.length = length
+
+        def reset(self, *, seed=None, options=None):
+            self.t = 0
+            return np.zeros(1, np.float32), {}
+
+        def step(self, action):
+            self.t += 1
+            info = {"length": float(self.t)} if self.t == self.length else {}
+            return np.zeros(1, np.float32), 0.0, self.t == self.length, False, info
+
+    spec = Unbounded(shape=(), dtype=torch.float64)
+    if shape:
+        modes = {"autoreset_mode": gymnasium.vector.AutoresetMode.DISABLED}
+        backend = gymnasium.vector.SyncVectorEnv([lambda: Episode(2), lambda: Episode(3)], **modes)
+    else:
+        backend = Episode(3)
+    env = GymWrapper(backend).set_info_dict_reader(default_info_dict_reader(["length"], spec))
+    found = env.rollout(4, break_when_any_done=False)["next", "length"]
+    assert found.tolist() == ([[0, 2, 0, 2], [0, 0, 3, 0]] if shape else [0, 0, 3, 0])
 
 
 def test_named_entries_with_their_specs(scripted, box):

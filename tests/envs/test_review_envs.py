@@ -157,7 +157,7 @@ def test_a_done_of_another_dtype_is_converted_with_a_warning(counter):  # EN-40
     env = counter(step=step)
     with pytest.warns(UserWarning, match="returned 'done' with dtype torch.float32, and its spec has dtype torch.bool"):
         assert env.rand_step(env.reset())["next", "done"].tolist() == [False]
-    with pytest.raises(AssertionError, match="done .* dtype .* torch.bool .* torch.float32"):
+    with pytest.raises(AssertionError, match=r"done .* dtype .* torch\.bool .* torch\.float32"):
         check_env_specs(env)
 
 

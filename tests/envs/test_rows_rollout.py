@@ -26,7 +26,8 @@ def next_input(env, data):
 
 def test_the_arguments_and_their_defaults():  # RS-12
     keywords = {
-        "actions": None, "auto_reset": True, "auto_cast_to_device": False, "break_when_any_done": None, "break_when_all_done": None,
+        "actions": None,
+        "auto_reset": True, "auto_cast_to_device": False, "break_when_any_done": None, "break_when_all_done": None,
         "return_contiguous": True, "tensordict": None, "set_truncated": False, "out": None, "trust_policy": False,
         "storing_device": None, "set_state": None,
     }  # fmt: skip

@@ -357,8 +357,13 @@ def test_close_is_shared():  # TR-01
     env = TransformedEnv(base, StepCounter())
     env.close()
     assert env.is_closed and base.is_closed
-    with pytest.raises(RuntimeError, match="reset was called on a closed TransformedEnv"):
-        env.reset()
+    with pytest.raises(RuntimeError, match="step was called on a closed TransformedEnv"):
+        env.rand_step()
+    env.close()
+    with pytest.raises(RuntimeError, match="closed already"):
+        env.close(raise_if_closed=True)
+    env.reset()  # starts it again
+    assert not env.is_closed and not base.is_closed
 
 
 def test_settings_are_shared(counter):  # TR-01

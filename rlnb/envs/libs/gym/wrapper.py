@@ -8,8 +8,8 @@ from typing import Any
 import gymnasium
 import numpy as np
 import torch
-from torch.utils._pytree import tree_map
 from tensordict import TensorDictBase
+from torch.utils._pytree import tree_map
 
 from rlnb.data import Bounded, Composite
 from rlnb.data.specs.spaces import spec_from_space
@@ -30,9 +30,9 @@ class GymWrapper(GymRows):
     """Wraps an environment of Gymnasium.
 
     The entries of a Dict observation or action become entries of the TensorDict. An image, which is a Box of shape
-    ``[height, width, 3]`` from 0 to 255, is the entry "pixels", which image transforms read by default. Any other is the
-    entry "observation" or "action", and the members of a Tuple stand below it as "0", "1" and so on. Observations of a Text,
-    Sequence or Graph space become non-tensor data. The reward has shape
+    ``[height, width, 3]`` from 0 to 255, is the entry "pixels", which image transforms read by default. Any other is
+    the entry "observation" or "action", and the members of a Tuple stand below it as "0", "1" and so on. Observations
+    of a Text, Sequence or Graph space become non-tensor data. The reward has shape
     ``[1]``; "terminated" and "truncated" are Gymnasium's, "done" is their union.
 
     A vector env of n sub-envs gives a batch of size ``[n]``. Sub-envs that are done wait for their reset, whatever the
@@ -43,7 +43,7 @@ class GymWrapper(GymRows):
         env: the environment, a ``gymnasium.Env`` or a ``gymnasium.vector.VectorEnv``.
         categorical_action_encoding: discrete values are integers. If False (the default), one-hot vectors.
         from_pixels: add the rendered frame, as "pixels" of shape ``[height, width, 3]`` and dtype uint8. The env must
-            have been made with ``render_mode="rgb_array"``. Where the observation is an image, that is "pixels" already.
+            have been made with ``render_mode="rgb_array"``. An observation that is an image is "pixels" already.
         pixels_only: with ``from_pixels``, leave the env's own observation out. Default: False.
         frame_skip: how many times each action is repeated; the rewards are added up, and an end stops it.
         device: where the data goes; None (the default) for no statement.
