@@ -1,9 +1,10 @@
-"""implement_for: one function, with an implementation for each range of versions of another library."""
+"""implement_for: one function, with an implementation for each range of versions; and the logger of the library."""
 
 from __future__ import annotations
 
 import functools
 import importlib
+import logging
 import re
 from collections.abc import Callable, Sequence
 from importlib import metadata
@@ -188,4 +189,13 @@ def _release(version: str) -> _Release:
     return tuple(parts)
 
 
-__all__ = ["implement_for", "register_rivals"]
+def _make_logger() -> logging.Logger:
+    """Make the logger of the library: messages from INFO on go where the program's own logging sends them."""
+    made = logging.getLogger("rlnb")
+    made.addHandler(logging.NullHandler())
+    return made
+
+
+logger = _make_logger()
+
+__all__ = ["implement_for", "logger", "register_rivals"]

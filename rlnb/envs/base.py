@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, Self
 
 import torch
 from tensordict import TensorDict, TensorDictBase, lazy_stack
 
 from rlnb._tensordict import del_entry, entry, raw_entries, set_entry, shallow_copy, write_entries
-from rlnb.data import Composite
-from rlnb.data.ted.keys import as_key
+from rlnb.data import Categorical, Composite, TensorSpec, Unbounded
+from rlnb.data.ted.keys import END_KEYS, NestedKey, as_key, as_tuple
 from rlnb.data.ted.step_mdp import NextStep
 from rlnb.envs import faults
 from rlnb.envs.done import complete_done, override
@@ -423,6 +423,57 @@ class EnvBase(EnvLife):
         """
         return self._step_mdp(next_tensordict)
 
+    def auto_specs_(
+        self,
+        policy: Callable[..., Any],
+        *,
+        tensordict: TensorDictBase | None = None,
+        action_key: NestedKey | list[NestedKey] = "action",
+        done_key: NestedKey | list[NestedKey] | None = None,
+        observation_key: NestedKey | list[NestedKey] = "observation",
+        reward_key: NestedKey | list[NestedKey] = "reward",
+    ) -> Self:
+        """Set the specs to what a reset and a step give. All leaves are unbounded; end signals are booleans.
+
+        Args:
+            policy: chooses the action of the step.
+            tensordict: passed to the reset.
+            action_key: of the action, or a list.
+            done_key: of "done", or a list. Default: every "done", "terminated" and "truncated".
+            observation_key: of the observation, or a list. What else the reset gives becomes part of the state.
+            reward_key: of the reward, or a list.
+
+        Returns:
+            The env.
+
+        Raises:
+            KeyError: If the data has none of the entries that a key names.
+        """
+
+        def named(keys: Any) -> set[tuple[str, ...]]:
+            return {as_tuple(key) for key in (keys if isinstance(keys, list) else [keys])}
+
+        first = self._reset(tensordict)
+        acted = policy(first.copy())
+        after = self._step(acted)
+        actions, rewards, seen = named(action_key), named(reward_key), named(observation_key)
+        paths = {as_tuple(key): value for data in (acted, after) for key, value in data.items(True, True)}
+        ends = {path for path in paths if path[-1] in END_KEYS} if done_key is None else named(done_key)
+        missing = sorted((actions | rewards | seen) - paths.keys())
+        if missing:
+            raise KeyError(
+                f"auto_specs_ reads {as_key(missing[0])!r}, and the data has {sorted(map(as_key, paths), key=str)}."
+            )
+        kinds = {"action_spec": actions, "reward_spec": rewards, "done_spec": ends, "observation_spec": seen}
+        kinds["state_spec"] = paths.keys() - actions - rewards - ends - seen
+        for name, members in kinds.items():
+            if members or name == "state_spec":
+                spec = Composite(shape=self.batch_size)
+                for path in sorted(members):
+                    spec[as_key(path)] = _spec_like(paths[path])
+                setattr(self, name, spec)
+        return self
+
     def check_env_specs(self, *args: Any, **kwargs: Any) -> None:
         """Compare what the env does with what its specs say: :func:`~rlnb.envs.check_env_specs` of this env.
 
@@ -538,3 +589,10 @@ class EnvBase(EnvLife):
             root.update(spec)
         after.update(self.full_reward_spec)
         return root.zero().set("next", after.zero())
+
+
+def _spec_like(value: torch.Tensor) -> TensorSpec:
+    """The spec of a tensor of which nothing is known but its shape and dtype."""
+    if value.dtype is torch.bool:
+        return Categorical(2, shape=value.shape, dtype=torch.bool)
+    return Unbounded(shape=value.shape, dtype=value.dtype)

@@ -112,10 +112,14 @@ class EnvLife(EnvGuards, metaclass=AutoResetMeta):
 
         return TransformedEnv(cast("EnvBase", self), transform)
 
+    def _assert_restarts(self) -> None:
+        """Refuse ``auto_reset=True`` of an env that surely does not reset itself."""
+
     def _auto_resetting(self, replace: bool | None) -> EnvBase:
         """Return the env that this one, which resets itself, becomes with ``auto_reset=True``."""
         from rlnb.envs.transforms import AutoResetEnv, AutoResetTransform  # they are built on this class
 
+        self._assert_restarts()
         return AutoResetEnv(cast("EnvBase", self), AutoResetTransform(replace=replace))
 
     @classmethod

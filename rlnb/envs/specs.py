@@ -48,6 +48,11 @@ class EnvSpecs(UnbatchedSpecs, torch.nn.Module):
                 f"{type(self).__name__}.__init__ reads what the base class of all environments makes. Fix: call "
                 "super().__init__(batch_size=..., device=...) first."
             )
+        if name == "render":
+            raise AttributeError(
+                f"{type(self).__name__} has no render method, so there are no frames of it. Fix: render an env of "
+                'Gymnasium, GymEnv("CartPole-v1", render_mode="rgb_array").'
+            )
         return super().__getattr__(name)
 
     def _set_default_specs(self) -> None:

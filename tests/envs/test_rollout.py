@@ -9,7 +9,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tensordict import LazyStackedTensorDict, TensorDict
-from tensordict.nn import TensorDictModule, TensorDictSequential
+from tensordict.nn import TensorDictModule, TensorDictModuleBase, TensorDictSequential
 from torch import nn
 
 from rlnb.data import Bounded, Categorical, Composite
@@ -363,14 +363,74 @@ def test_policies_that_return_no_tensordict():
     env = ENVS["CartPole-v1"]
 
     def forgets(td):
-        td["action"] = torch.tensor(0)
+        torch.tensor(0)
+
+    def writes(td):
+        td["action"] = torch.tensor(1)
 
     text = (
-        "The policy forgets takes a TensorDict and must return one, and it returned a NoneType. "
-        "Fix: return the TensorDict that it wrote the action to."
+        "The policy forgets returned None and wrote no action. Likely cause: it lacks a return. "
+        "Fix: return td, after td['action'] = ...; a function of the observation returns the action."
     )
     with pytest.raises(TypeError, match=f"^{re.escape(text)}$"):
         env.rollout(3, forgets)
+    with pytest.raises(TypeError, match=r"^The policy <lambda> returned None, and should return the action\."):
+        env.rollout(3, lambda observation: None)
+    text = "The policy <lambda> takes a TensorDict and must return one, and it returned a int."
+    with pytest.raises(TypeError, match=f"^{re.escape(text)}"):
+        env.rollout(3, lambda td: 1)
+    assert env.rollout(2, writes)["action"].tolist() == [1, 1]  # what it was given has the action
+    assert env.rollout(2, writes, callback=lambda td: None)["action"].tolist() == [1, 1]
+
+
+def test_max_steps_and_the_policy_swapped():
+    env = ENVS["CartPole-v1"]
+    text = (
+        "rollout takes max_steps first and the policy second, and got the policy rand_action for max_steps. "
+        "Fix: env.rollout(10, policy)."
+    )
+    with pytest.raises(TypeError, match=f"^{re.escape(text)}$"):
+        env.rollout(env.rand_action, 10)
+
+
+class NamesNoKeys(TensorDictModuleBase):
+    def forward(self, td):
+        return td.set("action", torch.tensor(1)).set("seen", td["observation"])
+
+
+class NamesItsOutput(NamesNoKeys):
+    out_keys = ("action",)
+
+
+@pytest.mark.parametrize("policy", [NamesNoKeys, NamesItsOutput])
+def test_modules_that_do_not_name_their_keys(policy):
+    data = ENVS["CartPole-v1"].rollout(2, policy())
+    assert data["action"].tolist() == [1, 1] and torch.equal(data["seen"], data["observation"])
+
+
+def test_given_actions_are_played():
+    env = ENVS["CartPole-v1"]
+    for actions in (
+        [1, 0, 1],
+        torch.tensor([1, 0, 1]),
+        iter([torch.tensor(a) for a in (1, 0, 1)]),
+        [{"action": 1}, {"action": 0}, {"action": 1}],
+    ):
+        assert env.rollout(5, actions=actions)["action"].tolist() == [1, 0, 1]
+    one_hot = GymEnv("CartPole-v1")
+    assert one_hot.rollout(5, actions=[1, 0])["action"].tolist() == [[0, 1], [1, 0]]
+    batch = GymEnv("CartPole-v1", num_envs=2, categorical_action_encoding=True)
+    assert batch.rollout(5, actions=torch.tensor([[0, 1], [1, 1]]))["action"].tolist() == [[0, 1], [1, 1]]
+    with pytest.raises(ValueError, match=r"^rollout takes a policy or actions, and got both\."):
+        env.rollout(3, env.rand_action, actions=[1])
+    with pytest.raises(ValueError, match="got no actions"):
+        env.rollout(3, actions=[])
+
+
+@pytest.mark.parametrize("contiguous", [True, False])
+def test_steps_are_stored_on_another_device(contiguous):
+    data = ENVS["CartPole-v1"].rollout(3, storing_device="meta", return_contiguous=contiguous)
+    assert data.device == torch.device("meta") and data.shape == (3,)
 
 
 def test_observation_policies_may_return_mappings_but_not_too_much():

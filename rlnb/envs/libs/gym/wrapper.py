@@ -14,6 +14,7 @@ from torch.utils._pytree import tree_map
 from rlnb.data import Bounded, Composite
 from rlnb.data.specs.spaces import spec_from_space
 from rlnb.data.ted.keys import NestedKey
+from rlnb.envs.gym_like import GymLikeEnv
 from rlnb.envs.gym_reading import Outputs
 from rlnb.envs.libs.gym.codec import (
     ObservationLeaf,
@@ -23,7 +24,7 @@ from rlnb.envs.libs.gym.codec import (
     observation_name,
 )
 from rlnb.envs.libs.gym.rows import GymRows
-from rlnb.envs.libs.gym.vector import SAME_STEP, VectorBackend, batched_spec
+from rlnb.envs.libs.gym.vector import DISABLED, SAME_STEP, VectorBackend, autoreset_mode, batched_spec
 
 
 class GymWrapper(GymRows):
@@ -232,6 +233,24 @@ class GymWrapper(GymRows):
             entries["pixels"] = torch.from_numpy(np.array(self._env.render()))
         return entries
 
+    def render(self) -> Any:
+        """Render the env as it is now.
+
+        Returns:
+            What the env's render returns: with ``render_mode="rgb_array"`` an array of shape ``[height, width, 3]``.
+
+        Raises:
+            RuntimeError: If the env was made without a render mode, or was not reset.
+        """
+        if self._env.render_mode is None:
+            raise RuntimeError(
+                f"{self._backend_name()} was made without a render mode, so it renders nothing. "
+                f"Fix: GymEnv({self._id()!r}, render_mode='rgb_array')."
+            )
+        if not self._running:
+            raise RuntimeError("render was called before reset, so there is no state to show. Fix: env.reset() first.")
+        return self._env.render()
+
     # Reset and seeds ----------------------------------------------------------------------------------------------
 
     def _restart(self, tensordict: TensorDictBase | None, **kwargs: Any) -> Any:
@@ -250,6 +269,13 @@ class GymWrapper(GymRows):
         if seed is not None:
             self._env.action_space.seed(seed)
 
+    def _assert_restarts(self) -> None:
+        if type(self)._step is GymLikeEnv._step and _never_restarts(self._env):
+            raise ValueError(
+                f"auto_reset=True is for envs that reset themselves, and {self._id()} does not: after the end of an "
+                "episode its steps have no meaning. Fix: leave auto_reset out; rollouts reset it when it is done."
+            )
+
     # Life ---------------------------------------------------------------------------------------------------------
 
     def _backend_attribute(self, name: str) -> Any:
@@ -258,10 +284,25 @@ class GymWrapper(GymRows):
     def _backend_name(self) -> str:
         return type(self._env.unwrapped).__name__
 
-    def __repr__(self) -> str:
+    def _id(self) -> str:
+        """The id that the env was made by, or the name of its class."""
         spec = self._env.spec
-        name = self._backend_name() if spec is None else spec.id
-        return f"{type(self).__name__}(env={name}, batch_size={self.batch_size}, device={self.device})"
+        return self._backend_name() if spec is None else str(spec.id)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(env={self._id()}, batch_size={self.batch_size}, device={self.device})"
+
+
+def _never_restarts(env: Any) -> bool:
+    """Whether an env surely does not reset itself: one of Gymnasium's own without its wrapper that does so."""
+    if isinstance(env, gymnasium.vector.VectorEnv):
+        return autoreset_mode(env) == DISABLED
+    inner = env
+    while isinstance(inner, gymnasium.Wrapper):
+        if "autoreset" in type(inner).__name__.lower():
+            return False
+        inner = inner.env
+    return type(inner).__module__.startswith("gymnasium.envs.")
 
 
 def _stale_text(leaf: ObservationLeaf) -> str:
