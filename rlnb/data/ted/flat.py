@@ -227,7 +227,7 @@ def _allocate(flat: TensorDictBase, path: Path, like: torch.Tensor, rows: int) -
     """Make room for an entry: in memory, or in a file if that is where the flat form is."""
     shape = torch.Size((rows, *like.shape[1:]))
     branch = _branch(flat, path)
-    if flat.is_memmap() and shape.numel():
+    if flat.is_memmap():
         return branch.make_memmap(path[-1], shape=shape, dtype=like.dtype)
     out = torch.empty(shape, dtype=like.dtype, device=like.device)
     branch.set(path[-1], out)

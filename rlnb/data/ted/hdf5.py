@@ -91,9 +91,9 @@ def _write_group(group: Any, data: TensorDictBase, path: Path, filters: dict[str
         group.attrs["names"] = json.dumps(list(data.names))
     for name, value in raw_entries(data).items():
         where = (*path, name)
-        if "/" in name or name in ("", "."):
+        if reason := no_h5_name(name):
             raise ValueError(
-                f"The key {as_key(where)!r} cannot be written to an HDF5 file, where '/' divides the parts of a key. "
+                f"The key {as_key(where)!r} cannot be written to an HDF5 file, where {reason}. "
                 f"Fix: rename it with data.rename_key_({as_key(where)!r}, ...)."
             )
         if is_branch(value):
@@ -107,6 +107,30 @@ def _write_group(group: Any, data: TensorDictBase, path: Path, filters: dict[str
             if isinstance(value, torch.Tensor) and value.is_nested:
                 kind = "a nested tensor. H5Split()(data) takes it apart"
             raise TypeError(f"The entry {as_key(where)!r} cannot be written to an HDF5 file: it is {kind}.")
+
+
+def no_h5_name(name: str) -> str | None:
+    """Say why HDF5 would take a name for another one, or for none.
+
+    Args:
+        name: of an entry.
+
+    Returns:
+        The reason; None if the name can be written.
+
+    Example:
+        >>> no_h5_name("a/b"), no_h5_name("reward")
+        ("'/' divides the parts of a key", None)
+    """
+    if "/" in name:
+        return "'/' divides the parts of a key"
+    if "\0" in name:
+        return "a name ends before the character 0"
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return "a name is text that can be encoded in UTF-8"
+    return {"": "a name has at least one letter", ".": "'.' is the group itself"}.get(name)
 
 
 def _write_tensor(group: Any, name: str, value: torch.Tensor, filters: dict[str, Any]) -> None:
@@ -360,4 +384,4 @@ def _h5py() -> Any:
         ) from error
 
 
-__all__ = ["read_h5", "read_h5_into", "write_h5"]
+__all__ = ["no_h5_name", "read_h5", "read_h5_into", "write_h5"]

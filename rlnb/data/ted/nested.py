@@ -109,7 +109,11 @@ class Nested2TED(FlatForm):
         reader = Flat2TED(self.done_key, self.shift_key, self.is_full_key, self.done_keys, self.reward_keys)
         layout, done = reader.read_layout(columns)
         key = as_tuple(self.done_key)
-        steps = lengths[key[1:] if key[0] == "next" and len(key) > 1 else key]
+        steps = (
+            lengths[key[1:] if key[0] == "next" and len(key) > 1 else key]
+            if len(done)
+            else torch.zeros(0, dtype=torch.int64)
+        )
         if steps is None:
             raise ValueError(
                 f"The entry {as_key(key)!r} is no nested tensor, so the data is not cut into trajectories. "
@@ -120,6 +124,10 @@ class Nested2TED(FlatForm):
         ends = torch.zeros_like(done)
         ends[steps[steps > 0].cumsum(0) - 1] = True
         timeline = _timeline(ends, layout, shift)
+        for path, column in columns.items():
+            if lengths[path] is None and isinstance(column, torch.Tensor) and not column.numel():  # see _cut
+                rows = timeline.size if path in layout.shared else layout.steps
+                columns[path] = column.new_zeros((rows, *column.shape[1:]))
         check_lengths(columns, layout, timeline.size)
         return rebuild(columns, layout, timeline, data.device, out)
 
@@ -165,7 +173,9 @@ def nested_leaves(data: TensorDictBase, prefix: Path = ()) -> list[tuple[Path, A
 
 
 def _cut(column: Column, offsets: torch.Tensor, strided: bool) -> Any:
-    """Cut a column into trajectories."""
+    """Cut a column into trajectories; files hold nothing of a nested tensor without elements, so there it is none."""
+    if strided and isinstance(column, torch.Tensor) and not column.numel():
+        return column.new_zeros((len(offsets) - 1, *column.shape[1:]))
     if isinstance(column, torch.Tensor):
         return nest(column, offsets, strided)
     if isinstance(column, Constant):

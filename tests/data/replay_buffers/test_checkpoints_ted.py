@@ -317,3 +317,21 @@ def test_storages_that_see_nothing_of_ted(tmp_path: Path) -> None:  # CP-05
     rb.dumps(tmp_path)
     other.loads(tmp_path)
     same(other[:], rb[:])
+
+
+@pytest.mark.parametrize("name", MAKERS)
+@pytest.mark.parametrize("dtype", [torch.uint16, torch.uint32, torch.uint64, torch.int16, torch.bfloat16])
+@pytest.mark.parametrize("width", [3, 700])
+def test_all_widths_of_integers_come_back(name: str, dtype: torch.dtype, width: int, tmp_path: Path) -> None:  # CP-08
+    """Observations of a few bytes, and longer ones; torch writes unsigned integers not by index."""
+    numbers = torch.arange(9 * width).reshape(9, width).to(dtype)
+    done = torch.tensor([[0], [0], [1]] * 3)[:8].bool()
+    data = TensorDict({"observation": numbers[:8], "next": {"observation": numbers[1:], "done": done}}, [8])
+    rb, other = (ReplayBuffer(storage=LazyTensorStorage(7), checkpointer=MAKERS[name]()) for _ in range(2))
+    rb.extend(data)
+    rb.dumps(tmp_path)
+    other.loads(tmp_path)
+    same(other[:], rb[:])
+    assert other[:]["observation"].dtype == dtype
+    if name == "nested":
+        assert [len(row) for row in NestedStorageCheckpointer.read(tmp_path)["observation"].unbind()] == [3, 4, 3]

@@ -21,7 +21,7 @@ import torch
 from rlnb.data import LazyMemmapStorage, ReplayBuffer
 from rlnb.data.replay_buffers import file_lock, shared_ring
 from rlnb.data.replay_buffers.shared_ring import SharedRing
-from rlnb.data.replay_buffers.storages.column_storage import ColumnStorage
+from rlnb.data.replay_buffers.storages import TensorStorage
 from rlnb.data.replay_buffers.write_log import WriteLog
 from tests.data.replay_buffers.interrupting import interrupted
 
@@ -244,8 +244,8 @@ def test_no_interrupt_confuses_the_log(tmp_path: Path) -> None:
     [
         LazyMemmapStorage._allocate,
         LazyMemmapStorage._adopt,
-        ColumnStorage._initialize,
-        ColumnStorage._adopt,
+        TensorStorage._initialize,
+        TensorStorage._adopt,
         tempfile.mkdtemp,
     ],
     ids=lambda code: code.__qualname__,

@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
+import copy
 import multiprocessing
 import os
 import pickle
 import shutil
 import tempfile
 import threading
+from multiprocessing.context import set_spawning_popen
+from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from tensordict import TensorDict
 
-from rlnb.data import LazyMemmapStorage, TensorDictReplayBuffer
+from rlnb.data import (
+    LazyMemmapStorage,
+    LazyTensorStorage,
+    ListStorage,
+    ReplayBuffer,
+    ReplayBufferEnsemble,
+    Storage,
+    TensorDictReplayBuffer,
+    TensorStorage,
+)
 from rlnb.data.replay_buffers.shared_ring import SharedRing
 from tests.data.replay_buffers.killing import start
 
@@ -137,3 +150,61 @@ def test_a_storage_that_may_only_be_read_is_read_and_not_written(missing) -> Non
     assert os.waitpid(child, 0)[1] == 0
     assert rb[:]["a"].tolist() == [10, 11, 2, 42, *range(4, 10)]
     shutil.rmtree(folder)
+
+
+# What cannot be shared ------------------------------------------------------------------------------------------------
+
+
+class Starting:
+    """What multiprocessing keeps while it pickles what a new process is given."""
+
+    def __enter__(self) -> None:
+        set_spawning_popen(self)
+
+    def __exit__(self, *raised: object) -> None:
+        set_spawning_popen(None)
+
+
+def filled(storage: Storage) -> ReplayBuffer:
+    rb = ReplayBuffer(storage=storage, batch_size=2)
+    rb.extend(torch.arange(3))
+    return rb
+
+
+NOT_SHARED: dict[str, Any] = {
+    "an empty list": (lambda: ReplayBuffer(storage=ListStorage(5)), "ListStorage"),
+    "a list": (lambda: filled(ListStorage(5)), "ListStorage"),
+    "memory": (lambda: filled(LazyTensorStorage(5)), "LazyTensorStorage"),
+    "memory not made": (lambda: ReplayBuffer(storage=LazyTensorStorage(5)), "LazyTensorStorage"),
+    "memory given": (lambda: ReplayBuffer(storage=TensorStorage(torch.zeros(5))), "TensorStorage"),
+    "files not made": (lambda: ReplayBuffer(storage=LazyMemmapStorage(5)), "LazyMemmapStorage"),
+    "a member": (
+        lambda: ReplayBufferEnsemble(filled(LazyMemmapStorage(5)), filled(LazyTensorStorage(5)), batch_size=2),
+        "LazyTensorStorage",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", NOT_SHARED)
+def test_a_new_process_gets_no_private_copy(kind: str) -> None:  # RB-16
+    make, name = NOT_SHARED[kind]
+    rb = make()
+    with Starting(), pytest.raises(RuntimeError, match=f"Cannot share a (storage of type )?{name} between.*Fix: "):
+        ForkingPickler.dumps(rb)
+    same_kind = pickle.loads(pickle.dumps(rb)), copy.deepcopy(rb)  # a copy that is asked for
+    assert all(type(other.storage) is type(rb.storage) and len(other) == len(rb) for other in same_kind)
+
+
+def write_first(rb: ReplayBuffer) -> None:
+    rb[0] = torch.tensor(7.0)
+
+
+@pytest.mark.deep
+def test_memory_that_is_shared_is_shared() -> None:  # RB-16
+    rb = ReplayBuffer(storage=TensorStorage(torch.zeros(5).share_memory_()))
+    worker = multiprocessing.get_context("spawn").Process(target=write_first, args=(rb,))
+    worker.start()
+    worker.join()
+    assert rb[:].tolist() == [7.0, 0.0, 0.0, 0.0, 0.0]
+    with pytest.raises(RuntimeError, match="Cannot share a storage of type LazyTensorStorage"):
+        multiprocessing.get_context("spawn").Process(target=write_first, args=(filled(LazyTensorStorage(5)),)).start()

@@ -402,3 +402,85 @@ def test_files_that_were_there_outlive_a_failure(tmp_path: Path, monkeypatch: py
     with pytest.raises(OSError, match="the disk is full"):
         second.extend(TensorDict({"a": torch.arange(3), "b": torch.arange(3)}, 3))
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()} == before
+
+
+# What programs written for TorchRL do with storages -------------------------------------------------------------------
+
+
+def test_storages_are_kinds_of_one_another() -> None:  # ST-01
+    assert issubclass(LazyMemmapStorage, LazyTensorStorage) and issubclass(LazyTensorStorage, TensorStorage)
+    assert isinstance(LazyMemmapStorage(3), LazyTensorStorage) and not issubclass(ListStorage, TensorStorage)
+
+
+@pytest.mark.parametrize("storage", [LazyTensorStorage, LazyMemmapStorage, ListStorage])
+def test_set_fills_the_places_that_are_next(storage: Any) -> None:  # ST-01
+    made = storage(10)
+    numbers = torch.arange(100, 110)
+    made.set(range(4), numbers[:4])
+    made.set([4, 5], numbers[4:6])
+    made.set(torch.tensor([6]), numbers[6:7])
+    made.set(7, numbers[7])
+    made.set(slice(8, 10), numbers[8:])
+    assert [int(number) for number in made.get(range(10))] == list(range(100, 110))
+    assert len(made) == 10 and made.ring.cursor == 0 and made.ring.written == 10
+    made.set(range(2), torch.tensor([1, 2]))  # these are there: nothing moves
+    assert [int(made[i]) for i in range(3)] == [1, 2, 102] and made.ring.written == 10
+    rb = ReplayBuffer(storage=storage(10), batch_size=2)
+    rb.storage.set(range(4), numbers[:4])
+    assert rb.extend(numbers[4:6]).tolist() == [4, 5]
+
+
+@pytest.mark.parametrize("storage", [LazyTensorStorage, LazyMemmapStorage, ListStorage])
+@pytest.mark.parametrize(
+    "index", [[2, 3], [1, 0], [0, 2], -1, 1, range(9, 12), range(12), slice(3, 5), [0.0, 1.0], [True]]
+)
+def test_set_leaves_no_holes(storage: Any, index: Any) -> None:  # ST-01
+    made = storage(10)
+    count = 12 if index == range(12) else 2
+    with pytest.raises((IndexError, TypeError, ValueError)):
+        made.set(index, torch.tensor(1) if isinstance(index, int) else torch.arange(count))
+    assert len(made) == 0
+    with pytest.raises(ValueError, match="The index names 3 elements, and 2 were given"):
+        made.set(range(3), torch.arange(2))
+    assert len(made) == 0
+
+
+def test_set_of_several_dimensions_fills_rows() -> None:  # ST-01
+    made = LazyTensorStorage(12, ndim=2)
+    made.set(range(3), torch.arange(6).reshape(3, 2))
+    made.set(3, torch.tensor([6, 7]))
+    assert made.shape == (4, 2) and made[:].flatten().tolist() == list(range(8))
+
+
+def test_the_memory_of_a_memory_map_knows_its_files(tmp_path: Path) -> None:  # ST-04
+    rb = ReplayBuffer(storage=LazyMemmapStorage(10, scratch_dir=tmp_path))
+    assert rb._storage._storage is None
+    rb.extend(TensorDict({"a": torch.arange(4), "n": {"b": torch.zeros(4, 2)}}, [4]))
+    memory = rb._storage._storage
+    assert Path(memory["a"].filename) == tmp_path / "a.memmap" and memory.shape == (10,)
+    assert Path(memory["n", "b"].filename) == tmp_path / "n" / "b.memmap"
+    memory["a"][0] = 77
+    assert rb[0]["a"] == 77 and memory["a"][:4].tolist() == [77, 1, 2, 3]
+
+
+@pytest.mark.parametrize("name", ["ring.state", "ring.gate", "ring.log", "a.memmap", "meta.json"])
+def test_a_memory_map_takes_no_file_of_others(name: str, tmp_path: Path) -> None:  # ST-04
+    (tmp_path / name).write_text("mine")
+    rb = ReplayBuffer(storage=LazyMemmapStorage(10, scratch_dir=tmp_path))
+    with pytest.raises(FileExistsError, match="existsok=True"):
+        rb.extend(TensorDict({"a": torch.arange(4)}, [4]))
+    assert (tmp_path / name).read_text() == "mine" and {path.name for path in tmp_path.iterdir()} == {name}
+
+
+@pytest.mark.parametrize("storage", [LazyTensorStorage, LazyMemmapStorage, ListStorage])
+def test_what_does_nothing_here_is_taken(storage: Any) -> None:  # ST-01
+    assert storage(5, compilable=False).max_size == 5
+    with pytest.raises(NotImplementedError, match=r"compilable=True is not available.*Fix: leave it out"):
+        storage(5, compilable=True)
+    if storage is not ListStorage:
+        assert storage(5, shared_init=False).max_size == 5
+        with pytest.raises(NotImplementedError, match=r"shared_init=True is not available.*Fix: leave it out"):
+            storage(5, shared_init=True)
+    assert TensorStorage(torch.zeros(3), compilable=False).max_size == 3
+    with pytest.raises(NotImplementedError, match="compilable=True"):
+        TensorStorage(torch.zeros(3), compilable=True)

@@ -142,6 +142,16 @@ def test_a_key_with_a_slash_is_refused(path):
     )
 
 
+@pytest.mark.parametrize("name", ["a\0b", "\0", ".", "\ud800", "a/b"])
+@pytest.mark.parametrize("below", [False, True])
+def test_a_key_that_would_be_another_one_is_refused(name: str, below: bool, path):
+    data = TensorDict({"b": {name: torch.ones(2)}} if below else {name: torch.ones(2), "a": torch.zeros(2)})
+    text = refused(lambda: write_h5(data, path))
+    key = ("b", name) if below else name
+    assert text.startswith(f"The key {key!r} cannot be written to an HDF5 file, where ") and "Fix: rename it" in text
+    assert not path.exists()
+
+
 @files
 @given(cut=st.floats(0, 1, exclude_max=True))
 def test_a_file_that_was_cut_short_is_refused(path, cut):

@@ -99,3 +99,18 @@ def test_data_that_is_not_nested_is_refused():  # TE-09
         "The entry 'action' is no nested tensor, so the data is not cut into trajectories. "
         "Fix: H5Split()(TED2Nested()(data))."
     )
+
+
+@pytest.mark.parametrize("steps", [0, 1, 8])
+@pytest.mark.parametrize("shape", [(0,), (3, 0)])
+@pytest.mark.parametrize("forms", [(TED2Flat, Flat2TED), (TED2Nested, Nested2TED)])
+@pytest.mark.parametrize("to_files", [False, True])
+def test_entries_without_elements_come_back(steps, shape, forms, to_files, tmp_path):  # TE-07 TE-08
+    """At the root alone, under "next" alone, and in both; the trajectories have 3, 3 and 2 steps."""
+    there, back = forms
+    empty, done = torch.zeros(8, *shape), torch.tensor([[0], [0], [1]] * 3)[:8].bool()
+    below = {"observation": torch.arange(1.0, 9.0), "done": done, "both": empty.clone(), "below": empty.clone()}
+    root = {"observation": torch.arange(8.0), "both": empty.clone(), "root": {"deep": empty.clone()}}
+    data = TensorDict({**root, "next": TensorDict(below, [8])}, [8])[:steps]
+    made = there()(data, tmp_path / "it" if to_files else None)
+    same(back()(TensorDict.load(tmp_path / "it") if to_files else made), data)

@@ -25,7 +25,7 @@ from rlnb.data.replay_buffers.checkpointers.ted import (
 from rlnb.data.replay_buffers.checkpointers.ted import Path as KeyPath
 from rlnb.data.replay_buffers.columns import ObjectColumn
 from rlnb.data.replay_buffers.faults import checkpoints as faults
-from rlnb.data.ted.hdf5 import read_h5_into, write_h5
+from rlnb.data.ted.hdf5 import no_h5_name, read_h5_into, write_h5
 from rlnb.data.ted.keys import NestedKey
 
 # From this share of all steps on, what follows them is written whole: to pick them would copy too much.
@@ -183,16 +183,8 @@ def _check_names(paths: Iterable[KeyPath]) -> None:
     """Refuse keys that HDF5 takes for others; the file holds them in a group, of which users know nothing."""
     for path in paths:
         for name in path:
-            if name in ("", ".") or "/" in name or "\0" in name or not _is_text(name):
-                raise ValueError(faults.no_h5_name(path, name))
-
-
-def _is_text(name: str) -> bool:
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+            if reason := no_h5_name(name):
+                raise ValueError(faults.no_h5_name(path, reason))
 
 
 @contextlib.contextmanager

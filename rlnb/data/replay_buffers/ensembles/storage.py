@@ -51,6 +51,9 @@ class StorageEnsemble(Storage):
             raise ValueError(faults.unequal_parts({"storages": len(storages), "transforms": len(transforms)}))
         self.transforms: Transforms = tuple(transforms) if transforms is not None else (None,) * len(storages)
 
+    def _can_be_shared(self) -> bool:
+        return True  # each member says for itself
+
     @property
     def storages(self) -> tuple[Storage, ...]:
         """The storages."""

@@ -237,15 +237,8 @@ def unknown_h5_kwargs(unknown: Sequence[str], legal: Sequence[str]) -> str:
     return f"h5_kwargs can have {listed(legal)}, and got {listed(unknown)}. Fix: leave the others out."
 
 
-def no_h5_name(path: Sequence[str], name: str) -> str:
+def no_h5_name(path: Sequence[str], reason: str) -> str:
     """Say which key an HDF5 file cannot have."""
-    reasons = {"": "a name has at least one letter", ".": "'.' is the group itself"}
-    if "/" in name:
-        reason = "'/' divides the parts of a key"
-    elif "\0" in name:
-        reason = "a name ends before the character 0"
-    else:
-        reason = reasons.get(name, "a name is text that can be encoded in UTF-8")
     key = as_key(path)
     return (
         f"The key {key!r} cannot be written to an HDF5 file, where {reason}. Fix: fill the buffer with data whose key "

@@ -12,7 +12,7 @@ import torch
 from rlnb.data.replay_buffers import faults
 from rlnb.data.replay_buffers.columns import AnyColumn
 from rlnb.data.replay_buffers.ring import Ring
-from rlnb.data.replay_buffers.storages import ColumnStorage, Storage
+from rlnb.data.replay_buffers.storages import Storage, TensorStorage
 from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
 
 TRAJ_KEY: NestedKey = "episode"
@@ -170,7 +170,7 @@ def find_signals(storage: Storage, traj_key: NestedKey | None, end_keys: Sequenc
         TypeError: if the storage has no entries.
         ValueError: if an entry has several values for a step.
     """
-    if not isinstance(storage, ColumnStorage):
+    if not isinstance(storage, TensorStorage):
         raise TypeError(faults.not_sliceable(type(storage).__name__))
     columns = storage.columns
     asked = [key for key in (traj_key, *end_keys) if key is not None] or [TRAJ_KEY, END_KEY]

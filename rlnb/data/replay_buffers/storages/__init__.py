@@ -1,14 +1,12 @@
 """Storages: what holds the elements of a buffer."""
 
 from rlnb.data.replay_buffers.storages.base import Rows, Storage
-from rlnb.data.replay_buffers.storages.column_storage import ColumnStorage
 from rlnb.data.replay_buffers.storages.lazy_memmap import LazyMemmapStorage
 from rlnb.data.replay_buffers.storages.lazy_tensor import LazyTensorStorage
 from rlnb.data.replay_buffers.storages.list_storage import ListStorage
-from rlnb.data.replay_buffers.storages.tensor_storage import TensorStorage
+from rlnb.data.replay_buffers.storages.tensor import TensorStorage
 
 __all__ = [
-    "ColumnStorage",
     "LazyMemmapStorage",
     "LazyTensorStorage",
     "ListStorage",

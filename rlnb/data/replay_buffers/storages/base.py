@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from multiprocessing.context import get_spawning_popen
 from typing import Any
 
+import numpy as np
 import torch
 
 from rlnb.data.replay_buffers import faults
@@ -29,6 +31,23 @@ class Rows:
     count: int
     parts: list[Any]
     single: bool = False
+
+
+def refuse_compilable(compilable: bool) -> None:
+    """Refuse ``compilable=True``, which promises TorchRL's users a storage that ``torch.compile`` can trace.
+
+    Args:
+        compilable: what was given.
+
+    Raises:
+        NotImplementedError: If it is True.
+    """
+    if compilable:
+        raise NotImplementedError(
+            "compilable=True is not available: storages write through numpy and locks, which torch.compile does not "
+            "trace. Fix: leave it out, call the buffer outside of compiled functions, and compile the update of the "
+            "networks alone."
+        )
 
 
 class Storage(Checkpointed, ABC):
@@ -132,6 +151,10 @@ class Storage(Checkpointed, ABC):
         """Make sure that the places from ``start`` on can be written; raise ``OSError`` if not."""
         return
 
+    def _forget_memory(self) -> None:
+        """Be as before the first data, which could not be written."""
+        return
+
     def _make_way(self, place: int, rows: Rows) -> None:
         """Prepare the places where rows are about to be written."""
         self._reserve(place, min(rows.count, self.ring.size))
@@ -158,6 +181,10 @@ class Storage(Checkpointed, ABC):
             try:
                 self._put_around(place, rows)
                 ring.advance(rows.count)
+            except Exception:
+                if not written and ring.alone:
+                    self._forget_memory()  # or data that could not be written would decide what can be
+                raise
             except KeyboardInterrupt:  # no row shall stay half of what it was
                 if ring.written == written:
                     self._put_around(place, rows)
@@ -240,17 +267,42 @@ class Storage(Checkpointed, ABC):
         return self.elements(data) if place.position is None else data
 
     def set(self, index: Any, data: Any) -> None:
-        """Write over elements by index; neither cursor nor length change.
+        """Write elements by index.
+
+        An index of elements that are there writes over them; neither cursor nor length change. An index of the places
+        that are filled next, such as ``range(n)`` of an empty storage, fills them as :meth:`append` does.
 
         Args:
-            index: see :meth:`get`.
+            index: see :meth:`get`; for places that are not filled yet an integer, a range, a slice or a list.
             data: what :meth:`get` would return.
 
         Raises:
-            IndexError: if the index is outside of what is filled.
+            IndexError: if the index is outside of what is filled, and does not go on from there.
             ValueError: if the data does not fit what is stored.
         """
-        self.overwrite(self.where(index), data)
+        count = self._count_of_next(index)
+        if count is None:
+            self.overwrite(self.where(index), data)
+            return
+        rows = self.prepare(data, many=not isinstance(index, int))
+        if rows.count != count:
+            raise ValueError(faults.other_count(count, rows.count))
+        self.append(rows)
+
+    def _count_of_next(self, index: Any) -> int | None:
+        """How many places an index means, if these are the next ones to be filled; None if it means others."""
+        start, size = self.ring.length, self.ring.size
+        if isinstance(index, slice):
+            index = range(*index.indices(size)) if index.stop is not None else ()
+        elif isinstance(index, int) and not isinstance(index, bool):
+            index = (index,)
+        elif isinstance(index, (list, torch.Tensor, np.ndarray)):
+            array = np.asarray(index)
+            index = array.tolist() if array.ndim == 1 and array.dtype.kind in "iu" else ()
+        elif not isinstance(index, range):
+            return None
+        there = len(index) and index[0] == start and index[-1] == start + len(index) - 1 < size
+        return len(index) if there and list(index) == list(range(start, start + len(index))) else None
 
     def __getitem__(self, index: Any) -> Any:
         return self.get(index)
@@ -282,6 +334,23 @@ class Storage(Checkpointed, ABC):
         return data
 
     # Life -------------------------------------------------------------------------------------------------------------
+
+    def _can_be_shared(self) -> bool:
+        """Whether a process that is started with this storage will see what others write."""
+        return False
+
+    def _not_shared(self) -> str:
+        return (
+            f"Cannot share a storage of type {type(self).__name__} between processes: the new process would get a "
+            "copy, and nothing that one of the two writes would be seen by the other. Fix: use LazyMemmapStorage, and "
+            "write the first batch before the process is started; or send the data, for example through a queue."
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        # multiprocessing pickles what it gives to a new process; a pickle for a file is a copy, as everybody expects.
+        if get_spawning_popen() is not None and not self._can_be_shared():
+            raise RuntimeError(self._not_shared())
+        return vars(self)
 
     def _empty(self) -> None:
         """Forget all elements; the memory stays."""

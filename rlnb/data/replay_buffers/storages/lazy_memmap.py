@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from tensordict import TensorDict
+from tensordict import MemoryMappedTensor, TensorDict
 
 from rlnb._tensordict import file_name
 from rlnb.data.replay_buffers import faults
@@ -26,7 +26,7 @@ from rlnb.data.replay_buffers.indexing import Where
 from rlnb.data.replay_buffers.ring import Ring
 from rlnb.data.replay_buffers.shared_ring import SharedRing
 from rlnb.data.replay_buffers.storages.base import Rows
-from rlnb.data.replay_buffers.storages.column_storage import ColumnStorage
+from rlnb.data.replay_buffers.storages.lazy_tensor import LazyTensorStorage
 from rlnb.data.replay_buffers.write_log import WriteLog, positions_of_rows, reserve_bytes
 from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
 
@@ -39,7 +39,7 @@ _OWN_FILES = (RING_FILE, "ring.gate", LOG_FILE)
 _META_FILE = "meta.json"  # in each folder of a TensorDict
 
 
-class LazyMemmapStorage(ColumnStorage):
+class LazyMemmapStorage(LazyTensorStorage):
     """A storage in memory-mapped files that are made when the first data comes.
 
     It can be larger than the memory of the machine. The files have the layout of ``TensorDict.memmap``:
@@ -58,12 +58,15 @@ class LazyMemmapStorage(ColumnStorage):
         device: of the data; only ``"cpu"`` can be mapped.
         ndim: how many leading dimensions of the data count elements; one of them is time.
         existsok: whether files that are in ``scratch_dir`` already may be overwritten.
+        compilable: taken, so that code for TorchRL runs; only False.
+        shared_init: likewise; only False, for the first data is written before other processes get the storage.
 
     Attributes:
         scratch_dir: the folder; None before the first data comes, where none was given.
 
     Raises:
         ValueError: if ``max_size`` or ``ndim`` is no positive integer, or the device is another one.
+        NotImplementedError: If ``compilable`` or ``shared_init`` is True.
 
     Example:
         >>> from rlnb.data import ReplayBuffer
@@ -83,8 +86,10 @@ class LazyMemmapStorage(ColumnStorage):
         device: torch.device | str = "cpu",
         ndim: int = 1,
         existsok: bool = False,
+        compilable: bool = False,
+        shared_init: bool = False,
     ) -> None:
-        super().__init__(max_size, device=device, ndim=ndim)
+        super().__init__(max_size, device=device, ndim=ndim, compilable=compilable, shared_init=shared_init)
         if self.device is not None and self.device.type != "cpu":
             raise ValueError(faults.only_cpu(self.device))
         self.device = torch.device("cpu")
@@ -204,10 +209,32 @@ class LazyMemmapStorage(ColumnStorage):
         self.ring.log.record(positions, leaves)
         self.ring.announce(len(positions), count)
 
+    @property
+    def _storage(self) -> Any:
+        """All of the memory as one piece of data whose tensors know their files; None before the first data."""
+        if self.form is None or not isinstance(self.ring, SharedRing) or not self.ring.writable:
+            return super()._storage
+        shape = (self.ring.size, *self._others)
+        leaves = [
+            MemoryMappedTensor.from_filename(path, dtype=leaf.dtype, shape=torch.Size((*shape, *leaf.shape)))
+            for path, leaf in zip(self._paths, self.form.leaves, strict=True)
+        ]
+        return self.form.build(leaves, torch.Size(shape))
+
     # Between processes ------------------------------------------------------------------------------------------------
 
+    def _can_be_shared(self) -> bool:
+        return self.form is not None
+
+    def _not_shared(self) -> str:
+        return (
+            "Cannot share a LazyMemmapStorage between processes before its first data: its files are not there yet, "
+            "and each process would make its own. Fix: write the first batch, buffer.extend(batch), before the process "
+            "is started."
+        )
+
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_columns": [], "_rows": None}
+        return {**super().__getstate__(), "_columns": [], "_rows": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)

@@ -12,7 +12,7 @@ from rlnb.data.replay_buffers.forms import is_data
 from rlnb.data.replay_buffers.indexing import Where
 from rlnb.data.replay_buffers.row_blocks import Row, element_of, rows_of, stack_rows
 from rlnb.data.replay_buffers.stacking import stack_items
-from rlnb.data.replay_buffers.storages.base import Rows, Storage
+from rlnb.data.replay_buffers.storages.base import Rows, Storage, refuse_compilable
 
 
 class ListStorage(Storage):
@@ -24,9 +24,11 @@ class ListStorage(Storage):
 
     Args:
         max_size: how many elements there is room for. Default: no limit.
+        compilable: taken, so that code for TorchRL runs; only False.
 
     Raises:
         ValueError: if ``max_size`` is no positive integer.
+        NotImplementedError: If ``compilable`` is True.
 
     Example:
         >>> from rlnb.data import ReplayBuffer
@@ -39,7 +41,8 @@ class ListStorage(Storage):
         ['a string!', 30, None]
     """
 
-    def __init__(self, max_size: int | None = None) -> None:
+    def __init__(self, max_size: int | None = None, *, compilable: bool = False) -> None:
+        refuse_compilable(compilable)
         super().__init__(torch.iinfo(torch.int64).max if max_size is None else max_size)
         self._items: list[Any] = []
 

@@ -1,4 +1,4 @@
-"""ColumnStorage: elements as columns of contiguous memory, one for each leaf."""
+"""TensorStorage: elements as columns of contiguous memory, one for each leaf."""
 
 from __future__ import annotations
 
@@ -18,24 +18,28 @@ from rlnb.data.replay_buffers.forms.structure import STORABLE, read_shape
 from rlnb.data.replay_buffers.indexing import Where
 from rlnb.data.replay_buffers.ring import Ring
 from rlnb.data.replay_buffers.stacking import stack_leaves
-from rlnb.data.replay_buffers.storages.base import Rows, Storage
+from rlnb.data.replay_buffers.storages.base import Rows, Storage, refuse_compilable
 from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
 
 
-class ColumnStorage(Storage):
-    """The base of storages in contiguous memory: a column for each leaf of the data.
+class TensorStorage(Storage):
+    """A storage in memory that is given, and the base of all storages in contiguous memory: a column for each leaf.
 
-    The first data written decides keys, shapes and dtypes, and with ``ndim`` above 1 also the sizes of the other
-    dimensions. What differs later is refused before anything is written.
+    All of the memory that is given counts as filled, and writing starts at its beginning. A process that is started
+    with memory of ``tensor.share_memory_()`` sees what others write there, and has a cursor of its own.
 
-    A subclass writes :meth:`_allocate`, and :meth:`_reserve` if memory can run out later.
+    The memory decides keys, shapes and dtypes; in subclasses that is the first data written, and with ``ndim`` above 1
+    also the sizes of the other dimensions. What differs is refused before anything is written.
+
+    A subclass writes :meth:`_allocate` if its memory is special, and :meth:`_reserve` if memory can run out later.
 
     Args:
-        max_size: how many elements there is room for. With ``ndim`` above 1 it is rounded up to whole rows once the
-            other dimensions are known: 100 elements of 3 envs make 34 rows, 102 elements.
-        device: where the memory is; ``"auto"``: where the first data is.
-        ndim: how many leading dimensions of the data count elements. The first one, along which the storage grows, is
-            time; a buffer moves the time dimension there (see ``dim_extend``).
+        storage: a tensor, TensorDict or PyTree whose leaves lead with the dimensions that count elements. It is written
+            to in place where it is contiguous and on ``device``, and copied otherwise.
+        max_size: how many elements to use, the first ones. Default: all.
+        device: where the memory is; ``"auto"``: where it is given.
+        ndim: how many leading dimensions count elements; the first of them is time.
+        compilable: taken, so that code for TorchRL runs; only False, see :func:`refuse_compilable`.
 
     Attributes:
         ndim: the same.
@@ -43,12 +47,62 @@ class ColumnStorage(Storage):
         form: what the elements look like; None before the first is written.
 
     Raises:
-        ValueError: if ``max_size`` or ``ndim`` is no positive integer.
+        TypeError: if no memory is given.
+        ValueError: if ``max_size`` is more than there is, or the leaves lead with different sizes.
+        NotImplementedError: If ``compilable`` is True.
+
+    Example:
+        >>> from rlnb.data import ReplayBuffer
+        >>> container = torch.zeros(10, 3, 64, 64, dtype=torch.uint8)
+        >>> rb = ReplayBuffer(storage=TensorStorage(container))
+        >>> rb.add(torch.full((3, 64, 64), 255, dtype=torch.uint8))
+        0
+        >>> len(rb), container[0, 0, 0, 0].item()
+        (10, 255)
     """
 
     _default_checkpointer = TensorStorageCheckpointer
 
-    def __init__(self, max_size: int, *, device: torch.device | str = "cpu", ndim: int = 1) -> None:
+    def __init__(
+        self,
+        storage: Any,
+        max_size: int | None = None,
+        *,
+        device: torch.device | str = "cpu",
+        ndim: int = 1,
+        compilable: bool = False,
+    ) -> None:
+        refuse_compilable(compilable)
+        if storage is None or isinstance(storage, (int, float, str)):
+            raise TypeError(faults.no_container(storage))
+        lead = form_of(storage, 0).lead(storage, ndim)
+        size = lead.numel() if max_size is None else max_size
+        self._begin(size, device, ndim)
+        others = tuple(lead[1:])
+        if size > lead.numel():
+            raise ValueError(faults.container_too_small(size, lead))
+        rows = -(-size // max(math.prod(others), 1))
+        form = form_of(storage, ndim)
+        leaves = form.take_apart(storage, lead)
+        self.device = self.device or device_of(storage)
+        columns: list[AnyColumn] = []
+        for leaf, values in zip(form.leaves, leaves, strict=True):
+            if leaf.dtype is None:
+                objects = ObjectColumn((rows, *others))
+                objects.put(0, values[:rows])
+                columns.append(objects)
+            else:
+                columns.append(Column(values.detach()[:rows].to(self.device).contiguous(), ndim))
+        self.ring = self._make_ring(rows)
+        self._adopt(form, columns, others)
+        self.ring.jump(0, rows)
+
+    def _can_be_shared(self) -> bool:
+        shared = (isinstance(column, Column) and column.tensor.is_shared() for column in self._columns)
+        return self.initialized and self.ring.is_full and all(shared)
+
+    def _begin(self, max_size: int, device: torch.device | str, ndim: int) -> None:
+        """Set up a storage without memory."""
         super().__init__(max_size)
         if not isinstance(ndim, int) or isinstance(ndim, bool) or ndim < 1:
             raise ValueError(faults.bad_size("ndim", ndim))
@@ -136,7 +190,7 @@ class ColumnStorage(Storage):
         self.form = form
 
     def _forget_memory(self) -> None:
-        """Be as before the first data, after a checkpoint could not be read into new memory."""
+        """Be as before the first data, which could not be written or read from a checkpoint."""
         self.form = None
         self._forget_columns()
         self.ring = Ring(self._asked_size)
@@ -238,21 +292,25 @@ class ColumnStorage(Storage):
             return Rows(len(items), parts)
         return Rows(len(items), self._readable(stack_leaves(items, self.form, self._others)))
 
-    @staticmethod
-    def _readable(leaves: list[Any]) -> list[Any]:
+    def _readable(self, leaves: list[Any]) -> list[Any]:
         """Refuse tensors without numbers to copy, which would be noticed when the leaves before them are written."""
-        for leaf in leaves:
+        for place, leaf in enumerate(leaves):
             if isinstance(leaf, torch.Tensor) and (leaf.layout is not torch.strided or leaf.is_meta):
+                where = "" if self.form is None else faults.at(self.form.leaves[place].key)
                 what = 'a tensor on the device "meta"' if leaf.is_meta else f"a tensor of layout {leaf.layout}"
                 raise ValueError(
-                    f"The data has {what} of shape {list(leaf.shape)}, which has no contiguous numbers to copy. "
+                    f"The data has {what}{where}, shape {list(leaf.shape)}, which has no contiguous numbers to copy. "
                     "Nothing was written. Fix: give dense tensors on a real device, for example tensor.to_dense()."
                 )
         return leaves
 
     def _put(self, start: int, rows: Rows, first: int, last: int) -> None:
         if rows.single and self._rows is not None:
-            self._rows.put(start, rows.parts)
+            try:
+                self._rows.put(start, rows.parts)
+            except (RuntimeError, TypeError):
+                self._readable(rows.parts)
+                raise
         elif rows.single:
             for column, leaf in zip(self._columns, rows.parts, strict=True):
                 column.put(start, leaf.unsqueeze(0) if isinstance(leaf, torch.Tensor) else leaf)
