@@ -207,7 +207,7 @@ def test_done_with_more_dimensions_is_refused(name: str, tmp_path: Path) -> None
     assert str(caught.value) == (
         "('next', 'done') has the shape [4, 3, 5], which is more than one flag for each step of a batch of size [4, 3]"
         ". An episode ends for all that its step holds. Fix: pass the done_key of an entry with one flag a step, "
-        "such as data['next', 'done'] = data[('next', 'done')].flatten(2).all(-1, keepdim=True)."
+        "such as data['next', 'done'] = data[('next', 'done')].flatten(2).any(-1, keepdim=True)."
     )
     assert not (tmp_path / "it").exists()
 

@@ -127,8 +127,8 @@ def _delete(path: Path) -> None:
     """
     with contextlib.suppress(OSError):
         if path.is_dir() and not path.is_symlink():
-            for child in path.iterdir():
-                _delete(child)
+            for child in sorted(path.iterdir(), key=lambda child: child.name == _MARK):  # the mark last: a crash
+                _delete(child)  # leaves a folder that is known as ours
             path.rmdir()
         else:
             path.unlink()

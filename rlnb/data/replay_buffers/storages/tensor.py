@@ -62,6 +62,7 @@ class TensorStorage(Storage):
     """
 
     _default_checkpointer = TensorStorageCheckpointer
+    device: torch.device | None
 
     def __init__(
         self,
