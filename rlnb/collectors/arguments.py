@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import operator
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from rlnb.data.ted.keys import as_tuple
@@ -22,13 +24,15 @@ def make_env(create_env_fn: Any, kwargs: dict[str, Any]) -> EnvBase:
     Raises:
         TypeError: if it is none.
     """
+    if isinstance(create_env_fn, (list, tuple)) and len(create_env_fn) == 1:
+        (create_env_fn,) = create_env_fn
     env = (
         create_env_fn if isinstance(create_env_fn, EnvBase) or not callable(create_env_fn) else create_env_fn(**kwargs)
     )
     if not isinstance(env, EnvBase):
         raise TypeError(
-            f"SyncDataCollector takes an env, or a function that makes one, and got a {type(env).__name__}. "
-            "Fix: SyncDataCollector(GymEnv('CartPole-v1'), policy, frames_per_batch=100)."
+            f"Collector takes an env, or a function that makes one, and got a {type(env).__name__}. "
+            "Fix: Collector(GymEnv('CartPole-v1'), policy, frames_per_batch=100)."
         )
     return env
 
@@ -74,7 +78,7 @@ def check_numbers(
         frames_per_batch: the steps of a batch.
         total_frames: the steps in all, -1 for no end.
         init_random_frames: the steps with random actions; None for none.
-        max_frames_per_traj: the steps of the longest episode; None or 0 for no limit.
+        max_frames_per_traj: the steps of the longest episode; None, 0 or -1 for no limit.
 
     Returns:
         The numbers; 0 for None.
@@ -82,6 +86,8 @@ def check_numbers(
     Raises:
         ValueError: if one is no integer, or too small.
     """
+    if integer(max_frames_per_traj) == -1:
+        max_frames_per_traj = None
     asked = [
         ("frames_per_batch", frames_per_batch, 1, "a positive integer", 100),
         ("total_frames", total_frames, 1, "a positive integer, or -1 for no end,", -1),
@@ -140,6 +146,58 @@ SPLIT_BATCHES_DIFFER = (
 )
 
 
+#: Options of TorchRL's Collector that have no effect here, or can be kept only with the values named first.
+_REASONS: dict[str, tuple[tuple[Any, ...], str, str]] = {
+    "backend": ((None, "direct"), "it collects in this process only", "put the envs in a ParallelEnv"),
+    "backend_options": ((None, {}), "it collects in this process only", "put the envs in a ParallelEnv"),
+    "num_collectors": ((None, 1), "it is a single collector", "put the envs in a ParallelEnv"),
+    "sync": ((None, True), "it collects in this process, in turns with the learner", "leave sync out"),
+    "reset_when_done": ((True,), "deprecated in TorchRL; envs that are done are reset", "leave reset_when_done out"),
+    "interruptor": ((None,), "no other process interrupts it", "leave interruptor out"),
+    "extend_buffer": ((True,), "it writes whole batches", "frames_per_batch=env.batch_size.numel() for single steps"),
+    "compile_policy": ((None, False), "it does not compile", "give a compiled policy: torch.compile(policy)"),
+    "cudagraph_policy": ((None, False), "it captures no CUDA graphs", "policy=CudaGraphModule(policy)"),
+    "weight_updater": ((None,), "policy and collector are in one process", "collector.update_policy_weights_()"),
+    "weight_sync_schemes": ((None, {}), "policy and collector are in one process", "update_policy_weights_()"),
+    "weight_recv_schemes": ((None, {}), "policy and collector are in one process", "update_policy_weights_()"),
+    "track_policy_version": ((False, None), "it counts no versions", "postproc=lambda batch: batch.set(...)"),
+    "trajs_per_batch": ((None,), "its batches have a fixed number of steps", "split_trajs=True, or a SliceSampler"),
+    "trajs_per_write": ((None,), "its batches have a fixed number of steps", "split_trajs=True, or a SliceSampler"),
+    "traj_format": ((None,), "its batches have a fixed number of steps", "split_trajs=True, or a SliceSampler"),
+    "auto_register_policy_transforms": (
+        (None, False),
+        "it adds no transforms to the env",
+        "env.append_transform(policy.make_tensordict_primer())",
+    ),
+    "compact_obs": ((False,), "a batch has each observation at the root and under 'next'", "leave compact_obs out"),
+}
+_INERT = {"no_cuda_sync", "use_buffers", "worker_idx"}
+
+
+def check_options(options: dict[str, Any], known: Iterable[str]) -> None:
+    """Refuse options of TorchRL's collector that cannot be kept.
+
+    Args:
+        options: by name.
+        known: the names of all others.
+
+    Raises:
+        TypeError: if there is no such option.
+        ValueError: if one has a value that cannot be kept.
+    """
+    for name, value in options.items():
+        if name in _INERT:
+            continue
+        if name not in _REASONS:
+            names = sorted({*known, *_REASONS, *_INERT})
+            close = difflib.get_close_matches(name, names, 1)
+            hint = f" Did you mean {close[0]!r}?" if close else ""
+            raise TypeError(f"Collector() has no option {name!r}.{hint} It takes: {', '.join(names)}.")
+        kept, reason, instead = _REASONS[name]
+        if not any(value is one or value == one for one in kept):
+            raise ValueError(f"Collector({name}={value!r}) is not supported: {reason}. Fix: {instead}.")
+
+
 def check_receivers(postproc: Any, replay_buffer: Any) -> None:
     """Refuse what batches cannot be given to.
 
@@ -163,6 +221,7 @@ __all__ = [
     "SPLIT_BATCHES_DIFFER",
     "Numbers",
     "check_numbers",
+    "check_options",
     "check_receivers",
     "given_ids",
     "integer",

@@ -1,25 +1,35 @@
-"""SyncDataCollector: an endless loop over an environment that hands out its steps in batches."""
+"""Collector: an endless loop over an environment that hands out its steps in batches."""
 
 from __future__ import annotations
 
+import contextlib
 import copy
-from collections.abc import Callable, Iterator
+import inspect
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
 from tensordict import TensorDictBase
 
-from rlnb.collectors.arguments import SPLIT_BATCHES_DIFFER, check_numbers, check_receivers, given_ids, limited, make_env
+from rlnb.collectors.arguments import (
+    SPLIT_BATCHES_DIFFER,
+    check_numbers,
+    check_options,
+    check_receivers,
+    given_ids,
+    limited,
+    make_env,
+)
 from rlnb.collectors.trajectories import TrajectoryIds
 from rlnb.collectors.utils import split_trajectories
-from rlnb.data.ted.keys import NestedKey
+from rlnb.data.ted.keys import TRUNCATED, NestedKey, as_tuple
 from rlnb.envs.base import EnvBase
 from rlnb.envs.exploration import ExplorationType, exploration_type, set_exploration_type
 from rlnb.envs.policies import is_random, make_policy
-from rlnb.envs.rollout import collect
+from rlnb.envs.rollout import collect, truncate_last
 
 
-class SyncDataCollector:
+class Collector:
     """Steps an env with a policy, batch after batch; episodes go on from one batch to the next.
 
     Each batch is in the TED format, of shape ``[*batch_size, time]``, with the entry ("collector", "traj_ids"): an
@@ -38,7 +48,7 @@ class SyncDataCollector:
         policy_device: where the policy lives; its input is moved there, and its output back.
         init_random_frames: how many steps are taken with random actions first, at the least. What the policy writes
             beside the action, such as its logits, is zero in them.
-        max_frames_per_traj: an episode is truncated after that many steps.
+        max_frames_per_traj: an episode is truncated after that many steps; -1: no limit.
         reset_at_each_iter: start each batch with a reset.
         postproc: called with each batch; what it returns is handed out.
         split_trajs: hand out a row for each trajectory, padded, with ("collector", "mask") where there is data; see
@@ -47,10 +57,18 @@ class SyncDataCollector:
         return_same_td: write each batch over the last one.
         replay_buffer: extended with each batch; the loop then hands out None.
         trust_policy: take a callable as one that reads and writes a TensorDict, whatever it looks like.
+        policy_factory: makes the policy, in place of ``policy``.
+        set_truncated: mark the last step of each batch as truncated, for learners that treat a batch as whole
+            episodes. The episode itself goes on in the next batch.
+        track_traj_ids: if False, batches have no ("collector", "traj_ids").
+        pre_collect_hook: called before each batch.
+        post_collect_hook: called with each batch, before it is handed out or written.
+        **options: the other options of TorchRL's collector. ``no_cuda_sync``, ``use_buffers`` and ``worker_idx`` have
+            no effect; the rest is refused where its value cannot be kept.
 
     Attributes:
         env: the env.
-        policy: the policy, as it was given.
+        policy: the policy that acts: the one that was given, or a copy of it on ``policy_device``.
         frames: how many steps were handed out, or written into the buffer.
 
     Raises:
@@ -61,7 +79,7 @@ class SyncDataCollector:
 
     Example:
         >>> from rlnb.envs import GymEnv
-        >>> collector = SyncDataCollector(GymEnv("CartPole-v1"), frames_per_batch=50, total_frames=100)
+        >>> collector = Collector(GymEnv("CartPole-v1"), frames_per_batch=50, total_frames=100)
         >>> [batch.batch_size for batch in collector]
         [torch.Size([50]), torch.Size([50])]
     """
@@ -78,16 +96,23 @@ class SyncDataCollector:
         storing_device: torch.device | str | int | None = None,
         env_device: torch.device | str | int | None = None,
         policy_device: torch.device | str | int | None = None,
-        init_random_frames: int = 0,
+        init_random_frames: int | None = 0,
         max_frames_per_traj: int | None = None,
         reset_at_each_iter: bool = False,
         postproc: Callable[[TensorDictBase], TensorDictBase] | None = None,
-        split_trajs: bool = False,
+        split_trajs: bool | None = False,
         exploration_type: ExplorationType = ExplorationType.RANDOM,
         return_same_td: bool = False,
         replay_buffer: Any = None,
-        trust_policy: bool = False,
+        trust_policy: bool | None = None,
+        policy_factory: Callable[[], Callable[..., Any]] | None = None,
+        set_truncated: bool = False,
+        track_traj_ids: bool = True,
+        pre_collect_hook: Callable[[], Any] | None = None,
+        post_collect_hook: Callable[[TensorDictBase], Any] | None = None,
+        **options: Any,
     ) -> None:
+        check_options(options, inspect.signature(Collector).parameters)
         numbers = check_numbers(frames_per_batch, total_frames, init_random_frames, max_frames_per_traj)
         check_receivers(postproc, replay_buffer)
         self.env = make_env(create_env_fn, create_env_kwargs or {})
@@ -95,18 +120,33 @@ class SyncDataCollector:
             self.env = limited(self.env, numbers.max_frames_per_traj)
         if (env_device := device if env_device is None else env_device) is not None:
             self.env.to(env_device)
-        self.policy = policy
+        if policy_factory is not None:
+            if policy is not None:
+                raise TypeError("Collector takes a policy or a policy_factory, and got both. Fix: leave one out.")
+            policy = policy_factory()
         policy_device = device if policy_device is None else policy_device
-        if policy_device is not None and isinstance(policy, torch.nn.Module):
-            policy.to(policy_device)
+        self._given_policy = policy
+        self.policy = policy = _on_device(policy, policy_device)
         self.storing_device = device if storing_device is None else storing_device
-        self._act = make_policy(self.env, policy, trust_policy, auto_cast_to_device=policy_device is not None)
+        self._act = make_policy(self.env, policy, bool(trust_policy), auto_cast_to_device=policy_device is not None)
         envs = max(self.env.batch_size.numel(), 1)
         self._steps = -(-numbers.frames_per_batch // envs)
         self.frames_per_batch, self.total_frames = self._steps * envs, numbers.total_frames
         self.init_random_frames, self.reset_at_each_iter = numbers.init_random_frames, reset_at_each_iter
         self.postproc, self.split_trajs, self.exploration_type = postproc, split_trajs, exploration_type
         self.return_same_td, self.replay_buffer = return_same_td, replay_buffer
+        if set_truncated and not any(as_tuple(key)[-1] == TRUNCATED for key in self.env.done_keys):
+            raise ValueError(
+                f"set_truncated=True marks the last step of a batch as truncated, and {type(self.env).__name__} has no "
+                "'truncated' signal. Fix: env.add_truncated_keys() before Collector(env, ...)."
+            )
+        if split_trajs and not track_traj_ids:
+            raise ValueError(
+                "split_trajs=True cuts batches by their trajectory ids, and track_traj_ids=False leaves these out. "
+                "Fix: leave track_traj_ids out."
+            )
+        self.set_truncated, self.track_traj_ids = set_truncated, track_traj_ids
+        self.pre_collect_hook, self.post_collect_hook = pre_collect_hook, post_collect_hook
         self.frames = self.iterations = 0
         self._root: TensorDictBase | None = None
         self._under_way = False
@@ -127,9 +167,27 @@ class SyncDataCollector:
         while self.total_frames < 0 or self.frames < self.total_frames:
             yield self.next()
 
+    def iterator(self) -> Iterator[Any]:
+        """Return an iterator over batches, as ``iter(collector)`` does."""
+        return iter(self)
+
+    def stats(self) -> dict[str, int | bool]:
+        """Return how far the collector is.
+
+        Returns:
+            "frames", "batches", "total_frames", "requested_frames_per_batch" and whether it is "completed".
+        """
+        return {
+            "frames": self.frames,
+            "batches": self.iterations,
+            "total_frames": self.total_frames,
+            "completed": 0 <= self.total_frames <= self.frames,
+            "requested_frames_per_batch": self.frames_per_batch,
+        }
+
     def __len__(self) -> int:
         if self.total_frames < 0:
-            raise TypeError("A SyncDataCollector with total_frames=-1 has no length: it never ends.")
+            raise TypeError("A Collector with total_frames=-1 has no length: it never ends.")
         return -(-self.total_frames // self.frames_per_batch)
 
     def next(self) -> Any:
@@ -141,6 +199,8 @@ class SyncDataCollector:
         Returns:
             The batch; None where batches go into a buffer.
         """
+        if self.pre_collect_hook is not None:
+            self.pre_collect_hook()
         data: Any = self._collect()
         if self.postproc is not None:
             data = self.postproc(data)
@@ -148,6 +208,8 @@ class SyncDataCollector:
             data = split_trajectories(data, prefix="collector")
         if self.storing_device is not None:
             data = data.to(self.storing_device)
+        if self.post_collect_hook is not None:
+            self.post_collect_hook(data)
         if self.replay_buffer is not None:
             self._write(data)
             data = None
@@ -201,6 +263,10 @@ class SyncDataCollector:
         last = data[..., -1].clone()
         self._root = env.maybe_reset(env._step_mdp(last))
         self._ids.write(data, last)
+        if not self.track_traj_ids:
+            data.del_("collector")
+        if self.set_truncated:
+            truncate_last(env, data[..., -1].get("next"))
         return data
 
     def _write(self, data: TensorDictBase) -> None:
@@ -248,7 +314,99 @@ class SyncDataCollector:
         """Start new episodes with the next batch."""
         self._root = None
 
-    # Life ---------------------------------------------------------------------------------------------------------
+    # The policy ---------------------------------------------------------------------------------------------------
+
+    def update_policy_weights_(self, policy_or_weights: Any = None, *, worker_ids: Any = None) -> None:
+        """Let the collector act with the newest weights of the policy.
+
+        The collector acts with the policy itself, so that what an optimizer changes is used from the next step on, and
+        nothing has to be copied. Only where it acts with a copy on another device are the weights copied.
+
+        Args:
+            policy_or_weights: a module, its parameters as a TensorDict, or a state dict, whose values are written into
+                the policy. None: those of the policy that the collector was made with.
+            worker_ids: accepted and not read: there are no workers.
+
+        Raises:
+            TypeError: if weights are given and the policy is not a module, or they are something else.
+            RuntimeError: if they do not fit the policy. Nothing is written then.
+
+        Example:
+            >>> from tensordict.nn import TensorDictModule
+            >>> from rlnb.envs import GymEnv
+            >>> policy = TensorDictModule(torch.nn.Linear(3, 1), ["observation"], ["action"])
+            >>> collector = Collector(GymEnv("Pendulum-v1"), policy, frames_per_batch=10)
+            >>> collector.update_policy_weights_()
+        """
+        source = self._given_policy if policy_or_weights is None else policy_or_weights
+        if source is self.policy:
+            return
+        if not isinstance(self.policy, torch.nn.Module):
+            raise TypeError(
+                f"update_policy_weights_ writes weights into a torch module, and the policy is a "
+                f"{type(self.policy).__name__}. Fix: leave the weights out, or Collector(env, TensorDictModule(...))."
+            )
+        if isinstance(source, torch.nn.Module):
+            source = source.state_dict()
+        elif isinstance(source, TensorDictBase):
+            flat = source.detach().flatten_keys(".")
+            source = {**self.policy.state_dict(), **dict(flat.items())}
+        elif not isinstance(source, Mapping):
+            raise TypeError(
+                f"update_policy_weights_ takes a module, a TensorDict of parameters or a state dict, and got a "
+                f"{type(source).__name__}. Fix: collector.update_policy_weights_(policy)."
+            )
+        own = self.policy.state_dict()
+        wrong = [key for key in {*own, *source} if key not in own or key not in source or _shapes(own, source, key)]
+        if wrong:
+            raise RuntimeError(
+                f"The weights do not fit the policy: these differ in name or shape: {sorted(wrong)}. "
+                "Fix: collector.update_policy_weights_(policy), with a policy of the same architecture."
+            )
+        self.policy.load_state_dict(source)
+
+    def getattr_env(self, attr: str) -> Any:
+        """Read an attribute of the env.
+
+        Args:
+            attr: its name.
+
+        Returns:
+            Its value.
+        """
+        return getattr(self.env, attr)
+
+    def getattr_policy(self, attr: str) -> Any:
+        """Read an attribute of the policy.
+
+        Args:
+            attr: its name.
+
+        Returns:
+            Its value.
+        """
+        return getattr(self.policy, attr)
+
+    def getattr_rb(self, attr: str) -> Any:
+        """Read an attribute of the replay buffer.
+
+        Args:
+            attr: its name.
+
+        Returns:
+            Its value.
+        """
+        return getattr(self.replay_buffer, attr)
+
+    def set_post_collect_hook(self, hook: Callable[[TensorDictBase], Any] | None) -> None:
+        """Set what is called with each batch.
+
+        Args:
+            hook: the function; None for nothing.
+        """
+        self.post_collect_hook = hook
+
+    # Seeds, states, the end ---------------------------------------------------------------------------------------
 
     def set_seed(self, seed: int, static_seed: bool = False) -> int | None:
         """Seed the env. The next batch starts with a reset.
@@ -311,11 +469,27 @@ class SyncDataCollector:
         if isinstance(self.policy, torch.nn.Module):
             self.policy.load_state_dict(state_dict["policy_state_dict"])
 
-    def shutdown(self) -> None:
-        """Close the env."""
-        if not self.env.is_closed:
-            self.env.close()
+    def shutdown(self, timeout: float | None = None, close_env: bool = True, raise_on_error: bool = True) -> None:
+        """Close the env.
+
+        Args:
+            timeout: accepted and not read; ``ParallelEnv(shutdown_timeout=...)`` limits the time.
+            close_env: if False, leave the env open.
+            raise_on_error: if False, suppress what closing the env raises.
+        """
         self._root = None
+        with contextlib.nullcontext() if raise_on_error else contextlib.suppress(Exception):
+            if close_env and not self.env.is_closed:
+                self.env.close()
+
+    def async_shutdown(self, timeout: float | None = None, close_env: bool = True) -> None:
+        """Close the env; see :meth:`shutdown`.
+
+        Args:
+            timeout: as for :meth:`shutdown`.
+            close_env: as for :meth:`shutdown`.
+        """
+        self.shutdown(timeout, close_env)
 
     def __repr__(self) -> str:
         env = repr(self.env).replace("\n", "\n    ")
@@ -325,6 +499,21 @@ class SyncDataCollector:
         )
 
 
-Collector = SyncDataCollector
+def _on_device(policy: Any, device: Any) -> Any:
+    """Return the policy, or a copy of it if its parameters are on another device."""
+    if device is None or not isinstance(policy, torch.nn.Module):
+        return policy
+    device = torch.empty(0, device=device).device  # with its index
+    tensors = [*policy.parameters(), *policy.buffers()]
+    return policy if all(tensor.device == device for tensor in tensors) else copy.deepcopy(policy).to(device)
+
+
+def _shapes(own: Mapping[str, Any], given: Mapping[str, Any], key: str) -> bool:
+    """Whether two states differ in the shape of an entry."""
+    return getattr(own[key], "shape", None) != getattr(given[key], "shape", None)
+
+
+#: The name of this class in older versions of TorchRL.
+SyncDataCollector = Collector
 
 __all__ = ["Collector", "SyncDataCollector"]

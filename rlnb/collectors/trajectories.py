@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from tensordict import TensorDictBase
 
-from rlnb.data.ted.keys import DONE
+from rlnb.data.ted.keys import DONE, as_tuple
+from rlnb.data.ted.leaves import leaf_keys
 
 
 class TrajectoryIds:
@@ -61,9 +62,22 @@ class TrajectoryIds:
         self.free += int(ended.sum())
 
     def _over(self, data: TensorDictBase) -> torch.Tensor:
-        """Tell at which steps an env's episode is over, of the shape of ``data``."""
-        done = data.get(("next", DONE)).cpu()
-        return done.reshape(*data.batch_size, -1).any(-1)
+        """Find the steps at which an env's episode ends, of the shape of ``data``.
+
+        Without a "done" at the root an episode ends with the first of its agents; one that is done already and waits
+        for the others ends nothing.
+        """
+        after = data.get("next")
+        if after.get(DONE, None) is not None:
+            return after.get(DONE).cpu().reshape(*data.batch_size, -1).any(-1)
+        over = torch.zeros(data.batch_size, dtype=torch.bool)
+        for key in leaf_keys(after):
+            if as_tuple(key)[-1] == DONE:
+                done = after.get(key).cpu()
+                before = data.get(key, None)
+                ends = done if before is None else done & ~before.cpu()
+                over |= ends.reshape(*data.batch_size, -1).any(-1)
+        return over
 
 
 __all__ = ["TrajectoryIds"]

@@ -96,12 +96,12 @@ def collect(
     if by_rows and fills_rows(env, act):
         result: TensorDictBase = collect_rows(env, act, data, max_steps, keep_going=stop == "never")
         if set_truncated:
-            _truncate(env, result[..., -1].get("next"))
+            truncate_last(env, result[..., -1].get("next"))
         return result
     dim = data.batch_dims  # a stateless env takes any batch size
     steps = _collect(env, act, data, max_steps, report, stop, store)
     if set_truncated:
-        _truncate(env, steps[-1].get("next"))
+        truncate_last(env, steps[-1].get("next"))
     names: list[Any] = [None] * dim + ["time"]
     if contiguous:
         return stack_steps(steps, dim, names)
@@ -199,8 +199,13 @@ def _has(data: TensorDictBase, key: NestedKey) -> bool:
         return True
 
 
-def _truncate(env: EnvBase, last: TensorDictBase) -> None:
-    """Mark the last step as truncated, in place where the data is part of a larger block."""
+def truncate_last(env: EnvBase, last: TensorDictBase) -> None:
+    """Mark the last step as truncated, in place where the data is part of a larger block.
+
+    Args:
+        env: whose data it is.
+        last: the "next" of the last step; written to.
+    """
     for key in env.done_keys:
         if as_tuple(key)[-1] in (DONE, TRUNCATED):
             last.get(key).fill_(True)

@@ -247,7 +247,7 @@ def collectors(peer: str | None) -> None:
     """Compare the frames per second of a collector with random actions."""
     libraries = {"rlnb": sys.executable, **({"torchrl": peer} if peer else {})}
     best = best_times("collectors.py", libraries)
-    print("SyncDataCollector, CartPole-v1, random actions   frames/s   us/frame")
+    print("Collector, CartPole-v1, random actions   frames/s   us/frame")
     for name, times in best.items():
         for key, seconds in times.items():
             print(f"  {name:10s} {key:32s} {1 / seconds:12,.0f} {seconds * 1e6:10.1f}")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from rlnb.collectors import SyncDataCollector
+from rlnb.collectors import Collector
 from rlnb.envs import (
     CartPoleEnv,
     GymEnv,
@@ -77,9 +77,9 @@ from rlnb.envs import (
             "init_random_frames must be a non-negative integer and is True. Fix: init_random_frames=0.",
         ),
         (
-            {"frames_per_batch": 5, "max_frames_per_traj": -1},
+            {"frames_per_batch": 5, "max_frames_per_traj": -2},
             ValueError,
-            "max_frames_per_traj must be a positive integer, or None for no limit, and is -1. "
+            "max_frames_per_traj must be a positive integer, or None for no limit, and is -2. "
             "Fix: max_frames_per_traj=None.",
         ),
         (
@@ -102,18 +102,18 @@ from rlnb.envs import (
 )
 def test_bad_arguments(arguments, error, text):
     with pytest.raises(error, match=f"^{re.escape(text)}$"):
-        SyncDataCollector(TransformedEnv(GymEnv("CartPole-v1"), StepCounter()), **arguments)
+        Collector(TransformedEnv(GymEnv("CartPole-v1"), StepCounter()), **arguments)
 
 
 @pytest.mark.parametrize("kind", [int, np.uint8, np.int64, torch.tensor])
 def test_integers_of_every_kind(kind):  # CO-01
     env = CartPoleEnv(batch_size=[4])
     numbers = {"frames_per_batch": kind(10), "total_frames": kind(24), "init_random_frames": kind(3)}
-    collector = SyncDataCollector(env, max_frames_per_traj=kind(2), **numbers)
+    collector = Collector(env, max_frames_per_traj=kind(2), **numbers)
     assert (collector.frames_per_batch, collector.total_frames, collector.init_random_frames) == (12, 24, 3)
     batches = list(collector)
     assert [batch.shape for batch in batches] == [(4, 3)] * 2 and batches[0]["next", "truncated"][:, 1].all()
-    no_limits = SyncDataCollector(
+    no_limits = Collector(
         PendulumEnv(), frames_per_batch=kind(200), init_random_frames=None, max_frames_per_traj=kind(0)
     )
     assert not no_limits.next()["next", "done"].any()
@@ -121,17 +121,17 @@ def test_integers_of_every_kind(kind):  # CO-01
 
 def test_what_is_no_env():
     text = (
-        "SyncDataCollector takes an env, or a function that makes one, and got a str. "
-        "Fix: SyncDataCollector(GymEnv('CartPole-v1'), policy, frames_per_batch=100)."
+        "Collector takes an env, or a function that makes one, and got a str. "
+        "Fix: Collector(GymEnv('CartPole-v1'), policy, frames_per_batch=100)."
     )
     with pytest.raises(TypeError, match=f"^{re.escape(text)}$"):
-        SyncDataCollector("CartPole-v1", frames_per_batch=5)
+        Collector("CartPole-v1", frames_per_batch=5)
 
 
 def test_a_limit_for_an_env_that_counts_its_steps():  # CO-06
     env = TransformedEnv(GymEnv("CartPole-v1"), StepCounter())
     with pytest.raises(ValueError) as caught:
-        SyncDataCollector(env, frames_per_batch=5, max_frames_per_traj=3)
+        Collector(env, frames_per_batch=5, max_frames_per_traj=3)
     assert str(caught.value) == (
         "max_frames_per_traj=3 counts steps in 'step_count', which the env has already. "
         "Fix: leave max_frames_per_traj out, and make the env with StepCounter(max_steps=3)."

@@ -1,4 +1,4 @@
-"""SyncDataCollector: what it collects is what a rollout would, cut into batches."""
+"""Collector: what it collects is what a rollout would, cut into batches."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tensordict import TensorDict
 from tensordict.nn import ProbabilisticTensorDictModule, TensorDictModule, TensorDictSequential
 from torch import nn
 
-from rlnb.collectors import Collector, RandomPolicy, SyncDataCollector
+from rlnb.collectors import Collector, RandomPolicy
 from rlnb.data import (
     LazyTensorStorage,
     MultiStep,
@@ -49,9 +49,9 @@ def own(batch: TensorDict) -> TensorDict:
 
 @every_env
 def test_batches_are_a_rollout_that_was_cut(make):  # CO-04
-    env, collector = make(), SyncDataCollector(make(), frames_per_batch=1, total_frames=-1)
+    env, collector = make(), Collector(make(), frames_per_batch=1, total_frames=-1)
     n = max(env.batch_size.numel(), 1)
-    collector = SyncDataCollector(make(), frames_per_batch=20 * n, total_frames=60 * n)
+    collector = Collector(make(), frames_per_batch=20 * n, total_frames=60 * n)
     env.set_seed(0)
     collector.set_seed(0)
     whole = env.rollout(60, break_when_any_done=False)
@@ -65,14 +65,14 @@ def test_batches_are_a_rollout_that_was_cut(make):  # CO-04
     found = torch.cat([own(batch) for batch in batches], -1)
     assert bool((found == whole).all())
     assert collector.frames == 60 * n
-    assert Collector is SyncDataCollector
+    assert Collector is Collector
 
 
 @every_env
 def test_each_trajectory_has_an_id_of_its_own(make):  # CO-03
     env = make()
     n = max(env.batch_size.numel(), 1)
-    collector = SyncDataCollector(env, frames_per_batch=25 * n, total_frames=100 * n)
+    collector = Collector(env, frames_per_batch=25 * n, total_frames=100 * n)
     whole = torch.cat(list(collector), -1)
     ids = whole["collector", "traj_ids"].reshape(n, -1)
     done = whole["next", "done"].reshape(n, ids.shape[1], -1).any(-1)
@@ -86,12 +86,12 @@ def test_each_trajectory_has_an_id_of_its_own(make):  # CO-03
 
 def test_frames_are_rounded_up_to_whole_steps():  # CO-01
     env = SerialEnv(3, lambda: GymEnv("CartPole-v1"))
-    collector = SyncDataCollector(env, frames_per_batch=22, total_frames=50)
+    collector = Collector(env, frames_per_batch=22, total_frames=50)
     assert collector.frames_per_batch == 24
     assert [batch.shape for batch in collector] == [(3, 8)] * 3
-    endless = SyncDataCollector(env, frames_per_batch=1, total_frames=-1)
+    endless = Collector(env, frames_per_batch=1, total_frames=-1)
     assert [batch.shape for batch, _ in zip(endless, range(4), strict=False)] == [(3, 1)] * 4
-    with pytest.raises(TypeError, match=r"^A SyncDataCollector with total_frames=-1 has no length: it never ends\.$"):
+    with pytest.raises(TypeError, match=r"^A Collector with total_frames=-1 has no length: it never ends\.$"):
         len(endless)
 
 
@@ -117,7 +117,7 @@ POLICIES = {
 def test_policies(kind, policy):  # CO-02, CO-10
     env, other = ENVS[kind](), ENVS[kind]()
     n = max(env.batch_size.numel(), 1)
-    collector = SyncDataCollector(env, policy(env), frames_per_batch=15 * n, total_frames=45 * n)
+    collector = Collector(env, policy(env), frames_per_batch=15 * n, total_frames=45 * n)
     collector.set_seed(3)
     torch.manual_seed(3)
     found = torch.cat([own(batch) for batch in collector], -1)
@@ -131,9 +131,7 @@ def test_random_frames_first():  # CO-06
         def forward(self, observation):
             return torch.tensor([1, 0])
 
-    collector = SyncDataCollector(
-        GymEnv("CartPole-v1"), Zero(), frames_per_batch=20, total_frames=100, init_random_frames=30
-    )
+    collector = Collector(GymEnv("CartPole-v1"), Zero(), frames_per_batch=20, total_frames=100, init_random_frames=30)
     pushed = [bool(batch["action"][:, 1].any()) for batch in collector]
     assert pushed == [True, True, False, False, False]
 
@@ -151,7 +149,7 @@ def test_random_frames_have_the_entries_that_the_policy_writes(batched):  # CO-0
         return_log_prob=True,
     )
     storage = LazyTensorStorage(60)
-    collector = SyncDataCollector(
+    collector = Collector(
         SerialEnv(2, make) if batched else make(),
         TensorDictSequential(net, draw),
         frames_per_batch=20,
@@ -180,7 +178,7 @@ def test_a_policy_is_asked_once_what_it_writes_in_random_frames():  # CO-06
     policy = TensorDictModule(Counting(), ["observation"], ["action", "calls"])
     for env in (GymEnv("CartPole-v1"), GymEnv("CartPole-v1")):  # each collector asks, for envs differ
         policy.module.calls = 0
-        collector = SyncDataCollector(env, policy, frames_per_batch=4, init_random_frames=12)
+        collector = Collector(env, policy, frames_per_batch=4, init_random_frames=12)
         batches = [collector.next() for _ in range(4)]
         assert [batch["calls"].shape for batch in batches] == [(4, 2, 3)] * 4
         assert [batch["calls"][:, 0, 0].tolist() for batch in batches] == [[0] * 4] * 3 + [[2, 3, 4, 5]]
@@ -191,20 +189,20 @@ def test_a_policy_is_asked_once_what_it_writes_in_random_frames():  # CO-06
 
 
 def test_longest_trajectory_and_restarts():  # CO-06
-    collector = SyncDataCollector(PendulumEnv(), frames_per_batch=20, total_frames=40, max_frames_per_traj=6)
+    collector = Collector(PendulumEnv(), frames_per_batch=20, total_frames=40, max_frames_per_traj=6)
     batch = torch.cat(list(collector))
     assert batch["next", "truncated"].flatten().nonzero().flatten().tolist() == [5, 11, 17, 23, 29, 35]
-    collector = SyncDataCollector(PendulumEnv(), frames_per_batch=5, total_frames=15, reset_at_each_iter=True)
+    collector = Collector(PendulumEnv(), frames_per_batch=5, total_frames=15, reset_at_each_iter=True)
     ids = [batch["collector", "traj_ids"].tolist() for batch in collector]
     assert ids == [[0] * 5, [1] * 5, [2] * 5]
 
 
 def test_what_is_made_of_batches():  # CO-05, CO-06, CO-09
     env = SerialEnv(2, lambda: GymEnv("CartPole-v1"))
-    collector = SyncDataCollector(env, frames_per_batch=40, total_frames=40, postproc=MultiStep(0.9, 3))
+    collector = Collector(env, frames_per_batch=40, total_frames=40, postproc=MultiStep(0.9, 3))
     (batch,) = collector
     assert batch["steps_to_next_obs"].max() == 3
-    collector = SyncDataCollector(env, frames_per_batch=80, total_frames=80, split_trajs=True)
+    collector = Collector(env, frames_per_batch=80, total_frames=80, split_trajs=True)
     (batch,) = collector
     mask = batch["collector", "mask"] if ("collector", "mask") in batch.keys(True) else batch["mask"]
     assert batch.ndim == 2 and int(mask.sum()) == 80
@@ -215,7 +213,7 @@ def test_what_is_made_of_batches():  # CO-05, CO-06, CO-09
 def test_split_batches_that_a_buffer_cannot_take():  # CO-06
     env = GymEnv("CartPole-v1")
     rb = TensorDictReplayBuffer(storage=LazyTensorStorage(1000))
-    collector = SyncDataCollector(env, frames_per_batch=60, total_frames=600, split_trajs=True, replay_buffer=rb)
+    collector = Collector(env, frames_per_batch=60, total_frames=600, split_trajs=True, replay_buffer=rb)
     collector.set_seed(1)
     with pytest.raises(ValueError) as caught:
         list(collector)
@@ -227,16 +225,16 @@ def test_split_batches_that_a_buffer_cannot_take():  # CO-06
     )
     sampler = SliceSampler(slice_len=8, traj_key=("collector", "traj_ids"))
     rb = TensorDictReplayBuffer(storage=LazyTensorStorage(1000), sampler=sampler, batch_size=32)
-    list(SyncDataCollector(env, frames_per_batch=60, total_frames=600, replay_buffer=rb))
+    list(Collector(env, frames_per_batch=60, total_frames=600, replay_buffer=rb))
     ids = rb.sample()["collector", "traj_ids"].reshape(-1, 8)
     assert len(rb) == 600 and (ids == ids[:, :1]).all()
 
 
 def test_the_same_tensordict_again():  # CO-06
-    collector = SyncDataCollector(GymEnv("CartPole-v1"), frames_per_batch=10, total_frames=30, return_same_td=True)
+    collector = Collector(GymEnv("CartPole-v1"), frames_per_batch=10, total_frames=30, return_same_td=True)
     batches = list(collector)
     assert batches[0] is batches[1] is batches[2]
-    fresh = list(SyncDataCollector(GymEnv("CartPole-v1"), frames_per_batch=10, total_frames=20))
+    fresh = list(Collector(GymEnv("CartPole-v1"), frames_per_batch=10, total_frames=20))
     assert fresh[0]["observation"].data_ptr() != fresh[1]["observation"].data_ptr()
 
 
@@ -246,7 +244,7 @@ def test_writing_into_a_buffer():  # CO-06
             self.append(batch)
 
     buffer = Buffer()
-    collector = SyncDataCollector(GymEnv("CartPole-v1"), frames_per_batch=10, total_frames=30, replay_buffer=buffer)
+    collector = Collector(GymEnv("CartPole-v1"), frames_per_batch=10, total_frames=30, replay_buffer=buffer)
     assert list(collector) == [None] * 3
     assert [len(batch) for batch in buffer] == [10] * 3
 
@@ -258,7 +256,7 @@ def test_states_of_a_policy_go_on_over_batches():  # RS-26
 
     policy = TensorDictModule(Counting(), ["observation", "count"], ["action", ("next", "count")])
     env = TransformedEnv(GymEnv("CartPole-v1"), TensorDictPrimer(count=Unbounded(shape=(1,))))
-    batch = torch.cat(list(SyncDataCollector(env, policy, frames_per_batch=3, total_frames=12)))
+    batch = torch.cat(list(Collector(env, policy, frames_per_batch=3, total_frames=12)))
     expected, count = [], 0
     for done in batch["next", "done"].flatten().tolist():
         expected.append(count)
@@ -279,7 +277,7 @@ def test_auto_resetting_envs():  # AR-04, CO-08
             return tensordict.copy() if restarted else super()._reset(tensordict)
 
     env = AutoResetting("CartPole-v1", auto_reset=True, auto_reset_replace=True)
-    batch = torch.cat(list(SyncDataCollector(env, frames_per_batch=25, total_frames=100)))
+    batch = torch.cat(list(Collector(env, frames_per_batch=25, total_frames=100)))
     done = batch["next", "done"].flatten()
     assert done.any() and torch.equal(batch["next", "observation"].isnan().all(-1), done)
     assert not batch["observation"].isnan().any() and not batch["done"].any()
@@ -288,13 +286,13 @@ def test_auto_resetting_envs():  # AR-04, CO-08
 def test_envs_whose_shapes_change():  # DS-04, CO-08
     from tests.envs.dynamic import EnvWithDynamicSpec
 
-    collector = SyncDataCollector(EnvWithDynamicSpec(), frames_per_batch=5, total_frames=10)
+    collector = Collector(EnvWithDynamicSpec(), frames_per_batch=5, total_frames=10)
     shapes = [row["observation"].shape for batch in collector for row in batch.unbind(-1)]
     assert len(set(shapes)) > 1 and all(shape[0] == 3 and shape[2] == 2 for shape in shapes)
 
 
 def test_life():  # CO-07
-    make = lambda: SyncDataCollector(GymEnv("CartPole-v1"), Scores(), frames_per_batch=10, total_frames=30)  # noqa: E731
+    make = lambda: Collector(GymEnv("CartPole-v1"), Scores(), frames_per_batch=10, total_frames=30)  # noqa: E731
     one, two = make(), make()
     assert one.set_seed(5) == two.set_seed(5) == GymEnv("CartPole-v1").set_seed(5)
     assert bool((next(iter(one)) == next(iter(two))).all())
@@ -314,7 +312,7 @@ def test_life():  # CO-07
 
 def test_parallel_envs_end_with_the_collector():  # CO-04
     env = ParallelEnv(2, lambda: GymEnv("CartPole-v1"))
-    collector = SyncDataCollector(env, frames_per_batch=20, total_frames=40)
+    collector = Collector(env, frames_per_batch=20, total_frames=40)
     assert all(check_ted(batch).ok for batch in collector)
     collector.shutdown()
     assert env.is_closed
@@ -332,7 +330,7 @@ def test_after_an_interrupted_batch_the_next_one_starts_anew(error):  # CO-04
         return td.set("action", td["observation"].new_zeros(2, dtype=torch.int64).index_fill(0, torch.tensor(0), 1))
 
     env = TransformedEnv(GymEnv("CartPole-v1"), StepCounter())
-    collector = SyncDataCollector(env, policy, frames_per_batch=5)
+    collector = Collector(env, policy, frames_per_batch=5)
     before = collector.next()
     with pytest.raises(error):
         collector.next()
@@ -345,7 +343,7 @@ def test_after_an_interrupted_batch_the_next_one_starts_anew(error):  # CO-04
 
 def test_a_state_that_does_not_fit_the_policy_changes_nothing():  # CO-07
     policy = nn.Sequential(nn.Linear(4, 2), nn.Softmax(-1))
-    collector = SyncDataCollector(
+    collector = Collector(
         GymEnv("CartPole-v1"), TensorDictModule(policy, ["observation"], ["action"]), frames_per_batch=5
     )
     before = {key: value.clone() for key, value in collector.policy.state_dict().items()}

@@ -11,7 +11,7 @@ import pytest
 import torch
 from tensordict.nn import set_interaction_type
 
-from rlnb.collectors import SyncDataCollector
+from rlnb.collectors import Collector
 from rlnb.collectors.trajectories import TrajectoryIds
 from rlnb.data import LazyTensorStorage, TensorDictReplayBuffer
 from rlnb.data.replay_buffers.storages import Storage
@@ -77,7 +77,7 @@ def test_a_failure_on_the_way_loses_a_batch_and_leaves_no_hole(
     env = counting()
     if place == "reset":
         env.maybe_reset = once(error, env.maybe_reset)
-    collector = SyncDataCollector(env, frames_per_batch=5, replay_buffer=rb, **options)
+    collector = Collector(env, frames_per_batch=5, replay_buffer=rb, **options)
     collector.set_seed(1)
     collector.next()
     with pytest.raises(error, match="once"):
@@ -91,7 +91,7 @@ def test_a_failure_on_the_way_loses_a_batch_and_leaves_no_hole(
 
 
 def test_batches_that_are_handed_out_have_no_hole_either() -> None:  # CO-04
-    collector = SyncDataCollector(counting(), frames_per_batch=5, postproc=once(OSError, lambda data: data))
+    collector = Collector(counting(), frames_per_batch=5, postproc=once(OSError, lambda data: data))
     batches = [collector.next()]
     with pytest.raises(OSError, match="once"):
         collector.next()
@@ -101,7 +101,7 @@ def test_batches_that_are_handed_out_have_no_hole_either() -> None:  # CO-04
 
 
 def test_an_iterator_that_is_closed_loses_nothing() -> None:  # CO-04
-    collector = SyncDataCollector(counting(), frames_per_batch=5)
+    collector = Collector(counting(), frames_per_batch=5)
     collector.set_seed(1)
     batches = []
     for _ in range(3):
@@ -114,17 +114,17 @@ def test_an_iterator_that_is_closed_loses_nothing() -> None:  # CO-04
 
 
 def test_a_postproc_may_ask_for_new_episodes() -> None:  # CO-07
-    collector = SyncDataCollector(counting(), frames_per_batch=5)
+    collector = Collector(counting(), frames_per_batch=5)
     collector.postproc = lambda data: collector.reset() or data
     assert torch.cat([collector.next(), collector.next()])["step_count"].flatten().tolist() == [*range(5)] * 2
 
 
 CODES = {
-    "next": SyncDataCollector.next,
-    "collect": SyncDataCollector._collect,
-    "take steps": SyncDataCollector._take_steps,
-    "write": SyncDataCollector._write,
-    "hand over": SyncDataCollector._hand_over,
+    "next": Collector.next,
+    "collect": Collector._collect,
+    "take steps": Collector._take_steps,
+    "write": Collector._write,
+    "hand over": Collector._hand_over,
     "restart": TrajectoryIds.restart,
     "ids": TrajectoryIds.write,
     "storage": Storage.append,
@@ -135,7 +135,7 @@ CODES = {
 def test_an_interrupt_in_any_line_leaves_no_hole(code: Any) -> None:  # CO-04
     for at in range(60):
         rb = TensorDictReplayBuffer(storage=LazyTensorStorage(100))
-        collector = SyncDataCollector(counting(), frames_per_batch=5, replay_buffer=rb, postproc=lambda data: data)
+        collector = Collector(counting(), frames_per_batch=5, replay_buffer=rb, postproc=lambda data: data)
         collector.next()
         if code is TrajectoryIds.restart:
             collector.reset()
@@ -155,7 +155,7 @@ def test_an_interrupt_in_any_line_leaves_no_hole(code: Any) -> None:  # CO-04
 def test_an_interrupt_of_a_blocks_ends_leaves_gradients_and_exploration_as_they_were(
     end: str, block: Any, learning: bool
 ) -> None:  # CO-04
-    collector = SyncDataCollector(counting(), frames_per_batch=5)
+    collector = Collector(counting(), frames_per_batch=5)
     for at in range(20):
         with torch.set_grad_enabled(learning), set_exploration_type("mode"):
             reached = interrupted(collector.next, getattr(block, end).__code__, at)
@@ -171,7 +171,7 @@ def test_interrupts_at_any_time_leave_no_hole(count: int, missing: Any) -> None:
         missing("setitimer", "interrupts at any time")
     env = SerialEnv(count, counting) if count else counting()
     rb = TensorDictReplayBuffer(storage=LazyTensorStorage(300_000))
-    collector = SyncDataCollector(
+    collector = Collector(
         env, frames_per_batch=6, replay_buffer=rb, postproc=lambda data: data.exclude("observation").reshape(-1)
     )
     # The first batch makes the storage, and what is made once is not what this is about.

@@ -11,17 +11,17 @@ import pytest
 import torch
 from torch import nn
 
-from rlnb.collectors import SyncDataCollector
+from rlnb.collectors import Collector
 from rlnb.data import LazyTensorStorage, SliceSampler, TensorDictReplayBuffer
 from rlnb.envs import CartPoleEnv, EnvBase, GymEnv, StepCounter, TransformedEnv
 
 IDS = ("collector", "traj_ids")
 
 
-def collector(env: EnvBase | None = None) -> SyncDataCollector:
+def collector(env: EnvBase | None = None) -> Collector:
     """A collector of short batches."""
     env = TransformedEnv(GymEnv("Pendulum-v1"), StepCounter()) if env is None else env
-    return SyncDataCollector(env, frames_per_batch=6)
+    return Collector(env, frames_per_batch=6)
 
 
 def ids_of(batch: Any) -> set[int]:
@@ -89,7 +89,7 @@ def test_integers_of_every_kind_count_ids(kind: Any) -> None:
 def test_what_counts_no_ids_is_refused_and_nothing_changes(value: Any) -> None:  # CO-07
     policy = nn.Linear(3, 1)
     env = TransformedEnv(GymEnv("Pendulum-v1"), StepCounter())
-    refusing = SyncDataCollector(env, lambda observation, _: policy(observation), frames_per_batch=6)
+    refusing = Collector(env, lambda observation, _: policy(observation), frames_per_batch=6)
     refusing.policy = policy  # whose weights are part of the state
     before = refusing.next()
     weights = {key: value + 1 for key, value in policy.state_dict().items()}

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tensordict import NonTensorData, NonTensorStack, TensorDict
 
-from rlnb.collectors import SyncDataCollector
+from rlnb.collectors import Collector
 from rlnb.data import (
     FlatStorageCheckpointer,
     H5StorageCheckpointer,
@@ -295,7 +295,7 @@ def test_the_example_of_the_page(name: str, tmp_path: Path) -> None:  # CP-13
     env = SerialEnv(3, lambda: GymEnv("CartPole-v1", device=None))
     env.set_seed(0)
     torch.manual_seed(0)
-    collector = SyncDataCollector(env, policy=env.rand_step, total_frames=200, frames_per_batch=22)
+    collector = Collector(env, policy=env.rand_step, total_frames=200, frames_per_batch=22)
     rb, rb_test = (ReplayBuffer(storage=LazyMemmapStorage(100, ndim=2)) for _ in range(2))
     for each in (rb, rb_test):
         each.storage.checkpointer = TensorStorageCheckpointer() if name == "tensor" else MAKERS[name]()

@@ -5,14 +5,14 @@ from __future__ import annotations
 import torch
 from tensordict import TensorDict
 
-from rlnb.collectors import RandomPolicy, SyncDataCollector
+from rlnb.collectors import Collector, RandomPolicy
 from rlnb.data import LazyMemmapStorage, LazyTensorStorage, ReplayBuffer, SliceSampler, TensorDictReplayBuffer
 from rlnb.envs import GymEnv, RandomCropTensorDict, SerialEnv, StepCounter, TransformedEnv
 
 
 def test_slices_of_a_single_env_as_on_the_page() -> None:  # TJ-02 SA-05
     env = TransformedEnv(GymEnv("CartPole-v1"), StepCounter())
-    collector = SyncDataCollector(env, RandomPolicy(env.action_spec), frames_per_batch=10, total_frames=-1)
+    collector = Collector(env, RandomPolicy(env.action_spec), frames_per_batch=10, total_frames=-1)
     rb = ReplayBuffer(
         storage=LazyTensorStorage(100),
         sampler=SliceSampler(num_slices=8, traj_key=("collector", "traj_ids"), truncated_key=None, strict_length=False),
@@ -36,7 +36,7 @@ def test_slices_of_a_single_env_as_on_the_page() -> None:  # TJ-02 SA-05
 
 def test_slices_of_two_envs_as_on_the_page() -> None:  # TJ-03 SA-05
     env = TransformedEnv(SerialEnv(2, lambda: GymEnv("CartPole-v1")), StepCounter())
-    collector = SyncDataCollector(env, RandomPolicy(env.action_spec), frames_per_batch=1, total_frames=-1)
+    collector = Collector(env, RandomPolicy(env.action_spec), frames_per_batch=1, total_frames=-1)
     rb = ReplayBuffer(
         storage=LazyTensorStorage(100, ndim=2),
         sampler=SliceSampler(num_slices=8, traj_key=("collector", "traj_ids"), truncated_key=None, strict_length=False),
