@@ -245,13 +245,13 @@ class EnvBase(EnvLife):
         kept = self._unstepped(tensordict)
         if not bool(mask.any()):
             return kept
-        stepped = self._step_some(tensordict, mask)
+        stepped = self._step_marked(tensordict, mask)
         self._fit_data(stepped, "step")
         complete_done(self, stepped)
         write_entries(kept, merge_reset(kept, stepped, {(): mask}, len(batch)))
         return kept
 
-    def _step_some(self, tensordict: TensorDictBase, mask: torch.Tensor) -> TensorDictBase:
+    def _step_marked(self, tensordict: TensorDictBase, mask: torch.Tensor) -> TensorDictBase:
         """Step where a mask of shape ``[*batch]`` says; the results of the other envs are not read.
 
         A stateless env computes all steps. An env that has state of its own overrides this method.
@@ -470,7 +470,7 @@ class EnvBase(EnvLife):
             if members or name == "state_spec":
                 spec = Composite(shape=self.batch_size)
                 for path in sorted(members):
-                    spec[as_key(path)] = _spec_like(paths[path])
+                    spec[as_key(path)] = _spec_like(torch.as_tensor(paths[path]))
                 setattr(self, name, spec)
         return self
 

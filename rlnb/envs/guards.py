@@ -38,7 +38,7 @@ class EnvGuards(EnvSpecs):
         self._checks_data = True
         self._run_type_checks: bool | None = None
         self._misfit = False
-        self._warned: set[str] = set()
+        self._warned_about: set[str] = set()
 
     @property
     def run_type_checks(self) -> bool:
@@ -184,8 +184,8 @@ class EnvGuards(EnvSpecs):
 
     def _warn_once(self, about: str, text: str) -> None:
         """Warn, unless this env has warned about the same before."""
-        if about not in self._warned:
-            self._warned.add(about)
+        if about not in self._warned_about:
+            self._warned_about.add(about)
             warnings.warn(text, UserWarning, stacklevel=4)
 
     def _check_specs(self, moment: str) -> None:

@@ -23,7 +23,8 @@ class GymLikeEnv(GymReading):
     "truncated". A dictionary of observations becomes entries of that name, anything else the entry "observation". Of
     the info dictionary nothing is read but what :meth:`set_info_dict_reader` asks for.
 
-    A subclass sets ``observation_spec`` and ``action_spec`` and writes ``_set_seed``. Where its backend speaks
+    A subclass sets ``observation_spec`` and ``action_spec`` in its ``__init__`` or in ``_make_specs(env)``, and writes
+    ``_set_seed``. Where its backend speaks
     differently it overrides the method that reads that part: :meth:`read_action`, :meth:`read_obs`,
     :meth:`read_reward`, :meth:`read_done`, :meth:`read_info`, or ``_output_transform`` and
     ``_reset_output_transform``, which take apart what ``step`` and ``reset`` return.
@@ -35,6 +36,7 @@ class GymLikeEnv(GymReading):
         frame_skip: how many times each action is repeated; the rewards are added up, and an end stops it.
         run_type_checks: see :class:`~rlnb.envs.EnvBase`.
         allow_done_after_reset: see :class:`~rlnb.envs.EnvBase`.
+        **kwargs: for ``_build_env``, of subclasses that make the backend themselves.
 
     Attributes:
         frame_skip: how many times each action is repeated.
@@ -65,19 +67,26 @@ class GymLikeEnv(GymReading):
 
     def __init__(
         self,
-        env: Any,
+        env: Any = None,
         *,
         device: torch.device | str | int | None = None,
         batch_size: Sequence[int] | None = None,
         frame_skip: int = 1,
-        run_type_checks: bool = False,
+        run_type_checks: bool | None = None,
         allow_done_after_reset: bool = False,
+        **kwargs: Any,
     ) -> None:
         if isinstance(frame_skip, bool) or not isinstance(frame_skip, int) or frame_skip < 1:
             raise ValueError(f"frame_skip must be a positive integer and is {frame_skip!r}.")
         super().__init__(
             device, batch_size, run_type_checks=run_type_checks, allow_done_after_reset=allow_done_after_reset
         )
+        if env is not None:
+            kwargs["env"] = env
+        self._check_kwargs(kwargs)
+        env = self._build_env(**kwargs)
+        if env is None:
+            raise TypeError(f"{type(self).__name__} wraps a backend and got none. Fix: {type(self).__name__}(env).")
         self._env = env
         self.frame_skip = frame_skip
         self.info_dict_reader: list[BaseInfoDictReader] = []
@@ -86,6 +95,23 @@ class GymLikeEnv(GymReading):
         self._advance: Callable[[Any], Any] = env.step if frame_skip == 1 else self._repeat
         end = Categorical(2, shape=(*self.batch_size, 1), dtype=torch.bool, device=self.device)
         self.done_spec = Composite({key: end.clone() for key in END_KEYS}, shape=self.batch_size, device=self.device)
+        self._make_specs(env)
+        self._init_env()
+
+    # For subclasses, which may also do all of this in their __init__ ----------------------------------------------
+
+    def _check_kwargs(self, kwargs: dict[str, Any]) -> None:
+        """Check the keyword arguments that :meth:`_build_env` is called with."""
+
+    def _build_env(self, env: Any = None) -> Any:
+        """Return the backend; a subclass may make it of its own keyword arguments."""
+        return env
+
+    def _make_specs(self, env: Any) -> None:
+        """Set the specs of a backend."""
+
+    def _init_env(self) -> None:
+        """Do what is to be done once, when the backend and the specs are there."""
 
     # Reset and step -----------------------------------------------------------------------------------------------
 

@@ -104,6 +104,9 @@ class BatchedEnvBase(BatchQueries):
             return self._copied(self._block.next_row(0))
         return self._join(list(found.values()))
 
+    def _partial_step(self, tensordict: TensorDictBase, partial: torch.Tensor) -> TensorDictBase:
+        return self._step(tensordict)  # it reads "_step" itself
+
     def _stepped(self, mask: Any) -> list[int]:
         """Read a "_step" mask: which envs to step."""
         want = tuple(self._batch_size)

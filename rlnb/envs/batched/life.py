@@ -274,7 +274,7 @@ class BatchLife(EnvBase):
             super()._set_spec(name, spec, default_key)
             self._unchecked = set()
 
-    @property
+    @property  # type: ignore[misc]  # the envs decide: nobody sets it
     def batch_size(self) -> torch.Size:
         """The number of envs, then the batch size of each."""
         self.start()
@@ -282,7 +282,7 @@ class BatchLife(EnvBase):
 
     shape = batch_size
 
-    @property
+    @property  # type: ignore[misc]  # it is fixed once the batch is made
     def device(self) -> torch.device | None:
         """Where the data of the batch lives."""
         if self._given_device is None:
@@ -309,7 +309,7 @@ class BatchLife(EnvBase):
         new = kwargs_each(kwargs, self.num_workers)
         self._kwargs = [{**old, **update} for old, update in zip(self._kwargs, new, strict=True)]
 
-    def configure_parallel(
+    def configure_parallel(  # type: ignore[override]  # other envs refuse whatever they are given
         self,
         *,
         use_buffers: bool | None = None,

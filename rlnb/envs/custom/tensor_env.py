@@ -160,15 +160,15 @@ class TensorEnv(EnvBase):
         data["truncated"] = truncated.unsqueeze(-1)
         return fast_tensordict(data, self.batch_size, self.device)
 
-    def _step_some(self, tensordict: TensorDictBase, mask: torch.Tensor) -> TensorDictBase:
+    def _step_marked(self, tensordict: TensorDictBase, mask: torch.Tensor) -> TensorDictBase:
         """Step where the mask says; the other copies keep their state."""
-        before = (self._state, self._steps, self._over)
+        before, steps, over = self._state, self._steps, self._over
         result = self._step(tensordict)
-        after = (self._state, self._steps, self._over)
-        mask = mask.to(self._steps.device)
-        kept = [torch.where(mask.reshape((*mask.shape, *[1] * (new.ndim - mask.ndim))), new, old)
-                for new, old in zip(after, before, strict=True)]  # fmt: skip
-        self._state, self._steps, self._over = kept
+        mask, after = mask.to(over.device), self._state
+        assert before is not None  # _step refuses an env that was not reset
+        assert after is not None
+        self._state = torch.where(mask.reshape((*mask.shape, *[1] * (after.ndim - mask.ndim))), after, before)
+        self._steps, self._over = torch.where(mask, self._steps, steps), torch.where(mask, self._over, over)
         return result
 
     def _action_index(self, action: torch.Tensor) -> torch.Tensor:

@@ -59,7 +59,7 @@ class TorchRLWrapper(EnvBase):
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         return self._owned(self._env.step(tensordict.copy()).get("next"))
 
-    def _step_some(self, tensordict: TensorDictBase, mask: torch.Tensor) -> TensorDictBase:
+    def _step_marked(self, tensordict: TensorDictBase, mask: torch.Tensor) -> TensorDictBase:
         """Let the wrapped env step where the mask says, if it can."""
         return self._step(tensordict.copy().set("_step", mask))
 

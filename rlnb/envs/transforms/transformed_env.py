@@ -201,7 +201,7 @@ class TransformedEnv(TransformedRows):
         result = base._step(given)
         return self._after_step(tensordict, given, result)
 
-    def _step_some(self, tensordict: TensorDictBase, mask: torch.Tensor) -> TensorDictBase:
+    def _step_marked(self, tensordict: TensorDictBase, mask: torch.Tensor) -> TensorDictBase:
         """Let the base env step where the mask says."""
         base, given = self._base, tensordict
         if self._inverts:

@@ -130,8 +130,9 @@ def observation_name(space: gymnasium.Space) -> str:
         >>> observation_name(gymnasium.spaces.Box(0, 255, (3, 84, 84), np.uint8))
         'observation'
     """
-    is_box = isinstance(space, gymnasium.spaces.Box) and len(space.shape) == 3 and space.shape[-1] == 3
-    return "pixels" if is_box and bool((space.low == 0).all() and (space.high == 255).all()) else "observation"
+    if not isinstance(space, gymnasium.spaces.Box) or len(space.shape) != 3 or space.shape[-1] != 3:
+        return "observation"
+    return "pixels" if bool((space.low == 0).all() and (space.high == 255).all()) else "observation"
 
 
 def observation_leaves(space: gymnasium.Space, spec: Composite) -> list[ObservationLeaf]:

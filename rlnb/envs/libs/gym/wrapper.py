@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import ModuleType
 from typing import Any
 
 import gymnasium
@@ -16,6 +17,7 @@ from rlnb.data.specs.spaces import spec_from_space
 from rlnb.data.ted.keys import NestedKey
 from rlnb.envs.gym_like import GymLikeEnv
 from rlnb.envs.gym_reading import Outputs
+from rlnb.envs.libs.gym.backend import gym_backend
 from rlnb.envs.libs.gym.codec import (
     ObservationLeaf,
     native_action,
@@ -137,6 +139,14 @@ class GymWrapper(GymRows):
         self._one_action = not isinstance(action, Composite)
         self._assert_tensor_actions()
         self.assert_distinct_keys()
+
+    libname = "gymnasium"
+    git_url = "https://github.com/Farama-Foundation/Gymnasium"
+
+    @property
+    def lib(self) -> ModuleType:
+        """The gym backend in use."""
+        return gym_backend()
 
     def _spec_of(self, space: gymnasium.Space, batched: gymnasium.Space) -> Any:
         if not self.batch_size:
