@@ -1,4 +1,4 @@
-"""What environments accept as TorchRL does: specs set early, data and actions of nearly the right form, partial steps."""
+"""What environments accept as TorchRL does: early specs, data and actions of nearly the right form, partial steps."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ EVERY = pytest.mark.parametrize("kind", KINDS)
 FLAG = Categorical(2, shape=(1,), dtype=torch.bool)
 
 
-# Specs -----------------------------------------------------------------------------------------------------------------
+# Specs ---------------------------------------------------------------------------------------------------------
 
 
 def test_specs_are_edited_in_place_while_the_constructor_runs(counter):
@@ -133,7 +133,7 @@ def test_a_composite_may_have_more_leading_dimensions_than_the_env():
     check_env_specs(env)
 
 
-# Data ------------------------------------------------------------------------------------------------------------------
+# Data ----------------------------------------------------------------------------------------------------------
 
 
 def given(counter, batch=(), run_type_checks=None, **data):
@@ -176,7 +176,7 @@ def test_a_reward_that_differs_in_more_is_refused(counter, reward):
 def test_no_type_checks_means_none(counter):
     wrong = {"observation": torch.zeros(7, dtype=torch.float64)}
     with pytest.raises(RuntimeError, match="does not fit its specs"):
-        given(counter, **wrong).rand_step()
+        given(counter, **wrong).rollout(2)
     env = given(counter, run_type_checks=False, **wrong)
     assert env.rollout(3)["next", "observation"].shape == (3, 7) and not env.run_type_checks
     env = given(counter, **wrong)
@@ -187,7 +187,7 @@ def test_no_type_checks_means_none(counter):
         assert flat.rollout(3)["next", "reward"].shape == (3, 1)  # steps must stack all the same
 
 
-# Actions ---------------------------------------------------------------------------------------------------------------
+# Actions -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["gym", "vector", "batch"])
@@ -222,7 +222,7 @@ def test_steps_of_integers_say_what_a_step_takes():
         GymEnv("CartPole-v1").step(1)
 
 
-# Partial steps ---------------------------------------------------------------------------------------------------------
+# Partial steps -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("around", [lambda env: env, lambda env: TransformedEnv(env, StepCounter())])
@@ -253,7 +253,7 @@ def make_twin(env, td):
 def test_a_single_env_that_is_not_marked_stays():
     env = GymEnv("CartPole-v1")
     td = env.rand_action(env.reset()).set("_step", torch.tensor([False]))
-    after = env.step(td)["next"]
+    after = env.step(td.copy())["next"]
     assert torch.equal(after["observation"], td["observation"]) and after["reward"].item() == 0
     assert env.step(td.set("_step", torch.tensor([True])))["next", "reward"].item() == 1
 
@@ -280,7 +280,7 @@ def test_marked_envs_of_a_batch_below_a_transform():
     env.close()
 
 
-# Images and backends ---------------------------------------------------------------------------------------------------
+# Images and backends -------------------------------------------------------------------------------------------
 
 
 class Pictures(gymnasium.Env):
@@ -341,7 +341,7 @@ def test_image_transforms_find_the_images_of_an_env(vector):
 def test_atari_games_register_themselves(monkeypatch):
     imported = []
     real = importlib.import_module
-    monkeypatch.setattr(importlib, "import_module", lambda name, *a: imported.append(name) or real(name, *a))
+    monkeypatch.setattr(importlib, "import_module", lambda name, *rest: imported.append(name) or real(name, *rest))
     for make_env in (lambda: GymEnv("ALE/NoSuchGame-v5"), lambda: GymEnv("ALE/NoSuchGame-v5", num_envs=2)):
         with pytest.raises(gymnasium.error.Error):
             make_env()
@@ -386,13 +386,13 @@ def test_rendering_what_cannot_be_rendered():
     text = "CartPoleEnv was made without a render mode, so it renders nothing. Fix: GymEnv('CartPole-v1', render_mode="
     with pytest.raises(RuntimeError, match=f"^{re.escape(text)}"):
         GymEnv("CartPole-v1").render()
-    with pytest.raises(RuntimeError, match="^render was called before reset"):
+    with pytest.raises(RuntimeError, match=r"^render was called before reset"):
         GymEnv("CartPole-v1", render_mode="rgb_array").render()
-    with pytest.raises(AttributeError, match="^PendulumEnv has no render method"):
+    with pytest.raises(AttributeError, match=r"^PendulumEnv has no render method"):
         PendulumEnv().render()
 
 
-# The rest of the interface ---------------------------------------------------------------------------------------------
+# The rest of the interface -------------------------------------------------------------------------------------
 
 
 def test_actions_are_counted_and_listed():
@@ -405,7 +405,7 @@ def test_actions_are_counted_and_listed():
 def test_any_done_marks_what_must_be_reset():
     env = CartPoleEnv(batch_size=[2], max_steps=1)
     td = env.rand_action(env.reset())
-    assert not env.any_done(td) and "_reset" not in td.keys()
+    assert not env.any_done(td) and "_reset" not in set(td.keys())
     td = env.step(td)
     assert env.any_done(td) and td["next", "_reset"].tolist() == [[True], [True]]
 
