@@ -175,12 +175,24 @@ class BatchedEnvBase(BatchQueries):
             rows = [row.select(*keys, strict=False) for row in tensordict.unbind(0)]
         else:
             values = {key: value for key in keys if (value := entry(tensordict, key)) is not None}
+            if self.state_keys:
+                values = {key: value for key, value in values.items() if self._fits(key, value)}
             columns = {key: value.unbind(0) for key, value in values.items()}
             rows = [
                 fast_tensordict(nested({key: column[i] for key, column in columns.items()}), self._batch_size[1:])
                 for i in range(self.num_workers)
             ]
         return [row.to(info.device) if info.device else row for row, info in zip(rows, self._infos, strict=True)]
+
+    def _fits(self, key: NestedKey, value: Any) -> bool:
+        """Whether the envs can read an entry; a transform around the batch may have given it another shape."""
+        if "input_shapes" not in self._cache:
+            found: dict[NestedKey, torch.Size] = {}
+            for spec in self._specs.values():
+                found.update({leaf: spec[leaf].shape for leaf in spec.keys(True, True)})
+            self._cache["input_shapes"] = found
+        shape = self._cache["input_shapes"].get(key)
+        return shape is None or -1 in shape or value.shape == shape
 
     def _copied(self, row: dict[NestedKey, torch.Tensor]) -> TensorDictBase:
         """Make data of its own of a row of the block."""

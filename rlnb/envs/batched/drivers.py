@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -22,6 +23,20 @@ from rlnb.envs.transforms import ActionMask, TransformedEnv
 
 class Method:
     """Stands for an attribute of an env that can be called."""
+
+
+@dataclass(frozen=True)
+class Remote:
+    """Stands for an env inside the env of a worker, such as ``unwrapped``: it stays in its process.
+
+    Args:
+        text: its ``repr``.
+    """
+
+    text: str
+
+    def __repr__(self) -> str:
+        return self.text
 
 
 @dataclass(frozen=True)
@@ -128,10 +143,12 @@ class BlockDriver(DataDriver):
         env: the env.
         rows: its rows of the batch's block.
         inputs: what a step reads, by key: its parts of arrays, of shape ``[1, *batch_size, ...]``.
+        given: whether the batch wrote each of these; what it did not write is what the env gave last.
     """
 
-    def __init__(self, env: EnvBase, rows: Rows, inputs: Mapping[NestedKey, np.ndarray]) -> None:
+    def __init__(self, env: EnvBase, rows: Rows, inputs: Mapping[NestedKey, np.ndarray], given: np.ndarray) -> None:
         super().__init__(env)
+        self.given = given
         self.inputs = {key: torch.from_numpy(array)[0] for key, array in inputs.items()}
         self.root_row, self.next_row = (
             {key: torch.from_numpy(array)[0] for key, array in leaves.items()} for leaves in (rows.root, rows.next)
@@ -147,8 +164,9 @@ class BlockDriver(DataDriver):
     def step_row(self) -> None:
         """Step the env."""
         inputs = TensorDict({}, self.env.batch_size, device=self.env.device)
-        for key, tensor in self.inputs.items():
-            inputs.set(key, tensor.clone())
+        for (key, tensor), given in zip(self.inputs.items(), self.given.tolist(), strict=True):
+            if given:
+                inputs.set(key, tensor.clone())
         with torch.no_grad():
             data = self.step(inputs)
             self.moments[1] = time.perf_counter_ns()
@@ -227,16 +245,26 @@ def read_attribute(env: EnvBase, name: str) -> Any:
 
     Args:
         env: the env.
-        name: of the attribute.
+        name: of the attribute; with dots, of an attribute of an attribute, such as "unwrapped.g".
 
     Returns:
         Its value, or a :class:`Method` if it can be called.
     """
-    value = getattr(env, name)
+    value = operator.attrgetter(name)(env)
     return Method() if callable(value) and not isinstance(value, torch.nn.Module) else value
 
 
 Driver = DataDriver | BlockDriver | RowDriver
 MakeEnv = Callable[..., EnvBase]
 
-__all__ = ["BlockDriver", "DataDriver", "Driver", "EnvInfo", "MakeEnv", "Method", "RowDriver", "read_attribute"]
+__all__ = [
+    "BlockDriver",
+    "DataDriver",
+    "Driver",
+    "EnvInfo",
+    "MakeEnv",
+    "Method",
+    "Remote",
+    "RowDriver",
+    "read_attribute",
+]

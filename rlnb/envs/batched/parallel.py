@@ -233,7 +233,7 @@ class ParallelEnv(RowBatch):
         root, next_only = self._leaf_infos()
         self._plan = BlockPlan(self.num_workers, root, next_only, self._input_arrays(), self._row_mode).measured()
         self._memory = SharedMemory(self._plan.size, self._memmap)
-        block, self._inputs, self._wanted, self._moments = self._plan.lay_out(self._memory.array)
+        block, self._inputs, self._wanted, self._moments, self._given_inputs = self._plan.lay_out(self._memory.array)
         return block
 
     def _input_arrays(self) -> dict[NestedKey, ArrayInfo]:
@@ -279,9 +279,10 @@ class ParallelEnv(RowBatch):
         if self._row_mode:
             self._inputs[self.action_key][...] = self._native_action(tensordict.get(self.action_key))
             return
-        for key, array in self._inputs.items():
+        for i, (key, array) in enumerate(self._inputs.items()):
             value = tensordict.get(key, None)
-            if value is not None:
+            self._given_inputs[i] = value is not None and tuple(value.shape) == array.shape
+            if self._given_inputs[i]:
                 torch.from_numpy(array).copy_(value.detach())
 
     def _step_envs(

@@ -23,12 +23,14 @@ class Layout(NamedTuple):
         inputs: what a step reads, ``[n, ...]``, by key.
         wanted: whether an env is to be reset, ``[n]``.
         moments: what each env did when, ``[n, 4]``; see :data:`~rlnb.envs.batched.trace.MOMENTS`.
+        given: whether the batch wrote each of the inputs, ``[number of inputs]``.
     """
 
     block: TEDBlock
     inputs: dict[NestedKey, np.ndarray]
     wanted: np.ndarray
     moments: np.ndarray
+    given: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,7 @@ class BlockPlan:
 
         Example:
             >>> BlockPlan(2, {}, {}, {"action": ((2, 3), np.dtype("float32"))}, fills_rows=False).measured().size
-            192
+            256
         """
         arrays: list[ArrayInfo] = []
 
@@ -81,7 +83,8 @@ class BlockPlan:
         """
         block = TEDBlock(self.root, self.next_only, 1, (self.n,), allocate)
         inputs = {key: allocate(shape, dtype) for key, (shape, dtype) in self.inputs.items()}
-        return Layout(block, inputs, allocate((self.n,), np.dtype("bool")), allocate((self.n, 4), np.dtype("int64")))
+        wanted, moments = allocate((self.n,), np.dtype("bool")), allocate((self.n, 4), np.dtype("int64"))
+        return Layout(block, inputs, wanted, moments, allocate((len(self.inputs),), np.dtype("bool")))
 
 
 __all__ = ["ArrayInfo", "BlockPlan", "Layout"]

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import torch
 
 from rlnb.envs.batched import faults
 from rlnb.envs.batched.drivers import Method
@@ -109,10 +110,44 @@ class BatchQueries(BatchLife):
         if name.startswith("_") or "_given_device" not in self.__dict__:
             return super().__getattr__(name)
         self.start()
+        return self._attribute(name)
+
+    def _attribute(self, name: str) -> Any:
+        """Read an attribute of each env; its name may have dots."""
         values = self._ask(name, None)
         if all(isinstance(value, Method) for value in values):
             return lambda *args, **kwargs: self._ask(name, [(args, kwargs)] * self.num_workers)
-        return values
+        return values if all(isinstance(value, _PLAIN) for value in values) else EnvValues(self, name, values)
 
 
-__all__ = ["BatchQueries"]
+_PLAIN = (int, float, complex, str, bytes, list, tuple, dict, set, type(None), np.ndarray, np.generic, torch.Tensor)
+
+
+class EnvValues(list[Any]):
+    """The values of an attribute of each env, whose own attributes are read from each env in turn.
+
+    Args:
+        batch: whose envs they are of.
+        name: of the attribute.
+        values: of each env. An env inside an env of another process stays there, and is only named.
+
+    Example:
+        >>> from rlnb.envs import GymEnv, SerialEnv
+        >>> SerialEnv(2, lambda: GymEnv("Pendulum-v1", g=9.81)).unwrapped.g
+        [9.81, 9.81]
+    """
+
+    def __init__(self, batch: BatchQueries, name: str, values: list[Any]) -> None:
+        super().__init__(values)
+        self._batch, self._name = batch, name
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return self._batch._attribute(f"{self._name}.{name}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return list, (list(self),)
+
+
+__all__ = ["BatchQueries", "EnvValues"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import operator
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -137,12 +138,13 @@ class SerialEnv(RowBatch):
     def _ask(self, name: str, arguments: list[tuple[tuple[Any, ...], dict[str, Any]]] | None) -> list[Any]:
         if arguments is None:
             return [read_attribute(env, name) for env in self._envs]
-        return [getattr(env, name)(*args, **kw) for env, (args, kw) in zip(self._envs, arguments, strict=True)]
+        method = operator.attrgetter(name)
+        return [method(env)(*args, **kw) for env, (args, kw) in zip(self._envs, arguments, strict=True)]
 
     def _ask_one(self, i: int, name: str, arguments: tuple[tuple[Any, ...], dict[str, Any]]) -> Any:
         self.start()
         args, kwargs = arguments
-        return getattr(self._envs[i], name)(*args, **kwargs)
+        return operator.attrgetter(name)(self._envs[i])(*args, **kwargs)
 
     # A row at a time ----------------------------------------------------------------------------------------------
 

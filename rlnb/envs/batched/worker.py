@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import multiprocessing
+import operator
 import os
 import random
 import select
@@ -24,7 +25,7 @@ import torch
 
 from rlnb.envs.base import EnvBase
 from rlnb.envs.batched import faults, sharing, start_method
-from rlnb.envs.batched.drivers import BlockDriver, DataDriver, Driver, EnvInfo, RowDriver, read_attribute
+from rlnb.envs.batched.drivers import BlockDriver, DataDriver, Driver, EnvInfo, Remote, RowDriver, read_attribute
 from rlnb.envs.batched.memory import SharedMemory
 from rlnb.envs.batched.plan import BlockPlan
 from rlnb.envs.batched.wire import DONE, MESSAGE, RESET_ROW, STEP, Closed, Wire
@@ -209,7 +210,7 @@ class _Worker:
                     (actions,) = inputs.values()
                     self.drivers[i] = RowDriver(env, layout.block.env(i), actions)
                 else:
-                    self.drivers[i] = BlockDriver(env, layout.block.env(i), inputs)
+                    self.drivers[i] = BlockDriver(env, layout.block.env(i), inputs, layout.given)
                 self.drivers[i].moments = layout.moments[i]
         self.wire.send(dict.fromkeys(self.envs))
 
@@ -238,11 +239,12 @@ class _Worker:
 
     def do_read(self, i: int, name: str) -> Any:
         """Read an attribute of the env."""
-        return read_attribute(self.envs[i], name)
+        value = read_attribute(self.envs[i], name)
+        return Remote(repr(value)) if hasattr(value, "step") and hasattr(value, "reset") else value
 
     def do_call(self, i: int, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """Call a method of the env."""
-        return getattr(self.envs[i], name)(*args, **kwargs)
+        return operator.attrgetter(name)(self.envs[i])(*args, **kwargs)
 
 
 def _tried(function: Callable[..., Any], *arguments: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+import numpy as np
 import pytest
 import torch
 
@@ -168,3 +169,15 @@ def test_unseeded_envs_differ_and_follow_torch(batch):
     with ParallelEnv(2, Drawing) as env:
         env.draw()
     assert torch.equal(torch.get_rng_state(), state)
+
+
+@pytest.mark.parametrize("batch", [SerialEnv, ParallelEnv])
+def test_attributes_of_attributes(batch):
+    env = batch(2, [lambda: GymEnv("Pendulum-v1", g=9.81), lambda: GymEnv("Pendulum-v1", g=1.6)])
+    assert env.unwrapped.g == [9.81, 1.6] and env.unwrapped.action_space.shape == [(1,), (1,)]
+    assert len(env.unwrapped) == 2 and ["PendulumEnv" in repr(inner) for inner in env.unwrapped] == [True, True]
+    assert env.unwrapped.action_space.contains(np.zeros(1, dtype=np.float32)) == [True, True]
+    assert env[1:].unwrapped.g == [1.6]
+    with pytest.raises(AttributeError, match="mass_of_the_moon"):
+        _ = env.unwrapped.mass_of_the_moon
+    env.close()
