@@ -265,6 +265,8 @@ class Watch:
             self.inside, importlib.import_module = None, find
 
     def _import(self, name: str, package: str | None = None) -> Any:
+        if name == "h5py":  # which write_h5 and read_h5 look for by its name
+            return sys.modules[name]
         self.found.append(f"import {name!r}")
         raise ImportError(name)
 
