@@ -58,7 +58,7 @@ class TrajectoryIndex:
         >>> from rlnb.data.replay_buffers.columns import Column
         >>> from rlnb.data.replay_buffers.ring import Ring
         >>> ring = Ring(5)
-        >>> index = TrajectoryIndex(Signals(ring, 1, ends=Column(torch.tensor([0, 1, 0, 1, 0]), 1)))
+        >>> index = TrajectoryIndex(Signals(ring, 1, ends=[Column(torch.tensor([0, 1, 0, 1, 0]), 1)]))
         >>> ring.advance(5)
         >>> index.refresh()
         >>> index.trajectories(2)

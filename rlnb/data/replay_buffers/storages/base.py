@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 from multiprocessing.context import get_spawning_popen
 from typing import Any
@@ -98,6 +99,29 @@ class Storage(Checkpointed, ABC):
     def is_full(self) -> bool:
         """Whether every place is filled, so that writing goes over the oldest elements."""
         return self.ring.is_full
+
+    _is_full = property(lambda self: self.is_full)  # the name that programs for TorchRL read
+
+    def contains(self, item: Any) -> Any:
+        """Say whether there are such elements.
+
+        Args:
+            item: an index, or a tensor of indices; with several dimensions its last dimension holds the coordinates.
+
+        Returns:
+            True or False; for a tensor a mask.
+        """
+        index = torch.as_tensor(item)
+        shape = torch.as_tensor(self.shape if self.ndim > 1 else len(self))
+        inside = (index >= -shape) & (index < shape)
+        inside = inside.all(-1) if self.ndim > 1 else inside
+        return inside if isinstance(item, torch.Tensor) else bool(inside.all())
+
+    def __contains__(self, item: Any) -> bool:
+        return bool(torch.as_tensor(self.contains(item)).all())
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[i] for i in range(self.shape[0] if self.ndim > 1 else len(self)))
 
     def index(self, positions: torch.Tensor) -> Any:
         """Turn positions into an index.
