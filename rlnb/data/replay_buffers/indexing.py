@@ -74,8 +74,8 @@ def where(index: Any, shape: Sequence[int]) -> Where:
     """Find out what an index means.
 
     Args:
-        index: an integer, slice, list, array or tensor of integers or of booleans, ``...``, or a tuple with one of
-            these for each dimension. In a storage of several dimensions the last dimension of a tensor may also hold
+        index: an integer, slice, list, array or tensor of integers or of booleans, ``...``, None, or a tuple with one
+            of these for each dimension. In a storage of several dimensions the last dimension of a tensor may also hold
             the coordinates of an element, as the ``"index"`` of a sample does.
         shape: of the filled part of the storage.
 
@@ -98,8 +98,8 @@ def where(index: Any, shape: Sequence[int]) -> Where:
         index = slice(None)
     if isinstance(index, slice):
         return _slice(index, shape)
-    if isinstance(index, tuple):
-        return _grid(index, shape)
+    if isinstance(index, tuple) or index is None:
+        return _grid(index if isinstance(index, tuple) else (index,), shape)
     if isinstance(index, (int, np.integer)) and not isinstance(index, bool):
         position = _within(int(index), shape[0], len(shape))
         return one(position) if len(shape) == 1 else _rows(np.array(position), shape)
@@ -141,7 +141,7 @@ def where_swapped(index: Any, shape: Sequence[int], time: int) -> Where:
     parts = list(index) if isinstance(index, tuple) else [index]
     if not any(part is Ellipsis for part in parts):
         parts.append(Ellipsis)
-    if sum(part is Ellipsis for part in parts) == 1:
+    if sum(part is Ellipsis for part in parts) == 1 and not any(part is None for part in parts):
         gap = parts.index(Ellipsis)
         parts[gap : gap + 1] = [slice(None)] * (len(shape) - len(parts) + 1)
     others = [part for dim, part in enumerate(parts) if dim != time]
@@ -200,8 +200,8 @@ def _mask(mask: np.ndarray, shape: Sequence[int]) -> Where:
 
 def _grid(index: tuple[Any, ...], shape: Sequence[int]) -> Where:
     """An index for each dimension, as torch understands it."""
-    parts = [part if isinstance(part, (int, slice)) or part is Ellipsis else _array(part) for part in index]
-    if sum(part is not Ellipsis for part in parts) > len(shape):
+    parts = [part if isinstance(part, (int, slice)) or _takes_none(part) else _array(part) for part in index]
+    if sum(not _takes_none(part) for part in parts) > len(shape):
         raise IndexError(faults.too_many_indices(len(parts), len(shape)))
     if len(parts) == len(shape) and all(map(_holds_numbers, parts)):  # the only case that does not count all elements
         arrays = [np.asarray(part) for part in parts]
@@ -213,7 +213,7 @@ def _grid(index: tuple[Any, ...], shape: Sequence[int]) -> Where:
         for part in parts:
             if isinstance(part, int) or part is Ellipsis:
                 first.append(part)
-            else:
+            elif part is not None:
                 first += [slice(None)] * (part.ndim if isinstance(part, np.ndarray) and part.dtype == bool else 1)
         rest = tuple(part for part in parts if not isinstance(part, int))
         try:
@@ -223,6 +223,11 @@ def _grid(index: tuple[Any, ...], shape: Sequence[int]) -> Where:
     if np.ndim(found) == 0:
         return one(int(found))
     return _some(found, all(isinstance(part, slice) or part is Ellipsis for part in parts))
+
+
+def _takes_none(part: Any) -> bool:
+    """Whether a part of an index stands for no dimension of its own: ``...``, and None, which adds one."""
+    return part is Ellipsis or part is None
 
 
 def _holds_numbers(part: Any) -> bool:

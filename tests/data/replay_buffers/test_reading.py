@@ -100,6 +100,14 @@ def test_iteration_ends_where_the_sampler_runs_out() -> None:  # RB-10
     assert all(len(next(endless)) == 4 for _ in range(20))
 
 
+def test_none_adds_a_dimension() -> None:  # RB-08
+    rb = ReplayBuffer(storage=LazyTensorStorage(9))
+    rb.extend(torch.arange(6))
+    assert rb[None].tolist() == [[0, 1, 2, 3, 4, 5]] and rb[None, 2:4].tolist() == [[2, 3]]
+    rb[None] = torch.arange(6, 12)[None]
+    assert rb[[1, 2], None].tolist() == [[7], [8]]
+
+
 def test_an_entry_is_read_by_its_key() -> None:  # RB-14
     rb = TensorDictReplayBuffer(storage=LazyMemmapStorage(21))
     rb.extend(TensorDict({"a": torch.zeros(10), "b": {"c": torch.ones(10)}}, [10]))

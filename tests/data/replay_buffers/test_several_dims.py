@@ -86,6 +86,9 @@ INDICES = (
     (torch.tensor([[2], [0]]), torch.tensor([[0, 3]])),
     torch.tensor([True, False, True]),
     torch.arange(12).reshape(3, 4) % 5 == 0,
+    None,
+    (0, None, slice(1, 3)),
+    (..., None),
 )
 
 

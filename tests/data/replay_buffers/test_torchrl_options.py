@@ -106,6 +106,16 @@ def test_an_unknown_argument_names_the_class_and_the_arguments_that_there_are(ki
         kind(nonsense=1, **BUFFERS[kind])
 
 
+def test_arguments_have_names() -> None:
+    with pytest.raises(TypeError) as caught:
+        ReplayBuffer(LazyTensorStorage(5))
+    assert str(caught.value) == (
+        "ReplayBuffer takes arguments by name, and got 1 without. Fix: ReplayBuffer(storage=LazyTensorStorage(...))."
+    )
+    with pytest.raises(TypeError, match=r"Fix: ReplayBuffer\(batch_size=32\)"):
+        ReplayBuffer(32, RandomSampler())
+
+
 def test_a_buffer_in_files_is_shared() -> None:
     rb = ReplayBuffer(storage=LazyMemmapStorage(9), shared=True)
     assert rb.share() is rb and rb.share(False) is rb

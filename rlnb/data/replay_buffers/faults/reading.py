@@ -36,14 +36,6 @@ def bad_batch_size(value: object) -> str:
     return f"The batch size must be an integer of at least 1, and got {value!r}. Fix: such as 32."
 
 
-def fixed_batch_size(given: int, fixed: int) -> str:
-    """Say that prefetched batches have one size."""
-    return (
-        f"The buffer prefetches batches of {fixed} and cannot give one of {given}. "
-        "Fix: call sample() without a batch size, or make the buffer without prefetch."
-    )
-
-
 def prefetch_without_batch_size() -> str:
     """Say that prefetching needs a batch size."""
     return (

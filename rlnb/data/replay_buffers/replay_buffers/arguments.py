@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import torch
@@ -99,18 +99,24 @@ _NAMES = (
 )
 
 
-def check_options(kind: str, compilable: bool | None, options: dict[str, Any]) -> None:
+def check_options(kind: str, args: Sequence[Any], compilable: bool | None, options: dict[str, Any]) -> None:
     """Refuse options that a buffer does not have, or values that it cannot keep.
 
     Args:
         kind: the class of the buffer.
+        args: arguments without a name; there must be none.
         compilable: whether its methods shall work inside of ``torch.compile``.
         options: arguments by names that the constructor does not list.
 
     Raises:
         NotImplementedError: If TorchRL has such an option, and this library does not.
-        TypeError: If there is no such option.
+        TypeError: If there is no such option, or an argument has no name.
     """
+    if args:
+        name = next((name for name, base in _KINDS.items() if isinstance(args[0], base)), "storage")
+        raise TypeError(
+            f"{kind} takes arguments by name, and got {len(args)} without. Fix: {kind}({name}={_written(args[0])})."
+        )
     if compilable:
         raise NotImplementedError(
             f"compilable=True asks for a {kind} that torch.compile can trace, and this one takes locks and reads NumPy "
@@ -133,6 +139,14 @@ def check_options(kind: str, compilable: bool | None, options: dict[str, Any]) -
             size = value if isinstance(value, int) and not isinstance(value, bool) else 1000
             fix = f" Fix: {kind}(storage=LazyTensorStorage({size}))." if name in _SIZES else ""
             raise TypeError(f"{kind} got an unexpected argument {name!r}. It takes: {_NAMES}.{fix}")
+
+
+_KINDS: dict[str, type] = {"storage": Storage, "sampler": Sampler, "writer": Writer, "batch_size": int}
+
+
+def _written(value: Any) -> str:
+    """How a value may be written in code."""
+    return repr(value) if isinstance(value, int) else f"{type(value).__name__}(...)"
 
 
 def consuming(count: int, sampler: Any) -> Sampler:

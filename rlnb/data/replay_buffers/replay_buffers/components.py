@@ -30,7 +30,7 @@ class Components(Checkpointing):
 
     def __init__(
         self,
-        *,
+        *args: Any,
         storage: Storage | Callable[[], Storage] | None = None,
         sampler: Sampler | Callable[[], Sampler] | None = None,
         writer: Writer | Callable[[], Writer] | None = None,
@@ -50,7 +50,7 @@ class Components(Checkpointing):
         **options: Any,
     ) -> None:
         self._new_lock()
-        arguments.check_options(type(self).__name__, compilable, options)
+        arguments.check_options(type(self).__name__, args, compilable, options)
         if consume_after_n_samples is not None:
             sampler = arguments.consuming(consume_after_n_samples, sampler)
         self._batch_size = None if batch_size is None else arguments.batch_size(batch_size)

@@ -29,7 +29,7 @@ class Reading(Components):
         """Draw elements.
 
         Args:
-            batch_size: how many. Default: as the constructor was told.
+            batch_size: how many. Default: as the constructor was told. A batch of another size is not prepared ahead.
             return_info: whether to return, beside the batch, what the sampler says: ``"index"``, the index of each
                 element, and whatever else it knows.
 
@@ -41,9 +41,7 @@ class Reading(Components):
             ValueError: if the batch size is no positive integer.
         """
         size = self._size_of(batch_size)
-        if self._prefetcher is not None:
-            if size != self._batch_size:
-                raise ValueError(faults.fixed_batch_size(size, self._batch_size or 0))
+        if self._prefetcher is not None and size == self._batch_size:
             with self._lock:
                 ahead = self._prefetcher.next()
             batch, info = ahead.future.result()
