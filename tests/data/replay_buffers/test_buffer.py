@@ -16,18 +16,10 @@ from rlnb.data import (
     ReplayBuffer,
     RoundRobinWriter,
     SamplerWithoutReplacement,
-    TensorDictPrioritizedReplayBuffer,
     TensorDictReplayBuffer,
 )
 from rlnb.envs import CatTensors
 from tests.data.replay_buffers.worlds import as_tensordict, make_storage, numbers_of
-
-
-@pytest.mark.parametrize("make", [ReplayBuffer, TensorDictReplayBuffer, TensorDictPrioritizedReplayBuffer])
-def test_an_argument_that_there_is_not_is_said_of_the_buffer(make: Any) -> None:  # RB-01
-    given = {"alpha": 1.0, "beta": 1.0} if make is TensorDictPrioritizedReplayBuffer else {}
-    with pytest.raises(TypeError, match=r"^ReplayBuffer\(\) got an unexpected keyword argument 'capacity'$"):
-        make(capacity=5, **given)
 
 
 def test_the_default_is_a_list_of_a_thousand_drawn_at_random() -> None:  # RB-01 RB-17
