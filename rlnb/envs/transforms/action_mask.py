@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from tensordict import TensorDictBase
 
-from rlnb.data import Composite
+from rlnb.data import Categorical, Composite, MultiCategorical, MultiOneHot, OneHot, TensorSpec
 from rlnb.data.specs.composite_keys import unknown_key
 from rlnb.data.specs.maskable import MaskableSpec
 from rlnb.data.ted.keys import NestedKey
@@ -22,7 +22,7 @@ class ActionMask(Transform):
 
     Args:
         action_key: of the action, whose spec is one of choices, such as :class:`~rlnb.data.OneHot`.
-        mask_key: of the mask among the observations, True where an action is legal.
+        mask_key: of the mask among the observations, True (or 1) where an action is legal.
 
     Raises:
         KeyError: in an env that has no such action or no such mask.
@@ -35,6 +35,8 @@ class ActionMask(Transform):
         >>> env.reset()["action_mask"].tolist(), env.rand_action()["action"].tolist()
         ([False, False, True, False], [0, 0, 1, 0])
     """
+
+    ACCEPTED_SPECS = (OneHot, Categorical, MultiOneHot, MultiCategorical)
 
     def __init__(self, action_key: NestedKey = "action", mask_key: NestedKey = "action_mask") -> None:
         super().__init__()
@@ -57,7 +59,8 @@ class ActionMask(Transform):
         if env is None:
             raise RuntimeError(faults.needs_env(self, "writes into the action spec of an env"))
         self._mask = mask
-        env.full_action_spec[self.action_key].update_mask(mask)
+        # Gymnasium's masks are integers, 1 where an action is legal.
+        env.full_action_spec[self.action_key].update_mask(mask.bool())
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Refuse: data has no action spec.
@@ -69,20 +72,22 @@ class ActionMask(Transform):
 
     def transform_action_spec(self, action_spec: Composite) -> Composite:
         """Put the last mask into a spec that is made anew; see :class:`Transform`."""
+        self._need_composite(action_spec)
         if self.action_key not in action_spec:
             raise unknown_key(self.action_key, action_spec.keys(True, True), "the action spec")
         spec = action_spec[self.action_key]
         if not isinstance(spec, MaskableSpec):
-            raise TypeError(
+            raise faults.SpecTypeError(
                 f"ActionMask masks a choice among actions, and the spec of {self.action_key!r} is a "
                 f"{type(spec).__name__}. Specs that can be masked: Categorical, OneHot, MultiCategorical, MultiOneHot."
             )
         if self._mask is not None:
-            spec.update_mask(self._mask)
+            spec.update_mask(self._mask.bool())
         return action_spec
 
     def transform_observation_spec(self, observation_spec: Composite) -> Composite:
         """Check that there is a mask; see :class:`Transform`."""
+        self._need_composite(observation_spec)
         if self.mask_key not in observation_spec:
             raise unknown_key(self.mask_key, observation_spec.keys(True, True), "the observation spec")
         return observation_spec
@@ -90,6 +95,15 @@ class ActionMask(Transform):
     def _forget(self) -> None:
         super()._forget()
         self._mask = None
+
+    @property
+    def action_spec(self) -> TensorSpec:
+        """The spec of the action in the env around."""
+        env = self._env()
+        if env is None:
+            raise RuntimeError(faults.needs_env(self, "has the action spec of an env"))
+        spec: TensorSpec = env.full_action_spec[self.action_key]
+        return spec
 
     def __repr__(self) -> str:
         return f"ActionMask(keys={[self.action_key, self.mask_key]})"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 from typing import Any, Self
 
+from tensordict import TensorDict
+
 from rlnb.data import Composite, TensorSpec
 from rlnb.envs.base import EnvBase
 from rlnb.envs.life import close
@@ -197,12 +199,18 @@ class AroundBase(EnvBase):
         return self._chain.load_state_dict(state_dict, *args, **kwargs)
 
     def close(self, *, raise_if_closed: bool = False) -> None:
-        """Close the base env.
+        """Close the transforms and the base env.
 
         Args:
             raise_if_closed: raise RuntimeError if it is closed already.
         """
+        self._chain.close()
         close(self._base, raise_if_closed)
+
+    def fake_tensordict(self) -> TensorDict:
+        """Make a step of zeros with the keys, shapes and dtypes of a real one; see :meth:`EnvBase.fake_tensordict`."""
+        fake: Any = self._chain.transform_fake_tensordict(super().fake_tensordict())
+        return fake
 
     def __del__(self) -> None:
         """Leave the base env alone: others may hold it, and it closes itself when nobody does."""

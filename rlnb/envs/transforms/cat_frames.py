@@ -9,11 +9,11 @@ from tensordict.nn import dispatch
 from rlnb.data import Bounded, Composite, TensorSpec, Unbounded
 from rlnb.data.ted.keys import NestedKey
 from rlnb.envs.transforms.frame_transform import FrameTransform
-from rlnb.envs.transforms.frames import Frames
+from rlnb.envs.transforms.frames import Frames, ages, per_row, time_dim
 from rlnb.envs.transforms.shape_faults import assert_negative
-from rlnb.envs.transforms.transform import Keys
+from rlnb.envs.transforms.transform import Keys, key_list
 
-_PADDINGS = ("same", "constant")
+_PADDINGS = ("same", "constant", "zeros")
 
 
 class CatFrames(FrameTransform):
@@ -29,12 +29,16 @@ class CatFrames(FrameTransform):
         dim: along which they are concatenated, counted from the end: -3 for images ``(..., C, H, W)``.
         in_keys: the entries. Default: "pixels".
         out_keys: where the results go. Default: ``in_keys``.
-        padding: "same": the first frame of the episode stands for those before it; or "constant".
+        padding: "same": the first frame of the episode stands for those before it; or "constant", or "zeros".
         padding_value: of "constant".
         as_inverse: concatenate when data is written to a buffer, by :meth:`inv`, and not when it is sampled. That is
             for buffers alone.
         reset_key: of the mask that says which rows a reset starts anew. Default: the nearest one above each entry.
         done_key: of the end signal that tells episodes apart in plain data. Default: the nearest one above each entry.
+        future: concatenate each frame with the ``N - 1`` that follow it in its episode; for plain data only, where the
+            last frame of the episode, or ``padding_value``, stands for those after it.
+        mask_key: where to write which frames are padding, a boolean entry of shape ``[*batch, N]``; for plain data
+            only.
 
     Raises:
         ValueError: if ``N`` is not positive, ``dim`` is not negative or ``padding`` is neither of these.
@@ -61,6 +65,8 @@ class CatFrames(FrameTransform):
         as_inverse: bool = False,
         reset_key: NestedKey | None = None,
         done_key: NestedKey | None = None,
+        future: bool = False,
+        mask_key: NestedKey | None = None,
     ) -> None:
         if isinstance(N, bool) or not isinstance(N, int) or N < 1:
             raise ValueError(f"CatFrames takes N, the number of frames, as a positive integer and got {N!r}.")
@@ -71,6 +77,16 @@ class CatFrames(FrameTransform):
         super().__init__(N, in_keys, out_keys, reset_key, done_key)
         self.N, self.dim = N, dim
         self.padding, self.padding_value, self.as_inverse = padding, padding_value, as_inverse
+        if padding == "zeros":
+            self.padding, self.padding_value = "constant", 0
+        self.future = bool(future)
+        self.mask_key = None if mask_key is None else key_list([mask_key], "mask_key")[0]
+        under_next = [key for key in self.in_keys if not isinstance(key, str) and key[0] == "next"]
+        if self.future and under_next:
+            raise NotImplementedError(
+                f"CatFrames(future=True) has no frames after those under 'next', and got in_keys={self.in_keys}. "
+                f"Fix: leave {under_next[0]!r} out."
+            )
 
     # Frames -------------------------------------------------------------------------------------------------------
 
@@ -99,6 +115,54 @@ class CatFrames(FrameTransform):
 
     # As the inverse -----------------------------------------------------------------------------------------------
 
+    def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
+        next_tensordict = super()._call(next_tensordict)
+        if self.mask_key is not None:
+            next_tensordict.set(self.mask_key, self._padded(next_tensordict))
+        return next_tensordict
+
+    def _padded(self, data: TensorDictBase) -> torch.Tensor:
+        """Which frames of the first of ``in_keys`` are padding, oldest first."""
+        age = per_row(self._ages(data, self.in_keys[0]), torch.empty(data.batch_size), data.ndim)
+        steps = range(self.N) if self.future else range(self.N - 1, -1, -1)
+        return torch.stack([age < back for back in steps], -1)
+
+    def _ages(self, data: TensorDictBase, key: NestedKey) -> torch.Tensor:
+        """How many frames an episode has before each one; with ``future``, after it."""
+        if not self.future:
+            return ages(self, data, key, self.done_key)
+        dim = time_dim(self, data)
+        before = ages(self, data, key, self.done_key)
+        if not before.numel():
+            return before
+        # Seen from the end, an episode starts where the next step is the first of another.
+        first = torch.cat(
+            (before.narrow(dim, 1, before.shape[dim] - 1), torch.zeros_like(before.narrow(dim, 0, 1))), dim
+        )
+        last = torch.arange(before.shape[dim], device=before.device).reshape((-1, *[1] * (before.ndim - dim - 1)))
+        end = torch.where(first == 0, last, before.shape[dim]).flip(dim).cummin(dim).values.flip(dim)
+        return end - last
+
+    def _frames(self, data: TensorDictBase, key: NestedKey, value: torch.Tensor) -> Frames:
+        if not self.future:
+            return super()._frames(data, key, value)
+        dim = time_dim(self, data)
+        self._assert_frame(value, key, data.ndim)
+        age = per_row(self._ages(data, key), value, data.ndim)
+        backwards = self._past(value.flip(dim), age.flip(dim), dim, range(1, self.N))
+        return (value, *[frame.flip(dim) for frame in backwards])
+
+    def unfolding(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Concatenate the frames of a rollout, along its dimension of time.
+
+        Args:
+            tensordict: in the TED format; written to.
+
+        Returns:
+            The TensorDict.
+        """
+        return self._call(tensordict)
+
     @dispatch(source="in_keys", dest="out_keys")
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Concatenate the frames of a rollout or of a sample of several; see :meth:`Transform.forward`.
@@ -120,6 +184,12 @@ class CatFrames(FrameTransform):
     # Specs --------------------------------------------------------------------------------------------------------
 
     def _learn_output(self, output_spec: Composite) -> None:
+        if self.future or self.mask_key is not None:
+            option = "future=True" if self.future else f"mask_key={self.mask_key!r}"
+            raise RuntimeError(
+                f"CatFrames({option}) needs whole episodes, which an env does not have yet. Fix: use it on a rollout "
+                "or in a buffer, buffer.append_transform(CatFrames(...))."
+            )
         if self.as_inverse:
             raise ValueError(
                 "CatFrames(as_inverse=True) concatenates what is written to a buffer, and an env is no buffer. "
@@ -127,10 +197,11 @@ class CatFrames(FrameTransform):
             )
 
     def _forward_specs(self, composite: Composite) -> Composite:
-        for key in self.in_keys:
-            spec = composite.get(key)
-            if spec is not None:
-                self._assert_frame(spec.zero(), key, composite.ndim)
+        if isinstance(composite, Composite):
+            for key in self.in_keys:
+                spec = composite.get(key)
+                if spec is not None:
+                    self._assert_frame(spec.zero(), key, composite.ndim)
         return super()._forward_specs(composite)
 
     def _apply_to_spec(self, spec: TensorSpec) -> TensorSpec:

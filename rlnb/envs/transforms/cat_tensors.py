@@ -117,6 +117,7 @@ class CatTensors(Transform):
 
     def transform_observation_spec(self, observation_spec: Composite) -> Composite:
         """Put the result in place of the entries; see :class:`Transform`."""
+        self._need_composite(observation_spec)
         specs = [observation_spec.get(key) for key in self.in_keys]
         if not specs or any(spec is None for spec in specs):
             return observation_spec

@@ -58,6 +58,7 @@ class Compose(Transform):
     def _find_inverses(self) -> None:
         self._backwards = [member for member in reversed(self._members) if member.invertible]
         self._any_changes_resets = any(member._changes_resets for member in self._members)
+        self._any_fills_resets = any(member._fills_resets for member in self._members)
         self._any_changes_input = any(member._changes_input for member in self._members)
 
     # As a list ----------------------------------------------------------------------------------------------------
@@ -229,6 +230,10 @@ class Compose(Transform):
         return tensordict
 
     @property
+    def _fills_resets(self) -> bool:
+        return self._any_fills_resets
+
+    @property
     def _changes_resets(self) -> bool:
         return self._any_changes_resets
 
@@ -242,6 +247,27 @@ class Compose(Transform):
         for member in self._members:
             member.set_missing_tolerance(mode)
 
+    def init(self, tensordict: TensorDictBase) -> None:
+        """Prepare each of the transforms; see :meth:`Transform.init`."""
+        for member in self._members:
+            member.init(tensordict)
+
+    def dump(self, **kwargs: Any) -> None:
+        """Write out what each of the transforms has recorded; see :meth:`Transform.dump`."""
+        for member in self._members:
+            member.dump(**kwargs)
+
+    def close(self) -> None:
+        """Release what each of the transforms holds; see :meth:`Transform.close`."""
+        for member in self._members:
+            member.close()
+
+    def transform_fake_tensordict(self, fake_tensordict: TensorDictBase) -> TensorDictBase:
+        """Change what ``env.fake_tensordict()`` returns, with one transform after the other."""
+        for member in self._members:
+            fake_tensordict = checked(member, member.transform_fake_tensordict(fake_tensordict))
+        return fake_tensordict
+
     # Specs --------------------------------------------------------------------------------------------------------
 
     def transform_output_spec(self, output_spec: Composite) -> Composite:
@@ -249,6 +275,31 @@ class Compose(Transform):
         for member in self._members:
             output_spec = member.transform_output_spec(output_spec)
         return output_spec
+
+    def transform_observation_spec(self, observation_spec: Composite) -> Composite:
+        """Change the spec of the observations, with one transform after the other; see :class:`Transform`."""
+        return self._through("transform_observation_spec", observation_spec)
+
+    def transform_reward_spec(self, reward_spec: Composite) -> Composite:
+        """Change the spec of the rewards likewise."""
+        return self._through("transform_reward_spec", reward_spec)
+
+    def transform_done_spec(self, done_spec: Composite) -> Composite:
+        """Change the spec of the end signals likewise."""
+        return self._through("transform_done_spec", done_spec)
+
+    def transform_action_spec(self, action_spec: Composite) -> Composite:
+        """Change the spec of the actions likewise."""
+        return self._through("transform_action_spec", action_spec)
+
+    def transform_state_spec(self, state_spec: Composite) -> Composite:
+        """Change the spec of the other inputs likewise."""
+        return self._through("transform_state_spec", state_spec)
+
+    def _through(self, method: str, spec: Composite) -> Composite:
+        for member in self._members:
+            spec = getattr(member, method)(spec)
+        return spec
 
     def transform_input_spec(self, input_spec: Composite) -> Composite:
         """Change the specs of all that the env takes, with one transform after the other."""

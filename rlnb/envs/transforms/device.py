@@ -120,6 +120,8 @@ class DeviceCastTransform(Transform):
 
 def _placeless(composite: Composite, keys: list[NestedKey]) -> Composite:
     """A Composite that says nothing of devices, if entries of it are to be on another one."""
+    if not isinstance(composite, Composite):
+        return composite
     return composite.clear_device_() if any(key in composite for key in keys) else composite
 
 

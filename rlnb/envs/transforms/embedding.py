@@ -105,6 +105,7 @@ class PixelEmbedding(ImageTransform):
 
     def transform_observation_spec(self, observation_spec: Composite) -> Composite:
         """Put the vectors in place of the images; see :class:`Transform`."""
+        self._need_composite(observation_spec)
         specs = [observation_spec.get(key) for key in self.in_keys]
         if any(spec is None for spec in specs):
             return observation_spec

@@ -129,6 +129,7 @@ class EndOfLifeTransform(Transform):
 
     def transform_observation_spec(self, observation_spec: Composite) -> Composite:
         """Add the flag and the number of lives; see :class:`Transform`."""
+        self._need_composite(observation_spec)
         done = self._done_spec
         if done is not None:
             observation_spec.set(self.eol_key, Categorical(2, shape=done.shape, dtype=torch.bool, device=done.device))

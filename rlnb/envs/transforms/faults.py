@@ -12,6 +12,10 @@ from rlnb.data.ted.keys import NestedKey
 from rlnb.data.ted.leaves import leaf_keys
 
 
+class SpecTypeError(TypeError, ValueError):
+    """A spec of the wrong class; a ValueError too, as in TorchRL."""
+
+
 def _name(what: Any) -> str:
     return type(what).__name__
 

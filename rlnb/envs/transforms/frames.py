@@ -110,6 +110,8 @@ def ages(transform: Any, data: TensorDictBase, key: NestedKey, done_key: NestedK
     if done is None:
         raise missing_key(transform, keys[-1], data, False)
     dim = time_dim(transform, data)
+    if not done.numel():
+        return torch.zeros_like(done, dtype=torch.int64)
     step = torch.arange(done.shape[dim], device=done.device)
     step = step.reshape((-1, *[1] * (done.ndim - dim - 1)))
     starts = torch.cat((torch.ones_like(done.narrow(dim, 0, 1)), done.narrow(dim, 0, done.shape[dim] - 1)), dim)
@@ -134,6 +136,8 @@ def lookback(value: torch.Tensor, age: torch.Tensor, dim: int, steps: Sequence[i
         [[1, 1, 3, 3], [1, 2, 3, 4]]
     """
     lead = age.shape
+    if not value.numel():
+        return [value for _ in steps]
     flat = value.reshape(*lead, -1).movedim(dim, 0)
     length, rows, features = lead[dim], age.numel() // max(lead[dim], 1), flat.shape[-1]
     flat = flat.reshape(length, rows, features)

@@ -86,11 +86,22 @@ class InitTracker(Transform):
         levels = [(as_tuple(key)[:-1], key) for key in done_spec.keys(True, True) if as_tuple(key)[-1] == DONE]
         self._flags = [(as_key((*level, self.init_key)), key, done_spec[key]) for level, key in levels]
 
-    def _new_keys(self) -> list[NestedKey]:
+    @property
+    def init_keys(self) -> list[NestedKey]:
+        """The flags, one for each level that has end signals."""
         return [flag_key for flag_key, _, _ in self._flags]
+
+    @property
+    def reset_keys(self) -> list[NestedKey]:
+        """The masks that say which rows a reset starts anew, one for each level."""
+        return [as_key((*as_tuple(key)[:-1], "_reset")) for key in self.init_keys]
+
+    def _new_keys(self) -> list[NestedKey]:
+        return self.init_keys
 
     def transform_observation_spec(self, observation_spec: Composite) -> Composite:
         """Add the flags; see :class:`Transform`."""
+        self._need_composite(observation_spec)
         for flag_key, _, done in self._flags:
             if done is not None:
                 flag = Categorical(2, shape=done.shape, dtype=torch.bool, device=done.device)

@@ -34,6 +34,8 @@ class ObservationTransform(Transform):
     """
 
     _default_keys: ClassVar[tuple[str, ...]] = ("observation", "pixels")
+    #: Whether one of the default keys is enough.
+    _any_of = False
 
     def __init__(
         self,

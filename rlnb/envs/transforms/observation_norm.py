@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 
+from rlnb.data import Composite
 from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
 from rlnb.envs.transforms import faults
 from rlnb.envs.transforms.affine import Affine, Number
+from rlnb.envs.transforms.observation import ObservationTransform
 from rlnb.envs.transforms.transform import Keys, key_list
 
 
-class ObservationNorm(Affine):
+class ObservationNorm(ObservationTransform, Affine):
     """Computes ``value * scale + loc``, or ``(value - loc) / scale``, of observations (or any entries).
 
     ``loc`` and ``scale`` are given, or found out by :meth:`init_stats`, so that the results have mean 0 and standard
@@ -26,8 +29,7 @@ class ObservationNorm(Affine):
         in_keys_inv: the inputs of the env that are changed back.
         out_keys_inv: what they are called outside. Default: ``in_keys_inv``.
         standard_normal: compute ``(value - loc) / scale``.
-        eps: the least standard deviation that :meth:`init_stats` divides by. Default: that of the dtype, 1.2e-7 for
-            float32.
+        eps: the least standard deviation that :meth:`init_stats` divides by. Default: 1e-6.
 
     Raises:
         ValueError: without keys, if only one of ``loc`` and ``scale`` is given, or a scale is 0.
@@ -57,8 +59,13 @@ class ObservationNorm(Affine):
             raise ValueError(
                 "ObservationNorm does not know what to normalize. Fix: ObservationNorm(in_keys=['observation'])."
             )
-        super().__init__(loc, scale, standard_normal, in_keys, out_keys, in_keys_inv, out_keys_inv)
-        self.eps = eps
+        # The keys have no default here, so the constructor of ObservationTransform has nothing to do.
+        Affine.__init__(self, loc, scale, standard_normal, in_keys, out_keys, in_keys_inv, out_keys_inv)
+        self.eps = 1e-6 if eps is None else float(eps)
+
+    def transform_reward_spec(self, reward_spec: Composite) -> Composite:
+        """Change the spec of rewards in ``in_keys``; see :class:`Transform`."""
+        return self._forward_specs(reward_spec)
 
     @property
     def initialized(self) -> bool:
@@ -78,14 +85,15 @@ class ObservationNorm(Affine):
         Args:
             num_iter: how many steps to take.
             reduce_dim: the dimensions of the data, ``[*batch_size, time, ...]``, that mean and standard deviation are
-                taken over.
-            cat_dim: the dimension of time, which is the only one in ``reduce_dim`` for a single env.
+                taken over; negative ones count from the end.
+            cat_dim: one of ``reduce_dim``, along which rollouts are joined. It may be left out if there is only one.
             key: which of several ``in_keys`` to look at.
             keep_dims: of ``reduce_dim``, those that stay, with size 1.
 
         Raises:
             RuntimeError: if ``loc`` and ``scale`` are there, or the transform is in no env.
-            ValueError: if ``cat_dim`` is not the dimension of time, or ``key`` is missing or none of ``in_keys``.
+            ValueError: if the dimension of time or ``cat_dim`` is not in ``reduce_dim``, a dimension is out of range or
+                given twice, or ``key`` is missing or not one of ``in_keys``.
             KeyError: if the env gives no such entry.
 
         Example:
@@ -104,7 +112,6 @@ class ObservationNorm(Affine):
         below = self.parent
         if below is None:
             raise RuntimeError(faults.needs_env(self, "takes random steps to find out loc and scale"))
-        dims = self._dims(reduce_dim, cat_dim, len(below.batch_size))
         key = self._key(key)
         rollout = below.rollout(num_iter, break_when_any_done=False)
         data = rollout.get(key, None)
@@ -112,20 +119,23 @@ class ObservationNorm(Affine):
             data = rollout.get(as_key(("next", *as_tuple(key))), None)
         if data is None:
             raise faults.missing_key(self, key, rollout, False)
-        self._set(data.detach(), dims, () if keep_dims is None else tuple(keep_dims))
+        dims = _dims(reduce_dim, data.ndim, "reduce_dim")
+        kept = () if keep_dims is None else _dims(keep_dims, data.ndim, "keep_dims")
+        self._check_dims(dims, reduce_dim, cat_dim, len(below.batch_size), data.ndim)
+        if not set(kept) <= set(dims):
+            raise ValueError(f"keep_dims={keep_dims} must be among reduce_dim={reduce_dim}: others stay anyway.")
+        self._set(data.detach(), dims, kept)
 
-    def _dims(self, reduce_dim: int | Sequence[int], cat_dim: int | None, time: int) -> tuple[int, ...]:
-        dims = (reduce_dim,) if isinstance(reduce_dim, int) else tuple(reduce_dim)
-        if cat_dim is None and len(dims) == 1:
-            cat_dim = dims[0]
-        if cat_dim != time or cat_dim not in dims:
+    def _check_dims(self, dims: tuple[int, ...], reduce_dim: Any, cat_dim: int | None, time: int, ndim: int) -> None:
+        """Refuse dimensions by which each step would have a mean of its own."""
+        several = cat_dim is None and len(dims) > 1
+        if several or time not in dims or (cat_dim is not None and _dims(cat_dim, ndim, "cat_dim")[0] not in dims):
             reduced = tuple(range(time + 1))
             raise ValueError(
-                f"init_stats was given reduce_dim={reduce_dim} and cat_dim={cat_dim}, and the dimension of time, which "
-                f"must be cat_dim and among reduce_dim, is {time}. Fix: init_stats(num_iter, reduce_dim={reduced}, "
-                f"cat_dim={time})."
+                f"init_stats got reduce_dim={reduce_dim} and cat_dim={cat_dim} for data of {ndim} dimensions. "
+                f"Dimension {time} is time: reduce_dim must contain it, or each step would get its own mean, and "
+                f"cat_dim must be one of reduce_dim. Fix: init_stats(num_iter, reduce_dim={reduced}, cat_dim={time})."
             )
-        return dims
 
     def _key(self, key: NestedKey | None) -> NestedKey:
         if key is None:
@@ -141,8 +151,8 @@ class ObservationNorm(Affine):
         if not data.dtype.is_floating_point:
             raise TypeError(self._no_float(f"a value of dtype {data.dtype}"))
         mean = data.mean(dims, keepdim=True)
-        std = data.std(dims, keepdim=True, correction=0)
-        std = std.clamp_min(torch.finfo(data.dtype).eps if self.eps is None else self.eps)
+        several = mean.numel() < data.numel()
+        std = data.std(dims, keepdim=True, correction=int(several)).clamp_min(self.eps)
         gone = [dim for dim in dims if dim not in kept]
         mean, std = mean.squeeze(gone), std.squeeze(gone)
         self.loc, self.scale = (mean, std) if self.standard_normal else (-mean / std, 1 / std)
@@ -161,6 +171,17 @@ class ObservationNorm(Affine):
         if self.loc is not None and self.scale is not None and self.loc.numel() == self.scale.numel() == 1:
             numbers = f"loc={self.loc.item():.4f}, scale={self.scale.item():.4f}, "
         return f"ObservationNorm({numbers}keys={self.in_keys})"
+
+
+def _dims(given: int | Sequence[int], ndim: int, name: str) -> tuple[int, ...]:
+    """Count dimensions from the front."""
+    dims = (given,) if isinstance(given, int) else tuple(given)
+    if any(not -ndim <= dim < ndim for dim in dims):
+        raise ValueError(f"init_stats got {name}={given}, and the data has {ndim} dimensions.")
+    dims = tuple(dim % ndim for dim in dims)
+    if len(set(dims)) < len(dims):
+        raise ValueError(f"init_stats got {name}={given}, which has a dimension twice: the data has {ndim} dimensions.")
+    return dims
 
 
 __all__ = ["ObservationNorm"]

@@ -39,6 +39,12 @@ class PerReward(Transform):
             raise ValueError(faults.unequal_keys(self, "in_keys", len(rewards), "out_keys", len(found)))
         self.in_keys, self.out_keys = rewards, found
 
+    def _pairs(self) -> list[tuple[NestedKey, NestedKey]]:
+        """The keys in the data of a step, where there is no "next" in front of them."""
+        return [
+            (_of_step(in_key), _of_step(out_key)) for in_key, out_key in zip(self.in_keys, self.out_keys, strict=True)
+        ]
+
     def _first(self, in_key: NestedKey, data: TensorDictBase, number: float) -> torch.Tensor:
         """Make what is beside a reward after a reset, for all rows of ``data``."""
         spec = self._specs.get(in_key)
@@ -54,11 +60,12 @@ class PerReward(Transform):
         if self._all_rewards:
             self._use(list(rewards.keys(True, True)), self.out_keys)
         self._batch_dims = output_spec.ndim
-        self._specs = {key: rewards[key] for key in self.in_keys if key in rewards}
+        self._specs = {key: rewards[key] for key, _ in self._pairs() if key in rewards}
 
     def transform_observation_spec(self, observation_spec: Composite) -> Composite:
         """Add what is beside the rewards; see :class:`Transform`."""
-        for in_key, out_key in zip(self.in_keys, self.out_keys, strict=True):
+        self._need_composite(observation_spec)
+        for in_key, out_key in self._pairs():
             spec = self._specs.get(in_key)
             if spec is not None:
                 observation_spec.set(out_key, Unbounded(shape=spec.shape, dtype=spec.dtype, device=spec.device))
@@ -67,6 +74,11 @@ class PerReward(Transform):
     def transform_reward_spec(self, reward_spec: Composite) -> Composite:
         """Leave the rewards as they are; see :class:`Transform`."""
         return reward_spec
+
+
+def _of_step(key: NestedKey) -> NestedKey:
+    path = as_tuple(key)
+    return as_key(path[1:]) if path[0] == "next" and len(path) > 1 else key
 
 
 __all__ = ["PerReward"]

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from tensordict import TensorDictBase
 
+from rlnb._tensordict import shallow_copy
 from rlnb.data import Composite, TensorSpec
 from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
 from rlnb.envs.transforms.transform import Transform, key_list
@@ -31,6 +32,7 @@ class TensorDictPrimer(Transform):
         expand_specs: give the specs the batch size of the env in front. None (the default): those that do not begin
             with it already, be it by chance. False: no, they have to begin with it.
         single_default_value: ``default_value`` is a function that makes a TensorDict of all entries.
+        call_before_env_reset: add the entries to what the reset of the env is given, too, for an env that reads them.
         **kwargs: more specs by name.
 
     Raises:
@@ -51,13 +53,16 @@ class TensorDictPrimer(Transform):
         self,
         primers: Mapping[Any, TensorSpec] | Composite | None = None,
         random: bool | None = None,
-        default_value: Default | Mapping[Any, Default] = 0.0,
+        default_value: Default | Mapping[Any, Default] | None = 0.0,
         reset_key: NestedKey | None = None,
         expand_specs: bool | None = None,
         single_default_value: bool = False,
+        call_before_env_reset: bool = False,
         **kwargs: TensorSpec,
     ) -> None:
         super().__init__()
+        default_value = 0.0 if default_value is None else default_value
+        self.call_before_env_reset = bool(call_before_env_reset)
         self.primers = primers.clone() if isinstance(primers, Composite) else Composite(primers or {})
         self.primers.update(Composite(kwargs).expand(*self.primers.shape) if self.primers.ndim else kwargs)
         keys = self.primers.keys(True, True)
@@ -75,15 +80,33 @@ class TensorDictPrimer(Transform):
         self.random, self.default_value, self.single_default_value = bool(random), default_value, single_default_value
         self.reset_key = None if reset_key is None else key_list([reset_key], "reset_key")[0]
         self.expand_specs = expand_specs
+        self._primed: dict[NestedKey, torch.Tensor] | None = None
         self._defaults = _defaults(keys, {} if single_default_value else default_value)
         self._fitted, self._batch_dims = {key: self.primers[key] for key in keys}, self.primers.ndim
 
     # Data ---------------------------------------------------------------------------------------------------------
 
+    @property
+    def _changes_resets(self) -> bool:
+        return self.call_before_env_reset
+
+    @property
+    def _fills_resets(self) -> bool:
+        return self.call_before_env_reset
+
+    def _reset_env_preprocess(self, tensordict: TensorDictBase) -> TensorDictBase:
+        if not self.call_before_env_reset:
+            return super()._reset_env_preprocess(tensordict)
+        self.__dict__["_primed"] = None
+        primed = self.forward(shallow_copy(tensordict))
+        self.__dict__["_primed"] = {key: primed.get(key) for key in self._fitted}
+        return primed
+
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
         missing = [key for key in self._fitted if tensordict_reset.get(key, None) is None]
         for key, value in self._values(missing, tensordict_reset).items():
             self._carried.restart(tensordict, tensordict_reset, key, value, self.reset_key)
+        self.__dict__["_primed"] = None
         return tensordict_reset
 
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
@@ -110,6 +133,8 @@ class TensorDictPrimer(Transform):
 
     def _values(self, keys: list[NestedKey], data: TensorDictBase) -> dict[NestedKey, torch.Tensor]:
         """Make the values of some entries, of the batch size of ``data``."""
+        if self._primed is not None:
+            return {key: self._primed[key] for key in keys}
         if self.single_default_value and keys:
             made = self.default_value()  # type: ignore[operator]  # __init__ takes nothing else here
             return {key: self._expanded(key, made.get(key), data) for key in keys}
@@ -120,14 +145,19 @@ class TensorDictPrimer(Transform):
     def _value(self, key: NestedKey, data: TensorDictBase) -> torch.Tensor:
         spec = self._fitted[key]
         if self.random:
-            # Dimensions of the data in front of those of the spec; without an env a spec has none.
-            return spec.rand(data.batch_size[: data.ndim - self._batch_dims])
+            # Dimensions of the data in front of those of the spec.
+            return spec.rand(data.batch_size[: data.ndim - self._leading(spec, data)])
         default = self._defaults[key]
         return self._expanded(key, default() if callable(default) else default, data)
 
+    def _leading(self, spec: TensorSpec, data: TensorDictBase) -> int:
+        """How many dimensions of a spec are batch dimensions of the data."""
+        has_batch = self._env() is None and not self.primers.ndim and spec.shape[: data.ndim] == data.batch_size
+        return data.ndim if has_batch else self._batch_dims
+
     def _expanded(self, key: NestedKey, value: Any, data: TensorDictBase) -> torch.Tensor:
         spec = self._fitted[key]
-        shape = (*data.batch_size, *spec.shape[self._batch_dims :])
+        shape = (*data.batch_size, *spec.shape[self._leading(spec, data) :])
         value = torch.as_tensor(value, dtype=spec.dtype, device=data.device or spec.device)
         try:
             return value.expand(shape).clone()
@@ -166,6 +196,7 @@ class TensorDictPrimer(Transform):
         Raises:
             ValueError: if it is not.
         """
+        self._need_composite(observation_spec)
         for key, spec in self._fitted.items():
             there = observation_spec.get(key)
             if there is None:

@@ -10,6 +10,7 @@ from rlnb._tensordict import shallow_copy
 from rlnb.data import Composite
 from rlnb.data.ted.keys import END_KEYS, NestedKey, as_key, as_tuple
 from rlnb.data.ted.leaves import is_branch
+from rlnb.envs.transforms.spec_rules import remove_spec
 from rlnb.envs.transforms.transform import Keys, Transform
 
 
@@ -24,7 +25,7 @@ class RenameTransform(Transform):
         out_keys: what they are called from here on.
         in_keys_inv: what inputs (actions, states) are called in the env below.
         out_keys_inv: what they are called outside.
-        create_copy: keep the entries under their old names too.
+        create_copy: keep the entries under their old names too, backwards as well.
 
     Raises:
         ValueError: if the keys do not pair up, two of them get one name, or an end signal gets a name that is none.
@@ -58,7 +59,7 @@ class RenameTransform(Transform):
         return self._move(next_tensordict, self.in_keys, self.out_keys, not self.create_copy)
 
     def _inv_call(self, tensordict: TensorDictBase) -> TensorDictBase:
-        return self._move(tensordict, self.out_keys_inv, self.in_keys_inv, True)
+        return self._move(tensordict, self.out_keys_inv, self.in_keys_inv, not self.create_copy)
 
     def _move(
         self, data: TensorDictBase, sources: list[NestedKey], targets: list[NestedKey], take: bool
@@ -97,10 +98,12 @@ class RenameTransform(Transform):
     # Specs --------------------------------------------------------------------------------------------------------
 
     def _forward_specs(self, composite: Composite) -> Composite:
+        self._need_composite(composite)
         return _move_specs(composite, self.in_keys, self.out_keys, not self.create_copy)
 
     def _inverse_specs(self, composite: Composite) -> Composite:
-        return _move_specs(composite, self.in_keys_inv, self.out_keys_inv, True)
+        self._need_composite(composite)
+        return _move_specs(composite, self.in_keys_inv, self.out_keys_inv, not self.create_copy)
 
     def transform_done_spec(self, done_spec: Composite) -> Composite:
         """Rename end signals; see :class:`Transform`.
@@ -141,18 +144,10 @@ def _move_specs(composite: Composite, sources: list[NestedKey], targets: list[Ne
     if take:
         for source in sources:
             if source in composite:
-                _remove_spec(composite, as_tuple(source))
+                remove_spec(composite, as_tuple(source))
     for target, spec in found:
         composite.set(target, spec.clone())
     return composite
-
-
-def _remove_spec(composite: Composite, path: tuple[str, ...]) -> None:
-    composite.pop(as_key(path))
-    if len(path) > 1:
-        above = composite[as_key(path[:-1])]
-        if isinstance(above, Composite) and above.is_empty():
-            _remove_spec(composite, path[:-1])
 
 
 __all__ = ["RenameTransform"]

@@ -19,10 +19,11 @@ class RewardSum(PerReward):
     As a module it does so along the dimension "time" of a rollout, from the first step on and anew after each "done".
 
     Args:
-        in_keys: the rewards. Default: all of the env.
+        in_keys: the rewards, such as "reward"; ``("next", "reward")`` is the same in an env. Default: all of the env.
         out_keys: of the sums. Default: "episode_reward" for "reward", at the same level. They are 0 after a reset.
-        reset_keys: for each of ``in_keys`` the mask that says which rows of it a reset starts anew. Default: the
-            nearest one above it.
+        reset_keys: for each of ``in_keys`` the mask that says which rows of it a reset starts anew, or one mask for
+            all. Default: the nearest one above each reward.
+        reward_spec: list the sums among the rewards of the env, in place of its observations.
 
     Raises:
         ValueError: if the keys do not pair up.
@@ -35,8 +36,14 @@ class RewardSum(PerReward):
     """
 
     def __init__(
-        self, in_keys: Keys | None = None, out_keys: Keys | None = None, reset_keys: Keys | None = None
+        self,
+        in_keys: Keys | None = None,
+        out_keys: Keys | None = None,
+        reset_keys: Keys | None = None,
+        *,
+        reward_spec: bool = False,
     ) -> None:
+        self.reward_spec = bool(reward_spec)
         self.reset_keys = None if reset_keys is None else key_list(reset_keys, "reset_keys")
         super().__init__(in_keys, out_keys)
 
@@ -44,6 +51,8 @@ class RewardSum(PerReward):
         return f"episode_{name}"
 
     def _use(self, rewards: list[NestedKey], named: list[NestedKey]) -> None:
+        if self.reset_keys is not None and len(self.reset_keys) == 1:
+            self.reset_keys = self.reset_keys * len(rewards)  # one mask for all
         if self.reset_keys is not None and len(self.reset_keys) != len(rewards):
             n_resets = len(self.reset_keys)
             raise ValueError(faults.unequal_keys(self, "in_keys", len(rewards), "reset_keys", n_resets))
@@ -52,7 +61,7 @@ class RewardSum(PerReward):
     # In an env ----------------------------------------------------------------------------------------------------
 
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
-        for in_key, out_key in zip(self.in_keys, self.out_keys, strict=True):
+        for in_key, out_key in self._pairs():
             reward = self._read(next_tensordict, in_key)
             if reward is not None:
                 total = self._carried.get(tensordict, out_key)
@@ -60,7 +69,7 @@ class RewardSum(PerReward):
         return next_tensordict
 
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
-        for i, (in_key, out_key) in enumerate(zip(self.in_keys, self.out_keys, strict=True)):
+        for i, (in_key, out_key) in enumerate(self._pairs()):
             reset_key = None if self.reset_keys is None else self.reset_keys[i]
             fresh = self._first(in_key, tensordict_reset, 0.0)
             self._carried.restart(tensordict, tensordict_reset, out_key, fresh, reset_key)
@@ -68,9 +77,9 @@ class RewardSum(PerReward):
 
     def _row_rule(self, output_spec: Composite) -> RowRule | None:
         rewards, cells = output_spec["full_reward_spec"], self._carried
-        if self.reset_keys is not None or any(key not in rewards for key in self.in_keys):
+        pairs = self._pairs()
+        if self.reset_keys is not None or self.reward_spec or any(key not in rewards for key, _ in pairs):
             return None
-        pairs = list(zip(self.in_keys, self.out_keys, strict=True))
 
         def bind(before: Rows, after: Rows) -> tuple[Step, Reset]:
             rewards = [before.next[key] for key, _ in pairs]
@@ -92,7 +101,16 @@ class RewardSum(PerReward):
 
             return step, reset
 
-        return RowRule(bind, [], list(self.out_keys))
+        return RowRule(bind, [], [key for _, key in pairs])
+
+    def transform_observation_spec(self, observation_spec: Composite) -> Composite:
+        """Add the sums, unless they are rewards; see :class:`Transform`."""
+        self._need_composite(observation_spec)
+        return observation_spec if self.reward_spec else super().transform_observation_spec(observation_spec)
+
+    def transform_reward_spec(self, reward_spec: Composite) -> Composite:
+        """Add the sums if they are rewards; see :class:`Transform`."""
+        return super().transform_observation_spec(reward_spec) if self.reward_spec else reward_spec
 
     # On a rollout -------------------------------------------------------------------------------------------------
 
@@ -117,10 +135,16 @@ class RewardSum(PerReward):
             )
         dim = list(tensordict.names).index("time")
         for in_key, out_key in zip(self.in_keys, self.out_keys, strict=True):
-            reward = self._read(tensordict, as_key(("next", *as_tuple(in_key))))
+            path = as_tuple(in_key)
+            under_next = path[0] == "next" and len(path) > 1
+            reward = self._read(tensordict, in_key if under_next else as_key(("next", *path)))
             if reward is None:
                 continue
-            before, after = _running_sums(reward, self._ended(tensordict, in_key), dim)
+            ended = self._ended(tensordict, as_key(path[1:]) if under_next else in_key)
+            before, after = _running_sums(reward, ended, dim)
+            if under_next:  # both keys say where in the rollout they are
+                tensordict.set(out_key, after)
+                continue
             tensordict.set(out_key, before)
             tensordict.set(as_key(("next", *as_tuple(out_key))), after)
         return tensordict

@@ -71,6 +71,7 @@ class SelectTransform(Transform):
 
     def transform_observation_spec(self, observation_spec: Composite) -> Composite:
         """Keep only some entries; see :class:`Transform`."""
+        self._need_composite(observation_spec)
         return observation_spec.select(*self.selected_keys, *self._state, strict=False)
 
     def transform_reward_spec(self, reward_spec: Composite) -> Composite:
@@ -119,6 +120,7 @@ class ExcludeTransform(Transform):
         return self.inverse
 
     def _forward_specs(self, composite: Composite) -> Composite:
+        self._need_composite(composite)
         return composite if self.inverse else composite.exclude(*self.excluded_keys)
 
 
@@ -144,6 +146,7 @@ class RemoveEmptySpecs(Transform):
         return self._call(tensordict)
 
     def _forward_specs(self, composite: Composite) -> Composite:
+        self._need_composite(composite)
         for name, spec in list(composite.items()):
             if isinstance(spec, Composite) and self._forward_specs(spec).is_empty():
                 composite.pop(name)

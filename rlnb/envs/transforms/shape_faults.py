@@ -46,14 +46,6 @@ def no_dim(transform: Any, dim: int, shape: tuple[int, ...], n_batch: int) -> st
     )
 
 
-def not_one(transform: Any, dim: int, shape: tuple[int, ...]) -> str:
-    """Say that a dimension cannot be removed."""
-    return (
-        f"{_name(transform)} removes dimension {dim}, which must have size 1, and got shape {shape}. Fix: "
-        "the dimension that has size 1, or FlattenObservation, which merges dimensions of any size."
-    )
-
-
 def no_permutation(dims: list[int]) -> str:
     """Say that some dimensions are no permutation of the last ones."""
     return (
@@ -80,5 +72,5 @@ def encoded_choice(transform: Any, spec: TensorSpec) -> str:
 
 
 __all__ = [
-    "assert_negative", "encoded_choice", "no_dim", "no_keys", "no_permutation", "not_one", "too_few_dims",
+    "assert_negative", "encoded_choice", "no_dim", "no_keys", "no_permutation", "too_few_dims",
 ]  # fmt: skip

@@ -9,6 +9,7 @@ from tensordict import TensorDictBase
 
 from rlnb.data import Composite, TensorSpec, Unbounded
 from rlnb.envs.transforms import shape_faults as faults
+from rlnb.envs.transforms.observation import ObservationTransform
 from rlnb.envs.transforms.transform import Keys, Transform
 
 
@@ -80,11 +81,11 @@ class ShapeTransform(Transform):
     # Specs --------------------------------------------------------------------------------------------------------
 
     def _forward_specs(self, composite: Composite) -> Composite:
-        self.__dict__["_n_batch"] = composite.ndim
+        self.__dict__["_n_batch"] = composite.ndim if isinstance(composite, Composite) else 0
         return super()._forward_specs(composite)
 
     def _inverse_specs(self, composite: Composite) -> Composite:
-        self.__dict__["_n_batch"] = composite.ndim
+        self.__dict__["_n_batch"] = composite.ndim if isinstance(composite, Composite) else 0
         return super()._inverse_specs(composite)
 
     def _apply_to_spec(self, spec: TensorSpec) -> TensorSpec:
@@ -102,7 +103,7 @@ class ShapeTransform(Transform):
         return spec._mapped(lambda tensor: self._change(tensor, spec.ndim))
 
 
-class FlattenObservation(ShapeTransform):
+class FlattenObservation(ObservationTransform, ShapeTransform):
     """Makes one dimension of several.
 
     Args:
@@ -186,10 +187,12 @@ class UnsqueezeTransform(ShapeTransform):
         return value.unsqueeze(self._at(self.dim, ndim, value, 1))
 
     def _squeezed(self, value: torch.Tensor, ndim: int) -> torch.Tensor:
+        # As torch.squeeze: a dimension of another size stays. A buffer may be given data that lacks the dimension.
+        at = self.dim + ndim if self.dim < 0 else self.dim + self._n_batch
+        if 0 <= at < min(self._n_batch, ndim) and value.shape[at] != 1:
+            return value
         at = self._at(self.dim, ndim, value)
-        if value.shape[at] != 1:
-            raise ValueError(faults.not_one(self, self.dim, tuple(value.shape[:ndim])))
-        return value.squeeze(at)
+        return value.squeeze(at) if value.shape[at] == 1 else value
 
     _change, _change_back = _unsqueezed, _squeezed
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from rlnb.data import Composite, TensorSpec
-from rlnb.data.ted.keys import NestedKey, as_tuple
+from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
 from rlnb.envs.transforms import faults
 from rlnb.envs.transforms.placement import Placed
 
@@ -17,6 +19,98 @@ _OUTPUT = {
     "full_done_spec": "transform_done_spec",
 }
 _INPUT = {"full_action_spec": "transform_action_spec", "full_state_spec": "transform_state_spec"}
+
+
+#: A method of a transform that takes a spec and returns one.
+_SpecMethod = Callable[[Any, Any], TensorSpec]
+
+
+def _apply_to_composite(function: _SpecMethod) -> _SpecMethod:
+    """Decorate ``transform_observation_spec`` and its like, so that they are written for the spec of one value.
+
+    Args:
+        function: takes the transform and the spec of one of its ``in_keys``, and returns that of the ``out_key``.
+
+    Returns:
+        A method that takes a Composite, and calls ``function`` for each of ``in_keys`` that is in it; or the spec of
+        one value.
+
+    Example:
+        >>> from rlnb.data import Bounded, Unbounded
+        >>> from rlnb.envs.transforms import Transform
+        >>> class Sine(Transform):
+        ...     def _apply_transform(self, value):
+        ...         return value.sin()
+        ...     @_apply_to_composite
+        ...     def transform_observation_spec(self, observation_spec):
+        ...         return Bounded(-1, 1, shape=observation_spec.shape, dtype=observation_spec.dtype)
+        >>> sine = Sine(in_keys=["angle"], out_keys=["sine"])
+        >>> list(sine.transform_observation_spec(Composite(angle=Unbounded(shape=(2,)))).keys())
+        ['angle', 'sine']
+    """
+
+    @functools.wraps(function)
+    def method(self: Any, spec: TensorSpec) -> TensorSpec:
+        if not isinstance(spec, Composite):
+            return function(self, spec)
+        changed = spec.clone().unlock_()
+        for in_key, out_key in zip(self.in_keys, self.out_keys, strict=True):
+            member = spec.get(in_key)
+            if member is not None and not isinstance(member, Composite):
+                changed.set(out_key, function(self, member.clone()))
+        return changed
+
+    return method
+
+
+def _apply_to_composite_inv(function: _SpecMethod) -> _SpecMethod:
+    """Decorate ``transform_action_spec``, ``transform_state_spec`` or ``transform_input_spec`` likewise.
+
+    Args:
+        function: takes the transform and the spec of one of its ``in_keys_inv``, and returns that of the
+            ``out_key_inv``, which takes its place.
+
+    Returns:
+        A method that takes a Composite, or the spec of one value; see ``_apply_to_composite``.
+    """
+
+    @functools.wraps(function)
+    def method(self: Any, spec: TensorSpec) -> TensorSpec:
+        if not isinstance(spec, Composite):
+            return function(self, spec)
+        changed = spec.clone().unlock_()
+        groups = [changed[name] for name in _INPUT if name in changed] or [changed]
+        for group in groups:
+            _move_inputs(self, group, lambda member: function(self, member))
+        return changed
+
+    return method
+
+
+def _move_inputs(transform: Any, composite: Composite, change: Callable[[TensorSpec], TensorSpec]) -> None:
+    """Put what ``change`` makes of the specs of ``in_keys_inv`` under ``out_keys_inv``, in their place."""
+    pairs = zip(transform.in_keys_inv, transform.out_keys_inv, strict=True)
+    found = [(in_key, out_key, composite.get(in_key)) for in_key, out_key in pairs]
+    found = [(in_key, out_key, spec) for in_key, out_key, spec in found if spec is not None]
+    for in_key, out_key, _ in found:
+        if in_key != out_key:
+            remove_spec(composite, as_tuple(in_key))
+    for _, out_key, spec in found:
+        composite.set(out_key, change(spec.clone()))
+
+
+def remove_spec(composite: Composite, path: tuple[str, ...]) -> None:
+    """Remove an entry, and the Composites above it that are empty then.
+
+    Args:
+        composite: changed in place.
+        path: of the entry.
+    """
+    composite.pop(as_key(path))
+    if len(path) > 1:
+        above = composite[as_key(path[:-1])]
+        if isinstance(above, Composite) and above.is_empty():
+            remove_spec(composite, path[:-1])
 
 
 class SpecRules(Placed):
@@ -37,6 +131,7 @@ class SpecRules(Placed):
         super().__init__()
         self._known: frozenset[tuple[str, ...]] | None = None
         self._states: frozenset[NestedKey] = frozenset()
+        self._reward_specs: dict[NestedKey, TensorSpec] = {}
 
     # One value ----------------------------------------------------------------------------------------------------
 
@@ -54,10 +149,11 @@ class SpecRules(Placed):
         """Change the spec of the observations.
 
         Args:
-            observation_spec: a Composite, unlocked and of its own.
+            observation_spec: a Composite, unlocked and of its own. A direct call may give the spec of one value, too.
 
         Returns:
-            The spec of the observations after the transform; it may be the same object.
+            The spec of the observations after the transform: the same object, or a new Composite; of one value, its
+            spec.
         """
         return self._forward_specs(observation_spec)
 
@@ -85,6 +181,8 @@ class SpecRules(Placed):
         return self._inverse_specs(state_spec)
 
     def _forward_specs(self, composite: Composite) -> Composite:
+        if not isinstance(composite, Composite):
+            return self._leaf_spec(composite, self.in_keys, self._apply_to_spec)
         for in_key, out_key in zip(self.in_keys, self.out_keys, strict=True):
             spec = composite.get(in_key)
             if spec is not None:
@@ -92,11 +190,22 @@ class SpecRules(Placed):
         return composite
 
     def _inverse_specs(self, composite: Composite) -> Composite:
-        for in_key, out_key in zip(self.in_keys_inv, self.out_keys_inv, strict=True):
-            spec = composite.get(in_key)
-            if spec is not None:
-                composite.set(out_key, self._inv_apply_to_spec(spec))
+        if not isinstance(composite, Composite):
+            return self._leaf_spec(composite, self.in_keys_inv, self._inv_apply_to_spec)
+        _move_inputs(self, composite, self._inv_apply_to_spec)
         return composite
+
+    def _leaf_spec(self, spec: Any, keys: list[NestedKey], change: Callable[[TensorSpec], TensorSpec]) -> Any:
+        """Change the spec of one value, if the transform changes values at all."""
+        return change(spec) if keys else spec
+
+    def _need_composite(self, spec: Any) -> None:
+        """Refuse the spec of one value, where entries are added or removed."""
+        if not isinstance(spec, Composite):
+            raise ValueError(
+                f"{type(self).__name__} adds or removes entries, and takes a Composite spec, but got a "
+                f"{type(spec).__name__}. Fix: Composite(observation=spec)."
+            )
 
     # All of them --------------------------------------------------------------------------------------------------
 
@@ -114,6 +223,8 @@ class SpecRules(Placed):
         """
         self._learn_output(output_spec)
         self._known = frozenset(as_tuple(key)[1:] for key in output_spec.keys(True))
+        rewards = output_spec["full_reward_spec"]
+        self._reward_specs = {key: rewards[key] for key in rewards.keys(True, True)}
         self._refuse_overwriting(output_spec)
         return self._each(output_spec, _OUTPUT)
 
@@ -154,7 +265,7 @@ class SpecRules(Placed):
             raise ValueError(faults.overwrites(self, taken, {name: output_spec[name] for name in _OUTPUT}))
 
     def _forget(self) -> None:
-        self._known, self._states = None, frozenset()
+        self._known, self._states, self._reward_specs = None, frozenset(), {}
 
     # The env itself -----------------------------------------------------------------------------------------------
 

@@ -6,10 +6,10 @@ import torch
 from tensordict import TensorDictBase
 
 from rlnb.data import Bounded, Categorical, Composite, TensorSpec
-from rlnb.data.ted.keys import DONE, TRUNCATED, NestedKey, as_key, as_tuple
+from rlnb.data.ted.keys import DONE, TERMINATED, TRUNCATED, NestedKey, as_key, as_tuple
 from rlnb.envs.transforms import faults
 from rlnb.envs.transforms.rows import Reset, RowRule, Rows, Step
-from rlnb.envs.transforms.transform import Transform
+from rlnb.envs.transforms.transform import Transform, key_list
 
 _MOST = torch.iinfo(torch.int64).max
 
@@ -19,7 +19,8 @@ class StepCounter(Transform):
 
     Args:
         max_steps: an episode is truncated after that many steps; None (the default): never.
-        truncated_key: the end signal that is written then. Under another name than "truncated" it is an observation.
+        truncated_key: the end signal that is written then: "truncated", or "done", which is then the only one that is
+            written. Under another name it is an observation.
         step_count_key: of the count, int64, in the shape of "done". It is 0 after a reset.
         update_done: write "truncated" and "done" too. If False, nothing but ``truncated_key`` is written.
 
@@ -44,15 +45,57 @@ class StepCounter(Transform):
         if max_steps is not None and (isinstance(max_steps, bool) or not isinstance(max_steps, int) or max_steps < 1):
             raise ValueError(f"max_steps must be a positive integer, or None for no limit, and is {max_steps!r}.")
         super().__init__()
+        (truncated_key,) = key_list([truncated_key], "truncated_key")
+        (step_count_key,) = key_list([step_count_key], "step_count_key")
+        if not isinstance(truncated_key, str) or not isinstance(step_count_key, str):
+            raise ValueError(
+                "StepCounter writes its entries beside each 'done' of the env, so truncated_key and step_count_key are "
+                f"names, and got {truncated_key!r} and {step_count_key!r}. Fix: step_count_key='step_count'."
+            )
         self.max_steps, self.update_done = max_steps, update_done
         self.truncated_key, self.step_count_key = truncated_key, step_count_key
+        self._shared: list[NestedKey] = []
         self._use_levels({(): None})
+
+    @staticmethod
+    def _count_spec(done: TensorSpec | None) -> TensorSpec | None:
+        """The spec of a count beside an end signal."""
+        return done and Bounded(0, _MOST, shape=done.shape, dtype=torch.int64, device=done.device)
+
+    def _at_levels(self, name: str) -> list[NestedKey]:
+        return [as_key((*level, name)) for level in self._dones]
+
+    @property
+    def step_count_keys(self) -> list[NestedKey]:
+        """The counts, one for each level that has end signals."""
+        return self._at_levels(self.step_count_key)
+
+    @property
+    def truncated_keys(self) -> list[NestedKey]:
+        """The end signals that are written after ``max_steps``, one for each level."""
+        return self._at_levels(self.truncated_key)
+
+    @property
+    def done_keys(self) -> list[NestedKey]:
+        """The "done" of each level."""
+        return self._at_levels(DONE)
+
+    @property
+    def terminated_keys(self) -> list[NestedKey]:
+        """The "terminated" of each level."""
+        return self._at_levels(TERMINATED)
+
+    @property
+    def reset_keys(self) -> list[NestedKey]:
+        """The masks that say which rows a reset starts anew, one for each level."""
+        return self._at_levels("_reset")
 
     def _use_levels(self, dones: dict[tuple[str, ...], TensorSpec | None]) -> None:
         """Count at these levels: the spec of "done" by level."""
         self._dones = dones
         self._plan: list[tuple[NestedKey, NestedKey, tuple[NestedKey, ...]]] = []
-        signals = dict.fromkeys([self.truncated_key, *((TRUNCATED, DONE) if self.update_done else ())])
+        others = (TRUNCATED, DONE) if self.update_done and self.truncated_key != DONE else ()
+        signals = dict.fromkeys([self.truncated_key, *others])
         for level in dones:
             ends = tuple(as_key((*level, name)) for name in signals)
             self._plan.append((as_key((*level, self.step_count_key)), as_key((*level, DONE)), ends))
@@ -93,7 +136,7 @@ class StepCounter(Transform):
     def _row_rule(self, output_spec: Composite) -> RowRule | None:
         cells = self._carried
         usual = self.update_done and self.truncated_key == TRUNCATED and TRUNCATED in output_spec["full_done_spec"]
-        if len(self._plan) != 1 or not usual:
+        if len(self._plan) != 1 or not usual or self._plan[0][0] in output_spec["full_observation_spec"]:
             return None
         count_key, done_key, _ = self._plan[0]
 
@@ -134,26 +177,31 @@ class StepCounter(Transform):
         paths = [as_tuple(key) for key in done_spec.keys(True, True)]
         self._use_levels({path[:-1]: done_spec[as_key(path)] for path in paths if path[-1] == DONE})
 
+        # The count of a StepCounter before this one is the same number, so that both may write it.
+        observations = output_spec["full_observation_spec"]
+        counts = {as_key((*level, self.step_count_key)): self._count_spec(done) for level, done in self._dones.items()}
+        self._shared = [key for key, spec in counts.items() if key in observations and observations[key] == spec]
+
     def _new_keys(self) -> list[NestedKey]:
-        own = [key for key, _, _ in self._plan]
-        if self.max_steps is not None and self.truncated_key != TRUNCATED:
+        own = [key for key, _, _ in self._plan if key not in self._shared]
+        if self.max_steps is not None and self.truncated_key not in (TRUNCATED, DONE):
             own += [as_key((*level, self.truncated_key)) for level in self._dones]
         return own
 
     def transform_observation_spec(self, observation_spec: Composite) -> Composite:
         """Add the count, and ``truncated_key`` if it is no end signal; see :class:`Transform`."""
+        self._need_composite(observation_spec)
         for level, done in self._dones.items():
             if done is None:
                 continue
-            count = Bounded(0, _MOST, shape=done.shape, dtype=torch.int64, device=done.device)
-            observation_spec.set(as_key((*level, self.step_count_key)), count)
-            if self.max_steps is not None and self.truncated_key != TRUNCATED:
+            observation_spec.set(as_key((*level, self.step_count_key)), self._count_spec(done))
+            if self.max_steps is not None and self.truncated_key not in (TRUNCATED, DONE):
                 observation_spec.set(as_key((*level, self.truncated_key)), _flag(done))
         return observation_spec
 
     def transform_done_spec(self, done_spec: Composite) -> Composite:
         """Add "truncated" where it is written; see :class:`Transform`."""
-        writes = self.update_done or self.truncated_key == TRUNCATED
+        writes = self.truncated_key != DONE and (self.update_done or self.truncated_key == TRUNCATED)
         for level, done in self._dones.items():
             key = as_key((*level, TRUNCATED))
             if self.max_steps is not None and writes and done is not None and key not in done_spec:

@@ -51,7 +51,7 @@ class TargetReturn(PerReward):
         return "target_return"
 
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
-        for in_key, out_key in zip(self.in_keys, self.out_keys, strict=True):
+        for in_key, out_key in self._pairs():
             reward = self._read(next_tensordict, in_key)
             if reward is None:
                 continue
@@ -62,7 +62,7 @@ class TargetReturn(PerReward):
         return next_tensordict
 
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
-        for in_key, out_key in zip(self.in_keys, self.out_keys, strict=True):
+        for in_key, out_key in self._pairs():
             fresh = self._first(in_key, tensordict_reset, self.target_return)
             self._carried.restart(tensordict, tensordict_reset, out_key, fresh, self.reset_key)
         return tensordict_reset

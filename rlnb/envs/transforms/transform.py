@@ -46,6 +46,7 @@ class Transform(SpecRules):
 
     Attributes:
         missing_tolerance: whether an entry that is not there is passed over.
+        enable_inv_on_reset: whether a reset applies ``inv`` to all that it is given. Default: to the env's state only.
 
     Raises:
         TypeError: if a key is neither a string nor a tuple of strings.
@@ -63,6 +64,7 @@ class Transform(SpecRules):
     """
 
     missing_tolerance: bool = False
+    enable_inv_on_reset: bool = False
     #: Whether ``_apply_transform`` is a function of its value alone and all there is to it, so that rollouts may call
     #: it on rows of data (see :mod:`rlnb.envs.transforms.rows`).
     _elementwise: bool = False
@@ -79,7 +81,7 @@ class Transform(SpecRules):
         self.out_keys = list(self.in_keys) if out_keys is None else key_list(out_keys, "out_keys")
         self.in_keys_inv = key_list(in_keys_inv, "in_keys_inv")
         self.out_keys_inv = list(self.in_keys_inv) if out_keys_inv is None else key_list(out_keys_inv, "out_keys_inv")
-        self._at_reset = False
+        self._at_reset = self._needs_rewards = False
         self._carried = Carried()
         self._pair_up()
 
@@ -113,18 +115,48 @@ class Transform(SpecRules):
 
         In ``tensordict`` "_reset" masks may say which rows are reset. The other rows of ``tensordict_reset`` mean
         nothing, and whatever is made of them is thrown away.
+
+        The default calls ``_call``. One that cannot do without the reward, which resets do not give, is called with
+        rewards of 0, which are removed again.
         """
         self.__dict__["_at_reset"] = True
         try:
-            return self._call(tensordict_reset)
+            if self._needs_rewards:
+                return self._call_with_rewards(tensordict_reset)
+            try:
+                return self._call(tensordict_reset)
+            except (KeyError, TypeError, AttributeError):
+                if not self._may_need_rewards(tensordict_reset):
+                    raise
+                result = self._call_with_rewards(tensordict_reset)
+                self.__dict__["_needs_rewards"] = True
+                return result
         finally:
             self.__dict__["_at_reset"] = False
+
+    def _may_need_rewards(self, data: TensorDictBase) -> bool:
+        """Whether ``_call`` is a user's own, and could miss the rewards in the data of a reset."""
+        own = type(self)._call is not Transform._call and not type(self)._call.__module__.startswith("rlnb.")
+        return own and any(data.get(key, None) is None for key in self._reward_specs)
+
+    def _call_with_rewards(self, data: TensorDictBase) -> TensorDictBase:
+        added = [key for key in self._reward_specs if data.get(key, None) is None]
+        filled = shallow_copy(data)
+        for key in added:
+            filled.set(key, self._reward_specs[key].zero())
+        result = checked(self, self._call(filled))
+        for key in added:
+            if result.get(key, None) is not None:
+                result.del_(key)
+        return result
 
     def _reset_env_preprocess(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Turn what a reset is given into what the env below is given, in a new TensorDict if anything changes.
 
         The default changes back what the env reads of it: its state, but no action.
         """
+        if self.enable_inv_on_reset:
+            return self.inv(tensordict)
         pairs = [pair for pair in zip(self.in_keys_inv, self.out_keys_inv, strict=True) if pair[0] in self._states]
         found = {in_key: tensordict.get(out_key, None) for in_key, out_key in pairs}
         found = {in_key: value for in_key, value in found.items() if value is not None}
@@ -155,10 +187,15 @@ class Transform(SpecRules):
         return value_by_value(self, output_spec) if self._elementwise else None
 
     @property
+    def _fills_resets(self) -> bool:
+        """Whether ``_reset_env_preprocess`` makes something of nothing, for a reset that is given no data."""
+        return False
+
+    @property
     def _changes_resets(self) -> bool:
         """Whether ``_reset_env_preprocess`` may change anything."""
         own = type(self)._reset_env_preprocess is not Transform._reset_env_preprocess
-        return own or any(key in self._states for key in self.in_keys_inv)
+        return own or self.enable_inv_on_reset or any(key in self._states for key in self.in_keys_inv)
 
     @dispatch(source="in_keys", dest="out_keys")
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
@@ -238,11 +275,54 @@ class Transform(SpecRules):
             raise faults.missing_key(self, key, data, False)
         return value
 
-    # Life ---------------------------------------------------------------------------------------------------------
+    # Hooks --------------------------------------------------------------------------------------------------------
+
+    def init(self, tensordict: TensorDictBase) -> None:
+        """Prepare the transform for data. The default does nothing.
+
+        Args:
+            tensordict: an example of the data.
+        """
+
+    def dump(self, **kwargs: Any) -> None:
+        """Write out what the transform has recorded. The default does nothing; a recorder overrides it.
+
+        Args:
+            **kwargs: read by the recorder.
+        """
+
+    def close(self) -> None:
+        """Release what the transform holds; called when its env is closed. The default does nothing."""
+
+    def transform_fake_tensordict(self, fake_tensordict: TensorDictBase) -> TensorDictBase:
+        """Change what ``env.fake_tensordict()`` returns. The default returns it.
+
+        Args:
+            fake_tensordict: zeros of the env's specs.
+
+        Returns:
+            The TensorDict.
+        """
+        return fake_tensordict
+
+    @property
+    def collector(self) -> Any:
+        """Not supported: transforms are not told which collector runs their env.
+
+        Raises:
+            NotImplementedError: Always.
+        """
+        raise NotImplementedError(
+            f"{type(self).__name__}.collector is not supported: a transform is not told which collector runs its env. "
+            "Fix: hand the collector to the transform yourself, env.transform.my_collector = collector."
+        )
+
+    # Copies -------------------------------------------------------------------------------------------------------
 
     def _forget(self) -> None:
         super()._forget()
         self._carried = Carried()
+        self._needs_rewards = False
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(keys={self.in_keys})"

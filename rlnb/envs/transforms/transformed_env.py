@@ -35,6 +35,7 @@ class TransformedEnv(TransformedRows):
         cache_specs: compute the specs once, and anew when the transforms or the specs of the base env change. If
             False, each time that they are read, which is slow: for transforms whose effect on specs changes.
         auto_unwrap: make one chain of nested transforms. If False, the base env may be a TransformedEnv.
+        device: where the base env is moved first, as by ``base_env.to(device)``. Default: it stays where it is.
 
     Attributes:
         base_env: the env inside.
@@ -59,6 +60,7 @@ class TransformedEnv(TransformedRows):
         cache_specs: bool = True,
         *,
         auto_unwrap: bool = True,
+        device: torch.device | str | int | None = None,
     ) -> None:
         if not isinstance(base_env, EnvBase):
             raise TypeError(faults.no_base_env(base_env))
@@ -66,6 +68,8 @@ class TransformedEnv(TransformedRows):
             raise TypeError(faults.no_cache_specs(cache_specs))
         given = chain = Compose() if transform is None else as_transform(transform)
         chain.assert_free()
+        if device is not None and base_env.device != torch.device(device):
+            base_env = base_env.to(device)
         super().__init__(base_env, cache_specs)
         if auto_unwrap and type(base_env) is TransformedEnv:
             inner = base_env.transform.clone()
@@ -177,6 +181,8 @@ class TransformedEnv(TransformedRows):
     def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
         self._follow_base()
         base, chain = self._base, self._chain
+        if tensordict is None and chain._fills_resets:
+            tensordict = fast_tensordict({}, self.batch_size, self.device)
         given = None if tensordict is None else chain._reset_env_preprocess(tensordict)
         fresh = self._reset_base(given, **kwargs)
         base._assert_new(fresh, given, "_reset")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from functools import partial
 from pathlib import Path
 
@@ -44,17 +45,23 @@ class VC1Transform(PixelEmbedding):
         model_name: "base" or "large" (also "vc1_vitb", "vc1_vitl"), whose vectors have 768 and 1024 entries; "small",
             with 384, for weights of your own; or "default", a tiny network with 64, to try things out.
         del_keys: remove the images.
-        download: fetch the weights of VC-1, once. False, without ``download_path``: random weights, always the same.
+        download: fetch the weights of VC-1, once. Default: if the package ``vc_models`` is installed, which TorchRL
+            takes them from, and ``download_path`` is not given.
         download_path: a file of weights, or the folder in which fetched weights are kept. Default: that of torch.hub.
 
     Raises:
+        ImportError: without ``download``, ``download_path`` and the package ``vc_models``.
         NotImplementedError: if there is no such model.
         ValueError: if the keys do not pair up.
 
     Example:
         >>> from tensordict import TensorDict
-        >>> vc1 = VC1Transform(["pixels"], ["vc1_vec"])
-        >>> vc1(TensorDict({"pixels": torch.zeros(30, 40, 3, dtype=torch.uint8)}))["vc1_vec"].shape
+        >>> import tempfile
+        >>> from rlnb.envs.transforms.networks import vit
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     torch.save(vit("tiny").state_dict(), f"{folder}/untrained.pth")
+        ...     vc1 = VC1Transform(["pixels"], ["vc1_vec"], download_path=f"{folder}/untrained.pth")
+        ...     vc1(TensorDict({"pixels": torch.zeros(30, 40, 3, dtype=torch.uint8)}))["vc1_vec"].shape
         torch.Size([64])
     """
 
@@ -68,6 +75,15 @@ class VC1Transform(PixelEmbedding):
         download_path: str | Path | None = None,
     ) -> None:
         size, checkpoint = legal_model("VC1Transform", model_name, _MODELS)
+        if not download and download_path is None:
+            # Whoever has the package expects the published weights.
+            download = importlib.util.find_spec("vc_models") is not None
+        if not download and download_path is None:
+            raise ImportError(
+                "VC1Transform takes its weights from the package vc_models, which is not installed. Fix: download=True "
+                "fetches them without the package, and download_path='file' reads weights of your own; or install "
+                "vc_models from https://github.com/facebookresearch/eai-vc."
+            )
         super().__init__(
             LazyNetwork(partial(vit, size), checkpoint, download, download_path),
             VITS[size].width,

@@ -29,6 +29,7 @@ class VecGymEnvTransform(AutoResetTransform):
         final_name: where the last observations are found, under the names of the observations.
         missing_obs_value: what stands under "next" where an episode ended and its last observation is not told;
             integers, for which there is no NaN, are 0 then.
+        native_autoreset: not supported if True.
 
     Example:
         >>> from rlnb.envs import GymEnv, TransformedEnv
@@ -37,7 +38,14 @@ class VecGymEnvTransform(AutoResetTransform):
         tensor(False)
     """
 
-    def __init__(self, final_name: str = "final", missing_obs_value: Any = torch.nan) -> None:
+    def __init__(
+        self, final_name: str = "final", missing_obs_value: Any = torch.nan, *, native_autoreset: bool = False
+    ) -> None:
+        if native_autoreset:
+            raise NotImplementedError(
+                "VecGymEnvTransform(native_autoreset=True) is not supported: the env would have to reset itself in "
+                "each step. Fix: leave it out; GymEnv(id, num_envs=n) gives right data in every autoreset mode."
+            )
         if not isinstance(final_name, str):
             raise TypeError(f"final_name must be a name and is a {type(final_name).__name__}.")
         super().__init__()

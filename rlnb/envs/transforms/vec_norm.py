@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import warnings
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -26,8 +27,9 @@ class VecNorm(Transform):
     Each step and each reset counts before it is normalized; in a batch all envs that step, or are reset, count alike.
     Past data counts less and less: by the factor ``decay`` at each step.
 
-    The statistics (the sum, the sum of squares and the count of each entry) are buffers, changed in place only: clones
-    share them, and so do processes where the buffers are in shared memory. Give these a ``lock``, too.
+    The statistics (the sum, the sum of squares and the count of each entry) are buffers in float64, changed in place
+    only: clones share them, and so do processes where the buffers are in shared memory. Give these a ``lock``, too.
+    Rows with a NaN or an infinity do not count; they are reported once, as a ``RuntimeWarning``.
 
     Args:
         in_keys: what is normalized. Default: "observation" and "reward".
@@ -36,8 +38,12 @@ class VecNorm(Transform):
         lock: of ``torch.multiprocessing`` or the like, held while statistics change.
         decay: what past data counts after one step, from 0 to 1.
         eps: the least variance that is divided by.
+        shapes: the shape of one row of each of ``in_keys``, without batch dimensions, if the statistics are to be there
+            before the first data. Default: found out.
+        new_api: not supported if True, which asks TorchRL for another class, ``VecNormV2``.
 
     Raises:
+        NotImplementedError: for ``new_api=True``.
         ValueError: if ``decay`` or ``eps`` is out of bounds, or the keys do not pair up.
         KeyError: if ``shared_td`` lacks an entry.
 
@@ -57,6 +63,8 @@ class VecNorm(Transform):
         lock: Any = None,
         decay: float = 0.9999,
         eps: float = 1e-4,
+        shapes: Sequence[Sequence[int]] | None = None,
+        new_api: bool | None = None,
     ) -> None:
         super().__init__(["observation", "reward"] if in_keys is None else in_keys, out_keys)
         if not 0 <= decay <= 1:
@@ -64,7 +72,17 @@ class VecNorm(Transform):
         if not eps > 0:
             raise ValueError(f"eps is the least variance that is divided by, a positive number, and is {eps!r}.")
         self.decay, self.eps, self.lock = float(decay), float(eps), lock
-        self._frozen = False
+        if new_api:
+            raise NotImplementedError(
+                "VecNorm(new_api=True) would make a VecNormV2, which this library does not have. Fix: leave it out."
+            )
+        self._frozen = self._warned = False
+        self._dtypes: dict[NestedKey, torch.dtype] = {}
+        if shapes is not None and len(shapes) != len(self.in_keys):
+            raise ValueError(faults.unequal_keys(self, "in_keys", len(self.in_keys), "shapes", len(shapes)))
+        if shapes is not None and shared_td is None:
+            for key, shape in zip(self.in_keys, shapes, strict=True):
+                self._begin(key, torch.Size(shape), torch.get_default_dtype(), None)
         if shared_td is not None:
             for key in self.in_keys:
                 for part in _PARTS:
@@ -80,10 +98,11 @@ class VecNorm(Transform):
     def _begin(self, key: NestedKey, shape: torch.Size, dtype: torch.dtype, device: Any) -> list[torch.Tensor]:
         """The statistics of an entry whose features have this shape; zeros if there are none yet."""
         known = self._statistics(key)
+        self._dtypes[key] = dtype
         if known is None:
             sizes = (shape, shape, (1,))
             with torch.inference_mode(False):  # a tensor made in that mode could not be changed outside of it
-                known = [torch.zeros(size, dtype=dtype, device=device) for size in sizes]
+                known = [torch.zeros(size, dtype=_precise(device), device=device) for size in sizes]
             for part, value in zip(_PARTS, known, strict=True):
                 self.register_buffer(_buffer(key, part), value)
         elif known[0].shape != shape:
@@ -96,10 +115,30 @@ class VecNorm(Transform):
     def _count(self, key: NestedKey, value: torch.Tensor, rows: torch.Tensor) -> None:
         """Let data count: ``rows`` of shape ``[n, *features]``."""
         total, squares, count = self._begin(key, rows.shape[1:], value.dtype, value.device)
+        rows = rows.to(total.dtype)
+        new_total, new_squares = rows.sum(0), rows.square().sum(0)
+        if not bool(new_squares.isfinite().all()):
+            rows = self._finite_rows(key, rows)
+            new_total, new_squares = rows.sum(0), rows.square().sum(0)
+        if not len(rows):
+            return
         with self.lock or contextlib.nullcontext(), torch.no_grad():
-            total.mul_(self.decay).add_(rows.sum(0))
-            squares.mul_(self.decay).add_(rows.square().sum(0))
+            total.mul_(self.decay).add_(new_total)
+            squares.mul_(self.decay).add_(new_squares)
             count.mul_(self.decay).add_(len(rows))
+
+    def _finite_rows(self, key: NestedKey, rows: torch.Tensor) -> torch.Tensor:
+        """Leave out the rows with a NaN or an infinity, which would stay in the statistics for ever."""
+        if not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"VecNorm leaves NaN and infinite values of {key!r} out of its statistics. Fix: find where they come "
+                "from with FiniteTensorDictCheck() before it.",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        good: torch.Tensor = rows.square().reshape(len(rows), -1).isfinite().all(-1)
+        return rows[good]
 
     def _mean_and_scale(self, key: NestedKey) -> tuple[torch.Tensor, torch.Tensor]:
         known = self._statistics(key)
@@ -112,12 +151,17 @@ class VecNorm(Transform):
     @property
     def loc(self) -> TensorDict:
         """The means, by key."""
-        return TensorDict({key: self._mean_and_scale(key)[0] for key in self.in_keys})
+        return TensorDict({key: self._in_data_dtype(key)[0] for key in self.in_keys})
 
     @property
     def scale(self) -> TensorDict:
         """The standard deviations, by key."""
-        return TensorDict({key: self._mean_and_scale(key)[1] for key in self.in_keys})
+        return TensorDict({key: self._in_data_dtype(key)[1] for key in self.in_keys})
+
+    def _in_data_dtype(self, key: NestedKey) -> tuple[torch.Tensor, torch.Tensor]:
+        dtype = self._dtypes.get(key, torch.get_default_dtype())
+        mean, scale = self._mean_and_scale(key)
+        return mean.to(dtype), scale.to(dtype)
 
     @property
     def standard_normal(self) -> bool:
@@ -174,7 +218,8 @@ class VecNorm(Transform):
         out = tensordict.copy()
         for in_key, out_key in zip(self.in_keys, self.out_keys, strict=True):
             mean, scale = self._mean_and_scale(in_key)
-            out.set(in_key, self._need(tensordict, out_key) * scale + mean)
+            value = self._need(tensordict, out_key)
+            out.set(in_key, (value * scale + mean).to(value.dtype))
         return out
 
     def _no_float(self, key: NestedKey, dtype: Any) -> str:
@@ -264,7 +309,7 @@ class VecNorm(Transform):
             shape = value.shape[env.batch_dims :]
             for part in _PARTS:
                 size = (1,) if part == "count" else shape
-                found.set(_stored(key, part), torch.zeros(size, dtype=value.dtype))
+                found.set(_stored(key, part), torch.zeros(size, dtype=torch.float64))
         return found.memmap_() if memmap else found.share_memory_()
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any, **kwargs: Any) -> None:
@@ -278,6 +323,8 @@ class VecNorm(Transform):
     # Specs --------------------------------------------------------------------------------------------------------
 
     def _forward_specs(self, composite: Composite) -> Composite:
+        if not isinstance(composite, Composite):
+            return Unbounded(shape=composite.shape, dtype=composite.dtype, device=composite.device)
         for in_key, out_key in zip(self.in_keys, self.out_keys, strict=True):
             spec = composite.get(in_key)
             if spec is not None:
@@ -294,6 +341,11 @@ class VecNorm(Transform):
 
     def __repr__(self) -> str:
         return f"VecNorm(decay={self.decay}, eps={self.eps}, in_keys={self.in_keys}, out_keys={self.out_keys})"
+
+
+def _precise(device: torch.device | None) -> torch.dtype:
+    """The dtype of sums: the difference of large ones is small where the mean is far from 0."""
+    return torch.float32 if device is not None and torch.device(device).type == "mps" else torch.float64
 
 
 def _stored(key: NestedKey, part: str) -> NestedKey:

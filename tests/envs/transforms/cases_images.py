@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
+import shutil
+import tempfile
+from functools import cache
+
 import torch
 from tensordict import TensorDict
 
@@ -22,9 +27,19 @@ from rlnb.envs import (
     UnsqueezeTransform,
     VC1Transform,
 )
+from rlnb.envs.transforms.networks import vit
 from tests.envs.transforms.cases import Agents, Case, Numbers, data
 
 H, W = 12, 10
+
+
+@cache
+def untrained():
+    """A file of random weights for the tiny network of VC1Transform."""
+    folder = tempfile.mkdtemp()
+    atexit.register(shutil.rmtree, folder)
+    torch.save(vit("tiny").state_dict(), f"{folder}/vc1.pth")
+    return f"{folder}/vc1.pth"
 
 
 def picture(position):
@@ -158,7 +173,7 @@ CASES = [
     ),
     case(
         "VC1Transform",
-        lambda env: VC1Transform([pixels(env)], ["vc1_vec"]),
+        lambda env: VC1Transform([pixels(env)], ["vc1_vec"], download_path=untrained()),
         ({"vc1_vec"}, {"pixels"}),
         envs=(Pictures,),
     ),

@@ -144,7 +144,7 @@ def test_reset_parent():  # TR-05
 @pytest.mark.parametrize(
     "change",
     [
-        lambda env: env.transform.append(StepCounter()),
+        lambda env: env.transform.append(InitTracker()),
         lambda env: env.transform.insert(0, RenameTransform("position", "step_count")),
         lambda env: env.append_transform(RenameTransform("position", "velocity")),
     ],

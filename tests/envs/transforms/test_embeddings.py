@@ -371,9 +371,15 @@ def test_vc1_takes_the_middle_of_the_image(tmp_path):  # TR-56
     out = transform(td.copy())
     torch.testing.assert_close(out["v"], network((middle - MEAN) / STD).detach())
     assert torch.equal(out["pixels"], td["pixels"])
-    assert repr(VC1Transform(["a"], ["b"])) == (
-        "VC1Transform(model_name='default', in_keys=['a'], out_keys=['b'], weights=random)"
+    assert repr(VC1Transform(["a"], ["b"], download_path=tmp_path)) == (
+        "VC1Transform(model_name='default', in_keys=['a'], out_keys=['b'], weights=published)"
     )
+
+
+def test_vc1_needs_weights():  # random vectors in place of those of VC-1 would be a silent mistake
+    for model in ("default", "vc1_vitb"):
+        with pytest.raises(ImportError, match="the package vc_models, which is not installed"):
+            VC1Transform(["pixels"], ["v"], model)
 
 
 # The reward of VIP --------------------------------------------------------------------------------------------------
@@ -441,4 +447,6 @@ def test_sizes_of_vectors():  # TR-36 TR-57
         spec = TransformedEnv(Pictures((2,)), R3MTransform(name)).observation_spec
         assert spec["r3m_vec"].shape == (2, n_features)
     assert TransformedEnv(Pictures(), VIPTransform("resnet50")).observation_spec["vip_vec"].shape == (1024,)
-    assert TransformedEnv(Pictures(), VC1Transform(["pixels"], ["v"], "base")).observation_spec["v"].shape == (768,)
+    assert TransformedEnv(Pictures(), VC1Transform(["pixels"], ["v"], "base", download=True)).observation_spec[
+        "v"
+    ].shape == (768,)

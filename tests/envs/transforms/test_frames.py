@@ -183,8 +183,8 @@ def test_bounds_take_in_the_padding():  # TR-14
             "the end; -1 is the last dimension.",
         ),
         (
-            lambda: CatFrames(4, -1, padding="zeros"),
-            "CatFrames knows no padding 'zeros'. Legal: 'same', 'constant'.",
+            lambda: CatFrames(4, -1, padding="mirror"),
+            "CatFrames knows no padding 'mirror'. Legal: 'same', 'constant', 'zeros'.",
         ),
         (
             lambda: TimeMaxPool(T=0),

@@ -181,8 +181,9 @@ def test_bad_input_of_init_stats():  # TR-32
     env = TransformedEnv(CartPoleEnv(batch_size=[2]), norm)
     with message(
         ValueError,
-        "init_stats was given reduce_dim=0 and cat_dim=0, and the dimension of time, which must be cat_dim and "
-        "among reduce_dim, is 1. Fix: init_stats(num_iter, reduce_dim=(0, 1), cat_dim=1).",
+        "init_stats got reduce_dim=0 and cat_dim=None for data of 3 dimensions. Dimension 1 is time: reduce_dim must "
+        "contain it, or each step would get its own mean, and cat_dim must be one of reduce_dim. Fix: "
+        "init_stats(num_iter, reduce_dim=(0, 1), cat_dim=1).",
     ):
         norm.init_stats(10)
     with message(ValueError, "init_stats was given key='reward', and in_keys is ['observation']."):

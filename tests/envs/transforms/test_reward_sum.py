@@ -88,9 +88,9 @@ def test_along_a_rollout_with_an_end_for_all():  # TR-42
             "[('nested', 'reward')] for a list of one.",
         ),
         (
-            lambda: RewardSum(["a", "b"], reset_keys=["c"]),
+            lambda: RewardSum(["a", "b", "c"], reset_keys=["d", "e"]),
             ValueError,
-            "RewardSum got 2 in_keys and 1 reset_keys: they belong together one by one. A nested key is one key: write "
+            "RewardSum got 3 in_keys and 2 reset_keys: they belong together one by one. A nested key is one key: write "
             "[('nested', 'reward')] for a list of one.",
         ),
     ],

@@ -133,17 +133,12 @@ COUNT = (
             "are batch dimensions. Fix: fewer dims, or other in_keys.",
         ),
         (
-            lambda: shaped(SqueezeTransform(-1, in_keys="x"), (4, 5)),
-            "SqueezeTransform removes dimension -1, which must have size 1, and got shape (4, 5). Fix: the dimension "
-            "that has size 1, or FlattenObservation, which merges dimensions of any size.",
-        ),
-        (
             lambda: shaped(SqueezeTransform(-2, in_keys="x"), (4,), (1,)),
             "SqueezeTransform got dimension -2, and the value has shape (1, 4), of which the first 1 are batch "
             "dimensions. Fix: a dimension from -1 to -1, or other in_keys.",
         ),
     ],
-    ids=range(10),
+    ids=range(9),
 )
 def test_what_is_refused(make, text):  # TR-25 TR-34 TR-47 TR-48
     with pytest.raises(ValueError) as error:
