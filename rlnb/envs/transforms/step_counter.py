@@ -45,15 +45,14 @@ class StepCounter(Transform):
         if max_steps is not None and (isinstance(max_steps, bool) or not isinstance(max_steps, int) or max_steps < 1):
             raise ValueError(f"max_steps must be a positive integer, or None for no limit, and is {max_steps!r}.")
         super().__init__()
-        (truncated_key,) = key_list([truncated_key], "truncated_key")
-        (step_count_key,) = key_list([step_count_key], "step_count_key")
-        if not isinstance(truncated_key, str) or not isinstance(step_count_key, str):
+        truncated, count = key_list([truncated_key, step_count_key], "truncated_key or step_count_key")
+        if not isinstance(truncated, str) or not isinstance(count, str):
             raise ValueError(
                 "StepCounter writes its entries beside each 'done' of the env, so truncated_key and step_count_key are "
                 f"names, and got {truncated_key!r} and {step_count_key!r}. Fix: step_count_key='step_count'."
             )
         self.max_steps, self.update_done = max_steps, update_done
-        self.truncated_key, self.step_count_key = truncated_key, step_count_key
+        self.truncated_key, self.step_count_key = truncated, count
         self._shared: list[NestedKey] = []
         self._use_levels({(): None})
 

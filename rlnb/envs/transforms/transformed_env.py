@@ -69,7 +69,8 @@ class TransformedEnv(TransformedRows):
         given = chain = Compose() if transform is None else as_transform(transform)
         chain.assert_free()
         if device is not None and base_env.device != torch.device(device):
-            base_env = base_env.to(device)
+            moved: Any = base_env.to(device)
+            base_env = moved
         super().__init__(base_env, cache_specs)
         if auto_unwrap and type(base_env) is TransformedEnv:
             inner = base_env.transform.clone()
