@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import warnings
 from abc import abstractmethod
 from enum import Enum, member
 from typing import Any
@@ -92,7 +93,8 @@ class PUCTScore(MCTSScore):
         score_key: NestedKey = "score",
     ) -> None:
         super().__init__()
-        self.c = c
+        self.c, self.win_count_key, self.visits_key = c, win_count_key, visits_key
+        self.total_visits_key, self.prior_prob_key, self.score_key = total_visits_key, prior_prob_key, score_key
         self.in_keys = [win_count_key, prior_prob_key, total_visits_key, visits_key]
         self.out_keys = [score_key]
 
@@ -134,7 +136,8 @@ class UCBScore(MCTSScore):
         score_key: NestedKey = "score",
     ) -> None:
         super().__init__()
-        self.c = c
+        self.c, self.win_count_key, self.visits_key = c, win_count_key, visits_key
+        self.total_visits_key, self.score_key = total_visits_key, score_key
         self.in_keys = [win_count_key, total_visits_key, visits_key]
         self.out_keys = [score_key]
 
@@ -179,6 +182,8 @@ class UCB1TunedScore(MCTSScore):
     ) -> None:
         super().__init__()
         self.exploration_constant = exploration_constant
+        self.win_count_key, self.visits_key, self.total_visits_key = win_count_key, visits_key, total_visits_key
+        self.sum_squared_rewards_key, self.score_key = sum_squared_rewards_key, score_key
         self.in_keys = [win_count_key, visits_key, total_visits_key, sum_squared_rewards_key]
         self.out_keys = [score_key]
 
@@ -228,6 +233,7 @@ class EXP3Score(MCTSScore):
         if not 0 <= gamma <= 1:
             raise ValueError(f"EXP3Score(gamma=...) is the share of uniform choices, from 0 to 1, and is {gamma!r}.")
         self.gamma, self.action_prob_key, self.reward_key = gamma, action_prob_key, reward_key
+        self.weights_key, self.score_key, self.num_actions_key = weights_key, score_key, num_actions_key
         self.in_keys = [weights_key, num_actions_key]
         self.out_keys = [score_key]
 
@@ -238,6 +244,37 @@ class EXP3Score(MCTSScore):
         chances = formulas.exp3(share, _per_node(torch.as_tensor(count), weights), self.gamma)
         node.set(self.action_prob_key, chances.clone())
         return node.set(self.out_keys[0], chances)
+
+    def update_weights(self, node: TensorDictBase, action_idx: int, reward: float) -> None:
+        """Let the weight of an action grow with the reward: it is multiplied by ``exp(gamma * reward / p / actions)``.
+
+        Args:
+            node: with the weights, and with the probabilities p that :meth:`forward` wrote.
+            action_idx: the action that was taken.
+            reward: what it brought, from 0 to 1; one outside of this range warns.
+
+        Raises:
+            KeyError: if the node has no probabilities yet.
+            ValueError: if the probability of the action is 0.
+        """
+        if not 0 <= reward <= 1:
+            warnings.warn(
+                f"EXP3 is made for rewards from 0 to 1, and got {reward}. Fix: scale it, such as (reward + 1) / 2.",
+                stacklevel=2,
+            )
+        weights, count = self._read(node)
+        chances = node.get(self.score_key, None)
+        if chances is None:
+            raise KeyError(
+                f"The node has no {self.score_key!r}, the probabilities that the action was drawn by. "
+                "Fix: exp3(node) before exp3.update_weights(node, action_idx, reward)."
+            )
+        chance = chances[..., action_idx]
+        if (chance <= 0).any():
+            raise ValueError(f"Action {action_idx} has the probability 0, so it cannot have been drawn.")
+        grown = weights.clone()
+        grown[..., action_idx] *= torch.exp(self.gamma * reward / chance / count)
+        node.set(self.weights_key, grown)
 
 
 class MCTSScores(Enum):

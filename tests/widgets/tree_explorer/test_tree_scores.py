@@ -161,7 +161,7 @@ def test_a_rule_of_ones_own_is_shown_as_it_scores():
 def test_a_single_legal_action_and_an_end():
     for make in (EXP3, UCB1Tuned, PUCT):
         search = endgame_search()
-        search = type(search)(search.game, rule=make(), seed=0).reset(
+        search = type(search)(search.game, rule=make(), solver=False, seed=0).reset(
             search.game.observe(search.nodes.states[0, :1])[0]
         )
         search.run(simulations=30)

@@ -35,6 +35,18 @@ def _plain(value: Any) -> Any:
     return value.as_subclass(torch.Tensor) if isinstance(value, torch.Tensor) else value
 
 
+#: A longer path is written by its ends, so that the text of a deep tree grows with its nodes and not with their depth.
+_LONGEST_PATH = 100
+
+
+def _path_as_text(path: list[int]) -> str:
+    """Write a path behind as many spaces as it has steps before the last one."""
+    if len(path) <= _LONGEST_PATH:
+        return f"{' ' * (len(path) - 1)}{tuple(path)}"
+    ends = [*map(str, path[:3]), "...", *map(str, path[-3:])]
+    return f"{' ' * (_LONGEST_PATH - 1)}({', '.join(ends)}: {len(path):,} steps)"
+
+
 class Below(_Container):
     """The part of :class:`Tree` that goes down."""
 
@@ -143,8 +155,15 @@ class Below(_Container):
                 return structure.node(path)
         return None
 
-    def __contains__(self, other: Tree) -> bool:
-        """Whether a node is this one or below it: known by its hash, without one by being the same object."""
+    def __contains__(self, other: Any) -> bool:
+        """Whether a node is this one or below it: known by its hash, without one by being the same object.
+
+        A stack of nodes, such as ``tree.subtree``, is in the tree if all of its nodes are.
+        """
+        if not isinstance(other, Below):
+            return False
+        if other.batch_dims > self.batch_dims:
+            return all(node in self for node in other.unbind(0))
         if other.hash is not None:
             return self._find("hash", other.hash) is not None
         return any(node._tensordict is other._tensordict for node in self.vertices(key_type="path").values())
@@ -169,8 +188,8 @@ class Below(_Container):
     def to_string(self, node_format_fn: Callable[[Tree], Any] = data_as_text) -> str:
         """Write the tree as text, a line a node: the path to it and what a function says of it.
 
-        Lines are indented by depth. The root is written, as ``()``, only if it has a rollout of its own or nothing is
-        below it.
+        Lines are indented by depth. Of a path of more than 100 steps the first and the last ones are written. The root
+        is written, as ``()``, only if it has a rollout of its own or nothing is below it.
 
         Args:
             node_format_fn: from a node to what is written.
@@ -178,12 +197,20 @@ class Below(_Container):
         Returns:
             The text.
         """
-        lines = []
-        nodes: dict[Path, Tree] = {}
-        for _, path in structure_of(self).depth_first():
-            node = nodes[path] = nodes[path[:-1]].subtree[path[-1]] if path else self
-            if path or node.rollout is not None or not node.num_children:
-                lines.append(f"{' ' * (len(path) - 1)}{path} {node_format_fn(node)}")
+        structure = structure_of(self)
+        lines: list[str] = []
+        path: list[int] = []
+        nodes: list[Tree] = []  # those along the path
+        waiting = [(structure.root, 0, -1)]
+        while waiting:
+            row, depth, place = waiting.pop()
+            del nodes[depth:], path[max(depth - 1, 0) :]
+            path += [place] if depth else []
+            nodes.append(nodes[-1].subtree[place] if depth else self)
+            below = structure.children[row]
+            if depth or nodes[-1].rollout is not None or not below:
+                lines.append(f"{_path_as_text(path)} {node_format_fn(nodes[-1])}")
+            waiting.extend((below[i], depth + 1, i) for i in range(len(below) - 1, -1, -1))
         return "\n".join(lines)
 
     def plot(

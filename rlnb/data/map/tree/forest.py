@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tensordict import TensorDictBase
 
+from rlnb.data.map.tdstorage import TensorDictMap
 from rlnb.data.map.tree import faults, reading
 from rlnb.data.map.tree.below import data_as_text
 from rlnb.data.map.tree.graph import CycleFound, StepGraph
@@ -25,16 +26,21 @@ class MCTSForest:
     """Stores rollouts, and makes trees of those that have steps in common.
 
     A state is known by its observation, a step by the state before it, its action and the state after it. Rollouts
-    that start alike share their steps, rollouts that meet again share what follows. There is no limit to how much a
-    forest holds.
+    that start alike share their steps, rollouts that meet again share what follows. A forest grows without limit unless
+    it is given one.
 
     Keyword Args:
+        data_map: a :class:`TensorDictMap` whose ``max_size`` limits the forest. The steps are kept by the forest itself
+            and not in the map, which is left as it is.
+        node_map: likewise.
+        max_size: how many different steps the forest may hold; None for no limit.
         observation_keys: entries that tell one state from another. None for ``"observation"``; where there is none, for
             all entries that are there both before a step and after it.
         action_keys: entries that are actions. None for ``"action"``, or all entries of that name below the root.
         reward_keys: entries that are rewards; None for ``"reward"``.
         done_keys: entries that end an episode; None for ``"done"``, ``"terminated"`` and ``"truncated"``.
         excluded_keys: entries that are not stored.
+        consolidated: without effect: the steps lie in one piece of memory for each entry.
 
     Example:
         >>> import torch
@@ -60,12 +66,22 @@ class MCTSForest:
     def __init__(
         self,
         *,
+        data_map: TensorDictMap | None = None,
+        node_map: TensorDictMap | None = None,
+        max_size: int | None = None,
         done_keys: Sequence[NestedKey] | None = None,
         reward_keys: Sequence[NestedKey] | None = None,
         observation_keys: Sequence[NestedKey] | None = None,
         action_keys: Sequence[NestedKey] | None = None,
         excluded_keys: Sequence[NestedKey] | None = None,
+        consolidated: bool | None = None,
     ) -> None:
+        limits = [each.max_size for each in (data_map, node_map) if each is not None]
+        limits += [] if max_size is None else [max_size]
+        if limits and min(limits) < 1:
+            raise ValueError(f"max_size is the number of steps that a forest may hold, 1 or more, and is {max_size!r}.")
+        self.data_map, self.node_map, self.consolidated = data_map, node_map, consolidated
+        self.max_size = min(limits, default=None)
         self._done_keys = None if done_keys is None else list(done_keys)
         self._reward_keys = None if reward_keys is None else list(reward_keys)
         self._observation_keys = None if observation_keys is None else list(observation_keys)
@@ -149,7 +165,8 @@ class MCTSForest:
             TypeError: if it is no TensorDict, or a value that tells states apart has no hash.
             KeyError: if an entry is missing, or the rollouts before it had others.
             ValueError: if an entry has another shape, dtype or device than before, or a step leads back to a state
-                that comes before it. The forest stays as it was in all of these cases.
+                that comes before it.
+            IndexError: if the forest has no room for the steps. It stays as it was in all of these cases.
         """
         if not isinstance(rollout, TensorDictBase):
             raise TypeError(faults.not_a_rollout(rollout))
@@ -187,6 +204,11 @@ class MCTSForest:
             target = read.after[found.row]
             first = next((row for row in range(found.row + 1) if read.before[row] == target), None)
             raise ValueError(faults.cycle(found.row, first, keys.observation)) from None
+        if self.max_size is not None and len(self) + len(plan.edges) > self.max_size:
+            raise IndexError(
+                f"The forest may hold max_size={self.max_size} steps, has {len(self)}, and the rollout brings "
+                f"{len(plan.edges)} new ones. Fix: MCTSForest(max_size=...) with a larger number, or without a limit."
+            )
         if plan.edges:
             self._steps.append(read.columns, read.branches, list(plan.edges.values()))
             self._graph.add(plan)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import functools
 import weakref
 from typing import Any
 
-from tensordict import NonTensorData, TensorDict, TensorDictBase, tensorclass
+import torch
+from tensordict import NonTensorData, TensorDict, TensorDictBase, is_non_tensor, tensorclass
 
+from rlnb.data.map.tree import copying
 from rlnb.data.map.tree.entries import view_of
 
 
@@ -93,6 +96,7 @@ def linked(cls: Any) -> Any:
         The tensorclass.
     """
     cls = tensorclass(cls)
+    _without_recursion(cls)
     plain_set = cls.set
 
     @functools.wraps(plain_set)
@@ -155,6 +159,47 @@ def _fields_as_from_0_15(cls: Any) -> None:
         setattr(cls, field.name, reader(field.name))
     for name in ("cat", "lazy_stack", "maybe_dense_stack", "stack"):
         setattr(cls, name, staticmethod(getattr(TensorDict, name)))
+
+
+def _without_recursion(cls: Any) -> None:
+    """Let a tree of any depth be copied, pickled and shown. The plain methods call themselves for each level."""
+    plain_clone, plain_reduce, plain_repr = cls.clone, cls.__reduce_ex__, cls.__repr__
+
+    @functools.wraps(plain_clone)
+    def clone(self: Any, recurse: bool = True, **kwargs: Any) -> Any:
+        if kwargs or not copying.plain(self, locked=True):
+            return plain_clone(self, recurse, **kwargs)
+        return copying.copied(self, lambda entry: _cloned(entry, recurse))
+
+    def deepcopy(self: Any, memo: dict[int, Any]) -> Any:
+        if not copying.plain(self):
+            return self.clone()
+        twin = copying.copied(self, lambda entry: copy.deepcopy(entry, memo) if is_non_tensor(entry) else entry.clone())
+        memo[id(self)] = twin
+        return twin
+
+    def reduce_ex(self: Any, protocol: Any) -> Any:
+        if not copying.plain(self):
+            return plain_reduce(self, protocol)
+        return copying.rebuilt, (cls, copying.parts_of(self._tensordict), copying.others_of(self))
+
+    def repr_(self: Any) -> str:
+        if not copying.plain(self, locked=True):
+            return plain_repr(self)
+        top, short = copying.cut(self)
+        if not short:
+            return plain_repr(top)
+        nodes, levels = copying.size_of(self)
+        return f"{plain_repr(top)}\n# the first {copying.LEVELS} levels of {levels}; {nodes:,} nodes in all"
+
+    cls.clone, cls.__deepcopy__, cls.__reduce_ex__, cls.__repr__ = clone, deepcopy, reduce_ex, repr_
+
+
+def _cloned(entry: Any, recurse: bool) -> Any:
+    """Copy a tensor if its memory is to be copied; other values are cloned as a TensorDict does."""
+    if isinstance(entry, torch.Tensor):
+        return entry.clone() if recurse else entry
+    return entry.clone(recurse)
 
 
 class _Subtree:

@@ -113,20 +113,40 @@ def structure_of(tree: Tree) -> Structure:
         view, row = viewed
         return Structure(row, view.arrays.children, range(len(view.arrays)), lambda path: nodes_along(tree, path)[-1])
     nodes = [tree]
-    paths: list[Path] = [()]
+    above: list[tuple[int, int]] = [(-1, -1)]
     children: list[list[int]] = [[]]
-    vertices: list[Any] = []
     for row, node in enumerate(nodes):
-        number = node.node_id
-        # A node without a number is known by its path.
-        vertices.append(paths[row] if number is None else number)
-        for place in range(node.num_children):
+        below = node.subtree if node.num_children else ()
+        for place in range(len(below)):
             children[row].append(len(nodes))
-            nodes.append(node.subtree[place])
-            paths.append((*paths[row], place))
+            nodes.append(below[place])
+            above.append((row, place))
             children.append([])
-    by_path = dict(zip(paths, nodes, strict=True))
-    return Structure(0, children, vertices, lambda path: by_path[path])
+
+    def find(path: Path) -> Tree:
+        row = 0
+        for place in path:
+            row = children[row][place]
+        return nodes[row]
+
+    return Structure(0, children, _Vertices(nodes, above), find)
+
+
+class _Vertices:
+    """What the nodes of a tree that is no view are known by: their number, or without one their path."""
+
+    def __init__(self, nodes: list[Tree], above: list[tuple[int, int]]) -> None:
+        self._nodes, self._above = nodes, above
+
+    def __getitem__(self, row: int) -> Any:
+        number = self._nodes[row].node_id
+        if number is not None:
+            return number
+        path = []
+        while row:
+            row, place = self._above[row]
+            path.append(place)
+        return tuple(reversed(path))
 
 
 def nodes_along(tree: Tree, path: Path) -> list[Tree]:
