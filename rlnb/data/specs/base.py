@@ -10,7 +10,7 @@ from typing import Any, Self
 import torch
 
 from rlnb.data.specs.enumeration import combinations
-from rlnb.data.specs.normalize import Device, Shape, as_size
+from rlnb.data.specs.normalize import Device, Shape, as_lead
 from rlnb.data.specs.shape_methods import ShapeMethods
 from rlnb.data.specs.variable import blank_size
 from rlnb.data.specs.violations import Frame, Violation, violations
@@ -73,7 +73,7 @@ class TensorSpec(ShapeMethods, ABC):
         """The values one entry may take, as a box; None where there are no bounds to speak of."""
 
     @abstractmethod
-    def rand(self, shape: Shape = ()) -> Any:
+    def rand(self, shape: Shape | None = ()) -> Any:
         """Draw random values from the domain.
 
         Under one torch seed, ``rand((T,))`` of a leaf equals ``T`` calls of ``rand()`` stacked (on CPU).
@@ -85,33 +85,33 @@ class TensorSpec(ShapeMethods, ABC):
             A value of shape ``[*shape, *spec.shape]``.
         """
 
-    def sample(self, shape: Shape = ()) -> Any:
+    def sample(self, shape: Shape | None = ()) -> Any:
         """Draw random values (another name of `rand`)."""
         return self.rand(shape)
 
     @abstractmethod
-    def zero(self, shape: Shape = ()) -> Any:
+    def zero(self, shape: Shape | None = ()) -> Any:
         """Make a value filled with zeros. It is a blank to write into and need not lie in the domain."""
 
     @abstractmethod
-    def one(self, shape: Shape = ()) -> Any:
+    def one(self, shape: Shape | None = ()) -> Any:
         """Make a value filled with ones. It is a blank to write into and need not lie in the domain."""
 
-    def zeros(self, shape: Shape = ()) -> Any:
+    def zeros(self, shape: Shape | None = ()) -> Any:
         """Make a value filled with zeros (another name of `zero`)."""
         return self.zero(shape)
 
-    def ones(self, shape: Shape = ()) -> Any:
+    def ones(self, shape: Shape | None = ()) -> Any:
         """Make a value filled with ones (another name of `one`)."""
         return self.one(shape)
 
-    def is_in(self, value: Any) -> bool:
-        """Whether ``value`` has the shape (behind any leading dims), dtype, device and domain of the spec."""
-        return self._accepts(value, None)
+    def is_in(self, val: Any) -> bool:
+        """Whether ``val`` has the shape (behind any leading dims), dtype, device and domain of the spec."""
+        return self._accepts(val, None)
 
-    def contains(self, value: Any) -> bool:
-        """Whether ``value`` fits the spec (another name of `is_in`)."""
-        return self._accepts(value, None)
+    def contains(self, item: Any) -> bool:
+        """Whether ``item`` fits the spec (another name of `is_in`)."""
+        return self._accepts(item, None)
 
     @abstractmethod
     def _accepts(self, value: Any, lead: torch.Size | None) -> bool:
@@ -164,11 +164,11 @@ class TensorSpec(ShapeMethods, ABC):
         return value
 
     @abstractmethod
-    def project(self, value: Any) -> Any:
-        """Return the value of the domain nearest to ``value``; ``value`` itself when it is in the domain."""
+    def project(self, val: Any) -> Any:
+        """Return the value of the domain nearest to ``val``; ``val`` itself when it is in the domain."""
 
     def cardinality(self, use_mask: bool = False) -> int | float:
-        """Return how many values there are: an int, or infinity.
+        """Return how many values there are: an int, or infinity. A batch of choices has as many as one of its rows.
 
         Args:
             use_mask: whether to count only what the masks of choices leave.
@@ -176,7 +176,7 @@ class TensorSpec(ShapeMethods, ABC):
         Example:
             >>> from rlnb.data import Bounded, Categorical
             >>> Categorical(3).cardinality(), Categorical(3, shape=(2,)).cardinality()
-            (3, 9)
+            (3, 3)
             >>> Bounded(0, 1, shape=(1,)).cardinality()
             inf
         """
@@ -201,12 +201,12 @@ class TensorSpec(ShapeMethods, ABC):
         """
         return combinations([self.cardinality(use_mask)], type(self).__name__)
 
-    def index(self, index: Any, tensor: torch.Tensor) -> torch.Tensor:
-        """Take from ``tensor`` what a value of the spec chooses; only specs of choices can.
+    def index(self, index: Any, tensor_to_index: torch.Tensor) -> torch.Tensor:
+        """Take from ``tensor_to_index`` what a value of the spec chooses; only specs of choices can.
 
         Args:
             index: a value of the spec.
-            tensor: numbers, one for each choice along the last dim.
+            tensor_to_index: numbers, one for each choice along the last dim.
 
         Raises:
             TypeError: the spec is none of choices.
@@ -217,11 +217,11 @@ class TensorSpec(ShapeMethods, ABC):
         )
 
     @abstractmethod
-    def encode(self, value: Any, *, check: bool = True, ignore_device: bool = False) -> Any:
+    def encode(self, val: Any, *, check: bool = True, ignore_device: bool = False) -> Any:
         """Turn python numbers, lists, numpy arrays or tensors into a value of the spec.
 
         Args:
-            value: what a Gymnasium environment returns, with any leading dims.
+            val: what a Gymnasium environment returns, with any leading dims.
             check: whether to raise for a value outside the domain.
             ignore_device: whether to leave the value on the device where it is.
 
@@ -231,12 +231,12 @@ class TensorSpec(ShapeMethods, ABC):
         """
 
     @abstractmethod
-    def to_numpy(self, value: Any, *, check: bool = True) -> Any:
+    def to_numpy(self, val: Any, safe: bool | None = True) -> Any:
         """Turn a value of the spec into what a Gymnasium environment takes.
 
         Args:
-            value: a value of the spec, with any leading dims.
-            check: whether to raise for a value that is not in the spec.
+            val: a value of the spec, with any leading dims.
+            safe: whether to raise for a value that is not in the spec.
 
         Raises:
             ValueError: the value is not in the spec.
@@ -281,6 +281,20 @@ class TensorSpec(ShapeMethods, ABC):
     def _stack(self, others: Sequence[TensorSpec], dim: int) -> Self:
         """Stack this spec with ``others``, which are equal to it."""
 
+    def clear_device_(self) -> Self:
+        """Return the spec: only a `Composite` can do without a device."""
+        return self
+
+    def memoize_encode(self, mode: bool = True) -> None:
+        """Do nothing: `encode` needs no cache.
+
+        Args:
+            mode: there to match TorchRL.
+        """
+
+    def erase_memoize_cache(self) -> None:
+        """Do nothing: `encode` has no cache."""
+
     def cpu(self) -> Self:
         """Return the spec on the CPU."""
         return self.to("cpu")
@@ -289,6 +303,6 @@ class TensorSpec(ShapeMethods, ABC):
         """Return the spec on a CUDA device."""
         return self.to(device)
 
-    def _size(self, shape: Shape) -> torch.Size:
+    def _size(self, shape: Shape | None) -> torch.Size:
         own = blank_size(self._shape)
-        return own if shape == () else torch.Size((*as_size(shape), *own))
+        return own if shape == () else torch.Size((*as_lead(shape), *own))

@@ -12,6 +12,7 @@ from rlnb.data.specs.enumeration import combinations
 from rlnb.data.specs.leaf import LeafSpec
 from rlnb.data.specs.normalize import Device, Shape, as_size
 from rlnb.data.specs.one_hot import OneHot
+from rlnb.data.specs.variable import blank_size
 
 
 class Binary(LeafSpec):
@@ -66,7 +67,7 @@ class Binary(LeafSpec):
         """The size of the last dim (1 when there is none)."""
         return self._shape[-1] if self._shape else 1
 
-    def rand(self, shape: Shape = ()) -> torch.Tensor:
+    def rand(self, shape: Shape | None = ()) -> torch.Tensor:
         """Draw zeros and ones, each as likely.
 
         Args:
@@ -75,15 +76,15 @@ class Binary(LeafSpec):
         return torch.randint(0, 2, self._size(shape), dtype=self._dtype, device=self._device)
 
     def cardinality(self, use_mask: bool = False) -> int | float:
-        """Return how many values there are: ``2 ** entries``, infinity for a variable size.
+        """Return how many values one row has: ``2 ** n``. Batch dims count once.
 
         Args:
             use_mask: there to match specs of choices; bits have no mask.
         """
-        return math.inf if -1 in self._shape else 2 ** self._shape.numel()
+        return math.inf if self.n == -1 else 2**self.n
 
     def enumerate(self, use_mask: bool = False) -> torch.Tensor:
-        """List all values, counting up in binary; see `TensorSpec.enumerate`.
+        """List all values of one row, counting up in binary; all rows of the batch have the same value in each.
 
         Args:
             use_mask: there to match specs of choices; bits have no mask.
@@ -95,19 +96,20 @@ class Binary(LeafSpec):
             >>> Binary(2).enumerate().tolist()
             [[0, 0], [0, 1], [1, 0], [1, 1]]
         """
-        counts = [math.inf] if -1 in self._shape else [2] * self._shape.numel()
+        counts = [math.inf] if self.n == -1 else [2] * self.n
         bits = combinations(counts, "Binary").to(self._device, self._dtype)
-        return bits.view(len(bits), *self._shape)
+        size = blank_size(self._shape)
+        return bits.view(len(bits), *[1] * (len(size) - 1), *size[-1:]).expand(len(bits), *size).clone()
 
     def to_categorical_spec(self) -> Categorical:
         """Return the `Categorical` of two choices for each entry."""
         return Categorical(2, shape=self._shape, device=self._device)
 
-    def to_categorical(self, value: torch.Tensor, safe: bool = True) -> torch.Tensor:
+    def to_categorical(self, val: torch.Tensor, safe: bool = True) -> torch.Tensor:
         """Turn bits into integers.
 
         Args:
-            value: bits of shape ``[..., *spec.shape]``, of any dtype.
+            val: bits of shape ``[..., *spec.shape]``, of any dtype.
             safe: whether to check them.
 
         Returns:
@@ -116,20 +118,20 @@ class Binary(LeafSpec):
         Raises:
             ValueError: the value is not in the spec.
         """
-        like = self.to(value.dtype)
-        if safe and not like.is_in(value):
-            raise ValueError(f"Binary.to_categorical: {like._complaints(value)[0]}")
-        return value.to(torch.int64)
+        like = self.to(val.dtype)
+        if safe and not like.is_in(val):
+            raise ValueError(f"Binary.to_categorical: {like._complaints(val)[0]}")
+        return val.to(torch.int64)
 
     def to_one_hot_spec(self) -> OneHot:
         """Return the `OneHot` of two choices for each entry."""
         return self.to_categorical_spec().to_one_hot_spec()
 
-    def to_one_hot(self, value: torch.Tensor, safe: bool = True) -> torch.Tensor:
+    def to_one_hot(self, val: torch.Tensor, safe: bool = True) -> torch.Tensor:
         """Turn bits into one-hot vectors of length 2.
 
         Args:
-            value: bits of shape ``[..., *spec.shape]``, of any dtype.
+            val: bits of shape ``[..., *spec.shape]``, of any dtype.
             safe: whether to check them.
 
         Returns:
@@ -138,7 +140,7 @@ class Binary(LeafSpec):
         Raises:
             ValueError: the value is not in the spec.
         """
-        return self.to_categorical_spec().to_one_hot(self.to_categorical(value, safe), safe)
+        return self.to_categorical_spec().to_one_hot(self.to_categorical(val, safe), safe)
 
     def _contains(self, value: torch.Tensor) -> bool:
         if self._dtype == torch.bool:

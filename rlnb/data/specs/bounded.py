@@ -32,7 +32,7 @@ class Bounded(LeafSpec):
         high: the upper bound, likewise.
         shape: the shape of one value; the shape of the bounds when they have one.
         device: where the values live; torch's default device when None.
-        dtype: the dtype; that of the bounds when they are tensors or arrays, else ``torch.float32``.
+        dtype: the dtype; torch's default dtype when None, whatever the dtype of the bounds.
 
     Raises:
         TypeError: a bound is missing.
@@ -52,6 +52,9 @@ class Bounded(LeafSpec):
     _draw: Draw
     _clip: tuple[torch.Tensor, torch.Tensor]
     _numbers: tuple[float | int, float | int] | None
+    #: The versions of the bounds that the fields above were computed from, added up; -1 after an assignment. None for
+    #: tensors of inference mode, which have no version and cannot be written to.
+    _seen: int | None
 
     def __init__(
         self,
@@ -64,7 +67,7 @@ class Bounded(LeafSpec):
         if low is None or high is None:
             raise TypeError("Bounded needs both low and high; use -torch.inf or torch.inf for a side without a bound.")
         given = [_bound_tensor(bound) for bound in (low, high)]
-        kind = as_dtype(dtype, _implied_dtype(low, high))
+        kind = as_dtype(dtype, torch.get_default_dtype())
         super().__init__(_implied_shape(given, shape), device, kind, kind)
         lower, upper = (_fit_bound(bound, kind) for bound in given)
         _refuse_senseless(lower, upper)
@@ -81,6 +84,8 @@ class Bounded(LeafSpec):
 
     def _prepare(self) -> None:
         low, high = self._low, self._high
+        tracked = not (low.is_inference() or high.is_inference())
+        self._seen = low._version + high._version if tracked else None
         self._draw = sampler_between(low, high)
         self._clip, self._numbers = (low, high), None
         if low.numel() and low.dtype != torch.bool:
@@ -95,8 +100,31 @@ class Bounded(LeafSpec):
 
     @property
     def space(self) -> ContinuousBox:
-        """The bounds."""
-        return ContinuousBox(self._low.contiguous(), self._high.contiguous())
+        """The bounds. They may be assigned: ``spec.space.low = ...``, or ``spec.space = ContinuousBox(low, high)``."""
+        # An expanded tensor refuses to be written to, and takes no memory before somebody looks at the bounds.
+        self._low, self._high = self._low.contiguous(), self._high.contiguous()
+        return ContinuousBox(self._low, self._high, changed=self._set_bounds)
+
+    @space.setter
+    def space(self, space: ContinuousBox) -> None:
+        self._set_bounds(low=space.low, high=space.high)
+
+    def _set_bounds(self, *, low: Bound | None = None, high: Bound | None = None) -> None:
+        """Take new bounds over. They are held against one another when the spec is used: they may come one by one."""
+        given = {name: _bound_tensor(bound) for name, bound in (("_low", low), ("_high", high)) if bound is not None}
+        _implied_shape(list(given.values()), self._shape)
+        size = blank_size(self._shape)
+        fitted = {name: _fit_bound(bound, self._dtype).to(self._device) for name, bound in given.items()}
+        for name, bound in fitted.items():
+            setattr(self, name, bound.expand(size).contiguous())
+        self._seen = -1
+
+    def _refresh(self) -> None:
+        """Prepare anew where the bounds were changed, by assignment or in place, as in ``spec.low.fill_(0)``."""
+        seen = self._seen
+        if seen == -1 or (seen is not None and seen != self._low._version + self._high._version):
+            _refuse_senseless(self._low, self._high)
+            self._prepare()
 
     @property
     def low(self) -> torch.Tensor:
@@ -108,7 +136,7 @@ class Bounded(LeafSpec):
         """The upper bounds, of the spec's shape (1 in a dim of variable size)."""
         return self._high
 
-    def rand(self, shape: Shape = ()) -> torch.Tensor:
+    def rand(self, shape: Shape | None = ()) -> torch.Tensor:
         """Draw random values.
 
         Uniform between finite bounds. Beside an infinite one: exponential away from the finite bound, standard normal
@@ -117,6 +145,7 @@ class Bounded(LeafSpec):
         Args:
             shape: sizes in front of the spec's shape.
         """
+        self._refresh()
         return self._draw(self._size(shape))
 
     def _spans(self) -> list[int]:
@@ -149,6 +178,7 @@ class Bounded(LeafSpec):
         return steps.to(self._device).view(len(steps), *self._shape).add(self._low.to(torch.int64)).to(self._dtype)
 
     def _clipped(self, value: torch.Tensor) -> torch.Tensor:
+        self._refresh()
         if self._numbers is not None and value.numel() > _SMALL:
             return torch.clamp(value, *self._numbers)
         return torch.clamp(value, *self._clip)
@@ -172,8 +202,7 @@ class Bounded(LeafSpec):
             middle = torch.zeros((), dtype=value.dtype, device=value.device)
             value = torch.where(value.isnan(), middle, value)
             if not self._dtype.is_floating_point:
-                # Clip before casting: integers wrap around where floats are merely large.
-                value = value.double().round().clamp(self._low.double(), self._high.double())
+                value = value.round()
         else:
             info = None if self._dtype.is_floating_point else torch.iinfo(self._dtype)
             value = value.to(torch.int64)
@@ -228,15 +257,6 @@ def _bound_tensor(bound: Bound) -> torch.Tensor:
     return torch.from_numpy(np.array(bound, copy=True))
 
 
-def _implied_dtype(low: Bound, high: Bound) -> torch.dtype:
-    for bound in (low, high):
-        if isinstance(bound, torch.Tensor):
-            return bound.dtype
-        if isinstance(bound, np.ndarray):
-            return torch.from_numpy(np.zeros(0, bound.dtype)).dtype
-    return torch.float32
-
-
 def _implied_shape(bounds: list[torch.Tensor], shape: Shape | None) -> torch.Size:
     try:
         implied = torch.broadcast_shapes(*(bound.shape for bound in bounds))
@@ -248,7 +268,7 @@ def _implied_shape(bounds: list[torch.Tensor], shape: Shape | None) -> torch.Siz
             raise RuntimeError
     except RuntimeError:
         given = "none" if shape is None else list(as_size(shape))
-        low, high = (list(bound.shape) for bound in bounds)
+        low, high = list(bounds[0].shape), list(bounds[-1].shape)
         raise ValueError(f"the bounds of shapes {low} (low) and {high} (high) do not fit the shape {given}.") from None
     return size
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,13 +16,13 @@ def _tensor_repr(tensor: torch.Tensor) -> str:
     )
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class ContinuousBox:
     """An interval per entry: ``low <= x <= high``, both ends included.
 
     Args:
         low: the lower bounds, of the spec's shape and dtype.
         high: the upper bounds, of the spec's shape and dtype.
+        changed: called with ``low=...`` or ``high=...`` where one of them is assigned.
 
     Example:
         >>> box = ContinuousBox(torch.zeros(2), torch.ones(2))
@@ -29,8 +30,30 @@ class ContinuousBox:
         True
     """
 
-    low: torch.Tensor
-    high: torch.Tensor
+    def __init__(self, low: torch.Tensor, high: torch.Tensor, *, changed: Callable[..., None] | None = None) -> None:
+        self._low, self._high, self._changed = low, high, changed
+
+    @property
+    def low(self) -> torch.Tensor:
+        """The lower bounds. Those of a `Bounded` change with them: ``spec.space.low = torch.zeros(3)``."""
+        return self._low
+
+    @low.setter
+    def low(self, low: Any) -> None:
+        if self._changed is not None:
+            self._changed(low=low)
+        self._low = low
+
+    @property
+    def high(self) -> torch.Tensor:
+        """The upper bounds; see ``low``."""
+        return self._high
+
+    @high.setter
+    def high(self, high: Any) -> None:
+        if self._changed is not None:
+            self._changed(high=high)
+        self._high = high
 
     @property
     def minimum(self) -> torch.Tensor:
@@ -48,6 +71,9 @@ class ContinuousBox:
         return torch.equal(self.low, other.low) and torch.equal(self.high, other.high)
 
     __hash__ = None  # type: ignore[assignment]  # equal by value and mutable: not hashable
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ContinuousBox, (self.low, self.high)
 
     def __repr__(self) -> str:
         return f"ContinuousBox(\n    low={_tensor_repr(self.low)},\n    high={_tensor_repr(self.high)})"

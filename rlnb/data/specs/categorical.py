@@ -11,7 +11,7 @@ from rlnb.data.specs.bounded import _saturating_cast
 from rlnb.data.specs.boxes import CategoricalBox
 from rlnb.data.specs.maskable import MaskableSpec
 from rlnb.data.specs.masks import legal_text
-from rlnb.data.specs.normalize import Device, Shape, as_size
+from rlnb.data.specs.normalize import Device, Shape, as_lead, whole_numbers
 from rlnb.data.specs.sampling import Draw, draw_choice
 from rlnb.data.specs.variable import blank_size, fits_shape
 
@@ -26,7 +26,7 @@ class Categorical(MaskableSpec):
         n: how many choices there are.
         shape: the shape of one value; ``()`` is one choice.
         device: where the values live; torch's default device when None.
-        dtype: an integer dtype, or ``torch.bool`` for two choices (as done flags are).
+        dtype: an integer dtype, ``torch.bool`` for two choices (as done flags are), or a floating dtype: whole numbers.
         mask: booleans, True where a value is legal; see `update_mask`. All are legal when None.
         start: the smallest value, as in Gymnasium's ``Discrete(n, start=...)``.
 
@@ -74,7 +74,7 @@ class Categorical(MaskableSpec):
         """The choices."""
         return CategoricalBox(self.n, self.start)
 
-    def rand(self, shape: Shape = ()) -> torch.Tensor:
+    def rand(self, shape: Shape | None = ()) -> torch.Tensor:
         """Draw choices, each legal one as likely.
 
         Args:
@@ -85,13 +85,15 @@ class Categorical(MaskableSpec):
         """
         if self._table is None:
             return self._draw(self._size(shape))
-        return self._from_positions(self._table.draw(as_size(shape), "Categorical.rand"))
+        return self._from_positions(self._table.draw(as_lead(shape), "Categorical.rand"))
+
+    _choice_dims = 0
 
     def _mask_size(self) -> torch.Size:
         return torch.Size((*blank_size(self._shape), self.n))
 
     def _counts(self) -> list[int]:
-        return [self.n] * self._shape.numel()
+        return [self.n]
 
     def _rows(self) -> torch.Size:
         return self._shape
@@ -104,16 +106,18 @@ class Categorical(MaskableSpec):
 
     def _contains(self, value: torch.Tensor) -> bool:
         if self._table is not None:
-            return bool(self._table.allows(self._positions(value)).all())
+            return not bool(self._outside(value).any())
         if self._dtype == torch.bool:
             return self.n == 2 or not bool((value != self.start).any())
+        if self._dtype.is_floating_point and not torch.equal(value.round(), value):
+            return False
         return torch.equal(torch.clamp(value, self.start, self.start + self.n - 1), value)
 
     def _outside(self, value: torch.Tensor) -> torch.Tensor:
-        number = value.to(torch.int64)
         if self._table is not None:
-            return ~self._table.allows(number - self.start)
-        return (number < self.start) | (number >= self.start + self.n)
+            return ~self._table.allows(self._positions(value)) | fractions(value)
+        number = value if value.is_floating_point() else value.to(torch.int64)
+        return (number < self.start) | (number >= self.start + self.n) | fractions(value)
 
     def _domain_text(self, index: tuple[int, ...]) -> str:
         if self._mask is not None:
@@ -136,7 +140,7 @@ class Categorical(MaskableSpec):
 
     def _decode(self, value: torch.Tensor) -> Any:
         # Gymnasium's Discrete takes integers only.
-        return (value.to(torch.int64) if value.dtype == torch.bool else value).numpy()[()]
+        return value.to(index_dtype(value.dtype, self.start, self.start + self.n - 1)).numpy()[()]
 
     def _to_dtype(self, dtype: torch.dtype) -> Categorical:
         check_choices(type(self).__name__, self.n, self.start, dtype)
@@ -145,11 +149,11 @@ class Categorical(MaskableSpec):
     def _hash_key(self) -> Any:
         return self.n, self.start
 
-    def to_one_hot(self, value: torch.Tensor, safe: bool = True) -> torch.Tensor:
+    def to_one_hot(self, val: torch.Tensor, safe: bool = True) -> torch.Tensor:
         """Turn integers into one-hot vectors.
 
         Args:
-            value: integers of the spec, shape ``[..., *spec.shape]``.
+            val: integers of the spec, shape ``[..., *spec.shape]``.
             safe: whether to check the value; its mask does not matter.
 
         Returns:
@@ -159,9 +163,9 @@ class Categorical(MaskableSpec):
             ValueError: the value is not in the spec.
         """
         like = self._maskless()
-        if safe and not like.is_in(value):
-            raise ValueError(f"{type(self).__name__}.to_one_hot: " + like._complaints(value)[0])
-        return torch.eq(value.unsqueeze(-1), torch.arange(self.start, self.start + self.n, device=value.device))
+        if safe and not like.is_in(val):
+            raise ValueError(f"{type(self).__name__}.to_one_hot: " + like._complaints(val)[0])
+        return torch.eq(val.unsqueeze(-1), torch.arange(self.start, self.start + self.n, device=val.device))
 
     def to_one_hot_spec(self) -> OneHot:
         """Return the `OneHot` of the same choices and mask."""
@@ -169,13 +173,20 @@ class Categorical(MaskableSpec):
 
         return OneHot(self.n, shape=(*self._shape, self.n), device=self._device, mask=self._mask, start=self.start)
 
-    def to_categorical(self, value: torch.Tensor, safe: bool = True) -> torch.Tensor:
-        """Return ``value`` as it is: it is categorical already."""
-        return value
+    def to_categorical(self, val: torch.Tensor, safe: bool = True) -> torch.Tensor:
+        """Return ``val`` as it is: it is categorical already."""
+        return val
 
     def to_categorical_spec(self) -> Categorical:
         """Return a copy: it is categorical already."""
         return self.clone()
+
+
+def fractions(value: torch.Tensor) -> torch.Tensor:
+    """Mark what is no whole number, NaN and infinities included; no number is a fraction where there are integers."""
+    if not value.is_floating_point():
+        return torch.zeros_like(value, dtype=torch.bool)
+    return (value.round() != value) | value.isinf()
 
 
 def choices_text(n: int, start: int) -> str:
@@ -193,15 +204,12 @@ def check_choices(name: str, n: int, start: int, dtype: torch.dtype) -> tuple[in
     """Return ``n`` and ``start`` as ints.
 
     Raises:
-        TypeError: the dtype is a floating one.
         ValueError: ``n`` is not positive, or ``dtype`` does not hold all of the choices.
     """
     n, start = int(n), int(start)
     if n < 1:
         raise ValueError(f"{name} needs at least one choice, got n={n}.")
-    if dtype.is_floating_point:
-        raise TypeError(f"{name} needs an integer dtype or torch.bool, got {dtype}. Use torch.int64.")
-    low, high = (0, 1) if dtype == torch.bool else (torch.iinfo(dtype).min, torch.iinfo(dtype).max)
+    low, high = whole_numbers(dtype)
     if start < low or start + n - 1 > high:
         raise ValueError(
             f"{name}: the choices {choices_text(n, start)} do not fit {dtype}, which holds {low} to {high}. "

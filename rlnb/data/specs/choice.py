@@ -81,7 +81,7 @@ class Choice(ReshapableSpec):
         """None: each choice has its own."""
         return None
 
-    def rand(self, shape: Shape = ()) -> Any:
+    def rand(self, shape: Shape | None = ()) -> Any:
         """Draw a choice for each row, each as likely, and a value of it.
 
         Args:
@@ -97,15 +97,15 @@ class Choice(ReshapableSpec):
             return self.choices[0].zero(lead)
         return _stacked([self._rows(lead[1:]) for _ in range(lead[0])])
 
-    def zero(self, shape: Shape = ()) -> Any:
+    def zero(self, shape: Shape | None = ()) -> Any:
         """Make a blank of the first choice filled with zeros."""
         return self.choices[0].zero(self._lead_of(shape))
 
-    def one(self, shape: Shape = ()) -> Any:
+    def one(self, shape: Shape | None = ()) -> Any:
         """Make a blank of the first choice filled with ones."""
         return self.choices[0].one(self._lead_of(shape))
 
-    def _lead_of(self, shape: Shape) -> torch.Size:
+    def _lead_of(self, shape: Shape | None) -> torch.Size:
         size = self._size(shape)
         return size[: len(size) - self._event_dims]
 
@@ -186,8 +186,8 @@ class Choice(ReshapableSpec):
         found = (self._bad_row(row, rows[1:], (*index, i)) for i, row in enumerate(value.unbind(0)))
         return next((bad for bad in found if bad is not None), None)
 
-    def project(self, value: Any) -> Any:
-        """Return for each row the nearest value of a choice; ``value`` itself when all rows are in one.
+    def project(self, val: Any) -> Any:
+        """Return for each row the nearest value of a choice; ``val`` itself when all rows are in one.
 
         Nearest is the choice whose projection changes the least, by the sum of squares; the first one where that cannot
         be measured.
@@ -195,12 +195,12 @@ class Choice(ReshapableSpec):
         Raises:
             ValueError: the shape does not fit.
         """
-        if self._accepts(value, None):
-            return value
-        rows, fits = self._own_rows(value, None)
+        if self._accepts(val, None):
+            return val
+        rows, fits = self._own_rows(val, None)
         if not fits:
-            raise ValueError("Choice.project: " + self._complaints(value)[0])
-        return self._project_rows(value, len(rows))
+            raise ValueError("Choice.project: " + self._complaints(val)[0])
+        return self._project_rows(val, len(rows))
 
     def _project_rows(self, value: Any, rows: int) -> Any:
         if rows:
@@ -210,11 +210,11 @@ class Choice(ReshapableSpec):
             raise ValueError("Choice.project: " + self._complaints(value)[0])
         return min(projected, key=lambda new: _distance(new, value))
 
-    def encode(self, value: Any, *, check: bool = True, ignore_device: bool = False) -> Any:
+    def encode(self, val: Any, *, check: bool = True, ignore_device: bool = False) -> Any:
         """Turn a value into one of the first choice that takes it.
 
         Args:
-            value: what the choices' ``encode`` takes.
+            val: what the choices' ``encode`` takes.
             check: whether to raise for a value that no choice takes; otherwise the first one encodes it unchecked.
             ignore_device: whether to leave tensors on the device where they are.
 
@@ -224,33 +224,33 @@ class Choice(ReshapableSpec):
         refused = []
         for choice in self.choices:
             try:
-                return choice.encode(value, ignore_device=ignore_device)
+                return choice.encode(val, ignore_device=ignore_device)
             except (KeyError, TypeError, ValueError) as error:
                 refused.append(str(error))
         if not check:
-            return self.choices[0].encode(value, check=False, ignore_device=ignore_device)
+            return self.choices[0].encode(val, check=False, ignore_device=ignore_device)
         lines = "".join(f"\n  {i}: {text}" for i, text in enumerate(refused))
         raise ValueError(f"Choice.encode: none of the {len(refused)} choices takes the value:{lines}")
 
-    def to_numpy(self, value: Any, *, check: bool = True) -> Any:
+    def to_numpy(self, val: Any, safe: bool | None = True) -> Any:
         """Turn a value into what a Gymnasium environment takes; a list where there are rows.
 
         Args:
-            value: a value of the spec.
-            check: whether to raise for one that is in no choice.
+            val: a value of the spec.
+            safe: whether to raise for one that is in no choice.
 
         Raises:
             ValueError: the value is in no choice.
         """
-        rows, fits = self._own_rows(value, None)
-        if check and not (fits and self._fit_rows(value, rows)):
-            raise ValueError("Choice.to_numpy: " + self._complaints(value)[0])
+        rows, fits = self._own_rows(val, None)
+        if safe and not (fits and self._fit_rows(val, rows)):
+            raise ValueError("Choice.to_numpy: " + self._complaints(val)[0])
         for choice in self.choices:
-            if choice._accepts(value, rows):
-                return choice.to_numpy(value, check=False)
+            if choice._accepts(val, rows):
+                return choice.to_numpy(val, safe=False)
         if not rows:
-            return self.choices[0].to_numpy(value, check=False)
-        return [self.to_numpy(row, check=False) for row in value.unbind(0)]
+            return self.choices[0].to_numpy(val, safe=False)
+        return [self.to_numpy(row, safe=False) for row in val.unbind(0)]
 
     def type_check(self, value: Any, key: Any = None) -> None:
         """Raise unless ``value`` has the choices' dtype.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, NoReturn, Self
+from typing import Any, Self
 
 import torch
 from tensordict import TensorDict, is_tensor_collection, is_tensorclass
@@ -17,7 +17,7 @@ from rlnb.data.specs.base import TensorSpec
 from rlnb.data.specs.composite_checks import CompositeChecks, named
 from rlnb.data.specs.composite_keys import unknown_key
 from rlnb.data.specs.enumeration import combinations
-from rlnb.data.specs.normalize import Device, Shape, as_device, as_size
+from rlnb.data.specs.normalize import Device, Shape, as_device, as_lead, as_size
 from rlnb.data.specs.variable import blank_size
 
 
@@ -31,6 +31,9 @@ class Composite(CompositeChecks):
         batch_size: another name of ``shape``.
         device: where all entries live; they are moved there. None: where each of them is.
         data_cls: the tensorclass that the values are instances of; None for TensorDicts.
+        step_mdp_static: marks data that stays as it is from one step to the next, for ``keys`` to find. Such data is
+            not written under ``"next"``, so that `step_mdp` carries it on as it does all entries of the root.
+        names: only None: the dims of a Composite have no names.
         **kwargs: more specs by name.
 
     Raises:
@@ -54,8 +57,17 @@ class Composite(CompositeChecks):
         batch_size: Shape | None = None,
         device: Device = None,
         data_cls: type | None = None,
+        step_mdp_static: bool = False,
+        names: Sequence[str | None] | None = None,
         **kwargs: Any,
     ) -> None:
+        if names is not None and not isinstance(names, (TensorSpec, Mapping)) and any(names):
+            raise NotImplementedError(
+                f"Composite(names={list(names)}): the dims of a Composite have no names. Name those of the data: "
+                "td = spec.rand(); td.names = [...]."
+            )
+        if isinstance(names, (TensorSpec, Mapping)):
+            kwargs["names"] = names  # an entry of that name
         if len(args) > 1 or (args and not isinstance(args[0], (Mapping, Composite))):
             raise TypeError("Composite takes one mapping from keys to specs, and more specs as keyword arguments.")
         if shape is not None and batch_size is not None and as_size(shape) != as_size(batch_size):
@@ -65,6 +77,7 @@ class Composite(CompositeChecks):
         self._device = None if device is None else as_device(device)
         self._dtype = None
         self._locked = False
+        self.step_mdp_static = bool(step_mdp_static)
         self._as_tuple: bool | None = None
         self._data_cls = _checked_data_cls(data_cls)
         self._specs: dict[str, TensorSpec | None] = {}
@@ -105,7 +118,7 @@ class Composite(CompositeChecks):
             return False
         return is_tuple_keys(keys) if keys else bool(self._as_tuple)
 
-    def rand(self, shape: Shape = ()) -> Any:
+    def rand(self, shape: Shape | None = ()) -> Any:
         """Draw a TensorDict, one leaf after the other.
 
         ``rand((T,))`` draws all ``T`` rows of the first leaf before the second: each leaf keeps the sequential order of
@@ -119,16 +132,45 @@ class Composite(CompositeChecks):
         """
         return self._filled("rand", shape)
 
-    def zero(self, shape: Shape = ()) -> Any:
+    def zero(self, shape: Shape | None = ()) -> Any:
         """Make a TensorDict filled with zeros, batch size ``[*shape, *spec.shape]``."""
         return self._filled("zero", shape)
 
-    def one(self, shape: Shape = ()) -> Any:
+    def one(self, shape: Shape | None = ()) -> Any:
         """Make a TensorDict filled with ones, batch size ``[*shape, *spec.shape]``."""
         return self._filled("one", shape)
 
-    def _filled(self, how: str, shape: Shape) -> Any:
-        extra = shape if shape == () else as_size(shape)
+    def rand_update(self, val: Any) -> Any:
+        """Write random values into a TensorDict, which keeps its other entries.
+
+        Args:
+            val: the TensorDict, of batch size ``[..., *spec.shape]``.
+
+        Returns:
+            ``val``.
+
+        Example:
+            >>> from rlnb.data import Unbounded
+            >>> data = TensorDict({"other": torch.zeros(2)}, [2])
+            >>> sorted(Composite(a=Unbounded(3)).zeros_update(data).keys())
+            ['a', 'other']
+        """
+        return self._updated("rand", val)
+
+    def zeros_update(self, val: Any) -> Any:
+        """Write zeros into a TensorDict, which keeps its other entries; see `rand_update`."""
+        return self._updated("zero", val)
+
+    def ones_update(self, val: Any) -> Any:
+        """Write ones into a TensorDict, which keeps its other entries; see `rand_update`."""
+        return self._updated("one", val)
+
+    def _updated(self, how: str, data: Any) -> Any:
+        extra = len(data.batch_size) - self.ndim
+        return data.update(getattr(self, how)(data.batch_size[: max(extra, 0)]))
+
+    def _filled(self, how: str, shape: Shape | None) -> Any:
+        extra = as_lead(shape)
         values = {key: getattr(spec, how)(extra) for key, spec in self._specs.items() if spec is not None}
         return self._wrapped(values, self._size(shape))
 
@@ -166,11 +208,11 @@ class Composite(CompositeChecks):
         entries = {key: spec.enumerate(use_mask)[chosen[:, i]] for i, (key, spec) in enumerate(known.items())}
         return self._wrapped(entries, torch.Size((len(chosen), *blank_size(self._shape))))
 
-    def encode(self, value: Any, *, check: bool = True, ignore_device: bool = False) -> Any:
+    def encode(self, val: Any, *, check: bool = True, ignore_device: bool = False) -> Any:
         """Turn a (nested) dictionary of numbers, lists, arrays or tensors into a TensorDict.
 
         Args:
-            value: a mapping or a TensorDict with exactly the keys of the spec; or a tuple, for keys ``"0", "1", ...``.
+            val: a mapping or a TensorDict with exactly the keys of the spec; or a tuple, for keys ``"0", "1", ...``.
             check: whether to raise for a value outside the domain.
             ignore_device: whether to leave tensors on the device where they are.
 
@@ -179,18 +221,18 @@ class Composite(CompositeChecks):
 
         Raises:
             KeyError: a key is missing or unknown.
-            TypeError: ``value`` is no mapping.
+            TypeError: ``val`` is no mapping.
             ValueError: an entry does not fit, or entries differ in their leading dims.
         """
-        if isinstance(value, tuple):
-            value = {str(i): part for i, part in enumerate(value)}
-        if not isinstance(value, Mapping) and not is_tensor_collection(value):
+        if isinstance(val, tuple):
+            val = {str(i): part for i, part in enumerate(val)}
+        if not isinstance(val, Mapping) and not is_tensor_collection(val):
             raise TypeError(
                 f"Composite.encode: expected a dictionary with the keys {list(self._specs)}, got a "
-                f"{type(value).__name__}."
+                f"{type(val).__name__}."
             )
         # A TensorDict is a Mapping too, but iterates its rows.
-        entries = raw_entries(value) if is_tensor_collection(value) else value
+        entries = raw_entries(val) if is_tensor_collection(val) else val
         for key in entries:
             if key not in self._specs:
                 raise unknown_key(key, list(self._specs), "the spec")
@@ -228,12 +270,12 @@ class Composite(CompositeChecks):
             lead = extra
         return torch.Size(()) if lead is None else lead
 
-    def to_numpy(self, value: Any, *, check: bool = True) -> Any:
+    def to_numpy(self, val: Any, safe: bool | None = True) -> Any:
         """Turn a TensorDict of the spec into what a Gymnasium environment takes.
 
         Args:
-            value: a TensorDict of the spec.
-            check: whether to raise for one that is not in the spec.
+            val: a TensorDict of the spec.
+            safe: whether to raise for one that is not in the spec.
 
         Returns:
             A nested dictionary; a tuple where the keys are ``"0", "1", ...`` (Gymnasium's ``Tuple``).
@@ -241,11 +283,11 @@ class Composite(CompositeChecks):
         Raises:
             ValueError: the TensorDict is not in the spec.
         """
-        if check and not self.is_in(value):
-            raise ValueError("Composite.to_numpy: " + self._complaints(value)[0])
-        entries = raw_entries(value)
+        if safe and not self.is_in(val):
+            raise ValueError("Composite.to_numpy: " + self._complaints(val)[0])
+        entries = raw_entries(val)
         numbers = {
-            key: spec.to_numpy(entries[key], check=False) for key, spec in self._specs.items() if spec is not None
+            key: spec.to_numpy(entries[key], safe=False) for key, spec in self._specs.items() if spec is not None
         }
         return tuple(numbers.values()) if self._gives_tuple else numbers
 
@@ -261,11 +303,9 @@ class Composite(CompositeChecks):
             and self._specs == other._specs
         )
 
-    def __hash__(self) -> NoReturn:
-        raise TypeError(
-            f"a {type(self).__name__} cannot be hashed, for its entries may change: it cannot be a key of a dictionary "
-            "or a member of a set. Use its text, repr(spec), or compare specs with ==."
-        )
+    def __hash__(self) -> int:
+        """The identity: entries may change, so that a Composite is the key of a dictionary only as this very object."""
+        return id(self)
 
     def __repr__(self) -> str:
         named = ((printable(key, one_line=True), spec) for key, spec in self._specs.items())

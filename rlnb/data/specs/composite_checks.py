@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Self
 
 import torch
-from tensordict import NonTensorData, NonTensorStack, TensorDictBase, is_tensor_collection, lazy_stack
+from tensordict import NonTensorData, NonTensorStack, TensorDictBase, is_tensor_collection
 
 from rlnb._tensordict import raw_entries
 from rlnb.data.specs.base import TensorSpec
@@ -36,12 +36,16 @@ class CompositeChecks(CompositeShapes):
         got, own = value.batch_size, self._shape
         if lead is None:
             extra = len(got) - len(own)
+            if extra < 0 and len(got) and _names_enough(got, own, True):
+                extra, own = 0, own[: len(got)]
             if extra < 0 or (got[extra:] != own and not fits_shape(got[extra:], own)):
                 return False
             lead = got[:extra]
         else:
             expected = lead + own if lead else own
             begin = got[: len(expected)]
+            if len(begin) < len(expected) and len(begin) > len(lead):
+                expected = expected[: len(begin)]
             if begin != expected and not fits_shape(begin, expected):
                 return False
         entries = _entries(value)
@@ -81,8 +85,9 @@ class CompositeChecks(CompositeShapes):
         found = []
         got = value.batch_size
         expected = frame.expected(self._shape, got)
-        # A nested TensorDict may name more of its dims than its spec does; the data's root decides its own.
-        if not fits_shape(got if not key else got[: len(expected)], expected):
+        # A nested TensorDict may name more of its dims than its spec does, or fewer; the data's root decides its own.
+        fewer = len(got) > len(frame.lead or ()) and _names_enough(got, expected, not key)
+        if not fewer and not fits_shape(got if not key else got[: len(expected)], expected):
             fix = f"Set it: td.batch_size = {shape_text(expected)}."
             found.append(Violation(key, "shape", f"(batch size) {shape_text(expected)}", str(list(got)), fix=fix))
         elif frame.lead is None:
@@ -145,55 +150,59 @@ class CompositeChecks(CompositeShapes):
             result.set(key, new)
         return result
 
-    def project(self, value: Any) -> Any:
-        """Return ``value`` with each entry projected; ``value`` itself when all of them are in the domain.
+    def project(self, val: Any) -> Any:
+        """Project each entry in place, and return ``val``.
 
-        Keys that the spec does not know are kept.
+        An entry that is in the domain stays the same tensor; another one is replaced by a new tensor. Keys that the
+        spec does not know are kept.
 
         Args:
-            value: a TensorDict of batch size ``[..., *spec.shape]``.
+            val: a TensorDict of batch size ``[..., *spec.shape]``.
 
         Raises:
             KeyError: a key of the spec is missing.
+            RuntimeError: the TensorDict is locked.
             TypeError: an entry has the wrong type.
-            ValueError: an entry has the wrong shape.
+            ValueError: an entry has the wrong shape. Nothing is changed then, nor in the other cases.
         """
+        for data, key, new in self._projection(val):
+            data.set(key, new)
+        return val
+
+    def _projection(self, value: Any) -> list[tuple[Any, Key, Any]]:
+        """List what `project` writes: the TensorDict, the key in it, and the new entry."""
         if not self._is_data(value):
             raise TypeError("Composite.project: " + self._complaints(value)[0])
         entries = _entries(value)
         if entries is None:
-            return self._project_rows(value)
-        changed = {}
+            return self._projection_of_rows(value)
+        changes: list[tuple[Any, Key, Any]] = []
         for key, spec in self._specs.items():
             if spec is None:
                 continue
             if key not in entries:
                 raise unknown_key(key, list(entries), "the data")
-            new = named(key, spec.project, entries[key])
-            if new is not entries[key]:
-                changed[key] = new
-        if not changed:
-            return value
-        result = value.copy()
-        for key, new in changed.items():
-            result.set(key, new)
-        return result
+            if isinstance(spec, CompositeChecks):
+                changes += named(key, spec._projection, entries[key])
+            elif (new := named(key, spec.project, entries[key])) is not entries[key]:
+                changes.append((value, key, new))
+        return changes
 
-    def _project_rows(self, value: Any) -> Any:
+    def _projection_of_rows(self, value: Any) -> list[tuple[Any, Key, Any]]:
         extra = value.ndim - self.ndim
         rows = self._row_specs(value, Frame(value.batch_size[:extra])) if extra >= 0 else None
         if rows is None:
             raise ValueError("Composite.project: " + self._complaints(value)[0])
-        fixed = [spec.project(row) for spec, row, _ in rows]
-        same = all(new is row for new, (_, row, _) in zip(fixed, rows, strict=True))
-        return value if same else lazy_stack(fixed, _stack_dim(value))
+        # The rows are the members of the lazy stack themselves.
+        return [change for spec, row, _ in rows for change in spec._projection(row)]
 
-    def type_check(self, value: Any, key: Any = None) -> None:
+    def type_check(self, value: Any, key: Any = None, selected_keys: Any = None) -> None:
         """Raise unless each entry has its spec's dtype.
 
         Args:
             value: a TensorDict, or one entry of it when ``key`` is given.
             key: the key of that entry.
+            selected_keys: the keys of this level to look at; None for all.
 
         Raises:
             KeyError: a key is missing.
@@ -206,7 +215,7 @@ class CompositeChecks(CompositeShapes):
             return
         entries = raw_entries(value)
         for name, spec in self._specs.items():
-            if spec is None:
+            if spec is None or (selected_keys is not None and name not in selected_keys):
                 continue
             if name not in entries:
                 raise unknown_key(name, list(entries), "the data")
@@ -214,6 +223,12 @@ class CompositeChecks(CompositeShapes):
                 spec.type_check(entries[name])
             else:
                 spec.type_check(entries[name], name)
+
+
+def _names_enough(got: torch.Size, expected: torch.Size, is_root: bool) -> bool:
+    """Whether a batch size leaves out trailing dims of ``expected``, which the entries have; at the root, of size 1."""
+    left_out = expected[len(got) :]
+    return bool(left_out) and fits_shape(got, expected[: len(got)]) and (not is_root or set(left_out) == {1})
 
 
 def _entries(value: Any) -> Mapping[str, Any] | None:

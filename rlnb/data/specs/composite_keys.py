@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import weakref
 from abc import abstractmethod
-from collections.abc import ItemsView, Mapping, Sequence, ValuesView
+from collections.abc import Callable, ItemsView, Mapping, Sequence, ValuesView
 from typing import TYPE_CHECKING, Any, Self
 
 import torch
@@ -24,6 +25,17 @@ class SpecKeyError(KeyError):
 
     def __str__(self) -> str:
         return str(self.args[0])
+
+
+class KeyList(list[Key]):
+    """Keys in order. A tuple of one name is the name: ``("a",) in keys`` if ``"a"`` is."""
+
+    def __contains__(self, key: object) -> bool:
+        return super().__contains__(as_key(as_path(key)) if _is_key(key) else key)
+
+
+def _is_key(key: Any) -> bool:
+    return isinstance(key, str) or (isinstance(key, tuple) and bool(key) and all(map(_is_key, key)))
 
 
 def unknown_key(key: Any, legal: Sequence[Any], where: str) -> SpecKeyError:
@@ -53,6 +65,9 @@ class CompositeKeys(TensorSpec):
 
     _specs: dict[str, TensorSpec | None]
     _locked: bool
+    step_mdp_static: bool
+    #: The Composites above this one that were locked with it.
+    _owners: tuple[weakref.ref[CompositeKeys], ...] = ()
 
     def _names(self) -> list[str]:
         """List the keys of this level."""
@@ -62,12 +77,21 @@ class CompositeKeys(TensorSpec):
         """Return the spec of one key of this level, MISSING when there is none."""
         return self._specs.get(name, MISSING)
 
-    def keys(self, include_nested: bool = False, leaves_only: bool = False) -> list[Key]:
+    def keys(
+        self,
+        include_nested: bool = False,
+        leaves_only: bool = False,
+        *,
+        is_leaf: Callable[[type], bool] | None = None,
+        step_mdp_static_only: bool = False,
+    ) -> list[Key]:
         """List the keys, in the order in which they were set.
 
         Args:
             include_nested: whether to list the keys of nested Composites too, as tuples, before the Composite's own.
             leaves_only: whether to leave the Composites themselves out.
+            is_leaf: whether a spec of a class counts as a leaf, which is not gone into. None: all but Composites do.
+            step_mdp_static_only: whether to list only the keys of specs that are ``step_mdp_static``.
 
         Example:
             >>> from rlnb.data import Composite, Unbounded
@@ -75,26 +99,28 @@ class CompositeKeys(TensorSpec):
             >>> spec.keys(), spec.keys(True), spec.keys(True, True)
             (['a', 'b'], ['a', ('b', 'c'), 'b'], ['a', ('b', 'c')])
         """
-        found: list[Key] = []
+        found = KeyList()
+        options = {"is_leaf": is_leaf, "step_mdp_static_only": step_mdp_static_only}
         for name, spec in self._specs.items():
-            nested = isinstance(spec, CompositeKeys)
-            if include_nested and isinstance(spec, CompositeKeys):
-                found.extend((name, *as_path(key)) for key in spec.keys(True, leaves_only))
-            if not (nested and leaves_only):
+            nested = isinstance(spec, CompositeKeys) and (is_leaf is None or not is_leaf(type(spec)))
+            if include_nested and nested:
+                found.extend((name, *as_path(key)) for key in spec.keys(True, leaves_only, **options))  # type: ignore[union-attr]  # nested
+            static = isinstance(spec, CompositeKeys) and spec.step_mdp_static
+            if not (nested and leaves_only) and (static or not step_mdp_static_only):
                 found.append(name)
         return found
 
-    def items(self, include_nested: bool = False, leaves_only: bool = False) -> Any:
+    def items(self, include_nested: bool = False, leaves_only: bool = False, **options: Any) -> Any:
         """List pairs of key and spec; see `keys` for the arguments."""
-        if not include_nested and not leaves_only:
+        if not include_nested and not leaves_only and not options:
             return ItemsView(self._specs)
-        return [(key, self[key]) for key in self.keys(include_nested, leaves_only)]
+        return [(key, self[key]) for key in self.keys(include_nested, leaves_only, **options)]
 
-    def values(self, include_nested: bool = False, leaves_only: bool = False) -> Any:
+    def values(self, include_nested: bool = False, leaves_only: bool = False, **options: Any) -> Any:
         """List the specs; see `keys` for the arguments."""
-        if not include_nested and not leaves_only:
+        if not include_nested and not leaves_only and not options:
             return ValuesView(self._specs)
-        return [self[key] for key in self.keys(include_nested, leaves_only)]
+        return [self[key] for key in self.keys(include_nested, leaves_only, **options)]
 
     def __len__(self) -> int:
         return len(self._specs)
@@ -147,6 +173,10 @@ class CompositeKeys(TensorSpec):
         return found
 
     @abstractmethod
+    def _led_by(self, size: torch.Size) -> Self:
+        """Return a copy whose batch size leads with ``size``, this Composite itself if that cannot be."""
+
+    @abstractmethod
     def _indexed(self, index: Any) -> Self:
         """Index the batch dims of all entries."""
 
@@ -194,6 +224,8 @@ class CompositeKeys(TensorSpec):
             raise TypeError(
                 f"{as_key(path)!r}: expected a spec, a mapping of specs or None, got a {type(spec).__name__}."
             )
+        if spec.shape[: self.ndim] != self._shape and isinstance(spec, CompositeKeys):
+            spec = spec._led_by(self._shape)
         if spec.shape[: self.ndim] != self._shape:
             raise ValueError(
                 f"{as_key(path)!r}: expected a shape that begins with {list(self._shape)}, the shape of the Composite, "
@@ -285,15 +317,35 @@ class CompositeKeys(TensorSpec):
 
         Args:
             recurse: whether nested Composites allow them too.
+
+        Raises:
+            RuntimeError: the Composite was locked with one that holds it and is locked still.
         """
+        self._refuse_unlocking()
         self._set_lock(False, recurse)
         return self
 
-    def _set_lock(self, locked: bool, recurse: bool) -> None:
+    def _refuse_unlocking(self) -> None:
+        self._owners = tuple(ref for ref in self._owners if (owner := ref()) is not None and owner.is_locked)
+        if self._owners:
+            raise RuntimeError(
+                "cannot unlock this Composite: it was locked with the one that holds it, which would then change though"
+                " it is locked. Unlock that one, which unlocks this one too: spec.unlock_()."
+            )
+
+    def _set_lock(self, locked: bool, recurse: bool, owner: CompositeKeys | None = None) -> None:
         self._locked = locked
+        if owner is not None and locked and all(ref() is not owner for ref in self._owners):
+            self._owners = (*self._owners, weakref.ref(owner))
+        elif not locked:
+            self._owners = ()
         for spec in self._specs.values():
             if recurse and isinstance(spec, CompositeKeys):
-                spec._set_lock(locked, recurse)
+                spec._set_lock(locked, recurse, self)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Weak references cannot be pickled, and a copy is held by nobody.
+        return {**self.__dict__, "_owners": ()}
 
     def _refuse_if_locked(self, action: str) -> None:
         if self.is_locked:

@@ -20,7 +20,7 @@ class CompositeShapes(CompositeSubsets):
 
     def _rebuilt(self, shape: torch.Size, change: Callable[[TensorSpec], TensorSpec]) -> Self:
         new = copy.copy(self)
-        new._shape, new._locked = shape, False
+        new._shape, new._locked, new._owners = shape, False, ()
         new._specs = {key: None if spec is None else change(spec) for key, spec in self._specs.items()}
         return new
 
@@ -60,6 +60,16 @@ class CompositeShapes(CompositeSubsets):
                     f"Composite, got {list(spec.shape)}. Set a batch size that all entries lead with, or expand the "
                     "Composite: spec.expand(...)."
                 )
+
+    def _led_by(self, size: torch.Size) -> Self:
+        if self._shape != size[: self.ndim]:
+            return self
+        leads = [spec.shape[: len(size)] == size for spec in self.values(True, True) if spec is not None]
+        if all(leads):
+            new = self.clone()
+            new._set_size(size)
+            return new
+        return self if self.ndim or any(leads) else self.expand(size)
 
     def _set_size(self, size: torch.Size) -> None:
         for spec in self._specs.values():

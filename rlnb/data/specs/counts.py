@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from rlnb.data.specs.normalize import whole_numbers
+
 Counts = Sequence[Any] | np.ndarray | torch.Tensor
 
 
@@ -44,11 +46,11 @@ def check_range(name: str, nvec: torch.Tensor, start: torch.Tensor, dtype: torch
     Raises:
         ValueError: it does not.
     """
-    info = torch.iinfo(dtype)
+    first, last = whole_numbers(dtype)
     low, high = int(start.min()), int((start + nvec).max()) - 1
-    if low < info.min or high > info.max:
+    if low < first or high > last:
         raise ValueError(
-            f"{name}: the choices go from {low} to {high}, but {dtype} holds {info.min} to {info.max}. Use torch.int64."
+            f"{name}: the choices go from {low} to {high}, but {dtype} holds {first} to {last}. Use torch.int64."
         )
 
 
@@ -71,6 +73,25 @@ def padded_rows(flat: torch.Tensor, nvec: torch.Tensor) -> torch.Tensor:
     rows = torch.zeros((*flat.shape[:-1], *used.shape), dtype=flat.dtype, device=flat.device)
     rows[..., used] = flat
     return rows
+
+
+def flat_mask(mask: Any, nvec: torch.Tensor) -> Any:
+    """Return a mask with a row for each choice, ``[..., len(nvec), max(nvec)]``, as one vector; another one as it is.
+
+    Args:
+        mask: what the user gave.
+        nvec: the length of each row, one dim. Entries of a shorter row beyond its length do not count.
+
+    Example:
+        >>> flat_mask([[True, False, False], [True, True, False]], torch.tensor([2, 3])).int().tolist()
+        [1, 0, 1, 1, 0]
+    """
+    try:
+        given = torch.as_tensor(mask)
+    except (TypeError, ValueError, RuntimeError):
+        return mask
+    rows = (len(nvec), int(nvec.max())) if len(nvec) else None
+    return flat_rows(given, nvec.to(given.device)) if len(nvec) > 1 and given.shape[-2:] == rows else mask
 
 
 def flat_rows(rows: torch.Tensor, nvec: torch.Tensor) -> torch.Tensor:

@@ -11,7 +11,7 @@ import torch
 
 from rlnb.data.specs.base import TensorSpec
 from rlnb.data.specs.enumeration import combinations
-from rlnb.data.specs.normalize import Device, Shape, as_size, as_sizes, leading_dim, leading_index
+from rlnb.data.specs.normalize import Device, Shape, as_lead, as_sizes, leading_dim, leading_index
 from rlnb.data.specs.rearranging import Rearranging
 from rlnb.data.specs.variable import shape_text
 from rlnb.data.specs.violations import Frame, Violation
@@ -51,6 +51,15 @@ class LazyStack(Rearranging, TensorSpec):
         return self._stack_dim
 
     @property
+    def dim(self) -> int:
+        """Where the stack's dim is in the shape (another name of ``stack_dim``)."""
+        return self._stack_dim
+
+    def __len__(self) -> int:
+        """The size of the first dim, as of a tensor."""
+        return self._shape[0]
+
+    @property
     def device(self) -> torch.device | None:
         """The device of the values; None where the members differ."""
         devices = {spec.device for spec in self._members}
@@ -68,21 +77,21 @@ class LazyStack(Rearranging, TensorSpec):
         """Take a value apart into the members' values; None when it is no value of this many members."""
         raise NotImplementedError
 
-    def rand(self, shape: Shape = ()) -> Any:
+    def rand(self, shape: Shape | None = ()) -> Any:
         """Draw random values of each member.
 
         Args:
             shape: sizes in front of the spec's shape.
         """
-        return self._join([spec.rand(shape) for spec in self._members], len(as_size(shape)))
+        return self._join([spec.rand(shape) for spec in self._members], len(as_lead(shape)))
 
-    def zero(self, shape: Shape = ()) -> Any:
+    def zero(self, shape: Shape | None = ()) -> Any:
         """Make a value filled with zeros for each member."""
-        return self._join([spec.zero(shape) for spec in self._members], len(as_size(shape)))
+        return self._join([spec.zero(shape) for spec in self._members], len(as_lead(shape)))
 
-    def one(self, shape: Shape = ()) -> Any:
+    def one(self, shape: Shape | None = ()) -> Any:
         """Make a value filled with ones for each member."""
-        return self._join([spec.one(shape) for spec in self._members], len(as_size(shape)))
+        return self._join([spec.one(shape) for spec in self._members], len(as_lead(shape)))
 
     def cardinality(self, use_mask: bool = False) -> int | float:
         """Return how many values there are: the product of the members' numbers."""

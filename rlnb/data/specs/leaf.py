@@ -72,11 +72,11 @@ class LeafSpec(ReshapableSpec):
             return f"The number of entries is right: value.reshape({list(expected)})."
         return "Change the data, or the shape of the spec."
 
-    def zero(self, shape: Shape = ()) -> torch.Tensor:
+    def zero(self, shape: Shape | None = ()) -> torch.Tensor:
         """Make a tensor of zeros, shape ``[*shape, *spec.shape]``. It need not lie in the domain."""
         return torch.zeros(self._size(shape), dtype=self._dtype, device=self._device)
 
-    def one(self, shape: Shape = ()) -> torch.Tensor:
+    def one(self, shape: Shape | None = ()) -> torch.Tensor:
         """Make a tensor of ones, shape ``[*shape, *spec.shape]``. It need not lie in the domain."""
         return torch.ones(self._size(shape), dtype=self._dtype, device=self._device)
 
@@ -164,31 +164,31 @@ class LeafSpec(ReshapableSpec):
         at = f" at index {index}" if index else ""
         return [Violation(key, "domain", legal, f"{got}{at}{others}", index, number, self._domain_fix())]
 
-    def project(self, value: torch.Tensor) -> torch.Tensor:
-        """Return the tensor of the domain nearest to ``value``; ``value`` itself when it is in the domain.
+    def project(self, val: torch.Tensor) -> torch.Tensor:
+        """Return the tensor of the domain nearest to ``val``; ``val`` itself when it is in the domain.
 
         A wrong dtype is cast (rounding where integers are needed), and NaN becomes a legal number.
 
         Args:
-            value: a tensor of shape ``[..., *spec.shape]``.
+            val: a tensor of shape ``[..., *spec.shape]``.
 
         Raises:
-            TypeError: ``value`` is no tensor.
+            TypeError: ``val`` is no tensor.
             ValueError: the shape does not fit.
         """
-        if self._accepts(value, None):
-            return value
-        if not isinstance(value, torch.Tensor):
-            raise TypeError(f"{type(self).__name__}.project: " + self._complaints(value)[0])
-        if not self._ends_well(value.shape):
-            raise ValueError(f"{type(self).__name__}.project: " + self._complaints(value)[0])
-        return self._nearest(value.to(self._device))
+        if self._accepts(val, None):
+            return val
+        if not isinstance(val, torch.Tensor):
+            raise TypeError(f"{type(self).__name__}.project: " + self._complaints(val)[0])
+        if not self._ends_well(val.shape):
+            raise ValueError(f"{type(self).__name__}.project: " + self._complaints(val)[0])
+        return self._nearest(val.to(self._device))
 
-    def encode(self, value: Any, *, check: bool = True, ignore_device: bool = False) -> torch.Tensor:
+    def encode(self, val: Any, *, check: bool = True, ignore_device: bool = False) -> torch.Tensor:
         """Turn python numbers, lists, numpy arrays or tensors into a tensor of the spec.
 
         Args:
-            value: what a Gymnasium environment returns, with any leading dims.
+            val: what a Gymnasium environment returns, with any leading dims.
             check: whether to raise for a value outside the domain.
             ignore_device: whether to leave the value on the device where it is; otherwise it goes to the spec's.
 
@@ -200,7 +200,7 @@ class LeafSpec(ReshapableSpec):
             ValueError: the shape does not fit, an integer is expected and a fraction came, or (with ``check``) the
                 value is outside the domain.
         """
-        raw = self._as_tensor(value)
+        raw = self._as_tensor(val)
         there = self._placed(raw, ignore_device)
         return there._encode_tensor(raw.to(there._device), check, type(self).__name__)
 
@@ -237,12 +237,12 @@ class LeafSpec(ReshapableSpec):
                 f"{self._dtype} ({error}). Give numbers, lists of numbers, arrays or tensors."
             ) from None
 
-    def to_numpy(self, value: torch.Tensor, *, check: bool = True) -> Any:
+    def to_numpy(self, val: torch.Tensor, safe: bool | None = True) -> Any:
         """Turn a tensor of the spec into what a Gymnasium environment takes.
 
         Args:
-            value: a tensor of shape ``[..., *spec.shape]``.
-            check: whether to raise for a tensor that is not in the spec.
+            val: a tensor of shape ``[..., *spec.shape]``.
+            safe: whether to raise for a tensor that is not in the spec.
 
         Returns:
             A numpy array, or a numpy scalar where there are no dims.
@@ -250,9 +250,9 @@ class LeafSpec(ReshapableSpec):
         Raises:
             ValueError: the tensor is not in the spec.
         """
-        if check and not self._accepts(value, None):
-            raise ValueError(f"{type(self).__name__}.to_numpy: " + self._complaints(value)[0])
-        return self._decode(value.detach().cpu())
+        if safe and not self._accepts(val, None):
+            raise ValueError(f"{type(self).__name__}.to_numpy: " + self._complaints(val)[0])
+        return self._decode(val.detach().cpu())
 
     def _decode(self, value: torch.Tensor) -> Any:
         return (value.float() if value.dtype == torch.bfloat16 else value).numpy()

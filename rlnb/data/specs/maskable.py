@@ -11,12 +11,16 @@ import torch
 from rlnb.data.specs.enumeration import combinations
 from rlnb.data.specs.leaf import LeafSpec
 from rlnb.data.specs.masks import MaskTable, as_mask
+from rlnb.data.specs.variable import blank_size
 
 
 class MaskableSpec(LeafSpec):
     """A spec of choices. The position of a choice is its number from 0 on, however it is written in the value."""
 
     _rowed = ("_mask",)
+
+    #: How many trailing dims of the positions hold the choices of one row.
+    _choice_dims: int
     _masked_advice: ClassVar[str] = "Choose one of them, or take the nearest: spec.project(value)."
     #: The legal positions, a row for each entry of the leading shape; None when all are legal.
     _mask: torch.Tensor | None = None
@@ -28,11 +32,11 @@ class MaskableSpec(LeafSpec):
 
     @abstractmethod
     def _counts(self) -> list[int]:
-        """How many positions each choice of one value has."""
+        """How many positions each choice of one value has, of all rows of the batch together just those of one row."""
 
     @abstractmethod
     def _rows(self) -> torch.Size:
-        """The shape of the positions of one value."""
+        """The shape of the positions of one value; the choices of one row come last."""
 
     @abstractmethod
     def _positions(self, value: torch.Tensor) -> torch.Tensor:
@@ -77,9 +81,13 @@ class MaskableSpec(LeafSpec):
             >>> spec.is_in(torch.tensor(1)), spec.enumerate(use_mask=True).tolist()
             (False, [0, 2])
         """
-        name = type(self).__name__
-        self._mask = None if mask is None else self._stored(as_mask(name, mask, self._mask_size(), self._device))
+        name, given = type(self).__name__, self._given_mask(mask)
+        self._mask = None if given is None else self._stored(as_mask(name, given, self._mask_size(), self._device))
         self._prepare_mask()
+
+    def _given_mask(self, mask: Any) -> Any:
+        """Read what the user gave as a mask of the shape of the one-hot encoding."""
+        return mask
 
     def _maskless(self) -> Self:
         return self if self._mask is None else self._with(_mask=None)
@@ -93,60 +101,79 @@ class MaskableSpec(LeafSpec):
         return f",\n    mask=Tensor(shape={self._mask_size()}, device={self._device}, dtype=torch.bool)"
 
     def cardinality(self, use_mask: bool = False) -> int | float:
-        """Return how many values there are: the product over all choices, those of batch dims included.
+        """Return how many values one row has: the product over its choices. Batch dims count once.
 
         Args:
             use_mask: whether to count only what the mask leaves.
 
-        Example:
-            >>> from rlnb.data import MultiOneHot
-            >>> MultiOneHot([2, 3]).cardinality()
-            6
-        """
-        return math.inf if -1 in self._shape else math.prod(self._choice_counts(use_mask))
+        Raises:
+            ValueError: the mask differs between the rows (with ``use_mask``).
 
-    def _choice_counts(self, use_mask: bool) -> list[int]:
+        Example:
+            >>> from rlnb.data import Categorical, MultiOneHot
+            >>> MultiOneHot([2, 3]).cardinality(), Categorical(5, shape=(3,)).cardinality()
+            (6, 5)
+        """
+        return math.prod(self._choice_counts(use_mask, "cardinality"))
+
+    def _choice_counts(self, use_mask: bool, call: str) -> list[int]:
         if self._table is None or not use_mask:
             return self._counts()
-        return [int(count) for count in self._table.counts.flatten().tolist()]
+        return [int(count) for count in self._row_mask(call).sum(-1).tolist()]
+
+    def _row_mask(self, call: str) -> torch.Tensor:
+        """Return the mask of one row, shape ``[choices, positions]``, which the others must share."""
+        assert self._table is not None
+        rows = self._table.mask.reshape(-1, len(self._counts()), self._table.mask.shape[-1])
+        if bool((rows != rows[:1]).any()):
+            raise ValueError(
+                f"{type(self).__name__}.{call}: the mask differs between the rows of shape {list(self._shape)}, so "
+                f"that they have no common values. Ask one row: spec[0].{call}(use_mask=True)."
+            )
+        return rows[0]
 
     def enumerate(self, use_mask: bool = False) -> torch.Tensor:
-        """List all values, stacked along a new first dim; the last choice changes fastest.
+        """List all values of one row, stacked along a new first dim; the last choice changes fastest.
+
+        All rows of the batch have the same value in each entry of the list.
 
         Args:
-            use_mask: whether to list only what the mask leaves: all values for which `is_in` holds.
+            use_mask: whether to list only what the mask leaves.
 
         Returns:
-            A tensor of shape ``[cardinality, *spec.shape]``.
+            A tensor of shape ``[cardinality, *spec.shape]``, with size 1 in dims of variable size.
 
         Raises:
-            ValueError: there are endlessly many, or too many to list.
+            ValueError: there are too many to list, or the mask differs between the rows (with ``use_mask``).
 
         Example:
             >>> from rlnb.data import OneHot
             >>> OneHot(3, mask=torch.tensor([True, False, True])).enumerate(use_mask=True).int().tolist()
             [[1, 0, 0], [0, 0, 1]]
         """
-        counts = [math.inf] if -1 in self._shape else self._choice_counts(use_mask)
+        counts = self._choice_counts(use_mask, "enumerate")
         position = combinations(counts, type(self).__name__).to(self._device)
         if use_mask and self._table is not None:
-            order = self._table.order.reshape(position.shape[1], -1)
+            order = MaskTable(self._row_mask("enumerate")).order
             position = order[torch.arange(len(order), device=self._device), position]
-        return self._from_positions(position.reshape(len(position), *self._rows()))
+        rows = blank_size(self._rows())
+        own = rows[len(rows) - self._choice_dims :]
+        lead = [1] * (len(rows) - len(own))
+        return self._from_positions(position.reshape(len(position), *lead, *own).expand(len(position), *rows))
 
-    def index(self, index: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
-        """Take from ``tensor`` what a value of the spec chooses, whichever way the choice is written.
+    def index(self, index: torch.Tensor, tensor_to_index: torch.Tensor) -> torch.Tensor:
+        """Take from ``tensor_to_index`` what a value of the spec chooses, whichever way the choice is written.
 
         Args:
             index: a value of the spec, with any leading dims. Its mask does not matter.
-            tensor: a number for each choice, along the last dim: of size ``n``, or the sum of ``nvec``. The other dims
-                broadcast against the leading ones of ``index``.
+            tensor_to_index: a number for each choice, along the last dim: of size ``n``, or the sum of ``nvec``. The
+                other dims broadcast against the leading ones of ``index``.
 
         Returns:
             The number of each choice.
 
         Raises:
-            ValueError: ``index`` is no value of the spec, or ``tensor`` does not have as many numbers.
+            ValueError: ``index`` is no value of the spec, or ``tensor_to_index`` does not have as many numbers.
 
         Example:
             >>> from rlnb.data import Categorical, OneHot
@@ -160,7 +187,7 @@ class MaskableSpec(LeafSpec):
         like = self._maskless()
         if not like.is_in(index):
             raise ValueError(f"{who}: {like._complaints(index)[0]}")
-        return self._taken(index, tensor, self._mask_size()[-1], who)
+        return self._taken(index, tensor_to_index, self._mask_size()[-1], who)
 
     def _taken(self, index: torch.Tensor, tensor: torch.Tensor, width: int, who: str) -> torch.Tensor:
         return gather_last(self._positions(index).unsqueeze(-1), tensor, width, who).squeeze(-1)

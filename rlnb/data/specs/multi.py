@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from rlnb.data.specs.bounded import _saturating_cast
 from rlnb.data.specs.boxes import BoxList
-from rlnb.data.specs.categorical import choices_text
-from rlnb.data.specs.counts import Counts, as_counts, check_range, flat_rows, padded_rows
+from rlnb.data.specs.categorical import choices_text, fractions, index_dtype
+from rlnb.data.specs.counts import Counts, as_counts, check_range, flat_mask, flat_rows, padded_rows
 from rlnb.data.specs.maskable import MaskableSpec
 from rlnb.data.specs.masks import legal_text
-from rlnb.data.specs.normalize import Device, Shape, as_size
-from rlnb.data.specs.sampling import Draw, draw_choices
+from rlnb.data.specs.normalize import Device, Shape, as_lead, as_size
+from rlnb.data.specs.sampling import Draw, chooser
 from rlnb.data.specs.variable import blank_size
 
 if TYPE_CHECKING:
@@ -28,13 +27,13 @@ class MultiCategorical(MaskableSpec):
         nvec: how many choices each entry has; any number of dims from one on.
         shape: the shape of one value, which ``nvec`` broadcasts to; the shape of ``nvec`` when None.
         device: where the values live; torch's default device when None.
-        dtype: an integer dtype.
-        mask: booleans, True where a value is legal, the choices one after the other along the last dim; see
-            `update_mask`. All are legal when None.
+        dtype: an integer dtype, or a floating one for whole numbers.
+        mask: booleans, True where a value is legal, the choices one after the other along the last dim, or a row for
+            each choice, ``[len(nvec), max(nvec)]``; see `update_mask`. All are legal when None.
         start: the smallest value of each entry, as in Gymnasium's ``MultiDiscrete(nvec, start=...)``.
 
     Raises:
-        TypeError: the dtype is none of integers, or the mask none of booleans.
+        TypeError: the dtype is ``torch.bool``, or the mask is not boolean.
         ValueError: an entry has no choices, or the shape or that of the mask does not fit.
 
     Example:
@@ -62,7 +61,7 @@ class MultiCategorical(MaskableSpec):
         counts, first = as_counts(type(self).__name__, nvec, start)
         size = counts.shape if shape is None else as_size(shape)
         super().__init__(size, device, dtype, torch.int64)
-        if self._dtype.is_floating_point or self._dtype == torch.bool:
+        if self._dtype == torch.bool:
             raise TypeError(f"MultiCategorical needs an integer dtype, got {self._dtype}. Use torch.int64.")
         if size[max(len(size) - counts.ndim, 0) :] != counts.shape:
             raise ValueError(
@@ -81,7 +80,7 @@ class MultiCategorical(MaskableSpec):
         self._prepare_mask()
         self._low, self._high = self.start.to(self._dtype), (self.start + self.nvec - 1).to(self._dtype)
         start = self.start if bool(self.start.any()) else None
-        self._draw = partial(draw_choices, self.nvec.double(), start, self._dtype)
+        self._draw = chooser(self.nvec, start, self._dtype)
 
     @property
     def domain(self) -> str:
@@ -101,7 +100,7 @@ class MultiCategorical(MaskableSpec):
             nvec, start, lead = nvec[0], start[0], lead + 1
         return lead, nvec, start
 
-    def rand(self, shape: Shape = ()) -> torch.Tensor:
+    def rand(self, shape: Shape | None = ()) -> torch.Tensor:
         """Draw choices, each legal one as likely.
 
         Args:
@@ -112,7 +111,14 @@ class MultiCategorical(MaskableSpec):
         """
         if self._table is None:
             return self._draw(self._size(shape))
-        return self._from_positions(self._table.draw(as_size(shape), "MultiCategorical.rand"))
+        return self._from_positions(self._table.draw(as_lead(shape), "MultiCategorical.rand"))
+
+    @property
+    def _choice_dims(self) -> int:  # type: ignore[override]  # a constant of other specs
+        return self._repeated()[1].ndim
+
+    def _given_mask(self, mask: Any) -> Any:
+        return None if mask is None else flat_mask(mask, self._repeated()[1].flatten())
 
     def _mask_size(self) -> torch.Size:
         lead, nvec, _ = self._repeated()
@@ -137,7 +143,7 @@ class MultiCategorical(MaskableSpec):
         return flat_rows(rows, nvec.flatten())
 
     def _counts(self) -> list[int]:
-        counts: list[int] = self.nvec.flatten().tolist()
+        counts: list[int] = self._repeated()[1].flatten().tolist()
         return counts
 
     def _rows(self) -> torch.Size:
@@ -150,14 +156,14 @@ class MultiCategorical(MaskableSpec):
         return (position + self.start).to(self._dtype)
 
     def _contains(self, value: torch.Tensor) -> bool:
-        if self._table is not None:
-            return bool(self._table.allows(self._positions(value)).all())
+        if self._table is not None or self._dtype.is_floating_point:
+            return not bool(self._outside(value).any())
         return torch.equal(torch.clamp(value, self._low, self._high), value)
 
     def _outside(self, value: torch.Tensor) -> torch.Tensor:
         if self._table is not None:
-            return ~self._table.allows(self._positions(value))
-        return (value < self._low) | (value > self._high)
+            return ~self._table.allows(self._positions(value)) | fractions(value)
+        return (value < self._low) | (value > self._high) | fractions(value)
 
     def _domain_text(self, index: tuple[int, ...]) -> str:
         if self._mask is not None:
@@ -180,25 +186,29 @@ class MultiCategorical(MaskableSpec):
         return super()._shape_fix(expected, value)
 
     def _to_dtype(self, dtype: torch.dtype) -> MultiCategorical:
-        if dtype.is_floating_point or dtype == torch.bool:
+        if dtype == torch.bool:
             raise TypeError(f"MultiCategorical needs an integer dtype, got {dtype}. Use torch.int64.")
         check_range(type(self).__name__, self.nvec, self.start, dtype)
         return self._with(_dtype=dtype)
 
+    def _decode(self, value: torch.Tensor) -> Any:
+        # Gymnasium's MultiDiscrete takes integers only.
+        return value.to(index_dtype(value.dtype, 0, 0)).numpy()
+
     def _hash_key(self) -> Any:
         return tuple(self.nvec.flatten()[:8].tolist()), tuple(self.start.flatten()[:8].tolist())
 
-    def index(self, index: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
-        """Take from ``tensor`` what a value of the spec chooses; see `MultiOneHot.index`."""
-        taken = self._maskless().to_one_hot_spec().index(self.to_one_hot(index), tensor)
+    def index(self, index: torch.Tensor, tensor_to_index: torch.Tensor) -> torch.Tensor:
+        """Take from ``tensor_to_index`` what a value of the spec chooses; see `MultiOneHot.index`."""
+        taken = self._maskless().to_one_hot_spec().index(self.to_one_hot(index), tensor_to_index)
         # A single choice comes back as a list of one.
         return taken if self._repeated()[1].ndim else taken.squeeze(-1)
 
-    def to_one_hot(self, value: torch.Tensor, safe: bool = True) -> torch.Tensor:
+    def to_one_hot(self, val: torch.Tensor, safe: bool = True) -> torch.Tensor:
         """Turn integers into one-hot vectors, one after the other along the last dim.
 
         Args:
-            value: integers of the spec.
+            val: integers of the spec.
             safe: whether to check the value; its mask does not matter.
 
         Returns:
@@ -208,11 +218,11 @@ class MultiCategorical(MaskableSpec):
             ValueError: the value is not in the spec.
         """
         like = self._maskless()
-        if safe and not like.is_in(value):
-            raise ValueError(f"MultiCategorical.to_one_hot: {like._complaints(value)[0]}")
+        if safe and not like.is_in(val):
+            raise ValueError(f"MultiCategorical.to_one_hot: {like._complaints(val)[0]}")
         lead, nvec, _ = self._repeated()
-        extra = value.shape[: value.ndim - self.ndim + lead]
-        return like.to_one_hot_spec()._from_positions(self._positions(value).reshape(*extra, nvec.numel()))
+        extra = val.shape[: val.ndim - self.ndim + lead]
+        return like.to_one_hot_spec()._from_positions(self._positions(val).reshape(*extra, nvec.numel()))
 
     def to_one_hot_spec(self) -> MultiOneHot:
         """Return the `MultiOneHot` of the same choices and mask.
@@ -234,9 +244,9 @@ class MultiCategorical(MaskableSpec):
         shape = (*self._shape[:lead], int(nvec.sum()))
         return MultiOneHot(counts, shape=shape, device=self._device, mask=self.mask, start=first)
 
-    def to_categorical(self, value: torch.Tensor, safe: bool = True) -> torch.Tensor:
-        """Return ``value`` as it is: it is categorical already."""
-        return value
+    def to_categorical(self, val: torch.Tensor, safe: bool = True) -> torch.Tensor:
+        """Return ``val`` as it is: it is categorical already."""
+        return val
 
     def to_categorical_spec(self) -> MultiCategorical:
         """Return a copy: it is categorical already."""

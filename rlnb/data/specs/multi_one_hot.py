@@ -8,12 +8,12 @@ import torch
 
 from rlnb.data.specs.boxes import BoxList
 from rlnb.data.specs.categorical import index_dtype
-from rlnb.data.specs.counts import Counts, as_counts, padded_rows
+from rlnb.data.specs.counts import Counts, as_counts, flat_mask, padded_rows
 from rlnb.data.specs.maskable import MaskableSpec, gather_last
 from rlnb.data.specs.masks import legal_text
 from rlnb.data.specs.multi import MultiCategorical
-from rlnb.data.specs.normalize import Device, Shape, as_size
-from rlnb.data.specs.one_hot import comparable_entries, vector_text
+from rlnb.data.specs.normalize import Device, Shape, as_lead, as_size
+from rlnb.data.specs.one_hot import comparable_entries, refuse_register, vector_text
 from rlnb.data.specs.variable import blank_size, fits_shape
 
 
@@ -25,6 +25,7 @@ class MultiOneHot(MaskableSpec):
         shape: the shape of one value, ending with the sum of ``nvec``; ``(sum(nvec),)`` when None.
         device: where the values live; torch's default device when None.
         dtype: the dtype.
+        use_register: only False: choices are numbered, not learnt from the values that are encoded.
         mask: booleans of the shape of a value, True where an entry may be 1; see `update_mask`. All may when None.
         start: the number of the first choice of each entry where choices are written as integers.
 
@@ -50,9 +51,11 @@ class MultiOneHot(MaskableSpec):
         shape: Shape | None = None,
         device: Device = None,
         dtype: torch.dtype | str | None = torch.bool,
+        use_register: bool = False,
         mask: Any = None,
         start: Counts | int = 0,
     ) -> None:
+        refuse_register(type(self).__name__, use_register)
         counts, first = as_counts(type(self).__name__, nvec, start)
         total = int(counts.sum())
         size = as_size((total,) if shape is None else shape)
@@ -84,7 +87,7 @@ class MultiOneHot(MaskableSpec):
         """The choices of each entry."""
         return BoxList.from_nvec(self.nvec, self.start)
 
-    def rand(self, shape: Shape = ()) -> torch.Tensor:
+    def rand(self, shape: Shape | None = ()) -> torch.Tensor:
         """Draw vectors, each legal choice as likely.
 
         Args:
@@ -94,7 +97,7 @@ class MultiOneHot(MaskableSpec):
             ValueError: the mask leaves nothing to choose from.
         """
         if self._table is not None:
-            return self._from_positions(self._table.draw(as_size(shape), "MultiOneHot.rand"))
+            return self._from_positions(self._table.draw(as_lead(shape), "MultiOneHot.rand"))
         size = self._size(shape)
         drawn = torch.rand((*size[:-1], len(self._lengths)), dtype=torch.float64, device=self._device)
         return self._written(drawn.mul_(self._wide_counts).floor_(), self._place_float)
@@ -104,6 +107,11 @@ class MultiOneHot(MaskableSpec):
         vector = torch.eq(positions.index_select(-1, self._owner), place)
         return vector if self._dtype == torch.bool else vector.to(self._dtype)
 
+    _choice_dims = 1
+
+    def _given_mask(self, mask: Any) -> Any:
+        return None if mask is None else flat_mask(mask, self.nvec.flatten())
+
     def _mask_size(self) -> torch.Size:
         return blank_size(self._shape)
 
@@ -111,7 +119,7 @@ class MultiOneHot(MaskableSpec):
         return padded_rows(mask, self.nvec)
 
     def _counts(self) -> list[int]:
-        return self._lengths * self._shape[:-1].numel()
+        return self._lengths
 
     def _rows(self) -> torch.Size:
         return torch.Size((*self._shape[:-1], len(self._lengths)))
@@ -161,11 +169,11 @@ class MultiOneHot(MaskableSpec):
             )
         return super()._shape_fix(expected, value)
 
-    def encode(self, value: Any, *, check: bool = True, ignore_device: bool = False) -> torch.Tensor:
+    def encode(self, val: Any, *, check: bool = True, ignore_device: bool = False) -> torch.Tensor:
         """Turn integers, or vectors that are one-hot already, into one-hot vectors.
 
         Args:
-            value: integers of shape ``[..., *spec.shape[:-1], *nvec.shape]``; or boolean or floating vectors of shape
+            val: integers of shape ``[..., *spec.shape[:-1], *nvec.shape]``; or boolean or floating vectors of shape
                 ``[..., *spec.shape]``. An integer tensor always counts as choices.
             check: whether to raise for floating or boolean vectors that are not one-hot, and for masked choices.
             ignore_device: whether to leave the value on the device where it is; otherwise it goes to the spec's.
@@ -177,7 +185,7 @@ class MultiOneHot(MaskableSpec):
             TypeError: it cannot be made a tensor.
             ValueError: the shape does not fit, or there is no such choice.
         """
-        raw = self._as_tensor(value)
+        raw = self._as_tensor(val)
         there = self._placed(raw, ignore_device)
         return there._encode_choices(raw.to(there._device), check)
 
@@ -198,11 +206,11 @@ class MultiOneHot(MaskableSpec):
     def _hash_key(self) -> Any:
         return tuple(self.nvec.flatten()[:8].tolist()), tuple(self.start.flatten()[:8].tolist())
 
-    def to_categorical(self, value: torch.Tensor, safe: bool = True) -> torch.Tensor:
+    def to_categorical(self, val: torch.Tensor, safe: bool = True) -> torch.Tensor:
         """Turn one-hot vectors into integers.
 
         Args:
-            value: vectors of shape ``[..., *spec.shape]``, of any dtype.
+            val: vectors of shape ``[..., *spec.shape]``, of any dtype.
             safe: whether to check the value; its mask does not matter.
 
         Returns:
@@ -211,10 +219,10 @@ class MultiOneHot(MaskableSpec):
         Raises:
             ValueError: the value is not one-hot.
         """
-        like = self._maskless().to(value.dtype)
-        if safe and not like.is_in(value):
-            raise ValueError(f"MultiOneHot.to_categorical: {like._complaints(value)[0]}")
-        return self._positions(value).unflatten(-1, self.nvec.shape) + self.start
+        like = self._maskless().to(val.dtype)
+        if safe and not like.is_in(val):
+            raise ValueError(f"MultiOneHot.to_categorical: {like._complaints(val)[0]}")
+        return self._positions(val).unflatten(-1, self.nvec.shape) + self.start
 
     def to_categorical_spec(self) -> MultiCategorical:
         """Return the `MultiCategorical` of the same choices and mask."""
@@ -225,9 +233,9 @@ class MultiOneHot(MaskableSpec):
             spec._adopt_rows(self._table.mask)
         return spec
 
-    def to_one_hot(self, value: torch.Tensor, safe: bool = True) -> torch.Tensor:
-        """Return ``value`` as it is: it is one-hot already."""
-        return value
+    def to_one_hot(self, val: torch.Tensor, safe: bool = True) -> torch.Tensor:
+        """Return ``val`` as it is: it is one-hot already."""
+        return val
 
     def to_one_hot_spec(self) -> MultiOneHot:
         """Return a copy: it is one-hot already."""

@@ -24,11 +24,15 @@ class NonTensor(ReshapableSpec):
         device: the device that the values are marked with, or None.
         dtype: there to match the other specs; data that is no tensor has none.
         example_data: what `zero` and `one` give, and `rand` too where there is no space.
+        batched: whether `zero`, `one` and `rand` stack one piece of data for each row (``NonTensorStack``) instead of
+            giving one for all rows (``NonTensorData``).
+        feature_dims: how many trailing dims share one piece of data, those before being stacked. Not with ``batched``.
         space: a Gymnasium space (``Text``, ``Sequence``, ``Graph``) that the data of each row is in; None for no
             statement. `rand` then samples it, seeded by torch, row by row.
 
     Raises:
         TypeError: a dtype is given.
+        ValueError: ``batched`` and ``feature_dims`` are given, or there are not as many dims.
 
     Example:
         >>> spec = NonTensor(shape=(), example_data="go left")
@@ -48,11 +52,21 @@ class NonTensor(ReshapableSpec):
         device: Device = None,
         dtype: torch.dtype | None = None,
         example_data: Any = None,
+        batched: bool = False,
+        feature_dims: int | None = None,
+        *,
         space: Any = None,
     ) -> None:
         if dtype is not None:
             raise TypeError(f"NonTensor has no dtype, got {dtype}. Leave it out.")
         self._shape = as_size(shape)
+        if feature_dims is not None and (batched or not 0 <= feature_dims <= len(self._shape)):
+            raise ValueError(
+                f"NonTensor: feature_dims is one of 0 to {len(self._shape)}, the number of dims of the shape "
+                f"{list(self._shape)}, and not given with batched, got feature_dims={feature_dims} and "
+                f"batched={batched}. Leave one of them out."
+            )
+        self.feature_dims = 0 if batched else feature_dims
         self._device = None if device is None else as_device(device)
         self._dtype = None
         # A copy: sampling moves the generator that a space has.
@@ -73,7 +87,7 @@ class NonTensor(ReshapableSpec):
         self._space.seed(seed)
         return self._space.sample()
 
-    def rand(self, shape: Shape = ()) -> Any:
+    def rand(self, shape: Shape | None = ()) -> Any:
         """Sample the space for each row; without one, give the example data with batch size ``[*shape, *spec.shape]``.
 
         Args:
@@ -87,11 +101,23 @@ class NonTensor(ReshapableSpec):
             return NonTensorStack(*[self._rows(size[1:]) for _ in range(size[0])], stack_dim=0)
         return NonTensorData(self._sampled(int(torch.randint(2**31 - 1, ()))), device=self._device)
 
-    def zero(self, shape: Shape = ()) -> NonTensorData:
+    def zero(self, shape: Shape | None = ()) -> Any:
         """Give the example data with batch size ``[*shape, *spec.shape]``."""
-        return NonTensorData(self.example_data, batch_size=self._size(shape), device=self._device)
+        size = self._size(shape)
+        stacked = 0 if self.feature_dims is None else len(size) - self.feature_dims
+        return self._stacked(size[:stacked], size[stacked:])
 
-    def one(self, shape: Shape = ()) -> NonTensorData:
+    def _stacked(self, rows: torch.Size, size: torch.Size) -> Any:
+        if not len(rows) or not rows.numel():
+            return NonTensorData(self.example_data, batch_size=(*rows, *size), device=self._device)
+        return NonTensorStack(*[self._stacked(rows[1:], size) for _ in range(rows[0])], stack_dim=0)
+
+    @property
+    def batched(self) -> bool:
+        """Whether values are stacks with one piece of data for each row."""
+        return self.feature_dims == 0
+
+    def one(self, shape: Shape | None = ()) -> Any:
         """Give the example data, as `zero` does."""
         return self.zero(shape)
 
@@ -118,24 +144,24 @@ class NonTensor(ReshapableSpec):
         fix = "Check how the data is made, or describe it with another space."
         return [Violation(key, "domain", repr(self._space), f"{data!r}{at}{others}", index, fix=fix)]
 
-    def project(self, value: Any) -> Any:
-        """Return ``value``.
+    def project(self, val: Any) -> Any:
+        """Return ``val``.
 
         Raises:
             ValueError: it is a tensor, has the wrong batch size, or is not in the space.
         """
-        self._check(value, "project")
-        return value
+        self._check(val, "project")
+        return val
 
     def _check(self, value: Any, call: str) -> None:
         if not self._accepts(value, None):
             raise ValueError(f"NonTensor.{call}: " + self._complaints(value)[0])
 
-    def encode(self, value: Any, *, check: bool = True, ignore_device: bool = False) -> Any:
-        """Wrap ``value`` with the spec's batch size, unless it is wrapped already.
+    def encode(self, val: Any, *, check: bool = True, ignore_device: bool = False) -> Any:
+        """Wrap ``val`` with the spec's batch size, unless it is wrapped already.
 
         Args:
-            value: any data.
+            val: any data.
             check: whether to raise for a tensor, or for data that is not in the space.
             ignore_device: there to match the other specs; the data is on no device.
 
@@ -143,26 +169,26 @@ class NonTensor(ReshapableSpec):
             ValueError: it is a tensor, has the wrong batch size, or is not in the space.
         """
         if check:
-            self._check(value, "encode")
-        if isinstance(value, (NonTensorData, NonTensorStack)):
-            return value
-        return NonTensorData(value, batch_size=self._size(()), device=self._device)
+            self._check(val, "encode")
+        if isinstance(val, (NonTensorData, NonTensorStack)):
+            return val
+        return NonTensorData(val, batch_size=self._size(()), device=self._device)
 
-    def to_numpy(self, value: Any, *, check: bool = True) -> Any:
+    def to_numpy(self, val: Any, safe: bool | None = True) -> Any:
         """Return the data itself (a list where the rows differ).
 
         Args:
-            value: wrapped data.
-            check: whether to raise for a tensor, or for data that is not in the space.
+            val: wrapped data.
+            safe: whether to raise for a tensor, or for data that is not in the space.
 
         Raises:
             ValueError: it is a tensor, has the wrong batch size, or is not in the space.
         """
-        if check:
-            self._check(value, "to_numpy")
-        if isinstance(value, NonTensorStack):
-            return value.tolist()
-        return value.data if isinstance(value, NonTensorData) else value
+        if safe:
+            self._check(val, "to_numpy")
+        if isinstance(val, NonTensorStack):
+            return val.tolist()
+        return val.data if isinstance(val, NonTensorData) else val
 
     def type_check(self, value: Any, key: Any = None) -> None:
         """Raise if ``value`` is a tensor.

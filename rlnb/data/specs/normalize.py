@@ -50,6 +50,16 @@ def as_size(shape: Shape) -> torch.Size:
     return size
 
 
+def as_lead(shape: Shape | None) -> torch.Size:
+    """Return the sizes in front of a spec's shape, as `rand` and its kin take them; None is no size.
+
+    Example:
+        >>> as_lead(None), as_lead(3)
+        (torch.Size([]), torch.Size([3]))
+    """
+    return EMPTY if shape is None else as_size(shape)
+
+
 def as_sizes(shape: tuple[Any, ...]) -> tuple[int, ...]:
     """Return sizes given one by one, or as one sequence, as a tuple.
 
@@ -79,6 +89,21 @@ def as_dtype(dtype: torch.dtype | str | None, default: torch.dtype) -> torch.dty
         names = ", ".join(str(d) for d in SUPPORTED_DTYPES)
         raise TypeError(f"a spec cannot have dtype {dtype}. Supported: {names}.")
     return found
+
+
+def whole_numbers(dtype: torch.dtype) -> tuple[int, int]:
+    """Return the first and the last whole number up to which a dtype holds all of them.
+
+    Example:
+        >>> whole_numbers(torch.uint8), whole_numbers(torch.bool), whole_numbers(torch.float16)
+        ((0, 255), (0, 1), (-2048, 2048))
+    """
+    if dtype == torch.bool:
+        return 0, 1
+    if dtype.is_floating_point:
+        last = int(2 / torch.finfo(dtype).eps)
+        return -last, last
+    return torch.iinfo(dtype).min, torch.iinfo(dtype).max
 
 
 def as_device(device: Device) -> torch.device:

@@ -10,7 +10,7 @@ from rlnb.data.specs.boxes import CategoricalBox
 from rlnb.data.specs.categorical import Categorical, index_dtype
 from rlnb.data.specs.maskable import MaskableSpec
 from rlnb.data.specs.masks import legal_text
-from rlnb.data.specs.normalize import Device, Shape, as_size
+from rlnb.data.specs.normalize import Device, Shape, as_lead, as_size
 from rlnb.data.specs.variable import blank_size, fits_shape
 
 
@@ -24,6 +24,7 @@ class OneHot(MaskableSpec):
         shape: the shape of one value, ending with ``n``; ``(n,)`` when None.
         device: where the values live; torch's default device when None.
         dtype: the dtype.
+        use_register: only False: choices are numbered, not learnt from the values that are encoded.
         mask: booleans, True where a value is legal; see `update_mask`. All are legal when None.
         start: the number of the first choice where choices are written as integers: Gymnasium's
             ``Discrete(n, start=...)``. It only matters to `encode`, `to_numpy` and `to_categorical`.
@@ -51,9 +52,11 @@ class OneHot(MaskableSpec):
         shape: Shape | None = None,
         device: Device = None,
         dtype: torch.dtype | str | None = torch.bool,
+        use_register: bool = False,
         mask: Any = None,
         start: int = 0,
     ) -> None:
+        refuse_register(type(self).__name__, use_register)
         size = as_size((int(n),) if shape is None else shape)
         if int(n) < 1 or not size or size[-1] != n:
             raise ValueError(f"OneHot(n={n}) needs n >= 1 and a shape that ends with n, got shape {list(size)}.")
@@ -76,7 +79,7 @@ class OneHot(MaskableSpec):
         """The choices."""
         return CategoricalBox(self.n, self.start)
 
-    def rand(self, shape: Shape = ()) -> torch.Tensor:
+    def rand(self, shape: Shape | None = ()) -> torch.Tensor:
         """Draw one-hot vectors, each legal choice as likely.
 
         Args:
@@ -86,7 +89,7 @@ class OneHot(MaskableSpec):
             ValueError: the mask leaves nothing to choose from.
         """
         if self._table is not None:
-            return self._from_positions(self._table.draw(as_size(shape), "OneHot.rand"))
+            return self._from_positions(self._table.draw(as_lead(shape), "OneHot.rand"))
         size = (*self._size(shape)[:-1], 1)
         return self._written(torch.randint(self.n, size, device=self._device))
 
@@ -95,11 +98,13 @@ class OneHot(MaskableSpec):
         vector = torch.eq(position, self._ticks)
         return vector if self._dtype == torch.bool else vector.to(self._dtype)
 
+    _choice_dims = 0
+
     def _mask_size(self) -> torch.Size:
         return blank_size(self._shape)
 
     def _counts(self) -> list[int]:
-        return [self.n] * self._shape[:-1].numel()
+        return [self.n]
 
     def _rows(self) -> torch.Size:
         return self._shape[:-1]
@@ -140,11 +145,11 @@ class OneHot(MaskableSpec):
             return f"An integer was given where a one-hot vector of length {self.n} is expected: spec.encode(value)."
         return super()._shape_fix(expected, value)
 
-    def encode(self, value: Any, *, check: bool = True, ignore_device: bool = False) -> torch.Tensor:
+    def encode(self, val: Any, *, check: bool = True, ignore_device: bool = False) -> torch.Tensor:
         """Turn integers, or vectors that are one-hot already, into one-hot vectors.
 
         Args:
-            value: integers ``start, ..., start + n - 1`` of shape ``[..., *spec.shape[:-1]]``; or boolean or floating
+            val: integers ``start, ..., start + n - 1`` of shape ``[..., *spec.shape[:-1]]``; or boolean or floating
                 vectors of shape ``[..., *spec.shape]``. An integer tensor always counts as choices.
             check: whether to raise for floating or boolean vectors that are not one-hot, and for masked choices.
             ignore_device: whether to leave the value on the device where it is; otherwise it goes to the spec's.
@@ -161,7 +166,7 @@ class OneHot(MaskableSpec):
             tensor([[ True, False, False],
                     [False, False,  True]])
         """
-        raw = self._as_tensor(value)
+        raw = self._as_tensor(val)
         there = self._placed(raw, ignore_device)
         return there._encode_choices(raw.to(there._device), check)
 
@@ -181,11 +186,11 @@ class OneHot(MaskableSpec):
     def _hash_key(self) -> Any:
         return self.n, self.start
 
-    def to_categorical(self, value: torch.Tensor, safe: bool = True) -> torch.Tensor:
+    def to_categorical(self, val: torch.Tensor, safe: bool = True) -> torch.Tensor:
         """Turn one-hot vectors into integers.
 
         Args:
-            value: one-hot vectors of shape ``[..., *spec.shape]``, of any dtype.
+            val: one-hot vectors of shape ``[..., *spec.shape]``, of any dtype.
             safe: whether to check the value; its mask does not matter.
 
         Returns:
@@ -194,23 +199,36 @@ class OneHot(MaskableSpec):
         Raises:
             ValueError: the value is not one-hot.
         """
-        like = self._maskless().to(value.dtype)
-        if safe and not like.is_in(value):
-            raise ValueError(f"OneHot.to_categorical: {like._complaints(value)[0]}")
-        index = self._positions(value)
+        like = self._maskless().to(val.dtype)
+        if safe and not like.is_in(val):
+            raise ValueError(f"OneHot.to_categorical: {like._complaints(val)[0]}")
+        index = self._positions(val)
         return index + self.start if self.start else index
 
     def to_categorical_spec(self) -> Categorical:
         """Return the `Categorical` of the same choices and mask."""
         return Categorical(self.n, shape=self._shape[:-1], device=self._device, mask=self._mask, start=self.start)
 
-    def to_one_hot(self, value: torch.Tensor, safe: bool = True) -> torch.Tensor:
-        """Return ``value`` as it is: it is one-hot already."""
-        return value
+    def to_one_hot(self, val: torch.Tensor, safe: bool = True) -> torch.Tensor:
+        """Return ``val`` as it is: it is one-hot already."""
+        return val
 
     def to_one_hot_spec(self) -> OneHot:
         """Return a copy: it is one-hot already."""
         return self.clone()
+
+
+def refuse_register(name: str, use_register: bool) -> None:
+    """Raise if choices shall be numbered in the order in which they are encoded.
+
+    Raises:
+        NotImplementedError: they shall.
+    """
+    if use_register:
+        raise NotImplementedError(
+            f"{name}(use_register=True) would number the choices in the order in which they come, so that two runs "
+            "differ. Number them beforehand, and encode the numbers: use_register=False."
+        )
 
 
 def comparable_entries(value: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:

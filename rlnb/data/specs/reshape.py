@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 import torch
 
 from rlnb.data.specs.base import TensorSpec
-from rlnb.data.specs.normalize import Device, as_device, as_dtype, as_sizes, leading_dim, leading_index
+from rlnb.data.specs.normalize import Device, Shape, as_device, as_dtype, as_size, as_sizes, leading_dim, leading_index
 from rlnb.data.specs.variable import TensorMap, map_field, map_rows, map_size, shape_text
 
 
@@ -69,6 +69,73 @@ class ReshapableSpec(TensorSpec):
 
     def _to_dtype(self, dtype: torch.dtype) -> Self:
         return self._with(_dtype=dtype)
+
+    def _become(self, other: TensorSpec) -> None:
+        """Take over everything of another spec: what assignments to ``shape``, ``dtype`` and ``device`` do."""
+        self.__class__ = type(other)  # type: ignore[assignment]  # a Bounded of another dtype is of another class
+        self.__dict__ = other.__dict__
+
+    @property
+    def shape(self) -> torch.Size:
+        """The shape of one value. A shape that is assigned is one that `expand` or `reshape` leads to."""
+        return self._shape
+
+    @shape.setter
+    def shape(self, shape: Shape) -> None:
+        size = as_size(shape)
+        if not self._fields and not self._event_dims:  # all entries are described alike
+            self._become(self._with(_shape=size))
+            return
+        try:
+            self._become(self.expand(*size))
+        except ValueError:
+            self._become(self.reshape(*size).clone())
+
+    @property
+    def dtype(self) -> torch.dtype | None:
+        """The dtype of the values. Assigning another one casts the bounds; see `to`."""
+        return self._dtype
+
+    @dtype.setter
+    def dtype(self, dtype: torch.dtype) -> None:
+        self._become(self.to(dtype).clone())
+
+    @property
+    def device(self) -> torch.device | None:
+        """The device of the values. Assigning another one moves the bounds and masks; see `to`."""
+        return self._device
+
+    @device.setter
+    def device(self, device: Device) -> None:
+        self._become(self.to(device).clone())
+
+    def make_neg_dim(self, dim: int) -> Self:
+        """Make the dim ``dim`` one of variable size (-1), in place.
+
+        Args:
+            dim: the dim, not one of an encoding.
+
+        Returns:
+            The spec.
+
+        Raises:
+            IndexError: there is no such dim, or it holds the encoding.
+            ValueError: the bounds, choices or masks differ along the dim.
+
+        Example:
+            >>> from rlnb.data import Unbounded
+            >>> Unbounded((2, 3)).make_neg_dim(0).shape
+            torch.Size([-1, 3])
+        """
+        at = leading_dim(dim, self.ndim, self._event_dims, f"{type(self).__name__}.make_neg_dim")
+        row = self[(*[slice(None)] * at, slice(0, 1))]
+        if row.expand(*self._shape) != self:
+            raise ValueError(
+                f"{type(self).__name__}.make_neg_dim: the spec differs along dim {dim}, so that it does not say what a "
+                "value of another size may be. Choose a dim along which all entries are described alike."
+            )
+        self._become(row._with(_shape=torch.Size((*self._shape[:at], -1, *self._shape[at + 1 :]))))
+        return self
 
     def expand(self, *shape: Any) -> Self:
         """Return the spec with leading dims added or stretched.

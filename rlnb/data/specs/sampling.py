@@ -61,23 +61,58 @@ def draw_choices(nvec: torch.Tensor, start: torch.Tensor | None, dtype: torch.dt
         tensor([3, 4])
     """
     drawn = torch.rand(size, dtype=torch.float64, device=nvec.device).mul_(nvec)
+    if dtype.is_floating_point:
+        drawn.floor_()
     return drawn.to(dtype) if start is None else drawn.to(torch.int64).add_(start).to(dtype)
+
+
+def chooser(nvec: torch.Tensor, start: torch.Tensor | None, dtype: torch.dtype) -> Draw:
+    """Choose how to draw integers from ``start`` to ``start + nvec - 1``, entry by entry, each as likely.
+
+    Args:
+        nvec: how many choices there are, in int64.
+        start: the smallest of them in int64; None for 0.
+        dtype: the dtype of the result.
+
+    Returns:
+        A picklable function from a size to a tensor of that size. The size ends with the shape of ``nvec``.
+
+    Example:
+        >>> chooser(torch.tensor([1, 1]), torch.tensor([3, 4]), torch.int64)(torch.Size([2]))
+        tensor([3, 4])
+    """
+    if nvec.numel() and bool((nvec > _EXACT).any()):
+        # A float64 uniform has 53 bits: times 2**62 it only ever gives multiples of 512.
+        first = torch.zeros_like(nvec) if start is None else start
+        return partial(draw_wide_integers, first, first + nvec - 1)
+    return partial(draw_choices, nvec.double(), start, dtype)
 
 
 def draw_wide_integers(low: torch.Tensor, high: torch.Tensor, size: torch.Size) -> torch.Tensor:
     """Integers from ``low`` to ``high`` (int64, ends included) for spans that float64 cannot count.
 
-    64 random bits modulo the span: as even as the span is small beside 2**64.
+    A fraction of 128 random bits times the number of integers, so that no integer is likelier than another by more than
+    2**-64. (A remainder of 64 bits makes some of 3 * 2**61 integers half as likely again as others.)
     """
-    bits = torch.empty(size, dtype=torch.int64).random_(-(2**63), None)
-    raw = bits.numpy().view(np.uint64)
+    bits = torch.empty((*size, 2), dtype=torch.int64).random_(-(2**63), None)
+    upper, lower = np.moveaxis(bits.numpy().view(np.uint64), -1, 0)
     first = low.cpu().contiguous().numpy().view(np.uint64)
     with np.errstate(over="ignore"):  # wrapping around is the point
-        span = high.cpu().contiguous().numpy().view(np.uint64) - first
-        count = span + np.uint64(1)
-        offset = np.where(count == 0, raw, raw % np.maximum(count, np.uint64(1)))
+        count = high.cpu().contiguous().numpy().view(np.uint64) - first + np.uint64(1)
+        middle = upper * count
+        carry = middle + _product_above(lower, count) < middle
+        # All 2**64 integers: their number wraps around to 0.
+        offset = np.where(count == 0, upper, _product_above(upper, count) + carry)
         drawn = np.asarray(first + offset, dtype=np.uint64)
     return torch.from_numpy(drawn.view(np.int64)).to(low.device)
+
+
+def _product_above(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Return the upper 64 bits of the products of 64-bit integers, from the products of their halves."""
+    half, low = np.uint64(32), np.uint64(2**32 - 1)
+    a, b, c, d = first >> half, first & low, second >> half, second & low
+    cross = (b * d >> half) + (a * d & low) + b * c
+    return np.asarray(a * c + (a * d >> half) + (cross >> half), dtype=np.uint64)
 
 
 def draw_between(low: torch.Tensor, high: torch.Tensor, size: torch.Size) -> torch.Tensor:

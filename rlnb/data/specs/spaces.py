@@ -214,5 +214,7 @@ def _numbered_members(spec: Choice) -> list[TensorSpec]:
 
 def _numpy_dtype(spec: Categorical | OneHot | MultiCategorical) -> Any:
     dtype = spec._index_dtype() if isinstance(spec, OneHot) else spec.dtype
-    # Gymnasium's Discrete takes no booleans.
-    return torch.zeros(0, dtype=torch.int64 if dtype == torch.bool else dtype).numpy().dtype.type
+    # Gymnasium's Discrete takes integers only.
+    assert dtype is not None
+    whole = dtype == torch.bool or dtype.is_floating_point
+    return torch.zeros(0, dtype=torch.int64 if whole else dtype).numpy().dtype.type

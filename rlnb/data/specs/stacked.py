@@ -139,59 +139,59 @@ class Stacked(LazyStack):
             return value
         return self._join(adapted, len(lead)) if len({part.dtype for part in adapted}) == 1 else value
 
-    def project(self, value: Any) -> Any:
-        """Return ``value`` with each member's part projected; ``value`` itself when it is in the domain.
+    def project(self, val: Any) -> Any:
+        """Return ``val`` with each member's part projected; ``val`` itself when it is in the domain.
 
         Raises:
             ValueError: the shape does not fit.
         """
-        if self._accepts(value, None):
-            return value
-        lead = self._lead(value, None)
-        parts = self._parts(value, len(lead) + self._stack_dim)
+        if self._accepts(val, None):
+            return val
+        lead = self._lead(val, None)
+        parts = self._parts(val, len(lead) + self._stack_dim)
         if parts is None:
-            self._check_fits(value, "project")
+            self._check_fits(val, "project")
         assert parts is not None
         fixed = [spec.project(part) for spec, part in zip(self._members, parts, strict=True)]
         return self._join(fixed, len(lead))
 
-    def encode(self, value: Any, *, check: bool = True, ignore_device: bool = False) -> Any:
+    def encode(self, val: Any, *, check: bool = True, ignore_device: bool = False) -> Any:
         """Turn one value for each member into a value of the spec.
 
         Args:
-            value: a list, tuple or array of them, whatever the stack's dim is; or a value of the spec.
+            val: a list, tuple or array of them, whatever the stack's dim is; or a value of the spec.
             check: whether to raise for a value outside the domain.
             ignore_device: whether to leave tensors on the device where they are.
 
         Raises:
             ValueError: there are more or fewer values than members, or one does not fit.
         """
-        if isinstance(value, torch.Tensor) and self._accepts(value, None):
-            return value
-        nested = isinstance(value, torch.Tensor) and value.is_nested
-        values = self._values_for_members(value.unbind() if nested else value)
+        if isinstance(val, torch.Tensor) and self._accepts(val, None):
+            return val
+        nested = isinstance(val, torch.Tensor) and val.is_nested
+        values = self._values_for_members(val.unbind() if nested else val)
         encoded = [
             spec.encode(part, check=check, ignore_device=ignore_device)
             for spec, part in zip(self._members, values, strict=True)
         ]
         return self._join(encoded, encoded[0].ndim - self.ndim + 1)
 
-    def to_numpy(self, value: Any, *, check: bool = True) -> tuple[Any, ...]:
+    def to_numpy(self, val: Any, safe: bool | None = True) -> tuple[Any, ...]:
         """Turn a value into a tuple with one value for each member.
 
         Args:
-            value: a value of the spec.
-            check: whether to raise for one that is not in the spec.
+            val: a value of the spec.
+            safe: whether to raise for one that is not in the spec.
 
         Raises:
             ValueError: the value is not in the spec.
         """
-        if check:
-            self._check_fits(value, "to_numpy")
-        parts = self._parts(value, len(self._lead(value, None)) + self._stack_dim)
+        if safe:
+            self._check_fits(val, "to_numpy")
+        parts = self._parts(val, len(self._lead(val, None)) + self._stack_dim)
         assert parts is not None
         pairs = zip(self._members, parts, strict=True)
-        return tuple(spec.to_numpy(part, check=False) for spec, part in pairs)
+        return tuple(spec.to_numpy(part, safe=False) for spec, part in pairs)
 
     def type_check(self, value: Any, key: Any = None) -> None:
         """Raise unless ``value`` has the members' dtype.

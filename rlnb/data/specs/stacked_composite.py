@@ -11,6 +11,7 @@ from tensordict import lazy_stack
 
 from rlnb._text import printable
 from rlnb.data.specs.composite import Composite
+from rlnb.data.specs.normalize import Key
 from rlnb.data.specs.stacked_keys import StackedKeys
 from rlnb.data.specs.variable import fits_shape, shape_text
 from rlnb.data.specs.violations import Frame, Violation
@@ -46,6 +47,7 @@ class StackedComposite(StackedKeys):
     """
 
     _data_cls = None
+    step_mdp_static = False
     _as_tuple = None
 
     def __init__(self, *specs: Composite, dim: int) -> None:
@@ -124,32 +126,40 @@ class StackedComposite(StackedKeys):
         adapted = [spec.adapt(part) for spec, part in zip(self._members, parts, strict=True)]
         return value if all(map(operator.is_, adapted, parts)) else self._join(adapted, len(frame.lead))
 
-    def project(self, value: Any) -> Any:
-        """Return ``value`` with each member's part projected; ``value`` itself when it is in the domain.
+    def project(self, val: Any) -> Any:
+        """Project each member's part in place, and return ``val``; see `Composite.project`.
 
         Raises:
             KeyError: a key of a member is missing.
-            TypeError: ``value`` is no TensorDict, or an entry has the wrong type.
+            TypeError: ``val`` is no TensorDict, or an entry has the wrong type.
             ValueError: a shape does not fit.
         """
-        parts, lead = self._members_of(value, "project")
-        fixed = [spec.project(part) for spec, part in zip(self._members, parts, strict=True)]
-        if all(new is part for new, part in zip(fixed, parts, strict=True)):
-            return value
-        return self._join(fixed, lead)
+        return super().project(val)
 
-    def encode(self, value: Any, *, check: bool = True, ignore_device: bool = False) -> Any:
+    def _projection(self, value: Any) -> list[tuple[Any, Key, Any]]:
+        parts, lead = self._members_of(value, "project")
+        pairs = list(zip(self._members, parts, strict=True))
+        changes: list[tuple[Any, Key, Any]] = [c for spec, part in pairs for c in spec._projection(part)]
+        if not changes or getattr(value, "stack_dim", None) == lead + self._stack_dim:
+            return changes  # the parts of such a lazy stack are its members themselves
+        fixed = [part.copy() for part in parts]
+        for spec, part in zip(self._members, fixed, strict=True):
+            spec.project(part)
+        joined = self._join(fixed, lead)
+        return [(value, key, joined.get(key)) for key in joined.keys(True, True)]
+
+    def encode(self, val: Any, *, check: bool = True, ignore_device: bool = False) -> Any:
         """Turn a list with one dictionary for each member into a lazy stack.
 
         Args:
-            value: a list or tuple of what the members' ``encode`` takes, or a TensorDict.
+            val: a list or tuple of what the members' ``encode`` takes, or a TensorDict.
             check: whether to raise for a value outside the domain.
             ignore_device: whether to leave tensors on the device where they are.
 
         Raises:
             ValueError: there are more or fewer values than members, or one does not fit.
         """
-        values = self._members_of(value, "encode")[0] if self._is_data(value) else self._values_for_members(value)
+        values = self._members_of(val, "encode")[0] if self._is_data(val) else self._values_for_members(val)
         encoded = [
             spec.encode(part, check=check, ignore_device=ignore_device)
             for spec, part in zip(self._members, values, strict=True)
@@ -161,27 +171,28 @@ class StackedComposite(StackedKeys):
             )
         return self._join(encoded, encoded[0].ndim - self.ndim + 1)
 
-    def to_numpy(self, value: Any, *, check: bool = True) -> tuple[Any, ...]:
+    def to_numpy(self, val: Any, safe: bool | None = True) -> tuple[Any, ...]:
         """Turn a TensorDict into a tuple with one dictionary for each member.
 
         Args:
-            value: a TensorDict of the spec.
-            check: whether to raise for one that is not in the spec.
+            val: a TensorDict of the spec.
+            safe: whether to raise for one that is not in the spec.
 
         Raises:
             ValueError: the TensorDict is not in the spec.
         """
-        if check:
-            self._check_fits(value, "to_numpy")
-        parts, _ = self._members_of(value, "to_numpy")
-        return tuple(spec.to_numpy(part, check=False) for spec, part in zip(self._members, parts, strict=True))
+        if safe:
+            self._check_fits(val, "to_numpy")
+        parts, _ = self._members_of(val, "to_numpy")
+        return tuple(spec.to_numpy(part, safe=False) for spec, part in zip(self._members, parts, strict=True))
 
-    def type_check(self, value: Any, key: Any = None) -> None:
+    def type_check(self, value: Any, key: Any = None, selected_keys: Any = None) -> None:
         """Raise unless each entry has its spec's dtype.
 
         Args:
             value: a TensorDict, or one entry of it when ``key`` is given.
             key: the key of that entry.
+            selected_keys: the keys of this level to look at; None for all.
 
         Raises:
             KeyError: a key is missing.
@@ -191,7 +202,7 @@ class StackedComposite(StackedKeys):
             self[key].type_check(value, key)
             return
         for spec, part in zip(self._members, self._members_of(value, "type_check")[0], strict=True):
-            spec.type_check(part)
+            spec.type_check(part, selected_keys=selected_keys)
 
     # Shape --------------------------------------------------------------------------------------------------------
 
@@ -212,14 +223,21 @@ class StackedComposite(StackedKeys):
 
     def __repr__(self) -> str:
         fields = "".join(f"\n{_entry(name, self._shown(name))}," for name in self._names()).rstrip(",")
+        parts = f"fields={{{_indent(fields)}}},\n{self._exclusive_text()},"
+        about = f"device={self.device},\nshape={self._shape},\nstack_dim={self._stack_dim})"
+        return "StackedComposite(" + _indent(f"\n{parts}\n{about}")
+
+    def repr_exclusive_keys(self) -> str:
+        """Return the part of the text that shows the entries which not all members have."""
+        return _indent("\n" + self._exclusive_text()).removeprefix("\n")
+
+    def _exclusive_text(self) -> str:
         exclusive = ""
         for i, (names, member) in enumerate(zip(self.exclusive_keys(), self._members, strict=True)):
             if names:
                 lines = "".join(f"\n{_entry(name, repr(member[name]))}," for name in names).rstrip(",")
                 exclusive += f"\n{i} ->{_indent(lines)},"
-        parts = f"fields={{{_indent(fields)}}},\nexclusive_fields={{{_indent(exclusive.rstrip(','))}}},"
-        about = f"device={self.device},\nshape={self._shape},\nstack_dim={self._stack_dim})"
-        return "StackedComposite(" + _indent(f"\n{parts}\n{about}")
+        return f"exclusive_fields={{{_indent(exclusive.rstrip(','))}}}"
 
     def _shown(self, name: str) -> str:
         try:

@@ -9,9 +9,9 @@ import torch
 
 from rlnb.data.specs.base import TensorSpec
 from rlnb.data.specs.composite import Composite
-from rlnb.data.specs.composite_keys import MISSING, SpecKeyError
+from rlnb.data.specs.composite_keys import MISSING, KeyList, SpecKeyError
 from rlnb.data.specs.lazy_stack import LazyStack
-from rlnb.data.specs.normalize import Device, Key, as_key
+from rlnb.data.specs.normalize import Device, Key, as_key, as_path
 from rlnb.data.specs.variable import shape_text
 
 
@@ -42,23 +42,24 @@ class StackedKeys(LazyStack, Composite):
             f"Read it from a member: spec[0][{name!r}]."
         )
 
-    def keys(self, include_nested: bool = False, leaves_only: bool = False) -> list[Key]:
+    def keys(self, include_nested: bool = False, leaves_only: bool = False, **options: Any) -> list[Key]:
         """List the keys that all members have, in the first one's order.
 
         Args:
             include_nested: whether to list the keys of nested Composites too, as tuples, before the Composite's own.
             leaves_only: whether to leave the Composites themselves out.
+            **options: the other arguments of `Composite.keys`.
         """
-        first, *others = (member.keys(include_nested, leaves_only) for member in self._members)
-        return [key for key in first if all(key in keys for keys in others)]
+        first, *others = (member.keys(include_nested, leaves_only, **options) for member in self._members)
+        return KeyList(key for key in first if all(key in keys for keys in others))
 
-    def items(self, include_nested: bool = False, leaves_only: bool = False) -> list[tuple[Key, Any]]:
+    def items(self, include_nested: bool = False, leaves_only: bool = False, **options: Any) -> list[tuple[Key, Any]]:
         """List pairs of key and stacked spec; see `keys` for the arguments."""
-        return [(key, self[key]) for key in self.keys(include_nested, leaves_only)]
+        return [(key, self[key]) for key in self.keys(include_nested, leaves_only, **options)]
 
-    def values(self, include_nested: bool = False, leaves_only: bool = False) -> list[Any]:
+    def values(self, include_nested: bool = False, leaves_only: bool = False, **options: Any) -> list[Any]:
         """List the stacked specs; see `keys` for the arguments."""
-        return [self[key] for key in self.keys(include_nested, leaves_only)]
+        return [self[key] for key in self.keys(include_nested, leaves_only, **options)]
 
     def exclusive_keys(self) -> list[list[str]]:
         """List for each member the keys that not all members have.
@@ -71,7 +72,7 @@ class StackedKeys(LazyStack, Composite):
         return [[name for name in member._names() if name not in shared] for member in self._members]
 
     def __len__(self) -> int:
-        return len(self._names())
+        return LazyStack.__len__(self)
 
     def __contains__(self, key: object) -> bool:
         return all(key in member for member in self._members)
@@ -108,9 +109,13 @@ class StackedKeys(LazyStack, Composite):
         """Whether writing is refused, by any of the members."""
         return any(member.is_locked for member in self._members)
 
-    def _set_lock(self, locked: bool, recurse: bool) -> None:
+    def _set_lock(self, locked: bool, recurse: bool, owner: Any = None) -> None:
         for member in self._members:
-            member._set_lock(locked, recurse)
+            member._set_lock(locked, recurse, owner)
+
+    def _refuse_unlocking(self) -> None:
+        for member in self._members:
+            member._refuse_unlocking()
 
     def _refuse_below(self, path: tuple[str, ...], action: str) -> None:
         for member in self._members:
@@ -140,6 +145,16 @@ class StackedKeys(LazyStack, Composite):
                 f"spec.expand({', '.join(map(str, (*self._shape, *spec.shape)))}); or write to one member: "
                 f"spec[0].set({as_key(path)!r}, ...)."
             )
+
+    def __delitem__(self, key: Key) -> None:
+        """Remove a key from the members that have it, one of them at least."""
+        path = as_path(key)
+        self._refuse_below(path, f"delete {as_key(path)!r}")
+        having = [member for member in self._members if key in member]
+        if not having:
+            raise self._no_key(key)
+        for member in having:
+            member._take(path)
 
     def _take(self, path: tuple[str, ...]) -> Any:
         taken = self.get(as_key(path))

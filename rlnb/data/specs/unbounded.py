@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
+from typing import Any
 
 import torch
 
@@ -24,7 +25,7 @@ class Unbounded(LeafSpec):
     Args:
         shape: the shape of one value.
         device: where the values live; torch's default device when None.
-        dtype: the dtype.
+        dtype: the dtype; torch's default dtype when None.
 
     Example:
         >>> spec = Unbounded(3)
@@ -35,7 +36,7 @@ class Unbounded(LeafSpec):
     _draw: Draw
 
     def __init__(self, shape: Shape = (1,), device: Device = None, dtype: torch.dtype | str | None = None) -> None:
-        super().__init__(shape, device, dtype, torch.float32)
+        super().__init__(shape, device, dtype, torch.get_default_dtype())
         self._follow_dtype()
         self._prepare()
 
@@ -64,9 +65,9 @@ class Unbounded(LeafSpec):
             torch.full(blank_size(self._shape), end, dtype=self._dtype, device=self._device)
             for end in _limits(self._dtype)
         )
-        return ContinuousBox(low, high)
+        return ContinuousBox(low, high, changed=_refuse_bounds)
 
-    def rand(self, shape: Shape = ()) -> torch.Tensor:
+    def rand(self, shape: Shape | None = ()) -> torch.Tensor:
         """Draw standard normal numbers, or integers from all of the dtype's range.
 
         Args:
@@ -142,6 +143,13 @@ class UnboundedDiscrete(Unbounded):
         self, shape: Shape = (1,), device: Device = None, dtype: torch.dtype | str | None = torch.int64
     ) -> None:
         super().__init__(shape, device, dtype)
+
+
+def _refuse_bounds(**bounds: Any) -> None:
+    raise AttributeError(
+        f"an Unbounded has no bounds, so that {' and '.join(bounds)} cannot be set. Make it a Bounded: "
+        "Bounded(low, high, shape=spec.shape, dtype=spec.dtype)."
+    )
 
 
 def _limits(dtype: torch.dtype) -> tuple[float | int, float | int]:

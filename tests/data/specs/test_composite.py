@@ -137,18 +137,31 @@ def test_a_composite_draws_leaf_by_leaf():
     assert torch.equal(data["b"], spec["b"].rand((4,)))
 
 
-def test_projecting_keeps_what_the_spec_does_not_know_and_leaves_its_argument_alone(spec):
+def test_projecting_is_in_place_and_keeps_what_the_spec_does_not_know(spec):
     data = spec.rand((2,)).set("other", torch.full((2,), 9.0))
     assert spec.project(data) is data
     data["a"][0, 1] = 5.0
     data["b", "c"] = torch.ones(2, 4, dtype=torch.bool)
-    before = data.clone()
+    nested, tensor = data["b"], data["a"]
     fixed = spec.project(data)
+    assert fixed is data
     assert spec.is_in(fixed)
     assert fixed["a"][0, 1] == 1
     assert bool((fixed["other"] == 9).all())
-    assert bool((data == before).all())
-    assert fixed.batch_size == data.batch_size
+    assert data["b"] is nested
+    assert tensor[0, 1] == 5  # the tensor belongs to whoever wrote it
+    assert fixed.batch_size == torch.Size([2])
+
+
+def test_a_projection_that_fails_changes_nothing():
+    spec = Composite(n={"a": Bounded(0, 1, (2,))}, z=Bounded(0, 1, (2,)))
+    data = TensorDict({"n": {"a": torch.full((2,), 3.0)}, "z": torch.zeros(3)})
+    with pytest.raises(ValueError, match=r"^z: BoundedContinuous\.project: value: expected shape \[2\], got \[3\]"):
+        spec.project(data)
+    assert data["n", "a"].tolist() == [3, 3]
+    with pytest.raises(RuntimeError, match="locked"):
+        spec.project(data.set("z", torch.zeros(2)).lock_())
+    assert data["n", "a"].tolist() == [3, 3]
 
 
 def test_extra_keys_do_not_matter_and_missing_ones_do(spec):

@@ -181,10 +181,13 @@ def test_a_slip_in_the_data_is_named_with_its_place():
         assert str(caught.value) == text
 
 
-def test_a_composite_cannot_be_hashed():
-    text = r"^a Composite cannot be hashed, for its entries may change: it cannot be a key of a dictionary or a member"
-    with pytest.raises(TypeError, match=text):
-        hash(Composite())
+def test_a_composite_is_a_key_by_identity_and_equal_by_value():
+    spec, same = Composite(a=Unbounded(1)), Composite(a=Unbounded(1))
+    assert spec == same
+    assert {spec: "one", same: "two"}[spec] == "one"
+    found = {spec: 1}
+    spec["b"] = Unbounded(2)  # it is found though it has changed
+    assert found[spec] == 1
 
 
 def test_rows_of_a_lazy_stack_without_a_common_form_are_checked_one_by_one():

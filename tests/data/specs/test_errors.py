@@ -78,9 +78,9 @@ CONSTRUCTION = [
         "Categorical: the choices {0, 1, 2} do not fit torch.bool, which holds 0 to 1. Use torch.int64.",
     ),
     (
-        lambda: Categorical(3, dtype=torch.float32),
-        TypeError,
-        "Categorical needs an integer dtype or torch.bool, got torch.float32. Use torch.int64.",
+        lambda: Categorical(4000, dtype=torch.float16),
+        ValueError,
+        "Categorical: the choices {0, ..., 3999} do not fit torch.float16, which holds -2048 to 2048. Use torch.int64.",
     ),
     (
         lambda: OneHot(3, shape=(3, 2)),

@@ -57,7 +57,7 @@ def test_old_names_are_the_new_classes(old, new):  # SP-15
     [
         (Bounded(-1, 1, 3), BoundedContinuous, (3,), torch.float32, "continuous"),
         (Bounded([0, 1], [2, 3]), BoundedContinuous, (2,), torch.float32, "continuous"),
-        (Bounded(np.zeros(2), np.ones(2)), BoundedContinuous, (2,), torch.float64, "continuous"),
+        (Bounded(np.zeros(2), np.ones(2)), BoundedContinuous, (2,), torch.float32, "continuous"),
         (Bounded(0, 5, (2,), dtype="int32"), BoundedDiscrete, (2,), torch.int32, "discrete"),
         (Bounded(0, 5, (2,)).to(torch.int64), BoundedDiscrete, (2,), torch.int64, "discrete"),
         (BoundedDiscrete(0, 5, (2,)), BoundedDiscrete, (2,), torch.int64, "discrete"),

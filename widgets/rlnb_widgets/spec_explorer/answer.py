@@ -102,7 +102,7 @@ def ask(spec: Any, path: Path, given: Any) -> Answer:
         shown,
         is_in,
         reasons,
-        project=_reply(spec.project, value),
+        project=_reply(spec.project, value.copy() if is_tensor_collection(value) else value),  # it writes in place
         encode=_reply(spec.encode, given),
         to_numpy=_reply(spec.to_numpy, value),
     )

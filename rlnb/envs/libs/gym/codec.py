@@ -183,7 +183,7 @@ def drawn_actions(spec: TensorSpec, actions: torch.Tensor) -> list[Any]:
     Returns:
         n actions: numpy integers for a Discrete space, arrays otherwise.
     """
-    native = np.asarray(spec.to_numpy(actions, check=False))
+    native = np.asarray(spec.to_numpy(actions, safe=False))
     return list(native.astype(_index_dtype(spec)) if isinstance(spec, (Categorical, OneHot)) else native)
 
 
@@ -222,7 +222,7 @@ def native_action(spec: TensorSpec, action: torch.Tensor) -> Any:
             "around. See env.action_spec."
         )
     # Bounds are the backend's to enforce: a Gaussian policy goes beyond them, and Gymnasium's envs clip.
-    return spec.to_numpy(cast, check=not isinstance(spec, (Bounded, Unbounded)))
+    return spec.to_numpy(cast, safe=not isinstance(spec, (Bounded, Unbounded)))
 
 
 def native_mapping(space: gymnasium.Space, spec: TensorSpec, action: Any) -> Any:

@@ -234,7 +234,7 @@ class RegisteredEnv(gymnasium.Env):
     def _entries(self, spec: Composite, data: TensorDictBase) -> Any:
         # A clone, so that who writes to an observation does not write to the state of a stateless env.
         entries: TensorDictBase = data.select(*spec.keys(True, True)).clone()
-        return spec.to_numpy(entries.cpu(), check=False) if self.to_numpy else entries.to_dict()
+        return spec.to_numpy(entries.cpu(), safe=False) if self.to_numpy else entries.to_dict()
 
     def __str__(self) -> str:
         return f"<{type(self).__name__}<{self.env!r}>>"
