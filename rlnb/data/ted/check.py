@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from tensordict import TensorDictBase
 
 from rlnb.data.ted.facts import Facts, index_text
-from rlnb.data.ted.rules import TED_RULES, Finding, Rule
+from rlnb.data.ted.rules import TED_RULES, TED_WARNINGS, Finding, Rule
 
 
 @dataclass(frozen=True)
@@ -18,11 +18,13 @@ class TEDReport:
         batch_size: of the data.
         findings: where rules are broken, in the order of the rules.
         rules: the rules that the data was held against.
+        warnings: what is likely to be a mistake and breaks no rule, such as an end signal inside an episode.
     """
 
     batch_size: tuple[int, ...]
     findings: tuple[Finding, ...]
     rules: tuple[Rule, ...] = TED_RULES
+    warnings: tuple[Finding, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -48,27 +50,36 @@ class TEDReport:
 
     def __str__(self) -> str:
         size = list(self.batch_size)
-        if self.ok:
-            return f"Well-formed TED data of batch size {size}: {len(self.rules)} rules kept."
-        count = "1 problem" if len(self.findings) == 1 else f"{len(self.findings)} problems"
+        head = f"Well-formed TED data of batch size {size}: {len(self.rules)} rules kept."
+        if not self.ok:
+            count = "1 problem" if len(self.findings) == 1 else f"{len(self.findings)} problems"
+            head = f"This is not well-formed TED data (batch size {size}): {count}."
+        lines = [head, *self._section(self.findings, "What to do:", self.rules)]
+        return "\n".join([*lines, *self._section(self.warnings, "Likely mistakes that break no rule:", TED_WARNINGS)])
+
+    @staticmethod
+    def _section(findings: tuple[Finding, ...], title: str, rules: tuple[Rule, ...]) -> list[str]:
+        if not findings:
+            return []
         rows = [("rule", "entry", "index", "found")]
-        rows += [(f.rule, f.entry, index_text(f.index), f.found) for f in self.findings]
+        rows += [(f.rule, f.entry, index_text(f.index), f.found) for f in findings]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         padded = [[cell.ljust(width) for cell, width in zip(row, widths, strict=True)] for row in rows]
         table = ["  " + "  ".join(row).rstrip() for row in padded]
-        sentences = {rule.name: rule.sentence for rule in self.rules}
+        sentences = {rule.name: rule.sentence for rule in rules}
         causes = dict.fromkeys(
-            f"  - {f.rule}: {sentences.get(f.rule, '')} Likely cause: {f.cause}. Fix: {f.fix}." for f in self.findings
+            f"  - {f.rule}: {sentences.get(f.rule, '')} Likely cause: {f.cause}. Fix: {f.fix}." for f in findings
         )
-        return "\n".join(
-            [f"This is not well-formed TED data (batch size {size}): {count}.", "", *table, "", "What to do:", *causes]
-        )
+        return ["", *table, "", title, *causes]
 
     __repr__ = __str__
 
 
 def check_ted(data: TensorDictBase, rules: tuple[Rule, ...] = TED_RULES) -> TEDReport:
     """Say whether data is in the TorchRL Episode Data format.
+
+    The report also warns of end signals inside an episode, where the observations tell them. Nothing in the data tells
+    that all actions, or all rewards, were shifted by a step: compare them with a rollout of the env.
 
     Args:
         data: such as a rollout, a batch of a collector, or what ``split_trajectories`` returns: steps that a "mask"
@@ -98,7 +109,8 @@ def check_ted(data: TensorDictBase, rules: tuple[Rule, ...] = TED_RULES) -> TEDR
         finding = Finding("alike", "", None, "entries that are not of one shape", cause.rstrip("."), fix.rstrip("."))
         return TEDReport(tuple(data.batch_size), (finding,), rules)
     findings = [finding for rule in rules for finding in rule.check(facts)]
-    return TEDReport(tuple(data.batch_size), tuple(findings), rules)
+    warnings = [finding for rule in TED_WARNINGS for finding in rule.check(facts)]
+    return TEDReport(tuple(data.batch_size), tuple(findings), rules, tuple(warnings))
 
 
 __all__ = ["TEDReport", "check_ted"]

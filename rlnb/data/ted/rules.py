@@ -10,7 +10,7 @@ import torch
 
 from rlnb.data.ted.adjacency import disagreements, likely_cause
 from rlnb.data.ted.columns import Path, alike
-from rlnb.data.ted.facts import ACTION, REWARD, Facts, index_text, name_of, per_step, show
+from rlnb.data.ted.facts import ACTION, IDS_KEYS, MASK_KEYS, REWARD, Facts, index_text, name_of, per_step, show
 from rlnb.data.ted.keys import DONE, END_KEYS, TERMINATED, TRUNCATED, as_key
 from rlnb.data.ted.varying import Rows, kind_of
 
@@ -162,6 +162,11 @@ def _reward(facts: Facts) -> _Found:
         if path[-1] == REWARD and path not in facts.next:
             fix = f"data[{name_of(path, True)}] = data.pop({name_of(path)})"
             yield name_of(path), None, "at the root", "it was stored with the action that earned it", fix
+    rewards = [path for path in (*facts.root, *facts.next, *facts.gaps) if path[-1] == REWARD]
+    # A reward of another name is among what stands below "next" alone.
+    if not rewards and not any(path not in facts.root and path[-1] not in END_KEYS for path in facts.next):
+        cause = "the reward was left out when the data was put together"
+        yield "('next', 'reward')", None, "missing", cause, "write what env.step returned below 'next'"
 
 
 def _action(facts: Facts) -> _Found:
@@ -169,6 +174,13 @@ def _action(facts: Facts) -> _Found:
         if path[-1] == ACTION and path not in facts.root:
             fix = f"data[{name_of(path)}] = data.pop({name_of(path, True)})"
             yield name_of(path, True), None, "below 'next'", "it was stored with what it led to", fix
+    if any(path[-1] == ACTION for path in (*facts.root, *facts.next, *facts.gaps)):
+        return
+    # An action of another name is among what stands at the root alone.
+    alone = facts.root.keys() - facts.next.keys() - {*IDS_KEYS, *MASK_KEYS}
+    if all(path[-1] in (REWARD, *END_KEYS) for path in alone):
+        cause = "the action was left out when the data was put together"
+        yield "'action'", None, "missing", cause, "write the action that was taken at the root"
 
 
 _SEEN = ("observation", "pixels", "state")
@@ -316,6 +328,51 @@ def _root_done(facts: Facts) -> _Found:
                 yield name_of(path), int(wrong[0]), f"True{_more(wrong)}", cause, fix
 
 
+def _numbers(facts: Facts) -> _Found:
+    for path, column in facts.next.items():
+        if path[-1] == REWARD and isinstance(column, torch.Tensor) and column.is_floating_point():
+            wrong = facts.only_valid(per_step(column.isnan())).nonzero().flatten()
+            if wrong.shape[0]:
+                cause = "the env divided by zero or left its domain, or a table had a gap there"
+                fix = "find the first NaN among the observations and actions before it; one NaN spoils every return"
+                yield name_of(path, True), int(wrong[0]), f"{show(column[int(wrong[0])])}{_more(wrong)}", cause, fix
+
+
+def _goes_on(facts: Facts) -> _Found:
+    # Where there are ids, the rule of episodes says it.
+    if facts.ids is not None or not facts.levels or facts.rows * facts.length < 2:
+        return
+    outermost = [facts.next.get((*level, DONE)) for level in facts.levels if len(level) == len(facts.levels[0])]
+    flags = [_all_of_step(column.bool()) for column in outermost if isinstance(column, torch.Tensor)]
+    seen = [(column, facts.next[path]) for path, column in facts.root.items() if path in facts.next and _is_seen(path)]
+    pairs = [(one, two) for one, two in seen if isinstance(one, torch.Tensor) and isinstance(two, torch.Tensor)]
+    # Where all observations are alike, a reset cannot be told from a step.
+    if not flags or len(pairs) < len(seen) or not any(bool((one != one[:1]).any()) for one, _ in pairs):
+        return
+    goes_on = facts.only_valid(torch.stack(flags).all(0))[:-1].clone()
+    goes_on[facts.length - 1 :: facts.length] = False
+    if facts.mask is not None:
+        goes_on &= facts.mask[1:]
+    for one, two in pairs:
+        if one.shape != two.shape:
+            return
+        goes_on &= _all_of_step(one[1:] == two[:-1])
+    wrong = goes_on.nonzero().flatten()
+    if wrong.shape[0]:
+        cause = "an end signal was set inside an episode, or the env was stepped on without a reset"
+        fix = "set it to False there, or reset the env where ('next', 'done') is True"
+        found = f"True, and the next step begins where this one led to{_more(wrong)}"
+        yield name_of((*facts.levels[0], DONE), True), int(wrong[0]), found, cause, fix
+
+
+def _all_of_step(flags: torch.Tensor) -> torch.Tensor:
+    return flags.flatten(1).all(1) if flags.dim() > 1 else flags
+
+
+def _is_seen(path: Path) -> bool:
+    return path[-1] not in (REWARD, ACTION, *END_KEYS)
+
+
 def _more(steps: torch.Tensor) -> str:
     count = steps.shape[0] - 1
     return f" (and {count:,} more)" if count else ""
@@ -338,4 +395,10 @@ TED_RULES: tuple[Rule, ...] = (
     Rule("adjacency", "Inside an episode, 'next' of a step is the root of the step after it.", _adjacent),
     Rule("episodes", "The id of a trajectory changes where an episode ends, and does not come back.", _episodes),
     Rule("root done", "No step starts from a state that has ended.", _root_done),
+)
+
+#: What well-formed data seldom has. These are no rules: a reset may lead to the very state in which an episode ended.
+TED_WARNINGS: tuple[Rule, ...] = (
+    Rule("numbers", "No reward is NaN.", _numbers),
+    Rule("goes on", "Behind an end signal, another episode begins.", _goes_on),
 )

@@ -29,7 +29,8 @@ def step_mdp(
 ) -> TensorDictBase:
     """Make the root of step t+1 from the data of step t.
 
-    What stands under ``"next"`` moves to the root; the reward and the action belong to step t and stay behind.
+    What stands under ``"next"`` moves to the root; the reward and the action belong to step t and stay behind, wherever
+    they stand. Nested TensorDicts without entries are left out.
 
     Args:
         tensordict: a step, of any batch size, with a ``"next"`` entry.
@@ -102,8 +103,8 @@ class NextStep:
         done_keys: NestedKey | Iterable[NestedKey] = (),
         keep_other: bool = True,
     ) -> None:
-        dropped = [*as_keys(reward_keys), *as_keys(done_keys)]
-        self.plan = _Plan(dropped, [*dropped, *as_keys(action_keys), ("next",)])
+        dropped = [*as_keys(reward_keys), *as_keys(done_keys), *as_keys(action_keys)]
+        self.plan = _Plan(dropped, [*dropped, ("next",)])
         self.keep_other = keep_other
 
     def __call__(self, tensordict: TensorDictBase) -> TensorDictBase:
@@ -149,18 +150,25 @@ def _merge(new: TensorDictBase, other: TensorDictBase, plan: _Plan) -> TensorDic
         if type(value) is not torch.Tensor and is_branch(value):
             below = kept.get(name)
             value = _merge(value, below if is_branch(below) else value.empty(), plan.below.get(name, _ALL))
+            if _is_empty(value):
+                continue
         entries[name] = value
     for name, value in kept.items():
         if name in entries or name in plan.never_kept:
             continue
         if type(value) is not torch.Tensor and is_branch(value):
             # A TensorDict of its own for each step: a policy that writes to one must not change the step before.
-            copied = _without(value, plan.below.get(name, _ALL))
-            if copied.is_empty() and not value.is_empty():
+            value = _without(value, plan.below.get(name, _ALL))
+            if _is_empty(value):
                 continue
-            value = copied
         entries[name] = value
     return like(entries, other)
+
+
+def _is_empty(data: TensorDictBase) -> bool:
+    if type(data) is not TensorDict:
+        return data.is_empty()
+    return all(is_branch(value) and _is_empty(value) for value in raw_entries(data).values())
 
 
 def _without(data: TensorDictBase, plan: _Plan) -> TensorDictBase:
@@ -171,7 +179,11 @@ def _without(data: TensorDictBase, plan: _Plan) -> TensorDictBase:
     for name, below in plan.below.items():
         value = copied.get(name, None)
         if is_branch(value):
-            copied.set(name, _without(value, below))
+            left = _without(value, below)
+            if _is_empty(left):
+                copied.del_(name)
+            else:
+                copied.set(name, left)
     return copied
 
 

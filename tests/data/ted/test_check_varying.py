@@ -242,7 +242,12 @@ def test_entries_without_elements():
     done = torch.zeros(2, 3, 1, dtype=torch.bool)
     ends = {"done": done, "terminated": done, "reward": torch.zeros(2, 3, 1)}
     data = TensorDict(
-        {"observation": torch.zeros(2, 3, 0), "next": {"observation": torch.zeros(2, 3, 0), **ends}}, [2, 3]
+        {
+            "observation": torch.zeros(2, 3, 0),
+            "action": torch.zeros(2, 3, 0),
+            "next": {"observation": torch.zeros(2, 3, 0), **ends},
+        },
+        [2, 3],
     )
     assert check_ted(data).ok
 

@@ -125,3 +125,20 @@ def test_an_action_can_be_kept_alone():
     data = TensorDict({"a": {"action": torch.ones(1), "x": torch.ones(1)}, "next": {"y": torch.ones(1)}})
     after = step_mdp(data, keep_other=False, exclude_action=False, action_keys=[("a", "action")])
     assert set(after.keys(True, True)) == {("a", "action"), "y"}
+
+
+def test_an_action_below_next_is_left_behind_too():
+    step = TensorDict({"x": 0, "action": 1, "next": {"x": 2, "action": 3, "reward": 4}})
+    assert step_mdp(step).to_dict() == {"x": 2}
+    assert step_mdp(step, keep_other=False).to_dict() == {"x": 2}
+    assert step_mdp(step, exclude_action=False).to_dict() == {"x": 2, "action": 3}
+
+
+def test_nested_entries_that_are_emptied_go():
+    step = TensorDict(
+        {"x": 0, "agents": {"action": 1}, "e": {"f": {}}, "next": {"x": 2, "agents": {"reward": 3}, "e": {"f": {}}}}
+    )
+    keys = {"action_keys": ("agents", "action"), "reward_keys": ("agents", "reward")}
+    assert set(step_mdp(step, **keys).keys(True)) == {"x"}
+    del step["next", "agents"]
+    assert set(step_mdp(step, **keys).keys(True)) == {"x"}

@@ -80,7 +80,7 @@ def verdicts_of(td: Any) -> tuple[Verdict, ...]:
         >>> from tensordict import TensorDict
         >>> td = TensorDict({"x": torch.zeros(2), "next": {"x": torch.ones(2)}}, [2])
         >>> [verdict.rule for verdict in verdicts_of(td) if not verdict.kept]
-        ['end signals', 'adjacency']
+        ['end signals', 'reward', 'action', 'adjacency']
     """
     report = check_ted(td)
     sizes = tuple(int(size) for size in report.batch_size)

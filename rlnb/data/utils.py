@@ -1,0 +1,114 @@
+"""The names that TorchRL's ``torchrl.data.utils`` has: helpers around specs, and dtypes of NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from cloudpickle import dumps as _dumps
+from cloudpickle import loads as _loads
+
+from rlnb.data.specs import (
+    Binary,
+    Categorical,
+    Composite,
+    MultiCategorical,
+    MultiOneHot,
+    OneHot,
+    TensorSpec,
+    check_no_exclusive_keys,
+    consolidate_spec,
+    contains_lazy_spec,
+)
+from rlnb.data.tensor_specs import DEVICE_TYPING, INDEX_TYPING
+
+#: How TorchRL names the encodings of actions.
+ACTION_SPACE_MAP: dict[type[TensorSpec] | str, str] = {
+    OneHot: "one_hot",
+    MultiOneHot: "mult_one_hot",
+    Binary: "binary",
+    Categorical: "categorical",
+    MultiCategorical: "multi_categorical",
+    "one_hot": "one_hot",
+    "one-hot": "one_hot",
+    "mult_one_hot": "mult_one_hot",
+    "mult-one-hot": "mult_one_hot",
+    "multi_one_hot": "mult_one_hot",
+    "multi-one-hot": "mult_one_hot",
+    "binary": "binary",
+    "categorical": "categorical",
+    "multi_categorical": "multi_categorical",
+    "multi-categorical": "multi_categorical",
+    "multi_discrete": "multi_categorical",
+    "multi-discrete": "multi_categorical",
+}
+
+numpy_to_torch_dtype_dict: dict[np.dtype, torch.dtype] = {
+    np.dtype(name): getattr(torch, name)
+    for name in (
+        "bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "complex64", "complex128"
+    )
+}  # fmt: skip
+torch_to_numpy_dtype_dict = {torch_dtype: dtype for dtype, torch_dtype in numpy_to_torch_dtype_dict.items()}
+
+
+def _find_action_space(action_space: TensorSpec | str) -> str:
+    """Return how TorchRL names the encoding of an action; losses of users import it.
+
+    Args:
+        action_space: a spec, the only leaf of a Composite that is one of choices, or a name.
+
+    Raises:
+        ValueError: there is no name for it.
+
+    Example:
+        >>> _find_action_space(OneHot(3)), _find_action_space("one-hot")
+        ('one_hot', 'one_hot')
+    """
+    specs = action_space.values(True, True) if isinstance(action_space, Composite) else [action_space]
+    found = {ACTION_SPACE_MAP.get(spec if isinstance(spec, str) else type(spec)) for spec in specs} - {None}
+    if len(found) != 1:
+        names = ", ".join(sorted(set(ACTION_SPACE_MAP.values())))
+        raise ValueError(
+            f"there is no one name for the action space {action_space!r}. Give the spec of the action, "
+            f"env.action_spec, or one of {names}."
+        )
+    return str(found.pop())
+
+
+class CloudpickleWrapper:
+    """A function that is pickled by value, so that another process can call one of a notebook.
+
+    Args:
+        fn: the function.
+
+    Example:
+        >>> import pickle
+        >>> pickle.loads(pickle.dumps(CloudpickleWrapper(lambda x: x + 1)))(2)
+        3
+    """
+
+    def __init__(self, fn: object) -> None:
+        self.fn = fn
+
+    def __getstate__(self) -> bytes:
+        return _dumps(self.fn)
+
+    def __setstate__(self, state: bytes) -> None:
+        self.fn = _loads(state)
+
+    def __call__(self, *args: object, **kwargs: object) -> object:
+        """Call the function."""
+        return self.fn(*args, **kwargs)  # type: ignore[operator]  # it is whatever the user gave
+
+
+__all__ = [
+    "ACTION_SPACE_MAP",
+    "DEVICE_TYPING",
+    "INDEX_TYPING",
+    "CloudpickleWrapper",
+    "check_no_exclusive_keys",
+    "consolidate_spec",
+    "contains_lazy_spec",
+    "numpy_to_torch_dtype_dict",
+    "torch_to_numpy_dtype_dict",
+]
