@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+import itertools
+import multiprocessing
+import os
 import random
 import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from exercises import Outcome, Verdict, WrongAnswer, ask, exercise, fail, right
+from exercises.apart import can_run_apart
 from exercises.asking import Stop
+from exercises.running import BoundedText
+from hypothesis import given
+from hypothesis import strategies as st
 from tensordict import TensorDict
 
 from tests.notebooks.demo_exercise import demo
@@ -92,9 +106,179 @@ def test_an_error_is_reported_with_the_line_it_came_from(body: str, says: str) -
     assert says in repr(verdict)
 
 
-def test_keyboard_interrupt_is_the_learners_own_wish() -> None:
+# --- what a learner's code may do to the one who runs it -------------------------------------------------------------
+
+
+@pytest.fixture(params=["apart", "here"])
+def everywhere(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Checks run in a process of their own, and where there is no fork in this one."""
+    monkeypatch.setattr(sys.modules["exercises.exercise"], "can_run_apart", lambda: request.param == "apart")
+    return str(request.param)
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        (
+            "class Odd(Exception):\n  def __str__(self): raise ValueError('no')\nraise Odd",
+            "Odd: (its text cannot be shown: its __str__ raises an error)\n\nIt came from line 4 of your cell",
+        ),
+        ("x = []\nx.append(x)\nreturn x", "It gave a `list`"),
+        ("x = []\nx.append(x)\nrewards[:] = x\nreturn 6.0", "changed its input"),
+        ("import sys\nsys.stdout.close()\nprint('still')\nreturn 1.0", "Your code printed:\n    still"),
+        ("import sys\nsys.stdout = None\nreturn 1.0", "only the first reward"),
+        ("raise ValueError('x' * 50_000_000)", "(49,998,000 more characters)"),
+        ("raise GeneratorExit", "GeneratorExit\n\nIt came from line 2"),
+        ("class Odd(BaseException): pass\nraise Odd('odd')", "Odd: odd"),
+        ("raise ValueError('a\\x1b[31m\\ud800')", "ValueError: a\\x1b[31m\\ud800"),
+    ],
+)
+def test_odd_answers_are_told_and_bounded(everywhere: str, body: str, says: str) -> None:
+    verdict = demo.try_source(function(body))
+    text = repr(verdict)
+    assert says in text and len(text) < 10_000
+    (text + verdict._repr_html_()).encode()
+
+
+def test_prints_without_end_are_counted_and_not_kept(everywhere: str) -> None:
+    out = BoundedText()
+    for _ in range(1000):
+        out.write("x" * 100_000)
+        out.write("\n")
+    assert len(out._head) <= 10_000 and out.text().endswith("(and 992 more lines)")
+    verdict = demo.try_source(function("while True: print('again' * 1000)"))
+    assert "still running after 1 seconds" in repr(verdict) and len(repr(verdict)) < 5000
+
+
+@pytest.mark.parametrize("printed", ["", "a", "a\n", "\n", "a\nb\n", "1\n" * 8, "1\n" * 9, "1\n" * 8 + "9", "x" * 300])
+@given(cuts=st.lists(st.integers(0, 300), max_size=3))
+def test_what_is_printed_is_shown_however_it_is_written(printed: str, cuts: list[int]) -> None:
+    out = BoundedText()
+    edges = [0, *sorted(min(cut, len(printed)) for cut in cuts), len(printed)]
+    for start, stop in itertools.pairwise(edges):
+        out.write(printed[start:stop])
+    lines = printed.rstrip("\n").split("\n")
+    shown = [line if len(line) <= 200 else f"{line[:200]}… ({len(line) - 200} more characters)" for line in lines[:8]]
+    assert out.text() == "\n".join(shown + [f"(and {len(lines) - 8} more lines)"] * (len(lines) > 8))
+
+
+apart = pytest.mark.skipif(not can_run_apart(), reason="checks run in this process here")
+
+
+@apart
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        (
+            "while True:\n  try:\n    while True: rewards\n  except BaseException: pass",
+            "still running after 1 seconds, at line 4 of your cell: `while True: rewards`. Does the loop end?",
+        ),
+        ("import re\nreturn re.match('(a+)+$', 'a' * 60 + 'b')", "still running after 1 seconds. Does the loop end?"),
+        ("import os\nos._exit(0)", "The process that ran your code ended before the check did."),
+        ("import os\nos.kill(os.getpid(), 9)", "ended before the check did (SIGKILL)."),
+        (
+            "raise KeyboardInterrupt",
+            "KeyboardInterrupt\n\nIt came from line 2 of your cell",
+        ),
+        ("import sys\nsys.exit()", "SystemExit"),
+        ("return input('How much? ')", "EOFError"),
+    ],
+)
+def test_in_a_process_of_its_own_an_answer_can_do_what_it_likes(body: str, says: str) -> None:
+    start = time.monotonic()
+    verdict = demo.try_source(function(body))
+    assert verdict.status == "error" and says in repr(verdict)
+    assert time.monotonic() - start < 20
+    assert not multiprocessing.active_children()
+
+
+@apart
+def test_memory_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("exercises.apart.MEMORY_LIMIT", 200 << 20)
+    verdict = demo.try_source(function("x = []\nwhile True: x.append(b'x' * (10 << 20))"))
+    assert verdict.status == "error" and "It used more than 2 GB of memory." in repr(verdict)
+
+
+@apart
+def test_a_check_changes_nothing_here() -> None:
+    held = [1]
+
+    @exercise(title="t", prompt="p", stub="def f(): ...", solution="", hints=[], wrong=[])
+    def changing(f: Any) -> str:
+        f(held)
+        return str(held)
+
+    assert "[1, 2]" in repr(changing.check(lambda x: x.append(2)))
+    assert held == [1]
+
+
+@apart
+def test_an_interrupt_ends_the_check_and_leaves_no_process(tmp_path: Path) -> None:
+    note = tmp_path / "pid"
+    body = f"import os, pathlib\npathlib.Path({str(note)!r}).write_text(str(os.getpid()))\nwhile True: pass"
+    timer = threading.Timer(0.5, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        demo.try_source(function(body))
+    assert not multiprocessing.active_children()
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(note.read_text()), 0)
+
+
+@apart
+def test_what_an_answer_started_ends_with_the_check(tmp_path: Path) -> None:
+    note = tmp_path / "pid"
+    code = (
+        f"import subprocess\nchild = subprocess.Popen(['sleep', '600'])\nopen({str(note)!r}, 'w').write(str(child.pid))"
+    )
+    assert demo.try_source(function(f"{code}\nreturn 6.0")).ok
+    assert gone(int(note.read_text()))
+
+
+@apart
+def test_a_check_ends_with_the_kernel_that_runs_it(tmp_path: Path) -> None:
+    note = tmp_path / "pid"
+    body = f"import os, pathlib\npathlib.Path({str(note)!r}).write_text(str(os.getpid()))\nwhile True: pass"
+    code = f"from tests.notebooks.demo_exercise import demo\ndemo.seconds = 60\ndemo.try_source({function(body)!r})"
+    kernel = subprocess.Popen([sys.executable, "-c", code], cwd=Path(__file__).parents[2])
+    try:
+        until(lambda: note.exists() and note.read_text())
+    finally:
+        kernel.kill()
+        kernel.wait()
+    assert gone(int(note.read_text()))
+
+
+def until(condition: Callable[[], object], seconds: float = 60) -> bool:
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def gone(pid: int) -> bool:
+    """Whether a process ends soon; one that nobody has waited for yet has ended."""
+
+    def ended() -> bool:
+        try:
+            return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+        except OSError:
+            return True
+
+    return until(ended, 10)
+
+
+def test_here_an_interrupt_is_the_learners_own_wish(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules["exercises.exercise"], "can_run_apart", lambda: False)
     with pytest.raises(KeyboardInterrupt):
         demo.try_source(function("raise KeyboardInterrupt"))
+
+
+def test_warnings_are_passed_on(everywhere: str, capsys: pytest.CaptureFixture[str]) -> None:
+    verdict = demo.try_source(function("import sys\nprint('careful', file=sys.stderr)\nreturn 6.0"))
+    assert capsys.readouterr().err == "careful\n" and "careful" not in repr(verdict)
 
 
 def test_a_check_that_cannot_use_the_answer_says_so() -> None:
@@ -127,18 +311,15 @@ def test_the_wrong_number_of_answers_is_an_error_of_the_notebook() -> None:
         demo.check(1, 2)
 
 
-def test_random_generators_are_fixed_inside_and_untouched_outside() -> None:
-    seen: list[tuple[Any, ...]] = []
-
+def test_random_generators_are_fixed_inside_and_untouched_outside(everywhere: str) -> None:
     @exercise(title="t", prompt="p", stub="def f(): ...", solution="", hints=[], wrong=[])
-    def draws(f: Any) -> None:
-        seen.append((random.random(), float(np.random.rand()), float(torch.rand(()))))
+    def draws(f: Any) -> str:
+        return str((random.random(), float(np.random.rand()), float(torch.rand(()))))
 
     states = random.getstate(), np.random.get_state()[1].copy(), torch.get_rng_state()
-    draws.check(len)
+    first = repr(draws.check(len))
     torch.rand(3)
-    draws.check(len)
-    assert seen[0] == seen[1]
+    assert repr(draws.check(len)) == first and "0.8444218515250481" in first
     assert random.getstate() == states[0] and (np.random.get_state()[1] == states[1]).all()
     torch.set_rng_state(states[2])
     torch.rand(3)

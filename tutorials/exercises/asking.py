@@ -6,6 +6,7 @@ import copy
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+from .running import shortened
 from .verdict import Outcome
 
 
@@ -98,14 +99,20 @@ def ask(function: Callable[..., Any], *args: Any, may_change: bool = False, **kw
 
 def name_of(answer: object) -> str:
     """The name a learner knows an object by."""
-    return str(getattr(answer, "__name__", type(answer).__name__))
+    try:
+        return shortened(str(getattr(answer, "__name__", type(answer).__name__)), 80)
+    except Exception:  # a learner's class may answer as it likes
+        return type(answer).__name__
 
 
-def has_ellipsis(value: object) -> bool:
+def has_ellipsis(value: object, _seen: frozenset[int] = frozenset()) -> bool:
     """Whether a value is ``...``, or a tuple, list or dict that still has ``...`` in it."""
-    if isinstance(value, tuple | list):
-        return any(map(has_ellipsis, value))
-    return any(map(has_ellipsis, value.values())) if type(value) is dict else value is ...
+    if not isinstance(value, tuple | list) and type(value) is not dict:
+        return value is ...
+    if id(value) in _seen:  # it holds itself
+        return False
+    seen = _seen | {id(value)}
+    return any(has_ellipsis(part, seen) for part in (value.values() if isinstance(value, dict) else value))
 
 
 def first_change(old: Any, new: Any, path: str) -> str | None:

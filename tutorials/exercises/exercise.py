@@ -4,18 +4,31 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-import io
 import linecache
+import sys
 import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from rlnb._text import printable
+
+from .apart import MEMORY_LIMIT, can_run_apart, run_apart
 from .asking import Stop, has_ellipsis, name_of
-from .running import TimeLimit, fixed_randomness, learners_line, time_limit, unchanged
+from .running import (
+    BoundedText,
+    TimeLimit,
+    fixed_randomness,
+    learners_line,
+    learners_place,
+    shortened,
+    time_limit,
+    unchanged,
+)  # fmt: skip
 from .verdict import Outcome, Verdict
 
 Check = Callable[..., Outcome | str | None]
+_MESSAGE = 4000  # characters of a message that are shown
 
 
 @dataclass(frozen=True)
@@ -78,7 +91,11 @@ class Exercise:
     def check(self, *answers: Any) -> Verdict:
         """Say whether an answer is right, and if it is not, what is wrong with it.
 
-        Whatever the learner's code does (raise, print, loop without end) ends up in the verdict. The global random
+        Whatever the learner's code does (raise, print, loop without end, exhaust the memory, crash) ends up in the
+        verdict. On Linux the check runs in a process of its own, which is killed at the limits of time and memory, so
+        that it changes nothing in the notebook; when it has a picture to show it runs once more in the notebook's
+        process, to make it. On other systems it runs in the notebook's process: there a loop that catches every
+        exception, or a long call into C, can outlive the limit, and memory is not limited. The global random
         generators are seeded for the check and have their old state afterwards.
 
         Args:
@@ -93,11 +110,9 @@ class Exercise:
         if len(answers) != len(self.answers):
             call = f"{self.address}.check({', '.join(self.answers)})"
             raise TypeError(f"expected {len(self.answers)} answer(s) and got {len(answers)}; call it as {call}")
-        printed = io.StringIO()
-        with contextlib.redirect_stdout(printed), fixed_randomness():
-            outcome = self._judge(answers)
+        outcome, printed = self._apart(answers) if can_run_apart() else self._here(answers)
         more = f"Stuck? {self.address}.hint() gives a hint." if self.hints else ""
-        return Verdict(self.title, outcome, printed.getvalue(), self.hints, more)
+        return Verdict(self.title, outcome, printed, self.hints, more)
 
     def hint(self) -> None:
         """Print the next hint; after the last one, say where the solution is."""
@@ -134,23 +149,63 @@ class Exercise:
             ("code", f"{self.address}.check({', '.join(self.answers)})"),
         ]
 
-    def _judge(self, answers: tuple[Any, ...]) -> Outcome:
-        if any(has_ellipsis(answer) or unchanged(answer, self.stub) for answer in answers):
-            return self._todo()
+    def _apart(self, answers: tuple[Any, ...]) -> tuple[Outcome, str]:
+        """Judge in another process: the outcome and what was printed."""
+
+        def judge() -> tuple[Any, ...]:
+            warned = BoundedText()
+            with contextlib.redirect_stderr(warned):  # a kernel's stream would use the kernel's sockets
+                outcome, printed = self._here(answers, forked=True)
+            return outcome.status, outcome.message, outcome.picture is not None, printed, warned.text()
+
         try:
-            with time_limit(self.seconds):
+            ended = run_apart(judge, self.seconds, learners_place)
+        except OSError:  # the machine has no room for another process
+            return self._here(answers)
+        if ended.how == "late":
+            return self._late(ended.stack), ""
+        if ended.how == "memory":
+            size = f"{MEMORY_LIMIT >> 30} GB"
+            return Outcome("error", f"It used more than {size} of memory. Does a list or a text grow without end?"), ""
+        if ended.value is None:
+            how = f" ({ended.signal})" if ended.signal else ""
+            return Outcome("error", f"The process that ran your code ended before the check did{how}."), ""
+        status, message, has_picture, printed, warned = ended.value
+        if has_picture:
+            return self._here(answers)
+        if warned:
+            print(warned, file=sys.stderr)
+        return Outcome(status, message), printed
+
+    def _here(self, answers: tuple[Any, ...], forked: bool = False) -> tuple[Outcome, str]:
+        """Judge in this process: the outcome, with its message bounded, and what was printed."""
+        printed = BoundedText()
+        with contextlib.redirect_stdout(printed), fixed_randomness():
+            found = self._judge(answers, forked)
+        message = printable(shortened(str(found.message), _MESSAGE))
+        return Outcome(found.status, message, found.picture), printable(printed.text())
+
+    def _judge(self, answers: tuple[Any, ...], forked: bool) -> Outcome:
+        try:
+            if any(has_ellipsis(answer) or unchanged(answer, self.stub) for answer in answers):
+                return self._todo()
+            with contextlib.nullcontext() if forked else time_limit(self.seconds):
                 found = self.check_function(*answers)
         except Stop as stop:
             return stop.outcome
-        except (Exception, SystemExit) as error:
+        except TimeLimit as error:
+            return self._late(learners_line(error))
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt) and not forked:
+                raise
             if isinstance(error, NotImplementedError) and learners_line(error, deepest=True):
                 return self._todo()
             return _error(error, answers)
-        except TimeLimit as error:
-            place = learners_line(error)
-            where = f", at {place}" if place else ""
-            return Outcome("error", f"It was still running after {self.seconds:g} seconds{where}. Does the loop end?")
         return found if isinstance(found, Outcome) else Outcome("right", found or "")
+
+    def _late(self, place: str | None) -> Outcome:
+        where = f", at {place}" if place else ""
+        return Outcome("error", f"It was still running after {self.seconds:g} seconds{where}. Does the loop end?")
 
     def _todo(self) -> Outcome:
         names = " and ".join(f"`{name}`" for name in self.answers)
@@ -212,7 +267,12 @@ def _clean(text: str) -> str:
 
 def _error(error: BaseException, answers: tuple[Any, ...]) -> Outcome:
     """The outcome for an exception: the learner's line where one had a part, or what the check could not digest."""
-    said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    name = type(error).__name__
+    try:
+        text = shortened(str(error), _MESSAGE // 2)
+    except Exception:
+        text = "(its text cannot be shown: its __str__ raises an error)"
+    said = f"{name}: {text}" if text else name
     place = learners_line(error)
     if place:
         return Outcome("error", f"{said}\n\nIt came from {place}.")

@@ -1,9 +1,10 @@
-"""Run a check over a learner's code: fixed randomness, a time limit, and the line an error came from."""
+"""Run a check over a learner's code: fixed randomness, a time limit, bounded output, the line an error came from."""
 
 from __future__ import annotations
 
 import ctypes
 import inspect
+import io
 import linecache
 import random
 import sys
@@ -11,7 +12,7 @@ import threading
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import CodeType
+from types import CodeType, FrameType
 from typing import Any
 
 _AGAIN_SECONDS = 0.5
@@ -26,7 +27,8 @@ def time_limit(seconds: float) -> Iterator[None]:
     """Raise :class:`TimeLimit` in this thread when the block runs for longer.
 
     An asynchronous exception needs no signal, so that it works on every platform and in every thread; it arrives
-    at the next Python instruction, not within a long call into C. It is sent again if a bare ``except:`` ate it.
+    at the next Python instruction, not within a long call into C, and a bare ``except:`` in a loop can outlive it: it
+    is sent again, and eaten again. Checks use it where :func:`~exercises.apart.run_apart` does not work.
 
     Args:
         seconds: the limit.
@@ -99,12 +101,74 @@ def learners_line(error: BaseException, *, deepest: bool = False) -> str | None:
         For example ``"line 3 of your cell: `return td.sum()`"``, or ``None`` when no line of the learner's had a part.
     """
     frames = list(traceback.walk_tb(error.__traceback__))
+    return _learners(frames, deepest)
+
+
+def learners_place(frame: FrameType) -> str | None:
+    """Say where in the learner's cell the code of a frame stands; see :func:`learners_line`.
+
+    Args:
+        frame: the innermost frame that runs.
+
+    Returns:
+        As :func:`learners_line` does.
+    """
+    return _learners(list(traceback.walk_stack(frame))[::-1])
+
+
+def _learners(frames: list[tuple[FrameType, int]], deepest: bool = False) -> str | None:
     theirs = [i for i, (frame, _) in enumerate(frames) if frame.f_globals.get("__name__") == "__main__"]
     if not theirs or (deepest and theirs[-1] != len(frames) - 1):
         return None
     frame, line = frames[theirs[-1]]
-    text = linecache.getline(frame.f_code.co_filename, line).strip()
+    text = shortened(linecache.getline(frame.f_code.co_filename, line).strip(), 120)
     return f"line {line} of your cell" + (f": `{text}`" if text else "")
+
+
+class BoundedText(io.TextIOBase):
+    """What a learner's code prints: the first lines are kept, the others counted, and it cannot be closed.
+
+    Example:
+        >>> out = BoundedText()
+        >>> for i in range(10):
+        ...     print(i, file=out)
+        >>> out.text().splitlines()[-2:]
+        ['7', '(and 2 more lines)']
+    """
+
+    _LINES, _WIDTH, _HEAD = 8, 200, 10_000
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._head, self._feeds, self._open = "", 0, False
+
+    def writable(self) -> bool:
+        """Say that it takes text."""
+        return True
+
+    def write(self, text: str) -> int:
+        """Take text; returns its length, as every stream does."""
+        if not isinstance(text, str):
+            raise TypeError(f"write() argument must be str, not {type(text).__name__}")
+        if text:
+            self._head += text[: self._HEAD - len(self._head)]
+            self._feeds += text.count("\n")
+            self._open = text[-1] != "\n"
+        return len(text)
+
+    def close(self) -> None:
+        """Do nothing: a learner's ``sys.stdout.close()`` closes nobody's output."""
+
+    def text(self) -> str:
+        """Return the first lines and how many more there were; empty when nothing was printed."""
+        lines = [shortened(line, self._WIDTH) for line in self._head.split("\n")[: self._LINES]]
+        left = self._feeds + self._open - self._LINES
+        return "\n".join([*lines, f"(and {left:,} more lines)"] if left > 0 else lines).rstrip("\n")
+
+
+def shortened(text: str, most: int) -> str:
+    """Cut a text and say how much is missing."""
+    return text if len(text) <= most else f"{text[:most]}… ({len(text) - most:,} more characters)"
 
 
 def unchanged(answer: Any, stub: str) -> bool:

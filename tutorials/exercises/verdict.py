@@ -16,7 +16,6 @@ LABELS: dict[Status, str] = {
     "todo": "Not done yet",
 }
 _COLORS: dict[Status, str] = {"right": "#009e73", "wrong": "#d55e00", "error": "#cc79a7", "todo": "#888888"}
-_PRINTED_LINES = 8
 _CODE = "background:rgba(128,128,128,.15);padding:0 .2em"
 
 
@@ -42,7 +41,7 @@ class Verdict:
     Args:
         title: the exercise's title.
         outcome: what the check found.
-        printed: what the learner's code printed while it was checked.
+        printed: what the learner's code printed while it was checked; the first lines of it.
         hints: hints that the HTML face folds away; none are shown once the answer is right.
         more: one line on how to ask for a hint, for those who read the text face.
 
@@ -72,7 +71,7 @@ class Verdict:
         lines = [f"[{LABELS[self.status]}] {self.title}"]
         lines += [self.outcome.message] if self.outcome.message else []
         if self.printed:
-            lines += ["Your code printed:", *(f"    {line}" for line in _first_lines(self.printed))]
+            lines += ["Your code printed:", *(f"    {line}" for line in self.printed.split("\n"))]
         if self.more and not self.ok:
             lines.append(self.more)
         return "\n".join(lines)
@@ -81,8 +80,7 @@ class Verdict:
         heading = f"<strong>{LABELS[self.status]}</strong>: {html.escape(self.title)}"
         parts = [heading, _paragraphs(self.outcome.message)]
         if self.printed:
-            text = html.escape("\n".join(_first_lines(self.printed)))
-            parts.append(f"<p>Your code printed:</p><pre>{text}</pre>")
+            parts.append(f"<p>Your code printed:</p><pre>{html.escape(self.printed)}</pre>")
         if not self.ok:
             parts.append(_folded(self.hints))
         style = f"border-left:4px solid {_COLORS[self.status]};padding:.3em .8em;margin:.2em 0"
@@ -95,12 +93,6 @@ class Verdict:
         display({"text/plain": repr(self), "text/html": self._repr_html_()}, raw=True)
         if self.outcome.picture is not None:
             display(self.outcome.picture)
-
-
-def _first_lines(text: str) -> list[str]:
-    lines = text.rstrip("\n").split("\n")
-    left = len(lines) - _PRINTED_LINES
-    return lines if left <= 0 else [*lines[:_PRINTED_LINES], f"(and {left} more lines)"]
 
 
 def _paragraphs(text: str) -> str:
