@@ -13,10 +13,17 @@ Authors write the modules ``eNN_<lesson>.py`` with what this package exports; se
 
 from __future__ import annotations
 
+import sys
+
 from .asking import ask, fail, require, right
 from .exercise import Exercise, WrongAnswer, exercise
 from .registry import all_exercises
 from .verdict import Outcome, Verdict
+
+if "IPython" in sys.modules:  # in a notebook, where errors of cells are to be short
+    from rlnb_widgets import explain_errors
+
+    explain_errors()
 
 __all__ = [
     "Exercise",

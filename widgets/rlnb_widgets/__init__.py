@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rlnb_widgets._core.visualizer import Visualizer
     from rlnb_widgets.batched_timeline import BatchedEnvTimeline
     from rlnb_widgets.buffer_explorer import BufferExplorer
+    from rlnb_widgets.cell_errors import explain_errors
     from rlnb_widgets.game import Game, play
     from rlnb_widgets.rollout_player import RolloutPlayer
     from rlnb_widgets.spec_explorer import SpecExplorer
@@ -33,13 +34,14 @@ _HOMES = {
     "TransformInspector": "transform_inspector",
     "TreeExplorer": "tree_explorer",
     "Visualizer": "_core.visualizer",
+    "explain_errors": "cell_errors",
     "link": "_core.link",
     "play": "game",
 }
 
 __all__ = [
     "BatchedEnvTimeline", "BufferExplorer", "Game", "Link", "RolloutPlayer", "SpecExplorer", "TEDExplorer", "Timeline",
-    "TransformInspector", "TreeExplorer", "Visualizer", "link", "play",
+    "TransformInspector", "TreeExplorer", "Visualizer", "explain_errors", "link", "play",
 ]  # fmt: skip
 
 
