@@ -173,7 +173,7 @@ apart = pytest.mark.skipif(not can_run_apart(), reason="checks run in this proce
             "while True:\n  try:\n    while True: rewards\n  except BaseException: pass",
             "still running after 1 seconds, at line 4 of your cell: `while True: rewards`. Does the loop end?",
         ),
-        ("import re\nreturn re.match('(a+)+$', 'a' * 60 + 'b')", "still running after 1 seconds. Does the loop end?"),
+        ("return sum(range(10**12))", "still running after 1 seconds. Does the loop end?"),
         ("import os\nos._exit(0)", "The process that ran your code ended before the check did."),
         ("import os\nos.kill(os.getpid(), 9)", "ended before the check did (SIGKILL)."),
         (
@@ -214,12 +214,16 @@ def test_a_check_changes_nothing_here() -> None:
 
 @apart
 def test_an_interrupt_ends_the_check_and_leaves_no_process(tmp_path: Path) -> None:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
     note = tmp_path / "pid"
     body = f"import os, pathlib\npathlib.Path({str(note)!r}).write_text(str(os.getpid()))\nwhile True: pass"
     timer = threading.Timer(0.5, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT))
     timer.start()
-    with pytest.raises(KeyboardInterrupt):
-        demo.try_source(function(body))
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            demo.try_source(function(body))
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert not multiprocessing.active_children()
     with pytest.raises(ProcessLookupError):
         os.kill(int(note.read_text()), 0)
@@ -240,9 +244,11 @@ def test_a_check_ends_with_the_kernel_that_runs_it(tmp_path: Path) -> None:
     note = tmp_path / "pid"
     body = f"import os, pathlib\npathlib.Path({str(note)!r}).write_text(str(os.getpid()))\nwhile True: pass"
     code = f"from tests.notebooks.demo_exercise import demo\ndemo.seconds = 60\ndemo.try_source({function(body)!r})"
-    kernel = subprocess.Popen([sys.executable, "-c", code], cwd=Path(__file__).parents[2])
+    root = Path(__file__).parents[2]
+    paths = os.pathsep.join(map(str, (root, root / "widgets", root / "tutorials")))
+    kernel = subprocess.Popen([sys.executable, "-c", code], cwd=root, env={**os.environ, "PYTHONPATH": paths})
     try:
-        until(lambda: note.exists() and note.read_text())
+        assert until(lambda: note.exists() and note.read_text())
     finally:
         kernel.kill()
         kernel.wait()

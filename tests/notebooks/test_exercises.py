@@ -10,6 +10,7 @@ from exercises import Exercise, WrongAnswer, all_exercises
 
 TUTORIALS = Path(__file__).parents[2] / "tutorials"
 EXERCISES = all_exercises()
+ACCEPTED = [(one, source) for one in EXERCISES for source in one.accepted]
 WRONG = [(one, answer) for one in EXERCISES for answer in one.wrong_answers]
 
 
@@ -33,6 +34,12 @@ def test_the_solution_is_right(one: Exercise) -> None:
     verdict = one.try_source(one.solution_source)
     assert verdict.ok, repr(verdict)
     assert repr(one.try_source(one.solution_source)) == repr(verdict)
+
+
+@pytest.mark.parametrize(("one", "source"), ACCEPTED, ids=[f"{one.address}-{i}" for i, (one, _) in enumerate(ACCEPTED)])
+def test_an_unusual_answer_that_is_right_is_accepted(one: Exercise, source: str) -> None:
+    verdict = one.try_source(source)
+    assert verdict.ok, repr(verdict)
 
 
 @pytest.mark.parametrize(("one", "answer"), WRONG, ids=[f"{one.address}-{answer.says[:40]}" for one, answer in WRONG])

@@ -8,7 +8,6 @@ import multiprocessing
 import os
 import signal
 import sys
-import threading
 import time
 import warnings
 from collections.abc import Callable
@@ -125,22 +124,23 @@ def _run(function: Callable[[], Any], seconds: float, place: Callable[[FrameType
     torch: Any = sys.modules.get("torch")
     if torch:
         torch.set_num_threads(1)  # OpenMP's threads do not survive a fork
-    once, main = threading.Lock(), threading.get_ident()
+    parent, end = os.getppid(), time.monotonic() + seconds
+
+    def look(signum: int, frame: FrameType | None) -> None:
+        # A signal needs no thread, which would keep the learner's own envs from being forked.
+        if os.getppid() != parent:
+            os._exit(1)  # the kernel is gone
+        if time.monotonic() >= end:
+            report("late", place(frame) if frame else None)
 
     def report(*message: Any) -> None:
-        once.acquire()  # never released: the first report ends the process
+        signal.setitimer(signal.ITIMER_REAL, 0)
         with contextlib.suppress(OSError):  # nobody reads it any more
             writer.send(message)
         os._exit(0)
 
-    def watch() -> None:
-        parent = multiprocessing.parent_process()
-        if parent is not None and wait([parent.sentinel], seconds):
-            os._exit(1)  # the kernel is gone
-        frame = sys._current_frames().get(main)
-        report("late", place(frame) if frame else None)
-
-    threading.Thread(target=watch, name="exercise-limit", daemon=True).start()
+    signal.signal(signal.SIGALRM, look)
+    signal.setitimer(signal.ITIMER_REAL, _LOOK_SECONDS, _LOOK_SECONDS)
     try:
         report("returned", function())
     finally:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
+
+import numpy as np
+import torch
 
 from .running import shortened
 from .verdict import Outcome
@@ -72,7 +75,7 @@ def ask(function: Callable[..., Any], *args: Any, may_change: bool = False, **kw
         **kwargs: its keyword arguments.
 
     Returns:
-        What the function returned.
+        What the function returned; NumPy's scalars as Python's, its arrays as tensors (see :func:`plain`).
 
     Raises:
         Stop: in the cases above.
@@ -86,7 +89,7 @@ def ask(function: Callable[..., Any], *args: Any, may_change: bool = False, **kw
         fail(f"A function is wanted here, and this is of type `{type(function).__name__}`.")
     given = {f"argument {i + 1}": arg for i, arg in enumerate(args)} | kwargs
     before = {} if may_change else {key: copy.deepcopy(arg) for key, arg in given.items() if _is_data(arg)}
-    result = function(*args, **kwargs)
+    result = plain(function(*args, **kwargs))
     if has_ellipsis(result):
         raise Stop(Outcome("todo", f"{name} still returns `...`: write what it should return instead."))
     for key, old in before.items():
@@ -95,6 +98,51 @@ def ask(function: Callable[..., Any], *args: Any, may_change: bool = False, **kw
             place = f" at `{where}`" if where else ""
             fail(f"{name} changed its input ({key}{place}). Work on a copy, or write to something new.")
     return result
+
+
+def plain(value: Any) -> Any:
+    """Turn NumPy's scalars into Python's and its arrays into tensors, in tuples, lists and dicts too.
+
+    Args:
+        value: what a learner's function returned.
+
+    Returns:
+        The same where there is nothing of NumPy's.
+
+    Example:
+        >>> import numpy as np
+        >>> plain([np.int64(3), np.bool_(True), np.array(0.5)]), plain(np.ones(2)).dtype
+        ([3, True, 0.5], torch.float64)
+    """
+    if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0):
+        return value.item()
+    if isinstance(value, np.ndarray) and value.dtype.kind in "bifu":
+        return torch.from_numpy(value.copy())
+    if type(value) in (tuple, list) and any(isinstance(part, np.generic | np.ndarray) for part in value):
+        return type(value)(map(plain, value))
+    if type(value) is dict and any(isinstance(part, np.generic | np.ndarray) for part in value.values()):
+        return {key: plain(part) for key, part in value.items()}
+    return value
+
+
+def as_number(value: Any, wanted: str = "a number is wanted") -> float:
+    """Take a number, or a tensor of one element, as a Python number, or end the check.
+
+    Args:
+        value: what a learner's function returned.
+        wanted: what to say of anything else.
+
+    Returns:
+        The number: an int of an integer, a float of any other, a bool of a flag.
+
+    Raises:
+        Stop: where it is none.
+    """
+    value = plain(value)
+    if isinstance(value, torch.Tensor) and value.numel() == 1 and not value.is_complex():
+        value = value.item()
+    require(isinstance(value, int | float), f"It gave a `{type(value).__name__}`, and {wanted}.")
+    return cast("float", value)
 
 
 def name_of(answer: object) -> str:

@@ -22,6 +22,8 @@ EPISODES = 10
 Pair = tuple[tuple[float, ...], tuple[float, ...]]
 FALLS: Pair = ((0.0, 0.0, 0.1, 1.0), (0.0, 0.0, -0.1, -1.0))  # to the right, to the left
 SWINGS_BACK: Pair = ((0.0, 0.0, 0.02, -1.0), (0.0, 0.0, -0.02, 1.0))  # leans right, leans left, and moves the other way
+# The pole falls, and the cart is somewhere, and moves: left, right.
+ELSEWHERE: Pair = ((-1.5, -1.0, 0.1, 1.0), (1.5, 1.0, 0.1, 1.0))
 LEANS: Pair = ((0.0, 0.0, 0.15, -0.01), (0.0, 0.0, -0.15, 0.01))  # far to the right, to the left, and hardly moves
 
 
@@ -61,20 +63,30 @@ def _wrong(*lines: str, says: str) -> WrongAnswer:
         _wrong("return 1 if angular_velocity > 0 else 0", says="does not look at the angle"),
         _wrong("return 1 if angle + angular_velocity < 0 else 0", says="away from the side"),
         _wrong("return 1", says="whatever it sees"),
+        _wrong("return 1 if position > 0 else 0", says="looks at where the cart is or goes, and not at the pole"),
+        _wrong("return 1 if angle + 0.5 * angular_velocity + position > 0 else 0", says="depends on where the cart"),
         _wrong("return 1 if angle + angular_velocity > 0 else -1", says="It chose -1"),
         _wrong("return angle + angular_velocity", says="of type float"),
         _wrong("if angle + angular_velocity > 0:", "    return 1", says="It gave `None`"),
         _wrong("return 'right' if angle + angular_velocity > 0 else 'left'", says="a `str`"),
-        _wrong("return 1 if angle + angular_velocity + 5 * velocity > 0 else 0", says="steps on average"),
+        _wrong("return 1 if angle + angular_velocity + 5 * velocity > 0 else 0", says="depends on where the cart"),
+        _wrong("return 1 if 20 * angle + angular_velocity - 0.5 > 0 else 0", says="steps on average"),
+    ],
+    accepted=[
+        "import numpy as np\n\ndef steady(observation): return np.int64(observation[2] + 0.5 * observation[3] > 0)",
+        "import numpy as np\n\ndef steady(observation): return np.bool_(observation[2] + 0.5 * observation[3] > 0)",
+        "def steady(observation): return observation[2] + 0.5 * observation[3] > 0",
+        "def steady(observation): return (observation[2:3] + 0.5 * observation[3:]> 0).long()",
+        "steady = lambda observation: int(observation[2] + observation[3] > 0)",
     ],
     seconds=60.0,
 )
 def steady(steady: Callable[[torch.Tensor], Any]) -> Outcome:
     """Look at single choices first, for they say what is wrong, and then at whole episodes."""
-    choices = {seen: _choice(steady, seen) for seen in (*FALLS, *SWINGS_BACK, *LEANS)}
+    choices = {seen: _choice(steady, seen) for seen in (*FALLS, *SWINGS_BACK, *LEANS, *ELSEWHERE)}
     env = GymEnv("CartPole-v1", categorical_action_encoding=True)
     env.set_seed(0)
-    episodes = [env.rollout(MAX_STEPS, steady) for _ in range(EPISODES)]
+    episodes = [env.rollout(MAX_STEPS, lambda observation: _action(steady, observation)) for _ in range(EPISODES)]
     shortest = min(episodes, key=len)
     average = sum(map(len, episodes)) / EPISODES
     said = f"It stands for {average:.0f} steps on average. "
@@ -86,9 +98,14 @@ def steady(steady: Callable[[torch.Tensor], Any]) -> Outcome:
 
 
 def _choice(policy: Callable[[torch.Tensor], Any], seen: tuple[float, ...]) -> int:
-    """What a policy does about an observation, once it is known to be an action."""
-    action = ask(policy, torch.tensor(seen))
-    where = f"for the observation {list(seen)}"
+    """What a policy does about an observation that was made up."""
+    return _action(policy, torch.tensor(seen))
+
+
+def _action(policy: Callable[[torch.Tensor], Any], observation: torch.Tensor) -> int:
+    """What a policy does about an observation, once it is known to be an action; a flag or one number will do."""
+    action = ask(policy, observation)
+    where = f"for the observation {[round(number, 3) for number in observation.tolist()]}"
     require(action is not None, f"It gave `None` {where}. Does every way through the function end in a `return`?")
     value = action
     if isinstance(action, torch.Tensor):
@@ -103,14 +120,20 @@ def _choice(policy: Callable[[torch.Tensor], Any], seen: tuple[float, ...]) -> i
 
 def _explain(choices: dict[tuple[float, ...], int], said: str, player: RolloutPlayer) -> None:
     """Name the mistake that the choices show, if they show a known one."""
-    falls, swings_back, leans = ([choices[seen] for seen in pair] for pair in (FALLS, SWINGS_BACK, LEANS))
+    probes = (FALLS, SWINGS_BACK, LEANS, ELSEWHERE)
+    falls, swings_back, leans, elsewhere = ([choices[seen] for seen in pair] for pair in probes)
     if len(set(choices.values())) == 1:
         fail(f"{said}It chooses {falls[0]}, whatever it sees.", player)
+    if len({*falls, *swings_back, *leans}) == 1:
+        fail(f"{said}It looks at where the cart is or goes, and not at the pole, which falls.", player)
     if falls == [0, 1]:
         fail(f"{said}It pushes away from the side to which the pole falls. What would you do with a broom?", player)
     if swings_back == [1, 0]:
         found = "Where the pole leans to the right and swings back fast, it still pushes right, as `lean` does."
         fail(said + found, player)
+    if elsewhere[0] != elsewhere[1]:
+        found = "Where the pole falls to the right, what it does depends on where the cart is or goes."
+        fail(f"{said}{found} Who looks after the cart may not save the pole in time.", player)
     if leans == [0, 1]:
         found = "That is better than `lean`, but it does not look at the angle: a pole that leans far to the right and"
         fail(f"{said}{found} moves back very slowly gets no help.", player)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +10,7 @@ import torch
 from rlnb_widgets import RolloutPlayer
 from tensordict import TensorDictBase
 
-from .asking import ask, fail, require, right
+from .asking import as_number, ask, fail, require, right
 from .exercise import WrongAnswer, exercise
 from .mutants import instead
 from .recorded import cart_pole, several_episodes, some, where
@@ -72,6 +73,18 @@ RETURNS = """
             """,
             says="one step too early",
         ),
+        WrongAnswer(
+            'def episode_returns(td): return td["next", "reward"].flatten().tolist()',
+            says="It gave 140 numbers for 140",
+        ),
+        instead(RETURNS, of="if done", put="if not done", says="and 131 more numbers]"),
+        instead(RETURNS, of="append(total)", put="append([total])", says="each element of the list is to be a number"),
+    ],
+    accepted=[
+        "import numpy as np\n" + textwrap.dedent(RETURNS).replace("return returns", "return np.array(returns)"),
+        "import numpy as np\n" + textwrap.dedent(RETURNS).replace("append(total)", "append(np.float32(total))"),
+        RETURNS.replace("reward.item()", "reward"),
+        RETURNS.replace("return returns", "return tuple(returns)"),
     ],
 )
 def episode_returns(episode_returns: Callable[..., Any]) -> Outcome:
@@ -80,10 +93,15 @@ def episode_returns(episode_returns: Callable[..., Any]) -> Outcome:
     last_end = where(td["next", "done"])[-1]
     for rollout in (td, td[: last_end + 1], td[:5]):
         got = ask(episode_returns, rollout)
+        most = len(rollout)
         if isinstance(got, torch.Tensor) and got.ndim:
             got = got.flatten().tolist()
         require(isinstance(got, list | tuple), f"It gave a `{type(got).__name__}`, and a list of numbers is wanted.")
-        numbers = [float(number) for number in got]
+        numbers = [float(as_number(number, "each element of the list is to be a number")) for number in got]
+        if most > 5 and len(numbers) == most:
+            fail(
+                f"It gave {most} numbers for {most} steps: one for each step. Wanted is one for each episode that ends."
+            )
         if not _equal(numbers, _sums(rollout, where(rollout["next", "done"]))):
             _explain_returns(numbers, rollout)
     return right(
@@ -96,6 +114,12 @@ def _sums(td: TensorDictBase, ends: list[int]) -> list[float]:
     rewards = td["next", "reward"].flatten()
     starts = [0, *(end + 1 for end in ends)]
     return [float(rewards[start : end + 1].sum()) for start, end in zip(starts, ends, strict=False)]
+
+
+def _shown(numbers: list[float], most: int = 6) -> str:
+    """Write the first of some numbers, and how many more there are."""
+    first = [round(number, 3) for number in numbers[:most]]
+    return f"{first}" if len(numbers) <= most else f"{str(first)[:-1]}, and {len(numbers) - most} more numbers]"
 
 
 def _equal(one: list[float], two: list[float]) -> bool:
@@ -120,9 +144,7 @@ def _explain_returns(got: list[float], td: TensorDictBase) -> None:
         "Each number but the first has those before it in it.": [running],
         "These are lengths, and a reward is not always 1.": [lengths],
     }
-    said = (
-        f"It gave {[round(number, 3) for number in got]} for {last + 1} steps with ends at {some(ends) or 'no step'}. "
-    )
+    said = f"It gave {_shown(got)} for {last + 1} steps with ends at {some(ends) or 'no step'}. "
     player = RolloutPlayer(td, cart_pole(), strips=["action"])
     for what, wrong in known.items():
         if any(_equal(got, numbers) for numbers in wrong):
@@ -172,6 +194,30 @@ TARGETS = """
         ),
         instead(TARGETS, of='td["next", "reward"] + ', put="", says="Where is the reward"),
         instead(TARGETS, of="value(following)", put="following", says="Its shape is (140, 4)"),
+        WrongAnswer(
+            """
+            def td_targets(td, value, gamma):
+                go_on = ~td["next", "terminated"]
+                return go_on * (td["next", "reward"] + gamma * value(td["next", "observation"]))
+            """,
+            says="The reward of the step that ends an episode counts",
+        ),
+        WrongAnswer(
+            """
+            def td_targets(td, value, gamma):
+                go_on = ~td["next", "done"]
+                return go_on * (td["next", "reward"] + gamma * value(td["next", "observation"]))
+            """,
+            says="The reward counts at every end",
+        ),
+    ],
+    accepted=[
+        """
+        def td_targets(td, value, gamma):
+            bootstrapped = td["next", "reward"] + gamma * value(td["next", "observation"])
+            return torch.where(td["next", "terminated"], td["next", "reward"], bootstrapped)
+        """,
+        TARGETS.replace("return td", "return 0.0 + td").replace(".float()", ".double()"),
     ],
     setup="import torch",
 )
@@ -187,7 +233,7 @@ def td_targets(td_targets: Callable[..., Any]) -> Outcome:
             got.shape == shape,
             f"Its shape is {tuple(got.shape)}, and {shape} is wanted. Print the shape of each piece, the value's too.",
         )
-        answers.append(got.detach())
+        answers.append(got.detach().float())
     require(not torch.equal(*answers), "`gamma` makes no difference to the result.")
     if not torch.allclose(answers[0], _targets(td, td["next", "terminated"]), atol=1e-3):
         _explain_targets(answers[0], td)
@@ -224,6 +270,10 @@ def _explain_targets(got: torch.Tensor, td: TensorDictBase) -> None:
         "It is the other way round: which kind of end leaves no future?": _targets(td, truncated),
         "The root of the row below is a new start after an end.": _targets(td, terminated, seen=below),
         "It is the value of the observation before the step.": _targets(td, terminated, seen=td["observation"]),
+        "The reward of the step that ends an episode counts as well.": _targets(td, terminated)
+        - td["next", "reward"] * terminated,
+        "The reward counts at every end, and a truncated episode has a future.": _targets(td, done)
+        - td["next", "reward"] * done,
         "Where is the reward?": _targets(td, terminated) - td["next", "reward"],
     }  # fmt: skip
     why = [what for what, targets in known.items() if torch.allclose(got, targets, atol=1e-3)]

@@ -73,6 +73,7 @@ COLLECT = """
             says="the last step of the episode",
         ),
         WrongAnswer("def collect(env, max_steps): return env.rollout(max_steps)", says="by hand"),
+        instead(COLLECT, of="    return torch", put="        return torch", says="Is the `return` inside the loop?"),
     ],
     setup=SETUP,
 )
@@ -123,7 +124,9 @@ def _check_rows(got: TensorDictBase) -> None:
 def _check_length(rows: int, wanted: int, max_steps: int) -> None:
     if rows == wanted:
         return
-    said = f"With `max_steps={max_steps}` it took {rows} steps"
+    said = f"With `max_steps={max_steps}` it took {rows} step{'s' * (rows != 1)}"
+    if rows == 1:
+        fail(f"{said}, and returned. Is the `return` inside the loop?")
     if wanted == max_steps:
         fail(f"{said}{', one too many' if rows == wanted + 1 else '. Does the loop know of `max_steps` at all?'}")
     if rows > wanted:
@@ -182,6 +185,10 @@ FIRST_BREAK = """
         instead(FIRST_BREAK, of="breaks[0] if", put="breaks[-1] if", says="not the first"),
         instead(FIRST_BREAK, of="breaks[0] if breaks else None", put="bool(breaks)", says="It gave a `bool`"),
     ],
+    accepted=[
+        FIRST_BREAK.replace("breaks[0] if", "torch.tensor(breaks[0], dtype=torch.int32) if"),
+        FIRST_BREAK.replace("breaks[0] if", "__import__('numpy').int64(breaks[0]) if"),
+    ],
     setup=SETUP,
 )
 def first_break(first_break: Callable[..., Any]) -> Outcome:
@@ -197,9 +204,12 @@ def first_break(first_break: Callable[..., Any]) -> Outcome:
     return right('Within an episode the `"next"` of step t is the root of step t + 1. Across a reset it need not be.')
 
 
+_INTEGERS = (torch.int64, torch.int32, torch.int16, torch.uint8, torch.int8)
+
+
 def _index(got: Any) -> int | None:
     """Take what came back as an index; a tensor with one integer in it will do."""
-    if isinstance(got, torch.Tensor) and got.numel() == 1 and got.dtype == torch.int64:
+    if isinstance(got, torch.Tensor) and got.numel() == 1 and got.dtype in _INTEGERS:
         return int(got)
     if got is None or (isinstance(got, int) and not isinstance(got, bool)):
         return got

@@ -123,6 +123,11 @@ _ILLEGAL: dict[str, list[tuple[list[float], str]]] = {
         instead(LIFT, of='"load": load, "buttons": buttons', put='"load": load', says="The data changed"),
         WrongAnswer("Lift = dict", says="A class is wanted"),
     ],
+    accepted=[
+        LIFT.replace("Categorical(5)", "Bounded(0, 4, shape=(), dtype=torch.int64)"),
+        LIFT.replace("Categorical(3)", "Bounded(0, 2, shape=(), dtype=torch.int64)"),
+        LIFT.replace("Binary(5)", "Categorical(2, shape=(5,), dtype=torch.int8)"),
+    ],
     setup=SETUP,
 )
 def lift(Lift: Any) -> Outcome:

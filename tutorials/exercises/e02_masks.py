@@ -98,6 +98,9 @@ LEGAL_MOVES = """
         ),
         WrongAnswer("def legal_moves(lake, row, column): return torch.ones(4, dtype=torch.bool)", says="off the lake"),
     ],
+    accepted=[
+        LEGAL_MOVES.replace("torch.tensor", "__import__('numpy').array"),
+    ],
     setup="import torch",
 )
 def legal_moves(legal_moves: Callable[..., Any]) -> Outcome:

@@ -184,6 +184,14 @@ RESTART = """
             """,
             says="The environment reset more copies than the data say",
         ),
+        instead(RESTART, of='"_reset"', put='"reset"', says='It writes a mask named "reset"'),
+    ],
+    accepted=[
+        """
+        def restart(env, td_, limit):
+            x = td_["observation"][:, 0]
+            return env.reset(td_.clone().set("_reset", ((x > limit) | (x < -limit)).unsqueeze(-1)))
+        """,
     ],
     setup="import torch",
 )
@@ -197,6 +205,8 @@ def restart(restart: Callable[..., Any]) -> Outcome:
         require(isinstance(got, TensorDictBase), f"It gave a `{type(got).__name__}`, and a TensorDict is wanted.")
         what = "`_reset` is still in it. It is a request: who reads it, and takes it out?"
         require("_reset" not in got.keys(), what)  # noqa: SIM118 - `in` asks a TensorDict for values
+        if "reset" in got.keys() or "reset" in td_.keys():  # noqa: SIM118 - as above
+            fail('It writes a mask named "reset", and `env.reset` reads none of that name. What does it look for?')
         _check_reset(before, got["observation"], limit)
         _check_env(env, got)
     return _play(restart)

@@ -116,6 +116,22 @@ CAREFUL = """
             """,
             says="The move 0 (left) in cell 0",
         ),
+        instead(
+            CAREFUL, of="(scores, choose)", put="(choose, scores)", says="The module 0 of the sequence failed with"
+        ),
+    ],
+    accepted=[
+        """
+        from rlnb.envs import exploration_type
+
+        def careful(net):
+            def policy(td):
+                logits = net(td["observation"]).masked_fill(~td["action_mask"], -torch.inf)
+                certain = exploration_type() == ExplorationType.DETERMINISTIC
+                return td.set("action", logits.argmax(-1) if certain else Categorical(logits=logits).sample())
+
+            return policy
+        """,
     ],
     setup=SETUP,
 )
@@ -178,6 +194,17 @@ def _acted(policy: Any, root: TensorDictBase) -> Any:
     """Call the policy; where a distribution is given an argument that it does not know, say so in few words."""
     try:
         return policy(root)
+    except RuntimeError as error:
+        # TensorDictSequential names the module that failed; what failed in it is the cause.
+        cause = error.__cause__ or error.__context__
+        if "Scroll up" not in str(error) or cause is None:
+            raise
+        name = re.search(r"module '?(\d+)'?", str(error))
+        at = f"The module {name[1]} of the sequence" if name else "A module of the sequence"
+        words = cause.args[0] if isinstance(cause, KeyError) and cause.args else cause
+        fail(
+            f"{at} failed with {type(cause).__name__}: {words}. Does each module get what it reads from one before it?"
+        )
     except TypeError as error:
         found = re.search(r"(\w+)\.__init__\(\) got an unexpected keyword argument '(\w+)'", str(error))
         if not found:

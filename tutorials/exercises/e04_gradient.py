@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from .asking import ask, fail, require, right
+from .asking import as_number, ask, fail, require, right
 from .exercise import WrongAnswer, exercise
 from .mutants import instead
 from .verdict import Outcome
@@ -77,6 +77,10 @@ TUNE = """
             says="the gradient of the start",
         ),
     ],
+    accepted=[
+        TUNE.replace("gain.item()", "gain.detach()"),
+        TUNE.replace("gain.item()", "gain.detach().numpy()[()]"),
+    ],
     setup="import torch",
 )
 def tune(tune: Callable[..., Any]) -> Outcome:
@@ -96,8 +100,9 @@ def _parabola(gain: torch.Tensor) -> torch.Tensor:
 
 def _tuned(tune: Callable[..., Any], rate: float) -> float:
     got = ask(tune, _parabola, _START, _STEPS, rate)
-    require(isinstance(got, float), f"It gave a `{type(got).__name__}`, and a number is wanted: `float`.")
-    return float(got)
+    what = "It gave a tensor that still has its gradients. Wanted is a number: `.item()`."
+    require(not (isinstance(got, torch.Tensor) and got.requires_grad), what)
+    return float(as_number(got, "a number is wanted: `float`"))
 
 
 def _ascent(steps: int, rate: float, *, keep: float = 0.0, fixed: bool = False) -> float:

@@ -86,6 +86,31 @@ JOIN = """
             """,
             says="batch size [14], and [18]",
         ),
+        WrongAnswer(
+            """
+            def join(one, two):
+                both = torch.cat([one, two])
+                both["next", "observation"][len(one) - 1] = two["observation"][0]
+                return both
+            """,
+            says="`('next', 'observation')` of step 8 is not what was recorded",
+        ),
+        instead(
+            JOIN,
+            of="return torch",
+            put='one["next", "reward"][-1] = 5.0\n    return torch',
+            says="`('next', 'reward')` of step 8 is not what was recorded",
+        ),
+    ],
+    accepted=[
+        """
+        def join(one, two):
+            both = torch.cat([one, two])
+            seam = len(one) - 1
+            if not both["next", "done"][seam]:
+                both["next", "truncated"][seam] = both["next", "done"][seam] = True
+            return both
+        """,
     ],
     setup="import torch",
 )
@@ -100,6 +125,9 @@ def join(join: Callable[..., Any]) -> Outcome:
         require(size == wanted, f"It gave a TensorDict of batch size {size}, and {wanted} is wanted: no row is lost.")
         _compare(got, one, two)
     return right("A cut is marked as truncated, and done with it. What was over stays as it was.")
+
+
+_SIGNALS = [("next", name) for name in ("done", "terminated", "truncated")]
 
 
 def _compare(got: TensorDictBase, one: TensorDictBase, two: TensorDictBase) -> None:
@@ -123,6 +151,15 @@ def _compare(got: TensorDictBase, one: TensorDictBase, two: TensorDictBase) -> N
             fail(f"The last episode of `one` was over already, and its `{key}` was changed.", picture())
     if not torch.equal(got["next", "terminated"][: seam + 1], one["next", "terminated"]):
         fail("It says that the episode was terminated at the seam, so that it had no future. Was it?", picture())
+    for key in one.keys(True, True):
+        kept = torch.cat([one[key], two[key]])
+        if key not in (*_SIGNALS, "done", "terminated", "truncated") and not torch.equal(got[key], kept):
+            t = int((got[key] != kept).reshape(len(kept), -1).any(-1).nonzero()[0])
+            name = f"`{key!r}`" if isinstance(key, tuple) else f"`{key}`"
+            fail(
+                f"{name} of step {t} is not what was recorded. The data are to say nothing untrue.",
+                TEDExplorer(got, t=t),
+            )
     report = check_ted(got)
     if report.ok:
         return

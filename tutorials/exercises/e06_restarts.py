@@ -94,6 +94,15 @@ TARGETS = """
         instead(TARGETS, of="gamma * future", put="future", says="not discounted"),
         instead(TARGETS, of="~truncated | terminated", put="truncated & ~terminated", says="the other way round"),
         instead(TARGETS, of=", 0.0), known", put=", 0.0)", says="a pair"),
+        instead(
+            TARGETS,
+            of='td["next", "reward"] + gamma',
+            put='td["next", "reward"] * ~terminated + gamma',
+            says="drops the reward of the step that ends",
+        ),
+    ],
+    accepted=[
+        TARGETS.replace("return torch.where(", "return [torch.where(").replace("0.0), known", "0.0), known]"),
     ],
     setup="import torch",
 )
@@ -101,7 +110,7 @@ def td_targets(td_targets: Callable[..., Any]) -> Outcome:
     """Compare with the targets of each kind of step, and see that nothing of them is nan."""
     td = _rollout()
     got = ask(td_targets, td, _value, _GAMMA)
-    require(isinstance(got, tuple) and len(got) == 2, f"It gave a `{type(got).__name__}`, and a pair is wanted.")
+    require(isinstance(got, tuple | list) and len(got) == 2, f"It gave a `{type(got).__name__}`, and a pair is wanted.")
     target, known = got
     for name, part in (("target", target), ("known", known)):
         require(isinstance(part, torch.Tensor), f"`{name}` is a `{type(part).__name__}`, and a tensor is wanted.")
@@ -178,6 +187,7 @@ def _check_target(target: torch.Tensor, td: TensorDictBase) -> None:
         return
     inside = ~(cut | over)
     guesses = {
+        "It drops the reward of the step that ends an episode": torch.where(over, 0.0, wanted),
         "The value of what follows is not discounted": torch.where(inside, reward + after, wanted),
         "It takes the value of the observation before the step": torch.where(inside, reward + _GAMMA * before, wanted),
     }

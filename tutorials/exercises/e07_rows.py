@@ -106,6 +106,8 @@ def _asked(
     require(isinstance(got, TensorDictBase), f"It gave a `{type(got).__name__}`, and a TensorDict is wanted.")
     what = "`_reset` is still in it: nobody has read it."
     require("_reset" not in got.keys(), what)  # noqa: SIM118 - `in` asks a TensorDict for values
+    if "reset" in got.keys() or "reset" in td_.keys():  # noqa: SIM118 - as above
+        fail('It writes a mask named "reset", and `env.reset` reads none of that name. What does it look for?')
     changed = (got["observation"] != before["observation"]).any(-1)
     wanted = made >= LIMITS
     said = f"After step {step} the envs have made {made.tolist()} steps, and they may make {LIMITS.tolist()}. "

@@ -11,7 +11,7 @@ from rlnb_widgets import BatchedEnvTimeline
 
 from rlnb.envs.batched.trace import BatchTrace, Turn
 
-from .asking import ask, fail, require, right
+from .asking import as_number, ask, fail, require, right
 from .exercise import exercise
 from .mutants import instead
 from .verdict import Outcome
@@ -62,6 +62,10 @@ SHORT = torch.full((5, 4), 8.0)
         instead(PREDICT, of="return serial, parallel", put="return parallel, serial", says="in the other order"),
         instead(PREDICT, of="return serial, parallel", put="return parallel", says="two numbers"),
     ],
+    accepted=[
+        PREDICT.replace("return serial, parallel", "return torch.stack([serial, parallel])"),
+        PREDICT.replace("return serial, parallel", "return serial.numpy()[()], parallel.item()"),
+    ],
     setup="import torch",
 )  # fmt: skip
 def predict(predict: Callable[..., Any]) -> Outcome:
@@ -85,11 +89,10 @@ def predict(predict: Callable[..., Any]) -> Outcome:
 
 def _asked(predict: Callable[..., Any], times: torch.Tensor) -> tuple[float, float]:
     got = ask(predict, times, SIGNAL)
-    require(isinstance(got, tuple | list) and len(got) == 2, "It must return two numbers: `serial, parallel`.")
-    for value in got:
-        number = isinstance(value, int | float) or (isinstance(value, torch.Tensor) and value.numel() == 1)
-        require(number, f"It gave a `{type(value).__name__}` that is no single number: {value}.")
-    return round(float(got[0]), 3), round(float(got[1]), 3)
+    pair = isinstance(got, tuple | list | torch.Tensor) and not (isinstance(got, torch.Tensor) and got.ndim != 1)
+    require(pair and len(got) == 2, "It must return two numbers: `serial, parallel`.")
+    serial, parallel = (float(as_number(value, "each of the two is to be a single number")) for value in got)
+    return round(serial, 3), round(parallel, 3)
 
 
 def _answer(times: torch.Tensor) -> tuple[float, float]:

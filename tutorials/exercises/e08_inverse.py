@@ -101,6 +101,12 @@ SOLUTION = STUB.replace(_NO_VALUE, _VALUE).replace(_NO_SPEC, _SPEC)
             says="A class is wanted here, made of `Transform`",
         ),
     ],
+    accepted=[
+        SOLUTION.replace(
+            "Categorical(len(self.torques), shape=spec.shape)",
+            "Bounded(0, len(self.torques) - 1, spec.shape, dtype=torch.int64)",
+        ),
+    ],
     setup="""
         import torch
         from rlnb.data import Bounded, Categorical, OneHot
@@ -117,7 +123,8 @@ def torques(Torques: Any) -> Outcome:
     _check_spec(env.action_spec, len(TORQUES), env)
     _check_torques(env)
     spec: Any = TransformedEnv(PendulumEnv(), Torques([-1.0, 0.0, 1.0])).action_spec
-    require(spec.n == 3, f"A `Torques` made with 3 torques has the action spec {_said(spec)}.")
+    count = spec.space.high.max() + 1 if isinstance(spec, Bounded) else spec.n
+    require(count == 3, f"A `Torques` made with 3 torques has the action spec {_said(spec)}.")
     _check_batch(Torques)
     check_env_specs(env, seed=0)
     return right(
@@ -155,8 +162,12 @@ def _check_spec(spec: Any, n: int, env: TransformedEnv) -> None:
         inside = spec == env.base_env.action_spec
         what = "still says that an action is a torque" if inside else "allows all numbers in between, too"
         fail(f"The action spec {what}: it is a {_said(spec)}.", SpecExplorer(env.action_spec))
-    require(isinstance(spec, Categorical), f"The action spec is a {_said(spec)}. Indices are of another kind.")
-    require(spec.n == n, f"The action spec has {spec.n} choices, and there are {n} torques.")
+    if isinstance(spec, Bounded):  # of integers: as good as a Categorical if it holds the indices and nothing else
+        low, high = int(spec.space.low.min()), int(spec.space.high.max())
+        require((low, high) == (0, n - 1), f"The action spec goes from {low} to {high}, and there are {n} torques.")
+    else:
+        require(isinstance(spec, Categorical), f"The action spec is a {_said(spec)}. Indices are of another kind.")
+        require(spec.n == n, f"The action spec has {spec.n} choices, and there are {n} torques.")
     shape = list(spec.shape)
     require(shape == [1], f"The action spec has the shape {shape}, and the env's own action has the shape [1].")
 

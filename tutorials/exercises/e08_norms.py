@@ -23,6 +23,17 @@ FOR_EVALUATION = """
 """
 
 
+def _normed(numbers: str, says: str) -> WrongAnswer:
+    """An answer with an ObservationNorm of these numbers."""
+    source = f"""
+        def for_evaluation(train_env, base_env):
+            loc, scale = (getattr(train_env.transform, name)["observation"].clone() for name in ("loc", "scale"))
+            norm = ObservationNorm({numbers}, in_keys=["observation"], standard_normal=True)
+            return TransformedEnv(base_env, norm)
+    """
+    return WrongAnswer(source, says)
+
+
 @exercise(
     title="Evaluate as in training",
     prompt="""
@@ -83,6 +94,17 @@ FOR_EVALUATION = """
             """,
             says="are not those of the formula",
         ),
+        _normed("scale, loc", says="Mean and standard deviation have changed places"),
+        _normed("0 * loc, scale", says="The mean is not subtracted"),
+        _normed("loc, scale**0", says="nothing divides by the standard deviation"),
+        _normed("loc, scale**2", says="the square of the standard deviation"),
+    ],
+    accepted=[
+        _normed("loc, scale", says="").source,
+        """
+        def for_evaluation(train_env, base_env):
+            return TransformedEnv(base_env, train_env.transform.to_observation_norm())
+        """,
     ],
     setup="from rlnb.envs import ObservationNorm, TransformedEnv, VecNorm",
 )
@@ -143,8 +165,17 @@ def _check_numbers(env: EnvBase, got: torch.Tensor, loc: torch.Tensor, scale: to
     require(not torch.allclose(got, plain), "The observations are not normalized.")
     formula = "The numbers are not those of the formula (value - mean) / standard deviation."
     require(not torch.allclose(got, plain * scale + loc, atol=1e-3), formula)
+    known = {
+        "Mean and standard deviation have changed places": (plain - scale) / loc,
+        "The mean is not subtracted": plain / scale,
+        "The mean is subtracted, and nothing divides by the standard deviation": plain - loc,
+        "It divides by the square of the standard deviation": (plain - loc) / scale**2,
+    }
+    for words, numbers in known.items():
+        if torch.allclose(got, numbers, rtol=1e-3, atol=1e-3):
+            fail(f"{formula} {words}.")
     if torch.allclose(got[:, 0], wanted[:, 0], atol=1e-1) and not torch.allclose(_evaluated(env), got):
         fail("At first the numbers are those of the training. But they change while it runs: it counts on.")
     if torch.allclose(_evaluated(env), got):
-        fail("It normalizes by numbers of random steps of its own, and not by those of the training.")
+        fail("It normalizes by fixed numbers that are not those of the training. Are they of random steps of its own?")
     fail("It normalizes by numbers of its own, those that it has seen itself, and begins with none.")

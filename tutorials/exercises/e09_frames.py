@@ -95,6 +95,8 @@ BYTES = """
             says="names no keys",
         ),
         WrongAnswer("Bytes = None", says="A class is wanted"),
+        instead(BYTES, of="torch.uint8", put="torch.int8", says="holds -128 to 127"),
+        instead(BYTES, of="torch.uint8", put="torch.int16", says="torch.int16, which takes 2 times the memory"),
     ],
     setup="import torch\nfrom rlnb.envs import Transform",
 )  # fmt: skip
@@ -111,7 +113,9 @@ def frames(Bytes: Callable[..., Any]) -> Outcome:
     stored = buffer.storage[:]
     for key in KEYS:
         kind = stored[key].dtype
-        require(kind == torch.uint8, f"`{key}` is stored as {kind}, which takes four times the memory of bytes.")
+        what = f"takes {kind.itemsize} times the memory of bytes"
+        what = "holds -128 to 127, and bytes hold 0 to 255" if kind == torch.int8 else what
+        require(kind == torch.uint8, f"`{key}` is stored as {kind}, which {what}.")
     read = buffer[:]
     for key in KEYS:
         _compare(given, read, stored, key)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import torch
+
 from .asking import ask, fail, require, right
 from .exercise import WrongAnswer, exercise
 from .mutants import instead
@@ -146,6 +148,8 @@ def _masses(priorities: Sequence[float]) -> list[tuple[float, int]]:
 
 def _asked(find: Callable[..., Any], levels: list[list[float]], mass: float) -> int:
     got = ask(find, levels, mass)
+    if isinstance(got, torch.Tensor) and got.numel() == 1 and not got.dtype.is_floating_point:
+        got = got.item()
     index = isinstance(got, int) and not isinstance(got, bool)
     require(index, f"It gave a `{type(got).__name__}`, and the index of an element is wanted.")
     return int(got)

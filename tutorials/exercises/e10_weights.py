@@ -10,7 +10,7 @@ from tensordict import TensorDict
 
 from rlnb.data import LazyTensorStorage, TensorDictPrioritizedReplayBuffer
 
-from .asking import ask, fail, require, right
+from .asking import as_number, ask, fail, require, right
 from .exercise import WrongAnswer, exercise
 from .mutants import instead
 from .verdict import Outcome
@@ -150,8 +150,7 @@ def _check(improve: Callable[..., Any], buffer: _Watched, value: torch.Tensor) -
     count = len(buffer.drawn)
     require(count, "It drew no sample: the weights are those of a sample.")
     require(count == 1, f"It drew {count} samples, and the errors and indices must be those of one.")
-    number = isinstance(got, int | float) or (isinstance(got, torch.Tensor) and got.numel() == 1)
-    require(number, f"It gave a `{type(got).__name__}`, and the new value is wanted, one number.")
+    got = torch.as_tensor(as_number(got, "the new value is wanted, one number"))
     sample = buffer.drawn[0]
     error, weight = sample["reward"] - value, sample["priority_weight"]
     mean = (weight * error).mean()

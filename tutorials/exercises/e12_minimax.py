@@ -7,7 +7,7 @@ from typing import Any
 
 from rlnb.data import Tree
 
-from .asking import ask, fail, require, right
+from .asking import as_number, ask, fail, require, right
 from .exercise import WrongAnswer, exercise
 from .game_trees import complete_tree
 from .mutants import instead
@@ -61,7 +61,6 @@ VALUE = """
         instead(VALUE, of='["next"][-1]', put='["next"][0]', says="several steps may lead"),
         instead(VALUE, of='"player1", "reward"] - last["player0"', put='"player0", "reward"] - last["player1"',
                 says="Begin at the ends"),
-        instead(VALUE, of=".item()", put="", says="a `Tensor`"),
         instead(VALUE, of="value(child) for child in node.subtree", put="-value(child) for child in node.subtree",
                 says="Whose value is it"),
         instead(VALUE, of='max(values) if node.node_data["turn"] == 1 else min(values)', put="values[0]",
@@ -78,6 +77,7 @@ VALUE = """
             says="Who is to move",
         ),
     ],
+    accepted=[VALUE.replace(".item()", "")],
     setup="import torch",
 )  # fmt: skip
 def value(value: Callable[..., Any]) -> Outcome:
@@ -103,9 +103,9 @@ def value(value: Callable[..., Any]) -> Outcome:
 
 
 def _as_number(got: Any) -> float:
-    number = isinstance(got, int | float) and not isinstance(got, bool)
-    require(number, f"It gave a `{type(got).__name__}`, and a number is wanted.")
-    return float(got)
+    number = as_number(got)
+    require(not isinstance(number, bool), "It gave a `bool`, and a number is wanted.")
+    return float(number)
 
 
 def _position(node: Tree) -> str:

@@ -9,7 +9,7 @@ import torch
 
 from rlnb.data import Tree
 
-from .asking import ask, fail, require, right
+from .asking import ask, fail, plain, require, right
 from .exercise import WrongAnswer, exercise
 from .game_trees import random_games, tree_of
 from .mutants import instead
@@ -99,6 +99,9 @@ ORDERS = """
             says="was not played in any of the games",
         ),
     ],
+    accepted=[
+        ORDERS.replace("return found", "return tuple(map(tuple, found))"),
+    ],
     setup="import torch",
 )  # fmt: skip
 def orders(orders: Callable[..., Any]) -> Outcome:
@@ -129,12 +132,12 @@ def _orders(tree: Tree) -> dict[tuple[int, ...], list[list[int]]]:
 
 
 def _as_orders(got: Any) -> list[list[int]]:
-    require(isinstance(got, list), f"It gave a `{type(got).__name__}`, and a list is wanted.")
-    odd = [one for one in got if not isinstance(one, list)]
+    require(isinstance(got, list | tuple), f"It gave a `{type(got).__name__}`, and a list is wanted.")
+    odd = [one for one in got if not isinstance(one, list | tuple)]
     if odd:
         kind = type(odd[0]).__name__
         fail(f"In the list is a `{kind}`, and a list with a list of actions for each order is wanted.")
-    return [list(one) for one in got]
+    return [list(plain(one)) for one in got]
 
 
 def _first(orders: list[list[int]], most: int = 4) -> str:

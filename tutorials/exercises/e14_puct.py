@@ -89,6 +89,10 @@ NODES = {
         instead(SELECT, of=".argmax()", put="", says="the number of an action"),
         instead(SELECT, of=".argmax()", put=".max()", says="a score, and"),
     ],
+    accepted=[
+        SELECT.replace(".argmax()", ".argmax().numpy()"),
+        SELECT.replace(".argmax()", ".argmax(keepdim=True)"),
+    ],
     setup="import torch",
 )  # fmt: skip
 def select(select: Callable[..., Any]) -> Outcome:
@@ -131,9 +135,9 @@ def _best(scores: list[float]) -> int:
 def _asked(select: Callable[..., Any], name: str, node: _Node) -> int:
     given = [torch.tensor(values) for values in node[:4]]
     got = ask(select, *given, node.c)
-    if isinstance(got, torch.Tensor) and got.shape == given[0].shape:
+    if isinstance(got, torch.Tensor) and got.shape == given[0].shape and got.numel() > 1:
         fail(f"It gave {len(node.prior)} numbers, and the number of an action is wanted: that of the best score.")
-    single = isinstance(got, int) or (isinstance(got, torch.Tensor) and got.ndim == 0)
+    single = isinstance(got, int) or (isinstance(got, torch.Tensor) and got.numel() == 1)
     require(single, f"It gave a `{type(got).__name__}`, and the number of an action is wanted.")
     if isinstance(got, torch.Tensor) and got.dtype.is_floating_point:
         fail(f"It gave {got.item():.3g}: that is a score, and the action that has it is wanted.")

@@ -69,6 +69,8 @@ MANY = torch.tensor([100, 800, 780, 0])
                 put="(visits == visits.max(-1, keepdim=True).values).float()", says="Where several"),
         instead(SHARPEN, of="visits.argmax(-1), visits.shape[-1]).float()",
                 put="visits.argmin(-1), visits.shape[-1]).float()", says="All of it should go"),
+        instead(SHARPEN, of="torch.nn.functional.one_hot(visits.argmax(-1), visits.shape[-1]).float()",
+                put="torch.zeros_like(visits)", says="[0.0, 0.0, 0.0, 0.0], of the visits [8, 4, 0, 20], sum to 0"),
     ],
     setup="import torch",
 )  # fmt: skip
@@ -138,6 +140,12 @@ def _explain(said: str, got: torch.Tensor, visits: torch.Tensor, temperature: fl
 
 
 def _explain_zero(said: str, got: torch.Tensor, visits: torch.Tensor) -> None:
+    rows, counts = got.reshape(-1, got.shape[-1]), visits.reshape(-1, visits.shape[-1])
+    for row, count in zip(rows, counts, strict=True):
+        total = float(row.sum())
+        what = f"But {[round(share, 3) for share in row.tolist()]}, of the visits {count.tolist()}, sum to {total:.3g}."
+        tied = bool(((row == 1) == (count == count.max())).all())  # the one mistake that is named below
+        require(abs(total - 1) < 1e-3 or tied, f"With a temperature of 0 one action gets all of it. {what}")
     most = visits == visits.max(-1, keepdim=True).values
     require(not bool((got[~most] > 0).any()), f"{said}All of it should go to the action that was visited most.")
     fail(f"{said}Where several were visited most, the first of them gets all of it.")

@@ -57,6 +57,7 @@ class Exercise:
         hints: from a nudge to nearly everything.
         solution_source: code in place of the stub that passes the check.
         wrong_answers: typical wrong answers.
+        accepted: sources of unusual answers that are right all the same.
         check_function: called with the learner's answers; its parameters are the names that the stub defines.
         setup: code that the notebook ran before, such as its imports.
         seconds: how long an answer may take.
@@ -71,6 +72,7 @@ class Exercise:
     solution_source: str
     wrong_answers: tuple[WrongAnswer, ...]
     check_function: Check
+    accepted: tuple[str, ...] = ()
     setup: str = ""
     seconds: float = 20.0
     _hints_shown: int = field(default=0, init=False, repr=False)
@@ -220,6 +222,7 @@ def exercise(
     solution: str,
     hints: Sequence[str],
     wrong: Sequence[WrongAnswer],
+    accepted: Sequence[str] = (),
     setup: str = "",
     seconds: float = 20.0,
 ) -> Callable[[Check], Exercise]:
@@ -236,6 +239,7 @@ def exercise(
         solution: code in place of the stub that passes.
         hints: from a nudge to nearly everything.
         wrong: typical wrong answers and what the check says to each.
+        accepted: sources of unusual answers that are right all the same; the tests run them.
         setup: code that the notebook ran before, such as its imports.
         seconds: how long an answer may take.
 
@@ -253,6 +257,7 @@ def exercise(
             hints=tuple(map(_clean, hints)),
             solution_source=_clean(solution),
             wrong_answers=tuple(WrongAnswer(_clean(answer.source), answer.says) for answer in wrong),
+            accepted=tuple(map(_clean, accepted)),
             check_function=check,
             setup=_clean(setup),
             seconds=seconds,
