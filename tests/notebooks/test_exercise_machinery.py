@@ -195,6 +195,7 @@ def test_in_a_process_of_its_own_an_answer_can_do_what_it_likes(body: str, says:
 @apart
 def test_memory_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("exercises.apart.MEMORY_LIMIT", 200 << 20)
+    monkeypatch.setattr(demo, "seconds", 60.0)
     verdict = demo.try_source(function("x = []\nwhile True: x.append(b'x' * (10 << 20))"))
     assert verdict.status == "error" and "It used more than 2 GB of memory." in repr(verdict)
 
