@@ -117,7 +117,7 @@ class ParallelEnv(RowBatch):
         **kwargs: Any,
     ) -> None:
         self._crew = self._threads_before = None
-        self._warned = False
+        self._told_of_gradients = False
         known = multiprocessing.get_all_start_methods()
         if mp_start_method is not None and mp_start_method not in known:
             raise ValueError(faults.no_start_method(mp_start_method, known))
@@ -251,8 +251,8 @@ class ParallelEnv(RowBatch):
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         key = self._needs_gradient(tensordict)
         if key is not None:
-            if torch.is_grad_enabled() and not self._warned:
-                self._warned = True
+            if torch.is_grad_enabled() and not self._told_of_gradients:
+                self._told_of_gradients = True
                 warnings.warn(faults.gradients(key), UserWarning, stacklevel=3)
             tensordict = tensordict.detach()
         with self._running("step").lock:
