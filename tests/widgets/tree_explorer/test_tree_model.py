@@ -15,7 +15,8 @@ from tensordict import TensorDict
 
 from rlnb.data import Tree
 from rlnb.data.map.tree.arrays import TreeArrays
-from rlnb.search import PUCT, UCB1
+from rlnb.envs import TicTacToeEnv
+from rlnb.search import MCTS, PUCT, UCB1
 from tests.widgets.tree_explorer.conftest import (
     RULES,
     batched_search,
@@ -414,3 +415,13 @@ def test_the_position_that_is_searched_is_the_root():
     search = search_of(n=0)
     search.reset(search.game.env.reset(board(0, 1, -1, -1, -1, -1, -1, -1, -1))).run(simulations=5)
     assert [row.legal for row in tree_model(search).summary] == [False, False, *[True] * 7]
+
+
+def test_what_a_solver_has_proven_is_said():
+    env = TicTacToeEnv()
+    cells = torch.tensor([[-1, -1, 1], [-1, 1, 0], [0, 0, -1]], dtype=torch.int32)
+    search = MCTS(env, seed=0).reset(env.reset(TensorDict({"board": cells}))).run(simulations=40)
+    nodes = int(search.nodes.count[0])
+    said = f"The solver has proven {nodes} of {nodes} nodes, and the root: 0 with best play."
+    assert tree_model(search).notes[0].startswith(said)
+    assert not any("solver" in note for note in tree_model(search_of(n=3)).notes)

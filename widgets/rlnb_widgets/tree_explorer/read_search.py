@@ -45,6 +45,8 @@ def read_search(search: MCTS, index: int) -> TreeModel:
         notes.append(
             f"{int(legal.sum()):,} actions are too many to be shown; those that were never taken are left out."
         )
+    if search.solver is not None:
+        notes.append(_proofs(columns["lower"], columns["upper"]))
     node, action = np.nonzero(shown)
     extra = next((columns[name][shown] for name in _EXTRA if name in columns), None)
     rows = index * tree.capacity + np.arange(n)
@@ -144,3 +146,12 @@ def _records(search: MCTS, index: int, edge_of: np.ndarray, notes: list[str]) ->
         before=found.before,
         after=found.after,
     )
+
+
+def _proofs(lower: np.ndarray, upper: np.ndarray) -> str:
+    """Say what a solver has proven."""
+    proven = int((lower == upper).sum())
+    found = f"The solver has proven {proven:,} of {len(lower):,} nodes"
+    if lower[0] == upper[0]:
+        found += f", and the root: {lower[0]:g} with best play"
+    return f"{found}. What is proven to be no better than another action is not selected, whatever its score."
