@@ -81,7 +81,7 @@ def episode_ends(
     found = {path: flags.bool().flatten(1) for path, flags in signals.items() if path[-1] in END_KEYS and flags.numel()}
     if not found:
         return {}
-    deciding = {path: flags for path, flags in found.items() if len(path) == 1}
+    deciding: dict[tuple[str, ...], torch.Tensor] = {p: flags for p, flags in found.items() if len(p) == 1}
     if not deciding:
         for path, flags in found.items():
             old = None if before is None else before.get(path)
