@@ -3,6 +3,7 @@
 from rlnb.modules import recurrent
 from rlnb.modules.distributions import MaskedCategorical, MaskedOneHotCategorical, ReparamGradientStrategy
 from rlnb.modules.mcts import EXP3Score, MCTSScore, MCTSScores, PUCTScore, UCB1TunedScore, UCBScore
+from rlnb.modules.random_policy import RandomPolicy
 from rlnb.modules.recurrent import *  # noqa: F403 - the list of recurrent parts has one home, recurrent.__all__
 from rlnb.modules.utils import get_primers_from_module
 
@@ -13,6 +14,7 @@ __all__ = [
     "MaskedCategorical",
     "MaskedOneHotCategorical",
     "PUCTScore",
+    "RandomPolicy",
     "ReparamGradientStrategy",
     "UCB1TunedScore",
     "UCBScore",
