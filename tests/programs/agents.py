@@ -6,7 +6,15 @@ from tensordict.nn import TensorDictModule
 from torch import nn
 
 from rlnb.collectors import Collector
-from rlnb.data import Bounded, Categorical, Composite, LazyTensorStorage, ReplayBuffer, SamplerWithoutReplacement, Unbounded
+from rlnb.data import (
+    Bounded,
+    Categorical,
+    Composite,
+    LazyTensorStorage,
+    ReplayBuffer,
+    SamplerWithoutReplacement,
+    Unbounded,
+)
 from rlnb.envs import EnvBase, RewardSum, TransformedEnv, check_env_specs
 
 
@@ -17,15 +25,11 @@ class Meet(EnvBase):
         super().__init__(batch_size=batch_size)
         self.n_agents = n_agents
         self.observation_spec = Composite(
-            agents=Composite(
-                observation=Unbounded(shape=(*batch_size, n_agents, 2)), shape=(*batch_size, n_agents)
-            ),
+            agents=Composite(observation=Unbounded(shape=(*batch_size, n_agents, 2)), shape=(*batch_size, n_agents)),
             shape=batch_size,
         )
         self.action_spec = Composite(
-            agents=Composite(
-                action=Bounded(-1, 1, shape=(*batch_size, n_agents, 1)), shape=(*batch_size, n_agents)
-            ),
+            agents=Composite(action=Bounded(-1, 1, shape=(*batch_size, n_agents, 1)), shape=(*batch_size, n_agents)),
             shape=batch_size,
         )
         self.reward_spec = Composite(

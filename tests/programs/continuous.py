@@ -1,4 +1,4 @@
-"""Off-policy control of Pendulum: a bounded action, noise at exploration, two critics and targets that follow slowly."""
+"""Off-policy control of Pendulum: a bounded action, noise for exploration, a critic and its slow target."""
 
 from copy import deepcopy
 
@@ -45,7 +45,12 @@ def main() -> None:
     optimizer = torch.optim.Adam([*actor.parameters(), *critic.parameters()], lr=1e-3)
     buffer = TensorDictReplayBuffer(storage=LazyTensorStorage(1_000), batch_size=32)
     collector = Collector(
-        env, policy, frames_per_batch=50, total_frames=250, init_random_frames=100, exploration_type=ExplorationType.RANDOM
+        env,
+        policy,
+        frames_per_batch=50,
+        total_frames=250,
+        init_random_frames=100,
+        exploration_type=ExplorationType.RANDOM,
     )
     for data in collector:
         assert env.action_spec.is_in(data["action"])

@@ -20,7 +20,9 @@ class Greedy(nn.Module):
 
     def forward(self, observation):
         values = self.net(observation)
-        choice = torch.where(torch.rand(values.shape[:-1]) < self.epsilon, torch.randint(2, values.shape[:-1]), values.argmax(-1))
+        choice = torch.where(
+            torch.rand(values.shape[:-1]) < self.epsilon, torch.randint(2, values.shape[:-1]), values.argmax(-1)
+        )
         return nn.functional.one_hot(choice, 2)
 
 
@@ -36,7 +38,12 @@ def main() -> None:
         alpha=0.7, beta=0.5, storage=LazyTensorStorage(1_000), batch_size=32, priority_key="td_error", prefetch=1
     )
     collector = Collector(
-        env, policy, frames_per_batch=64, total_frames=512, init_random_frames=64, postproc=MultiStep(gamma=0.99, n_steps=3)
+        env,
+        policy,
+        frames_per_batch=64,
+        total_frames=512,
+        init_random_frames=64,
+        postproc=MultiStep(gamma=0.99, n_steps=3),
     )
     collector.set_seed(1)
     optimizer = torch.optim.Adam(net.parameters(), lr=1e-3)

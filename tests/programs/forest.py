@@ -22,7 +22,9 @@ class Walk(EnvBase):
     def _step(self, tensordict):
         node = tensordict["observation"] * 2 + tensordict["action"]
         done = (node >= 16).unsqueeze(-1)
-        return TensorDict({"observation": node, "reward": (node % 2).float().unsqueeze(-1), "done": done, "terminated": done})
+        return TensorDict(
+            {"observation": node, "reward": (node % 2).float().unsqueeze(-1), "done": done, "terminated": done}
+        )
 
     def _set_seed(self, seed):
         torch.manual_seed(seed)

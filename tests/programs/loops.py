@@ -28,7 +28,10 @@ def main() -> None:
         td, after = batch.step_and_maybe_reset(batch.rand_action(td))
         counts.append(after["step_count"].flatten())
         assert not (after["done"]).any()
-        assert (td["next", "step_count"].flatten()[~td["next", "done"].flatten()] == counts[-1][~td["next", "done"].flatten()]).all()
+        assert (
+            td["next", "step_count"].flatten()[~td["next", "done"].flatten()]
+            == counts[-1][~td["next", "done"].flatten()]
+        ).all()
         td = after
     assert torch.stack(counts).max() == 3
     mask = torch.tensor([[True], [False], [True]])

@@ -28,7 +28,13 @@ class NoRepeats(EnvBase):
         mask[tensordict["action"]] = False
         done = ~mask.any().unsqueeze(-1)
         return TensorDict(
-            {"observation": (~mask).float(), "action_mask": mask, "reward": torch.ones(1), "done": done, "terminated": done}
+            {
+                "observation": (~mask).float(),
+                "action_mask": mask,
+                "reward": torch.ones(1),
+                "done": done,
+                "terminated": done,
+            }
         )
 
     def _set_seed(self, seed):

@@ -1,12 +1,12 @@
 """Transforms that users write: of observations, rewards and actions, with states of their own."""
 
 import torch
+from rlnb.envs.transforms.transforms import _apply_to_composite
 from tensordict import TensorDict
 
 from rlnb.data import LazyTensorStorage, ReplayBuffer, Unbounded
 from rlnb.envs import Compose, GymEnv, TransformedEnv, check_env_specs
 from rlnb.envs.transforms import ObservationTransform, Transform
-from rlnb.envs.transforms.transforms import _apply_to_composite
 
 
 class Square(ObservationTransform):
@@ -61,7 +61,9 @@ def main() -> None:
     torch.testing.assert_close(rollout["next", "squared"], rollout["next", "observation"] ** 2)
     assert rollout["next", "reward"].squeeze(-1).tolist() == [2, 3, 4, 5, 6][: len(rollout)]
 
-    buffer = ReplayBuffer(storage=LazyTensorStorage(10), batch_size=4, transform=lambda td: td.set("twice", td["x"] * 2))
+    buffer = ReplayBuffer(
+        storage=LazyTensorStorage(10), batch_size=4, transform=lambda td: td.set("twice", td["x"] * 2)
+    )
     buffer.append_transform(Square2(in_keys=["x"], out_keys=["y"]))
     buffer.extend(TensorDict({"x": torch.arange(10.0)}, [10]))
     sample = buffer.sample()

@@ -1,12 +1,12 @@
 """A stateless pendulum whose parameters travel in its data, with a transform of its angle."""
 
 import torch
+from rlnb.envs.transforms.transforms import _apply_to_composite
 from tensordict import TensorDict
 from torch import nn
 
 from rlnb.data import Bounded, Composite, Unbounded
-from rlnb.envs import CatTensors, Compose, EnvBase, Transform, TransformedEnv, UnsqueezeTransform
-from rlnb.envs.transforms.transforms import _apply_to_composite
+from rlnb.envs import CatTensors, EnvBase, Transform, TransformedEnv, UnsqueezeTransform
 from rlnb.envs.utils import check_env_specs, step_mdp
 
 
@@ -38,7 +38,9 @@ class Pendulum(EnvBase):
         self.reward_spec = Unbounded(shape=(*td_params.shape, 1))
 
     def make_composite(self, td):
-        return Composite({key: Unbounded(shape=value.shape, dtype=value.dtype) for key, value in td.items()}, shape=td.shape)
+        return Composite(
+            {key: Unbounded(shape=value.shape, dtype=value.dtype) for key, value in td.items()}, shape=td.shape
+        )
 
     def _reset(self, tensordict):
         if tensordict is None or tensordict.is_empty():
@@ -52,11 +54,19 @@ class Pendulum(EnvBase):
         th, thdot, params = tensordict["th"], tensordict["thdot"], tensordict["params"]
         u = tensordict["action"].squeeze(-1).clamp(-params["max_torque"], params["max_torque"])
         costs = th**2 + 0.1 * thdot**2 + 0.001 * u**2
-        thdot = (thdot + (1.5 * params["g"] * th.sin() + 3 * u) * params["dt"]).clamp(-params["max_speed"], params["max_speed"])
+        thdot = (thdot + (1.5 * params["g"] * th.sin() + 3 * u) * params["dt"]).clamp(
+            -params["max_speed"], params["max_speed"]
+        )
         th = (th + thdot * params["dt"] + torch.pi) % (2 * torch.pi) - torch.pi
         reward = -costs.view(*tensordict.shape, 1)
         return TensorDict(
-            {"th": th, "thdot": thdot, "params": params, "reward": reward, "done": torch.zeros_like(reward, dtype=torch.bool)},
+            {
+                "th": th,
+                "thdot": thdot,
+                "params": params,
+                "reward": reward,
+                "done": torch.zeros_like(reward, dtype=torch.bool),
+            },
             tensordict.shape,
         )
 
@@ -80,9 +90,7 @@ def main() -> None:
     torch.manual_seed(0)
     env = Pendulum(seed=0)
     check_env_specs(env)
-    env = TransformedEnv(
-        env, UnsqueezeTransform(dim=-1, in_keys=["th", "thdot"], in_keys_inv=["th", "thdot"])
-    )
+    env = TransformedEnv(env, UnsqueezeTransform(dim=-1, in_keys=["th", "thdot"], in_keys_inv=["th", "thdot"]))
     env.append_transform(Sin(in_keys=["th"], out_keys=["sin"]))
     env.append_transform(CatTensors(in_keys=["sin", "thdot"], dim=-1, out_key="observation", del_keys=False))
     check_env_specs(env)

@@ -30,7 +30,11 @@ def main() -> None:
     assert rollout["is_init"][0] and not rollout["is_init"][1:].any()
     assert rollout["next", "recurrent_state"].shape[1:] == (1, 16)
 
-    buffer = ReplayBuffer(storage=LazyMemmapStorage(1_000), sampler=SliceSampler(slice_len=4, traj_key=("collector", "traj_ids")), batch_size=32)
+    buffer = ReplayBuffer(
+        storage=LazyMemmapStorage(1_000),
+        sampler=SliceSampler(slice_len=4, traj_key=("collector", "traj_ids")),
+        batch_size=32,
+    )
     collector = Collector(env, policy, frames_per_batch=100, total_frames=300)
     optimizer = torch.optim.Adam(policy.parameters(), lr=1e-3)
     train = TensorDictSequential(embed, gru, values)

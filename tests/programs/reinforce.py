@@ -3,10 +3,10 @@
 import torch
 from tensordict.nn import ProbabilisticTensorDictModule, ProbabilisticTensorDictSequential, TensorDictModule
 from torch import nn
+from torch.distributions import OneHotCategorical
 
 from rlnb.collectors import Collector
 from rlnb.envs import Compose, GymEnv, RewardSum, StepCounter, TransformedEnv
-from torch.distributions import OneHotCategorical
 
 
 def main() -> None:
