@@ -1,12 +1,12 @@
 """Transforms that users write: of observations, rewards and actions, with states of their own."""
 
 import torch
-from rlnb.envs.transforms.transforms import _apply_to_composite
 from tensordict import TensorDict
 
 from rlnb.data import LazyTensorStorage, ReplayBuffer, Unbounded
 from rlnb.envs import Compose, GymEnv, TransformedEnv, check_env_specs
 from rlnb.envs.transforms import ObservationTransform, Transform
+from rlnb.envs.transforms.transforms import _apply_to_composite
 
 
 class Square(ObservationTransform):

@@ -1,12 +1,12 @@
 """A stateless pendulum whose parameters travel in its data, with a transform of its angle."""
 
 import torch
-from rlnb.envs.transforms.transforms import _apply_to_composite
 from tensordict import TensorDict
 from torch import nn
 
 from rlnb.data import Bounded, Composite, Unbounded
 from rlnb.envs import CatTensors, EnvBase, Transform, TransformedEnv, UnsqueezeTransform
+from rlnb.envs.transforms.transforms import _apply_to_composite
 from rlnb.envs.utils import check_env_specs, step_mdp
 
 

@@ -41,7 +41,7 @@ def main() -> None:
             StepCounter(),
         ),
     )
-    env.transform[4].init_stats(10, cat_dim=0, reduce_dim=[-1, -2, -4], keep_dims=(-1, -2))
+    env.transform[4].init_stats(10, cat_dim=0, reduce_dim=[-1, -2, -3, -4], keep_dims=(-1, -2, -3))
     env.set_seed(0)
     assert env.observation_spec["pixels"].shape == (4, 32, 32)
     policy = TensorDictModule(Policy(), in_keys=["pixels"], out_keys=["action"])
