@@ -17,4 +17,6 @@ def test_a_program_runs(program):
 
 def test_the_same_programs_run_on_torchrl(beside_torchrl):
     source = Path(programs.__file__).read_text(encoding="utf-8").replace("rlnb", "torchrl")
-    assert beside_torchrl(source).splitlines()[-len(programs.PROGRAMS) :] == [p.__name__ for p in programs.PROGRAMS]
+    names = [program.__name__ for program in programs.PROGRAMS]
+    # torchrl's log goes to the same stream
+    assert [line for line in beside_torchrl(source).splitlines() if line in names] == names
