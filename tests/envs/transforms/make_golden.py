@@ -116,7 +116,7 @@ def results(package: str) -> dict[str, Any]:
 
         def rollout(make: Any = make) -> Any:
             env = envs.TransformedEnv(count(), make())
-            key = "act" if "act" in env.full_action_spec.keys() else "action"
+            key = "act" if "act" in list(env.full_action_spec) else "action"
             policy = lambda td: td.set(key, torch.tensor([0.5, -0.5]))  # noqa: E731  # one line is all there is to it
             return {"specs": specs(env), "data": plain(env.rollout(8, policy, break_when_any_done=False))}
 
