@@ -110,7 +110,7 @@ def _proposal(error: BaseException, frames: list[tuple[FrameType, int]], own: li
         found = _NOT_FOUND.match(error.args[0])
         # The innermost TensorDict may be a nested one: the one that the learner's line holds comes first.
         holders = [inner.f_locals.get("self") for inner, _ in frames[own[-1] + 1 :]]
-        tds = [holder for holder in holders if is_tensor_collection(holder)]
+        tds: list[Any] = [holder for holder in holders if is_tensor_collection(holder)]
         if found and tds:
             return explain_missing_key(tds[0], _asked(frames[own[-1] + 1 :], found["name"]))
     if isinstance(error, (TypeError, ValueError)):
