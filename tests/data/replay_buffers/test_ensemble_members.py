@@ -42,9 +42,9 @@ def test_an_ensemble_is_indexed_by_member() -> None:  # EB-01
             rb[index]
         assert str(caught.value) == f"There is no member {index}: the ensemble has 3, from 0 to 2."
     with pytest.raises(TypeError) as wrong:
-        rb[1:]
+        rb["a"]
     assert str(wrong.value) == (
-        "An ensemble is indexed by the number of a member, and a slice came. "
+        "An ensemble is indexed by the number of a member, and a str came. "
         "Fix: ensemble[0] is a member, ensemble[0, 3] or ensemble[0][3] an element of it."
     )
 
