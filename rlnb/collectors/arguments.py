@@ -160,7 +160,6 @@ _REASONS: dict[str, tuple[tuple[Any, ...], str, str]] = {
     "weight_updater": ((None,), "policy and collector are in one process", "collector.update_policy_weights_()"),
     "weight_sync_schemes": ((None, {}), "policy and collector are in one process", "update_policy_weights_()"),
     "weight_recv_schemes": ((None, {}), "policy and collector are in one process", "update_policy_weights_()"),
-    "track_policy_version": ((False, None), "it counts no versions", "postproc=lambda batch: batch.set(...)"),
     "trajs_per_batch": ((None,), "its batches have a fixed number of steps", "split_trajs=True, or a SliceSampler"),
     "trajs_per_write": ((None,), "its batches have a fixed number of steps", "split_trajs=True, or a SliceSampler"),
     "traj_format": ((None,), "its batches have a fixed number of steps", "split_trajs=True, or a SliceSampler"),

@@ -27,6 +27,7 @@ from rlnb.envs.base import EnvBase
 from rlnb.envs.exploration import ExplorationType, exploration_type, set_exploration_type
 from rlnb.envs.policies import is_random, make_policy
 from rlnb.envs.rollout import collect, truncate_last
+from rlnb.envs.stacking import stack_steps
 
 
 class Collector:
@@ -61,6 +62,8 @@ class Collector:
         set_truncated: mark the last step of each batch as truncated, for learners that treat a batch as whole
             episodes. The episode itself goes on in the next batch.
         track_traj_ids: if False, batches have no ("collector", "traj_ids").
+        track_policy_version: write the version of the policy that acted into each batch, as "policy_version" at the
+            root and under "next"; see :meth:`increment_version`.
         pre_collect_hook: called before each batch.
         post_collect_hook: called with each batch, before it is handed out or written.
         **options: the other options of TorchRL's collector. ``no_cuda_sync``, ``use_buffers`` and ``worker_idx`` have
@@ -108,6 +111,7 @@ class Collector:
         policy_factory: Callable[[], Callable[..., Any]] | None = None,
         set_truncated: bool = False,
         track_traj_ids: bool = True,
+        track_policy_version: bool | None = False,
         pre_collect_hook: Callable[[], Any] | None = None,
         post_collect_hook: Callable[[TensorDictBase], Any] | None = None,
         **options: Any,
@@ -146,9 +150,16 @@ class Collector:
                 "Fix: leave track_traj_ids out."
             )
         self.set_truncated, self.track_traj_ids = set_truncated, track_traj_ids
+        if not isinstance(track_policy_version, bool | None):
+            raise TypeError(
+                f"track_policy_version must be True or False and is a {type(track_policy_version).__name__}. The "
+                "Collector counts versions with integers. Fix: Collector(..., track_policy_version=True)."
+            )
+        self._version = 0 if track_policy_version else None
         self.pre_collect_hook, self.post_collect_hook = pre_collect_hook, post_collect_hook
         self.frames = self.iterations = 0
         self._root: TensorDictBase | None = None
+        self._reset_kwargs: dict[str, Any] = {}
         self._under_way = False
         self._asked: tuple[Any, ...] | None = None
         self._rows: dict[NestedKey, torch.Tensor] = {}
@@ -201,13 +212,7 @@ class Collector:
         """
         if self.pre_collect_hook is not None:
             self.pre_collect_hook()
-        data: Any = self._collect()
-        if self.postproc is not None:
-            data = self.postproc(data)
-        if self.split_trajs:
-            data = split_trajectories(data, prefix="collector")
-        if self.storing_device is not None:
-            data = data.to(self.storing_device)
+        data: Any = self._processed(self._collect())
         if self.post_collect_hook is not None:
             self.post_collect_hook(data)
         if self.replay_buffer is not None:
@@ -218,6 +223,14 @@ class Collector:
             self._same = data = same.update_(data) if fits and same is not None else data
         self._hand_over()
         return data
+
+    def _processed(self, data: Any) -> Any:
+        """Make what is handed out of a batch."""
+        if self.postproc is not None:
+            data = self.postproc(data)
+        if self.split_trajs:
+            data = split_trajectories(data, prefix="collector")
+        return data if self.storing_device is None else data.to(self.storing_device)
 
     def rollout(self) -> TensorDictBase:
         """Take the steps of one batch.
@@ -251,22 +264,29 @@ class Collector:
         self._under_way = True
         root = self._root
         if anew or root is None:
-            root = env.reset()
+            root = env.reset(**self._reset_kwargs)
+            self._reset_kwargs = {}
             self._ids.restart()
         policy_acts = not is_random(env, self.policy)
         random = self.frames < self.init_random_frames and policy_acts
         act = self._act if policy_acts and not random else env.rand_action
         rows = self._rows_beside_actions(root) if random else {}
         data = collect(env, act, root, self._steps, contiguous=self._contiguous)
-        for key, row in rows.items():
-            data.set(key, row.new_zeros((*data.batch_size, *row.shape)))
+        _add_zeros(data, rows)
         last = data[..., -1].clone()
         self._root = env.maybe_reset(env._step_mdp(last))
         self._ids.write(data, last)
         if not self.track_traj_ids:
             data.del_("collector")
+        return self._marked(data)
+
+    def _marked(self, data: TensorDictBase) -> TensorDictBase:
+        """Write what a batch has beside the data of the env and the policy."""
+        if self._version is not None:
+            for key in ("policy_version", ("next", "policy_version")):
+                data.set(key, torch.full(data.batch_size, self._version, device=data.device))
         if self.set_truncated:
-            truncate_last(env, data[..., -1].get("next"))
+            truncate_last(self.env, data[..., -1].get("next"))
         return data
 
     def _write(self, data: TensorDictBase) -> None:
@@ -310,9 +330,121 @@ class Collector:
         written = {key: value for key, value in after.items(True, True) if value is not before.get(key)}
         return {key: value for key, value in written.items() if key not in known and isinstance(value, torch.Tensor)}
 
-    def reset(self) -> None:
-        """Start new episodes with the next batch."""
-        self._root = None
+    def reset(self, index: Any = None, **kwargs: Any) -> None:
+        """Start new episodes, and with them new trajectories, in all envs or in some.
+
+        Args:
+            index: which envs of a batch of envs: an integer, a slice, a list of integers or a mask. Default: all,
+                which are reset when the next batch is collected. A single env is reset with any index.
+            **kwargs: passed to the env's reset.
+
+        Raises:
+            IndexError: If there are no such envs. Nothing is reset then.
+
+        Example:
+            >>> from rlnb.envs import GymEnv, SerialEnv
+            >>> collector = Collector(SerialEnv(2, lambda: GymEnv("Pendulum-v1")), frames_per_batch=4)
+            >>> collector.next()["collector", "traj_ids"].tolist()
+            [[0, 0], [1, 1]]
+            >>> collector.reset(1)
+            >>> collector.next()["collector", "traj_ids"].tolist()
+            [[0, 0], [2, 2]]
+        """
+        chosen = torch.ones(self.env.batch_size, dtype=torch.bool)
+        if index is not None and self.env.batch_size:
+            chosen = torch.zeros_like(chosen)
+            try:
+                chosen[index] = True
+            except (IndexError, TypeError, ValueError, RuntimeError) as error:
+                raise IndexError(
+                    f"Collector.reset got index={index!r}, and its env has batch size {tuple(self.env.batch_size)}. "
+                    "Fix: collector.reset(0), or a slice, a list of integers or a mask for several envs."
+                ) from error
+        if not chosen.any():
+            return
+        # Before the first batch, and after a reset of all, the next batch resets every env anyway.
+        if self._root is None or chosen.all():
+            self._root, self._reset_kwargs = None, kwargs
+            return
+        root, self._root = self._root.copy(), None  # if the reset fails, the next batch resets every env
+        for key, (done, *_) in zip(self.env.reset_keys, self.env.done_keys_groups, strict=True):
+            shape = self.env.full_done_spec[done].shape
+            mask = chosen.reshape(*chosen.shape, *[1] * (len(shape) - chosen.ndim)).expand(shape)
+            root.set(key, mask.to(root.device, copy=True))
+        with torch.no_grad():
+            root = self.env.reset(root, **kwargs)
+        self._ids.renew(chosen)
+        self._root = root
+
+    def fake_tensordict(self) -> TensorDictBase:
+        """Return a batch of zeros with the keys, shapes and dtypes of a real one, without a step of the env.
+
+        The policy is called once with zeros, and a ``postproc`` once with the batch; hooks are not called. No
+        episode ends in it, so that ``split_trajs=True`` gives one trajectory for each env.
+
+        Returns:
+            The batch, also where real ones go into a buffer. With ``set_truncated`` its last step is truncated.
+
+        Example:
+            >>> from rlnb.envs import GymEnv
+            >>> Collector(GymEnv("CartPole-v1"), frames_per_batch=50).fake_tensordict()["observation"].shape
+            torch.Size([50, 4])
+        """
+        env = self.env
+        step = env.fake_tensordict()
+        rows: dict[NestedKey, torch.Tensor] = {}
+        if not is_random(env, self.policy):
+            with torch.no_grad(), set_exploration_type(self.exploration_type):
+                rows = self._rows_beside_actions(step.exclude("next", *env.action_keys))
+        data = stack_steps([step] * self._steps, step.batch_dims, [*[None] * step.batch_dims, "time"])
+        _add_zeros(data, rows)
+        if self.track_traj_ids:
+            data.set(("collector", "traj_ids"), torch.zeros(data.batch_size, dtype=torch.int64, device=data.device))
+        fake: TensorDictBase = self._processed(self._marked(data))
+        return fake
+
+    # What only collectors in other threads or processes can do -----------------------------------------------------
+
+    def start(self) -> None:
+        """Not supported: a collector collects when it is asked for a batch.
+
+        Raises:
+            NotImplementedError: Always.
+        """
+        raise NotImplementedError(
+            "Collector.start() is not supported: it would collect in a thread beside the learner, whose optimizer "
+            "changes the policy in the middle of a step. "
+            "Fix: for _ in collector: ..., with replay_buffer=..., and a ParallelEnv for several processes."
+        )
+
+    def pause(self) -> Any:
+        """Not supported: nothing is collected between two batches.
+
+        Raises:
+            NotImplementedError: Always, as in TorchRL.
+        """
+        raise NotImplementedError(
+            "Collector.pause() is not supported: this collector does not run on its own, and between two calls of "
+            "next() nothing is collected. Fix: leave pause() out."
+        )
+
+    def is_running(self) -> bool:
+        """Return whether data is collected in the background: False, since nothing is (see :meth:`start`)."""
+        return False
+
+    def enable_profile(self, **options: Any) -> None:
+        """Not supported: the collector runs in this process, where torch's own profiler sees all of it.
+
+        Args:
+            **options: those of TorchRL's method.
+
+        Raises:
+            NotImplementedError: Always.
+        """
+        raise NotImplementedError(
+            "Collector.enable_profile() is not supported: it collects in this process, where torch's own profiler "
+            "sees every step. Fix: with torch.profiler.profile() as profile: collector.next()."
+        )
 
     # The policy ---------------------------------------------------------------------------------------------------
 
@@ -338,7 +470,11 @@ class Collector:
             >>> collector = Collector(GymEnv("Pendulum-v1"), policy, frames_per_batch=10)
             >>> collector.update_policy_weights_()
         """
-        source = self._given_policy if policy_or_weights is None else policy_or_weights
+        self._write_weights(self._given_policy if policy_or_weights is None else policy_or_weights)
+        self.increment_version()
+
+    def _write_weights(self, source: Any) -> None:
+        """Write weights into the policy that acts."""
         if source is self.policy:
             return
         if not isinstance(self.policy, torch.nn.Module):
@@ -364,6 +500,64 @@ class Collector:
                 "Fix: collector.update_policy_weights_(policy), with a policy of the same architecture."
             )
         self.policy.load_state_dict(source)
+
+    @property
+    def policy_version(self) -> int | None:
+        """How often the policy was updated; None without ``track_policy_version=True``."""
+        return self._version
+
+    def get_policy_version(self) -> int | None:
+        """Return :attr:`policy_version`.
+
+        Returns:
+            The version; None if versions are not tracked.
+        """
+        return self._version
+
+    def increment_version(self) -> None:
+        """Count an update of the policy; :meth:`update_policy_weights_` does it, too.
+
+        Nothing is counted without ``track_policy_version=True``.
+
+        Example:
+            >>> from rlnb.envs import GymEnv
+            >>> collector = Collector(GymEnv("Pendulum-v1"), frames_per_batch=2, track_policy_version=True)
+            >>> collector.increment_version()
+            >>> collector.next()["policy_version"]
+            tensor([1, 1])
+        """
+        if self._version is not None:
+            self._version += 1
+
+    def get_model(self, model_id: str) -> Any:
+        """Return a model by its name.
+
+        Args:
+            model_id: "policy", or an attribute of the collector that is a module, such as "env.transform".
+
+        Returns:
+            The model.
+
+        Raises:
+            ValueError: If there is no such model.
+        """
+        found: Any = self
+        for name in str(model_id).split("."):
+            found = getattr(found, name, None)
+        if found is None or (not isinstance(found, torch.nn.Module) and found is not self.policy):
+            raise ValueError(
+                f"The collector has no model {model_id!r}. Its policy is a {type(self.policy).__name__}. "
+                "Fix: collector.get_model('policy'), of a collector that was made with a policy."
+            )
+        return found
+
+    def init_updater(self, *args: Any, **kwargs: Any) -> None:
+        """Do nothing, as in TorchRL for a collector without a weight updater: the learner's policy itself acts.
+
+        Args:
+            *args: accepted and not read.
+            **kwargs: accepted and not read.
+        """
 
     def getattr_env(self, attr: str) -> Any:
         """Read an attribute of the env.
@@ -426,10 +620,12 @@ class Collector:
 
         Returns:
             "env_state_dict", "policy_state_dict" (where the policy is a module), "frames", "iter" and "traj_ids": how
-            many trajectories got an id.
+            many trajectories got an id; "policy_version" where versions are tracked.
         """
         state = {"env_state_dict": self.env.state_dict(), "frames": self.frames, "iter": self.iterations}
         state["traj_ids"] = self._ids.free
+        if self._version is not None:
+            state["policy_version"] = self._version
         if isinstance(self.policy, torch.nn.Module):
             state["policy_state_dict"] = self.policy.state_dict()
         return state
@@ -463,6 +659,8 @@ class Collector:
             raise
         frames, iterations = state_dict["frames"], state_dict["iter"]
         self.frames, self.iterations, self._ids.free, self._root = frames, iterations, ids, None
+        if self._version is not None:
+            self._version = state_dict.get("policy_version", self._version)
 
     def _load(self, state_dict: dict[str, Any]) -> None:
         self.env.load_state_dict(state_dict["env_state_dict"])
@@ -497,6 +695,12 @@ class Collector:
             f"{type(self).__name__}(\n    env={env},\n    frames_per_batch={self.frames_per_batch}, "
             f"total_frames={self.total_frames})"
         )
+
+
+def _add_zeros(data: TensorDictBase, rows: Mapping[NestedKey, torch.Tensor]) -> None:
+    """Add entries of zeros, each shaped like its row at every step."""
+    for key, row in rows.items():
+        data.set(key, row.new_zeros((*data.batch_size, *row.shape)))
 
 
 def _on_device(policy: Any, device: Any) -> Any:

@@ -38,6 +38,16 @@ class TrajectoryIds:
         self.current = torch.arange(self.free, self.free + self.current.numel()).reshape(self.current.shape)
         self.free += self.current.numel()
 
+    def renew(self, chosen: torch.Tensor) -> None:
+        """Begin a new trajectory in some envs.
+
+        Args:
+            chosen: which, a mask of the env's batch size.
+        """
+        fresh = self.free + torch.cumsum(chosen.flatten(), 0).reshape(chosen.shape) - 1
+        self.current = torch.where(chosen, fresh, self.current)
+        self.free += int(chosen.sum())
+
     def write(self, data: TensorDictBase, last: TensorDictBase) -> None:
         """Write the ids of a batch, as ("collector", "traj_ids").
 
@@ -56,10 +66,7 @@ class TrajectoryIds:
         self.free += int(begins.sum())
         self.current = ids[..., -1]
         data.set(("collector", "traj_ids"), ids.to(data.device) if data.device is not None else ids)
-        ended = self._over(last)
-        fresh = self.free + torch.cumsum(ended.flatten(), 0).reshape(ended.shape) - 1
-        self.current = torch.where(ended, fresh, self.current)
-        self.free += int(ended.sum())
+        self.renew(self._over(last))
 
     def _over(self, data: TensorDictBase) -> torch.Tensor:
         """Find the steps at which an env's episode ends, of the shape of ``data``.
