@@ -575,6 +575,30 @@ class EnvBase(EnvLife):
             set_state=set_state,
         )
 
+    @staticmethod
+    def make_parallel(create_env_fn: Callable[..., EnvBase], *, num_envs: int = 1, **options: Any) -> EnvBase:
+        """Make a :class:`~rlnb.envs.ParallelEnv`: several envs, each in a process of its own.
+
+        Args:
+            create_env_fn: makes an env; or a list of functions, one for each env.
+            num_envs: how many envs.
+            **options: those of :class:`~rlnb.envs.ParallelEnv`, such as ``create_env_kwargs``.
+
+        Returns:
+            The batch of batch size ``[num_envs, ...]``, whose processes start when they are needed. With
+            ``serial_for_single=True`` and a single env, a :class:`~rlnb.envs.SerialEnv`.
+
+        Example:
+            >>> from rlnb.envs import EnvBase, GymEnv
+            >>> with EnvBase.make_parallel(lambda: GymEnv("Pendulum-v1"), num_envs=2) as env:
+            ...     env.rollout(3).batch_size
+            torch.Size([2, 3])
+        """
+        from rlnb.envs.batched import ParallelEnv  # it is built on this class
+
+        made: EnvBase = ParallelEnv(num_envs, create_env_fn, **options)
+        return made
+
     def fake_tensordict(self) -> TensorDict:
         """Make a step of zeros with the keys, shapes and dtypes of a real one.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -35,6 +36,8 @@ class GymEnv(GymWrapper):
             ``vectorization_mode="async"`` gives each a process of its own, and ``"vector_entry_point"`` takes the
             env's own batched implementation, where it has one. Of Gymnasium's ``make_vec`` come also
             ``vector_kwargs`` and ``wrappers``.
+        num_workers: with 2 or more, make a :class:`~rlnb.envs.ParallelEnv` of that many such envs, each in a process
+            of its own, which start when they are needed. Default: 1, a single env in this process; 0 is the same.
         batch_size: see :class:`GymWrapper`.
         allow_done_after_reset: see :class:`GymWrapper`.
         convert_actions_to_numpy: see :class:`GymWrapper`.
@@ -46,6 +49,7 @@ class GymEnv(GymWrapper):
         available_envs: the ids of all environments that are registered.
 
     Raises:
+        ValueError: If ``num_envs`` or ``num_workers`` is not a non-negative integer.
         gymnasium.error.UnregisteredEnv: if there is no such environment; the nearest names are listed.
         gymnasium.error.DependencyNotInstalled: if it needs a package that is not installed, with what to install.
 
@@ -57,9 +61,24 @@ class GymEnv(GymWrapper):
         torch.Size([3])
         >>> GymEnv("Pendulum-v1", num_envs=2).rollout(3)["observation"].shape
         torch.Size([2, 3, 3])
+        >>> with GymEnv("Pendulum-v1", num_workers=2) as env:
+        ...     env.rollout(3)["observation"].shape
+        torch.Size([2, 3, 3])
     """
 
     available_envs = _AvailableEnvs()
+
+    def __new__(cls, *args: Any, num_workers: int = 1, **kwargs: Any) -> Any:
+        """Make a :class:`~rlnb.envs.ParallelEnv` for several workers, if that is wanted."""
+        workers = None if isinstance(num_workers, bool) or not hasattr(num_workers, "__index__") else int(num_workers)
+        if workers is None or workers < 0:
+            raise ValueError(
+                f"num_workers must be a non-negative integer and is {num_workers!r}. "
+                "Fix: GymEnv('CartPole-v1', num_workers=2) for two processes."
+            )
+        if workers < 2:
+            return super().__new__(cls)
+        return cls.make_parallel(functools.partial(cls, *args, **kwargs), num_envs=workers)
 
     def __init__(
         self,
@@ -75,6 +94,7 @@ class GymEnv(GymWrapper):
         convert_actions_to_numpy: bool = True,
         missing_obs_value: Any = None,
         num_envs: int = 0,
+        num_workers: int = 1,
         disable_env_checker: bool = True,
         **kwargs: Any,
     ) -> None:
