@@ -139,23 +139,9 @@ class Collector:
         self.init_random_frames, self.reset_at_each_iter = numbers.init_random_frames, reset_at_each_iter
         self.postproc, self.split_trajs, self.exploration_type = postproc, split_trajs, exploration_type
         self.return_same_td, self.replay_buffer = return_same_td, replay_buffer
-        if set_truncated and not any(as_tuple(key)[-1] == TRUNCATED for key in self.env.done_keys):
-            raise ValueError(
-                f"set_truncated=True marks the last step of a batch as truncated, and {type(self.env).__name__} has no "
-                "'truncated' signal. Fix: env.add_truncated_keys() before Collector(env, ...)."
-            )
-        if split_trajs and not track_traj_ids:
-            raise ValueError(
-                "split_trajs=True cuts batches by their trajectory ids, and track_traj_ids=False leaves these out. "
-                "Fix: leave track_traj_ids out."
-            )
         self.set_truncated, self.track_traj_ids = set_truncated, track_traj_ids
-        if not isinstance(track_policy_version, bool | None):
-            raise TypeError(
-                f"track_policy_version must be True or False and is a {type(track_policy_version).__name__}. The "
-                "Collector counts versions with integers. Fix: Collector(..., track_policy_version=True)."
-            )
-        self._version = 0 if track_policy_version else None
+        self._check_marks()
+        self._version = _first_version(track_policy_version)
         self.pre_collect_hook, self.post_collect_hook = pre_collect_hook, post_collect_hook
         self.frames = self.iterations = 0
         self._root: TensorDictBase | None = None
@@ -166,6 +152,19 @@ class Collector:
         self._same: TensorDictBase | None = None
         self._ids = TrajectoryIds(self.env.batch_size)
         self._contiguous = not any(-1 in spec.shape for spec in self.env.output_spec.values(True, True) if spec)
+
+    def _check_marks(self) -> None:
+        """Refuse marks that the batches cannot have."""
+        if self.set_truncated and not any(as_tuple(key)[-1] == TRUNCATED for key in self.env.done_keys):
+            raise ValueError(
+                f"set_truncated=True marks the last step of a batch as truncated, and {type(self.env).__name__} has no "
+                "'truncated' signal. Fix: env.add_truncated_keys() before Collector(env, ...)."
+            )
+        if self.split_trajs and not self.track_traj_ids:
+            raise ValueError(
+                "split_trajs=True cuts batches by their trajectory ids, and track_traj_ids=False leaves these out. "
+                "Fix: leave track_traj_ids out."
+            )
 
     # Collecting ---------------------------------------------------------------------------------------------------
 
@@ -695,6 +694,16 @@ class Collector:
             f"{type(self).__name__}(\n    env={env},\n    frames_per_batch={self.frames_per_batch}, "
             f"total_frames={self.total_frames})"
         )
+
+
+def _first_version(track: Any) -> int | None:
+    """Return the version to count from; None if versions are not tracked."""
+    if not isinstance(track, bool | None):
+        raise TypeError(
+            f"track_policy_version must be True or False and is a {type(track).__name__}. The Collector counts "
+            "versions with integers. Fix: Collector(..., track_policy_version=True)."
+        )
+    return 0 if track else None
 
 
 def _add_zeros(data: TensorDictBase, rows: Mapping[NestedKey, torch.Tensor]) -> None:
