@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -20,14 +19,12 @@ class Where(NamedTuple):
         span: rows one after another, or None.
         flat: positions of several elements, shape ``[n]``, or None.
         lead: the dimensions of the result in front of an element.
-        keeps_dims: whether ``lead`` has the dimensions of the storage, in its order.
     """
 
     position: int | None
     span: slice | None
     flat: torch.Tensor | None
     lead: torch.Size
-    keeps_dims: bool
 
     def positions(self, width: int) -> torch.Tensor:
         """Number the elements.
@@ -43,21 +40,6 @@ class Where(NamedTuple):
         return torch.tensor([self.position]) if self.flat is None else self.flat
 
 
-class Coordinates(tuple[torch.Tensor, ...]):
-    """The index of sampled elements in a storage of several dimensions: a tensor for each dimension, time first.
-
-    A tuple like any other, except that a buffer knows it: ``rb[info["index"]]`` reads what was sampled, while any other
-    tuple has the order of the dimensions of ``rb[:]``.
-
-    Example:
-        >>> Coordinates((torch.tensor([3, 0]), torch.tensor([1, 1])))
-        (tensor([3, 0]), tensor([1, 1]))
-    """
-
-    def __reduce__(self) -> Any:
-        return Coordinates, (tuple(self),)
-
-
 def one(position: int) -> Where:
     """Mean a single element.
 
@@ -67,7 +49,7 @@ def one(position: int) -> Where:
     Returns:
         What says so.
     """
-    return Where(position, None, None, torch.Size(()), False)
+    return Where(position, None, None, torch.Size(()))
 
 
 def where(index: Any, shape: Sequence[int]) -> Where:
@@ -114,85 +96,32 @@ def where(index: Any, shape: Sequence[int]) -> Where:
     return _some(array) if array.ndim else one(int(array))
 
 
-def where_swapped(index: Any, shape: Sequence[int], time: int) -> Where:
-    """Find out what an index means to a reader for whom time is another dimension than the first.
-
-    Args:
-        index: as for :func:`where`. A tensor whose last dimension holds coordinates, and :class:`Coordinates`, are time
-            first, as a sample's index is.
-        shape: of the filled part of the storage, time first.
-        time: which dimension of the data is time, above 0; it is swapped with the first.
-
-    Returns:
-        What it means. If ``keeps_dims``, the data still has the order of the storage; otherwise that of the reader.
-
-    Raises:
-        IndexError: If it is outside of what is filled, or a mask has another shape.
-        TypeError: If it is not an index.
-
-    Example:
-        >>> where_swapped((0, slice(3, 5)), [5, 2], 1).flat  # steps 3 and 4 of the first env
-        tensor([6, 8])
-    """
-    if isinstance(index, tuple) and len(index) == 1:
-        index = index[0]
-    if isinstance(index, Coordinates) or _holds_coordinates(index, len(shape)):
-        return where(index, shape)
-    parts = list(index) if isinstance(index, tuple) else [index]
-    if not any(part is Ellipsis for part in parts):
-        parts.append(Ellipsis)
-    if sum(part is Ellipsis for part in parts) == 1 and not any(part is None for part in parts):
-        gap = parts.index(Ellipsis)
-        parts[gap : gap + 1] = [slice(None)] * (len(shape) - len(parts) + 1)
-    others = [part for dim, part in enumerate(parts) if dim != time]
-    if len(parts) == len(shape) and all(isinstance(part, slice) and part == slice(None) for part in others):
-        span = parts[time]
-        if isinstance(span, slice) and span.step in (None, 1):
-            return _slice(span, shape)
-    lead = list(shape)
-    lead[0], lead[time] = lead[time], lead[0]
-    found = where(index, lead)
-    strides = np.cumprod([1, *reversed(shape[1:])])[::-1].tolist()
-    strides[0], strides[time] = strides[time], strides[0]
-    coordinates = np.unravel_index(found.positions(math.prod(lead[1:])).numpy(), lead)
-    flat = torch.from_numpy(sum(np.asarray(part) * stride for part, stride in zip(coordinates, strides, strict=True)))
-    return one(int(flat)) if found.position is not None else Where(None, None, flat, found.lead, False)
-
-
-def _holds_coordinates(index: Any, ndim: int) -> bool:
-    """Whether an index is a tensor whose last dimension holds the coordinates of an element."""
-    if not isinstance(index, (torch.Tensor, np.ndarray, list)):
-        return False
-    array = _array(index)
-    return array.dtype != bool and array.ndim > 1 and array.shape[-1] == ndim
-
-
 def _slice(index: slice, shape: Sequence[int]) -> Where:
     start, stop, step = index.indices(shape[0])
     if step != 1:
         return _rows(np.arange(start, stop, step), shape)
     stop = max(start, stop)
-    return Where(None, slice(start, stop), None, torch.Size((stop - start, *shape[1:])), True)
+    return Where(None, slice(start, stop), None, torch.Size((stop - start, *shape[1:])))
 
 
-def _some(array: np.ndarray, keeps_dims: bool = False) -> Where:
+def _some(array: np.ndarray) -> Where:
     flat = torch.from_numpy(np.ascontiguousarray(array).reshape(-1))
-    return Where(None, None, flat, torch.Size(array.shape), keeps_dims)
+    return Where(None, None, flat, torch.Size(array.shape))
 
 
 def _rows(array: np.ndarray, shape: Sequence[int]) -> Where:
     """Whole rows, given by their numbers."""
     others = tuple(shape[1:])
     if not others:
-        return _some(array, True)
+        return _some(array)
     width = int(np.prod(others))
     flat = array[..., None] * width + np.arange(width)
-    return _some(flat.reshape(*array.shape, *others), array.ndim == 1)
+    return _some(flat.reshape(*array.shape, *others))
 
 
 def _mask(mask: np.ndarray, shape: Sequence[int]) -> Where:
     if mask.shape == tuple(shape):
-        return _some(np.flatnonzero(mask), len(shape) == 1)
+        return _some(np.flatnonzero(mask))
     if mask.shape == (shape[0],):
         return _rows(np.flatnonzero(mask), shape)
     raise IndexError(faults.mask_length(mask.shape, shape))
@@ -222,7 +151,7 @@ def _grid(index: tuple[Any, ...], shape: Sequence[int]) -> Where:
             raise IndexError(faults.outside(index, shape, error)) from None
     if np.ndim(found) == 0:
         return one(int(found))
-    return _some(found, all(isinstance(part, slice) or part is Ellipsis for part in parts))
+    return _some(found)
 
 
 def _takes_none(part: Any) -> bool:
@@ -309,4 +238,4 @@ def unravel(flat: torch.Tensor, shape: Sequence[int]) -> Any:
     for size in reversed(shape[1:]):
         parts.append(flat % size)
         flat = flat // size
-    return Coordinates((flat, *reversed(parts)))
+    return (flat, *reversed(parts))

@@ -233,7 +233,8 @@ def test_entries_are_written_in_place(storage: Any) -> None:
     rb = TensorDictReplayBuffer(storage=storage())
     two = rb.storage.ndim == 2
     numbers = torch.arange(6).reshape(2, 3) if two else torch.arange(6)
-    rb.extend(TensorDict({"a": numbers, "b": {"c": numbers + 10}}, numbers.shape))
+    data = TensorDict({"a": numbers, "b": {"c": numbers + 10}}, numbers.shape)
+    rb.extend(data.transpose(0, 1) if two else data)
     index: Any = (0, slice(1, 3)) if two else slice(1, 3)
     rb.set_at_("a", torch.tensor([70, 80]), index)
     assert rb[index]["a"].tolist() == [70, 80] and rb[:]["a"].flatten()[3:].tolist() == [3, 4, 5]

@@ -364,8 +364,20 @@ def multi_step() -> Any:
     )
 
 
+TIME_FIRST = "the documentation prints rb[:] time first; one order for rb[:], every index and the storage"
+
+
 @gives(
     (
+        [[0, 0], [0, 1], [1, 0], [1, 1], [2, 0], [2, 1], [3, 0], [3, 1]],
+        (4, 2),
+        [[0, 100], [1, 101], [2, 102], [3, 103]],
+        (6,),
+        8,
+        (4, 2),
+        2,
+    ),
+    torchrl=(
         [[0, 0], [0, 1], [1, 0], [1, 1], [2, 0], [2, 1], [3, 0], [3, 1]],
         (2, 4),
         [[0, 1, 2, 3], [100, 101, 102, 103]],
@@ -373,7 +385,8 @@ def multi_step() -> Any:
         8,
         (4, 2),
         2,
-    )
+    ),
+    why=TIME_FIRST,
 )
 def two_dims() -> Any:
     rb = TensorDictReplayBuffer(storage=lazy(20, ndim=2), batch_size=6)
@@ -390,26 +403,26 @@ def two_dims() -> Any:
     )
 
 
-@gives(([3], [1, 101], 102, [[1, 2], [101, 102]], [[100, 101, 102, 103]], [1, 101]))
+@gives(([103], [1, 101], 102, [[1, 101], [2, 102]], 3, [1, 101]), torchrl="other elements", why=TIME_FIRST)
 def two_dims_indexing() -> Any:
     rb = TensorDictReplayBuffer(storage=lazy(20, ndim=2))
     rb.extend(torch.stack([steps(4), steps(4, 100)]))
     return (
-        rb[0, 3:4]["action"].tolist(),
-        rb[:, 1]["action"].tolist(),
-        rb[1, 2]["action"].item(),
-        rb[:, 1:3]["action"].tolist(),
-        rb[1:]["action"].tolist(),
+        rb[3, 1:2]["action"].tolist(),
+        rb[1]["action"].tolist(),
+        rb[2, 1]["action"].item(),
+        rb[1:3]["action"].tolist(),
+        len(rb[1:]),
         rb.storage[1]["action"].tolist(),
     )
 
 
-@gives([[0, 50, 2, 7], [100, 60, 102, 103]])
+@gives([[0, 100], [50, 60], [2, 102], [3, 7]], torchrl="other elements", why=TIME_FIRST)
 def two_dims_writing() -> Any:
     rb = ReplayBuffer(storage=lazy(20, ndim=2))
     rb.extend(torch.stack([steps(4), steps(4, 100)]))
-    rb[0, 3:4] = steps(1, 7)
-    rb[:, 1] = torch.stack([steps(1, 50)[0], steps(1, 60)[0]])
+    rb[3, 1:2] = steps(1, 7)
+    rb[1] = torch.stack([steps(1, 50)[0], steps(1, 60)[0]])
     return rb[:]["action"].tolist()
 
 

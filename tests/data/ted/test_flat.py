@@ -180,7 +180,7 @@ def test_several_end_signals_a_step_are_refused():
     assert message(lambda: TED2Flat(done_key=("next", "agents", "done"))(data), ValueError) == (
         "('next', 'agents', 'done') has the shape [3, 2, 1], which is more than one flag for each step of a batch of "
         "size [3]. An episode ends for all that its step holds. Fix: pass the done_key of an entry with one flag a "
-        "step, such as data['next', 'done'] = data[('next', 'agents', 'done')].flatten(1).all(-1, keepdim=True)."
+        "step, such as data['next', 'done'] = data[('next', 'agents', 'done')].flatten(1).any(-1, keepdim=True)."
     )
 
 

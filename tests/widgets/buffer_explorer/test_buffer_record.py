@@ -171,7 +171,7 @@ def test_columns_are_the_envs_of_a_linked_player(steps):
     rows = make_buffer(20, ndim=2)
     rows.extend(torch.stack([steps([6]), steps([2, 4])]))
     explorer = BufferExplorer(rows)
-    player = RolloutPlayer(rows[:])
+    player = RolloutPlayer(rows[:].transpose(0, 1))
     tie = link(explorer, player)
     explorer.selection, explorer.selected_env = 3, 1
     assert (player.t, player.selected_env) == (3, 1)

@@ -19,7 +19,7 @@ MAX_CELLS, MAX_COLUMNS = 512, 8
 _NO_LIMIT = 1 << 62
 _SIMPLE = (bool, int, float, str, torch.dtype, torch.device)
 # Properties that are settings; all else is found among the attributes.
-_PROPERTIES = ("alpha", "device")
+_PROPERTIES = ("alpha", "beta", "device")
 _MOST_SETTINGS, _MOST_TRANSFORMS = 12, 8
 
 
@@ -107,7 +107,7 @@ def boxes_of(buffer: Any) -> tuple[Box, ...]:
             (*_settings(writer), ("next", goes), ("written", plural(ring.written, "row"))),
         ),
         Box("storage", type(storage).__name__, (("room", room), *dims, *_settings(storage, skip=("ndim", "max_size")))),
-        Box("sampler", type(sampler).__name__, (*_settings(sampler), ("batch_size", batch))),
+        Box("sampler", type(sampler).__name__, (*_settings(sampler, skip=("device",)), ("batch_size", batch))),
         _transform(buffer.transform),
     )
 

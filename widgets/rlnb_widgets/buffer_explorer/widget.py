@@ -251,7 +251,10 @@ class BufferExplorer(TimeTraits, Visualizer):
         """
         from rlnb_widgets.rollout_player import RolloutPlayer
 
-        made = RolloutPlayer(self.buffer[:], env, **options)
+        stored = self.buffer[:]
+        if self.buffer.storage.ndim > 1:  # a player wants time last
+            stored = stored.transpose(0, self.buffer.storage.ndim - 1)
+        made = RolloutPlayer(stored, env, **options)
         link(self, made)
         return made
 

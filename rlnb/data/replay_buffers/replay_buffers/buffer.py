@@ -11,7 +11,6 @@ from tensordict import TensorDictBase
 
 from rlnb.data.replay_buffers import faults
 from rlnb.data.replay_buffers.forms import is_data
-from rlnb.data.replay_buffers.indexing import Where
 from rlnb.data.replay_buffers.replay_buffers import arguments
 from rlnb.data.replay_buffers.replay_buffers.reading import Reading
 from rlnb.data.replay_buffers.storages import ListStorage
@@ -148,8 +147,8 @@ class ReplayBuffer(Reading):
         if self._writer.adds_index:
             data = without_index(data)
         with self._lock:
-            place = self._where(index)
-            self._overwrite(place, data)
+            place = self._storage.where(index)
+            self._writer.overwrite(place, data)
             self._sampler.mark_update(self._indices(place), self._storage)
 
     def update_priority(self, index: Any, priority: Any) -> None:
@@ -215,17 +214,9 @@ class ReplayBuffer(Reading):
 
     def _set_entries(self, index: Any, entries: dict[NestedKey, Any]) -> None:
         with self._lock:
-            place = self._where(index)
+            place = self._storage.where(index)
             data = self._storage.elements(self._storage.read(place))
-            if place.keeps_dims and self._dim_extend:
-                data = arguments.swap_dims(data, self._dim_extend)
-            self._overwrite(place, _with_entries(data, entries))
-
-    def _overwrite(self, place: Where, data: Any) -> None:
-        """Write over elements; the data has the order in which it is read."""
-        if place.keeps_dims and self._dim_extend and not isinstance(data, list):
-            data = arguments.swap_dims(data, self._dim_extend)
-        self._writer.overwrite(place, data)
+            self._writer.overwrite(place, _with_entries(data, entries))
 
     def write_all(self, data: Any, end: int | None = None) -> None:
         """Write over all elements by index: ``buffer[:end] = data``.

@@ -297,8 +297,7 @@ class Components(Checkpointing):
 
     def _chosen_ahead(self) -> list[Chosen]:
         """What was drawn and not given yet; whoever saves the state saves it with the sampler, which is ahead."""
-        chosen = [] if self._prefetcher is None else self._prefetcher.chosen
-        return [(tuple(index) if isinstance(index, tuple) else index, info, last) for index, info, last in chosen]
+        return [] if self._prefetcher is None else self._prefetcher.chosen
 
     def shutdown(self, timeout: float | None = None) -> None:
         """Stop the threads that prepare batches; sampling starts them again.

@@ -11,7 +11,7 @@ from tensordict import TensorDictBase
 from rlnb._tensordict import set_entry
 from rlnb.data.replay_buffers import faults
 from rlnb.data.replay_buffers.forms import is_data
-from rlnb.data.replay_buffers.indexing import Coordinates, Where, where_swapped
+from rlnb.data.replay_buffers.indexing import Where
 from rlnb.data.replay_buffers.replay_buffers import arguments
 from rlnb.data.replay_buffers.replay_buffers.components import Components
 from rlnb.data.replay_buffers.samplers import Info
@@ -103,7 +103,6 @@ class Reading(Components):
             return self._storage.gather(index), index, info
 
     def _draw_again(self, index: Any, info: Info) -> tuple[Any, Any, Info]:
-        index = Coordinates(index) if isinstance(index, tuple) else index
         with self._storage.ring.reading:
             return self._storage.gather(index), index, info
 
@@ -166,15 +165,14 @@ class Reading(Components):
 
         A key, or ``("_data", key)``, reads one entry of all elements.
 
-        With several dimensions ``rb[i, j]`` is ``rb[:][i, j]``: an index has the order of the data that was written,
-        ``[envs, time]``. Only the index of a sample, and what :meth:`extend` returns, is time first, in a tensor whose
-        last dimension holds the coordinates: ``rb[sample["index"]]`` and ``rb[info["index"]]`` are what was sampled.
-        The storage itself is time first throughout.
+        A storage of several dimensions is time first, ``[time, envs]``, and so are all its indices and what is read
+        with them: ``rb[i, j]`` is ``rb[:][i, j]``, and ``rb[sample["index"]]`` is what was sampled. Only
+        :meth:`extend` takes data as an env writes it, ``[envs, time]``.
         """
         if isinstance(index, str) or (isinstance(index, tuple) and any(isinstance(part, str) for part in index)):
             return self._entry(index)
         with self._lock, self._storage.ring.reading:
-            place = self._where(index)
+            place = self._storage.where(index)
             data = self._storage.read(place)
         if place.position is None:
             data = self._collated(data)
@@ -185,8 +183,6 @@ class Reading(Components):
             index = torch.stack(coordinates, -1) if isinstance(coordinates, tuple) else coordinates
             index = index.reshape((*place.lead, *index.shape[1:]))
             put(data, INDEX_KEY, spread(index, data.batch_size, int(self._storage.ndim > 1)))
-        if place.keeps_dims and self._dim_extend:
-            data = arguments.swap_dims(data, self._dim_extend)
         return self._transform.forward(data) if self._transform.changes_reads else data
 
     def read_all_in_order(self, end: int | None = None) -> Any:
@@ -199,12 +195,6 @@ class Reading(Components):
             The batch.
         """
         return self[:end]
-
-    def _where(self, index: Any) -> Where:
-        """The elements that an index means; it has the order of the data, where the storage is time first."""
-        if not self._dim_extend:
-            return self._storage.where(index)
-        return where_swapped(index, self._storage.shape, self._dim_extend)
 
     @property
     def _marks_index(self) -> bool:
