@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pytest
@@ -162,10 +162,14 @@ def test_what_is_printed_is_shown_however_it_is_written(printed: str, cuts: list
     assert out.text() == "\n".join(shown + [f"(and {len(lines) - 8} more lines)"] * (len(lines) > 8))
 
 
-apart = pytest.mark.skipif(not can_run_apart(), reason="checks run in this process here")
+@pytest.fixture
+def apart(missing: Callable[..., NoReturn]) -> None:
+    """For tests of checks in a process of their own."""
+    if not can_run_apart():
+        missing("fork", "checks of exercises run in the kernel's process on this system", optional=True)
 
 
-@apart
+@pytest.mark.usefixtures("apart")
 @pytest.mark.parametrize(
     ("body", "says"),
     [
@@ -192,7 +196,7 @@ def test_in_a_process_of_its_own_an_answer_can_do_what_it_likes(body: str, says:
     assert not multiprocessing.active_children()
 
 
-@apart
+@pytest.mark.usefixtures("apart")
 def test_memory_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("exercises.apart.MEMORY_LIMIT", 200 << 20)
     monkeypatch.setattr(demo, "seconds", 60.0)
@@ -200,7 +204,7 @@ def test_memory_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     assert verdict.status == "error" and "It used more than 2 GB of memory." in repr(verdict)
 
 
-@apart
+@pytest.mark.usefixtures("apart")
 def test_a_check_changes_nothing_here() -> None:
     held = [1]
 
@@ -213,7 +217,7 @@ def test_a_check_changes_nothing_here() -> None:
     assert held == [1]
 
 
-@apart
+@pytest.mark.usefixtures("apart")
 def test_an_interrupt_ends_the_check_and_leaves_no_process(tmp_path: Path) -> None:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
     note = tmp_path / "pid"
@@ -230,7 +234,7 @@ def test_an_interrupt_ends_the_check_and_leaves_no_process(tmp_path: Path) -> No
         os.kill(int(note.read_text()), 0)
 
 
-@apart
+@pytest.mark.usefixtures("apart")
 def test_what_an_answer_started_ends_with_the_check(tmp_path: Path) -> None:
     note = tmp_path / "pid"
     code = (
@@ -240,7 +244,7 @@ def test_what_an_answer_started_ends_with_the_check(tmp_path: Path) -> None:
     assert gone(int(note.read_text()))
 
 
-@apart
+@pytest.mark.usefixtures("apart")
 def test_a_check_ends_with_the_kernel_that_runs_it(tmp_path: Path) -> None:
     note = tmp_path / "pid"
     body = f"import os, pathlib\npathlib.Path({str(note)!r}).write_text(str(os.getpid()))\nwhile True: pass"

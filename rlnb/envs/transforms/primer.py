@@ -152,8 +152,9 @@ class TensorDictPrimer(Transform):
 
     def _leading(self, spec: TensorSpec, data: TensorDictBase) -> int:
         """How many dimensions of a spec are batch dimensions of the data."""
-        has_batch = self._env() is None and not self.primers.ndim and spec.shape[: data.ndim] == data.batch_size
-        return data.ndim if has_batch else self._batch_dims
+        if self.expand_specs or self._env() is not None or self.primers.ndim:
+            return self._batch_dims
+        return data.ndim if spec.shape[: data.ndim] == data.batch_size else self._batch_dims
 
     def _expanded(self, key: NestedKey, value: Any, data: TensorDictBase) -> torch.Tensor:
         spec = self._fitted[key]

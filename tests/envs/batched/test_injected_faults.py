@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+
 import pytest
 
 from tests.envs.batched.running import run
@@ -49,8 +51,9 @@ def test_python_exits_though_a_worker_survives_sigterm(tmp_path, script):
     assert run(tmp_path, IGNORING + script, limit=40).lines == ["3"]
 
 
-def test_rendering_workers_end_with_the_script(tmp_path):
-    pytest.importorskip("pygame")
+def test_rendering_workers_end_with_the_script(tmp_path, missing):
+    if importlib.util.find_spec("pygame") is None:
+        missing("pygame", "CartPole cannot be drawn without it; pip install gymnasium[classic-control]")
     script = (
         "env = ParallelEnv(2, lambda: GymEnv('CartPole-v1', from_pixels=True))\n"
         "print(env.rollout(3).shape[1], flush=True)\n"
