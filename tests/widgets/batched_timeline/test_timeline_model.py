@@ -129,6 +129,15 @@ def test_the_error_of_a_worker_is_read():
     ]
 
 
+def test_code_in_a_clone_of_the_repository_is_the_learners_own():
+    lines = '  File "/home/me/rlnb/tests/envs/mine.py", line 1, in _step\n  File "/home/me/rlnb/rlnb/envs/common.py", line 2'
+    found = failure_of(RuntimeError(f"Worker 0 of 1 failed in step: E: e\n\nIn the worker:\n{lines}")).lines
+    assert [(line.text.split('"')[1], line.own) for line in found] == [
+        ("envs/mine.py", True),
+        ("rlnb/envs/common.py", False),
+    ]
+
+
 @pytest.mark.parametrize(
     ("text", "workers", "what", "of"),
     [

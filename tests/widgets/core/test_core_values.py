@@ -110,6 +110,7 @@ def test_table_aligns_and_has_no_trailing_blanks():
 
 def test_key_text_escapes_quotes():
     assert key_text(('a"b', "c")) == '("a\\"b", "c")'
+    assert key_text("\u202e\\") == '"\\u202e\\\\"', "as Python would read it"
     assert (plural(1000, "step"), plural(1, "entry", "entries")) == ("1,000 steps", "1 entry")
 
 

@@ -180,7 +180,7 @@ FAILURES = {
     "raises": (raising, "raising failed, and a random move was made. RuntimeError: no idea"),
     "is illegal": (illegal, "TicTacToeEnv.step got the illegal action 4: the cell at row 1, column 1 is occupied"),
     "wrote nothing": (silent, "The policy silent wrote no action: the env reads ['action'], and it wrote ['thought']."),
-    "returned nothing": (lambda td: None, "takes a TensorDict and must return one, and it returned a NoneType"),
+    "returned nothing": (lambda td: None, "The policy <lambda> returned None and wrote no action."),
     "wrong shape": (lambda board, turn, mask: mask, "ValueError: The action 'action' must have shape ()"),
 }
 

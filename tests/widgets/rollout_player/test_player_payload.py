@@ -11,10 +11,13 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from rlnb_widgets import RolloutPlayer
+from rlnb_widgets._core.text import key_text
 from rlnb_widgets.rollout_player.columns import Columns
 from rlnb_widgets.rollout_player.model import player_model
 from rlnb_widgets.rollout_player.payload import HIDDEN, payload
 from tensordict import TensorDict
+
+from rlnb._text import printable
 
 NUMPY = {"f4": np.float32, "f8": np.float64, "i1": np.int8, "u1": np.uint8, "i2": np.int16, "i4": np.int32}
 
@@ -133,5 +136,8 @@ def test_hostile_keys_and_texts(key):
     player = RolloutPlayer(td, strips=[key or "k"])
     for text in (player.to_html(), player._repr_mimebundle_()[0]["text/html"]):
         assert "<img src=x" not in text and "<script>alert" not in text
-    assert key[:10] in repr(player)
+    # What would turn the text around is shown as its escape, as Python would write it.
+    assert printable(key)[:10] in repr(player)
+    assert f"{key_text(key or 'k')}  " in repr(player)
+    assert "\u202e" not in repr(player) and "\\\\u202e" not in repr(player)
     assert "<img src=x" not in player.to_svg()

@@ -128,7 +128,7 @@ def key_text(key: str | tuple[str, ...]) -> str:
         if len(key) == 1:
             return key_text(key[0])
         return "(" + ", ".join(key_text(k) for k in key) + ")"
-    return '"' + printable(str(key), one_line=False).replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return '"' + printable(str(key).replace("\\", "\\\\").replace('"', '\\"')) + '"'
 
 
 def visible(text: str, width: int = 40) -> str:

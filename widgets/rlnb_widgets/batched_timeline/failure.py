@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from pathlib import Path
+
+import rlnb
 
 __all__ = ["Failure", "Line", "failure_of"]
 
@@ -12,6 +15,7 @@ _WHAT = re.compile(r"failed in ([\w.]+):|in the middle of ([\w.]+)\.|did not fin
 _FRAME = re.compile(r'^  File "([^"]*)"(, line \d+.*)$')
 _MARK = "\n\nIn the worker:\n"
 _MOST_LINES = 60
+_PACKAGE = Path(rlnb.__file__).parent
 
 
 @dataclass(frozen=True)
@@ -96,5 +100,7 @@ def _short(path: str) -> str:
         return "a cell of the notebook"
     if "rlnb" in parts[:-1]:
         last = len(parts) - 1 - parts[::-1].index("rlnb")
-        return "/".join(parts[last:])
+        # A learner's folder, such as a clone of the repository, may have this name too.
+        if _PACKAGE.joinpath(*parts[last + 1 :]).is_file():
+            return "/".join(parts[last:])
     return "/".join(parts[-2:]) if len(parts) > 2 else path

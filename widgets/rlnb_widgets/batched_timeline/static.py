@@ -168,8 +168,8 @@ def _lanes(
             name = "learner" if e < 0 else f"env {e}"
             svg.text(_LEFT - 8, top + min(h, 10) / 2 + 3.5, name, size=10, anchor="end", fill="bad" if bad else "muted")
         svg.rect(_LEFT, top, (stop - start) * scale, h, fill="panel")
-        found = pieces(run, e, turns)
-        boxes = _boxes(found, start, scale) if len(turns) <= _MOST_PIECES else _filled(found, window, scale)
+        few = len(turns) <= _MOST_PIECES
+        boxes = _boxes(pieces(run, e, turns), start, scale) if few else _filled(_spans(run, e, turns), window, scale)
         for phase, each in boxes.items():
             path = "".join(
                 f"M{coordinate(x)} {coordinate(top + h * (1 - base - share))}h{coordinate(w)}"
@@ -195,26 +195,46 @@ def _boxes(found: Iterator[Piece], start: float, scale: float) -> dict[str, list
     return boxes
 
 
-def _filled(found: Iterator[Piece], window: tuple[float, float], scale: float) -> dict[str, list[Box]]:
+def _spans(run: BatchRun, lane: int, turns: range) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """The same as :func:`pieces`, as arrays: by phase, from when and to when each piece lasts."""
+    rows = slice(turns.start, turns.stop)
+    if lane < 0:
+        after = run.start[turns.start + 1 : turns.stop + 1]
+        return {"learner": (run.stop[rows][: len(after)], after)}
+    told, acted, written = (run.start[rows] + part[rows, lane] for part in (run.told, run.acted, run.written))
+    taken, reset, wrote = ~np.isnan(told), run.is_reset[rows], written > acted
+    found = {
+        "step": (told, acted, taken & ~reset),
+        "reset": (told, acted, taken & reset),
+        "write": (acted, written, taken & wrote),
+    }
+    return {phase: (begin[which], end[which]) for phase, (begin, end, which) in found.items() if which.any()}
+
+
+def _filled(
+    spans: dict[str, tuple[np.ndarray, np.ndarray]], window: tuple[float, float], scale: float
+) -> dict[str, list[Box]]:
     """Where turns are too many for pieces: how much of the time each phase took, column by column."""
     edges = np.linspace(*window, _COLUMNS + 1)
-    spent: dict[str, np.ndarray] = defaultdict(lambda: np.zeros(_COLUMNS))
     size = edges[1] - edges[0]
-    for phase, a, b in found:
-        low, high = int((a - window[0]) // size), int((b - window[0]) // size)
-        for column in range(max(low, 0), min(high, _COLUMNS - 1) + 1):
-            spent[phase][column] += max(min(b, edges[column + 1]) - max(a, edges[column]), 0.0)
     boxes: dict[str, list[Box]] = defaultdict(list)
     base = np.zeros(_COLUMNS)
-    for phase in ("step", "reset", "write", "learner"):
-        if phase not in spent:
-            continue
-        share = np.minimum(spent[phase] / size, 1 - base)
+    for phase, (begin, end) in spans.items():
+        share = np.clip(_spent(begin, end, edges) / size, 0.0, 1 - base)
         for column in np.flatnonzero(share > 0.01).tolist():
             x = _LEFT + (edges[column] - window[0]) * scale
             boxes[phase].append((x, size * scale, float(base[column]), float(share[column])))
         base += share
     return boxes
+
+
+def _spent(begin: np.ndarray, end: np.ndarray, edges: np.ndarray) -> np.ndarray:
+    """How much of the time between each two edges lies in spans, which do not overlap and are in order."""
+    # The time spent until each span begins and until it ends; between these it grows evenly or not at all.
+    lasted = np.cumsum(end - begin)
+    moments = np.stack([begin, end], -1).ravel()
+    until = np.stack([np.concatenate([[0.0], lasted[:-1]]), lasted], -1).ravel()
+    return np.diff(np.interp(edges, moments, until))
 
 
 def _axis(svg: Svg, y: float, span: float, scale: float) -> None:

@@ -67,7 +67,8 @@ class TEDExplorer(TimeTraits, Visualizer):
         reward  -                                dropped   float32 [T=3 | 1]  1 / 1 / 1
         There is no done flag in "next", so all steps are taken for one episode.
         next done: rule 'end signals': no end signal below 'next': the end signals were left out, or stand at the root alone
-        TED rules: 11 of 12 kept; broken: end signals
+        root action: rule 'action': missing: the action was left out when the data was put together
+        TED rules: 10 of 12 kept; broken: end signals, action
     """  # noqa: E501 - the example shows what is printed
 
     _esm = bundle_js(_HERE / "live.js")
