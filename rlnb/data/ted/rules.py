@@ -346,8 +346,9 @@ def _goes_on(facts: Facts) -> _Found:
     flags = [_all_of_step(column.bool()) for column in outermost if isinstance(column, torch.Tensor)]
     seen = [(column, facts.next[path]) for path, column in facts.root.items() if path in facts.next and _is_seen(path)]
     pairs = [(one, two) for one, two in seen if isinstance(one, torch.Tensor) and isinstance(two, torch.Tensor)]
-    # Where all observations are alike, a reset cannot be told from a step.
-    if not flags or len(pairs) < len(seen) or not any(bool((one != one[:1]).any()) for one, _ in pairs):
+    # Where all observations are alike, or integers such as cells, a reset cannot be told from a step.
+    telling = [one for one, _ in pairs if one.is_floating_point() and bool((one != one[:1]).any())]
+    if not flags or len(pairs) < len(seen) or not telling:
         return
     goes_on = facts.only_valid(torch.stack(flags).all(0))[:-1].clone()
     goes_on[facts.length - 1 :: facts.length] = False
