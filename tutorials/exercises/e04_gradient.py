@@ -51,7 +51,7 @@ TUNE = """
         instead(TUNE, of="range(steps)", put="range(1)", says="after a single step"),
         instead(TUNE, of="range(steps)", put="range(steps + 1)", says="one step too many"),
         instead(TUNE, of="return gain.item()", put="return score(gain).item()", says="This is the score"),
-        instead(TUNE, of="return gain.item()", put="return gain", says="It gave a `Tensor`"),
+        instead(TUNE, of="return gain.item()", put="return gain", says="still has its gradients"),
         instead(TUNE, of=".detach().requires_grad_()", put=".detach()", says="does not require grad"),
         WrongAnswer(
             """

@@ -247,7 +247,7 @@ _ILLEGAL: dict[NestedKey, list[tuple[list[float], str]]] = {
         instead(BALL, of="Bounded(-0.1, 0.1, shape=(2,))", put="Categorical(2)", says="An action is two numbers"),
         instead(BALL, of="Bounded(-1, 0, shape=(1,))", put="Bounded(0, 1, shape=(1,))", says="domain of `reward`"),
         instead(BALL, of="\n        self.reward_spec = Bounded(-1, 0, shape=(1,))", put="", says="the middle brings"),
-        instead(BALL, of="Bounded(-1, 0, shape=(1,))", put="Bounded(-1, 0, shape=())", says="shape of `reward`"),
+        instead(BALL, of="Bounded(-1, 0, shape=(1,))", put="Bounded(-1, 0, shape=())", says="reward_spec has shape ()"),
         instead(BALL, of='"reward": -farther', put='"reward": farther', says="The data changed"),
     ],
     setup=SETUP,

@@ -101,8 +101,10 @@ def test_rollouts_and_padded_batches_are_well_formed():  # TE-01
 
 
 def test_the_entries_of_a_rollout_and_of_a_batch():  # TE-01 TE-02 TE-03 TE-04
-    rollout = GymEnv("CartPole-v1").rollout(60, break_when_any_done=False)
-    batch = next(iter(Collector(GymEnv("CartPole-v1"), frames_per_batch=60, total_frames=60)))
+    env = GymEnv("CartPole-v1")
+    env.set_seed(0)  # episodes end within the 60 steps
+    rollout = env.rollout(60, break_when_any_done=False)
+    batch = next(iter(Collector(env, frames_per_batch=60, total_frames=60)))
     for data in (rollout, batch.exclude("collector")):
         ends = {"done", "terminated", "truncated"}
         assert set(data.keys()) == {"action", "observation", "next", *ends}

@@ -35,8 +35,8 @@ def test_the_text():
 BufferExplorer: TensorDictReplayBuffer, 8 of 8 rows filled, next is row 2
   writer     TensorDictRoundRobinWriter  next: row 2, written: 10 rows
   storage    LazyTensorStorage           room: 8 elements, ndim: 1, device: cpu
-  sampler    PrioritizedSampler          alpha: 1, beta: 0.5, device: cpu, eps: 0, dtype: torch.float32, \
-reduction: max, max_priority_within_buffer: False, batch_size: 4
+  sampler    PrioritizedSampler          alpha: 1, beta: 0.5, eps: 0, dtype: torch.float32, reduction: max, \
+max_priority_within_buffer: False, batch_size: 4
   transform  none                        reading and writing: leave the data as it is
   All 8 rows are filled. Row 2 is the oldest and is written over next; row 1 is the newest. The seam lies between them.
   age, physical order, newest dark
