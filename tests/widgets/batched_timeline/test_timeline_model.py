@@ -130,7 +130,7 @@ def test_the_error_of_a_worker_is_read():
 
 
 def test_code_in_a_clone_of_the_repository_is_the_learners_own():
-    places = "/home/me/rlnb/tests/envs/mine.py", "/home/me/rlnb/rlnb/envs/common.py"
+    places = "/srv/me/rlnb/tests/envs/mine.py", "/srv/me/rlnb/rlnb/envs/common.py"
     lines = "\n".join(f'  File "{place}", line 1, in _step' for place in places)
     found = failure_of(RuntimeError(f"Worker 0 of 1 failed in step: E: e\n\nIn the worker:\n{lines}")).lines
     assert [(line.text.split('"')[1], line.own) for line in found] == [
