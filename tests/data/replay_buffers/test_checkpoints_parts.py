@@ -131,7 +131,7 @@ def test_hooks_are_called_in_order_with_time_last(tmp_path: Path) -> None:  # CP
     rb.dumps(tmp_path)
     other.loads(tmp_path)
     assert seen == [torch.Size([2, 3]), ("text", 3)]
-    assert other[:]["a"].tolist() == [[0, 1, 2], [3, 4, 5]]
+    assert other[:]["a"].tolist() == [[0, 3], [1, 4], [2, 5]]
 
 
 # Ensembles ------------------------------------------------------------------------------------------------------------

@@ -116,7 +116,7 @@ class SliceModel(RuleBasedStateMachine):
             self.rb.storage[place] = values
         else:
             self.rb.set_sampler(self.samplers[data.draw(st.sampled_from(list(self.samplers)))])
-            self.rb[place if self.width == 1 else (slice(None), place)] = values
+            self.rb[place] = values
         self.places[place] = row
 
     @rule()

@@ -47,7 +47,7 @@ def test_slices_of_two_envs_as_on_the_page() -> None:  # TJ-03 SA-05
         if i == 100:
             break
     assert len(rb) == 100, len(rb)
-    assert rb[:]["next", "step_count"].squeeze().shape == (2, 50)
+    assert rb[:]["next", "step_count"].squeeze().shape == (50, 2)
     for _ in range(20):
         sample, info = rb.sample(return_info=True)
         time, which = info["index"]

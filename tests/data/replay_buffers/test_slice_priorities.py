@@ -110,7 +110,7 @@ def test_several_dimensions() -> None:  # SA-07
     steps = torch.stack([episodes(6), episodes(2, 4, first=1)])
     rb = TensorDictReplayBuffer(storage=LazyTensorStorage(12, ndim=2), sampler=sampler())
     rb.extend(steps)
-    rb.update_priority(rb[:]["index"].reshape(-1, 2), torch.arange(1.0, 13.0))  # env by env
+    rb.update_priority(rb[:]["index"].transpose(0, 1).reshape(-1, 2), torch.arange(1.0, 13.0))  # env by env
     sample = rb.sample(3 * 20_000)
     first = sample["index"].view(-1, 3, 2)[:, 0]
     mass = {(0, 0): 1, (1, 0): 2, (2, 0): 3, (3, 0): 4, (2, 1): 9, (3, 1): 10}

@@ -335,7 +335,7 @@ def test_a_given_container_of_any_form() -> None:  # ST-02
     rb.add((torch.tensor(1.0), {"x": torch.ones(2)}))
     assert rb[0][1]["x"].tolist() == [1, 1]
     envs = ReplayBuffer(storage=TensorStorage(torch.zeros(4, 3), ndim=2))
-    assert envs.storage.shape == (4, 3) and len(envs) == 12 and envs[:].shape == (3, 4)
+    assert envs.storage.shape == (4, 3) and len(envs) == 12 and envs[:].shape == (4, 3)
     with pytest.raises(ValueError) as caught:
         TensorStorage(torch.zeros(3), max_size=5)
     assert (

@@ -163,7 +163,7 @@ def test_trajectories_of_a_batch(batch):
 def test_a_buffer_of_two_dimensions_is_filled(batch):
     buffer = TensorDictReplayBuffer(storage=LazyTensorStorage(100, ndim=2), batch_size=4)
     collector = Collector(batch(2, pendulum), None, frames_per_batch=10, total_frames=30, replay_buffer=buffer)
-    assert list(collector) == [None] * 3 and len(buffer) == 30 and buffer[:].shape == (2, 15)
+    assert list(collector) == [None] * 3 and len(buffer) == 30 and buffer[:].shape == (15, 2)
 
 
 def test_random_frames_first(batch):
