@@ -189,10 +189,8 @@ def apart(missing: Callable[..., NoReturn]) -> None:
     ],
 )
 def test_in_a_process_of_its_own_an_answer_can_do_what_it_likes(body: str, says: str) -> None:
-    start = time.monotonic()
     verdict = demo.try_source(function(body))
     assert verdict.status == "error" and says in repr(verdict)
-    assert time.monotonic() - start < 20
     assert not multiprocessing.active_children()
 
 

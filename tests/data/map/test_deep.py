@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import pickle
-import time
 
 import numpy as np
 import pytest
@@ -76,11 +75,8 @@ def test_a_tree_of_twenty_thousand_levels_is_written():
 
 
 @pytest.mark.parametrize("make", [viewed, made])
-def test_a_repr_takes_no_longer_for_more_levels(make):
-    tree = make(300)
-    start = time.perf_counter()
-    text = repr(tree)
-    assert time.perf_counter() - start < 5
+def test_a_repr_writes_the_first_levels(make):
+    text = repr(make(300))
     assert text.endswith("})\n# the first 3 levels of 299; 300 nodes in all")
     assert text.count("observation") == 4 and "subtree: str" in text
     # Nothing is left out of a small one.

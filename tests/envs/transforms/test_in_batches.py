@@ -32,15 +32,20 @@ def test_inside_each_env(case, env):  # TR-01
 
 def here_and_elsewhere(n, make):
     """Roll out a batch of ``n`` envs in this process, and one in processes of their own."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # as many as a worker has: the sums of a network depend on how they are shared out
     found = []
-    for kind in (SerialEnv, ParallelEnv):
-        batch = kind(n, make)
-        try:
-            torch.manual_seed(0)
-            batch.set_seed(0)
-            found.append(batch.rollout(8, break_when_any_done=False))
-        finally:
-            batch.close()
+    try:
+        for kind in (SerialEnv, ParallelEnv):
+            batch = kind(n, make)
+            try:
+                torch.manual_seed(0)
+                batch.set_seed(0)
+                found.append(batch.rollout(8, break_when_any_done=False))
+            finally:
+                batch.close()
+    finally:
+        torch.set_num_threads(threads)
     return found
 
 

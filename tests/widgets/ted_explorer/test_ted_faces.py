@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from xml.etree import ElementTree
 
 import numpy as np
@@ -258,13 +257,9 @@ def test_the_page_needs_no_network(ted):
     assert set(re.findall(r"https?://[\w./-]+", text)) == {"http://www.w3.org/2000/svg"}
 
 
-def test_a_thousand_leaves_open_at_once():
-    td = many(1000)
-    TEDExplorer(many(2))
-    start = time.perf_counter()
-    explorer = TEDExplorer(td)
+def test_a_thousand_leaves_stay_small():
+    explorer = TEDExplorer(many(1000))
     explorer._repr_mimebundle_()
-    assert time.perf_counter() - start < 5.0  # 0.4 s on a quiet machine
     assert explorer.model.leaves == 1000 and len(explorer.payload) < 1_000_000 and len(explorer.values) <= 2_000_000
 
 
