@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from tensordict import TensorDictBase
 from tensordict.nn import dispatch
 
 from rlnb.data import Bounded, Composite, TensorSpec, Unbounded
-from rlnb.data.ted.keys import NestedKey
+from rlnb.data.replay_buffers.samplers.slice_sampler import SliceSampler
+from rlnb.data.ted.keys import NestedKey, as_tuple
+from rlnb.envs.transforms.compose import Compose
 from rlnb.envs.transforms.frame_transform import FrameTransform
 from rlnb.envs.transforms.frames import Frames, ages, per_row, time_dim
+from rlnb.envs.transforms.select import ExcludeTransform
 from rlnb.envs.transforms.shape_faults import assert_negative
-from rlnb.envs.transforms.transform import Keys, key_list
+from rlnb.envs.transforms.transform import Keys, Transform, key_list
 
 _PADDINGS = ("same", "constant", "zeros")
 
@@ -163,6 +168,61 @@ class CatFrames(FrameTransform):
         """
         return self._call(tensordict)
 
+    def make_rb_transform_and_sampler(self, batch_size: int, **sampler_kwargs: Any) -> tuple[Transform, SliceSampler]:
+        """Make what a replay buffer needs to store single frames and concatenate them in each sample.
+
+        The sampler draws ``N`` consecutive steps for each item of a batch, and the transform reduces them to the last
+        step, whose frames are concatenated, at the root and under "next". Transforms that come before this one in the
+        env must come before it in the buffer too, so that it reads the frames in the same form. Results are not stored:
+        give the transform distinct ``out_keys``, or the single frames are dropped from what is written.
+
+        Args:
+            batch_size: the number of items in a sample. A sample of another size can still be drawn.
+            **sampler_kwargs: passed to :class:`~rlnb.data.SliceSampler`, such as ``traj_key``; all but ``slice_len``.
+
+        Returns:
+            The transform and the sampler.
+
+        Raises:
+            TypeError: If ``slice_len`` or ``num_slices`` is given.
+            ValueError: If ``batch_size`` is not a positive integer.
+
+        Example:
+            >>> from tensordict import TensorDict
+            >>> from rlnb.data import LazyTensorStorage, ReplayBuffer
+            >>> frames = CatFrames(2, dim=-1, in_keys=["position"], out_keys=["positions"])
+            >>> transform, sampler = frames.make_rb_transform_and_sampler(batch_size=3)
+            >>> rb = ReplayBuffer(
+            ...     storage=LazyTensorStorage(9), sampler=sampler, transform=transform, batch_size=3
+            ... )
+            >>> positions, done = torch.arange(7.0)[:, None], torch.zeros(6, 1, dtype=torch.bool)
+            >>> below = TensorDict({"position": positions[1:], "done": done}, [6])
+            >>> index = rb.extend(TensorDict({"position": positions[:-1], "next": below}, [6]))
+            >>> rb.sample()["positions"].diff()
+            tensor([[1.],
+                    [1.],
+                    [1.]])
+        """
+        if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
+            raise ValueError(f"batch_size must be a positive integer, and got {batch_size!r}. Fix: batch_size=32.")
+        for name in ("slice_len", "num_slices"):
+            if name in sampler_kwargs:
+                raise TypeError(f"{name} follows from N={self.N}, and was given too. Fix: leave {name} out.")
+        sampler = SliceSampler(slice_len=self.N, **sampler_kwargs)
+        sampler.steps_per_item = self.N
+        both = [[*keys, *(("next", *as_tuple(key)) for key in keys)] for keys in (self.in_keys, self.out_keys)]
+        frames = CatFrames(
+            self.N,
+            self.dim,
+            in_keys=both[0],
+            out_keys=both[1],
+            padding=self.padding,
+            padding_value=self.padding_value,
+            reset_key=self.reset_key,
+            done_key=self.done_key,
+        )
+        return Compose(_Windows(self.N), frames, _LastSteps(), ExcludeTransform(*both[1], inverse=True)), sampler
+
     @dispatch(source="in_keys", dest="out_keys")
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Concatenate the frames of a rollout or of a sample of several; see :meth:`Transform.forward`.
@@ -220,6 +280,24 @@ class CatFrames(FrameTransform):
 
     def __repr__(self) -> str:
         return f"CatFrames(N={self.N}, dim={self.dim}, keys={self.in_keys})"
+
+
+class _Windows(Transform):
+    """Reshapes a sample of consecutive steps to ``[items, size]``."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.size = size
+
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        return tensordict.reshape(-1, self.size)
+
+
+class _LastSteps(Transform):
+    """Keeps the last step of each row of ``[items, size]``."""
+
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        return tensordict[:, -1]
 
 
 __all__ = ["CatFrames"]

@@ -233,3 +233,32 @@ def test_sampled_rollouts_are_what_the_env_would_have_given(buffer):  # TR-14
     rb.extend(raw)
     sample, info = rb.sample(return_info=True)
     assert same(sample, online[info["index"]])
+
+
+@in_each_storage
+def test_frames_are_stored_once_and_concatenated_in_each_sample(buffer):
+    env = TransformedEnv(Numbers(()), StepCounter(6))
+    env.set_seed(0)
+    torch.manual_seed(0)
+    raw = env.rollout(10, break_when_any_done=False)
+    frames = CatFrames(3, -1, in_keys=["position"], out_keys=["frames"])
+    online = CatFrames(3, -1, in_keys=["position", ("next", "position")], out_keys=["frames", ("next", "frames")])
+    expected = online(raw.clone())
+    transform, sampler = frames.make_rb_transform_and_sampler(5, truncated_key=None)
+    rb = buffer(batch_size=5, transform=transform, sampler=sampler)
+    rb.extend(expected)
+    assert not {"frames", ("next", "frames")} & set(held(rb).keys(True))
+    for size in (None, 2):
+        sample, info = rb.sample(size, return_info=True)
+        assert sample.batch_size == (size or 5,) and rb.can_sample(size)
+        last = torch.as_tensor(info["index"]).reshape(-1, 3)[:, -1]
+        for key in ("frames", "position", ("next", "frames"), ("next", "position")):
+            assert torch.equal(sample[key], expected[key][last])
+
+
+def test_the_buffer_of_single_frames_says_what_does_not_fit():
+    frames = CatFrames(3, -1, in_keys=["position"])
+    with pytest.raises(TypeError, match="slice_len follows from N=3"):
+        frames.make_rb_transform_and_sampler(5, slice_len=4)
+    with pytest.raises(ValueError, match="batch_size must be a positive integer, and got 0"):
+        frames.make_rb_transform_and_sampler(0)

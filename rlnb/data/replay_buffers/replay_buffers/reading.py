@@ -59,7 +59,8 @@ class Reading(Components):
             False for an empty buffer, and where no slice or not enough elements are stored.
         """
         with self._lock:
-            return self._sampler.can_sample(self._storage, self._size_of(batch_size))
+            size = self._size_of(batch_size) * self._sampler.steps_per_item
+            return self._sampler.can_sample(self._storage, size)
 
     def next(self) -> Any:
         """Draw the next batch, as iterating over the buffer does.
@@ -83,7 +84,7 @@ class Reading(Components):
         """Choose elements, for a caller that holds the lock: their index and what else the sampler says."""
         if not len(self._storage):
             raise RuntimeError(faults.empty_sample())
-        return self._sampler.sample(self._storage, size)
+        return self._sampler.sample(self._storage, size * self._sampler.steps_per_item)
 
     def _draw_one(self) -> tuple[Any, bool]:
         size = self._batch_size or 0

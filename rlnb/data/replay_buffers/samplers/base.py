@@ -25,8 +25,10 @@ class Sampler(Stateful):
     Attributes:
         has_priorities: whether :meth:`update_priority` does anything.
         of_one_storage: whether it remembers elements, so that no two buffers can have it.
+        steps_per_item: the number of stored items that become one item of a batch, because a transform joins them.
     """
 
+    steps_per_item: int = 1
     has_priorities: bool = False
     of_one_storage: bool = False
     _of: weakref.ref[Storage] | None = None  # the storage whose elements it remembers
