@@ -35,10 +35,12 @@ H, W = 12, 10
 
 @cache
 def untrained():
-    """A file of random weights for the tiny network of VC1Transform."""
+    """A file of random weights for the tiny network of VC1Transform, the same in every process that makes one."""
     folder = tempfile.mkdtemp()
     atexit.register(shutil.rmtree, folder)
-    torch.save(vit("tiny").state_dict(), f"{folder}/vc1.pth")
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        torch.save(vit("tiny").state_dict(), f"{folder}/vc1.pth")
     return f"{folder}/vc1.pth"
 
 

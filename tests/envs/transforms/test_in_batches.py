@@ -10,7 +10,7 @@ from rlnb.envs import Compose, ParallelEnv, RewardSum, SerialEnv, StepCounter, T
 from tests.envs.transforms.cases import Numbers
 from tests.envs.transforms.test_every_transform import every, in_every_env, same
 
-# The order in which a network adds up depends on the number of threads and on where in memory its input lies.
+# The order in which a network adds up depends on the number of threads, and a worker has fewer than this process.
 NETWORKS = ("R3MTransform", "VC1Transform")
 
 
