@@ -13,12 +13,11 @@ from tensordict import NonTensorData, NonTensorStack, TensorDictBase, lazy_stack
 from rlnb.data.specs.base import TensorSpec
 from rlnb.data.specs.non_tensor import NonTensor, _alike
 from rlnb.data.specs.normalize import Device, Shape
-from rlnb.data.specs.reshape import ReshapableSpec
 from rlnb.data.specs.variable import fits_shape, shape_text
 from rlnb.data.specs.violations import Frame, Violation
 
 
-class Choice(ReshapableSpec):
+class Choice(TensorSpec):
     """A value of one of several specs. Each row chooses for itself.
 
     A choice may be a spec or fixed data that is no tensor (``NonTensorData``). Dims that shape operations put in front

@@ -9,13 +9,13 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import torch
 
+from rlnb.data.specs.base import TensorSpec
 from rlnb.data.specs.normalize import Device, Shape, as_device, as_dtype, as_size
-from rlnb.data.specs.reshape import ReshapableSpec
 from rlnb.data.specs.variable import fits_shape, shape_text
 from rlnb.data.specs.violations import Frame, Violation, format_number
 
 
-class LeafSpec(ReshapableSpec):
+class LeafSpec(TensorSpec):
     """A spec of one tensor. Subclasses say how to draw, check and project; the rest is here."""
 
     _dtype: torch.dtype

@@ -10,13 +10,13 @@ import numpy as np
 import torch
 from tensordict import NonTensorData, NonTensorStack, is_tensor_collection
 
+from rlnb.data.specs.base import TensorSpec
 from rlnb.data.specs.normalize import Device, Shape, as_device, as_size
-from rlnb.data.specs.reshape import ReshapableSpec
 from rlnb.data.specs.variable import fits_shape, shape_text
 from rlnb.data.specs.violations import Frame, Violation
 
 
-class NonTensor(ReshapableSpec):
+class NonTensor(TensorSpec):
     """Data that is no tensor. Anything but a tensor or a TensorDict is in it, unless a space says more.
 
     Args:

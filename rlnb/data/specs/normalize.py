@@ -9,7 +9,6 @@ import torch
 
 Shape = int | Iterable[int]
 Device = torch.device | str | int | None
-Key = str | tuple[str, ...]
 
 #: What a spec can describe. torch has no comparisons for uint16, uint32 and uint64, so those are absent.
 SUPPORTED_DTYPES = (
@@ -121,33 +120,6 @@ def as_device(device: Device) -> torch.device:
     if found.type == "cuda" and found.index is None:
         return torch.device("cuda", torch.cuda.current_device())
     return found
-
-
-def as_path(key: Any) -> tuple[str, ...]:
-    """Return a key as a tuple of names.
-
-    Raises:
-        TypeError: the key is neither a name nor a non-empty tuple of names.
-
-    Example:
-        >>> as_path("a"), as_path(("a", ("b", "c")))
-        (('a',), ('a', 'b', 'c'))
-    """
-    if isinstance(key, str):
-        return (key,)
-    if isinstance(key, tuple) and key:
-        return tuple(name for part in key for name in as_path(part))
-    raise TypeError(f"a key is a string or a tuple of strings such as ('agents', 'action'), got {key!r}.")
-
-
-def as_key(path: tuple[str, ...]) -> Key:
-    """Return a tuple of names as the shortest key: the bare name when there is one.
-
-    Example:
-        >>> as_key(("a",)), as_key(("a", "b"))
-        ('a', ('a', 'b'))
-    """
-    return path[0] if len(path) == 1 else path
 
 
 def leading_dim(dim: int, ndim: int, fixed: int, what: str, *, insert: bool = False) -> int:

@@ -38,7 +38,7 @@ CONSTRUCTION = [
     (
         lambda: Composite(a=3),
         TypeError,
-        "'a': expected a spec, a mapping of specs or None, got a int.",
+        "'a': expected a spec, a mapping of specs or None, got int.",
     ),
     (
         lambda: Composite([("a", None)]),
@@ -48,7 +48,7 @@ CONSTRUCTION = [
     (
         lambda: Composite(shape=(2,), batch_size=(3,)),
         ValueError,
-        "Composite got shape=(2,) and batch_size=(3,): they are one thing, give one.",
+        "Composite got shape=(2,) and batch_size=(3,), which are two names of one argument. Give only one of them.",
     ),
     (
         lambda: Composite({1: Unbounded(2)}),
@@ -173,7 +173,7 @@ COMPOSITE_CALLS = [
     (
         lambda: SPEC.encode(3),
         TypeError,
-        "Composite.encode: expected a dictionary with the keys ['observation', 'agent'], got a int.",
+        "Composite.encode: expected a dictionary with the keys ['observation', 'agent'], got int.",
     ),
     (
         lambda: SPEC.project(TensorDict({"observation": torch.zeros(2)})),
