@@ -1,4 +1,4 @@
-"""Specs: what the data of an environment looks like, and conversion from and to Gymnasium spaces."""
+"""Specs of tensors and TensorDicts, and their conversion from and to Gymnasium spaces and TorchRL."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ from rlnb.data.specs.one_hot import OneHot
 from rlnb.data.specs.spaces import space_from_spec, spec_from_space
 from rlnb.data.specs.stacked import Stacked
 from rlnb.data.specs.stacked_composite import StackedComposite
+from rlnb.data.specs.torchrl import from_torchrl, to_torchrl
 from rlnb.data.specs.unbounded import Unbounded, UnboundedContinuous, UnboundedDiscrete
 from rlnb.data.specs.violations import Violation, violations
 
-# The names that the documentation used before.
+# Former names of these classes, which the documentation still mentions.
 BoundedTensorSpec = Bounded
 UnboundedContinuousTensorSpec = UnboundedContinuous
 UnboundedDiscreteTensorSpec = UnboundedDiscrete
@@ -72,8 +73,10 @@ __all__ = [
     "check_no_exclusive_keys",
     "consolidate_spec",
     "contains_lazy_spec",
+    "from_torchrl",
     "make_composite_from_td",
     "space_from_spec",
     "spec_from_space",
+    "to_torchrl",
     "violations",
 ]
