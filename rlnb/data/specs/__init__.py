@@ -5,7 +5,7 @@ from __future__ import annotations
 from rlnb.data.specs.base import TensorSpec
 from rlnb.data.specs.binary import Binary
 from rlnb.data.specs.bounded import Bounded, BoundedContinuous, BoundedDiscrete
-from rlnb.data.specs.categorical import Categorical
+from rlnb.data.specs.categorical import Categorical, OneHot
 from rlnb.data.specs.choice import Choice
 from rlnb.data.specs.composite import Composite
 from rlnb.data.specs.helpers import (
@@ -14,10 +14,8 @@ from rlnb.data.specs.helpers import (
     contains_lazy_spec,
     make_composite_from_td,
 )
-from rlnb.data.specs.multi import MultiCategorical
-from rlnb.data.specs.multi_one_hot import MultiOneHot
+from rlnb.data.specs.multi import MultiCategorical, MultiOneHot
 from rlnb.data.specs.non_tensor import NonTensor
-from rlnb.data.specs.one_hot import OneHot
 from rlnb.data.specs.spaces import space_from_spec, spec_from_space
 from rlnb.data.specs.stacked import Stacked
 from rlnb.data.specs.stacked_composite import StackedComposite

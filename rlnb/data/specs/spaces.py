@@ -11,16 +11,14 @@ import torch
 from rlnb.data.specs.base import TensorSpec
 from rlnb.data.specs.binary import Binary
 from rlnb.data.specs.bounded import Bounded
-from rlnb.data.specs.categorical import Categorical
+from rlnb.data.specs.categorical import Categorical, OneHot
 from rlnb.data.specs.choice import Choice
 from rlnb.data.specs.composite import Composite
 from rlnb.data.specs.lazy_stack import LazyStack
 from rlnb.data.specs.leaf import LeafSpec
-from rlnb.data.specs.multi import MultiCategorical
-from rlnb.data.specs.multi_one_hot import MultiOneHot
+from rlnb.data.specs.multi import MultiCategorical, MultiOneHot
 from rlnb.data.specs.non_tensor import NonTensor
 from rlnb.data.specs.normalize import SUPPORTED_DTYPES, Device
-from rlnb.data.specs.one_hot import OneHot
 from rlnb.data.specs.unbounded import Unbounded
 from rlnb.data.specs.variable import shape_text
 

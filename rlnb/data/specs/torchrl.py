@@ -13,14 +13,12 @@ from tensordict import is_tensor_collection
 from rlnb.data.specs.base import TensorSpec
 from rlnb.data.specs.binary import Binary
 from rlnb.data.specs.bounded import Bounded
-from rlnb.data.specs.categorical import Categorical
+from rlnb.data.specs.categorical import Categorical, OneHot
 from rlnb.data.specs.choice import Choice
 from rlnb.data.specs.composite import Composite
 from rlnb.data.specs.lazy_stack import LazyStack
-from rlnb.data.specs.multi import MultiCategorical
-from rlnb.data.specs.multi_one_hot import MultiOneHot
+from rlnb.data.specs.multi import MultiCategorical, MultiOneHot
 from rlnb.data.specs.non_tensor import NonTensor
-from rlnb.data.specs.one_hot import OneHot
 from rlnb.data.specs.stacked import Stacked
 from rlnb.data.specs.stacked_composite import StackedComposite
 from rlnb.data.specs.unbounded import Unbounded
