@@ -1,4 +1,4 @@
-"""The names that TorchRL's ``torchrl.data.tensor_specs`` has: specs, their spaces, and the types of their arguments."""
+"""The names of ``torchrl.data.tensor_specs``: specs, their spaces, and the types of their arguments."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ DEVICE_TYPING = torch.device | str | int
 INDEX_TYPING = int | torch.Tensor | np.ndarray | slice | Sequence[int]
 SHAPE_INDEX_TYPING = int | range | Sequence[int] | np.ndarray | slice | torch.Tensor | None
 
-# The names that the spaces had before.
+# The former name of this class.
 DiscreteBox = CategoricalBox
 
 __all__ = [

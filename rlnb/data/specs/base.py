@@ -315,7 +315,7 @@ class TensorSpec(ABC):
             TypeError: If the spec does not describe choices.
         """
         raise TypeError(
-            f"{type(self).__name__}.index: its values choose nothing. Specs that do: Categorical, OneHot, "
+            f"{type(self).__name__}.index: its values do not choose anything. Specs of choices: Categorical, OneHot, "
             "MultiCategorical, MultiOneHot."
         )
 
@@ -489,7 +489,7 @@ class TensorSpec(ABC):
             ending = f" ending with {list(self._shape[count:])}, the encoding" if self._event_dims else ""
             raise ValueError(
                 f"{type(self).__name__} of shape {shape_text(self._shape)} does not reshape to {list(sizes)}: give a "
-                f"shape of as many entries{ending}."
+                f"shape with the same number of entries{ending}."
             ) from None
 
     def view(self, *shape: Any) -> Self:
@@ -537,8 +537,8 @@ class TensorSpec(ABC):
             return self._mapped(lambda tensor: tensor.unflatten(at, tuple(sizes)))
         except RuntimeError:
             raise ValueError(
-                f"{who}: dim {dim} of the shape {shape_text(self._shape)} does not split into {list(sizes)}: the sizes "
-                "must multiply to its own."
+                f"{who}: dim {dim} of the shape {shape_text(self._shape)} cannot be split into {list(sizes)}: "
+                "the product of the sizes must be the size of the dim."
             ) from None
 
     def unbind(self, dim: int = 0) -> tuple[Self, ...]:
@@ -585,8 +585,8 @@ class TensorSpec(ABC):
         row = self[(*[slice(None)] * dim, slice(0, 1))]
         if row.expand(*self._shape) != self:
             raise ValueError(
-                f"{type(self).__name__}.make_neg_dim: the spec differs along dim {dim}, so that it does not say what a "
-                "value of another size may be. Choose a dim along which all entries are described alike."
+                f"{type(self).__name__}.make_neg_dim: the spec differs along dim {dim}, so that it does not define the "
+                "values of another size. Choose a dim along which all entries are the same."
             )
         new: Self = row._with(_shape=torch.Size((*self._shape[:dim], -1, *self._shape[dim + 1 :])))
         return new

@@ -281,8 +281,8 @@ def _check_bounds(low: torch.Tensor, high: torch.Tensor) -> None:
     senseless = (low == torch.inf) | (high == -torch.inf) if low.is_floating_point() else torch.tensor(False)
     if bool(senseless.any()):
         raise ValueError(
-            f"no number of {low.dtype} lies between the bounds of Bounded, {_bounds_text(low, high, senseless)}: an "
-            "infinite low is -torch.inf, an infinite high torch.inf."
+            f"no number of {low.dtype} lies between the bounds of Bounded, {_bounds_text(low, high, senseless)}. Use "
+            "-torch.inf for a low without a bound, torch.inf for a high without one."
         )
 
 

@@ -388,8 +388,8 @@ class Composite(TensorSpec):
     def _check_unlocked(self, action: str) -> None:
         if self.is_locked:
             raise RuntimeError(
-                f"cannot {action}: this Composite is locked, so that it stays what its owner (an environment, say) was "
-                "built with. Change a copy, spec.clone(), or unlock it first: spec.unlock_()."
+                f"cannot {action}: this Composite is locked, for its owner (such as an environment) relies on it. "
+                "Change a copy, spec.clone(), or unlock it first: spec.unlock_()."
             )
 
     def _check_unlocked_to(self, path: tuple[str, ...], action: str) -> None:
@@ -584,7 +584,7 @@ class Composite(TensorSpec):
         rows = None if found else self._rows_of(value, frame)
         if rows is None:
             fix = "Stack TensorDicts that have the same entries."
-            return found or [Violation(key, "type", "a TensorDict with one form", "a lazy stack", fix=fix)]
+            return found or [Violation(key, "type", "a dense TensorDict", "a ragged lazy stack", fix=fix)]
         return [f.in_member(i) for i, (spec, row, at) in enumerate(rows) for f in spec._violations(row, key, at)]
 
     def type_check(self, value: Any, key: Any = None, selected_keys: Any = None) -> None:
@@ -773,8 +773,8 @@ class Composite(TensorSpec):
             elif spec.shape[: len(size)] != size:
                 raise ValueError(
                     f"{format_key(path)}: expected a shape that begins with {list(size)}, the new batch size of the "
-                    f"Composite, got {list(spec.shape)}. Set a batch size that all entries lead with, or expand the "
-                    "Composite: spec.expand(...)."
+                    f"Composite, got {list(spec.shape)}. Set a batch size with which the shapes of all entries "
+                    "begin, or expand the Composite: spec.expand(...)."
                 )
 
     def _set_size(self, size: torch.Size) -> None:

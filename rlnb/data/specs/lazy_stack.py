@@ -189,7 +189,7 @@ class LazyStack(TensorSpec):
 
     def _mapped(self, fn: TensorMap) -> Self:
         raise NotImplementedError(
-            f"a {type(self).__name__} has no tensor to reshape with the other entries. Reshape it alone, or index it."
+            f"a {type(self).__name__} cannot be reshaped together with other entries. Reshape it separately."
         )
 
     def reshape(self, *shape: Any) -> Any:
@@ -222,7 +222,7 @@ class LazyStack(TensorSpec):
                 return self._laid_out(kept, lead)
         raise ValueError(
             f"a {type(self).__name__} of shape {shape_text(self._shape)} does not reshape to {sizes}: its members "
-            "differ. Give a shape of as many entries, ending with the dims in which they differ."
+            "differ. Give a shape with the same number of entries that ends with the dims in which they differ."
         )
 
     def flatten(self, start_dim: int = 0, end_dim: int = -1) -> Any:
@@ -238,8 +238,8 @@ class LazyStack(TensorSpec):
             return torch.stack([member.flatten(first - 1, last - 1) for member in self._members], self._stack_dim)
         if -1 in own[: max(last, self._stack_dim) + 1]:
             raise ValueError(
-                f"{type(self).__name__}.flatten: the members differ along a dim that would be merged. Take the stack "
-                "apart first."
+                f"{type(self).__name__}.flatten: the members differ along a dim that would be merged. Unbind the "
+                "stack first."
             )
         merged = [*own[:first], math.prod(own[first : last + 1]), *own[last + 1 : self._stack_dim + 1]]
         return self._laid_out(max(last, self._stack_dim) + 1, merged)
@@ -331,7 +331,9 @@ def _picked(chosen: Any, count: int, more_lists: bool, name: str) -> list[int]:
     index = torch.arange(count)
     picked = index[chosen] if isinstance(chosen, slice) else index[torch.as_tensor(chosen)]
     if picked.ndim != 1 or more_lists:
-        raise IndexError(f"{name}: pick members by a number, a slice or one list of numbers; index other dims apart.")
+        raise IndexError(
+            f"{name}: select members by a number, a slice or one list of numbers; index other dims separately."
+        )
     if not len(picked):
-        raise IndexError(f"{name}: the index {chosen!r} picks none of the {count} members.")
+        raise IndexError(f"{name}: the index {chosen!r} selects none of the {count} members.")
     return picked.tolist()

@@ -233,7 +233,7 @@ class LeafSpec(TensorSpec):
             return torch.from_numpy(np.array(array, copy=True))
         except (TypeError, ValueError, RuntimeError) as error:
             raise TypeError(
-                f"{type(self).__name__}.encode: a {type(value).__name__} cannot be made a tensor of dtype "
+                f"{type(self).__name__}.encode: a {type(value).__name__} cannot be converted to a tensor of dtype "
                 f"{self._dtype} ({error}). Give numbers, lists of numbers, arrays or tensors."
             ) from None
 

@@ -42,8 +42,8 @@ class Lock:
         self._owners = tuple(ref for ref in self._owners if (owner := ref()) is not None and owner.locked)
         if self._owners:
             raise RuntimeError(
-                "cannot unlock this Composite: it was locked with the one that holds it, which would then change though"
-                " it is locked. Unlock that one, which unlocks this one too: spec.unlock_()."
+                "cannot unlock this Composite: the one that holds it is still locked, and must not change. Unlock that "
+                "one, which unlocks this one too: spec.unlock_()."
             )
 
     def __getstate__(self) -> dict[str, Any]:

@@ -155,7 +155,7 @@ class MaskableSpec(LeafSpec):
         if bool((rows != rows[:1]).any()):
             raise ValueError(
                 f"{type(self).__name__}.{call}: the mask differs between the rows of shape {list(self._shape)}, so "
-                f"that they have no common values. Ask one row: spec[0].{call}(use_mask=True)."
+                f"that they have no common values. Ask for those of one row: spec[0].{call}(use_mask=True)."
             )
         return rows[0]
 

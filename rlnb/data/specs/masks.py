@@ -97,7 +97,7 @@ class MaskTable:
         where = f" at index {index}" if index else ""
         raise ValueError(
             f"{who}: the mask leaves no legal choice{where}: all of its entries are False there. Give it one with "
-            "spec.update_mask(mask), or lift it with spec.update_mask(None)."
+            "spec.update_mask(mask), or remove it with spec.update_mask(None)."
         )
 
 
@@ -129,11 +129,11 @@ def as_mask(name: str, mask: Any, shape: torch.Size, device: torch.device) -> to
         given = mask if isinstance(mask, torch.Tensor) else torch.as_tensor(mask)
     except (TypeError, ValueError, RuntimeError) as error:
         raise TypeError(
-            f"{name}: a mask is a boolean tensor of shape {list(shape)}, got a {type(mask).__name__} ({error})."
+            f"{name}: a mask must be a boolean tensor of shape {list(shape)}, got a {type(mask).__name__} ({error})."
         ) from None
     if given.dtype != torch.bool:
         raise TypeError(
-            f"{name}: a mask is a boolean tensor, True where a value is legal, got dtype {given.dtype}. Cast it: "
+            f"{name}: a mask must be a boolean tensor, True for a legal value, got dtype {given.dtype}. Cast it: "
             "mask.bool()."
         )
     try:

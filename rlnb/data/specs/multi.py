@@ -222,8 +222,8 @@ class MultiCategorical(MaskableSpec):
         lead, nvec, start = self._repeated()
         if -1 in self._shape[lead:]:
             raise ValueError(
-                "MultiCategorical.to_one_hot_spec: a dim of variable size stands behind one along which the choices "
-                "differ, so that the length of the vector would vary. Put it first."
+                "MultiCategorical.to_one_hot_spec: the choices differ along a dim before one of variable size, so that "
+                "the length of the vector would vary. Put the variable dim first."
             )
         counts, first = (part if part.ndim else part[None] for part in (nvec, start))
         shape = (*self._shape[:lead], int(nvec.sum()))

@@ -43,8 +43,8 @@ def as_size(shape: Shape) -> torch.Size:
     size = torch.Size((shape,)) if isinstance(shape, int) else torch.Size(shape)
     if any(length < -1 for length in size):
         raise ValueError(
-            f"a shape has no negative sizes but -1 (a dimension of variable size), got {tuple(size)}. Give every "
-            "dimension its length."
+            f"a shape has no negative sizes except -1 (a dim of variable size), got {tuple(size)}. Give every dim its "
+            "size."
         )
     return size
 
@@ -161,7 +161,7 @@ def leading_dim(dim: int, ndim: int, fixed: int, what: str, *, insert: bool = Fa
     found = dim + places if dim < 0 else dim
     if not 0 <= found < last:
         legal = f"0 to {last - 1}" if last else "none"
-        why = f" (the last {fixed} dims hold the encoding and stay as they are)" if fixed else ""
+        why = f" (the last {fixed} dims hold the encoding and cannot be changed)" if fixed else ""
         raise IndexError(f"{what}: dim {dim} is out of range for {ndim} dims; legal: {legal}{why}.")
     return found
 

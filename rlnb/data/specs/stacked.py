@@ -51,7 +51,7 @@ class Stacked(LazyStack):
         if self._ragged and (self._dtype is None or isinstance(specs[0], Stacked)):
             raise ValueError(
                 f"torch.stack: the shapes {', '.join(map(shape_text, shapes))} differ, and values of a "
-                f"{type(specs[0]).__name__} do not go into a nested tensor. Stack Composites that hold them instead."
+                f"{type(specs[0]).__name__} do not fit in a nested tensor. Stack Composites that hold them instead."
             )
 
     @property
@@ -118,7 +118,7 @@ class Stacked(LazyStack):
         if self._ragged:
             text = f"a nested tensor of {count} tensors"
             got = "nested" if isinstance(value, torch.Tensor) and value.is_nested else type(value).__name__
-            fix = "Build it of one value for each member: spec.encode([...])."
+            fix = "Build it from one value for each member: spec.encode([...])."
             return [Violation(key, "type", text, got, fix=fix)]
         if not isinstance(value, torch.Tensor) or value.is_nested:
             got = "a nested tensor" if isinstance(value, torch.Tensor) else type(value).__name__

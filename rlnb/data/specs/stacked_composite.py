@@ -90,7 +90,7 @@ class StackedComposite(LazyStack, Composite):
         elif len(set(kinds)) == 1:
             return torch.stack(parts, self._stack_dim)
         raise ValueError(
-            f"{name!r} is of different kinds in the members ({', '.join(kinds)}), so that there is no one spec for it. "
+            f"{name!r} has specs of different kinds in the members ({', '.join(kinds)}), which cannot be stacked. "
             f"Read it from a member: spec[0][{name!r}]."
         )
 
@@ -147,7 +147,7 @@ class StackedComposite(LazyStack, Composite):
         if not having:
             return error
         text = str(error).partition(" Did you mean")[0]
-        return SpecKeyError(f"{text} Of the members only {having} have it: spec[{having[0]}][{key!r}].")
+        return SpecKeyError(f"{text} Only the members {having} have it: spec[{having[0]}][{key!r}].")
 
     # Writing and locking ------------------------------------------------------------------------------------------
 

@@ -184,7 +184,7 @@ def _choice_to(spec: Choice, torchrl: Any) -> Any:
 
 
 def _from(spec: Any) -> TensorSpec:
-    # By name: a spec that exists says what its classes are, and torchrl need not be imported.
+    # By class name, so that torchrl need not be imported here.
     names = [base.__name__ for base in type(spec).__mro__ if base.__module__.partition(".")[0] == "torchrl"]
     convert = next((_FROM[name] for name in names if name in _FROM), None)
     if convert is None:
@@ -251,11 +251,11 @@ def _non_tensor_from(spec: Any) -> TensorSpec:
 
 
 def _choice_from(spec: Any) -> TensorSpec:
-    choices = spec._choices  # the only way to read them
+    choices = spec._choices  # TorchRL has no public attribute for them
     return Choice([choice if is_tensor_collection(choice) else _from(choice) for choice in choices])
 
 
-#: By the name of the class; TorchRL's Binary is a Categorical, and its MultiOneHot a OneHot.
+#: Keyed by class name. (TorchRL's Binary is a subclass of Categorical, and its MultiOneHot of OneHot.)
 _FROM: Final[dict[str, Callable[[Any], TensorSpec]]] = {
     "Binary": _binary_from,
     "Bounded": _bounded_from,

@@ -116,13 +116,13 @@ IMAGE[1, 2, 3] = 2
         (lambda: Bounded(IMAGE, 1), "Bounded needs low <= high everywhere, got low=2, high=1 at index (1, 2, 3)."),
         (
             lambda: Bounded(INF, INF, (1,)),
-            "no number of torch.float32 lies between the bounds of Bounded, low=inf, high=inf: an infinite low is "
-            "-torch.inf, an infinite high torch.inf.",
+            "no number of torch.float32 lies between the bounds of Bounded, low=inf, high=inf. Use -torch.inf for "
+            "a low without a bound, torch.inf for a high without one.",
         ),
         (
             lambda: Bounded(1e6, 1e7, (1,)).to(torch.float16),
-            "no number of torch.float16 lies between the bounds of Bounded, low=[inf], high=[inf]: an infinite low is "
-            "-torch.inf, an infinite high torch.inf.",
+            "no number of torch.float16 lies between the bounds of Bounded, low=[inf], high=[inf]. Use -torch.inf for "
+            "a low without a bound, torch.inf for a high without one.",
         ),
     ],
 )

@@ -112,7 +112,7 @@ def test_setting_the_batch_size_keeps_the_entries():
     before = spec.clone()
     text = (
         r"^\('n', 'b'\): expected a shape that begins with \[3, 2\], the new batch size of the Composite, got "
-        r"\[3, 4\]\. Set a batch size that all entries lead with, or expand the Composite: spec\.expand\(\.\.\.\)\.$"
+        r"\[3, 4\]\. Set a batch size with which the shapes of all entries begin, or expand the Composite: spec\.expand\(\.\.\.\)\.$"
     )
     with pytest.raises(ValueError, match=text):
         spec.batch_size = (3, 2)
@@ -151,7 +151,7 @@ def test_counting_and_listing_the_values():
     assert every["b", "c"].tolist() == [5, 6, 7, 5, 6, 7]
     assert spec.is_in(every) and spec["b"].is_in(every["b"])
     assert spec.set("x", Unbounded(1)).cardinality() == float("inf")
-    with pytest.raises(ValueError, match="a Composite has endlessly many values"):
+    with pytest.raises(ValueError, match="a Composite has infinitely many values"):
         spec.enumerate()
 
 

@@ -138,8 +138,8 @@ def test_the_order_of_all_values():
 @pytest.mark.parametrize(
     ("spec", "many"),
     [
-        (Unbounded(1), "UnboundedContinuous has endlessly many values"),
-        (Bounded(0, 1, (1,)), "BoundedContinuous has endlessly many values"),
+        (Unbounded(1), "UnboundedContinuous has infinitely many values"),
+        (Bounded(0, 1, (1,)), "BoundedContinuous has infinitely many values"),
         (MultiCategorical([10] * 9), "MultiCategorical has 1,000,000,000 values"),
         (Bounded(0, 255, (84, 84), dtype=torch.uint8), "BoundedDiscrete has more than 10^15 values"),
     ],
@@ -208,8 +208,8 @@ INDEXING = [
     (
         lambda: Bounded(0, 1, (2,)).index(0, torch.zeros(2)),
         TypeError,
-        "BoundedContinuous.index: its values choose nothing. "
-        "Specs that do: Categorical, OneHot, MultiCategorical, MultiOneHot.",
+        "BoundedContinuous.index: its values do not choose anything. "
+        "Specs of choices: Categorical, OneHot, MultiCategorical, MultiOneHot.",
     ),
     (
         lambda: OneHot(4, (6, 4)).reshape(24),
@@ -220,13 +220,13 @@ INDEXING = [
     (
         lambda: Unbounded((2, 3)).view(4, 2),
         ValueError,
-        "UnboundedContinuous of shape [2, 3] does not reshape to [4, 2]: give a shape of as many entries.",
+        "UnboundedContinuous of shape [2, 3] does not reshape to [4, 2]: give a shape with the same number of entries.",
     ),
     (
         lambda: OneHot(4, (6, 4)).flatten(),
         IndexError,
         "OneHot.flatten: dim -1 is out of range for 2 dims; legal: 0 to 0 (the "
-        "last 1 dims hold the encoding and stay as they are).",
+        "last 1 dims hold the encoding and cannot be changed).",
     ),
     (
         lambda: Unbounded((2, 3)).flatten(1, 0),
@@ -237,12 +237,12 @@ INDEXING = [
         lambda: Unbounded((6, 3)).unflatten(0, (2, 4)),
         ValueError,
         "UnboundedContinuous.unflatten: dim 0 of the shape [6, 3] "
-        "does not split into [2, 4]: the sizes must multiply to its own.",
+        "cannot be split into [2, 4]: the product of the sizes must be the size of the dim.",
     ),
     (
         lambda: Composite(a=Unbounded((6, 3)), shape=(6,)).reshape(4),
         ValueError,
-        "Composite of shape [6] does not reshape to [4]: give a shape of as many entries.",
+        "Composite of shape [6] does not reshape to [4]: give a shape with the same number of entries.",
     ),
 ]
 

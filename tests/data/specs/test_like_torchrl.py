@@ -315,7 +315,7 @@ def test_data_may_leave_out_trailing_dims_of_size_1():
 
 def test_what_is_locked_together_is_unlocked_together():
     spec = Composite(a=Composite(b=Unbounded(1))).lock_()
-    text = "cannot unlock this Composite: it was locked with the one that holds it"
+    text = "cannot unlock this Composite: the one that holds it is still locked"
     with pytest.raises(RuntimeError, match=text):
         spec["a"].unlock_()
     assert spec["a"].is_locked

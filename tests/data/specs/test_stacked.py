@@ -201,7 +201,7 @@ STACK_ERRORS = [
     (lambda: torch.stack([walker(), flyer().expand(2)]), "torch.stack needs Composites of one shape: number 0 has [], "
      "number 1 has [2]. Expand them first: spec.expand(...)."),
     (lambda: torch.stack([NonTensor(2), NonTensor(3)]), "torch.stack: the shapes [2], [3] differ, and values of a "
-     "NonTensor do not go into a nested tensor. Stack Composites that hold them instead."),
+     "NonTensor do not fit in a nested tensor. Stack Composites that hold them instead."),
     (lambda: StackedComposite(dim=0), "StackedComposite needs at least one spec, got none."),
     (lambda: torch.stack([Unbounded(3), Unbounded(4)]).expand(3, 4), "Stacked of shape [2, any] does not expand to "
      "[3, 4]: the new shape must end with [2, any], where only dims of size 1 may change, and -1 keeps a dim."),

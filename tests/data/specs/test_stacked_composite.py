@@ -63,7 +63,7 @@ def test_an_entry_of_different_kinds_is_listed_and_read_from_the_members():
     assert spec.keys() == ["a", "b"]
     assert spec["b"] is None
     text = (
-        "'a' is of different kinds in the members (OneHot, UnboundedContinuous), so that there is no one spec for it. "
+        "'a' has specs of different kinds in the members (OneHot, UnboundedContinuous), which cannot be stacked. "
         "Read it from a member: spec[0]['a']."
     )
     with raises(ValueError, text):
@@ -253,7 +253,7 @@ def test_the_text_of_stacks(spec):
 
 
 def test_a_missing_key_says_which_member_has_it(spec):
-    with raises(KeyError, "no key 'gone' in the spec, which has 'x', ('n', 'q'), 'n'. Of the members only [0] have it: "
+    with raises(KeyError, "no key 'gone' in the spec, which has 'x', ('n', 'q'), 'n'. Only the members [0] have it: "
                           "spec[0]['gone']."):  # fmt: skip
         spec["gone"]
     assert {spec: 1}[spec] == 1
