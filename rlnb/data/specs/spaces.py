@@ -204,8 +204,8 @@ def _numbered_members(spec: Choice) -> list[TensorSpec]:
         number = choice.get("0") if isinstance(choice, Composite) and choice.keys() == ["0", "1"] else None
         if spec.ndim or not isinstance(number, Categorical) or (number.n, number.start) != (1, i):
             raise TypeError(
-                "there is no Gymnasium space for this Choice: a OneOf value also contains the number of its member. Make "
-                'each choice a Composite of shape () with the keys "0" and "1": '
+                "there is no Gymnasium space for this Choice: a OneOf value also contains the number of its member. "
+                'Make each choice a Composite of shape () with the keys "0" and "1": '
                 f'Composite({{"0": Categorical(1, start={i}), "1": spec}}).'
             )
         members.append(choice["1"])

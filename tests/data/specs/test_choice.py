@@ -145,8 +145,8 @@ def test_the_time_dim_of_a_rollout(spec):
 
 CONSTRUCTION = [
     (lambda: Choice([]), ValueError, "Choice needs at least one choice, got none."),
-    (lambda: Choice(["a"]), TypeError, "Choice: number 0 is a str. A choice must be a spec, or data that is not a tensor: "
-     "NonTensorData(data)."),
+    (lambda: Choice(["a"]), TypeError, "Choice: number 0 is a str. A choice must be a spec, or data that is "
+     "not a tensor: NonTensorData(data)."),
     (lambda: Choice([Categorical(3), OneHot(3)]), TypeError, "Choice needs choices of one class: number 0 is "
      "Categorical, number 1 is OneHot. Wrap each in a Composite of the same keys."),
     (lambda: Choice([Unbounded(3), Unbounded(4)]), ValueError, "Choice needs choices of one shape: number 0 has "

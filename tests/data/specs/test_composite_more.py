@@ -112,7 +112,8 @@ def test_setting_the_batch_size_keeps_the_entries():
     before = spec.clone()
     text = (
         r"^\('n', 'b'\): expected a shape that begins with \[3, 2\], the new batch size of the Composite, got "
-        r"\[3, 4\]\. Set a batch size with which the shapes of all entries begin, or expand the Composite: spec\.expand\(\.\.\.\)\.$"
+        r"\[3, 4\]\. Set a batch size with which the shapes of all entries begin, or expand the "
+        r"Composite: spec\.expand\(\.\.\.\)\.$"
     )
     with pytest.raises(ValueError, match=text):
         spec.batch_size = (3, 2)

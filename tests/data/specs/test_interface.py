@@ -214,8 +214,8 @@ INDEXING = [
     (
         lambda: OneHot(4, (6, 4)).reshape(24),
         ValueError,
-        "OneHot of shape [6, 4] does not reshape to [24]: give a shape of as "
-        "many entries ending with [4], the encoding.",
+        "OneHot of shape [6, 4] does not reshape to [24]: give a shape with the "
+        "same number of entries ending with [4], the encoding.",
     ),
     (
         lambda: Unbounded((2, 3)).view(4, 2),

@@ -124,7 +124,7 @@ def test_rows_of_a_mask_belong_to_rows_of_the_spec():
     spec = Categorical(3, shape=(2,), mask=mask)
     assert spec[0].mask.tolist() == mask[0].tolist()
     assert spec[1].cardinality(True) == 2
-    text = r"the mask differs between the rows of shape \[2\], .* Ask for those of one row: spec\[0\]\.enumerate\(use_mask=True\)\.$"
+    text = r"the mask differs between the rows of shape \[2\], .* of one row: spec\[0\]\.enumerate\(use_mask=True\)\.$"
     with pytest.raises(ValueError, match=text):
         spec.enumerate(use_mask=True)
     with pytest.raises(ValueError, match="differs between the rows"):

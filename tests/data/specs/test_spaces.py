@@ -214,7 +214,8 @@ REFUSED = [
     (
         lambda: space_from_spec(Choice([Categorical(3), Categorical(4)])),
         "there is no Gymnasium space for this Choice: a OneOf value also contains the number of its member. Make "
-        'each choice a Composite of shape () with the keys "0" and "1": Composite({"0": Categorical(1, start=0), "1": spec}).',
+        'each choice a Composite of shape () with the keys "0" and "1": '
+        'Composite({"0": Categorical(1, start=0), "1": spec}).',
     ),
 ]
 
