@@ -67,29 +67,15 @@ class Binary(LeafSpec):
         return self._shape[-1] if self._shape else 1
 
     def rand(self, shape: Shape | None = ()) -> torch.Tensor:
-        """Draw zeros and ones with equal probabilities.
-
-        Args:
-            shape: sizes in front of the spec's shape.
-        """
+        """Draw zeros and ones with equal probabilities; see `TensorSpec.rand`."""
         return torch.randint(0, 2, self._size(shape), dtype=self._dtype, device=self._device)
 
     def cardinality(self, use_mask: bool = False) -> int | float:
-        """Return the number of values of one row, ``2 ** n``. Batch dims do not multiply it.
-
-        Args:
-            use_mask: ignored: bits have no mask.
-        """
+        """Return the number of values of one row, ``2 ** n``. Batch dims do not multiply it."""
         return math.inf if self.n == -1 else 2**self.n
 
     def enumerate(self, use_mask: bool = False) -> torch.Tensor:
         """List all values of one row, counting up in binary. In each of them, all rows of the batch are the same.
-
-        Args:
-            use_mask: ignored: bits have no mask.
-
-        Raises:
-            ValueError: If there are infinitely many values, or too many to list.
 
         Example:
             >>> Binary(2).enumerate().tolist()

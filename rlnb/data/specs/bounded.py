@@ -153,21 +153,11 @@ class Bounded(LeafSpec):
         return [int(last) - int(first) + 1 for first, last in zip(low, high, strict=True)]
 
     def cardinality(self, use_mask: bool = False) -> int | float:
-        """Return the number of distinct values: a product for integers, infinity for floats and for variable sizes.
-
-        Args:
-            use_mask: ignored: bounds have no mask.
-        """
+        """Return the number of distinct values: a product for integers, infinity for floats and for variable sizes."""
         return math.inf if self._dtype.is_floating_point or -1 in self._shape else math.prod(self._spans())
 
     def enumerate(self, use_mask: bool = False) -> torch.Tensor:
         """List all values of integers; see `TensorSpec.enumerate`.
-
-        Args:
-            use_mask: ignored: bounds have no mask.
-
-        Raises:
-            ValueError: If there are infinitely many values, or too many to list.
 
         Example:
             >>> Bounded(0, [1, 2], dtype=torch.int64).enumerate().tolist()

@@ -81,11 +81,7 @@ class Choice(TensorSpec):
         return None
 
     def rand(self, shape: Shape | None = ()) -> Any:
-        """Draw one of the choices for each row, with equal probabilities, and a value of it.
-
-        Args:
-            shape: sizes in front of the spec's shape.
-        """
+        """Draw one of the choices for each row, with equal probabilities, and a value of it; see `TensorSpec.rand`."""
         size = self._size(shape)
         return self._rows(size[: len(size) - self._event_dims])
 
@@ -109,20 +105,13 @@ class Choice(TensorSpec):
         return size[: len(size) - self._event_dims]
 
     def cardinality(self, use_mask: bool = False) -> int | float:
-        """Return the number of values; a value that two choices share counts twice.
-
-        Args:
-            use_mask: whether to count only the choices that the masks allow.
-        """
+        """Return the number of values; a value that two choices share counts twice. See `TensorSpec.cardinality`."""
         rows = math.prod(self._lead_of(()))
         total = sum(choice.cardinality(use_mask) for choice in self.choices)
         return total**rows
 
     def enumerate(self, use_mask: bool = False) -> Any:
-        """List all values, those of the first choice first.
-
-        Args:
-            use_mask: whether to list only the choices that the masks allow.
+        """List all values, those of the first choice first; see `TensorSpec.enumerate`.
 
         Raises:
             ValueError: If there are infinitely many values, or rows that choose separately.
@@ -232,15 +221,7 @@ class Choice(TensorSpec):
         raise ValueError(f"Choice.encode: none of the {len(refused)} choices accepts the value:{lines}")
 
     def to_numpy(self, val: Any, safe: bool | None = True) -> Any:
-        """Convert a value to what a Gymnasium environment takes; a list if there are rows.
-
-        Args:
-            val: a value of the spec.
-            safe: whether to raise for a value that is in no choice.
-
-        Raises:
-            ValueError: If the value is in no choice.
-        """
+        """Convert a value for a Gymnasium environment, to a list if there are rows; see `TensorSpec.to_numpy`."""
         rows, fits = self._own_rows(val, None)
         if safe and not (fits and self._fit_rows(val, rows)):
             raise ValueError("Choice.to_numpy: " + self._complaints(val)[0])

@@ -242,13 +242,10 @@ class LeafSpec(TensorSpec):
 
         Args:
             val: a tensor of shape ``[..., *spec.shape]``.
-            safe: whether to raise for a tensor that is not in the spec.
+            safe: whether to raise a ``ValueError`` for a tensor that is not in the spec.
 
         Returns:
             A NumPy array; a NumPy scalar for a single choice.
-
-        Raises:
-            ValueError: If the tensor is not in the spec.
         """
         if safe and not self._accepts(val, None):
             raise ValueError(f"{type(self).__name__}.to_numpy: " + self._complaints(val)[0])
@@ -258,15 +255,7 @@ class LeafSpec(TensorSpec):
         return (value.float() if value.dtype == torch.bfloat16 else value).numpy()
 
     def type_check(self, value: Any, key: Any = None) -> None:
-        """Raise unless ``value`` is a tensor of the spec's dtype.
-
-        Args:
-            value: the tensor.
-            key: its name, for the error message.
-
-        Raises:
-            TypeError: If it is not a tensor, or the dtype differs.
-        """
+        """Raise unless ``value`` is a tensor of the spec's dtype; see `TensorSpec.type_check`."""
         got = value.dtype if isinstance(value, torch.Tensor) else type(value).__name__
         if got != self._dtype:
             name = "value" if key is None else str(key)

@@ -89,11 +89,7 @@ class NonTensor(TensorSpec):
         return self._space.sample()
 
     def rand(self, shape: Shape | None = ()) -> Any:
-        """Sample the space for each row; without a space, return the example data, as `zero` does.
-
-        Args:
-            shape: sizes in front of the spec's shape.
-        """
+        """Sample the space for each row; without a space, return the example data, as `zero` does."""
         size = self._size(shape)
         return self.zero(shape) if self._space is None or not size.numel() else self._rows(size)
 
@@ -176,15 +172,7 @@ class NonTensor(TensorSpec):
         return NonTensorData(val, batch_size=self._size(()), device=self._device)
 
     def to_numpy(self, val: Any, safe: bool | None = True) -> Any:
-        """Return the data itself, as a list for a ``NonTensorStack``.
-
-        Args:
-            val: wrapped data.
-            safe: whether to raise for a tensor, or for data that is not in the space.
-
-        Raises:
-            ValueError: If it is a tensor, has the wrong batch size, or is not in the space.
-        """
+        """Return the data itself, as a list for a ``NonTensorStack``; see `TensorSpec.to_numpy`."""
         if safe:
             self._check(val, "to_numpy")
         if isinstance(val, NonTensorStack):
@@ -192,15 +180,7 @@ class NonTensor(TensorSpec):
         return val.data if isinstance(val, NonTensorData) else val
 
     def type_check(self, value: Any, key: Any = None) -> None:
-        """Raise if ``value`` is a tensor.
-
-        Args:
-            value: the data.
-            key: its name, for the error message.
-
-        Raises:
-            TypeError: If it is a tensor.
-        """
+        """Raise a ``TypeError`` if ``value`` is a tensor; see `TensorSpec.type_check`."""
         if isinstance(value, torch.Tensor):
             name = "value" if key is None else str(key)
             raise TypeError(f"{name}: expected data that is not a tensor (NonTensor), got a tensor of {value.dtype}.")

@@ -177,15 +177,7 @@ class Stacked(LazyStack):
         return self._join(encoded, encoded[0].ndim - self.ndim + 1)
 
     def to_numpy(self, val: Any, safe: bool | None = True) -> tuple[Any, ...]:
-        """Convert a value to a tuple with one value for each member.
-
-        Args:
-            val: a value of the spec.
-            safe: whether to raise for a value that is not in the spec.
-
-        Raises:
-            ValueError: If the value is not in the spec.
-        """
+        """Convert a value to a tuple with one value for each member; see `TensorSpec.to_numpy`."""
         if safe:
             self._check_fits(val, "to_numpy")
         parts = self._parts(val, len(self._lead(val, None)) + self._stack_dim)

@@ -95,13 +95,7 @@ class StackedComposite(LazyStack, Composite):
         )
 
     def keys(self, include_nested: bool = False, leaves_only: bool = False, **options: Any) -> list[NestedKey]:
-        """List the keys that all members have, in the first member's order.
-
-        Args:
-            include_nested: whether to include the keys of nested Composites, as tuples, before the Composite's own.
-            leaves_only: whether to leave out the Composites themselves.
-            **options: further arguments of `Composite.keys`.
-        """
+        """List the keys that all members have, in the first member's order; see `Composite.keys` for the arguments."""
         first, *others = (member.keys(include_nested, leaves_only, **options) for member in self._members)
         return KeyList(key for key in first if all(key in keys for keys in others))
 
@@ -312,15 +306,7 @@ class StackedComposite(LazyStack, Composite):
         return self._join(encoded, encoded[0].ndim - self.ndim + 1)
 
     def to_numpy(self, val: Any, safe: bool | None = True) -> tuple[Any, ...]:
-        """Convert a TensorDict to a tuple with one dictionary for each member.
-
-        Args:
-            val: a TensorDict of the spec.
-            safe: whether to raise for a TensorDict that is not in the spec.
-
-        Raises:
-            ValueError: If the TensorDict is not in the spec.
-        """
+        """Convert a TensorDict to a tuple with one dictionary for each member; see `TensorSpec.to_numpy`."""
         if safe:
             self._check_fits(val, "to_numpy")
         parts, _ = self._members_of(val, "to_numpy")

@@ -67,33 +67,18 @@ class Unbounded(LeafSpec):
         return ContinuousBox(low, high, changed=_refuse_bounds)
 
     def rand(self, shape: Shape | None = ()) -> torch.Tensor:
-        """Draw standard normal numbers, or integers from the whole range of the dtype.
-
-        Args:
-            shape: sizes in front of the spec's shape.
-        """
+        """Draw standard normal numbers, or integers from the whole range of the dtype; see `TensorSpec.rand`."""
         return self._draw(self._size(shape))
 
     def cardinality(self, use_mask: bool = False) -> int | float:
-        """Return the number of distinct values: infinity for floats and for variable sizes.
-
-        Args:
-            use_mask: ignored: there is no mask.
-        """
+        """Return the number of distinct values: infinity for floats and for variable sizes."""
         if self._dtype.is_floating_point or -1 in self._shape:
             return math.inf
         low, high = _limits(self._dtype)
         return int(high - low + 1) ** self._shape.numel()
 
     def enumerate(self, use_mask: bool = False) -> torch.Tensor:
-        """List all values of a small integer dtype or of booleans; see `TensorSpec.enumerate`.
-
-        Args:
-            use_mask: ignored: there is no mask.
-
-        Raises:
-            ValueError: If there are infinitely many values, or too many to list.
-        """
+        """List all values of a small integer dtype or of booleans; see `TensorSpec.enumerate`."""
         low, high = _limits(self._dtype)
         endless = self.cardinality() == math.inf
         counts = [math.inf] if endless else [int(high - low + 1)] * self._shape.numel()

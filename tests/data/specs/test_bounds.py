@@ -25,7 +25,7 @@ INTS = (torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8)
         (torch.zeros(1), torch.tensor([1, 2], dtype=torch.float32)),
     ],
 )
-def test_numbers_lists_arrays_and_tensors_are_bounds(low, high):  # SP-02
+def test_numbers_lists_arrays_and_tensors_are_bounds(low, high):
     assert Bounded(low, high, dtype=torch.float32) == Bounded([0, 0], [1, 2], shape=(2,))
     assert Bounded(torch.tensor(0.0), torch.tensor(1.0), shape=(3,)) == Bounded(0, 1, (3,))
     with pytest.raises(ValueError, match=r"^Bounded needs a shape: "):

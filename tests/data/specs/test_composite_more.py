@@ -31,7 +31,7 @@ def pose():
 
 
 @pytest.mark.parametrize("lead", [(), (4,)])
-def test_values_are_instances_of_the_tensorclass(pose, lead):  # SP-11
+def test_values_are_instances_of_the_tensorclass(pose, lead):
     for value in (pose.rand(lead), pose.zero(lead), pose.one(lead), pose.expand(3).rand(lead), pose.clone().rand(lead)):
         assert isinstance(value, Pose)
     value = pose.rand(lead)
@@ -202,7 +202,7 @@ def test_rows_of_a_lazy_stack_without_a_common_form_are_checked_one_by_one():
     assert [row["a"].tolist() for row in fixed.unbind(0)] == [[1.0] * 3, [1.0] * 4]
 
 
-def test_a_wrong_spec_fails_the_check_of_an_env():  # SP-21
+def test_a_wrong_spec_fails_the_check_of_an_env():
     env = GymEnv("CartPole-v1")
     check_env_specs(env)
     env.observation_spec = Composite(observation=Bounded(-0.001, 0.001, (4,)))

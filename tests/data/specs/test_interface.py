@@ -39,7 +39,7 @@ everyone = pytest.mark.parametrize("spec", SPECS, ids=lambda spec: type(spec).__
 
 
 @everyone
-def test_every_spec_has_the_common_interface(spec):  # SP-01
+def test_every_spec_has_the_common_interface(spec):
     assert spec.shape[0] == 2
     assert spec.domain in ("continuous", "discrete", "composite")
     assert spec.device == (None if isinstance(spec, Composite) else torch.device("cpu"))
@@ -63,7 +63,7 @@ def test_every_spec_has_the_common_interface(spec):  # SP-01
 
 
 @everyone
-def test_torch_functions_take_specs(spec):  # SP-13
+def test_torch_functions_take_specs(spec):
     assert torch.stack([spec, spec], 1)[:, 0] == spec
     assert torch.unsqueeze(spec, 0).shape == torch.Size((1, *spec.shape))
     assert torch.squeeze(torch.unsqueeze(spec, 0), 0) == torch.squeeze(spec) == spec
@@ -109,7 +109,7 @@ def test_a_value_stays_where_it_is_if_the_device_is_ignored():
     ],
     ids=str,
 )
-def test_the_number_of_values(spec, count):  # SP-17
+def test_the_number_of_values(spec, count):
     assert spec.cardinality() == count
     if count < math.inf:
         every = spec.enumerate()
@@ -156,14 +156,14 @@ BITS = Binary(2, dtype=torch.int8)
 @pytest.mark.parametrize(
     ("spec", "value", "number", "vector"),
     [
-        (Categorical(3, start=1), torch.tensor([3, 1]), [3, 1], [[0, 0, 1], [1, 0, 0]]),  # SP-05
+        (Categorical(3, start=1), torch.tensor([3, 1]), [3, 1], [[0, 0, 1], [1, 0, 0]]),
         (Categorical(2, dtype=torch.bool), torch.tensor(True), True, [0, 1]),
-        (OneHot(3, start=1), torch.tensor([False, False, True]), 3, [0, 0, 1]),  # SP-06
-        (MultiCategorical([2, 3]), torch.tensor([1, 2]), [1, 2], [0, 1, 0, 0, 1]),  # SP-07
+        (OneHot(3, start=1), torch.tensor([False, False, True]), 3, [0, 0, 1]),
+        (MultiCategorical([2, 3]), torch.tensor([1, 2]), [1, 2], [0, 1, 0, 0, 1]),
         (MultiCategorical([2, 3])[1], torch.tensor(2), 2, [0, 0, 1]),
         (MultiCategorical([[1, 2], [3, 1]]), torch.tensor([[0, 1], [2, 0]]), [[0, 1], [2, 0]], [1, 0, 1, 0, 0, 1, 1]),
-        (MultiOneHot([2, 2]), torch.tensor([False, True, True, False]), [1, 0], [0, 1, 1, 0]),  # SP-08
-        (BITS, torch.tensor([1, 0], dtype=torch.int8), [1, 0], [[0, 1], [1, 0]]),  # SP-09
+        (MultiOneHot([2, 2]), torch.tensor([False, True, True, False]), [1, 0], [0, 1, 1, 0]),
+        (BITS, torch.tensor([1, 0], dtype=torch.int8), [1, 0], [[0, 1], [1, 0]]),
     ],
 )
 def test_choices_as_integers_and_as_vectors(spec, value, number, vector):

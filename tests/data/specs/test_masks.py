@@ -31,7 +31,7 @@ masked = pytest.mark.parametrize(("spec", "legal"), MASKED, ids=names)
 
 
 @masked
-def test_only_legal_values_are_drawn_each_as_often(spec, legal):  # SP-16
+def test_only_legal_values_are_drawn_each_as_often(spec, legal):
     torch.manual_seed(0)
     rows, counts = spec.rand((2000,)).unique(dim=0, return_counts=True)
     assert sorted(rows.int().tolist()) == sorted(torch.tensor(legal).int().tolist())

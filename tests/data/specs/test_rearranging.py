@@ -1,4 +1,4 @@
-"""Reshaping of lazy stacks: each row of the result is the row of the stack that it was."""  # SP-12
+"""Reshaping of lazy stacks: each row of the result is the row of the stack that it was."""
 
 from __future__ import annotations
 

@@ -147,10 +147,10 @@ def test_a_one_of_is_a_choice_of_numbered_members():
         spec.encode((2, 0))
 
 
-# ----------------------------------------------------------------------------------- data that is not a tensor  # SP-10
+# ----------------------------------------------------------------------------------- data that is not a tensor
 
 
-def test_text_keeps_what_the_space_says():  # SP-10
+def test_text_keeps_what_the_space_says():
     spec = NonTensor((), space=spaces.Text(3, charset="ab"))
     assert spec.space == spaces.Text(3, charset="ab")
     assert spec.space.contains(spec.example_data) and spec.zero().data == spec.one().data == spec.example_data

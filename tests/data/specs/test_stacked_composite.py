@@ -37,7 +37,7 @@ def spec():
     return torch.stack([walker(), flyer()])
 
 
-def test_exclusive_keys_are_read_from_the_member(spec):  # SP-12
+def test_exclusive_keys_are_read_from_the_member(spec):
     assert isinstance(spec, StackedComposite) and isinstance(spec, Composite)
     assert (spec.shape, spec.batch_size, spec.stack_dim) == (torch.Size([2]), torch.Size([2]), 0)
     assert spec.keys() == list(spec) == ["x", "n"]
@@ -74,7 +74,7 @@ def test_an_entry_of_different_kinds_is_listed_and_read_from_the_members():
 
 @pytest.mark.parametrize("lead", [(), (4,), (2, 3)])
 @pytest.mark.parametrize("make", ["rand", "zero", "one"])
-def test_values_of_a_composite_stack_are_lazy_stacks(spec, make, lead):  # SP-12
+def test_values_of_a_composite_stack_are_lazy_stacks(spec, make, lead):
     for each, size in ((spec, (2,)), (spec.expand(5, 2), (5, 2)), (spec.unsqueeze(1), (2, 1))):
         value = getattr(each, make)(lead)
         assert isinstance(value, LazyStackedTensorDict)

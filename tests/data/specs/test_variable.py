@@ -44,7 +44,7 @@ makers = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
 
 
 @makers
-def test_values_of_any_size_fit(make):  # SP-14
+def test_values_of_any_size_fit(make):
     spec = make(-1)
     at = list(spec.shape).index(-1)
     for size in (0, 1, 2, 7):
