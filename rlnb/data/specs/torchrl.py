@@ -190,7 +190,7 @@ def _choice_to(spec: Choice, torchrl: Any) -> Any:
 def _from(spec: Any) -> TensorSpec:
     # By class name, so that torchrl need not be imported here. Bases count too: users subclass these classes.
     names = [base.__name__ for base in type(spec).__mro__ if base.__module__.partition(".")[0] == "torchrl"]
-    common = {name: getattr(spec, name, None) for name in ("shape", "device", "dtype")}
+    common: dict[str, Any] = {name: getattr(spec, name, None) for name in ("shape", "device", "dtype")}
     match next((name for name in names if name in _CONVERTIBLE), None):
         case "StackedComposite":
             members: Any = map(_from, spec.unbind(spec.stack_dim))
