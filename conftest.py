@@ -24,7 +24,7 @@ OUTCOMES = ("passed", "failed", "error", "skipped", "xfailed", "xpassed")
 ORDER = ("unit", "doctest", "javascript", "exercises", "notebook cells", "binder", "browser")
 
 # They import torchrl, and run in an interpreter that has it; see beside_torchrl.
-collect_ignore = ["tests/data/interop_losses.py", "tests/data/interop_round_trip.py"]
+collect_ignore = ["tests/data/specs/torchrl_losses.py", "tests/data/specs/torchrl_round_trip.py"]
 
 # Set before torch is imported, here and in every process that a test starts.
 os.environ.setdefault("OMP_NUM_THREADS", "1")

@@ -1,6 +1,5 @@
-"""What is stored: specs of data, the episode format, and what is done to it."""
+"""Specs, the episode data format (TED), replay buffers, datasets, maps and trees."""
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from rlnb.data import map, replay_buffers, specs
@@ -24,7 +23,6 @@ from rlnb.data.ted import (
 
 if TYPE_CHECKING:
     from rlnb.data.map import *  # noqa: F403 - likewise, map.__all__
-    from rlnb.interop import from_torchrl, to_torchrl
 
 __all__ = [
     "Flat2TED",
@@ -37,10 +35,8 @@ __all__ = [
     "TEDReport",
     "check_ted",
     "from_gym_episodes",
-    "from_torchrl",
     "read_h5",
     "to_gym_episodes",
-    "to_torchrl",
     "write_h5",
     *map.__all__,
     *replay_buffers.__all__,
@@ -49,9 +45,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    # Trees and maps are loaded when they are asked for: an env does not need them.
+    # Trees and maps are loaded on first use: an env does not need them.
     if name in map.__all__:
         return getattr(map, name)
-    if name in ("from_torchrl", "to_torchrl"):  # rlnb.interop imports this package
-        return getattr(import_module("rlnb.interop"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""The names that TorchRL's ``torchrl.data.utils`` has: helpers around specs, and dtypes of NumPy."""
+"""The names of ``torchrl.data.utils``: helpers for specs, action spaces and NumPy dtypes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rlnb.data.specs import (
 )
 from rlnb.data.tensor_specs import DEVICE_TYPING, INDEX_TYPING
 
-#: How TorchRL names the encodings of actions.
+#: TorchRL's names of the encodings of actions.
 ACTION_SPACE_MAP: dict[type[TensorSpec] | str, str] = {
     OneHot: "one_hot",
     MultiOneHot: "mult_one_hot",
@@ -52,13 +52,13 @@ torch_to_numpy_dtype_dict = {torch_dtype: dtype for dtype, torch_dtype in numpy_
 
 
 def _find_action_space(action_space: TensorSpec | str) -> str:
-    """Return how TorchRL names the encoding of an action; losses of users import it.
+    """Return TorchRL's name of the encoding of an action. Private, but users' losses import it.
 
     Args:
-        action_space: a spec, the only leaf of a Composite that is one of choices, or a name.
+        action_space: a spec, a Composite with one leaf of choices, or a name.
 
     Raises:
-        ValueError: there is no name for it.
+        ValueError: If there is no name for it.
 
     Example:
         >>> _find_action_space(OneHot(3)), _find_action_space("one-hot")
@@ -69,14 +69,14 @@ def _find_action_space(action_space: TensorSpec | str) -> str:
     if len(found) != 1:
         names = ", ".join(sorted(set(ACTION_SPACE_MAP.values())))
         raise ValueError(
-            f"there is no one name for the action space {action_space!r}. Give the spec of the action, "
+            f"the action space {action_space!r} has no unique name. Give the spec of the action, "
             f"env.action_spec, or one of {names}."
         )
     return str(found.pop())
 
 
 class CloudpickleWrapper:
-    """A function that is pickled by value, so that another process can call one of a notebook.
+    """Wraps a function so that it is pickled by value and can be sent from a notebook to another process.
 
     Args:
         fn: the function.

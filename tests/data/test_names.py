@@ -7,20 +7,20 @@ import importlib
 import pytest
 
 NAMES = {
-    "MultiStep": "rlnb.data.postprocs",  # DU-01
-    "consolidate_spec": "rlnb.data.specs",  # DU-02
-    "check_no_exclusive_keys": "rlnb.data.specs",  # DU-03
-    "contains_lazy_spec": "rlnb.data.specs",  # DU-04
-    "Nested2TED": "rlnb.data.ted",  # DU-05
-    "Flat2TED": "rlnb.data.ted",  # DU-06
-    "H5Combine": "rlnb.data.ted",  # DU-07
-    "H5Split": "rlnb.data.ted",  # DU-08
-    "TED2Flat": "rlnb.data.ted",  # DU-09
-    "TED2Nested": "rlnb.data.ted",  # DU-10
+    "MultiStep": "rlnb.data.postprocs",
+    "consolidate_spec": "rlnb.data.specs",
+    "check_no_exclusive_keys": "rlnb.data.specs",
+    "contains_lazy_spec": "rlnb.data.specs",
+    "Nested2TED": "rlnb.data.ted",
+    "Flat2TED": "rlnb.data.ted",
+    "H5Combine": "rlnb.data.ted",
+    "H5Split": "rlnb.data.ted",
+    "TED2Flat": "rlnb.data.ted",
+    "TED2Nested": "rlnb.data.ted",
 }
 
 
-def test_the_transforms_of_buffers():  # DU-11
+def test_the_transforms_of_buffers():
     home = importlib.import_module("rlnb.envs.transforms.rb_transforms")
     assert home.MultiStepTransform is importlib.import_module("rlnb.envs").MultiStepTransform
 

@@ -1,11 +1,11 @@
-"""Specs: what the data of an environment looks like, and conversion from and to Gymnasium spaces."""
+"""Specs of tensors and TensorDicts, and their conversion from and to Gymnasium spaces and TorchRL."""
 
 from __future__ import annotations
 
 from rlnb.data.specs.base import TensorSpec
 from rlnb.data.specs.binary import Binary
 from rlnb.data.specs.bounded import Bounded, BoundedContinuous, BoundedDiscrete
-from rlnb.data.specs.categorical import Categorical
+from rlnb.data.specs.categorical import Categorical, OneHot
 from rlnb.data.specs.choice import Choice
 from rlnb.data.specs.composite import Composite
 from rlnb.data.specs.helpers import (
@@ -14,17 +14,16 @@ from rlnb.data.specs.helpers import (
     contains_lazy_spec,
     make_composite_from_td,
 )
-from rlnb.data.specs.multi import MultiCategorical
-from rlnb.data.specs.multi_one_hot import MultiOneHot
+from rlnb.data.specs.multi import MultiCategorical, MultiOneHot
 from rlnb.data.specs.non_tensor import NonTensor
-from rlnb.data.specs.one_hot import OneHot
 from rlnb.data.specs.spaces import space_from_spec, spec_from_space
 from rlnb.data.specs.stacked import Stacked
 from rlnb.data.specs.stacked_composite import StackedComposite
+from rlnb.data.specs.torchrl import from_torchrl, to_torchrl
 from rlnb.data.specs.unbounded import Unbounded, UnboundedContinuous, UnboundedDiscrete
 from rlnb.data.specs.violations import Violation, violations
 
-# The names that the documentation used before.
+# Former names of these classes, which the documentation still mentions.
 BoundedTensorSpec = Bounded
 UnboundedContinuousTensorSpec = UnboundedContinuous
 UnboundedDiscreteTensorSpec = UnboundedDiscrete
@@ -72,8 +71,10 @@ __all__ = [
     "check_no_exclusive_keys",
     "consolidate_spec",
     "contains_lazy_spec",
+    "from_torchrl",
     "make_composite_from_td",
     "space_from_spec",
     "spec_from_space",
+    "to_torchrl",
     "violations",
 ]

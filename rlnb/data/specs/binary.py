@@ -1,4 +1,4 @@
-"""Binary: entries that are 0 or 1."""
+"""Binary: spec of tensors of zeros and ones."""
 
 from __future__ import annotations
 
@@ -7,26 +7,25 @@ import math
 import torch
 
 from rlnb.data.specs.boxes import CategoricalBox
-from rlnb.data.specs.categorical import Categorical
+from rlnb.data.specs.categorical import Categorical, OneHot
 from rlnb.data.specs.enumeration import combinations
 from rlnb.data.specs.leaf import LeafSpec
 from rlnb.data.specs.normalize import Device, Shape, as_size
-from rlnb.data.specs.one_hot import OneHot
 from rlnb.data.specs.variable import blank_size
 
 
 class Binary(LeafSpec):
-    """Entries that are 0 or 1, each on its own.
+    """Independent entries that are 0 or 1.
 
     Args:
-        n: the size of the last dim; may be left out when ``shape`` is given.
-        shape: the shape of one value; ``(n,)`` when None.
-        device: where the values live; torch's default device when None.
-        dtype: the dtype.
+        n: the size of the last dim; optional if ``shape`` is given.
+        shape: the shape of one value; ``(n,)`` if None.
+        device: the device of the values; torch's default device if None.
+        dtype: the dtype of the values.
 
     Raises:
-        TypeError: neither ``n`` nor ``shape`` is given.
-        ValueError: the shape does not end with ``n``.
+        TypeError: If neither ``n`` nor ``shape`` is given.
+        ValueError: If the shape does not end with ``n``.
 
     Example:
         >>> spec = Binary(3)
@@ -34,7 +33,7 @@ class Binary(LeafSpec):
         tensor([1, 0, 1], dtype=torch.int8)
     """
 
-    #: Whether Gymnasium's MultiBinary was given its one size in a list, which to it is another space.
+    #: Whether the spec was made from a ``MultiBinary([n])``, which Gymnasium distinguishes from ``MultiBinary(n)``.
     _size_in_list = False
     _domain_advice = "Threshold it first, for example (value > 0.5), or round it with spec.project(value)."
 
@@ -64,33 +63,19 @@ class Binary(LeafSpec):
 
     @property
     def n(self) -> int:
-        """The size of the last dim (1 when there is none)."""
+        """The size of the last dim; 1 if the shape is empty."""
         return self._shape[-1] if self._shape else 1
 
     def rand(self, shape: Shape | None = ()) -> torch.Tensor:
-        """Draw zeros and ones, each as likely.
-
-        Args:
-            shape: sizes in front of the spec's shape.
-        """
+        """Draw zeros and ones with equal probabilities; see `TensorSpec.rand`."""
         return torch.randint(0, 2, self._size(shape), dtype=self._dtype, device=self._device)
 
     def cardinality(self, use_mask: bool = False) -> int | float:
-        """Return how many values one row has: ``2 ** n``. Batch dims count once.
-
-        Args:
-            use_mask: there to match specs of choices; bits have no mask.
-        """
+        """Return the number of values of one row, ``2 ** n``. Batch dims do not multiply it."""
         return math.inf if self.n == -1 else 2**self.n
 
     def enumerate(self, use_mask: bool = False) -> torch.Tensor:
-        """List all values of one row, counting up in binary; all rows of the batch have the same value in each.
-
-        Args:
-            use_mask: there to match specs of choices; bits have no mask.
-
-        Raises:
-            ValueError: there are endlessly many, or too many to list.
+        """List all values of one row, counting up in binary. In each of them, all rows of the batch are the same.
 
         Example:
             >>> Binary(2).enumerate().tolist()
@@ -106,17 +91,17 @@ class Binary(LeafSpec):
         return Categorical(2, shape=self._shape, device=self._device)
 
     def to_categorical(self, val: torch.Tensor, safe: bool = True) -> torch.Tensor:
-        """Turn bits into integers.
+        """Convert bits to integers.
 
         Args:
             val: bits of shape ``[..., *spec.shape]``, of any dtype.
-            safe: whether to check them.
+            safe: whether to check the value.
 
         Returns:
             An int64 tensor of the same shape.
 
         Raises:
-            ValueError: the value is not in the spec.
+            ValueError: If the value is not in the spec.
         """
         like = self.to(val.dtype)
         if safe and not like.is_in(val):
@@ -128,17 +113,17 @@ class Binary(LeafSpec):
         return self.to_categorical_spec().to_one_hot_spec()
 
     def to_one_hot(self, val: torch.Tensor, safe: bool = True) -> torch.Tensor:
-        """Turn bits into one-hot vectors of length 2.
+        """Convert bits to one-hot vectors of length 2.
 
         Args:
             val: bits of shape ``[..., *spec.shape]``, of any dtype.
-            safe: whether to check them.
+            safe: whether to check the value.
 
         Returns:
             A boolean tensor of shape ``[..., *spec.shape, 2]``.
 
         Raises:
-            ValueError: the value is not in the spec.
+            ValueError: If the value is not in the spec.
         """
         return self.to_categorical_spec().to_one_hot(self.to_categorical(val, safe), safe)
 

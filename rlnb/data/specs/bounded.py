@@ -1,4 +1,4 @@
-"""Bounded: numbers between a lower and an upper bound."""
+"""Bounded: spec of numbers between a lower and an upper bound."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ import torch
 from rlnb.data.specs.boxes import ContinuousBox
 from rlnb.data.specs.enumeration import combinations
 from rlnb.data.specs.leaf import LeafSpec
-from rlnb.data.specs.normalize import Device, Shape, as_dtype, as_size
+from rlnb.data.specs.normalize import Device, Shape, as_dtype, as_size, saturating_cast
 from rlnb.data.specs.sampling import Draw, sampler_between
 from rlnb.data.specs.variable import blank_size
 from rlnb.data.specs.violations import format_number
 
 Bound = float | int | list[Any] | np.ndarray | torch.Tensor
 
-#: Up to here a comparison with a tensor is faster than one with a number, which vectorizes better.
+#: Up to this number of entries, clamping to tensors is faster than clamping to numbers, which vectorizes better.
 _SMALL = 64
 
 
 class Bounded(LeafSpec):
-    """Numbers with ``low <= x <= high``, both ends included; a bound may be infinite.
+    """Numbers with ``low <= x <= high``. A bound may be infinite.
 
-    Building one gives a `BoundedContinuous` for a floating dtype and a `BoundedDiscrete` for an integer one.
+    An instance is a `BoundedContinuous` for a floating dtype and a `BoundedDiscrete` for an integer one.
 
     Args:
-        low: the lower bound: a number, or an array that broadcasts to ``shape``.
-        high: the upper bound, likewise.
-        shape: the shape of one value; the shape of the bounds when they have one.
-        device: where the values live; torch's default device when None.
-        dtype: the dtype; torch's default dtype when None, whatever the dtype of the bounds.
+        low: the lower bound (inclusive): a number, or an array that broadcasts to ``shape``.
+        high: the upper bound (inclusive), likewise.
+        shape: the shape of one value; the broadcast shape of the bounds if None.
+        device: the device of the values; torch's default device if None.
+        dtype: the dtype; torch's default dtype if None, whatever the dtype of the bounds.
 
     Raises:
-        TypeError: a bound is missing.
-        ValueError: no shape is given or implied, the bounds do not fit it, or no number lies between them: a bound is
-            NaN, ``low > high``, or an infinity is on the wrong side.
+        TypeError: If a bound is missing.
+        ValueError: If no shape is given or implied, the bounds do not fit it, or no number lies between them (a bound
+            is NaN, ``low > high``, or an infinity is on the wrong side).
 
     Example:
         >>> spec = Bounded(-1, 1, shape=(3,))
@@ -52,8 +52,8 @@ class Bounded(LeafSpec):
     _draw: Draw
     _clip: tuple[torch.Tensor, torch.Tensor]
     _numbers: tuple[float | int, float | int] | None
-    #: The versions of the bounds that the fields above were computed from, added up; -1 after an assignment. None for
-    #: tensors of inference mode, which have no version and cannot be written to.
+    #: The sum of the versions of the bounds that the attributes above were computed from; -1 after an assignment. None
+    #: for tensors of inference mode, which have no version and cannot be written to.
     _seen: int | None
 
     def __init__(
@@ -70,11 +70,11 @@ class Bounded(LeafSpec):
         kind = as_dtype(dtype, torch.get_default_dtype())
         super().__init__(_implied_shape(given, shape), device, kind, kind)
         lower, upper = (_fit_bound(bound, kind) for bound in given)
-        _refuse_senseless(lower, upper)
+        _check_bounds(lower, upper)
         self._low, self._high = (
             bound.to(self._device).expand(blank_size(self._shape)).contiguous() for bound in (lower, upper)
         )
-        # The class follows the dtype, also for Bounded(...).to(torch.int64) and for a subclass's name used directly.
+        # The dtype decides on the class, even if the user named one: BoundedDiscrete(..., dtype=torch.float32).
         self._follow_dtype()
         self._prepare()
 
@@ -101,7 +101,7 @@ class Bounded(LeafSpec):
     @property
     def space(self) -> ContinuousBox:
         """The bounds. They may be assigned: ``spec.space.low = ...``, or ``spec.space = ContinuousBox(low, high)``."""
-        # An expanded tensor refuses to be written to, and takes no memory before somebody looks at the bounds.
+        # Expanded tensors save memory until the bounds are read, but cannot be written to.
         self._low, self._high = self._low.contiguous(), self._high.contiguous()
         return ContinuousBox(self._low, self._high, changed=self._set_bounds)
 
@@ -110,7 +110,7 @@ class Bounded(LeafSpec):
         self._set_bounds(low=space.low, high=space.high)
 
     def _set_bounds(self, *, low: Bound | None = None, high: Bound | None = None) -> None:
-        """Take new bounds over. They are held against one another when the spec is used: they may come one by one."""
+        """Set new bounds. They are compared when the spec is used, so that they can be assigned one after the other."""
         given = {name: _bound_tensor(bound) for name, bound in (("_low", low), ("_high", high)) if bound is not None}
         _implied_shape(list(given.values()), self._shape)
         size = blank_size(self._shape)
@@ -120,10 +120,10 @@ class Bounded(LeafSpec):
         self._seen = -1
 
     def _refresh(self) -> None:
-        """Prepare anew where the bounds were changed, by assignment or in place, as in ``spec.low.fill_(0)``."""
+        """Prepare again if the bounds were changed, by assignment or in place (``spec.low.fill_(0)``)."""
         seen = self._seen
         if seen == -1 or (seen is not None and seen != self._low._version + self._high._version):
-            _refuse_senseless(self._low, self._high)
+            _check_bounds(self._low, self._high)
             self._prepare()
 
     @property
@@ -139,8 +139,8 @@ class Bounded(LeafSpec):
     def rand(self, shape: Shape | None = ()) -> torch.Tensor:
         """Draw random values.
 
-        Uniform between finite bounds. Beside an infinite one: exponential away from the finite bound, standard normal
-        where there is none.
+        Uniform between finite bounds; exponential away from the bound if the other one is infinite; standard normal if
+        both are infinite.
 
         Args:
             shape: sizes in front of the spec's shape.
@@ -153,21 +153,11 @@ class Bounded(LeafSpec):
         return [int(last) - int(first) + 1 for first, last in zip(low, high, strict=True)]
 
     def cardinality(self, use_mask: bool = False) -> int | float:
-        """Return how many values there are: a product for integers, infinity for floats and for variable sizes.
-
-        Args:
-            use_mask: there to match specs of choices; bounds have no mask.
-        """
+        """Return the number of distinct values: a product for integers, infinity for floats and for variable sizes."""
         return math.inf if self._dtype.is_floating_point or -1 in self._shape else math.prod(self._spans())
 
     def enumerate(self, use_mask: bool = False) -> torch.Tensor:
         """List all values of integers; see `TensorSpec.enumerate`.
-
-        Args:
-            use_mask: there to match specs of choices; bounds have no mask.
-
-        Raises:
-            ValueError: there are endlessly many, or too many to list.
 
         Example:
             >>> Bounded(0, [1, 2], dtype=torch.int64).enumerate().tolist()
@@ -186,7 +176,7 @@ class Bounded(LeafSpec):
     def _contains(self, value: torch.Tensor) -> bool:
         if self._dtype == torch.bool:
             return not bool(self._outside(value).any())
-        # NaN is unequal to itself, so that it counts as outside.
+        # NaN does not equal itself and therefore counts as outside.
         return torch.equal(self._clipped(value), value)
 
     def _outside(self, value: torch.Tensor) -> torch.Tensor:
@@ -207,23 +197,23 @@ class Bounded(LeafSpec):
             info = None if self._dtype.is_floating_point else torch.iinfo(self._dtype)
             value = value.to(torch.int64)
             value = value if info is None else value.clamp(info.min, info.max)
-        return self._clipped(_saturating_cast(value, self._dtype))
+        return self._clipped(saturating_cast(value, self._dtype))
 
     def _to_dtype(self, dtype: torch.dtype) -> Bounded:
         low, high = _fit_bound(self._low, dtype), _fit_bound(self._high, dtype)
-        _refuse_senseless(low, high)
+        _check_bounds(low, high)
         new = self._with(_dtype=dtype, _low=low, _high=high)
         new._follow_dtype()
         return new
 
     def _hash_key(self) -> Any:
-        # Numbers and not bytes: 0.0 and -0.0 are equal bounds.
+        # Numbers instead of bytes, for 0.0 and -0.0 are equal bounds.
         ends = (self._low.flatten()[:1], self._low.flatten()[-1:], self._high.flatten()[:1], self._high.flatten()[-1:])
         return tuple(number for end in ends for number in end.tolist())
 
 
 class BoundedContinuous(Bounded):
-    """A `Bounded` of floating dtype. See there for the arguments.
+    """A `Bounded` with a floating dtype; see there for the arguments.
 
     Example:
         >>> type(Bounded(0, 1, shape=(2,))).__name__
@@ -232,7 +222,7 @@ class BoundedContinuous(Bounded):
 
 
 class BoundedDiscrete(Bounded):
-    """A `Bounded` of integer dtype. See there for the arguments.
+    """A `Bounded` with an integer dtype, ``torch.int64`` by default; see there for the arguments.
 
     Example:
         >>> type(Bounded(0, 255, shape=(2,), dtype=torch.uint8)).__name__
@@ -251,7 +241,7 @@ class BoundedDiscrete(Bounded):
 
 
 def _bound_tensor(bound: Bound) -> torch.Tensor:
-    # A copy: a later change of the caller's array must not move the bounds.
+    # Copied, so that later changes of the caller's array do not change the bounds.
     if isinstance(bound, torch.Tensor):
         return bound.detach().clone()
     return torch.from_numpy(np.array(bound, copy=True))
@@ -273,7 +263,7 @@ def _implied_shape(bounds: list[torch.Tensor], shape: Shape | None) -> torch.Siz
     return size
 
 
-def _refuse_senseless(low: torch.Tensor, high: torch.Tensor) -> None:
+def _check_bounds(low: torch.Tensor, high: torch.Tensor) -> None:
     if bool((low != low).any() or (high != high).any()):
         raise ValueError("the bounds of Bounded must be numbers, got NaN.")
     if bool((low > high).any()):
@@ -281,13 +271,13 @@ def _refuse_senseless(low: torch.Tensor, high: torch.Tensor) -> None:
     senseless = (low == torch.inf) | (high == -torch.inf) if low.is_floating_point() else torch.tensor(False)
     if bool(senseless.any()):
         raise ValueError(
-            f"no number of {low.dtype} lies between the bounds of Bounded, {_bounds_text(low, high, senseless)}: an "
-            "infinite low is -torch.inf, an infinite high torch.inf."
+            f"no number of {low.dtype} lies between the bounds of Bounded, {_bounds_text(low, high, senseless)}. Use "
+            "-torch.inf for a low without a bound, torch.inf for a high without one."
         )
 
 
 def _bounds_text(low: torch.Tensor, high: torch.Tensor, wrong: torch.Tensor) -> str:
-    """Write the bounds if they are few, else the first ones that are wrong."""
+    """Format the bounds if they are few, else the first wrong ones."""
     if wrong.numel() <= 8:
         return f"low={low.tolist()}, high={high.tolist()}"
     index = tuple(wrong.nonzero()[0].tolist())
@@ -305,16 +295,4 @@ def _fit_bound(bound: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
             raise ValueError(f"the bounds of a Bounded of {dtype} must be whole numbers, got {bound.tolist()}.")
     elif bool((bound < info.min).any() or (bound > info.max).any()):
         raise ValueError(f"the bounds {bound.tolist()} do not fit {dtype}, which holds {info.min} to {info.max}.")
-    return _saturating_cast(bound, dtype)
-
-
-def _saturating_cast(value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """Cast, with floats beyond an integer dtype's range going to its ends instead of wrapping around."""
-    if dtype.is_floating_point or not value.is_floating_point():
-        return value.to(dtype)
-    info = torch.iinfo(dtype)
-    wide = value.double()
-    cast = wide.clamp(info.min, info.max).to(dtype)
-    # float64 rounds the largest int64 up, out of its range.
-    ends = torch.tensor([info.min, info.max], dtype=dtype, device=value.device)
-    return torch.where(wide >= info.max, ends[1], torch.where(wide <= info.min, ends[0], cast))
+    return saturating_cast(bound, dtype)

@@ -1,4 +1,4 @@
-"""The spaces that specs hold: which values a number, a choice or a list of choices may take."""
+"""Spaces of specs: intervals (ContinuousBox), choices (CategoricalBox) and lists of choices (BoxList)."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ def _tensor_repr(tensor: torch.Tensor) -> str:
 
 
 class ContinuousBox:
-    """An interval per entry: ``low <= x <= high``, both ends included.
+    """One interval for each entry: ``low <= x <= high``.
 
     Args:
         low: the lower bounds, of the spec's shape and dtype.
         high: the upper bounds, of the spec's shape and dtype.
-        changed: called with ``low=...`` or ``high=...`` where one of them is assigned.
+        changed: called with ``low=...`` or ``high=...`` when one of them is assigned.
 
     Example:
         >>> box = ContinuousBox(torch.zeros(2), torch.ones(2))
@@ -35,7 +35,7 @@ class ContinuousBox:
 
     @property
     def low(self) -> torch.Tensor:
-        """The lower bounds. Those of a `Bounded` change with them: ``spec.space.low = torch.zeros(3)``."""
+        """The lower bounds. Assigning them changes those of the `Bounded`: ``spec.space.low = torch.zeros(3)``."""
         return self._low
 
     @low.setter
@@ -57,12 +57,12 @@ class ContinuousBox:
 
     @property
     def minimum(self) -> torch.Tensor:
-        """The lower bounds (another name of ``low``)."""
+        """The lower bounds (alias of ``low``)."""
         return self.low
 
     @property
     def maximum(self) -> torch.Tensor:
-        """The upper bounds (another name of ``high``)."""
+        """The upper bounds (alias of ``high``)."""
         return self.high
 
     def __eq__(self, other: Any) -> bool:
@@ -84,7 +84,7 @@ class CategoricalBox:
     """One of ``n`` values: ``start, ..., start + n - 1``.
 
     Args:
-        n: how many values there are.
+        n: the number of values.
         start: the smallest of them.
 
     Example:
@@ -101,7 +101,7 @@ class CategoricalBox:
 
 @dataclass(frozen=True)
 class BoxList:
-    """Several spaces in a row, nested as deep as the choices are.
+    """A list of spaces, nested like the choices.
 
     Args:
         boxes: the spaces.
@@ -115,7 +115,12 @@ class BoxList:
 
     @classmethod
     def from_nvec(cls, nvec: torch.Tensor, start: torch.Tensor) -> BoxList:
-        """Build the nested list for ``nvec`` choices that begin at ``start`` (same shape, at least one dim)."""
+        """Return the nested list for ``nvec`` choices from ``start`` on.
+
+        Args:
+            nvec: the numbers of choices, with at least one dim.
+            start: the smallest choices, of the same shape.
+        """
         if nvec.ndim > 1:
             return cls([cls.from_nvec(n, s) for n, s in zip(nvec, start, strict=True)])
         return cls([CategoricalBox(n, s) for n, s in zip(nvec.tolist(), start.tolist(), strict=True)])

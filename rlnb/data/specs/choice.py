@@ -1,4 +1,4 @@
-"""Choice: a value of one of several specs."""
+"""Choice: spec of values of one of several specs."""
 
 from __future__ import annotations
 
@@ -11,25 +11,24 @@ import torch
 from tensordict import NonTensorData, NonTensorStack, TensorDictBase, lazy_stack
 
 from rlnb.data.specs.base import TensorSpec
-from rlnb.data.specs.non_tensor import NonTensor, _alike
+from rlnb.data.specs.non_tensor import FixedData
 from rlnb.data.specs.normalize import Device, Shape
-from rlnb.data.specs.reshape import ReshapableSpec
 from rlnb.data.specs.variable import fits_shape, shape_text
 from rlnb.data.specs.violations import Frame, Violation
 
 
-class Choice(ReshapableSpec):
-    """A value of one of several specs. Each row chooses for itself.
+class Choice(TensorSpec):
+    """A value of one of several specs, chosen for each row separately.
 
-    A choice may be a spec or fixed data that is no tensor (``NonTensorData``). Dims that shape operations put in front
-    of the choices' own are rows.
+    A choice is a spec, or fixed data that is not a tensor (``NonTensorData``). Dims that shape operations insert in
+    front of the choices' own dims are rows.
 
     Args:
-        choices: the specs, all of one class, shape, dtype and device; or ``NonTensorData`` of one batch size.
+        choices: specs of the same class, shape, dtype and device; or ``NonTensorData`` of the same batch size.
 
     Raises:
-        TypeError: a choice is neither, or the choices are of different classes.
-        ValueError: there are no choices, or their shapes, dtypes or devices differ.
+        TypeError: If a choice is neither, or the choices are of different classes.
+        ValueError: If there are no choices, or their shapes, dtypes or devices differ.
 
     Example:
         >>> from rlnb.data import Bounded, Categorical
@@ -68,25 +67,21 @@ class Choice(ReshapableSpec):
 
     @property
     def num_choices(self) -> int:
-        """How many choices there are."""
+        """The number of choices."""
         return len(self.choices)
 
     @property
     def domain(self) -> None:
-        """None: each choice has its own."""
+        """None: each choice has its own domain."""
         return None
 
     @property
     def space(self) -> None:
-        """None: each choice has its own."""
+        """None: each choice has its own space."""
         return None
 
     def rand(self, shape: Shape | None = ()) -> Any:
-        """Draw a choice for each row, each as likely, and a value of it.
-
-        Args:
-            shape: sizes in front of the spec's shape.
-        """
+        """Draw one of the choices for each row, with equal probabilities, and a value of it; see `TensorSpec.rand`."""
         size = self._size(shape)
         return self._rows(size[: len(size) - self._event_dims])
 
@@ -98,11 +93,11 @@ class Choice(ReshapableSpec):
         return _stacked([self._rows(lead[1:]) for _ in range(lead[0])])
 
     def zero(self, shape: Shape | None = ()) -> Any:
-        """Make a blank of the first choice filled with zeros."""
+        """Return a value of the first choice filled with zeros."""
         return self.choices[0].zero(self._lead_of(shape))
 
     def one(self, shape: Shape | None = ()) -> Any:
-        """Make a blank of the first choice filled with ones."""
+        """Return a value of the first choice filled with ones."""
         return self.choices[0].one(self._lead_of(shape))
 
     def _lead_of(self, shape: Shape | None) -> torch.Size:
@@ -110,33 +105,26 @@ class Choice(ReshapableSpec):
         return size[: len(size) - self._event_dims]
 
     def cardinality(self, use_mask: bool = False) -> int | float:
-        """Return how many values there are; one that two choices share counts twice.
-
-        Args:
-            use_mask: whether to count only what the masks of choices leave.
-        """
+        """Return the number of values; a value that two choices share counts twice. See `TensorSpec.cardinality`."""
         rows = math.prod(self._lead_of(()))
         total = sum(choice.cardinality(use_mask) for choice in self.choices)
         return total**rows
 
     def enumerate(self, use_mask: bool = False) -> Any:
-        """List all values, those of the first choice first.
-
-        Args:
-            use_mask: whether to list only what the masks of choices leave.
+        """List all values, those of the first choice first; see `TensorSpec.enumerate`.
 
         Raises:
-            ValueError: there are endlessly many, or rows that choose for themselves.
+            ValueError: If there are infinitely many values, or rows that choose separately.
         """
         if self._lead_of(()):
             raise ValueError(
-                f"Choice.enumerate: its {shape_text(self._lead_of(()))} rows choose for themselves. List the values of "
+                f"Choice.enumerate: its {shape_text(self._lead_of(()))} rows choose separately. List the values of "
                 "one row: spec[0].enumerate()."
             )
         return _stacked([row for choice in self.choices for row in choice.enumerate(use_mask).unbind(0)])
 
     def _own_rows(self, value: Any, lead: torch.Size | None) -> tuple[torch.Size, bool]:
-        """Return the sizes in front of a choice's own shape, and whether the spec's shape fits behind ``lead``."""
+        """Return the sizes in front of a choice's own shape, and whether the spec's rows fit after ``lead``."""
         size = value.batch_size if hasattr(value, "batch_size") else getattr(value, "shape", torch.Size(()))
         rows = torch.Size(size[: max(len(size) - self._event_dims, 0)])
         if lead is None:
@@ -172,13 +160,13 @@ class Choice(ReshapableSpec):
         first = faults[near][0]
         if first.kind != "domain":
             return [replace(fault, got=fault.got + where) for fault in faults[near]]
-        legal = f"every choice, of which number {near} has {first.expected}"
+        legal = f"every choice (the closest one, number {near}, has {first.expected})"
         fix = "Check how the value is computed, or take the nearest: spec.project(value)."
         at = (*index, *(first.index or ()))
         return [replace(first, expected=legal, got=first.got + where, index=at, fix=fix)]
 
     def _bad_row(self, value: Any, rows: torch.Size, index: tuple[int, ...] = ()) -> tuple[tuple[int, ...], Any] | None:
-        """Find the first row that is in no choice."""
+        """Return the index and the value of the first row that is in no choice; None if all are in one."""
         if any(choice._accepts(value, rows) for choice in self.choices):
             return None
         if not rows:
@@ -187,13 +175,13 @@ class Choice(ReshapableSpec):
         return next((bad for bad in found if bad is not None), None)
 
     def project(self, val: Any) -> Any:
-        """Return for each row the nearest value of a choice; ``val`` itself when all rows are in one.
+        """Return the nearest value of a choice for each row, or ``val`` itself if all rows are in a choice.
 
-        Nearest is the choice whose projection changes the least, by the sum of squares; the first one where that cannot
-        be measured.
+        The nearest choice is the one whose projection changes the value least, by the sum of squares; for values that
+        are not tensors, the first one.
 
         Raises:
-            ValueError: the shape does not fit.
+            ValueError: If the shape does not fit.
         """
         if self._accepts(val, None):
             return val
@@ -205,21 +193,21 @@ class Choice(ReshapableSpec):
     def _project_rows(self, value: Any, rows: int) -> Any:
         if rows:
             return _stacked([self._project_rows(row, rows - 1) for row in value.unbind(0)])
-        projected = [choice.project(value) for choice in self.choices if not isinstance(choice, _Fixed)]
+        projected = [choice.project(value) for choice in self.choices if not isinstance(choice, FixedData)]
         if not projected:
             raise ValueError("Choice.project: " + self._complaints(value)[0])
         return min(projected, key=lambda new: _distance(new, value))
 
     def encode(self, val: Any, *, check: bool = True, ignore_device: bool = False) -> Any:
-        """Turn a value into one of the first choice that takes it.
+        """Encode a value with the first choice that accepts it.
 
         Args:
-            val: what the choices' ``encode`` takes.
-            check: whether to raise for a value that no choice takes; otherwise the first one encodes it unchecked.
-            ignore_device: whether to leave tensors on the device where they are.
+            val: an argument of the choices' ``encode``.
+            check: whether to raise for a value that no choice accepts. If False, the first choice encodes it unchecked.
+            ignore_device: whether to leave tensors on their current device.
 
         Raises:
-            ValueError: no choice takes it.
+            ValueError: If no choice accepts it.
         """
         refused = []
         for choice in self.choices:
@@ -230,18 +218,10 @@ class Choice(ReshapableSpec):
         if not check:
             return self.choices[0].encode(val, check=False, ignore_device=ignore_device)
         lines = "".join(f"\n  {i}: {text}" for i, text in enumerate(refused))
-        raise ValueError(f"Choice.encode: none of the {len(refused)} choices takes the value:{lines}")
+        raise ValueError(f"Choice.encode: none of the {len(refused)} choices accepts the value:{lines}")
 
     def to_numpy(self, val: Any, safe: bool | None = True) -> Any:
-        """Turn a value into what a Gymnasium environment takes; a list where there are rows.
-
-        Args:
-            val: a value of the spec.
-            safe: whether to raise for one that is in no choice.
-
-        Raises:
-            ValueError: the value is in no choice.
-        """
+        """Convert a value for a Gymnasium environment, to a list if there are rows; see `TensorSpec.to_numpy`."""
         rows, fits = self._own_rows(val, None)
         if safe and not (fits and self._fit_rows(val, rows)):
             raise ValueError("Choice.to_numpy: " + self._complaints(val)[0])
@@ -253,15 +233,7 @@ class Choice(ReshapableSpec):
         return [self.to_numpy(row, safe=False) for row in val.unbind(0)]
 
     def type_check(self, value: Any, key: Any = None) -> None:
-        """Raise unless ``value`` has the choices' dtype.
-
-        Args:
-            value: the value.
-            key: its name, for the error.
-
-        Raises:
-            TypeError: the dtype differs.
-        """
+        """Raise unless ``value`` has the choices' dtype; see `TensorSpec.type_check`."""
         self.choices[0].type_check(value, key)
 
     def to(self, dest: torch.dtype | Device) -> Self:
@@ -288,38 +260,21 @@ class Choice(ReshapableSpec):
         )
 
 
-class _Fixed(NonTensor):
-    """Data that is no tensor and always the same."""
-
-    def cardinality(self, use_mask: bool = False) -> int:
-        return 1
-
-    def enumerate(self, use_mask: bool = False) -> Any:
-        return self.zero((1,))
-
-    def _violations(self, value: Any, key: tuple[str, ...], frame: Frame) -> list[Violation]:
-        found = super()._violations(value, key, frame)
-        data = value.tolist() if isinstance(value, NonTensorStack) else getattr(value, "data", value)
-        if found or _alike(data, self.example_data):
-            return found
-        return [Violation(key, "domain", repr(self.example_data), repr(data))]
-
-
 def _as_spec(choice: Any, number: int) -> TensorSpec:
     if isinstance(choice, TensorSpec):
         return choice
     if isinstance(choice, NonTensorStack):
-        return _Fixed(choice.batch_size, choice.device, example_data=choice.tolist())
+        return FixedData(choice.batch_size, choice.device, example_data=choice.tolist())
     if isinstance(choice, NonTensorData):
-        return _Fixed(choice.batch_size, choice.device, example_data=choice.data)
+        return FixedData(choice.batch_size, choice.device, example_data=choice.data)
     raise TypeError(
-        f"Choice: number {number} is a {type(choice).__name__}. Each choice is a spec, or data that is no tensor: "
+        f"Choice: number {number} is a {type(choice).__name__}. A choice must be a spec, or data that is not a tensor: "
         "NonTensorData(data)."
     )
 
 
 def _stacked(rows: list[Any]) -> Any:
-    # What the choices give need not go into one dense TensorDict.
+    # The choices may return TensorDicts with different entries.
     if isinstance(rows[0], TensorDictBase):
         return lazy_stack(rows, 0)
     return torch.stack(rows)

@@ -1,4 +1,4 @@
-"""Counting: all combinations of several choices in a row."""
+"""Enumeration of all combinations of several choices."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from collections.abc import Sequence
 
 import torch
 
-#: More values than this are not written out: a slip such as a batch of choices would fill the memory.
+#: The largest number of values to list. A mistake, such as a batch of choices, could otherwise fill the memory.
 LIMIT = 2**24
 
 Count = int | float
 
 
 def combinations(counts: Sequence[Count], what: str) -> torch.Tensor:
-    """List all ways to take one of ``counts[i]`` at each place ``i``; the last place changes fastest.
+    """List all combinations of one of ``counts[i]`` choices for each ``i``. The last one changes fastest.
 
     Args:
-        counts: how many there are at each place; infinity where they cannot be listed.
-        what: whose values these are, for the error.
+        counts: the numbers of choices; infinity if they cannot be listed.
+        what: the name of the spec, for the error message.
 
     Returns:
-        An int64 tensor of shape ``[prod(counts), len(counts)]``, entry ``i`` from 0 to ``counts[i] - 1``.
+        An int64 tensor of shape ``[prod(counts), len(counts)]``, with column ``i`` from 0 to ``counts[i] - 1``.
 
     Raises:
-        ValueError: there are too many, or endlessly many.
+        ValueError: If there are infinitely many combinations, or too many to list.
 
     Example:
         >>> combinations([2, 3], "MultiCategorical").tolist()
@@ -32,7 +32,7 @@ def combinations(counts: Sequence[Count], what: str) -> torch.Tensor:
     """
     total = math.prod(counts)
     if total > LIMIT:
-        many = "endlessly many" if total == math.inf else f"{total:,}" if total < 10**15 else "more than 10^15"
+        many = "infinitely many" if total == math.inf else f"{total:,}" if total < 10**15 else "more than 10^15"
         raise ValueError(
             f"{what} has {many} values, of which at most {LIMIT:,} can be listed. Draw some instead: spec.rand((n,))."
         )

@@ -1,4 +1,4 @@
-"""Helpers around Composites: from data to a spec, and exclusive keys of lazy stacks."""
+"""Helpers for Composites: inference of a spec from data, and exclusive keys of lazy stacks."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from rlnb.data.specs.unbounded import Unbounded
 def make_composite_from_td(
     data: TensorDictBase, *, unsqueeze_null_shapes: bool = True, dynamic_shape: bool = False
 ) -> Composite:
-    """Return the spec of a TensorDict: `Unbounded` for each tensor, `NonTensor` for what is none.
+    """Return the spec of a TensorDict: `Unbounded` for each tensor, `NonTensor` for other data.
 
     Args:
         data: the TensorDict, or an instance of a tensorclass. A lazy stack becomes a stack of specs.
-        unsqueeze_null_shapes: whether a tensor without dims gets the shape ``(1,)``, as rewards and flags have.
+        unsqueeze_null_shapes: whether a tensor without dims gets the shape ``(1,)``, like rewards and flags.
         dynamic_shape: whether the last dim of each tensor is of variable size (-1), unless it is a batch dim.
 
     Raises:
-        TypeError: ``data`` is no TensorDict.
+        TypeError: If ``data`` is not a TensorDict.
 
     Example:
         >>> from tensordict import TensorDict
@@ -44,7 +44,7 @@ def make_composite_from_td(
         )
     inner = getattr(data, "_tensordict", data)
     if isinstance(inner, LazyStackedTensorDict):
-        # Within the stack a tensor without dims has one.
+        # In the stack, a tensor without dims has one.
         parts = [
             make_composite_from_td(part, unsqueeze_null_shapes=False, dynamic_shape=dynamic_shape)
             for part in data.unbind(inner.stack_dim)
@@ -88,16 +88,16 @@ def _first_of(value: Any) -> Any:
 def consolidate_spec(
     spec: Composite, recurse_through_entries: bool = True, recurse_through_stack: bool = True
 ) -> Composite:
-    """Return the spec without exclusive keys: a member that lacks a key of another one gets an empty entry for it.
+    """Return the spec without exclusive keys: members that lack a key of another member get an empty entry for it.
 
-    All dims of such an entry behind the batch dims have size 0. Where there are none that could (a single number, one
-    one-hot vector, data that is no tensor) the entry is a full one. A nested Composite keeps its batch size, and its
-    entries are empty.
+    The dims of an empty entry after the batch dims have size 0. An entry without such dims (a single number, a one-hot
+    vector, data that is not a tensor) is copied as it is. A nested Composite keeps its batch size and gets empty
+    entries.
 
     Args:
-        spec: the spec, which is left as it is.
-        recurse_through_entries: whether to do so in nested Composites too.
-        recurse_through_stack: whether to do so in the members of lazy stacks first, which may hold lazy stacks.
+        spec: the spec, which is not changed.
+        recurse_through_entries: whether to include nested Composites.
+        recurse_through_stack: whether to include lazy stacks in the members of lazy stacks.
 
     Example:
         >>> from rlnb.data import Unbounded
@@ -121,7 +121,7 @@ def _consolidate(spec: Composite, entries: bool, stack: bool) -> None:
     if stack:
         for member in spec.specs:
             _consolidate(member, entries, stack)
-    every = {name: member[name] for member in reversed(spec.specs) for name in member.keys()}  # noqa: SIM118 - iterating is by rows
+    every = {name: member[name] for member in reversed(spec.specs) for name in member.keys()}  # noqa: SIM118 - iteration is over rows
     for member in spec.specs:
         for name, part in every.items():
             if name not in member:
@@ -132,9 +132,9 @@ def _consolidate(spec: Composite, entries: bool, stack: bool) -> None:
 
 
 def _stacked_entries(spec: StackedComposite) -> list[StackedComposite]:
-    """List the nested Composites that all members have and that go together."""
+    """List the nested Composites that all members have and that can be stacked."""
     found = []
-    for name in spec.keys():  # noqa: SIM118 - iterating is by rows
+    for name in spec.keys():  # noqa: SIM118 - iteration is over rows
         parts = [member[name] for member in spec.specs]
         if all(isinstance(part, Composite) and part.shape == parts[0].shape for part in parts):
             found.append(spec[name])
@@ -142,7 +142,7 @@ def _stacked_entries(spec: StackedComposite) -> list[StackedComposite]:
 
 
 def _emptied(spec: TensorSpec, batch_dims: int) -> TensorSpec:
-    """Return the spec with size 0 in the dims behind the batch dims."""
+    """Return the spec with size 0 in the dims after the batch dims."""
     new = spec.clone()
     if isinstance(new, StackedComposite):
         members = [_emptied(member, member.ndim) for member in new.specs]
@@ -161,11 +161,11 @@ def _emptied(spec: TensorSpec, batch_dims: int) -> TensorSpec:
 
 
 def check_no_exclusive_keys(spec: TensorSpec, recurse: bool = True) -> bool:
-    """Whether every member of a lazy stack has the keys of all the others.
+    """Return whether every member of a lazy stack has the keys of all the others.
 
     Args:
         spec: the spec.
-        recurse: whether to look into nested Composites too.
+        recurse: whether to include nested Composites.
 
     Example:
         >>> spec = torch.stack([Composite(a=None), Composite(a=None, b=None)])
@@ -185,7 +185,7 @@ def check_no_exclusive_keys(spec: TensorSpec, recurse: bool = True) -> bool:
 
 
 def contains_lazy_spec(spec: TensorSpec) -> bool:
-    """Whether the spec is, or holds, a lazy stack.
+    """Return whether the spec is, or contains, a lazy stack.
 
     Args:
         spec: the spec.

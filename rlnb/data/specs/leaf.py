@@ -1,4 +1,4 @@
-"""LeafSpec: what the specs of one tensor share; subclasses say how to draw, check and project."""
+"""LeafSpec: base class of the specs of a single tensor."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import torch
 
+from rlnb.data.specs.base import TensorSpec
 from rlnb.data.specs.normalize import Device, Shape, as_device, as_dtype, as_size
-from rlnb.data.specs.reshape import ReshapableSpec
 from rlnb.data.specs.variable import fits_shape, shape_text
 from rlnb.data.specs.violations import Frame, Violation, format_number
 
 
-class LeafSpec(ReshapableSpec):
-    """A spec of one tensor. Subclasses say how to draw, check and project; the rest is here."""
+class LeafSpec(TensorSpec):
+    """The spec of a single tensor. Subclasses define how to draw, check and project values."""
 
     _dtype: torch.dtype
     _device: torch.device
@@ -28,15 +28,15 @@ class LeafSpec(ReshapableSpec):
 
     @abstractmethod
     def _contains(self, value: torch.Tensor) -> bool:
-        """Whether all of ``value``, of the right shape, dtype and device, is in the domain."""
+        """Return whether all of ``value``, of the right shape, dtype and device, is in the domain."""
 
     @abstractmethod
     def _outside(self, value: torch.Tensor) -> torch.Tensor:
-        """Mark the entries outside the domain; the event dims are reduced away."""
+        """Return a mask of the entries outside the domain, without the event dims."""
 
     @abstractmethod
     def _domain_text(self, index: tuple[int, ...]) -> str:
-        """Say what is legal at ``index`` of the spec's leading shape."""
+        """Describe the legal values at ``index`` of the spec's leading shape."""
 
     @abstractmethod
     def _nearest(self, value: torch.Tensor) -> torch.Tensor:
@@ -45,16 +45,16 @@ class LeafSpec(ReshapableSpec):
     _domain_advice: ClassVar[str] = "Clip it with spec.project(value), or widen the bounds of the spec."
 
     def _domain_fix(self) -> str:
-        """Say what to do about a value outside the domain."""
+        """Return advice for a value outside the domain."""
         return self._domain_advice
 
     def _offence(self, value: torch.Tensor, index: tuple[int, ...]) -> tuple[str, float | int | bool | None]:
-        """Describe what is at the offending ``index``: in words, and as a number."""
+        """Return the offending value at ``index``, as text and as a number."""
         number = value[index].item()
         return format_number(number), number
 
     def _shape_fix(self, expected: torch.Size, value: torch.Tensor) -> str:
-        """Say the likely cause of a wrong shape and the line that repairs it."""
+        """Return the likely cause of a wrong shape, and the line that fixes it."""
         got = value.shape
         if fits_shape((1, *got), expected):
             return "A leading dimension is missing: value.unsqueeze(0)."
@@ -73,11 +73,11 @@ class LeafSpec(ReshapableSpec):
         return "Change the data, or the shape of the spec."
 
     def zero(self, shape: Shape | None = ()) -> torch.Tensor:
-        """Make a tensor of zeros, shape ``[*shape, *spec.shape]``. It need not lie in the domain."""
+        """Return a tensor of zeros of shape ``[*shape, *spec.shape]``; see `TensorSpec.zero`."""
         return torch.zeros(self._size(shape), dtype=self._dtype, device=self._device)
 
     def one(self, shape: Shape | None = ()) -> torch.Tensor:
-        """Make a tensor of ones, shape ``[*shape, *spec.shape]``. It need not lie in the domain."""
+        """Return a tensor of ones of shape ``[*shape, *spec.shape]``; see `TensorSpec.one`."""
         return torch.ones(self._size(shape), dtype=self._dtype, device=self._device)
 
     def _accepts(self, value: Any, lead: torch.Size | None) -> bool:
@@ -96,7 +96,7 @@ class LeafSpec(ReshapableSpec):
         return extra >= 0 and (shape[extra:] == self._shape or fits_shape(shape[extra:], self._shape))
 
     def adapt(self, value: Any) -> Any:
-        """Return ``value`` with the dtype and the shape of the spec where that changes no number; see `TensorSpec`."""
+        """Return ``value`` with the spec's dtype and shape, if that changes no number; see `TensorSpec.adapt`."""
         if not isinstance(value, torch.Tensor) or value.is_nested:
             return value
         shaped = value if self._ends_well(value.shape) else self._with_last_dims(value)
@@ -105,12 +105,12 @@ class LeafSpec(ReshapableSpec):
         cast = shaped.to(self._dtype)
         if self._dtype.is_floating_point and shaped.is_floating_point():
             return cast
-        # Both ways: as int8 and back, 200 returns unhurt but is -56 between; as float64, 2**53 + 1 seems to be 2**53.
+        # Both comparisons matter: 200 survives int8 and back, but is -56 there; 2**53 + 1 equals 2**53 in float64.
         same = torch.equal(cast.to(shaped.dtype), shaped) and bool((cast == shaped).all())
         return cast if same else value
 
     def _with_last_dims(self, value: torch.Tensor) -> torch.Tensor | None:
-        """Add trailing dims of size 1 that are missing, or drop those that are too many; None where neither fits."""
+        """Add missing trailing dims of size 1, or drop surplus ones; None if neither makes the shape fit."""
         given, own = value.shape, self._shape
         missing = len(own) - len(tuple(itertools.dropwhile(lambda size: size == 1, reversed(own))))
         for count in range(1, missing + 1):
@@ -158,23 +158,23 @@ class LeafSpec(ReshapableSpec):
         got, number = self._offence(value, index)
         others = f" (and {len(indices) - 1} more)" if len(indices) > 1 else ""
         ndim = self.ndim - self._event_dims
-        # What is said of a dim of variable size is said once.
+        # A dim of variable size is described by its index 0.
         place = zip(own[len(own) - ndim :], self._shape, strict=False)
         legal = self._domain_text(tuple(0 if length == -1 else at for at, length in place))
         at = f" at index {index}" if index else ""
         return [Violation(key, "domain", legal, f"{got}{at}{others}", index, number, self._domain_fix())]
 
     def project(self, val: torch.Tensor) -> torch.Tensor:
-        """Return the tensor of the domain nearest to ``val``; ``val`` itself when it is in the domain.
+        """Return the tensor of the domain that is nearest to ``val``, or ``val`` itself if it is in the domain.
 
-        A wrong dtype is cast (rounding where integers are needed), and NaN becomes a legal number.
+        A wrong dtype is cast (rounding to integers if necessary), and NaN becomes a legal number.
 
         Args:
             val: a tensor of shape ``[..., *spec.shape]``.
 
         Raises:
-            TypeError: ``val`` is no tensor.
-            ValueError: the shape does not fit.
+            TypeError: If ``val`` is not a tensor.
+            ValueError: If the shape does not fit.
         """
         if self._accepts(val, None):
             return val
@@ -185,27 +185,27 @@ class LeafSpec(ReshapableSpec):
         return self._nearest(val.to(self._device))
 
     def encode(self, val: Any, *, check: bool = True, ignore_device: bool = False) -> torch.Tensor:
-        """Turn python numbers, lists, numpy arrays or tensors into a tensor of the spec.
+        """Convert Python numbers, lists, NumPy arrays or tensors to a tensor of the spec.
 
         Args:
             val: what a Gymnasium environment returns, with any leading dims.
             check: whether to raise for a value outside the domain.
-            ignore_device: whether to leave the value on the device where it is; otherwise it goes to the spec's.
+            ignore_device: whether to leave the value on its current device instead of moving it to the spec's.
 
         Returns:
             A tensor of shape ``[..., *spec.shape]`` with the spec's dtype.
 
         Raises:
-            TypeError: it cannot be made a tensor.
-            ValueError: the shape does not fit, an integer is expected and a fraction came, or (with ``check``) the
-                value is outside the domain.
+            TypeError: If ``val`` cannot be converted to a tensor.
+            ValueError: If the shape does not fit, a fraction is given for an integer, or (with ``check``) the value is
+                outside the domain.
         """
         raw = self._as_tensor(val)
-        there = self._placed(raw, ignore_device)
-        return there._encode_tensor(raw.to(there._device), check, type(self).__name__)
+        spec = self._on_device_of(raw, ignore_device)
+        return spec._encode_tensor(raw.to(spec._device), check, type(self).__name__)
 
-    def _placed(self, value: torch.Tensor, ignore_device: bool) -> Self:
-        """Return this spec, where ``value`` is if the device is to be ignored."""
+    def _on_device_of(self, value: torch.Tensor, ignore_device: bool) -> Self:
+        """Return this spec, moved to the device of ``value`` if the spec's own is to be ignored."""
         return self.to(value.device) if ignore_device else self
 
     def _encode_tensor(self, raw: torch.Tensor, check: bool, who: str) -> torch.Tensor:
@@ -229,26 +229,23 @@ class LeafSpec(ReshapableSpec):
             if isinstance(value, (list, tuple)) and any(isinstance(part, torch.Tensor) for part in value):
                 return torch.stack([self._as_tensor(part) for part in value])
             array = np.asarray(value)
-            # The numpy defaults would lose what python floats hold before the spec's dtype is known.
+            # Through NumPy, for torch.as_tensor would round Python floats to float32 at once.
             return torch.from_numpy(np.array(array, copy=True))
         except (TypeError, ValueError, RuntimeError) as error:
             raise TypeError(
-                f"{type(self).__name__}.encode: a {type(value).__name__} cannot be made a tensor of dtype "
+                f"{type(self).__name__}.encode: a {type(value).__name__} cannot be converted to a tensor of dtype "
                 f"{self._dtype} ({error}). Give numbers, lists of numbers, arrays or tensors."
             ) from None
 
     def to_numpy(self, val: torch.Tensor, safe: bool | None = True) -> Any:
-        """Turn a tensor of the spec into what a Gymnasium environment takes.
+        """Convert a tensor of the spec to what a Gymnasium environment takes.
 
         Args:
             val: a tensor of shape ``[..., *spec.shape]``.
-            safe: whether to raise for a tensor that is not in the spec.
+            safe: whether to raise a ``ValueError`` for a tensor that is not in the spec.
 
         Returns:
-            A numpy array, or a numpy scalar where there are no dims.
-
-        Raises:
-            ValueError: the tensor is not in the spec.
+            A NumPy array; a NumPy scalar for a single choice.
         """
         if safe and not self._accepts(val, None):
             raise ValueError(f"{type(self).__name__}.to_numpy: " + self._complaints(val)[0])
@@ -258,15 +255,7 @@ class LeafSpec(ReshapableSpec):
         return (value.float() if value.dtype == torch.bfloat16 else value).numpy()
 
     def type_check(self, value: Any, key: Any = None) -> None:
-        """Raise unless ``value`` is a tensor of the spec's dtype.
-
-        Args:
-            value: the tensor.
-            key: its name, for the error.
-
-        Raises:
-            TypeError: it is no tensor, or the dtype differs.
-        """
+        """Raise unless ``value`` is a tensor of the spec's dtype; see `TensorSpec.type_check`."""
         got = value.dtype if isinstance(value, torch.Tensor) else type(value).__name__
         if got != self._dtype:
             name = "value" if key is None else str(key)
@@ -283,5 +272,5 @@ class LeafSpec(ReshapableSpec):
         )
 
     def _extra_repr(self) -> str:
-        """Write what a class has beyond the usual lines."""
+        """Return further lines of the repr."""
         return ""

@@ -1,9 +1,10 @@
-"""MaskableSpec: what the specs of choices share: masks of legal values, counting, and taking what a value chooses."""
+"""MaskableSpec: base class of the specs of choices, with masks of legal choices, counting and indexing."""
 
 from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
 import torch
@@ -11,68 +12,82 @@ import torch
 from rlnb.data.specs.enumeration import combinations
 from rlnb.data.specs.leaf import LeafSpec
 from rlnb.data.specs.masks import MaskTable, as_mask
+from rlnb.data.specs.normalize import Shape, as_lead
 from rlnb.data.specs.variable import blank_size
 
 
 class MaskableSpec(LeafSpec):
-    """A spec of choices. The position of a choice is its number from 0 on, however it is written in the value."""
+    """A spec of one or more choices.
+
+    Every choice has a *position*: its number, counted from 0, whatever its encoding. Subclasses convert values to
+    positions and back.
+    """
 
     _rowed = ("_mask",)
-
-    #: How many trailing dims of the positions hold the choices of one row.
-    _choice_dims: int
     _masked_advice: ClassVar[str] = "Choose one of them, or take the nearest: spec.project(value)."
-    #: The legal positions, a row for each entry of the leading shape; None when all are legal.
+
+    #: The number of trailing dims of the positions that hold the choices of one row.
+    _choice_dims: int
+    #: The legal positions, a row for each entry of the leading shape; None if all are legal.
     _mask: torch.Tensor | None = None
     _table: MaskTable | None = None
+    #: Draws values of the given size, ignoring the mask.
+    _draw: Callable[[torch.Size], torch.Tensor]
 
     @abstractmethod
     def _mask_size(self) -> torch.Size:
-        """The shape of a mask as users write it: that of the one-hot encoding."""
+        """Return the shape of a mask as users write it: that of the one-hot encoding."""
 
     @abstractmethod
     def _counts(self) -> list[int]:
-        """How many positions each choice of one value has, of all rows of the batch together just those of one row."""
+        """Return the number of positions of each choice in one row."""
 
     @abstractmethod
     def _rows(self) -> torch.Size:
-        """The shape of the positions of one value; the choices of one row come last."""
+        """Return the shape of the positions of one value. The choices of one row come last."""
 
     @abstractmethod
     def _positions(self, value: torch.Tensor) -> torch.Tensor:
-        """Read the positions off a value."""
+        """Convert a value to positions."""
 
     @abstractmethod
     def _from_positions(self, position: torch.Tensor) -> torch.Tensor:
-        """Write positions as a value."""
+        """Convert positions to a value."""
 
     def _stored(self, mask: torch.Tensor) -> torch.Tensor:
+        """Convert a mask of `_mask_size` to the form of ``_mask``."""
         return mask
 
     def _table_rows(self, mask: torch.Tensor) -> torch.Tensor:
+        """Convert ``_mask`` to one row of positions for each choice."""
         return mask
 
     def _prepare_mask(self) -> None:
         self._table = None if self._mask is None else MaskTable(self._table_rows(self._mask))
 
     @property
+    def domain(self) -> str:
+        """``"discrete"``."""
+        return "discrete"
+
+    @property
     def mask(self) -> torch.Tensor | None:
-        """A copy of the mask, of the shape of the one-hot encoding; None when every value is legal."""
+        """A copy of the mask, in the shape of the one-hot encoding; None if every value is legal."""
         return None if self._mask is None else self._mask.clone()
 
     def update_mask(self, mask: Any) -> None:
-        """Say which values are legal from now on, in place.
+        """Set which values are legal, in place.
 
-        With a mask, `rand` draws legal values only, `is_in` accepts only those and `project` moves to the nearest.
-        Conversions (`to_one_hot`, `to_categorical`, `index`) do not look at it: old data stays readable.
+        With a mask, `rand` draws only legal values, `is_in` accepts only those and `project` returns the nearest.
+        Conversions (`to_one_hot`, `to_categorical`, `index`) ignore it, so that old data stays readable.
 
         Args:
-            mask: booleans, True where a value is legal; the shape is that of the one-hot encoding,
-                ``to_one_hot_spec().shape``, or broadcasts to it. None makes all values legal.
+            mask: booleans, True for a legal value, in the shape of the one-hot encoding (``to_one_hot_spec().shape``)
+                or one that broadcasts to it. None makes all values legal.
 
         Raises:
-            TypeError: the entries are not booleans.
-            ValueError: the shape does not fit. The spec keeps the mask that it has.
+            TypeError: If the entries are not booleans.
+            ValueError: If the shape does not fit. The spec keeps its previous mask.
 
         Example:
             >>> from rlnb.data import Categorical
@@ -86,7 +101,7 @@ class MaskableSpec(LeafSpec):
         self._prepare_mask()
 
     def _given_mask(self, mask: Any) -> Any:
-        """Read what the user gave as a mask of the shape of the one-hot encoding."""
+        """Convert the user's mask to the shape of the one-hot encoding."""
         return mask
 
     def _maskless(self) -> Self:
@@ -100,14 +115,27 @@ class MaskableSpec(LeafSpec):
             return ""
         return f",\n    mask=Tensor(shape={self._mask_size()}, device={self._device}, dtype=torch.bool)"
 
-    def cardinality(self, use_mask: bool = False) -> int | float:
-        """Return how many values one row has: the product over its choices. Batch dims count once.
+    def rand(self, shape: Shape | None = ()) -> torch.Tensor:
+        """Draw choices; all legal ones are equally likely.
 
         Args:
-            use_mask: whether to count only what the mask leaves.
+            shape: sizes in front of the spec's shape.
 
         Raises:
-            ValueError: the mask differs between the rows (with ``use_mask``).
+            ValueError: If the mask leaves no legal choice.
+        """
+        if self._table is None:
+            return self._draw(self._size(shape))
+        return self._from_positions(self._table.draw(as_lead(shape), f"{type(self).__name__}.rand"))
+
+    def cardinality(self, use_mask: bool = False) -> int | float:
+        """Return the number of values of one row: the product over its choices. Batch dims do not multiply it.
+
+        Args:
+            use_mask: whether to count only the choices that the mask allows.
+
+        Raises:
+            ValueError: If the mask differs between the rows (with ``use_mask``).
 
         Example:
             >>> from rlnb.data import Categorical, MultiOneHot
@@ -119,32 +147,31 @@ class MaskableSpec(LeafSpec):
     def _choice_counts(self, use_mask: bool, call: str) -> list[int]:
         if self._table is None or not use_mask:
             return self._counts()
-        return [int(count) for count in self._row_mask(call).sum(-1).tolist()]
+        return [int(count) for count in self._row_mask(self._table, call).sum(-1).tolist()]
 
-    def _row_mask(self, call: str) -> torch.Tensor:
-        """Return the mask of one row, shape ``[choices, positions]``, which the others must share."""
-        assert self._table is not None
-        rows = self._table.mask.reshape(-1, len(self._counts()), self._table.mask.shape[-1])
+    def _row_mask(self, table: MaskTable, call: str) -> torch.Tensor:
+        """Return the mask that all rows share, of shape ``[choices, positions]``."""
+        rows = table.mask.reshape(-1, len(self._counts()), table.mask.shape[-1])
         if bool((rows != rows[:1]).any()):
             raise ValueError(
                 f"{type(self).__name__}.{call}: the mask differs between the rows of shape {list(self._shape)}, so "
-                f"that they have no common values. Ask one row: spec[0].{call}(use_mask=True)."
+                f"that they have no common values. Ask for those of one row: spec[0].{call}(use_mask=True)."
             )
         return rows[0]
 
     def enumerate(self, use_mask: bool = False) -> torch.Tensor:
-        """List all values of one row, stacked along a new first dim; the last choice changes fastest.
+        """List all values of one row, stacked along a new first dim. The last choice changes fastest.
 
-        All rows of the batch have the same value in each entry of the list.
+        In each value of the list, all rows of the batch are the same.
 
         Args:
-            use_mask: whether to list only what the mask leaves.
+            use_mask: whether to list only the choices that the mask allows.
 
         Returns:
             A tensor of shape ``[cardinality, *spec.shape]``, with size 1 in dims of variable size.
 
         Raises:
-            ValueError: there are too many to list, or the mask differs between the rows (with ``use_mask``).
+            ValueError: If there are too many values to list, or the mask differs between the rows (with ``use_mask``).
 
         Example:
             >>> from rlnb.data import OneHot
@@ -154,7 +181,7 @@ class MaskableSpec(LeafSpec):
         counts = self._choice_counts(use_mask, "enumerate")
         position = combinations(counts, type(self).__name__).to(self._device)
         if use_mask and self._table is not None:
-            order = MaskTable(self._row_mask("enumerate")).order
+            order = MaskTable(self._row_mask(self._table, "enumerate")).order
             position = order[torch.arange(len(order), device=self._device), position]
         rows = blank_size(self._rows())
         own = rows[len(rows) - self._choice_dims :]
@@ -162,18 +189,18 @@ class MaskableSpec(LeafSpec):
         return self._from_positions(position.reshape(len(position), *lead, *own).expand(len(position), *rows))
 
     def index(self, index: torch.Tensor, tensor_to_index: torch.Tensor) -> torch.Tensor:
-        """Take from ``tensor_to_index`` what a value of the spec chooses, whichever way the choice is written.
+        """Select the numbers of ``tensor_to_index`` that a value of the spec chooses, whatever its encoding.
 
         Args:
-            index: a value of the spec, with any leading dims. Its mask does not matter.
-            tensor_to_index: a number for each choice, along the last dim: of size ``n``, or the sum of ``nvec``. The
-                other dims broadcast against the leading ones of ``index``.
+            index: a value of the spec, with any leading dims. The mask is ignored.
+            tensor_to_index: a number for each choice along the last dim, whose size is ``n`` or the sum of ``nvec``.
+                The other dims broadcast against the leading dims of ``index``.
 
         Returns:
             The number of each choice.
 
         Raises:
-            ValueError: ``index`` is no value of the spec, or ``tensor_to_index`` does not have as many numbers.
+            ValueError: If ``index`` is not a value of the spec, or ``tensor_to_index`` has another size.
 
         Example:
             >>> from rlnb.data import Categorical, OneHot
@@ -194,19 +221,19 @@ class MaskableSpec(LeafSpec):
 
 
 def gather_last(place: torch.Tensor, tensor: torch.Tensor, width: int, who: str) -> torch.Tensor:
-    """Take the numbers at ``place`` along the last dim of ``tensor``, the leading dims broadcasting.
+    """Select the numbers at ``place`` along the last dim of ``tensor``; the leading dims broadcast.
 
     Args:
         place: int64, shape ``[..., k]``.
         tensor: shape ``[..., width]``.
-        width: how many numbers there are to choose from.
-        who: the operation, for the error.
+        width: the number of choices.
+        who: the operation, for the error message.
 
     Returns:
         A tensor of shape ``[..., k]``.
 
     Raises:
-        ValueError: the shapes do not fit.
+        ValueError: If the shapes do not fit.
     """
     if not tensor.ndim or tensor.shape[-1] != width:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""MaskTable: which positions of each choice are legal, and how to draw one or to find the nearest."""
+"""Masks of choices: tables of legal positions for drawing and projection, and validation of the user's masks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class MaskTable:
     """The legal positions of one or more choices.
 
     Args:
-        mask: a boolean tensor of shape ``[*rows, width]``, True where a position is legal.
+        mask: a boolean tensor of shape ``[*rows, width]``, True for a legal position.
 
     Example:
         >>> table = MaskTable(torch.tensor([True, False, True]))
@@ -28,7 +28,7 @@ class MaskTable:
 
     @cached_property
     def counts(self) -> torch.Tensor:
-        """How many positions are legal, float64, shape ``[*rows]``."""
+        """The number of legal positions, float64, shape ``[*rows]``."""
         return self.mask.sum(-1).double()
 
     @cached_property
@@ -45,47 +45,51 @@ class MaskTable:
         return torch.where(place - left <= right - place, left, right)
 
     def draw(self, lead: Sequence[int], who: str) -> torch.Tensor:
-        """Draw legal positions, each as likely, with one uniform number for each choice.
+        """Draw legal positions with equal probabilities, from one uniform number for each choice.
 
         Args:
             lead: sizes in front of the rows.
-            who: the operation, for the error.
+            who: the operation, for the error message.
 
         Returns:
             An int64 tensor of shape ``[*lead, *rows]``.
 
         Raises:
-            ValueError: a choice has no legal position.
+            ValueError: If a choice has no legal position.
         """
-        self.refuse_empty(who)
+        self.check_not_empty(who)
         size = torch.Size((*lead, *self.counts.shape))
-        # float64: a uniform below 1 times a count never rounds up to it.
+        # In float64, the product of a count and a uniform number below 1 never rounds up to the count.
         drawn = torch.rand(size, dtype=torch.float64, device=self.mask.device).mul_(self.counts).long()
         return _pick(self.order, drawn)
 
     def allows(self, position: torch.Tensor) -> torch.Tensor:
-        """Whether positions, shape ``[..., *rows]``, are legal. Those outside the width are not."""
+        """Return whether positions of shape ``[..., *rows]`` are legal. Those outside of the table are not."""
         width = self.mask.shape[-1]
         inside = (position >= 0) & (position < width)
         return inside & _pick(self.mask, position.clamp(0, width - 1))
 
     def nearest(self, position: torch.Tensor, who: str = "project") -> torch.Tensor:
-        """Return the legal positions nearest to ``position``, of two the smaller one.
+        """Return the legal positions nearest to ``position``; the smaller of two equally near ones.
+
+        Args:
+            position: int64, shape ``[..., *rows]``.
+            who: the operation, for the error message.
 
         Raises:
-            ValueError: a choice has no legal position.
+            ValueError: If a choice has no legal position.
         """
-        self.refuse_empty(who)
+        self.check_not_empty(who)
         return _pick(self._nearest, position.clamp(0, self.mask.shape[-1] - 1))
 
-    def refuse_empty(self, who: str) -> None:
+    def check_not_empty(self, who: str) -> None:
         """Raise if a choice has no legal position.
 
         Args:
-            who: the operation, for the error.
+            who: the operation, for the error message.
 
         Raises:
-            ValueError: there is such a choice; the text says which.
+            ValueError: If a choice has no legal position. The message contains its index.
         """
         if bool(self.counts.all()):
             return
@@ -93,29 +97,29 @@ class MaskTable:
         where = f" at index {index}" if index else ""
         raise ValueError(
             f"{who}: the mask leaves no legal choice{where}: all of its entries are False there. Give it one with "
-            "spec.update_mask(mask), or lift it with spec.update_mask(None)."
+            "spec.update_mask(mask), or remove it with spec.update_mask(None)."
         )
 
 
 def _pick(table: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
-    """Look positions of shape ``[..., *rows]`` up in a table of shape ``[*rows, width]``."""
+    """Look up positions of shape ``[..., *rows]`` in a table of shape ``[*rows, width]``."""
     if table.ndim == 1:
         return table[position]
     return table.expand(*position.shape, table.shape[-1]).gather(-1, position.unsqueeze(-1)).squeeze(-1)
 
 
 def as_mask(name: str, mask: Any, shape: torch.Size, device: torch.device) -> torch.Tensor:
-    """Return a mask as a boolean tensor of shape ``shape`` that shares no memory with ``mask``.
+    """Return a copy of a mask as a boolean tensor of shape ``shape``.
 
     Args:
-        name: the class of the spec, for the error.
+        name: the class of the spec, for the error message.
         mask: booleans, of a shape that broadcasts to ``shape``.
-        shape: one entry for each value of each choice.
-        device: where the spec is.
+        shape: the shape of the one-hot encoding.
+        device: the device of the spec.
 
     Raises:
-        TypeError: the entries are not booleans.
-        ValueError: the shape does not broadcast.
+        TypeError: If the entries are not booleans.
+        ValueError: If the shape does not broadcast.
 
     Example:
         >>> as_mask("Categorical", [True, False], torch.Size([3, 2]), torch.device("cpu")).shape
@@ -125,11 +129,11 @@ def as_mask(name: str, mask: Any, shape: torch.Size, device: torch.device) -> to
         given = mask if isinstance(mask, torch.Tensor) else torch.as_tensor(mask)
     except (TypeError, ValueError, RuntimeError) as error:
         raise TypeError(
-            f"{name}: a mask is a boolean tensor of shape {list(shape)}, got a {type(mask).__name__} ({error})."
+            f"{name}: a mask must be a boolean tensor of shape {list(shape)}, got a {type(mask).__name__} ({error})."
         ) from None
     if given.dtype != torch.bool:
         raise TypeError(
-            f"{name}: a mask is a boolean tensor, True where a value is legal, got dtype {given.dtype}. Cast it: "
+            f"{name}: a mask must be a boolean tensor, True for a legal value, got dtype {given.dtype}. Cast it: "
             "mask.bool()."
         )
     try:
@@ -142,7 +146,7 @@ def as_mask(name: str, mask: Any, shape: torch.Size, device: torch.device) -> to
 
 
 def legal_text(mask: torch.Tensor, start: int = 0) -> str:
-    """Write the values that a row of a mask leaves, at most eight of them.
+    """Format the values that a row of a mask allows, at most eight of them.
 
     Example:
         >>> legal_text(torch.tensor([True, False, True])), legal_text(torch.tensor([False]))

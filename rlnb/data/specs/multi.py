@@ -1,40 +1,46 @@
-"""MultiCategorical: several choices at once, each an integer."""
+"""Specs of several choices at once: MultiCategorical (integers) and MultiOneHot (one-hot vectors in a row)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
+import numpy as np
 import torch
 
-from rlnb.data.specs.bounded import _saturating_cast
 from rlnb.data.specs.boxes import BoxList
-from rlnb.data.specs.categorical import choices_text, fractions, index_dtype
-from rlnb.data.specs.counts import Counts, as_counts, check_range, flat_mask, flat_rows, padded_rows
-from rlnb.data.specs.maskable import MaskableSpec
+from rlnb.data.specs.categorical import (
+    check_no_register,
+    choices_text,
+    comparable_entries,
+    fractions,
+    index_dtype,
+    vector_text,
+)
+from rlnb.data.specs.maskable import MaskableSpec, gather_last
 from rlnb.data.specs.masks import legal_text
-from rlnb.data.specs.normalize import Device, Shape, as_lead, as_size
-from rlnb.data.specs.sampling import Draw, chooser
-from rlnb.data.specs.variable import blank_size
+from rlnb.data.specs.normalize import Device, Shape, as_size, saturating_cast, whole_numbers
+from rlnb.data.specs.sampling import chooser
+from rlnb.data.specs.variable import blank_size, fits_shape
 
-if TYPE_CHECKING:
-    from rlnb.data.specs.multi_one_hot import MultiOneHot
+Counts = Sequence[Any] | np.ndarray | torch.Tensor
 
 
 class MultiCategorical(MaskableSpec):
     """Several choices, each an integer: entry ``i`` is one of ``start[i], ..., start[i] + nvec[i] - 1``.
 
     Args:
-        nvec: how many choices each entry has; any number of dims from one on.
-        shape: the shape of one value, which ``nvec`` broadcasts to; the shape of ``nvec`` when None.
-        device: where the values live; torch's default device when None.
-        dtype: an integer dtype, or a floating one for whole numbers.
-        mask: booleans, True where a value is legal, the choices one after the other along the last dim, or a row for
-            each choice, ``[len(nvec), max(nvec)]``; see `update_mask`. All are legal when None.
+        nvec: the number of choices of each entry, with at least one dim.
+        shape: the shape of one value, which must end with the shape of ``nvec``; the shape of ``nvec`` if None.
+        device: the device of the values; torch's default device if None.
+        dtype: an integer dtype, or a floating one that holds whole numbers.
+        mask: booleans, True for a legal value: the choices one after the other along the last dim, or a row for each
+            choice, ``[len(nvec), max(nvec)]``; see `update_mask`. None makes all values legal.
         start: the smallest value of each entry, as in Gymnasium's ``MultiDiscrete(nvec, start=...)``.
 
     Raises:
-        TypeError: the dtype is ``torch.bool``, or the mask is not boolean.
-        ValueError: an entry has no choices, or the shape or that of the mask does not fit.
+        TypeError: If the dtype is ``torch.bool``, or the mask is not boolean.
+        ValueError: If an entry has no choices, or the shape or the mask does not fit.
 
     Example:
         >>> spec = MultiCategorical([2, 3])
@@ -47,7 +53,6 @@ class MultiCategorical(MaskableSpec):
     _domain_advice = "Check how the value is computed, or give the spec more choices."
     nvec: torch.Tensor
     start: torch.Tensor
-    _draw: Draw
 
     def __init__(
         self,
@@ -75,7 +80,7 @@ class MultiCategorical(MaskableSpec):
 
     def _prepare(self) -> None:
         if self._mask is not None:
-            # An index may have left the entries with the most choices behind.
+            # Indexing may have removed the entries with the most choices.
             self._mask = self._mask[..., : int(self.nvec.max())] if self.nvec.numel() else self._mask[..., :0]
         self._prepare_mask()
         self._low, self._high = self.start.to(self._dtype), (self.start + self.nvec - 1).to(self._dtype)
@@ -83,35 +88,17 @@ class MultiCategorical(MaskableSpec):
         self._draw = chooser(self.nvec, start, self._dtype)
 
     @property
-    def domain(self) -> str:
-        """``"discrete"``."""
-        return "discrete"
-
-    @property
     def space(self) -> BoxList | Any:
-        """The choices of each entry; leading dims along which they repeat are left out."""
+        """The choices of each entry, without leading dims along which they repeat."""
         _, nvec, start = self._repeated()
         return BoxList.from_nvec(nvec, start) if nvec.ndim else BoxList.from_nvec(nvec[None], start[None])[0]
 
     def _repeated(self) -> tuple[int, torch.Tensor, torch.Tensor]:
-        """Count the leading dims along which the choices repeat; return that, ``nvec`` and ``start`` without them."""
+        """Return the number of leading dims along which the choices repeat, and ``nvec`` and ``start`` without them."""
         lead, nvec, start = 0, self.nvec, self.start
         while nvec.ndim > 1 and len(nvec) and bool((nvec == nvec[:1]).all() and (start == start[:1]).all()):
             nvec, start, lead = nvec[0], start[0], lead + 1
         return lead, nvec, start
-
-    def rand(self, shape: Shape | None = ()) -> torch.Tensor:
-        """Draw choices, each legal one as likely.
-
-        Args:
-            shape: sizes in front of the spec's shape.
-
-        Raises:
-            ValueError: the mask leaves nothing to choose from.
-        """
-        if self._table is None:
-            return self._draw(self._size(shape))
-        return self._from_positions(self._table.draw(as_lead(shape), "MultiCategorical.rand"))
 
     @property
     def _choice_dims(self) -> int:  # type: ignore[override]  # a constant of other specs
@@ -129,13 +116,13 @@ class MultiCategorical(MaskableSpec):
         return padded_rows(mask, nvec.flatten()).reshape(*self.nvec.shape, -1)
 
     def _adopt_rows(self, rows: torch.Tensor) -> None:
-        """Take a mask over from a spec whose rows are laid out already, shape ``[*lead, number of choices, width]``."""
+        """Set the mask from padded rows of shape ``[*lead, number of choices, width]``."""
         self._mask = rows.reshape(*self.nvec.shape, -1)
         self._prepare_mask()
 
     @property
     def mask(self) -> torch.Tensor | None:
-        """A copy of the mask, of the shape of the one-hot encoding; None when every value is legal."""
+        """A copy of the mask, in the shape of the one-hot encoding; None if every value is legal."""
         if self._mask is None:
             return None
         lead, nvec, _ = self._repeated()
@@ -172,7 +159,7 @@ class MultiCategorical(MaskableSpec):
 
     def _nearest(self, value: torch.Tensor) -> torch.Tensor:
         whole = value.nan_to_num(0.0).round() if value.is_floating_point() else value
-        near = _saturating_cast(whole, torch.int64).clamp(self.start, self.start + self.nvec - 1)
+        near = saturating_cast(whole, torch.int64).clamp(self.start, self.start + self.nvec - 1)
         if self._table is not None:
             return self._from_positions(self._table.nearest(near - self.start, "MultiCategorical.project"))
         return near.to(self._dtype)
@@ -192,30 +179,30 @@ class MultiCategorical(MaskableSpec):
         return self._with(_dtype=dtype)
 
     def _decode(self, value: torch.Tensor) -> Any:
-        # Gymnasium's MultiDiscrete takes integers only.
+        # Gymnasium's MultiDiscrete takes only integers.
         return value.to(index_dtype(value.dtype, 0, 0)).numpy()
 
     def _hash_key(self) -> Any:
         return tuple(self.nvec.flatten()[:8].tolist()), tuple(self.start.flatten()[:8].tolist())
 
     def index(self, index: torch.Tensor, tensor_to_index: torch.Tensor) -> torch.Tensor:
-        """Take from ``tensor_to_index`` what a value of the spec chooses; see `MultiOneHot.index`."""
+        """Select the numbers of ``tensor_to_index`` that a value of the spec chooses; see `MaskableSpec.index`."""
         taken = self._maskless().to_one_hot_spec().index(self.to_one_hot(index), tensor_to_index)
         # A single choice comes back as a list of one.
         return taken if self._repeated()[1].ndim else taken.squeeze(-1)
 
     def to_one_hot(self, val: torch.Tensor, safe: bool = True) -> torch.Tensor:
-        """Turn integers into one-hot vectors, one after the other along the last dim.
+        """Convert integers to one-hot vectors in a row along the last dim.
 
         Args:
             val: integers of the spec.
-            safe: whether to check the value; its mask does not matter.
+            safe: whether to check the value. The mask is ignored.
 
         Returns:
-            A boolean tensor whose last dim has the sum of ``nvec`` entries.
+            A boolean tensor whose last dim has the sum of ``nvec`` as its size.
 
         Raises:
-            ValueError: the value is not in the spec.
+            ValueError: If the value is not in the spec.
         """
         like = self._maskless()
         if safe and not like.is_in(val):
@@ -227,27 +214,333 @@ class MultiCategorical(MaskableSpec):
     def to_one_hot_spec(self) -> MultiOneHot:
         """Return the `MultiOneHot` of the same choices and mask.
 
-        Leading dims along which the choices repeat stay dims; the others are laid out along the last one.
+        Leading dims along which the choices repeat are kept; the others are flattened into the last dim.
 
         Raises:
-            ValueError: a dim of variable size would be laid out.
+            ValueError: If a dim of variable size would be flattened.
         """
-        from rlnb.data.specs.multi_one_hot import MultiOneHot
-
         lead, nvec, start = self._repeated()
         if -1 in self._shape[lead:]:
             raise ValueError(
-                "MultiCategorical.to_one_hot_spec: a dim of variable size stands behind one along which the choices "
-                "differ, so that the length of the vector would vary. Put it first."
+                "MultiCategorical.to_one_hot_spec: the choices differ along a dim before one of variable size, so that "
+                "the length of the vector would vary. Put the variable dim first."
             )
         counts, first = (part if part.ndim else part[None] for part in (nvec, start))
         shape = (*self._shape[:lead], int(nvec.sum()))
         return MultiOneHot(counts, shape=shape, device=self._device, mask=self.mask, start=first)
 
     def to_categorical(self, val: torch.Tensor, safe: bool = True) -> torch.Tensor:
-        """Return ``val`` as it is: it is categorical already."""
+        """Return ``val`` unchanged: it is categorical already."""
         return val
 
     def to_categorical_spec(self) -> MultiCategorical:
-        """Return a copy: it is categorical already."""
+        """Return a copy: the spec is categorical already."""
         return self.clone()
+
+
+class MultiOneHot(MaskableSpec):
+    """Several choices, each a one-hot vector, in a row along the last dim.
+
+    Args:
+        nvec: the number of choices of each entry, with at least one dim.
+        shape: the shape of one value, which must end with the sum of ``nvec``; ``(sum(nvec),)`` if None.
+        device: the device of the values; torch's default device if None.
+        dtype: the dtype of the values.
+        use_register: must be False: choices are not numbered in the order in which they are encoded.
+        mask: booleans of the shape of a value, True where an entry may be 1; see `update_mask`. None allows all.
+        start: the number of the first choice of each entry when choices are written as integers.
+
+    Raises:
+        NotImplementedError: If ``use_register`` is True.
+        TypeError: If the mask is not boolean.
+        ValueError: If an entry has no choices, or the shape or the mask does not fit.
+
+    Example:
+        >>> spec = MultiOneHot([2, 3])
+        >>> spec.encode([1, 2])
+        tensor([False,  True, False, False,  True])
+    """
+
+    _event_dims = 1
+    _fields = ("nvec", "start", "_mask")
+    _choice_dims = 1
+    _domain_advice = "Make it with spec.encode(choices), or take the largest entries: spec.project(value)."
+    nvec: torch.Tensor
+    start: torch.Tensor
+
+    def __init__(
+        self,
+        nvec: Counts,
+        shape: Shape | None = None,
+        device: Device = None,
+        dtype: torch.dtype | str | None = torch.bool,
+        use_register: bool = False,
+        mask: Any = None,
+        start: Counts | int = 0,
+    ) -> None:
+        check_no_register(type(self).__name__, use_register)
+        counts, first = as_counts(type(self).__name__, nvec, start)
+        total = int(counts.sum())
+        size = as_size((total,) if shape is None else shape)
+        if not size or size[-1] != total:
+            raise ValueError(f"MultiOneHot: the shape must end with the sum of nvec, {total}, got {list(size)}.")
+        super().__init__(size, device, dtype, torch.bool)
+        self.nvec, self.start = counts.to(self._device), first.to(self._device)
+        self._prepare()
+        self.update_mask(mask)
+
+    def _prepare(self) -> None:
+        counts = self.nvec.flatten()
+        self._wide_counts = counts.double()
+        self._lengths = counts.tolist()
+        # For each entry of the vector, the choice that it belongs to and its place there.
+        self._owner = torch.repeat_interleave(counts)
+        self._begin = torch.cumsum(counts, 0) - counts
+        self._place = torch.arange(len(self._owner), device=self._device) - self._begin[self._owner]
+        self._place_float = self._place.double()
+        self._prepare_mask()
+
+    @property
+    def space(self) -> BoxList:
+        """The choices of each entry."""
+        return BoxList.from_nvec(self.nvec, self.start)
+
+    def _draw(self, size: torch.Size) -> torch.Tensor:
+        drawn = torch.rand((*size[:-1], len(self._lengths)), dtype=torch.float64, device=self._device)
+        return self._written(drawn.mul_(self._wide_counts).floor_(), self._place_float)
+
+    def _written(self, positions: torch.Tensor, place: torch.Tensor) -> torch.Tensor:
+        """Convert positions (last dim: one for each choice) to one-hot vectors."""
+        vector = torch.eq(positions.index_select(-1, self._owner), place)
+        return vector if self._dtype == torch.bool else vector.to(self._dtype)
+
+    def _given_mask(self, mask: Any) -> Any:
+        return None if mask is None else flat_mask(mask, self.nvec.flatten())
+
+    def _mask_size(self) -> torch.Size:
+        return blank_size(self._shape)
+
+    def _table_rows(self, mask: torch.Tensor) -> torch.Tensor:
+        return padded_rows(mask, self.nvec)
+
+    def _counts(self) -> list[int]:
+        return self._lengths
+
+    def _rows(self) -> torch.Size:
+        return torch.Size((*self._shape[:-1], len(self._lengths)))
+
+    def _positions(self, value: torch.Tensor) -> torch.Tensor:
+        return self._argmax(value.to(torch.uint8))
+
+    def _from_positions(self, position: torch.Tensor) -> torch.Tensor:
+        return self._written(position, self._place)
+
+    def _taken(self, index: torch.Tensor, tensor: torch.Tensor, width: int, who: str) -> torch.Tensor:
+        return gather_last(self._positions(index) + self._begin, tensor, width, who).unflatten(-1, self.nvec.shape)
+
+    def _contains(self, value: torch.Tensor) -> bool:
+        return not bool(self._outside(value).any())
+
+    def _outside(self, value: torch.Tensor) -> torch.Tensor:
+        blank = torch.zeros((*value.shape[:-1], len(self._lengths)), dtype=torch.int64, device=value.device)
+        filled = blank.index_add(-1, self._owner, (value != 0).to(torch.int64))
+        wrong = (filled != 1).any(-1)
+        if value.dtype != torch.bool:
+            wrong |= ((value != 0) & (value != 1)).any(-1)
+        return wrong if self._mask is None else wrong | ((value != 0) & ~self._mask).any(-1)
+
+    def _domain_text(self, index: tuple[int, ...]) -> str:
+        if self._table is not None:
+            legal = ", ".join(legal_text(row) for row in self._table.mask[index])
+            return f"the one-hot vectors of lengths {self._lengths} in a row with the 1s at {legal}, as the mask says"
+        return f"the one-hot vectors of lengths {self._lengths} in a row (one entry of each is 1, the others are 0)"
+
+    def _offence(self, value: torch.Tensor, index: tuple[int, ...]) -> tuple[str, None]:
+        return vector_text(value[index]), None
+
+    def _nearest(self, value: torch.Tensor) -> torch.Tensor:
+        if self._table is not None:
+            self._table.check_not_empty("MultiOneHot.project")
+        return self._from_positions(self._argmax(comparable_entries(value, self._mask)))
+
+    def _argmax(self, value: torch.Tensor) -> torch.Tensor:
+        return torch.stack([part.argmax(-1) for part in value.split(self._lengths, -1)], -1)
+
+    def _shape_fix(self, expected: torch.Size, value: torch.Tensor) -> str:
+        if fits_shape(value.shape, (*expected[:-1], *self.nvec.shape)) and not value.is_floating_point():
+            return (
+                f"Integers were given where one-hot vectors of lengths {self._lengths} are expected: "
+                "spec.encode(value)."
+            )
+        return super()._shape_fix(expected, value)
+
+    def encode(self, val: Any, *, check: bool = True, ignore_device: bool = False) -> torch.Tensor:
+        """Convert integers to one-hot vectors, or check vectors that are one-hot already.
+
+        Args:
+            val: integers of shape ``[..., *spec.shape[:-1], *nvec.shape]``; or boolean or floating vectors of shape
+                ``[..., *spec.shape]``. An integer tensor always holds choices.
+            check: whether to raise for floating or boolean vectors that are not one-hot, and for masked choices.
+            ignore_device: whether to leave the value on its current device instead of moving it to the spec's.
+
+        Returns:
+            A tensor of shape ``[..., *spec.shape]``.
+
+        Raises:
+            TypeError: If ``val`` cannot be converted to a tensor.
+            ValueError: If the shape does not fit, or a choice does not exist.
+        """
+        raw = self._as_tensor(val)
+        spec = self._on_device_of(raw, ignore_device)
+        raw = raw.to(spec._device)
+        if raw.is_floating_point() or raw.dtype == torch.bool:
+            return spec._encode_tensor(raw, check, type(self).__name__)
+        integers = (spec if check else spec._maskless()).to_categorical_spec()
+        position = integers._encode_tensor(raw, True, type(self).__name__) - spec.start
+        return spec._from_positions(position.flatten(-spec.nvec.ndim))
+
+    def _index_dtype(self) -> torch.dtype:
+        return index_dtype(self._dtype, int(self.start.min()), int((self.start + self.nvec).max()) - 1)
+
+    def _decode(self, value: torch.Tensor) -> Any:
+        index = self._positions(value).unflatten(-1, self.nvec.shape) + self.start.cpu()
+        return index.to(self._index_dtype()).numpy()
+
+    def _hash_key(self) -> Any:
+        return tuple(self.nvec.flatten()[:8].tolist()), tuple(self.start.flatten()[:8].tolist())
+
+    def to_categorical(self, val: torch.Tensor, safe: bool = True) -> torch.Tensor:
+        """Convert one-hot vectors to integers.
+
+        Args:
+            val: vectors of shape ``[..., *spec.shape]``, of any dtype.
+            safe: whether to check the value. The mask is ignored.
+
+        Returns:
+            An int64 tensor of shape ``[..., *spec.shape[:-1], *nvec.shape]``.
+
+        Raises:
+            ValueError: If the value is not one-hot.
+        """
+        like = self._maskless().to(val.dtype)
+        if safe and not like.is_in(val):
+            raise ValueError(f"MultiOneHot.to_categorical: {like._complaints(val)[0]}")
+        return self._positions(val).unflatten(-1, self.nvec.shape) + self.start
+
+    def to_categorical_spec(self) -> MultiCategorical:
+        """Return the `MultiCategorical` of the same choices and mask."""
+        spec = MultiCategorical(
+            self.nvec, shape=(*self._shape[:-1], *self.nvec.shape), device=self._device, start=self.start
+        )
+        if self._table is not None:
+            spec._adopt_rows(self._table.mask)
+        return spec
+
+    def to_one_hot(self, val: torch.Tensor, safe: bool = True) -> torch.Tensor:
+        """Return ``val`` unchanged: it is one-hot already."""
+        return val
+
+    def to_one_hot_spec(self) -> MultiOneHot:
+        """Return a copy: the spec is one-hot already."""
+        return self.clone()
+
+
+def as_counts(name: str, nvec: Counts, start: Counts | int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return copies of ``nvec`` and ``start`` as int64 tensors of one shape.
+
+    Args:
+        name: the class of the spec, for the error message.
+        nvec: the number of choices of each entry.
+        start: the smallest choice of each entry, or of all entries.
+
+    Raises:
+        ValueError: If a count is not positive, there are no counts, or the shapes do not fit.
+
+    Example:
+        >>> as_counts("MultiCategorical", [2, 3], 1)
+        (tensor([2, 3]), tensor([1, 1]))
+    """
+    counts = torch.as_tensor(np.array(nvec) if not isinstance(nvec, torch.Tensor) else nvec).to(torch.int64).clone()
+    if counts.ndim == 0 or counts.numel() == 0 or bool((counts < 1).any()):
+        raise ValueError(f"{name} needs nvec as a list of positive numbers, got {counts.tolist()}.")
+    first = torch.as_tensor(np.array(start) if not isinstance(start, torch.Tensor) else start).to(torch.int64)
+    try:
+        return counts, first.to(counts.device).expand(counts.shape).clone()
+    except RuntimeError:
+        raise ValueError(
+            f"{name}: start has shape {list(first.shape)}, but nvec has shape {list(counts.shape)}."
+        ) from None
+
+
+def check_range(name: str, nvec: torch.Tensor, start: torch.Tensor, dtype: torch.dtype) -> None:
+    """Raise unless ``dtype`` holds all choices from ``start`` to ``start + nvec - 1``.
+
+    Args:
+        name: the class of the spec, for the error message.
+        nvec: the number of choices of each entry.
+        start: the smallest choice of each entry.
+        dtype: the dtype of the values.
+
+    Raises:
+        ValueError: If it does not hold them.
+    """
+    first, last = whole_numbers(dtype)
+    low, high = int(start.min()), int((start + nvec).max()) - 1
+    if low < first or high > last:
+        raise ValueError(
+            f"{name}: the choices go from {low} to {high}, but {dtype} holds {first} to {last}. Use torch.int64."
+        )
+
+
+def padded_rows(flat: torch.Tensor, nvec: torch.Tensor) -> torch.Tensor:
+    """Split a vector into rows of different lengths, padded with False: the inverse of `flat_rows`.
+
+    Args:
+        flat: a tensor of shape ``[..., sum(nvec)]``.
+        nvec: the length of each row, one dim.
+
+    Returns:
+        A tensor of shape ``[..., len(nvec), max(nvec)]``.
+
+    Example:
+        >>> padded_rows(torch.tensor([True, True, False, False, True]), torch.tensor([2, 3])).int().tolist()
+        [[1, 1, 0], [0, 0, 1]]
+    """
+    nvec = nvec.reshape(-1)
+    used = torch.arange(int(nvec.max()), device=nvec.device) < nvec[:, None]
+    rows = torch.zeros((*flat.shape[:-1], *used.shape), dtype=flat.dtype, device=flat.device)
+    rows[..., used] = flat
+    return rows
+
+
+def flat_mask(mask: Any, nvec: torch.Tensor) -> Any:
+    """Flatten a mask that has a row for each choice, ``[..., len(nvec), max(nvec)]``; return any other unchanged.
+
+    Args:
+        mask: the user's mask.
+        nvec: the length of each row, one dim. The padding of shorter rows is ignored.
+
+    Example:
+        >>> flat_mask([[True, False, False], [True, True, False]], torch.tensor([2, 3])).int().tolist()
+        [1, 0, 1, 1, 0]
+    """
+    try:
+        given = torch.as_tensor(mask)
+    except (TypeError, ValueError, RuntimeError):
+        return mask
+    rows = (len(nvec), int(nvec.max())) if len(nvec) else None
+    return flat_rows(given, nvec.to(given.device)) if len(nvec) > 1 and given.shape[-2:] == rows else mask
+
+
+def flat_rows(rows: torch.Tensor, nvec: torch.Tensor) -> torch.Tensor:
+    """Concatenate rows of different lengths: the inverse of `padded_rows`.
+
+    Args:
+        rows: a tensor of shape ``[..., len(nvec), max(nvec)]`` or wider.
+        nvec: the length of each row, one dim.
+
+    Returns:
+        A tensor of shape ``[..., sum(nvec)]``.
+    """
+    nvec = nvec.reshape(-1)
+    return rows[..., torch.arange(rows.shape[-1], device=nvec.device) < nvec[:, None]]

@@ -1,4 +1,4 @@
-"""NonTensor: data that is no tensor, such as text."""
+"""NonTensor: spec of data that is not a tensor, such as text."""
 
 from __future__ import annotations
 
@@ -10,29 +10,30 @@ import numpy as np
 import torch
 from tensordict import NonTensorData, NonTensorStack, is_tensor_collection
 
+from rlnb.data.specs.base import TensorSpec
 from rlnb.data.specs.normalize import Device, Shape, as_device, as_size
-from rlnb.data.specs.reshape import ReshapableSpec
 from rlnb.data.specs.variable import fits_shape, shape_text
 from rlnb.data.specs.violations import Frame, Violation
 
 
-class NonTensor(ReshapableSpec):
-    """Data that is no tensor. Anything but a tensor or a TensorDict is in it, unless a space says more.
+class NonTensor(TensorSpec):
+    """Data that is not a tensor: anything but tensors and TensorDicts, unless a Gymnasium space restricts it.
 
     Args:
         shape: the batch size of one value.
-        device: the device that the values are marked with, or None.
-        dtype: there to match the other specs; data that is no tensor has none.
-        example_data: what `zero` and `one` give, and `rand` too where there is no space.
-        batched: whether `zero`, `one` and `rand` stack one piece of data for each row (``NonTensorStack``) instead of
-            giving one for all rows (``NonTensorData``).
-        feature_dims: how many trailing dims share one piece of data, those before being stacked. Not with ``batched``.
-        space: a Gymnasium space (``Text``, ``Sequence``, ``Graph``) that the data of each row is in; None for no
-            statement. `rand` then samples it, seeded by torch, row by row.
+        device: the device attribute of the values, or None.
+        dtype: must be None; accepted for compatibility with the other specs.
+        example_data: the data that `zero` and `one` return, and `rand` if there is no space.
+        batched: whether `zero`, `one` and `rand` return one piece of data for each row (``NonTensorStack``) instead of
+            one for all rows (``NonTensorData``).
+        feature_dims: the number of trailing dims that share one piece of data; the dims before them are stacked. Cannot
+            be combined with ``batched``.
+        space: a Gymnasium space (``Text``, ``Sequence``, ``Graph``) that contains the data of each row. `rand` samples
+            it row by row, seeded by torch. None allows any data.
 
     Raises:
-        TypeError: a dtype is given.
-        ValueError: ``batched`` and ``feature_dims`` are given, or there are not as many dims.
+        TypeError: If a dtype is given.
+        ValueError: If both ``batched`` and ``feature_dims`` are given, or the shape has fewer dims than that.
 
     Example:
         >>> spec = NonTensor(shape=(), example_data="go left")
@@ -62,25 +63,25 @@ class NonTensor(ReshapableSpec):
         self._shape = as_size(shape)
         if feature_dims is not None and (batched or not 0 <= feature_dims <= len(self._shape)):
             raise ValueError(
-                f"NonTensor: feature_dims is one of 0 to {len(self._shape)}, the number of dims of the shape "
-                f"{list(self._shape)}, and not given with batched, got feature_dims={feature_dims} and "
+                f"NonTensor: feature_dims must be 0 to {len(self._shape)}, the number of dims of the shape "
+                f"{list(self._shape)}, and cannot be combined with batched, got feature_dims={feature_dims} and "
                 f"batched={batched}. Leave one of them out."
             )
         self.feature_dims = 0 if batched else feature_dims
         self._device = None if device is None else as_device(device)
         self._dtype = None
-        # A copy: sampling moves the generator that a space has.
+        # A copy, for sampling advances the generator of the space.
         self._space = copy.deepcopy(space)
         self.example_data = self._sampled(0) if space is not None and example_data is None else example_data
 
     @property
     def domain(self) -> None:
-        """None: there is no domain."""
+        """None: data that is not a tensor has no domain."""
         return None
 
     @property
     def space(self) -> Any:
-        """The Gymnasium space that the data is in; None where there is none."""
+        """The Gymnasium space of the data; None if any data is allowed."""
         return self._space
 
     def _sampled(self, seed: int) -> Any:
@@ -88,11 +89,7 @@ class NonTensor(ReshapableSpec):
         return self._space.sample()
 
     def rand(self, shape: Shape | None = ()) -> Any:
-        """Sample the space for each row; without one, give the example data with batch size ``[*shape, *spec.shape]``.
-
-        Args:
-            shape: sizes in front of the spec's shape.
-        """
+        """Sample the space for each row; without a space, return the example data, as `zero` does."""
         size = self._size(shape)
         return self.zero(shape) if self._space is None or not size.numel() else self._rows(size)
 
@@ -102,7 +99,7 @@ class NonTensor(ReshapableSpec):
         return NonTensorData(self._sampled(int(torch.randint(2**31 - 1, ()))), device=self._device)
 
     def zero(self, shape: Shape | None = ()) -> Any:
-        """Give the example data with batch size ``[*shape, *spec.shape]``."""
+        """Return the example data with batch size ``[*shape, *spec.shape]``."""
         size = self._size(shape)
         stacked = 0 if self.feature_dims is None else len(size) - self.feature_dims
         return self._stacked(size[:stacked], size[stacked:])
@@ -114,11 +111,11 @@ class NonTensor(ReshapableSpec):
 
     @property
     def batched(self) -> bool:
-        """Whether values are stacks with one piece of data for each row."""
+        """Whether values are stacks of one piece of data for each row."""
         return self.feature_dims == 0
 
     def one(self, shape: Shape | None = ()) -> Any:
-        """Give the example data, as `zero` does."""
+        """Return the example data, as `zero` does."""
         return self.zero(shape)
 
     def _accepts(self, value: Any, lead: torch.Size | None) -> bool:
@@ -141,14 +138,14 @@ class NonTensor(ReshapableSpec):
         index, data = wrong[0]
         at = f" at index {index}" if index else ""
         others = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
-        fix = "Check how the data is made, or describe it with another space."
+        fix = "Check how the data is created, or describe it with another space."
         return [Violation(key, "domain", repr(self._space), f"{data!r}{at}{others}", index, fix=fix)]
 
     def project(self, val: Any) -> Any:
-        """Return ``val``.
+        """Return ``val``, which cannot be repaired.
 
         Raises:
-            ValueError: it is a tensor, has the wrong batch size, or is not in the space.
+            ValueError: If it is a tensor, has the wrong batch size, or is not in the space.
         """
         self._check(val, "project")
         return val
@@ -158,15 +155,15 @@ class NonTensor(ReshapableSpec):
             raise ValueError(f"NonTensor.{call}: " + self._complaints(value)[0])
 
     def encode(self, val: Any, *, check: bool = True, ignore_device: bool = False) -> Any:
-        """Wrap ``val`` with the spec's batch size, unless it is wrapped already.
+        """Wrap ``val`` as ``NonTensorData`` with the spec's batch size, unless it is wrapped already.
 
         Args:
             val: any data.
             check: whether to raise for a tensor, or for data that is not in the space.
-            ignore_device: there to match the other specs; the data is on no device.
+            ignore_device: ignored: the data is not on a device.
 
         Raises:
-            ValueError: it is a tensor, has the wrong batch size, or is not in the space.
+            ValueError: If it is a tensor, has the wrong batch size, or is not in the space.
         """
         if check:
             self._check(val, "encode")
@@ -175,15 +172,7 @@ class NonTensor(ReshapableSpec):
         return NonTensorData(val, batch_size=self._size(()), device=self._device)
 
     def to_numpy(self, val: Any, safe: bool | None = True) -> Any:
-        """Return the data itself (a list where the rows differ).
-
-        Args:
-            val: wrapped data.
-            safe: whether to raise for a tensor, or for data that is not in the space.
-
-        Raises:
-            ValueError: it is a tensor, has the wrong batch size, or is not in the space.
-        """
+        """Return the data itself, as a list for a ``NonTensorStack``; see `TensorSpec.to_numpy`."""
         if safe:
             self._check(val, "to_numpy")
         if isinstance(val, NonTensorStack):
@@ -191,21 +180,13 @@ class NonTensor(ReshapableSpec):
         return val.data if isinstance(val, NonTensorData) else val
 
     def type_check(self, value: Any, key: Any = None) -> None:
-        """Raise if ``value`` is a tensor.
-
-        Args:
-            value: the data.
-            key: its name, for the error.
-
-        Raises:
-            TypeError: it is a tensor.
-        """
+        """Raise a ``TypeError`` if ``value`` is a tensor; see `TensorSpec.type_check`."""
         if isinstance(value, torch.Tensor):
             name = "value" if key is None else str(key)
-            raise TypeError(f"{name}: expected data that is no tensor (NonTensor), got a tensor of {value.dtype}.")
+            raise TypeError(f"{name}: expected data that is not a tensor (NonTensor), got a tensor of {value.dtype}.")
 
     def to(self, dest: torch.dtype | Device) -> Self:
-        """Return the spec with its values marked with another device. A dtype changes nothing."""
+        """Return the spec with another device. A dtype changes nothing."""
         return self if isinstance(dest, torch.dtype) else self._with(_device=as_device(dest))
 
     def clone(self) -> Self:
@@ -217,7 +198,7 @@ class NonTensor(ReshapableSpec):
             isinstance(other, NonTensor)
             and (self._shape, self._device) == (other._shape, other._device)
             and self._space == other._space
-            and _alike(self.example_data, other.example_data)
+            and same_data(self.example_data, other.example_data)
         )
 
     def __hash__(self) -> int:
@@ -230,8 +211,33 @@ class NonTensor(ReshapableSpec):
         )
 
 
+class FixedData(NonTensor):
+    """Data that is not a tensor and always the same: a choice of a `Choice`.
+
+    Example:
+        >>> spec = FixedData((), example_data="left")
+        >>> spec.is_in("left"), spec.is_in("right"), spec.cardinality()
+        (True, False, 1)
+    """
+
+    def cardinality(self, use_mask: bool = False) -> int:
+        """Return 1."""
+        return 1
+
+    def enumerate(self, use_mask: bool = False) -> Any:
+        """Return the data with batch size ``[1, *spec.shape]``."""
+        return self.zero((1,))
+
+    def _violations(self, value: Any, key: tuple[str, ...], frame: Frame) -> list[Violation]:
+        found = super()._violations(value, key, frame)
+        data = value.tolist() if isinstance(value, NonTensorStack) else getattr(value, "data", value)
+        if found or same_data(data, self.example_data):
+            return found
+        return [Violation(key, "domain", repr(self.example_data), repr(data))]
+
+
 def _rows_of(value: Any, index: tuple[int, ...] = ()) -> Iterator[tuple[tuple[int, ...], Any]]:
-    """Walk the data of each row with its index; data that all rows share comes once."""
+    """Yield the index and the data of each row; data that all rows share is yielded once."""
     if isinstance(value, NonTensorStack):
         for i, part in enumerate(value.unbind(0)):
             yield from _rows_of(part, (*index, i))
@@ -239,14 +245,19 @@ def _rows_of(value: Any, index: tuple[int, ...] = ()) -> Iterator[tuple[tuple[in
         yield index, value.data if isinstance(value, NonTensorData) else value
 
 
-def _alike(first: Any, second: Any) -> bool:
-    """Whether two pieces of data are equal, arrays inside them too."""
+def same_data(first: Any, second: Any) -> bool:
+    """Return whether two pieces of data are equal, including the arrays in them.
+
+    Example:
+        >>> same_data({"a": np.zeros(2)}, {"a": np.zeros(2)})
+        True
+    """
     if isinstance(first, np.ndarray) or isinstance(second, np.ndarray):
         return bool(np.array_equal(first, second))
     if type(first) is not type(second):
         return False
     if isinstance(first, (tuple, list)):
-        return len(first) == len(second) and all(map(_alike, first, second))
+        return len(first) == len(second) and all(map(same_data, first, second))
     if isinstance(first, Mapping):
-        return first.keys() == second.keys() and all(_alike(first[key], second[key]) for key in first)
+        return first.keys() == second.keys() and all(same_data(first[key], second[key]) for key in first)
     return bool(first == second)

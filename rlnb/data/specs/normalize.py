@@ -1,4 +1,4 @@
-"""Turns what users write for shapes, dtypes, devices and keys into the one form that specs keep."""
+"""Arguments of specs in canonical form: shapes, dtypes, devices, dims and indices; casts that saturate."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ import torch
 
 Shape = int | Iterable[int]
 Device = torch.device | str | int | None
-Key = str | tuple[str, ...]
 
-#: What a spec can describe. torch has no comparisons for uint16, uint32 and uint64, so those are absent.
+#: The dtypes that specs support. torch cannot compare tensors of uint16, uint32 and uint64.
 SUPPORTED_DTYPES = (
     torch.float16,
     torch.bfloat16,
@@ -32,10 +31,10 @@ def as_size(shape: Shape) -> torch.Size:
     """Return ``shape`` as a ``torch.Size``.
 
     Args:
-        shape: an int (one dimension) or the sizes; -1 is a dimension of variable size.
+        shape: an int (one dim) or the sizes; -1 is a dim of variable size.
 
     Raises:
-        ValueError: a size is below -1.
+        ValueError: If a size is below -1.
 
     Example:
         >>> as_size(3), as_size([2, -1])
@@ -44,14 +43,14 @@ def as_size(shape: Shape) -> torch.Size:
     size = torch.Size((shape,)) if isinstance(shape, int) else torch.Size(shape)
     if any(length < -1 for length in size):
         raise ValueError(
-            f"a shape has no negative sizes but -1 (a dimension of variable size), got {tuple(size)}. Give every "
-            "dimension its length."
+            f"a shape has no negative sizes except -1 (a dim of variable size), got {tuple(size)}. Give every dim its "
+            "size."
         )
     return size
 
 
 def as_lead(shape: Shape | None) -> torch.Size:
-    """Return the sizes in front of a spec's shape, as `rand` and its kin take them; None is no size.
+    """Return the ``shape`` argument of `rand`, `zero` and `one` as a ``torch.Size``. None is an empty one.
 
     Example:
         >>> as_lead(None), as_lead(3)
@@ -61,7 +60,7 @@ def as_lead(shape: Shape | None) -> torch.Size:
 
 
 def as_sizes(shape: tuple[Any, ...]) -> tuple[int, ...]:
-    """Return sizes given one by one, or as one sequence, as a tuple.
+    """Return sizes given as separate arguments, or as one sequence, as a tuple.
 
     Example:
         >>> as_sizes((2, 3)), as_sizes(([2, 3],))
@@ -75,10 +74,10 @@ def as_dtype(dtype: torch.dtype | str | None, default: torch.dtype) -> torch.dty
 
     Args:
         dtype: a torch dtype, its name (``"float32"``), or None for ``default``.
-        default: what None stands for.
+        default: the dtype for None.
 
     Raises:
-        TypeError: no such dtype, or one that specs cannot describe.
+        TypeError: If the dtype does not exist, or specs do not support it.
 
     Example:
         >>> as_dtype("int64", torch.float32), as_dtype(None, torch.float32)
@@ -92,7 +91,7 @@ def as_dtype(dtype: torch.dtype | str | None, default: torch.dtype) -> torch.dty
 
 
 def whole_numbers(dtype: torch.dtype) -> tuple[int, int]:
-    """Return the first and the last whole number up to which a dtype holds all of them.
+    """Return the smallest and the largest whole number between which a dtype holds all whole numbers.
 
     Example:
         >>> whole_numbers(torch.uint8), whole_numbers(torch.bool), whole_numbers(torch.float16)
@@ -106,10 +105,27 @@ def whole_numbers(dtype: torch.dtype) -> tuple[int, int]:
     return torch.iinfo(dtype).min, torch.iinfo(dtype).max
 
 
-def as_device(device: Device) -> torch.device:
-    """Return ``device`` as the ``torch.device`` that a tensor put there reports.
+def saturating_cast(value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Cast a tensor. Floats beyond the range of an integer dtype become its limits instead of wrapping around.
 
-    None stands for torch's default device, and ``"cuda"`` for the current CUDA device with its index.
+    Example:
+        >>> saturating_cast(torch.tensor([1e30, 3.0]), torch.uint8).tolist()
+        [255, 3]
+    """
+    if dtype.is_floating_point or not value.is_floating_point():
+        return value.to(dtype)
+    info = torch.iinfo(dtype)
+    wide = value.double()
+    cast = wide.clamp(info.min, info.max).to(dtype)
+    # float64 rounds the largest int64 up, out of its range.
+    ends = torch.tensor([info.min, info.max], dtype=dtype, device=value.device)
+    return torch.where(wide >= info.max, ends[1], torch.where(wide <= info.min, ends[0], cast))
+
+
+def as_device(device: Device) -> torch.device:
+    """Return ``device`` as the ``torch.device`` that a tensor on it reports.
+
+    None is torch's default device; ``"cuda"`` becomes the current CUDA device with its index.
 
     Example:
         >>> as_device("cpu")
@@ -123,45 +139,18 @@ def as_device(device: Device) -> torch.device:
     return found
 
 
-def as_path(key: Any) -> tuple[str, ...]:
-    """Return a key as a tuple of names.
-
-    Raises:
-        TypeError: the key is neither a name nor a non-empty tuple of names.
-
-    Example:
-        >>> as_path("a"), as_path(("a", ("b", "c")))
-        (('a',), ('a', 'b', 'c'))
-    """
-    if isinstance(key, str):
-        return (key,)
-    if isinstance(key, tuple) and key:
-        return tuple(name for part in key for name in as_path(part))
-    raise TypeError(f"a key is a string or a tuple of strings such as ('agents', 'action'), got {key!r}.")
-
-
-def as_key(path: tuple[str, ...]) -> Key:
-    """Return a tuple of names as the shortest key: the bare name when there is one.
-
-    Example:
-        >>> as_key(("a",)), as_key(("a", "b"))
-        ('a', ('a', 'b'))
-    """
-    return path[0] if len(path) == 1 else path
-
-
 def leading_dim(dim: int, ndim: int, fixed: int, what: str, *, insert: bool = False) -> int:
     """Return ``dim`` as a non-negative position among the leading dims.
 
     Args:
-        dim: the dimension, negative ones counting from the end.
-        ndim: how many dimensions the spec has.
-        fixed: how many trailing dimensions may not be touched.
-        what: the operation, for the error.
-        insert: whether ``dim`` is a place between dimensions (there is one more of those).
+        dim: the dim; negative ones count from the end.
+        ndim: the number of dims of the spec.
+        fixed: the number of trailing dims that must not be touched.
+        what: the operation, for the error message.
+        insert: whether ``dim`` is a position between dims (there is one more of those).
 
     Raises:
-        IndexError: there is no such dimension, or it is one of the fixed ones.
+        IndexError: If the dim does not exist, or is one of the fixed ones.
 
     Example:
         >>> leading_dim(-2, 3, 1, "squeeze")
@@ -172,15 +161,22 @@ def leading_dim(dim: int, ndim: int, fixed: int, what: str, *, insert: bool = Fa
     found = dim + places if dim < 0 else dim
     if not 0 <= found < last:
         legal = f"0 to {last - 1}" if last else "none"
-        why = f" (the last {fixed} dims hold the encoding and stay as they are)" if fixed else ""
+        why = f" (the last {fixed} dims hold the encoding and cannot be changed)" if fixed else ""
         raise IndexError(f"{what}: dim {dim} is out of range for {ndim} dims; legal: {legal}{why}.")
     return found
 
 
 def leading_index(index: Any, ndim: int) -> tuple[Any, ...]:
-    """Return an index of the leading ``ndim`` dims with the Ellipsis written out.
+    """Return an index of the leading ``ndim`` dims as a tuple, with its Ellipsis replaced by slices.
 
-    Trailing dims that the index does not reach are then free for whatever a nested spec has there.
+    It then applies to specs that have more trailing dims, such as the entries of a Composite.
+
+    Args:
+        index: the index.
+        ndim: the number of dims that it may use.
+
+    Raises:
+        IndexError: If it has more dims.
 
     Example:
         >>> leading_index((..., 0), 3)

@@ -1,7 +1,7 @@
-"""Random draws that consume the generator element by element, so that one draw of T rows equals T draws of one row.
+"""Random draws for specs, in which one draw of T rows equals T draws of one row.
 
-``torch.rand`` and ``torch.randint`` do so on CPU; ``torch.randn`` does not from 16 numbers on. Everything here is
-therefore made of uniforms.
+``torch.rand`` and ``torch.randint`` have this property on the CPU. ``torch.randn`` does not have it for 16 or more
+numbers, so that all functions here transform uniform numbers.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import torch
 
 Draw = Callable[[torch.Size], torch.Tensor]
 
-#: From twice this on, float64 no longer tells neighbouring integers apart.
+#: Up to twice this number, float64 can represent every integer.
 _EXACT = 2**52
 
 
@@ -23,7 +23,7 @@ def _uniform(size: torch.Size, dtype: torch.dtype, device: torch.device) -> torc
 
 
 def draw_normal(dtype: torch.dtype, device: torch.device, size: torch.Size) -> torch.Tensor:
-    """Standard normal numbers by the inverse distribution function of uniforms.
+    """Draw standard normal numbers, by applying the inverse distribution function to uniform numbers.
 
     Example:
         >>> draw_normal(torch.float32, torch.device("cpu"), torch.Size([3])).shape
@@ -31,14 +31,14 @@ def draw_normal(dtype: torch.dtype, device: torch.device, size: torch.Size) -> t
     """
     wide = dtype if dtype in (torch.float32, torch.float64) else torch.float32
     drawn = _uniform(size, wide, device)
-    # Half of the generator's step: zero would map to minus infinity.
+    # At least half of the generator's resolution, for 0 would become minus infinity.
     drawn.clamp_(min=2.0**-54 if wide == torch.float64 else 2.0**-25)
     drawn = torch.special.ndtri(drawn)
     return drawn if wide == dtype else drawn.to(dtype)
 
 
 def draw_choice(n: int, start: int, dtype: torch.dtype, device: torch.device, size: torch.Size) -> torch.Tensor:
-    """Integers from ``start`` to ``start + n - 1``, each as likely.
+    """Draw integers from ``start`` to ``start + n - 1`` with equal probabilities.
 
     Example:
         >>> draw_choice(1, 5, torch.int64, torch.device("cpu"), torch.Size([2]))
@@ -48,11 +48,11 @@ def draw_choice(n: int, start: int, dtype: torch.dtype, device: torch.device, si
 
 
 def draw_choices(nvec: torch.Tensor, start: torch.Tensor | None, dtype: torch.dtype, size: torch.Size) -> torch.Tensor:
-    """Integers from ``start`` to ``start + nvec - 1``, entry by entry.
+    """Draw integers from ``start`` to ``start + nvec - 1`` for each entry.
 
     Args:
-        nvec: how many choices there are, in float64 (a uniform below 1 times ``nvec`` then never rounds up to it).
-        start: the smallest of them in int64; None for 0.
+        nvec: the numbers of choices, in float64 (where a uniform number below 1 times ``nvec`` never rounds up to it).
+        start: the smallest choices, in int64; None for 0.
         dtype: the dtype of the result.
         size: the size of the result, ending with the shape of ``nvec``.
 
@@ -67,11 +67,11 @@ def draw_choices(nvec: torch.Tensor, start: torch.Tensor | None, dtype: torch.dt
 
 
 def chooser(nvec: torch.Tensor, start: torch.Tensor | None, dtype: torch.dtype) -> Draw:
-    """Choose how to draw integers from ``start`` to ``start + nvec - 1``, entry by entry, each as likely.
+    """Return a function that draws integers from ``start`` to ``start + nvec - 1`` for each entry.
 
     Args:
-        nvec: how many choices there are, in int64.
-        start: the smallest of them in int64; None for 0.
+        nvec: the numbers of choices, in int64.
+        start: the smallest choices, in int64; None for 0.
         dtype: the dtype of the result.
 
     Returns:
@@ -82,33 +82,33 @@ def chooser(nvec: torch.Tensor, start: torch.Tensor | None, dtype: torch.dtype) 
         tensor([3, 4])
     """
     if nvec.numel() and bool((nvec > _EXACT).any()):
-        # A float64 uniform has 53 bits: times 2**62 it only ever gives multiples of 512.
+        # A uniform float64 has 53 bits: times 2**62, it would be a multiple of 512.
         first = torch.zeros_like(nvec) if start is None else start
         return partial(draw_wide_integers, first, first + nvec - 1)
     return partial(draw_choices, nvec.double(), start, dtype)
 
 
 def draw_wide_integers(low: torch.Tensor, high: torch.Tensor, size: torch.Size) -> torch.Tensor:
-    """Integers from ``low`` to ``high`` (int64, ends included) for spans that float64 cannot count.
+    """Draw integers from ``low`` to ``high`` (int64, inclusive) if their number is too large for float64.
 
-    A fraction of 128 random bits times the number of integers, so that no integer is likelier than another by more than
-    2**-64. (A remainder of 64 bits makes some of 3 * 2**61 integers half as likely again as others.)
+    A random fraction of 128 bits is multiplied by the number of integers, so that their probabilities differ by at most
+    2**-64. (The remainder of a 64-bit number would make some of 3 * 2**61 integers 1.5 times as likely as others.)
     """
     bits = torch.empty((*size, 2), dtype=torch.int64).random_(-(2**63), None)
     upper, lower = np.moveaxis(bits.numpy().view(np.uint64), -1, 0)
     first = low.cpu().contiguous().numpy().view(np.uint64)
-    with np.errstate(over="ignore"):  # wrapping around is the point
+    with np.errstate(over="ignore"):  # the arithmetic is modulo 2**64
         count = high.cpu().contiguous().numpy().view(np.uint64) - first + np.uint64(1)
         middle = upper * count
         carry = middle + _product_above(lower, count) < middle
-        # All 2**64 integers: their number wraps around to 0.
+        # The number of all 2**64 integers wraps around to 0.
         offset = np.where(count == 0, upper, _product_above(upper, count) + carry)
         drawn = np.asarray(first + offset, dtype=np.uint64)
     return torch.from_numpy(drawn.view(np.int64)).to(low.device)
 
 
 def _product_above(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Return the upper 64 bits of the products of 64-bit integers, from the products of their halves."""
+    """Return the upper 64 bits of the products of 64-bit integers, computed from their 32-bit halves."""
     half, low = np.uint64(32), np.uint64(2**32 - 1)
     a, b, c, d = first >> half, first & low, second >> half, second & low
     cross = (b * d >> half) + (a * d & low) + b * c
@@ -116,20 +116,20 @@ def _product_above(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 
 
 def draw_between(low: torch.Tensor, high: torch.Tensor, size: torch.Size) -> torch.Tensor:
-    """Uniform floats between finite bounds. ``lerp`` never leaves them, whatever the rounding."""
+    """Draw uniform floats between finite bounds. ``lerp`` never exceeds them, whatever the rounding."""
     return torch.lerp(low, high, torch.rand(size, dtype=low.dtype, device=low.device))
 
 
 def draw_between_huge(low: torch.Tensor, high: torch.Tensor, size: torch.Size) -> torch.Tensor:
-    """Like `draw_between` for bounds whose difference overflows the dtype."""
+    """Draw uniform floats between finite bounds whose difference overflows the dtype."""
     drawn = torch.lerp(low / 2, high / 2, torch.rand(size, dtype=low.dtype, device=low.device)) * 2
     return drawn.clamp_(low, high)
 
 
 def draw_tailed(low: torch.Tensor, high: torch.Tensor, size: torch.Size) -> torch.Tensor:
-    """Floats when some bounds are infinite, one uniform each, as Gymnasium's ``Box`` shapes them.
+    """Draw floats if some bounds are infinite, with the distributions of Gymnasium's ``Box``.
 
-    Finite on both sides: uniform. One side: exponential away from the bound. No side: standard normal.
+    Two finite bounds: uniform. One: exponential away from the bound. None: standard normal.
     """
     wide = torch.float64
     bottom, top = low.to(wide), high.to(wide)
@@ -144,7 +144,7 @@ def draw_tailed(low: torch.Tensor, high: torch.Tensor, size: torch.Size) -> torc
 
 
 def sampler_between(low: torch.Tensor, high: torch.Tensor) -> Draw:
-    """Choose the leanest way to draw between ``low`` and ``high`` (same shape and dtype, ends included).
+    """Return the fastest function that draws between ``low`` and ``high`` (same shape and dtype, inclusive).
 
     Args:
         low: lower bounds, of the spec's shape.
@@ -169,6 +169,6 @@ def sampler_between(low: torch.Tensor, high: torch.Tensor) -> Draw:
         return partial(draw_choice, last - first + 1, first, low.dtype, low.device)
     if bool((high.double() - low.double() >= _EXACT).any()):
         return partial(draw_wide_integers, low, high)
-    # Near the ends of int64 the difference of the rounded numbers is not the rounded difference.
+    # Subtracted in int64: near its limits, rounding to float64 first would change the difference.
     spans = (high.to(torch.int64) - low.to(torch.int64)).double() + 1
     return partial(draw_choices, spans, low.to(torch.int64), low.dtype)

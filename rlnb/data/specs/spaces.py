@@ -1,4 +1,4 @@
-"""Conversion of specs from and to Gymnasium spaces."""
+"""Conversion of specs to Gymnasium spaces and back."""
 
 from __future__ import annotations
 
@@ -11,16 +11,14 @@ import torch
 from rlnb.data.specs.base import TensorSpec
 from rlnb.data.specs.binary import Binary
 from rlnb.data.specs.bounded import Bounded
-from rlnb.data.specs.categorical import Categorical
+from rlnb.data.specs.categorical import Categorical, OneHot
 from rlnb.data.specs.choice import Choice
 from rlnb.data.specs.composite import Composite
 from rlnb.data.specs.lazy_stack import LazyStack
 from rlnb.data.specs.leaf import LeafSpec
-from rlnb.data.specs.multi import MultiCategorical
-from rlnb.data.specs.multi_one_hot import MultiOneHot
+from rlnb.data.specs.multi import MultiCategorical, MultiOneHot
 from rlnb.data.specs.non_tensor import NonTensor
 from rlnb.data.specs.normalize import SUPPORTED_DTYPES, Device
-from rlnb.data.specs.one_hot import OneHot
 from rlnb.data.specs.unbounded import Unbounded
 from rlnb.data.specs.variable import shape_text
 
@@ -38,21 +36,21 @@ def spec_from_space(space: Any, *, device: Device = None, categorical: bool = Fa
     ``MultiBinary``               `Binary`
     ``Dict``                      `Composite` of the same keys
     ``Tuple``                     `Composite` of the keys ``"0", "1", ...``
-    ``OneOf``                     `Choice` of Composites of the member's number ``"0"`` and its value ``"1"``
-    ``Text, Sequence, Graph``     `NonTensor` that keeps the space
+    ``OneOf``                     `Choice` of Composites with the member's number ``"0"`` and its value ``"1"``
+    ``Text, Sequence, Graph``     `NonTensor` with the space
     ============================  =====================================================
 
-    Every spec has the dtype of its space, one-hot vectors included. `space_from_spec` leads back to an equal space,
-    but that keys of a ``Dict`` become strings. ``spec.encode(space.sample())`` is in the spec, and
-    ``spec.to_numpy(...)`` of that is in the space.
+    Every spec has the dtype of its space, including one-hot vectors. `space_from_spec` returns an equal space, except
+    that keys of a ``Dict`` become strings. ``spec.encode(space.sample())`` is in the spec, and ``spec.to_numpy(...)``
+    of it is in the space.
 
     Args:
         space: the Gymnasium space.
-        device: where the values live; torch's default device when None.
+        device: the device of the values; torch's default device if None.
         categorical: whether choices are integers instead of one-hot vectors.
 
     Raises:
-        TypeError: there is no spec for the space.
+        TypeError: If there is no spec for the space.
 
     Example:
         >>> from gymnasium.spaces import Discrete
@@ -94,7 +92,7 @@ def _from_members(space: Any, device: Device, categorical: bool) -> Composite:
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise TypeError(
-            f"there is no spec for a Dict space in which two keys are written {twice!r}: the keys of a Composite are "
+            f"there is no spec for a Dict space in which two keys become {twice!r}: the keys of a Composite are "
             "strings. Rename one of them."
         )
     members = {str(key): spec_from_space(part, device=device, categorical=categorical) for key, part in parts}
@@ -132,16 +130,16 @@ def _from_box(space: Any, device: Device) -> TensorSpec:
 def space_from_spec(spec: TensorSpec) -> Any:
     """Return the Gymnasium space of a spec: the inverse of `spec_from_space`.
 
-    One-hot vectors become the integers that Gymnasium uses, and a spec of several of them a ``MultiDiscrete``. A
-    `Composite` whose keys are exactly ``"0", "1", ...`` becomes a ``Tuple`` (unless it was made of a ``Dict``), any
-    other a ``Dict``; entries that are None are left out. A lazy stack becomes the ``Tuple`` of its members.
-    ``spec.to_numpy(value)`` is in the space for every value of the spec.
+    A one-hot vector becomes a ``Discrete``, and a spec of several choices a ``MultiDiscrete``. A `Composite` whose keys
+    are exactly ``"0", "1", ...`` becomes a ``Tuple`` (unless it was made from a ``Dict``), any other a ``Dict`` without
+    the entries that are None. A lazy stack becomes the ``Tuple`` of its members. ``spec.to_numpy(value)`` is in the
+    space for every value of the spec.
 
     Args:
         spec: the spec.
 
     Raises:
-        TypeError: there is no space for the spec.
+        TypeError: If there is no space for the spec.
 
     Example:
         >>> space_from_spec(OneHot(3, start=1))
@@ -152,7 +150,7 @@ def space_from_spec(spec: TensorSpec) -> Any:
     _refuse_variable(spec)
     if isinstance(spec, (Bounded, Unbounded)):
         box = spec.space
-        # numpy has no bfloat16; float32 holds all of its numbers.
+        # NumPy has no bfloat16. float32 holds all of its numbers.
         low, high = ((b.float() if b.dtype == torch.bfloat16 else b).cpu().numpy() for b in (box.low, box.high))
         return spaces.Box(low, high, shape=tuple(spec.shape), dtype=low.dtype.type)
     if isinstance(spec, (Categorical, OneHot)):
@@ -178,7 +176,9 @@ def space_from_spec(spec: TensorSpec) -> Any:
     if isinstance(spec, NonTensor):
         if spec.space is not None and not spec.shape:
             return copy.deepcopy(spec.space)
-        lack = f"is of shape {list(spec.shape)}: index a row" if spec.space is not None else "says nothing of its data"
+        lack = (
+            f"is of shape {list(spec.shape)}: index a row" if spec.space is not None else "does not describe its data"
+        )
         raise TypeError(
             f"there is no Gymnasium space for a NonTensor that {lack}. Describe the data of one row: "
             "NonTensor(shape=(), space=gymnasium.spaces.Text(...))."
@@ -198,15 +198,15 @@ def _refuse_variable(spec: TensorSpec) -> None:
 
 
 def _numbered_members(spec: Choice) -> list[TensorSpec]:
-    """Return the members of a choice that tells which one a value is of, as Gymnasium's ``OneOf`` does."""
+    """Return the members of a `Choice` whose values contain the number of the member, like Gymnasium's ``OneOf``."""
     members = []
     for i, choice in enumerate(spec.choices):
         number = choice.get("0") if isinstance(choice, Composite) and choice.keys() == ["0", "1"] else None
         if spec.ndim or not isinstance(number, Categorical) or (number.n, number.start) != (1, i):
             raise TypeError(
-                "there is no Gymnasium space for this Choice: a OneOf also tells which member a value is of. Make each "
-                f'choice a Composite of shape () with the keys "0" and "1": Composite({{"0": Categorical(1, start={i}),'
-                ' "1": spec}).'
+                "there is no Gymnasium space for this Choice: a OneOf value also contains the number of its member. "
+                'Make each choice a Composite of shape () with the keys "0" and "1": '
+                f'Composite({{"0": Categorical(1, start={i}), "1": spec}}).'
             )
         members.append(choice["1"])
     return members
@@ -214,7 +214,7 @@ def _numbered_members(spec: Choice) -> list[TensorSpec]:
 
 def _numpy_dtype(spec: Categorical | OneHot | MultiCategorical) -> Any:
     dtype = spec._index_dtype() if isinstance(spec, OneHot) else spec.dtype
-    # Gymnasium's Discrete takes integers only.
+    # Gymnasium's Discrete takes only integers.
     assert dtype is not None
     whole = dtype == torch.bool or dtype.is_floating_point
     return torch.zeros(0, dtype=torch.int64 if whole else dtype).numpy().dtype.type

@@ -1,4 +1,4 @@
-"""Stacked: a lazy stack of leaf specs that differ."""
+"""Stacked: the spec of a stack of tensors whose specs differ."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from rlnb.data.specs.violations import Frame, Violation
 
 
 class Stacked(LazyStack):
-    """Specs of one kind side by side that differ in their domain or their sizes. ``torch.stack`` makes it.
+    """A lazy stack of specs of one class that differ in their domains or sizes. ``torch.stack`` creates it.
 
-    Where the members have one shape, a value is a plain tensor with the stack's dim in it. Where their sizes differ,
-    the shape has -1 there and a value is a nested tensor (``torch.nested``) of the members' values:
-    ``value.unbind()[i]`` is a value of member ``i``, with any leading dims in it, wherever the stack's dim is.
+    If the members have the same shape, a value is a plain tensor that includes the stack's dim. If their sizes differ,
+    the shape has a -1 there, and a value is a nested tensor (``torch.nested``) of the members' values:
+    ``value.unbind()[i]`` is a value of member ``i``, including any leading dims, wherever the stack's dim is.
 
-    Python and numpy see a tuple with one value for each member: that is what `to_numpy` gives and `encode` takes.
+    For Python and NumPy, a value is a tuple with one value for each member: `to_numpy` returns it, `encode` takes it.
 
     Args:
-        *specs: the members: of one class, dtype, device and number of dims.
-        dim: where the stack's dim is in the shape.
+        *specs: the members, which must have the same class, dtype, device and number of dims.
+        dim: the position of the stack's dim in the shape.
 
     Raises:
-        ValueError: there are no members, or they do not go together.
+        ValueError: If there are no members, or they cannot be stacked.
 
     Example:
         >>> from rlnb.data import Bounded
@@ -46,12 +46,12 @@ class Stacked(LazyStack):
         self._set_members(specs, dim)
         self._dtype = specs[0].dtype
         shapes = [spec.shape for spec in specs]
-        #: Whether the members' values have no common shape, so that only a nested tensor holds them.
+        #: Whether the shapes of the members differ, so that only a nested tensor can hold their values.
         self._ragged = any(shape != shapes[0] for shape in shapes)
         if self._ragged and (self._dtype is None or isinstance(specs[0], Stacked)):
             raise ValueError(
                 f"torch.stack: the shapes {', '.join(map(shape_text, shapes))} differ, and values of a "
-                f"{type(specs[0]).__name__} do not go into a nested tensor. Stack Composites that hold them instead."
+                f"{type(specs[0]).__name__} do not fit in a nested tensor. Stack Composites that hold them instead."
             )
 
     @property
@@ -78,7 +78,7 @@ class Stacked(LazyStack):
         if len(leads) > 1:
             raise ValueError(f"Stacked: the members' values have different leading dimensions: {sorted(leads)}.")
         with warnings.catch_warnings():
-            # That nested tensors may still change is torch's concern, not news for each user.
+            # torch warns that nested tensors are a prototype, which does not help users of specs.
             warnings.filterwarnings("ignore", message=".*nested tensors")
             return torch.nested.as_nested_tensor(values)
 
@@ -92,7 +92,7 @@ class Stacked(LazyStack):
         return value.unbind(at) if 0 <= at < len(shape) and shape[at] == count else None
 
     def _lead(self, value: Any, lead: torch.Size | None, timed: bool = False) -> torch.Size:
-        """Return the leading sizes of a value where they are not prescribed."""
+        """Return ``lead``, or the leading sizes of the value if it is None."""
         if lead is not None:
             return lead
         if isinstance(value, torch.Tensor) and value.is_nested:
@@ -118,7 +118,7 @@ class Stacked(LazyStack):
         if self._ragged:
             text = f"a nested tensor of {count} tensors"
             got = "nested" if isinstance(value, torch.Tensor) and value.is_nested else type(value).__name__
-            fix = "Build it of one value for each member: spec.encode([...])."
+            fix = "Build it from one value for each member: spec.encode([...])."
             return [Violation(key, "type", text, got, fix=fix)]
         if not isinstance(value, torch.Tensor) or value.is_nested:
             got = "a nested tensor" if isinstance(value, torch.Tensor) else type(value).__name__
@@ -129,7 +129,7 @@ class Stacked(LazyStack):
         return [Violation(key, "shape", shape_text(expected), shape_text(value.shape), fix=fix)]
 
     def adapt(self, value: Any) -> Any:
-        """Return ``value`` with the dtype of the members where that changes no number; see `TensorSpec`."""
+        """Return ``value`` with the members' dtype, if that changes no number; see `TensorSpec.adapt`."""
         lead = self._lead(value, None)
         parts = self._parts(value, len(lead) + self._stack_dim)
         if parts is None:
@@ -140,10 +140,10 @@ class Stacked(LazyStack):
         return self._join(adapted, len(lead)) if len({part.dtype for part in adapted}) == 1 else value
 
     def project(self, val: Any) -> Any:
-        """Return ``val`` with each member's part projected; ``val`` itself when it is in the domain.
+        """Return ``val`` with each member's part projected, or ``val`` itself if it is in the domain.
 
         Raises:
-            ValueError: the shape does not fit.
+            ValueError: If the shape does not fit.
         """
         if self._accepts(val, None):
             return val
@@ -156,15 +156,15 @@ class Stacked(LazyStack):
         return self._join(fixed, len(lead))
 
     def encode(self, val: Any, *, check: bool = True, ignore_device: bool = False) -> Any:
-        """Turn one value for each member into a value of the spec.
+        """Convert one value for each member to a value of the spec.
 
         Args:
             val: a list, tuple or array of them, whatever the stack's dim is; or a value of the spec.
             check: whether to raise for a value outside the domain.
-            ignore_device: whether to leave tensors on the device where they are.
+            ignore_device: whether to leave tensors on their current device.
 
         Raises:
-            ValueError: there are more or fewer values than members, or one does not fit.
+            ValueError: If the number of values is not that of the members, or one does not fit.
         """
         if isinstance(val, torch.Tensor) and self._accepts(val, None):
             return val
@@ -177,15 +177,7 @@ class Stacked(LazyStack):
         return self._join(encoded, encoded[0].ndim - self.ndim + 1)
 
     def to_numpy(self, val: Any, safe: bool | None = True) -> tuple[Any, ...]:
-        """Turn a value into a tuple with one value for each member.
-
-        Args:
-            val: a value of the spec.
-            safe: whether to raise for one that is not in the spec.
-
-        Raises:
-            ValueError: the value is not in the spec.
-        """
+        """Convert a value to a tuple with one value for each member; see `TensorSpec.to_numpy`."""
         if safe:
             self._check_fits(val, "to_numpy")
         parts = self._parts(val, len(self._lead(val, None)) + self._stack_dim)
@@ -194,19 +186,8 @@ class Stacked(LazyStack):
         return tuple(spec.to_numpy(part, safe=False) for spec, part in pairs)
 
     def type_check(self, value: Any, key: Any = None) -> None:
-        """Raise unless ``value`` has the members' dtype.
-
-        Args:
-            value: the value.
-            key: its name, for the error.
-
-        Raises:
-            TypeError: the dtype differs.
-        """
+        """Raise unless ``value`` has the members' dtype; see `TensorSpec.type_check`."""
         self._members[0].type_check(value, key)
-
-    def __hash__(self) -> int:
-        return hash((type(self), self._stack_dim, self._members))
 
     def __repr__(self) -> str:
         return (
@@ -226,6 +207,3 @@ def _check_member(spec: Any, first: Any, number: int) -> None:
     ):
         if mine != other:
             raise ValueError(f"torch.stack needs specs of one {what}: number 0 is {other}, number {number} is {mine}.")
-
-
-__all__ = ["Stacked"]

@@ -1,39 +1,44 @@
-"""StackedComposite: a lazy stack of Composites that differ."""
+"""StackedComposite: the spec of a lazy stack of TensorDicts whose specs differ."""
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
 
 import torch
 from tensordict import lazy_stack
 
 from rlnb._text import printable
+from rlnb.data.specs import checks
+from rlnb.data.specs.base import TensorSpec
 from rlnb.data.specs.composite import Composite
-from rlnb.data.specs.normalize import Key
-from rlnb.data.specs.stacked_keys import StackedKeys
+from rlnb.data.specs.keys import MISSING, KeyList, SpecKeyError, as_path
+from rlnb.data.specs.lazy_stack import LazyStack
+from rlnb.data.specs.lock import Lock
+from rlnb.data.specs.normalize import Device
 from rlnb.data.specs.variable import fits_shape, shape_text
 from rlnb.data.specs.violations import Frame, Violation
+from rlnb.data.ted.keys import NestedKey, as_key
 
 
-class StackedComposite(StackedKeys):
-    """Composites of one shape side by side that differ in their keys or entries. ``torch.stack`` makes it.
+class StackedComposite(LazyStack, Composite):
+    """A lazy stack of Composites of one shape that differ in their keys or entries. ``torch.stack`` creates it.
 
-    Its keys are those that all members have; the others are *exclusive*, and are read from the member:
-    ``spec[0]["x"]``. An entry is the stack of the members' entries: dense where they are equal, else a `Stacked`, where
-    differing sizes show as -1, or a StackedComposite. Values are lazy stacks (``tensordict.lazy_stack``), each part as
-    its member says.
+    Its keys are those that all members have. The others are *exclusive* and are read from the member:
+    ``spec[0]["x"]``. An entry is the stack of the members' entries: dense if they are equal, else a `Stacked` (in which
+    differing sizes show as -1) or a StackedComposite. Values are lazy stacks (``tensordict.lazy_stack``) with one
+    TensorDict for each member.
 
-    Writing writes into the members, one part of the spec each. Python and numpy see a tuple with one dictionary for
-    each member.
+    Writing an entry writes a part of it to each member, and locking locks the members. For Python and NumPy, a value is
+    a tuple with one dictionary for each member.
 
     Args:
-        *specs: the members, of one shape.
-        dim: where the stack's dim is in the shape.
+        *specs: the members, which must have the same shape.
+        dim: the position of the stack's dim in the shape.
 
     Raises:
-        ValueError: there are no members, or their shapes differ.
+        ValueError: If there are no members, or their shapes differ.
 
     Example:
         >>> from rlnb.data import Bounded, Unbounded
@@ -47,8 +52,8 @@ class StackedComposite(StackedKeys):
     """
 
     _data_cls = None
-    step_mdp_static = False
     _as_tuple = None
+    step_mdp_static = False
 
     def __init__(self, *specs: Composite, dim: int) -> None:
         for i, spec in enumerate(specs):
@@ -65,11 +70,152 @@ class StackedComposite(StackedKeys):
         self._set_members(specs, dim)
         self._dtype = None
 
-    # Values -------------------------------------------------------------------------------------------------------
+    # Reading ------------------------------------------------------------------------------------------------------
+
+    def _names(self) -> list[str]:
+        first, *others = (member._names() for member in self._members)
+        return [name for name in first if all(name in names for names in others)]
+
+    def _child(self, name: str) -> Any:
+        parts = [member._child(name) for member in self._members]
+        if any(part is MISSING for part in parts):
+            return MISSING
+        if all(part is None for part in parts):
+            return None
+        kinds = [type(part).__name__ for part in parts]
+        if any(isinstance(part, Composite) for part in parts):
+            # Always a stack of the members' own entries, so that a write reaches them.
+            if all(isinstance(part, Composite) for part in parts):
+                return self._again(parts, self._stack_dim)
+        elif len(set(kinds)) == 1:
+            return torch.stack(parts, self._stack_dim)
+        raise ValueError(
+            f"{name!r} has specs of different kinds in the members ({', '.join(kinds)}), which cannot be stacked. "
+            f"Read it from a member: spec[0][{name!r}]."
+        )
+
+    def keys(self, include_nested: bool = False, leaves_only: bool = False, **options: Any) -> list[NestedKey]:
+        """List the keys that all members have, in the first member's order; see `Composite.keys` for the arguments."""
+        first, *others = (member.keys(include_nested, leaves_only, **options) for member in self._members)
+        return KeyList(key for key in first if all(key in keys for keys in others))
+
+    def items(
+        self, include_nested: bool = False, leaves_only: bool = False, **options: Any
+    ) -> list[tuple[NestedKey, Any]]:
+        """List pairs of key and stacked spec; see `keys` for the arguments."""
+        return [(key, self[key]) for key in self.keys(include_nested, leaves_only, **options)]
+
+    def values(self, include_nested: bool = False, leaves_only: bool = False, **options: Any) -> list[Any]:
+        """List the stacked specs; see `keys` for the arguments."""
+        return [self[key] for key in self.keys(include_nested, leaves_only, **options)]
+
+    def exclusive_keys(self) -> list[list[str]]:
+        """List for each member the keys that not all members have.
+
+        Example:
+            >>> torch.stack([Composite(x=None), Composite(x=None, y=None)]).exclusive_keys()
+            [[], ['y']]
+        """
+        shared = set(self._names())
+        return [[name for name in member._names() if name not in shared] for member in self._members]
+
+    def __contains__(self, key: object) -> bool:
+        return all(key in member for member in self._members)
+
+    def is_empty(self, recurse: bool = False) -> bool:
+        """Return whether no member has keys; with ``recurse``, nested Composites that are empty do not count."""
+        return all(member.is_empty(recurse) for member in self._members)
+
+    def __getitem__(self, index: Any) -> Any:
+        """Return the stacked spec at a key. Any other index applies to the batch dims.
+
+        Raises:
+            KeyError: If not all members have the key.
+            IndexError: If the index has more dims than the batch size.
+        """
+        return Composite.__getitem__(self, index)
+
+    def _no_key(self, key: Any) -> SpecKeyError:
+        having = [i for i, member in enumerate(self._members) if key in member]
+        error = super()._no_key(key)
+        if not having:
+            return error
+        text = str(error).partition(" Did you mean")[0]
+        return SpecKeyError(f"{text} Only the members {having} have it: spec[{having[0]}][{key!r}].")
+
+    # Writing and locking ------------------------------------------------------------------------------------------
+
+    def _put(self, path: tuple[str, ...], spec: Any, full: tuple[str, ...]) -> None:
+        if isinstance(spec, Mapping):
+            spec = Composite(spec, shape=self._shape)
+        if spec is not None and not isinstance(spec, TensorSpec):
+            raise TypeError(
+                f"{as_key(full)!r}: expected a spec, a mapping of specs or None, got {type(spec).__name__}."
+            )
+        if spec is not None and spec.shape[: self.ndim] != self._shape:
+            raise ValueError(
+                f"{as_key(full)!r}: expected a shape that begins with {shape_text(self._shape)}, the shape of the "
+                f"stack, got {shape_text(spec.shape)} ({type(spec).__name__}). Give the spec a batch dimension: "
+                f"spec.expand({', '.join(map(str, (*self._shape, *spec.shape)))}); or write to one member: "
+                f"spec[0].set({as_key(full)!r}, ...)."
+            )
+        parts = [None] * len(self._members) if spec is None else spec.unbind(self._stack_dim)
+        # Tried on copies first, so that all members change or none.
+        for member, part in zip(self._members, parts, strict=True):
+            member.clone()._put(path, part, full)
+        for member, part in zip(self._members, parts, strict=True):
+            member._put(path, part, full)
+
+    def __delitem__(self, key: NestedKey) -> None:
+        """Remove a key from the members that have it, of which there must be at least one."""
+        path = as_path(key)
+        self._check_unlocked_to(path, f"delete {as_key(path)!r}")
+        having = [member for member in self._members if key in member]
+        if not having:
+            raise self._no_key(key)
+        for member in having:
+            member._take(path)
+
+    def _take(self, path: tuple[str, ...]) -> Any:
+        taken = self.get(as_key(path))
+        for member in self._members:
+            member._take(path)
+        return taken
+
+    def _adopt(self, other: Any) -> None:
+        for member, new in zip(self._members, other._members, strict=True):
+            member._adopt(new)
+
+    def _become(self, other: Any) -> None:
+        for member, new in zip(self._members, other._members, strict=True):
+            member._become(new)
+        self._set_members(self._members, self._stack_dim)
+
+    def _filtered(self, keep: Any, keep_empty: bool, prefix: tuple[str, ...] = ()) -> Self:
+        return self._again([m._filtered(keep, keep_empty, prefix) for m in self._members], self._stack_dim)
+
+    def empty(self) -> Self:
+        """Return a stack of the same shape without keys."""
+        return self._again([member.empty() for member in self._members], self._stack_dim)
 
     @property
-    def _gives_tuple(self) -> bool:
-        return True
+    def is_locked(self) -> bool:
+        """Whether any of the members refuses writes."""
+        return any(member.is_locked for member in self._members)
+
+    def _set_lock(self, locked: bool, recurse: bool, owner: Lock | None = None) -> None:
+        for member in self._members:
+            member._set_lock(locked, recurse, owner)
+
+    def _check_can_unlock(self) -> None:
+        for member in self._members:
+            member._check_can_unlock()
+
+    def _check_unlocked_to(self, path: tuple[str, ...], action: str) -> None:
+        for member in self._members:
+            member._check_unlocked_to(path, action)
+
+    # Values -------------------------------------------------------------------------------------------------------
 
     def _join(self, values: list[Any], lead: int) -> Any:
         return lazy_stack(values, lead + self._stack_dim)
@@ -78,68 +224,52 @@ class StackedComposite(StackedKeys):
         size = value.batch_size
         return value.unbind(at) if at < len(size) and size[at] == len(self._members) else None
 
-    def _bound(self, value: Any, frame: Frame) -> Frame:
-        return frame.bind(self._shape, value.batch_size) if frame.lead is None else frame
+    def _split(self, value: Any, frame: Frame) -> tuple[Sequence[Any] | None, Frame]:
+        """Return the members' values, as `_parts` does, and the frame with the leading sizes of ``value``."""
+        if frame.lead is None:
+            frame = frame.bind(self._shape, value.batch_size)
+        return self._parts(value, frame.stack_position(self._stack_dim)), frame
 
     def _accepts(self, value: Any, lead: torch.Size | None) -> bool:
         if not self._is_data(value):
             return False
-        frame = self._bound(value, Frame(lead))
-        assert frame.lead is not None
-        expected = frame.expected(self._shape, value.batch_size)
-        if lead is None and len(value.batch_size) != len(expected):
-            return False
-        parts = self._parts(value, frame.stack_position(self._stack_dim))
-        if parts is None:
+        parts, frame = self._split(value, Frame(lead))
+        if parts is None or (lead is None and len(value.batch_size) != len(frame.lead or ()) + self.ndim):
             return False
         return all(spec._accepts(part, frame.lead) for spec, part in zip(self._members, parts, strict=True))
 
     def _violations(self, value: Any, key: tuple[str, ...], frame: Frame) -> list[Violation]:
         if not self._is_data(value):
-            return [self._wrong_type(value, key)]
+            return [checks.wrong_type(value, None, key)]
         got = value.batch_size
         expected = frame.expected(self._shape, got)
-        frame = self._bound(value, frame)
-        parts = self._parts(value, frame.stack_position(self._stack_dim))
+        parts, frame = self._split(value, frame)
         if parts is None or not fits_shape(got if not key else got[: len(expected)], expected):
             fix = "Stack one TensorDict for each member: tensordict.lazy_stack([...], dim)."
             return [Violation(key, "shape", f"(batch size) {shape_text(expected)}", str(list(got)), fix=fix)]
         return self._member_violations(parts, key, frame)
 
     def _members_of(self, value: Any, call: str) -> tuple[Sequence[Any], int]:
-        """Take a TensorDict apart, and say how many leading dims it has."""
+        """Split a TensorDict, and return the number of its leading dims too."""
         if not self._is_data(value):
             raise TypeError(f"StackedComposite.{call}: " + self._complaints(value)[0])
-        frame = self._bound(value, Frame(None))
-        assert frame.lead is not None
-        parts = self._parts(value, frame.stack_position(self._stack_dim))
+        parts, frame = self._split(value, Frame(None))
         if parts is None:
             raise ValueError(f"StackedComposite.{call}: " + self._complaints(value)[0])
-        return parts, len(frame.lead)
+        return parts, len(frame.lead or ())
 
     def adapt(self, value: Any) -> Any:
-        """Return ``value`` with each member's part adapted; ``value`` itself when that changes nothing."""
-        frame = self._bound(value, Frame(None)) if self._is_data(value) else Frame(None)
-        parts = None if frame.lead is None else self._parts(value, frame.stack_position(self._stack_dim))
-        if parts is None or frame.lead is None:
+        """Return ``value`` with each member's part adapted, or ``value`` itself if nothing changes."""
+        parts, frame = self._split(value, Frame(None)) if self._is_data(value) else (None, Frame(None))
+        if parts is None:
             return value
         adapted = [spec.adapt(part) for spec, part in zip(self._members, parts, strict=True)]
-        return value if all(map(operator.is_, adapted, parts)) else self._join(adapted, len(frame.lead))
+        return value if all(map(operator.is_, adapted, parts)) else self._join(adapted, len(frame.lead or ()))
 
-    def project(self, val: Any) -> Any:
-        """Project each member's part in place, and return ``val``; see `Composite.project`.
-
-        Raises:
-            KeyError: a key of a member is missing.
-            TypeError: ``val`` is no TensorDict, or an entry has the wrong type.
-            ValueError: a shape does not fit.
-        """
-        return super().project(val)
-
-    def _projection(self, value: Any) -> list[tuple[Any, Key, Any]]:
+    def _projection(self, value: Any) -> list[tuple[Any, NestedKey, Any]]:
         parts, lead = self._members_of(value, "project")
         pairs = list(zip(self._members, parts, strict=True))
-        changes: list[tuple[Any, Key, Any]] = [c for spec, part in pairs for c in spec._projection(part)]
+        changes: list[tuple[Any, NestedKey, Any]] = [c for spec, part in pairs for c in spec._projection(part)]
         if not changes or getattr(value, "stack_dim", None) == lead + self._stack_dim:
             return changes  # the parts of such a lazy stack are its members themselves
         fixed = [part.copy() for part in parts]
@@ -148,16 +278,20 @@ class StackedComposite(StackedKeys):
         joined = self._join(fixed, lead)
         return [(value, key, joined.get(key)) for key in joined.keys(True, True)]
 
+    @property
+    def _gives_tuple(self) -> bool:
+        return True
+
     def encode(self, val: Any, *, check: bool = True, ignore_device: bool = False) -> Any:
-        """Turn a list with one dictionary for each member into a lazy stack.
+        """Convert a list with one dictionary for each member to a lazy stack.
 
         Args:
-            val: a list or tuple of what the members' ``encode`` takes, or a TensorDict.
+            val: a list or tuple with an argument for each member's ``encode``, or a TensorDict.
             check: whether to raise for a value outside the domain.
-            ignore_device: whether to leave tensors on the device where they are.
+            ignore_device: whether to leave tensors on their current device.
 
         Raises:
-            ValueError: there are more or fewer values than members, or one does not fit.
+            ValueError: If the number of values is not that of the members, or one does not fit.
         """
         values = self._members_of(val, "encode")[0] if self._is_data(val) else self._values_for_members(val)
         encoded = [
@@ -172,41 +306,23 @@ class StackedComposite(StackedKeys):
         return self._join(encoded, encoded[0].ndim - self.ndim + 1)
 
     def to_numpy(self, val: Any, safe: bool | None = True) -> tuple[Any, ...]:
-        """Turn a TensorDict into a tuple with one dictionary for each member.
-
-        Args:
-            val: a TensorDict of the spec.
-            safe: whether to raise for one that is not in the spec.
-
-        Raises:
-            ValueError: the TensorDict is not in the spec.
-        """
+        """Convert a TensorDict to a tuple with one dictionary for each member; see `TensorSpec.to_numpy`."""
         if safe:
             self._check_fits(val, "to_numpy")
         parts, _ = self._members_of(val, "to_numpy")
         return tuple(spec.to_numpy(part, safe=False) for spec, part in zip(self._members, parts, strict=True))
 
     def type_check(self, value: Any, key: Any = None, selected_keys: Any = None) -> None:
-        """Raise unless each entry has its spec's dtype.
-
-        Args:
-            value: a TensorDict, or one entry of it when ``key`` is given.
-            key: the key of that entry.
-            selected_keys: the keys of this level to look at; None for all.
-
-        Raises:
-            KeyError: a key is missing.
-            TypeError: a dtype differs.
-        """
+        """Raise unless each entry has the dtype of its spec; see `Composite.type_check`."""
         if key is not None:
             self[key].type_check(value, key)
             return
         for spec, part in zip(self._members, self._members_of(value, "type_check")[0], strict=True):
             spec.type_check(part, selected_keys=selected_keys)
 
-    # Shape --------------------------------------------------------------------------------------------------------
+    # Shape and device ---------------------------------------------------------------------------------------------
 
-    def _refuse_size(self, size: torch.Size, prefix: tuple[str, ...]) -> None:
+    def _check_size(self, size: torch.Size, prefix: tuple[str, ...]) -> None:
         at = self._stack_dim
         if len(size) <= at or size[at] != len(self._members):
             raise ValueError(
@@ -214,12 +330,32 @@ class StackedComposite(StackedKeys):
                 f"{list(size)}."
             )
         for member in self._members:
-            member._refuse_size(size[:at] + size[at + 1 :], prefix)
+            member._check_size(size[:at] + size[at + 1 :], prefix)
 
     def _set_size(self, size: torch.Size) -> None:
         for member in self._members:
             member._set_size(size[: self._stack_dim] + size[self._stack_dim + 1 :])
         self._set_members(self._members, self._stack_dim)
+
+    @property
+    def device(self) -> torch.device | None:
+        """The device of all entries; None if the members differ, or have none. May be assigned."""
+        devices = {member.device for member in self._members}
+        return devices.pop() if len(devices) == 1 else None
+
+    @device.setter
+    def device(self, device: Device) -> None:
+        self._check_unlocked(f"set its device to {device}")
+        for member in self._members:
+            member.device = device
+
+    def _clear_device(self) -> None:
+        for member in self._members:
+            member._clear_device()
+
+    __hash__ = Composite.__hash__
+
+    # Text ---------------------------------------------------------------------------------------------------------
 
     def __repr__(self) -> str:
         fields = "".join(f"\n{_entry(name, self._shown(name))}," for name in self._names()).rstrip(",")
@@ -228,7 +364,7 @@ class StackedComposite(StackedKeys):
         return "StackedComposite(" + _indent(f"\n{parts}\n{about}")
 
     def repr_exclusive_keys(self) -> str:
-        """Return the part of the text that shows the entries which not all members have."""
+        """Return the part of the repr that shows the entries which not all members have."""
         return _indent("\n" + self._exclusive_text()).removeprefix("\n")
 
     def _exclusive_text(self) -> str:
@@ -252,6 +388,3 @@ def _entry(name: str, text: str) -> str:
 
 def _indent(text: str) -> str:
     return text.replace("\n", "\n    ")
-
-
-__all__ = ["StackedComposite"]

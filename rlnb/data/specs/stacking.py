@@ -1,4 +1,4 @@
-"""torch.stack of specs: dense where they are equal, lazy where they differ."""
+"""``torch.stack`` of specs: a dense spec if they are equal, a lazy stack if they differ."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from rlnb.data.specs.stacked_composite import StackedComposite
 
 
 def stack_specs(specs: Sequence[TensorSpec], dim: int = 0) -> Any:
-    """Stack specs along a new dim, as ``torch.stack`` does.
+    """Stack specs along a new dim, like ``torch.stack``.
 
     Args:
-        specs: leaf specs of one kind, or Composites of one shape.
-        dim: where the new dim is put.
+        specs: leaf specs of one class, or Composites of one shape.
+        dim: the position of the new dim.
 
     Returns:
-        A spec of their class where they are equal; a `Stacked` or `StackedComposite` otherwise.
+        A spec of their class if they are equal; a `Stacked` or `StackedComposite` otherwise.
 
     Raises:
-        ValueError: there are none, or they do not go together.
+        ValueError: If there are no specs, or they cannot be stacked.
 
     Example:
         >>> from rlnb.data import Categorical
@@ -44,9 +44,9 @@ def stack_specs(specs: Sequence[TensorSpec], dim: int = 0) -> Any:
 
 
 def stacks_densely(first: Any, other: Any) -> bool:
-    """Whether two specs are so alike that their stack is one spec with one more dim.
+    """Return whether the stack of two specs is a spec of the same class with one more dim.
 
-    The example data of `NonTensor` does not count: the first one's stands for all.
+    The example data of `NonTensor` is not compared: the stack gets that of the first spec.
 
     Example:
         >>> from rlnb.data import Bounded
@@ -63,7 +63,7 @@ def stacks_densely(first: Any, other: Any) -> bool:
     return (
         all(getattr(first, name) == getattr(other, name) for name in about)
         and set(first.keys()) == set(other.keys())
-        and all(stacks_densely(first[key], other[key]) for key in first.keys())  # noqa: SIM118 - iterating is by rows
+        and all(stacks_densely(first[key], other[key]) for key in first.keys())  # noqa: SIM118 - iteration is over rows
     )
 
 

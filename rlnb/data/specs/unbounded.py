@@ -1,4 +1,4 @@
-"""Unbounded: any number of a dtype."""
+"""Unbounded: spec of any numbers of a dtype."""
 
 from __future__ import annotations
 
@@ -8,24 +8,23 @@ from typing import Any
 
 import torch
 
-from rlnb.data.specs.bounded import _saturating_cast
 from rlnb.data.specs.boxes import ContinuousBox
 from rlnb.data.specs.enumeration import combinations
 from rlnb.data.specs.leaf import LeafSpec
-from rlnb.data.specs.normalize import Device, Shape
+from rlnb.data.specs.normalize import Device, Shape, saturating_cast
 from rlnb.data.specs.sampling import Draw, draw_normal
 from rlnb.data.specs.variable import blank_size
 
 
 class Unbounded(LeafSpec):
-    """Any number: only shape and dtype are checked, so that NaN and infinities are in it too.
+    """Any numbers, including NaN and infinities: only shape, dtype and device are checked.
 
-    Building one gives an `UnboundedContinuous` for a floating dtype and an `UnboundedDiscrete` for an integer one.
+    An instance is an `UnboundedContinuous` for a floating dtype and an `UnboundedDiscrete` for an integer one.
 
     Args:
         shape: the shape of one value.
-        device: where the values live; torch's default device when None.
-        dtype: the dtype; torch's default dtype when None.
+        device: the device of the values; torch's default device if None.
+        dtype: the dtype; torch's default dtype if None.
 
     Example:
         >>> spec = Unbounded(3)
@@ -49,7 +48,7 @@ class Unbounded(LeafSpec):
             self._draw = partial(draw_normal, self._dtype, self._device)
         else:
             low, high = _limits(self._dtype)
-            # torch.randint's end is exclusive and has to be an int64 itself.
+            # The upper limit of torch.randint is exclusive, and must be an int64 itself.
             end = min(int(high) + 1, 2**63 - 1)
             self._draw = partial(torch.randint, int(low), end, dtype=self._dtype, device=self._device)
 
@@ -60,7 +59,7 @@ class Unbounded(LeafSpec):
 
     @property
     def space(self) -> ContinuousBox:
-        """The ends of the dtype: infinities, or the smallest and largest integer."""
+        """The limits of the dtype: infinities, or the smallest and largest integer."""
         low, high = (
             torch.full(blank_size(self._shape), end, dtype=self._dtype, device=self._device)
             for end in _limits(self._dtype)
@@ -68,33 +67,18 @@ class Unbounded(LeafSpec):
         return ContinuousBox(low, high, changed=_refuse_bounds)
 
     def rand(self, shape: Shape | None = ()) -> torch.Tensor:
-        """Draw standard normal numbers, or integers from all of the dtype's range.
-
-        Args:
-            shape: sizes in front of the spec's shape.
-        """
+        """Draw standard normal numbers, or integers from the whole range of the dtype; see `TensorSpec.rand`."""
         return self._draw(self._size(shape))
 
     def cardinality(self, use_mask: bool = False) -> int | float:
-        """Return how many values there are: infinity for floats and for variable sizes.
-
-        Args:
-            use_mask: there to match specs of choices.
-        """
+        """Return the number of distinct values: infinity for floats and for variable sizes."""
         if self._dtype.is_floating_point or -1 in self._shape:
             return math.inf
         low, high = _limits(self._dtype)
         return int(high - low + 1) ** self._shape.numel()
 
     def enumerate(self, use_mask: bool = False) -> torch.Tensor:
-        """List all values of a small integer dtype or of booleans; see `TensorSpec.enumerate`.
-
-        Args:
-            use_mask: there to match specs of choices.
-
-        Raises:
-            ValueError: there are endlessly many, or too many to list.
-        """
+        """List all values of a small integer dtype or of booleans; see `TensorSpec.enumerate`."""
         low, high = _limits(self._dtype)
         endless = self.cardinality() == math.inf
         counts = [math.inf] if endless else [int(high - low + 1)] * self._shape.numel()
@@ -114,7 +98,7 @@ class Unbounded(LeafSpec):
     def _nearest(self, value: torch.Tensor) -> torch.Tensor:
         if self._dtype.is_floating_point or self._dtype == torch.bool or not value.is_floating_point():
             return value.to(self._dtype)
-        return _saturating_cast(value.nan_to_num(0.0).round(), self._dtype)
+        return saturating_cast(value.nan_to_num(0.0).round(), self._dtype)
 
     def _to_dtype(self, dtype: torch.dtype) -> Unbounded:
         new = self._with(_dtype=dtype)
@@ -123,7 +107,7 @@ class Unbounded(LeafSpec):
 
 
 class UnboundedContinuous(Unbounded):
-    """An `Unbounded` of floating dtype. See there for the arguments.
+    """An `Unbounded` with a floating dtype; see there for the arguments.
 
     Example:
         >>> type(Unbounded(2)).__name__
@@ -132,7 +116,7 @@ class UnboundedContinuous(Unbounded):
 
 
 class UnboundedDiscrete(Unbounded):
-    """An `Unbounded` of integer dtype, ``torch.int64`` unless told otherwise. See there for the arguments.
+    """An `Unbounded` with an integer dtype, ``torch.int64`` by default; see there for the arguments.
 
     Example:
         >>> UnboundedDiscrete(2).dtype

@@ -1,4 +1,4 @@
-"""Dims of variable size, written -1 in a shape: what fits them, what stands in for them, how they are reshaped."""
+"""Dims of variable size, which are -1 in a shape: comparison, formatting and shape operations."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import torch
 
 TensorMap = Callable[[torch.Tensor], torch.Tensor]
 
-#: Two sizes that a variable dim is tried with: what differs between them is variable afterwards. Both divide by 1..10.
+#: Two sizes to try for a variable dim: sizes of a result that differ between them are variable. Divisible by 1 to 10.
 _STAND_INS = (5040, 10080)
 
 
 def blank_size(shape: torch.Size) -> torch.Size:
-    """Return the shape of a blank: every variable dim gets the size 1.
+    """Return the shape with size 1 for each variable dim.
 
     Example:
         >>> blank_size(torch.Size([3, -1]))
@@ -23,7 +23,7 @@ def blank_size(shape: torch.Size) -> torch.Size:
 
 
 def fits_shape(got: Sequence[int], shape: Sequence[int]) -> bool:
-    """Whether ``got`` is ``shape``, a variable dim of which takes any size.
+    """Return whether ``got`` equals ``shape``, except in its variable dims.
 
     Example:
         >>> fits_shape([3, 7], [3, -1]), fits_shape([4, 7], [3, -1])
@@ -33,7 +33,7 @@ def fits_shape(got: Sequence[int], shape: Sequence[int]) -> bool:
 
 
 def shape_text(shape: Sequence[int]) -> str:
-    """Write a shape for an error.
+    """Format a shape for a message.
 
     Example:
         >>> shape_text(torch.Size([3, -1, 2]))
@@ -43,11 +43,11 @@ def shape_text(shape: Sequence[int]) -> str:
 
 
 def map_size(fn: TensorMap, shape: torch.Size) -> torch.Size:
-    """Return what a shape operation makes of ``shape``.
+    """Apply a shape operation to a shape.
 
     Args:
         fn: the operation, as a function of a tensor of that shape.
-        shape: the shape, maybe with variable dims.
+        shape: the shape, which may have variable dims.
 
     Example:
         >>> map_size(lambda tensor: tensor.flatten(0, 1), torch.Size([3, -1, 2]))
@@ -60,19 +60,19 @@ def map_size(fn: TensorMap, shape: torch.Size) -> torch.Size:
 
 
 def map_field(fn: TensorMap, field: torch.Tensor, shape: torch.Size, new_shape: torch.Size) -> torch.Tensor:
-    """Apply a shape operation to a tensor that has one number for each entry of ``shape`` (1 in a variable dim).
+    """Apply a shape operation to a tensor with one number for each entry of ``shape``, and size 1 in variable dims.
 
     Args:
         fn: the operation.
         field: a tensor of shape ``blank_size(shape)``.
         shape: the shape before.
-        new_shape: what `map_size` made of it.
+        new_shape: the shape after the operation, from `map_size`.
 
     Returns:
         A tensor of shape ``blank_size(new_shape)``.
 
     Raises:
-        ValueError: the numbers would differ along a variable dim.
+        ValueError: If the numbers would differ along a variable dim.
     """
     if -1 not in shape:
         return fn(field)
@@ -90,13 +90,13 @@ def map_field(fn: TensorMap, field: torch.Tensor, shape: torch.Size, new_shape: 
 
 
 def map_rows(fn: TensorMap, rows: torch.Tensor, shape: torch.Size, new_shape: torch.Size) -> torch.Tensor:
-    """Apply a shape operation to a tensor that has a row of numbers for each entry of ``shape``.
+    """Apply a shape operation to a tensor with a row of numbers for each entry of ``shape``.
 
     Args:
         fn: the operation.
         rows: a tensor of shape ``[*blank_size(shape), width]``.
         shape: the shape before.
-        new_shape: what `map_size` made of it.
+        new_shape: the shape after the operation, from `map_size`.
 
     Returns:
         A tensor of shape ``[*blank_size(new_shape), width]``.

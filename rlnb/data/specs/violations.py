@@ -1,4 +1,4 @@
-"""What is wrong with data, all of it at once: a walk of a spec against a tensor or a TensorDict."""
+"""Violations: every way in which a tensor or a TensorDict does not fit its spec, with a fix for each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Kind = Literal["missing", "extra", "type", "shape", "dtype", "device", "domain"]
 
 
 def format_number(value: float | int | bool) -> str:
-    """Write a number shortly: ``-1.0`` as ``-1``, floats with six digits.
+    """Format a number: ``-1.0`` as ``-1``, floats with six digits.
 
     Example:
         >>> format_number(3.5), format_number(-1.0), format_number(True)
@@ -24,7 +24,7 @@ def format_number(value: float | int | bool) -> str:
 
 
 def format_key(key: tuple[str, ...]) -> str:
-    """Write a key as it is typed: a bare name, or a tuple; the root is ``value``.
+    """Format a key as a user types it: a name, or a tuple of names. The root is ``value``.
 
     Example:
         >>> format_key(()), format_key(("a",)), format_key(("a", "b"))
@@ -40,15 +40,15 @@ class Violation:
     """One way in which data does not fit its spec.
 
     Args:
-        key: where in the data, as names from the root; empty for the data itself.
+        key: the key of the entry, as names from the root; empty for the data itself.
         kind: what is wrong.
-        expected: what the spec says there should be.
-        got: what is there.
-        index: the first offending index into the data's tensor, for a value outside its domain.
-        value: the number at that index, where there is one.
-        fix: what to do about it, in a sentence.
-        member: in which member of a lazy stack, of a stack of stacks the outer one first; ``index`` then counts in the
-            member's own tensor.
+        expected: what the spec requires.
+        got: what the data has.
+        index: the first index of the tensor at which a value is outside the domain.
+        value: the number at that index, if it is a number.
+        fix: a sentence that says how to fix it.
+        member: the member of a lazy stack that contains the entry; several numbers for nested stacks, the outermost
+            first. ``index`` then refers to the member's own tensor.
 
     Example:
         >>> from rlnb.data import Bounded
@@ -66,7 +66,7 @@ class Violation:
     member: tuple[int, ...] = ()
 
     def in_member(self, member: int) -> Violation:
-        """Return the same, found in a member of a lazy stack."""
+        """Return the violation as one of a member of a lazy stack."""
         return replace(self, member=(member, *self.member))
 
     def __str__(self) -> str:
@@ -86,12 +86,12 @@ class Violation:
 
 @dataclass(frozen=True)
 class Frame:
-    """Which dims the data has beside the spec's own: leading ones, and a time dim among the batch dims.
+    """The dims that data has in addition to those of its spec: leading dims, and a time dim after the batch dims.
 
     Args:
-        lead: the sizes in front of the spec's shape, or None to take them from the data.
-        time_at: how many of the spec's own dims come before the time dim; None when there is no time dim.
-        steps: the length of the time dim, or None to take it from the data.
+        lead: the sizes in front of the spec's shape; None to infer them from the data.
+        time_at: the number of the spec's dims that come before the time dim; None without a time dim.
+        steps: the length of the time dim; None to infer it from the data.
     """
 
     lead: torch.Size | None = None
@@ -99,7 +99,7 @@ class Frame:
     steps: int | None = None
 
     def expected(self, shape: torch.Size, got: torch.Size) -> torch.Size:
-        """Return the whole shape that data of a spec of shape ``shape`` should have, given what it has.
+        """Return the shape that data with shape ``got`` should have if its spec has ``shape``.
 
         Dims of variable size stay -1.
         """
@@ -114,41 +114,41 @@ class Frame:
         return torch.Size((*lead, *shape[: self.time_at], steps, *shape[self.time_at :]))
 
     def bind(self, shape: torch.Size, got: torch.Size) -> Frame:
-        """Return the frame with its sizes taken from ``got``, the batch size of data whose spec has ``shape``."""
+        """Return the frame with sizes inferred from ``got``, the batch size of data whose spec has ``shape``."""
         whole = self.expected(shape, got)
         lead = whole[: len(whole) - len(shape) - (self.time_at is not None)]
         return Frame(lead, self.time_at, None if self.time_at is None else whole[len(lead) + self.time_at])
 
     def of_member(self, dim: int) -> Frame:
-        """Return the frame for one member of a lazy stack along the dim ``dim`` of its spec."""
+        """Return the frame of a member of a lazy stack along the dim ``dim`` of its spec."""
         if self.time_at is None or dim >= self.time_at:
             return self
         return Frame(self.lead, self.time_at - 1, self.steps)
 
     def stack_position(self, dim: int) -> int:
-        """Return where data with this frame's leading and time dims has the dim ``dim`` of its spec."""
+        """Return the position in the data of the dim ``dim`` of its spec."""
         lead = 0 if self.lead is None else len(self.lead)
         return lead + dim + (self.time_at is not None and dim >= self.time_at)
 
     def time_position(self, ndim: int, spec_ndim: int) -> int | None:
-        """Return where the time dim is in a tensor of ``ndim`` dims whose spec has ``spec_ndim``."""
+        """Return the position of the time dim in a tensor of ``ndim`` dims whose spec has ``spec_ndim``."""
         return None if self.time_at is None else ndim - spec_ndim - 1 + self.time_at
 
 
 def violations(spec: TensorSpec, data: Any, *, leading: int | None = None, time_dim: bool = False) -> list[Violation]:
-    """List everything in which ``data`` does not fit ``spec``.
+    """List every way in which ``data`` does not fit ``spec``.
 
     Args:
-        spec: a leaf spec or a Composite of shape ``[*batch]``.
+        spec: a leaf spec, or a Composite of shape ``[*batch]``.
         data: a tensor for a leaf, a TensorDict for a Composite.
-        leading: how many dims ``data`` has in front of the spec's shape. None: as many as it has. 0: none at all.
-        time_dim: whether ``data`` has a time dim right behind the spec's batch dims, as the data of a rollout has:
-            ``[*batch, T, *feature]`` where the spec has ``[*batch, *feature]``. The batch dims are the shape of a
-            Composite; a leaf has none, so its time dim is a leading one.
+        leading: the number of dims that ``data`` must have in front of the spec's shape; None for any number.
+        time_dim: whether ``data`` has a time dim after the spec's batch dims, like the data of a rollout:
+            ``[*batch, T, *feature]`` if the spec has ``[*batch, *feature]``. The batch dims are the shape of a
+            Composite. A leaf has none, so that its time dim is a leading one.
 
     Returns:
-        The violations, in the order of the spec's keys; extra keys of the data come last at each level. Empty when
-        all is well. ``spec.is_in(data)`` says whether there is any other than extra keys.
+        The violations, in the order of the spec's keys; extra keys of the data come last at each level. The list is
+        empty if the data fits. ``spec.is_in(data)`` ignores extra keys.
 
     Example:
         >>> from rlnb.data import Bounded, Composite, OneHot

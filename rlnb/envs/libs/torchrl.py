@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from tensordict import TensorDict, TensorDictBase
 
+from rlnb.data.specs.torchrl import from_torchrl, import_torchrl
 from rlnb.envs.base import EnvBase
-from rlnb.interop import from_torchrl, import_torchrl
 
 
 class TorchRLWrapper(EnvBase):

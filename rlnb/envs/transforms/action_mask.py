@@ -6,7 +6,7 @@ import torch
 from tensordict import TensorDictBase
 
 from rlnb.data import Categorical, Composite, MultiCategorical, MultiOneHot, OneHot, TensorSpec
-from rlnb.data.specs.composite_keys import unknown_key
+from rlnb.data.specs.keys import unknown_key
 from rlnb.data.specs.maskable import MaskableSpec
 from rlnb.data.ted.keys import NestedKey
 from rlnb.envs.transforms import faults

@@ -25,7 +25,7 @@ INTS = (torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8)
         (torch.zeros(1), torch.tensor([1, 2], dtype=torch.float32)),
     ],
 )
-def test_numbers_lists_arrays_and_tensors_are_bounds(low, high):  # SP-02
+def test_numbers_lists_arrays_and_tensors_are_bounds(low, high):
     assert Bounded(low, high, dtype=torch.float32) == Bounded([0, 0], [1, 2], shape=(2,))
     assert Bounded(torch.tensor(0.0), torch.tensor(1.0), shape=(3,)) == Bounded(0, 1, (3,))
     with pytest.raises(ValueError, match=r"^Bounded needs a shape: "):
@@ -116,13 +116,13 @@ IMAGE[1, 2, 3] = 2
         (lambda: Bounded(IMAGE, 1), "Bounded needs low <= high everywhere, got low=2, high=1 at index (1, 2, 3)."),
         (
             lambda: Bounded(INF, INF, (1,)),
-            "no number of torch.float32 lies between the bounds of Bounded, low=inf, high=inf: an infinite low is "
-            "-torch.inf, an infinite high torch.inf.",
+            "no number of torch.float32 lies between the bounds of Bounded, low=inf, high=inf. Use -torch.inf for "
+            "a low without a bound, torch.inf for a high without one.",
         ),
         (
             lambda: Bounded(1e6, 1e7, (1,)).to(torch.float16),
-            "no number of torch.float16 lies between the bounds of Bounded, low=[inf], high=[inf]: an infinite low is "
-            "-torch.inf, an infinite high torch.inf.",
+            "no number of torch.float16 lies between the bounds of Bounded, low=[inf], high=[inf]. Use -torch.inf for "
+            "a low without a bound, torch.inf for a high without one.",
         ),
     ],
 )

@@ -62,8 +62,8 @@ def test_a_row_must_be_in_one_choice_as_a_whole(spec):
     (found,) = spec.violations(bad)
     assert (found.kind, found.index, found.value) == ("domain", (2, 0), 0.0)
     assert str(found) == (
-        "value: 0 at index (0,) in row (2,) is outside every choice, of which number 0 has [-2, -1]. Check how the "
-        "value is computed, or take the nearest: spec.project(value)."
+        "value: 0 at index (0,) in row (2,) is outside every choice (the closest one, number 0, has [-2, -1]). Check "
+        "how the value is computed, or take the nearest: spec.project(value)."
     )
     assert spec.project(bad).tolist() == [[-1.5, -1.5], [3.5, 3.5], [-1.0, -1.5]]
     assert spec.project(torch.tensor([2.0, 2.5])).tolist() == [3.0, 3.0]
@@ -90,7 +90,7 @@ def test_encoding_takes_the_first_choice_that_fits(spec):
     assert spec.encode([3, 3.5]).tolist() == [3, 3.5]
     assert spec.to_numpy(spec.encode([-2, -1])).tolist() == [-2, -1]
     assert [row.tolist() for row in spec.to_numpy(torch.tensor([[-2.0, -1], [3, 4]]))] == [[-2, -1], [3, 4]]
-    text = r"(?s)^Choice\.encode: none of the 2 choices takes the value:\n  0: .*\n  1: "
+    text = r"(?s)^Choice\.encode: none of the 2 choices accepts the value:\n  0: .*\n  1: "
     with pytest.raises(ValueError, match=text):
         spec.encode([0, 0])
     assert spec.encode([0, 0], check=False).tolist() == [0, 0]
@@ -104,7 +104,7 @@ def test_counting_and_listing():
     assert spec.cardinality() == 5
     assert spec.enumerate().tolist() == [0, 1, 10, 11, 12]
     assert spec.expand(2).cardinality() == 25
-    with raises(ValueError, "Choice.enumerate: its [2] rows choose for themselves. List the values of one row: "
+    with raises(ValueError, "Choice.enumerate: its [2] rows choose separately. List the values of one row: "
                             "spec[0].enumerate()."):  # fmt: skip
         spec.expand(2).enumerate()
     assert Choice([LOW, HIGH]).cardinality() == float("inf")
@@ -145,8 +145,8 @@ def test_the_time_dim_of_a_rollout(spec):
 
 CONSTRUCTION = [
     (lambda: Choice([]), ValueError, "Choice needs at least one choice, got none."),
-    (lambda: Choice(["a"]), TypeError, "Choice: number 0 is a str. Each choice is a spec, or data that is no tensor: "
-     "NonTensorData(data)."),
+    (lambda: Choice(["a"]), TypeError, "Choice: number 0 is a str. A choice must be a spec, or data that is "
+     "not a tensor: NonTensorData(data)."),
     (lambda: Choice([Categorical(3), OneHot(3)]), TypeError, "Choice needs choices of one class: number 0 is "
      "Categorical, number 1 is OneHot. Wrap each in a Composite of the same keys."),
     (lambda: Choice([Unbounded(3), Unbounded(4)]), ValueError, "Choice needs choices of one shape: number 0 has "

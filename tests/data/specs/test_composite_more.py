@@ -31,7 +31,7 @@ def pose():
 
 
 @pytest.mark.parametrize("lead", [(), (4,)])
-def test_values_are_instances_of_the_tensorclass(pose, lead):  # SP-11
+def test_values_are_instances_of_the_tensorclass(pose, lead):
     for value in (pose.rand(lead), pose.zero(lead), pose.one(lead), pose.expand(3).rand(lead), pose.clone().rand(lead)):
         assert isinstance(value, Pose)
     value = pose.rand(lead)
@@ -112,7 +112,8 @@ def test_setting_the_batch_size_keeps_the_entries():
     before = spec.clone()
     text = (
         r"^\('n', 'b'\): expected a shape that begins with \[3, 2\], the new batch size of the Composite, got "
-        r"\[3, 4\]\. Set a batch size that all entries lead with, or expand the Composite: spec\.expand\(\.\.\.\)\.$"
+        r"\[3, 4\]\. Set a batch size with which the shapes of all entries begin, or expand the "
+        r"Composite: spec\.expand\(\.\.\.\)\.$"
     )
     with pytest.raises(ValueError, match=text):
         spec.batch_size = (3, 2)
@@ -151,7 +152,7 @@ def test_counting_and_listing_the_values():
     assert every["b", "c"].tolist() == [5, 6, 7, 5, 6, 7]
     assert spec.is_in(every) and spec["b"].is_in(every["b"])
     assert spec.set("x", Unbounded(1)).cardinality() == float("inf")
-    with pytest.raises(ValueError, match="a Composite has endlessly many values"):
+    with pytest.raises(ValueError, match="a Composite has infinitely many values"):
         spec.enumerate()
 
 
@@ -201,7 +202,7 @@ def test_rows_of_a_lazy_stack_without_a_common_form_are_checked_one_by_one():
     assert [row["a"].tolist() for row in fixed.unbind(0)] == [[1.0] * 3, [1.0] * 4]
 
 
-def test_a_wrong_spec_fails_the_check_of_an_env():  # SP-21
+def test_a_wrong_spec_fails_the_check_of_an_env():
     env = GymEnv("CartPole-v1")
     check_env_specs(env)
     env.observation_spec = Composite(observation=Bounded(-0.001, 0.001, (4,)))

@@ -68,8 +68,7 @@ CONSTRUCTION = [
     (
         lambda: Unbounded((3, -2)),
         ValueError,
-        "a shape has no negative sizes but -1 (a dimension of variable size), got (3, -2). Give every dimension its "
-        "length.",
+        "a shape has no negative sizes except -1 (a dim of variable size), got (3, -2). Give every dim its size.",
     ),
     (lambda: Categorical(0), ValueError, "Categorical needs at least one choice, got n=0."),
     (
@@ -345,7 +344,7 @@ CALLS = [
         lambda: OneHot(3).unsqueeze(-1),
         IndexError,
         "OneHot.unsqueeze: dim -1 is out of range for 1 dims; legal: 0 to 0 (the last 1 dims hold the encoding and "
-        "stay as they are).",
+        "cannot be changed).",
     ),
     (
         lambda: Unbounded(3).squeeze(1),
@@ -371,5 +370,7 @@ def test_what_is_no_number_is_refused_with_the_reason():
     with pytest.raises(TypeError) as caught:
         Unbounded(2).encode(["a", "b"])
     text = str(caught.value)
-    assert text.startswith("UnboundedContinuous.encode: a list cannot be made a tensor of dtype torch.float32 (")
+    assert text.startswith(
+        "UnboundedContinuous.encode: a list cannot be converted to a tensor of dtype torch.float32 ("
+    )
     assert text.endswith("). Give numbers, lists of numbers, arrays or tensors.")

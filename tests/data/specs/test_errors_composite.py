@@ -1,4 +1,4 @@
-"""The texts of errors of Composites, of data that is no tensor and of conversions of spaces, word for word."""
+"""The texts of errors of Composites, of data that is not a tensor and of conversions of spaces, word for word."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ CONSTRUCTION = [
     (
         lambda: Composite(a=3),
         TypeError,
-        "'a': expected a spec, a mapping of specs or None, got a int.",
+        "'a': expected a spec, a mapping of specs or None, got int.",
     ),
     (
         lambda: Composite([("a", None)]),
@@ -48,7 +48,7 @@ CONSTRUCTION = [
     (
         lambda: Composite(shape=(2,), batch_size=(3,)),
         ValueError,
-        "Composite got shape=(2,) and batch_size=(3,): they are one thing, give one.",
+        "Composite got shape=(2,) and batch_size=(3,), which are two names of one argument. Give only one of them.",
     ),
     (
         lambda: Composite({1: Unbounded(2)}),
@@ -92,7 +92,7 @@ CALLS = [
     (
         lambda: NonTensor().type_check(torch.zeros(3)),
         TypeError,
-        "value: expected data that is no tensor (NonTensor), got a tensor of torch.float32.",
+        "value: expected data that is not a tensor (NonTensor), got a tensor of torch.float32.",
     ),
     (
         lambda: torch.stack([Composite(a=None), Composite(a=None, shape=(2,))]),
@@ -115,7 +115,7 @@ CALLS = [
     (
         lambda: space_from_spec(NonTensor()),
         TypeError,
-        "there is no Gymnasium space for a NonTensor that says nothing of its data. Describe the data of one row: "
+        "there is no Gymnasium space for a NonTensor that does not describe its data. Describe the data of one row: "
         "NonTensor(shape=(), space=gymnasium.spaces.Text(...)).",
     ),
 ]
@@ -173,7 +173,7 @@ COMPOSITE_CALLS = [
     (
         lambda: SPEC.encode(3),
         TypeError,
-        "Composite.encode: expected a dictionary with the keys ['observation', 'agent'], got a int.",
+        "Composite.encode: expected a dictionary with the keys ['observation', 'agent'], got int.",
     ),
     (
         lambda: SPEC.project(TensorDict({"observation": torch.zeros(2)})),
@@ -225,8 +225,8 @@ def test_a_composite_call_that_cannot_work_says_why(call, kind, text):
 def test_a_locked_composite_refuses_writes_and_stays_what_it_was(write, action):
     spec = SPEC.clone().lock_()
     text = (
-        f"cannot {action}: this Composite is locked, so that it stays what its owner (an environment, say) was built "
-        "with. Change a copy, spec.clone(), or unlock it first: spec.unlock_()."
+        f"cannot {action}: this Composite is locked, for its owner (such as an environment) relies on it. "
+        "Change a copy, spec.clone(), or unlock it first: spec.unlock_()."
     )
     with raises(RuntimeError, text):
         write(spec)

@@ -47,7 +47,7 @@ def data():
     )
 
 
-def test_a_spec_from_data():  # HP-08
+def test_a_spec_from_data():
     spec = make_composite_from_td(data())
     assert spec == Composite(
         observation=Unbounded((4, 3)),
@@ -62,7 +62,7 @@ def test_a_spec_from_data():  # HP-08
     assert bool((spec.zero()["observation"] == 0).all())
 
 
-def test_single_numbers_get_a_dim_unless_told_otherwise():  # HP-08
+def test_single_numbers_get_a_dim_unless_told_otherwise():
     single = TensorDict({"reward": torch.tensor(1.0), "n": {"done": torch.tensor(True)}})
     spec = make_composite_from_td(single)
     assert spec["reward"].shape == spec["n", "done"].shape == torch.Size([1])
@@ -119,7 +119,7 @@ def stack():
     return torch.stack([first, other])
 
 
-def test_consolidating_adds_empty_entries_for_exclusive_keys():  # SP-18
+def test_consolidating_adds_empty_entries_for_exclusive_keys():
     spec = stack()
     before = spec.clone()
     whole = consolidate_spec(spec)
@@ -137,7 +137,7 @@ def test_consolidating_adds_empty_entries_for_exclusive_keys():  # SP-18
     assert value.unbind(1)[1]["box"].shape == torch.Size([3, 0, 0])
 
 
-def test_how_deep_consolidating_goes():  # SP-18
+def test_how_deep_consolidating_goes():
     inside = Composite(s=stack(), shape=(2,))
     assert not check_no_exclusive_keys(consolidate_spec(inside, recurse_through_entries=False))
     assert check_no_exclusive_keys(consolidate_spec(inside))
@@ -149,7 +149,7 @@ def test_how_deep_consolidating_goes():  # SP-18
     assert consolidate_spec(Composite(a=Unbounded(3))) == Composite(a=Unbounded(3))
 
 
-def test_checking_for_exclusive_keys():  # SP-19
+def test_checking_for_exclusive_keys():
     assert not check_no_exclusive_keys(stack())
     assert check_no_exclusive_keys(Composite(s=stack(), shape=(2,)), recurse=False)
     assert not check_no_exclusive_keys(Composite(s=stack(), shape=(2,)))
@@ -173,5 +173,5 @@ def test_checking_for_exclusive_keys():  # SP-19
     ],
     ids=range(8),
 )
-def test_finding_lazy_stacks(spec, lazy):  # SP-20
+def test_finding_lazy_stacks(spec, lazy):
     assert contains_lazy_spec(spec) is lazy

@@ -39,7 +39,7 @@ everyone = pytest.mark.parametrize("spec", SPECS, ids=lambda spec: type(spec).__
 
 
 @everyone
-def test_every_spec_has_the_common_interface(spec):  # SP-01
+def test_every_spec_has_the_common_interface(spec):
     assert spec.shape[0] == 2
     assert spec.domain in ("continuous", "discrete", "composite")
     assert spec.device == (None if isinstance(spec, Composite) else torch.device("cpu"))
@@ -63,7 +63,7 @@ def test_every_spec_has_the_common_interface(spec):  # SP-01
 
 
 @everyone
-def test_torch_functions_take_specs(spec):  # SP-13
+def test_torch_functions_take_specs(spec):
     assert torch.stack([spec, spec], 1)[:, 0] == spec
     assert torch.unsqueeze(spec, 0).shape == torch.Size((1, *spec.shape))
     assert torch.squeeze(torch.unsqueeze(spec, 0), 0) == torch.squeeze(spec) == spec
@@ -109,7 +109,7 @@ def test_a_value_stays_where_it_is_if_the_device_is_ignored():
     ],
     ids=str,
 )
-def test_the_number_of_values(spec, count):  # SP-17
+def test_the_number_of_values(spec, count):
     assert spec.cardinality() == count
     if count < math.inf:
         every = spec.enumerate()
@@ -138,8 +138,8 @@ def test_the_order_of_all_values():
 @pytest.mark.parametrize(
     ("spec", "many"),
     [
-        (Unbounded(1), "UnboundedContinuous has endlessly many values"),
-        (Bounded(0, 1, (1,)), "BoundedContinuous has endlessly many values"),
+        (Unbounded(1), "UnboundedContinuous has infinitely many values"),
+        (Bounded(0, 1, (1,)), "BoundedContinuous has infinitely many values"),
         (MultiCategorical([10] * 9), "MultiCategorical has 1,000,000,000 values"),
         (Bounded(0, 255, (84, 84), dtype=torch.uint8), "BoundedDiscrete has more than 10^15 values"),
     ],
@@ -156,14 +156,14 @@ BITS = Binary(2, dtype=torch.int8)
 @pytest.mark.parametrize(
     ("spec", "value", "number", "vector"),
     [
-        (Categorical(3, start=1), torch.tensor([3, 1]), [3, 1], [[0, 0, 1], [1, 0, 0]]),  # SP-05
+        (Categorical(3, start=1), torch.tensor([3, 1]), [3, 1], [[0, 0, 1], [1, 0, 0]]),
         (Categorical(2, dtype=torch.bool), torch.tensor(True), True, [0, 1]),
-        (OneHot(3, start=1), torch.tensor([False, False, True]), 3, [0, 0, 1]),  # SP-06
-        (MultiCategorical([2, 3]), torch.tensor([1, 2]), [1, 2], [0, 1, 0, 0, 1]),  # SP-07
+        (OneHot(3, start=1), torch.tensor([False, False, True]), 3, [0, 0, 1]),
+        (MultiCategorical([2, 3]), torch.tensor([1, 2]), [1, 2], [0, 1, 0, 0, 1]),
         (MultiCategorical([2, 3])[1], torch.tensor(2), 2, [0, 0, 1]),
         (MultiCategorical([[1, 2], [3, 1]]), torch.tensor([[0, 1], [2, 0]]), [[0, 1], [2, 0]], [1, 0, 1, 0, 0, 1, 1]),
-        (MultiOneHot([2, 2]), torch.tensor([False, True, True, False]), [1, 0], [0, 1, 1, 0]),  # SP-08
-        (BITS, torch.tensor([1, 0], dtype=torch.int8), [1, 0], [[0, 1], [1, 0]]),  # SP-09
+        (MultiOneHot([2, 2]), torch.tensor([False, True, True, False]), [1, 0], [0, 1, 1, 0]),
+        (BITS, torch.tensor([1, 0], dtype=torch.int8), [1, 0], [[0, 1], [1, 0]]),
     ],
 )
 def test_choices_as_integers_and_as_vectors(spec, value, number, vector):
@@ -208,25 +208,25 @@ INDEXING = [
     (
         lambda: Bounded(0, 1, (2,)).index(0, torch.zeros(2)),
         TypeError,
-        "BoundedContinuous.index: its values choose nothing. "
-        "Specs that do: Categorical, OneHot, MultiCategorical, MultiOneHot.",
+        "BoundedContinuous.index: its values do not choose anything. "
+        "Specs of choices: Categorical, OneHot, MultiCategorical, MultiOneHot.",
     ),
     (
         lambda: OneHot(4, (6, 4)).reshape(24),
         ValueError,
-        "OneHot of shape [6, 4] does not reshape to [24]: give a shape of as "
-        "many entries ending with [4], the encoding.",
+        "OneHot of shape [6, 4] does not reshape to [24]: give a shape with the "
+        "same number of entries ending with [4], the encoding.",
     ),
     (
         lambda: Unbounded((2, 3)).view(4, 2),
         ValueError,
-        "UnboundedContinuous of shape [2, 3] does not reshape to [4, 2]: give a shape of as many entries.",
+        "UnboundedContinuous of shape [2, 3] does not reshape to [4, 2]: give a shape with the same number of entries.",
     ),
     (
         lambda: OneHot(4, (6, 4)).flatten(),
         IndexError,
         "OneHot.flatten: dim -1 is out of range for 2 dims; legal: 0 to 0 (the "
-        "last 1 dims hold the encoding and stay as they are).",
+        "last 1 dims hold the encoding and cannot be changed).",
     ),
     (
         lambda: Unbounded((2, 3)).flatten(1, 0),
@@ -237,12 +237,12 @@ INDEXING = [
         lambda: Unbounded((6, 3)).unflatten(0, (2, 4)),
         ValueError,
         "UnboundedContinuous.unflatten: dim 0 of the shape [6, 3] "
-        "does not split into [2, 4]: the sizes must multiply to its own.",
+        "cannot be split into [2, 4]: the product of the sizes must be the size of the dim.",
     ),
     (
         lambda: Composite(a=Unbounded((6, 3)), shape=(6,)).reshape(4),
         ValueError,
-        "Composite of shape [6] does not reshape to [4]: give a shape of as many entries.",
+        "Composite of shape [6] does not reshape to [4]: give a shape with the same number of entries.",
     ),
 ]
 

@@ -135,7 +135,7 @@ def test_reshaping_moves_rows_and_nothing_else(spec, lead):
 
 @law
 @given(composites(), leads)
-def test_the_spec_of_data_contains_it(spec, lead):  # HP-08
+def test_the_spec_of_data_contains_it(spec, lead):
     data = spec.rand(lead)
     found = make_composite_from_td(data, unsqueeze_null_shapes=False)
     assert found.is_in(data) and found.violations(data) == []
@@ -150,7 +150,7 @@ def test_the_spec_of_data_contains_it(spec, lead):  # HP-08
 
 @law
 @given(stacks, leads)
-def test_draws_of_a_stack_are_in_it_and_each_part_in_its_member(spec, lead):  # SP-12
+def test_draws_of_a_stack_are_in_it_and_each_part_in_its_member(spec, lead):
     value = spec.rand(lead)
     assert spec.is_in(value)
     assert spec.violations(value) == []
@@ -213,7 +213,7 @@ def test_copies_of_a_stack_are_equal(spec):
 
 @law
 @given(composite_stacks())
-def test_consolidating_leaves_no_exclusive_keys(spec):  # SP-18 SP-19
+def test_consolidating_leaves_no_exclusive_keys(spec):
     before = spec.clone()
     whole = consolidate_spec(spec)
     assert spec == before

@@ -129,7 +129,7 @@ def test_what_to_numpy_gives_is_in_the_space_of_the_spec(spec):
 
 @law
 @given(choices, leads)
-def test_indexing_with_a_value_takes_the_numbers_that_it_chooses(spec, lead):  # SP-06
+def test_indexing_with_a_value_takes_the_numbers_that_it_chooses(spec, lead):
     value = spec.rand(lead)
     hot = spec.to_one_hot(value) != 0
     scores = torch.rand(hot.shape)
@@ -158,7 +158,7 @@ def one_row(spec):
 
 @law
 @given(leaves, st.booleans())
-def test_all_values_of_one_row_are_listed_once(spec, use_mask):  # SP-17
+def test_all_values_of_one_row_are_listed_once(spec, use_mask):
     assume(spec.cardinality() <= 3000 and spec.shape.numel() > 0)
     batch, spec = spec, one_row(spec)
     alike = batch == spec.expand(batch.shape)

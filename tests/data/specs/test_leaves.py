@@ -46,7 +46,7 @@ from rlnb.data import (
         ("CompositeSpec", "Composite"),
     ],
 )
-def test_old_names_are_the_new_classes(old, new):  # SP-15
+def test_old_names_are_the_new_classes(old, new):
     assert getattr(rlnb.data, old) is getattr(rlnb.data, new)
     assert issubclass(getattr(rlnb.data, new), TensorSpec)
     assert old in rlnb.data.__all__ and new in rlnb.data.__all__
@@ -78,7 +78,7 @@ def test_old_names_are_the_new_classes(old, new):  # SP-15
         (Composite(), Composite, (), None, "composite"),
     ],
 )
-def test_what_a_constructor_makes(spec, kind, shape, dtype, domain):  # SP-03, SP-04
+def test_what_a_constructor_makes(spec, kind, shape, dtype, domain):
     assert type(spec) is kind
     assert spec.shape == torch.Size(shape)
     assert spec.ndim == spec.ndimension() == len(shape)
@@ -299,7 +299,7 @@ def test_conversion_of_specs_between_encodings():
     assert Categorical(3).to_categorical_spec() == Categorical(3)
 
 
-def test_non_tensor_data():  # SP-10
+def test_non_tensor_data():
     spec = NonTensor((2,), example_data={"a": 1})
     value = spec.rand((3,))
     assert isinstance(value, NonTensorData)

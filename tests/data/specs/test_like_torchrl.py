@@ -159,6 +159,37 @@ def test_shape_dtype_and_device_may_be_assigned():
         Bounded([0, 1], [2, 2]).make_neg_dim(0)
 
 
+@pytest.mark.parametrize("other", [3, 4], ids=["dense", "lazy"])
+def test_assignments_reach_the_entries_of_composites_and_the_members_of_stacks(other):
+    walker = Composite(a=Unbounded((2, 3)), n=Categorical(3, (2,)), shape=(2,))
+    spec = torch.stack([walker, Composite(a=Unbounded((2, other)), n=Categorical(other, (2,)), shape=(2,))], 1)
+    before = spec.clone()
+    spec.dtype = torch.float64
+    assert (spec["a"].dtype, spec["n"].dtype) == (torch.float64, torch.int64)
+    assert spec == before.to(torch.float64)
+    assert spec.make_neg_dim(0).shape == (-1, 2)
+    assert spec.is_in(before.to(torch.float64)[:1].expand(7, 2).rand())
+    assert not before.is_in(before.to(torch.float64).rand())
+    uneven = Composite(a=Bounded([[0, 0, 0], [0, 0, 1]], 2, (2, 3)), shape=(2,))
+    unchanged = uneven.clone()
+    with pytest.raises(ValueError, match="differs along dim 0"):
+        uneven.make_neg_dim(0)
+    assert uneven == unchanged
+    before.lock_()
+    with pytest.raises(RuntimeError, match="cannot change its dims or dtypes: this Composite is locked"):
+        before.make_neg_dim(0)
+
+
+def test_assignments_reach_the_members_of_a_stack_of_leaves():
+    spec = torch.stack([Bounded(0, 1, (2, 3)), Bounded(0, 2, (2, 3))])
+    with pytest.raises(ValueError, match="the members are stacked along dim 0"):
+        spec.make_neg_dim(0)
+    assert spec.make_neg_dim(1).shape == (2, -1, 3)
+    assert spec.is_in(torch.zeros(2, 7, 3))
+    spec.dtype = torch.float64
+    assert spec[1] == Bounded(0, 2, (2, 3), dtype=torch.float64).make_neg_dim(0)
+
+
 # --- arguments --------------------------------------------------------------------------------------------------------
 
 
@@ -284,7 +315,7 @@ def test_data_may_leave_out_trailing_dims_of_size_1():
 
 def test_what_is_locked_together_is_unlocked_together():
     spec = Composite(a=Composite(b=Unbounded(1))).lock_()
-    text = "cannot unlock this Composite: it was locked with the one that holds it"
+    text = "cannot unlock this Composite: the one that holds it is still locked"
     with pytest.raises(RuntimeError, match=text):
         spec["a"].unlock_()
     assert spec["a"].is_locked

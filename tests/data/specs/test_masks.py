@@ -31,7 +31,7 @@ masked = pytest.mark.parametrize(("spec", "legal"), MASKED, ids=names)
 
 
 @masked
-def test_only_legal_values_are_drawn_each_as_often(spec, legal):  # SP-16
+def test_only_legal_values_are_drawn_each_as_often(spec, legal):
     torch.manual_seed(0)
     rows, counts = spec.rand((2000,)).unique(dim=0, return_counts=True)
     assert sorted(rows.int().tolist()) == sorted(torch.tensor(legal).int().tolist())
@@ -124,7 +124,7 @@ def test_rows_of_a_mask_belong_to_rows_of_the_spec():
     spec = Categorical(3, shape=(2,), mask=mask)
     assert spec[0].mask.tolist() == mask[0].tolist()
     assert spec[1].cardinality(True) == 2
-    text = r"the mask differs between the rows of shape \[2\], .* Ask one row: spec\[0\]\.enumerate\(use_mask=True\)\.$"
+    text = r"the mask differs between the rows of shape \[2\], .* of one row: spec\[0\]\.enumerate\(use_mask=True\)\.$"
     with pytest.raises(ValueError, match=text):
         spec.enumerate(use_mask=True)
     with pytest.raises(ValueError, match="differs between the rows"):
@@ -161,7 +161,7 @@ REFUSED = [
     (
         torch.ones(3),
         TypeError,
-        "{name}: a mask is a boolean tensor, True where a value is legal, got dtype torch.float32. "
+        "{name}: a mask must be a boolean tensor, True for a legal value, got dtype torch.float32. "
         "Cast it: mask.bool().",
     ),
     (
@@ -190,7 +190,7 @@ def test_a_mask_that_does_not_fit_is_refused_and_the_old_one_stays(spec, legal, 
 
 
 def test_what_is_no_mask_at_all_is_refused():
-    with pytest.raises(TypeError, match=r"^Categorical: a mask is a boolean tensor of shape \[3\], got a str \("):
+    with pytest.raises(TypeError, match=r"^Categorical: a mask must be a boolean tensor of shape \[3\], got a str \("):
         Categorical(3, mask="010")
 
 
@@ -208,7 +208,7 @@ def test_where_nothing_is_legal_there_is_no_draw_and_no_projection(spec, index):
     name = type(spec).__name__
     text = (
         f"the mask leaves no legal choice{index}: all of its entries are False there. Give it one with "
-        "spec.update_mask(mask), or lift it with spec.update_mask(None)."
+        "spec.update_mask(mask), or remove it with spec.update_mask(None)."
     )
     with pytest.raises(ValueError, match="^" + re.escape(f"{name}.rand: {text}") + "$"):
         spec.rand()

@@ -1,4 +1,4 @@
-"""Reshaping of lazy stacks: each row of the result is the row of the stack that it was."""  # SP-12
+"""Reshaping of lazy stacks: each row of the result is the row of the stack that it was."""
 
 from __future__ import annotations
 
@@ -79,11 +79,11 @@ def test_keys_of_a_reshaped_composite_are_where_they_were():
 
 
 REFUSED = {
-    "a Stacked of shape [6, any] does not reshape to [21]: its members differ. Give a shape of as many entries, ending "
-    "with the dims in which they differ.": lambda: STACKS["ragged"].reshape(21),
-    "a StackedComposite of shape [6] does not reshape to [4]: its members differ. Give a shape of as many entries, "
-    "ending with the dims in which they differ.": lambda: STACKS["composites"].reshape(4),
-    "Stacked.flatten: the members differ along a dim that would be merged. Take the stack apart first.": lambda: STACKS[
+    "a Stacked of shape [6, any] does not reshape to [21]: its members differ. Give a shape with the same number of "
+    "entries that ends with the dims in which they differ.": lambda: STACKS["ragged"].reshape(21),
+    "a StackedComposite of shape [6] does not reshape to [4]: its members differ. Give a shape with the same number of "
+    "entries that ends with the dims in which they differ.": lambda: STACKS["composites"].reshape(4),
+    "Stacked.flatten: the members differ along a dim that would be merged. Unbind the stack first.": lambda: STACKS[
         "ragged"
     ].flatten(),
     "Stacked.flatten: start_dim 1 comes after end_dim 0. Swap them.": lambda: STACKS["same shape"].flatten(1, 0),

@@ -143,14 +143,14 @@ def test_a_one_of_is_a_choice_of_numbered_members():
     value = spec.encode((1, [0.5, 0.5]))
     assert (value["0"], value["1"].tolist()) == (1, [0.5, 0.5])
     assert not spec.is_in(value.set("0", torch.tensor(0)))
-    with pytest.raises(ValueError, match=r"^Choice\.encode: none of the 2 choices takes the value"):
+    with pytest.raises(ValueError, match=r"^Choice\.encode: none of the 2 choices accepts the value"):
         spec.encode((2, 0))
 
 
-# ----------------------------------------------------------------------------------- data that is no tensor  # SP-10
+# ----------------------------------------------------------------------------------- data that is not a tensor
 
 
-def test_text_keeps_what_the_space_says():  # SP-10
+def test_text_keeps_what_the_space_says():
     spec = NonTensor((), space=spaces.Text(3, charset="ab"))
     assert spec.space == spaces.Text(3, charset="ab")
     assert spec.space.contains(spec.example_data) and spec.zero().data == spec.one().data == spec.example_data
@@ -160,8 +160,8 @@ def test_text_keeps_what_the_space_says():  # SP-10
     (found,) = spec.violations(rows)
     assert (found.index, str(found)) == (
         (1,),
-        "value: 'abc' at index (1,) (and 1 more) is outside Text(1, 3, charset=ab). Check how the data is made, or "
-        "describe it with another space.",
+        "value: 'abc' at index (1,) (and 1 more) is outside Text(1, 3, charset=ab). Check how the data is created, "
+        "or describe it with another space.",
     )
     for call in (spec.encode, spec.project, spec.to_numpy):
         with pytest.raises(ValueError, match=r"^NonTensor\.\w+: value: 'abc' at index"):
@@ -198,7 +198,7 @@ def test_example_data_of_arrays_can_be_compared():
 REFUSED = [
     (
         lambda: spec_from_space(spaces.Dict({1: spaces.Discrete(2), "1": spaces.Discrete(3)})),
-        "there is no spec for a Dict space in which two keys are written '1': the keys of a Composite are strings. "
+        "there is no spec for a Dict space in which two keys become '1': the keys of a Composite are strings. "
         "Rename one of them.",
     ),
     (
@@ -213,8 +213,9 @@ REFUSED = [
     ),
     (
         lambda: space_from_spec(Choice([Categorical(3), Categorical(4)])),
-        "there is no Gymnasium space for this Choice: a OneOf also tells which member a value is of. Make each choice "
-        'a Composite of shape () with the keys "0" and "1": Composite({"0": Categorical(1, start=0), "1": spec}).',
+        "there is no Gymnasium space for this Choice: a OneOf value also contains the number of its member. Make "
+        'each choice a Composite of shape () with the keys "0" and "1": '
+        'Composite({"0": Categorical(1, start=0), "1": spec}).',
     ),
 ]
 

@@ -45,7 +45,7 @@ def spec():
 
 
 @pytest.mark.parametrize("dim", [0, -1])
-def test_equal_specs_stack_densely(dim):  # SP-13
+def test_equal_specs_stack_densely(dim):
     assert torch.stack([Categorical(3)] * 4, dim) == Categorical(3, shape=(4,))
     assert torch.stack([OneHot(3)] * 2) == OneHot(3, shape=(2, 3))
     stacked = torch.stack([walker(), walker(), walker()], dim)
@@ -53,14 +53,14 @@ def test_equal_specs_stack_densely(dim):  # SP-13
     assert stacked == walker().expand(3)
 
 
-def test_example_data_alone_does_not_make_a_stack_lazy():  # SP-13
+def test_example_data_alone_does_not_make_a_stack_lazy():
     first, second = (Composite(t=NonTensor((), example_data=text)) for text in "ab")
     stacked = torch.stack([first, second])
     assert type(stacked) is Composite
     assert stacked.rand()["t"] == "a"
 
 
-def test_an_equal_stack_of_lazy_stacks_keeps_its_members(spec):  # SP-13
+def test_an_equal_stack_of_lazy_stacks_keeps_its_members(spec):
     pair = torch.stack([spec, spec.clone()])
     assert type(pair) is StackedComposite
     assert (pair.shape, pair.stack_dim) == (torch.Size([2, 2]), 1)
@@ -70,7 +70,7 @@ def test_an_equal_stack_of_lazy_stacks_keeps_its_members(spec):  # SP-13
 # -------------------------------------------------------------------------------------------------------- leaf stacks
 
 
-def test_the_old_names_are_the_new_classes():  # SP-15
+def test_the_old_names_are_the_new_classes():
     assert LazyStackedTensorSpec is Stacked
     assert LazyStackedCompositeSpec is StackedComposite
 
@@ -78,7 +78,7 @@ def test_the_old_names_are_the_new_classes():  # SP-15
 @pytest.mark.parametrize(
     ("dim", "shape", "at"), [(0, (2, 5, -1), 0), (1, (5, 2, -1), 1), (-1, (5, -1, 2), 2), (-2, (5, 2, -1), 1)]
 )
-def test_differing_sizes_show_as_minus_one(dim, shape, at):  # SP-12
+def test_differing_sizes_show_as_minus_one(dim, shape, at):
     members = [Bounded(-1, 1, (5, 3)), Bounded(-1, 1, (5, 4))]
     spec = torch.stack(members, dim)
     assert isinstance(spec, Stacked)
@@ -201,7 +201,7 @@ STACK_ERRORS = [
     (lambda: torch.stack([walker(), flyer().expand(2)]), "torch.stack needs Composites of one shape: number 0 has [], "
      "number 1 has [2]. Expand them first: spec.expand(...)."),
     (lambda: torch.stack([NonTensor(2), NonTensor(3)]), "torch.stack: the shapes [2], [3] differ, and values of a "
-     "NonTensor do not go into a nested tensor. Stack Composites that hold them instead."),
+     "NonTensor do not fit in a nested tensor. Stack Composites that hold them instead."),
     (lambda: StackedComposite(dim=0), "StackedComposite needs at least one spec, got none."),
     (lambda: torch.stack([Unbounded(3), Unbounded(4)]).expand(3, 4), "Stacked of shape [2, any] does not expand to "
      "[3, 4]: the new shape must end with [2, any], where only dims of size 1 may change, and -1 keeps a dim."),

@@ -37,7 +37,7 @@ def spec():
     return torch.stack([walker(), flyer()])
 
 
-def test_exclusive_keys_are_read_from_the_member(spec):  # SP-12
+def test_exclusive_keys_are_read_from_the_member(spec):
     assert isinstance(spec, StackedComposite) and isinstance(spec, Composite)
     assert (spec.shape, spec.batch_size, spec.stack_dim) == (torch.Size([2]), torch.Size([2]), 0)
     assert spec.keys() == list(spec) == ["x", "n"]
@@ -63,7 +63,7 @@ def test_an_entry_of_different_kinds_is_listed_and_read_from_the_members():
     assert spec.keys() == ["a", "b"]
     assert spec["b"] is None
     text = (
-        "'a' is of different kinds in the members (OneHot, UnboundedContinuous), so that there is no one spec for it. "
+        "'a' has specs of different kinds in the members (OneHot, UnboundedContinuous), which cannot be stacked. "
         "Read it from a member: spec[0]['a']."
     )
     with raises(ValueError, text):
@@ -74,7 +74,7 @@ def test_an_entry_of_different_kinds_is_listed_and_read_from_the_members():
 
 @pytest.mark.parametrize("lead", [(), (4,), (2, 3)])
 @pytest.mark.parametrize("make", ["rand", "zero", "one"])
-def test_values_of_a_composite_stack_are_lazy_stacks(spec, make, lead):  # SP-12
+def test_values_of_a_composite_stack_are_lazy_stacks(spec, make, lead):
     for each, size in ((spec, (2,)), (spec.expand(5, 2), (5, 2)), (spec.unsqueeze(1), (2, 1))):
         value = getattr(each, make)(lead)
         assert isinstance(value, LazyStackedTensorDict)
@@ -253,7 +253,7 @@ def test_the_text_of_stacks(spec):
 
 
 def test_a_missing_key_says_which_member_has_it(spec):
-    with raises(KeyError, "no key 'gone' in the spec, which has 'x', ('n', 'q'), 'n'. Of the members only [0] have it: "
+    with raises(KeyError, "no key 'gone' in the spec, which has 'x', ('n', 'q'), 'n'. Only the members [0] have it: "
                           "spec[0]['gone']."):  # fmt: skip
         spec["gone"]
     assert {spec: 1}[spec] == 1

@@ -44,7 +44,7 @@ makers = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
 
 
 @makers
-def test_values_of_any_size_fit(make):  # SP-14
+def test_values_of_any_size_fit(make):
     spec = make(-1)
     at = list(spec.shape).index(-1)
     for size in (0, 1, 2, 7):
@@ -197,13 +197,13 @@ def test_a_composite_of_variable_batch_size():
         (
             lambda: Unbounded((-1,), dtype=torch.bool).enumerate(),
             ValueError,
-            "UnboundedDiscrete has endlessly many values, "
+            "UnboundedDiscrete has infinitely many values, "
             "of which at most 16,777,216 can be listed. Draw some instead: spec.rand((n,)).",
         ),
         (
             lambda: Binary(shape=(-1,)).enumerate(),
             ValueError,
-            "Binary has endlessly many values, of which at most "
+            "Binary has infinitely many values, of which at most "
             "16,777,216 can be listed. Draw some instead: spec.rand((n,)).",
         ),
         (
@@ -212,8 +212,7 @@ def test_a_composite_of_variable_batch_size():
                 and Unbounded((2, -2))
             ),
             ValueError,
-            "a shape has no negative sizes but -1 (a dimension of variable size), got (2, -2). "
-            "Give every dimension its length.",
+            "a shape has no negative sizes except -1 (a dim of variable size), got (2, -2). Give every dim its size.",
         ),
     ],
 )

@@ -12,8 +12,8 @@ import torch
 
 from rlnb.data import OneHot, from_torchrl, to_torchrl
 
-ROUND_TRIP = Path(__file__).with_name("interop_round_trip.py")
-LOSSES = Path(__file__).with_name("interop_losses.py")
+ROUND_TRIP = Path(__file__).with_name("torchrl_round_trip.py")
+LOSSES = Path(__file__).with_name("torchrl_losses.py")
 
 
 def test_every_spec_there_and_back(beside_torchrl: Callable[[str], str]) -> None:

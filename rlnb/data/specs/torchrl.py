@@ -5,27 +5,29 @@ TorchRL is optional and is imported only when a spec is converted to it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 from tensordict import is_tensor_collection
 
 from rlnb.data.specs.base import TensorSpec
 from rlnb.data.specs.binary import Binary
 from rlnb.data.specs.bounded import Bounded
-from rlnb.data.specs.categorical import Categorical
+from rlnb.data.specs.categorical import Categorical, OneHot
 from rlnb.data.specs.choice import Choice
 from rlnb.data.specs.composite import Composite
 from rlnb.data.specs.lazy_stack import LazyStack
-from rlnb.data.specs.multi import MultiCategorical
-from rlnb.data.specs.multi_one_hot import MultiOneHot
+from rlnb.data.specs.multi import MultiCategorical, MultiOneHot
 from rlnb.data.specs.non_tensor import NonTensor
-from rlnb.data.specs.one_hot import OneHot
 from rlnb.data.specs.stacked import Stacked
 from rlnb.data.specs.stacked_composite import StackedComposite
 from rlnb.data.specs.unbounded import Unbounded
 
 __all__ = ["from_torchrl", "to_torchrl"]
+
+_CONVERTIBLE = (
+    *("Binary", "Bounded", "Categorical", "Choice", "Composite", "MultiCategorical", "MultiOneHot", "NonTensor"),
+    *("OneHot", "Stacked", "StackedComposite", "Unbounded"),
+)
 
 
 def import_torchrl(needed_for: str) -> Any:
@@ -186,92 +188,46 @@ def _choice_to(spec: Choice, torchrl: Any) -> Any:
 
 
 def _from(spec: Any) -> TensorSpec:
-    # By name: a spec that exists says what its classes are, and torchrl need not be imported.
+    # By class name, so that torchrl need not be imported here. Bases count too: users subclass these classes.
     names = [base.__name__ for base in type(spec).__mro__ if base.__module__.partition(".")[0] == "torchrl"]
-    convert = next((_FROM[name] for name in names if name in _FROM), None)
-    if convert is None:
-        raise TypeError(
-            f"from_torchrl expects a spec of torchrl.data, got a {type(spec).__name__}. Fix: pass an env's spec, such "
-            "as from_torchrl(env.action_spec)."
-        )
-    return convert(spec)
-
-
-def _common(spec: Any) -> dict[str, Any]:
-    return {"shape": spec.shape, "device": spec.device, "dtype": spec.dtype}
-
-
-def _composite_from(spec: Any) -> Composite:
-    entries = {key: None if part is None else _from(part) for key, part in spec.items()}
-    return Composite(entries, shape=spec.shape, device=spec.device, data_cls=spec.data_cls)
-
-
-def _stacked_from(spec: Any) -> TensorSpec:
-    return Stacked(*map(_from, spec.unbind(spec.stack_dim)), dim=spec.stack_dim)
-
-
-def _stacked_composite_from(spec: Any) -> TensorSpec:
-    members: Any = map(_from, spec.unbind(spec.stack_dim))
-    return StackedComposite(*members, dim=spec.stack_dim)
-
-
-def _bounded_from(spec: Any) -> TensorSpec:
-    return Bounded(spec.space.low.clone(), spec.space.high.clone(), **_common(spec))
-
-
-def _one_hot_from(spec: Any) -> TensorSpec:
-    return OneHot(spec.space.n, mask=spec.mask, **_common(spec))
-
-
-def _multi_one_hot_from(spec: Any) -> TensorSpec:
-    return MultiOneHot([box.n for box in spec.space.boxes], mask=spec.mask, **_common(spec))
-
-
-def _categorical_from(spec: Any) -> TensorSpec:
-    if spec.space.n < 1:
-        raise ValueError(
-            "from_torchrl: the number of choices of this Categorical is not set (n=-1). "
-            "Fix: give it one, Categorical(n, shape=spec.shape)."
-        )
-    return Categorical(spec.space.n, mask=spec.mask, **_common(spec))
-
-
-def _multi_from(spec: Any) -> TensorSpec:
-    return MultiCategorical(spec.nvec.clone(), mask=spec.mask, **_common(spec))
-
-
-def _binary_from(spec: Any) -> TensorSpec:
-    return Binary(**_common(spec))
-
-
-def _unbounded_from(spec: Any) -> TensorSpec:
-    return Unbounded(**_common(spec))
-
-
-def _non_tensor_from(spec: Any) -> TensorSpec:
-    return NonTensor(shape=spec.shape, device=spec.device, example_data=spec.example_data)
-
-
-def _choice_from(spec: Any) -> TensorSpec:
-    choices = spec._choices  # the only way to read them
-    return Choice([choice if is_tensor_collection(choice) else _from(choice) for choice in choices])
-
-
-#: By the name of the class; TorchRL's Binary is a Categorical, and its MultiOneHot a OneHot.
-_FROM: Final[dict[str, Callable[[Any], TensorSpec]]] = {
-    "Binary": _binary_from,
-    "Bounded": _bounded_from,
-    "Categorical": _categorical_from,
-    "Choice": _choice_from,
-    "Composite": _composite_from,
-    "MultiCategorical": _multi_from,
-    "MultiOneHot": _multi_one_hot_from,
-    "NonTensor": _non_tensor_from,
-    "OneHot": _one_hot_from,
-    "Stacked": _stacked_from,
-    "StackedComposite": _stacked_composite_from,
-    "Unbounded": _unbounded_from,
-}
+    common: dict[str, Any] = {name: getattr(spec, name, None) for name in ("shape", "device", "dtype")}
+    match next((name for name in names if name in _CONVERTIBLE), None):
+        case "StackedComposite":
+            members: Any = map(_from, spec.unbind(spec.stack_dim))
+            return StackedComposite(*members, dim=spec.stack_dim)
+        case "Stacked":
+            return Stacked(*map(_from, spec.unbind(spec.stack_dim)), dim=spec.stack_dim)
+        case "Composite":
+            entries = {key: None if part is None else _from(part) for key, part in spec.items()}
+            return Composite(entries, shape=spec.shape, device=spec.device, data_cls=spec.data_cls)
+        case "Unbounded":
+            return Unbounded(**common)
+        case "Bounded":
+            return Bounded(spec.space.low.clone(), spec.space.high.clone(), **common)
+        case "Binary":
+            return Binary(**common)
+        case "MultiOneHot":
+            return MultiOneHot([box.n for box in spec.space.boxes], mask=spec.mask, **common)
+        case "OneHot":
+            return OneHot(spec.space.n, mask=spec.mask, **common)
+        case "MultiCategorical":
+            return MultiCategorical(spec.nvec.clone(), mask=spec.mask, **common)
+        case "Categorical" if spec.space.n < 1:
+            raise ValueError(
+                "from_torchrl: the number of choices of this Categorical is not set (n=-1). "
+                "Fix: give it one, Categorical(n, shape=spec.shape)."
+            )
+        case "Categorical":
+            return Categorical(spec.space.n, mask=spec.mask, **common)
+        case "NonTensor":
+            return NonTensor(shape=spec.shape, device=spec.device, example_data=spec.example_data)
+        case "Choice":
+            choices = spec._choices  # TorchRL has no public attribute for them
+            return Choice([choice if is_tensor_collection(choice) else _from(choice) for choice in choices])
+    raise TypeError(
+        f"from_torchrl expects a spec of torchrl.data, got a {type(spec).__name__}. Fix: pass an env's spec, such "
+        "as from_torchrl(env.action_spec)."
+    )
 
 
 # --- locks -----------------------------------------------------------------------------------------------------------
