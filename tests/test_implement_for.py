@@ -1,4 +1,4 @@
-"""implement_for: the implementation that fits the installed version of a library."""  # GB-05
+"""implement_for: the implementation that fits the installed version of a library."""
 
 from __future__ import annotations
 

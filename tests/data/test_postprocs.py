@@ -31,7 +31,7 @@ def slowly(row, stops, gamma, n_steps):
 
 @law
 @given(teds(text=False), st.sampled_from([0.0, 0.5, 0.9, 1.0]), st.integers(1, 9))
-def test_it_is_the_slow_reference(data, gamma, n_steps):  # TE-11 DU-01
+def test_it_is_the_slow_reference(data, gamma, n_steps):
     before = data.clone()
     ahead = MultiStep(gamma, n_steps)(data)
     same(data, before)
@@ -51,13 +51,13 @@ def test_it_is_the_slow_reference(data, gamma, n_steps):  # TE-11 DU-01
     same(ahead.exclude("next", "steps_to_next_obs", "gamma", "nonterminal"), data.exclude("next"))
 
 
-def test_rewards_behind_the_end_do_not_matter():  # TE-11
+def test_rewards_behind_the_end_do_not_matter():
     data = make_ted([[2, 2]])[0]
     data["next", "reward"] = torch.tensor([[1.0], [2.0], [math.inf], [math.nan]])
     assert MultiStep(0.5, 4)(data)["next", "reward"][:2].flatten().tolist() == [2.0, 2.0]
 
 
-def test_it_stops_where_the_id_changes_and_where_the_mask_ends():  # TE-11
+def test_it_stops_where_the_id_changes_and_where_the_mask_ends():
     data = make_ted([[4]])[0]
     data["collector", "traj_ids"] = torch.tensor([0, 0, 1, 1])
     assert MultiStep(0.9, 4)(data)["steps_to_next_obs"].tolist() == [2, 1, 2, 1]
@@ -68,7 +68,7 @@ def test_it_stops_where_the_id_changes_and_where_the_mask_ends():  # TE-11
     assert ahead["nonterminal"].tolist() == [True, True, False, False]
 
 
-def test_zero_steps_leave_the_data_as_it_is():  # TE-11
+def test_zero_steps_leave_the_data_as_it_is():
     data = make_ted([[4]])[0]
     assert MultiStep(0.9, 0)(data) is data
 
@@ -86,7 +86,7 @@ def test_other_rewards():
     assert ahead["next", "agents"].batch_size == torch.Size([4, 2])
 
 
-def test_names_and_repr():  # DU-01
+def test_names_and_repr():
     assert rlnb.data.MultiStep is MultiStep
     assert repr(MultiStep(0.9, 3)) == "MultiStep(gamma=0.9, n_steps=3)"
     assert MultiStep(0.9, 3)(make_ted([[4]])).names == [None, "time"]

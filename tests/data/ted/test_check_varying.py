@@ -41,14 +41,14 @@ def found(data):
 
 
 @pytest.mark.parametrize("steps", [1, 2, 5, 12])
-def test_a_rollout_of_an_env_with_a_dynamic_spec(steps):  # DS-01 TE-04
+def test_a_rollout_of_an_env_with_a_dynamic_spec(steps):
     data = EnvWithDynamicSpec().rollout(steps, return_contiguous=False, break_when_any_done=False)
     report = check_ted(data)
     assert report.ok and str(report) == f"Well-formed TED data of batch size [{steps}]: 12 rules kept."
 
 
 @pytest.mark.parametrize("batch", [SerialEnv, ParallelEnv])
-def test_rows_of_different_sizes(batch):  # DS-04 TE-04
+def test_rows_of_different_sizes(batch):
     with batch(2, [lambda: EnvWithDynamicSpec(5, 1), lambda: EnvWithDynamicSpec(3, 4)]) as env:
         data = env.rollout(7, return_contiguous=False, break_when_any_done=False)
     assert check_ted(data).ok
@@ -121,7 +121,7 @@ def test_likely_causes_are_found_in_rows():
     assert finding.cause.startswith("'next' is the root of the step 2 further on: the steps of 2 episodes alternate")
 
 
-def test_only_sizes_may_vary():  # DS-03
+def test_only_sizes_may_vary():
     data = walk([1, 2, 3])
     data.tensordicts[1]["next", "observation"] = torch.zeros(3, 1, 2)
     text = "the shape [3, 1, 2] and dtype torch.float32, and the shape [1, 2] and dtype torch.float32 at the root of"
@@ -131,7 +131,7 @@ def test_only_sizes_may_vary():  # DS-03
     assert found(other)[0][:3] == ("alike", "'observation'", (1,))
 
 
-def test_keys_that_come_and_go():  # DS-03
+def test_keys_that_come_and_go():
     data = walk([1, 1, 1, 1])
     data.tensordicts[1]["next", "more"] = torch.zeros(1)
     data.tensordicts[2].pop("action")
@@ -169,21 +169,21 @@ def crowd(counts, ended=(None,) * 9):
     return lazy_stack(steps)
 
 
-def test_a_number_of_agents_that_varies():  # DS-01 MA-01
+def test_a_number_of_agents_that_varies():
     assert check_ted(crowd([2, 3, 1, 2])).ok
     data = crowd([2, 3, 1, 2])
     data.tensordicts[1]["agents", "position"][2] = 7
     assert [places[:3] for places in found(data)] == [("adjacency", "('next', 'agents', 'position')", (0,))]
 
 
-def test_ends_of_a_varying_number_of_agents():  # MA-01
+def test_ends_of_a_varying_number_of_agents():
     data = crowd([2, 3, 1, 2], ended=(None, 0, None))
     assert check_ted(data).ok
     data.tensordicts[1]["next", "agents", "terminated"].fill_(False)
     assert [places[:3] for places in found(data)] == [("union", "('next', 'agents', 'done')", (1,))]
 
 
-def test_agents_of_different_kinds():  # MA-01
+def test_agents_of_different_kinds():
     def team(t):
         kinds = [torch.full((2,), float(t)), torch.full((3, 2), float(t))]
         return lazy_stack([TensorDict({"observation": kind}) for kind in kinds])

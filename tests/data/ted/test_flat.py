@@ -22,7 +22,7 @@ def ring(hook, data, shift):
 
 @law
 @given(teds(), st.data())
-def test_the_flat_form_gives_back_the_same_data(data, draws):  # TE-05 TE-06 DU-06 DU-09
+def test_the_flat_form_gives_back_the_same_data(data, draws):
     same(Flat2TED()(TED2Flat()(data)), data)
     shift = draws.draw(st.integers(0, data.batch_size[-1] - 1))
     same(Flat2TED()(ring(TED2Flat(), data, shift)), data)
@@ -30,13 +30,13 @@ def test_the_flat_form_gives_back_the_same_data(data, draws):  # TE-05 TE-06 DU-
 
 @law
 @given(teds(text=False))
-def test_a_lazy_stack_gives_back_the_same_data(data):  # TE-05 TE-06
+def test_a_lazy_stack_gives_back_the_same_data(data):
     stacked = lazily(data)
     same(Flat2TED()(TED2Flat()(stacked)), stacked.contiguous())
 
 
 @pytest.mark.parametrize("shift", [0, 2])
-def test_files_give_back_the_same_data(tmp_path, shift):  # TE-05
+def test_files_give_back_the_same_data(tmp_path, shift):
     data = make_ted([[3, 2], [1, 4]], nested=True, text=True)
     hook = TED2Flat()
     hook.is_full, hook.shift = True, shift
@@ -51,7 +51,7 @@ def observed(data):
 
 
 @pytest.mark.parametrize(("lengths", "open_last"), [([5], False), ([5], True), ([2, 3], True), ([1] * 5, False)])
-def test_observations_stand_once_and_the_last_of_each_trajectory(lengths, open_last):  # TE-05
+def test_observations_stand_once_and_the_last_of_each_trajectory(lengths, open_last):
     data = make_ted([lengths], open_last, dtype=torch.int64)[0]
     flat = TED2Flat()(data)
     expected, at = [], 0
@@ -67,7 +67,7 @@ def test_observations_stand_once_and_the_last_of_each_trajectory(lengths, open_l
     assert flat.batch_size == torch.Size([])
 
 
-def test_a_trajectory_over_the_seam_of_a_ring_is_stored_in_one_piece():  # TE-05
+def test_a_trajectory_over_the_seam_of_a_ring_is_stored_in_one_piece():
     in_order = make_ted([[3, 4]], dtype=torch.int64, open_last=True)[0]
     stored = torch.cat([in_order[2:], in_order[:2]])
     flat = ring(TED2Flat(), stored, 5)
@@ -77,7 +77,7 @@ def test_a_trajectory_over_the_seam_of_a_ring_is_stored_in_one_piece():  # TE-05
     same(Flat2TED()(flat), stored)
 
 
-def test_data_that_is_not_adjacent_is_stored_exactly():  # TE-04 TE-05
+def test_data_that_is_not_adjacent_is_stored_exactly():
     data = make_ted([[6]], dtype=torch.int64)[0]
     data["observation"] = torch.arange(12).view(6, 2)
     data["next", "observation"] = torch.arange(2, 14).view(6, 2)
@@ -100,7 +100,7 @@ def test_end_signals_of_the_root_are_stored_only_if_one_is_true():
     same(Flat2TED()(flat), data)
 
 
-def test_flat_data_takes_half_the_bytes():  # TE-05
+def test_flat_data_takes_half_the_bytes():
     data = make_ted([[200] * 5])[0]
     data["observation"] = torch.randn(1000, 64)
     data["next", "observation"] = torch.cat([data["observation"][1:], torch.randn(1, 64)])
@@ -108,7 +108,7 @@ def test_flat_data_takes_half_the_bytes():  # TE-05
     assert number_of_bytes(TED2Flat()(data)) <= 0.52 * number_of_bytes(data)
 
 
-def test_flat_data_of_another_source_is_read_by_keys_and_lengths():  # TE-06
+def test_flat_data_of_another_source_is_read_by_keys_and_lengths():
     flat = TensorDict(
         {
             "observation": torch.arange(6.0),
@@ -125,7 +125,7 @@ def test_flat_data_of_another_source_is_read_by_keys_and_lengths():  # TE-06
     assert not data["done"].any() and torch.equal(data["next", "done"], flat["done"])
 
 
-def test_it_writes_to_the_data_that_it_is_given():  # TE-06
+def test_it_writes_to_the_data_that_it_is_given():
     data = make_ted([[2, 3]])[0]
     out = data.clone().zero_()
     pointer = out["observation"].data_ptr()
@@ -134,7 +134,7 @@ def test_it_writes_to_the_data_that_it_is_given():  # TE-06
     assert out["observation"].data_ptr() == pointer
 
 
-def test_other_keys():  # TE-05
+def test_other_keys():
     data = make_ted([[2, 3]])[0]
     data["shift"] = torch.arange(5)
     data["next", "over"] = data["next"].pop("done")

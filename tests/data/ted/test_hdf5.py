@@ -35,7 +35,7 @@ def path(h5py, tmp_path):
 @files
 @given(data=teds())
 @pytest.mark.parametrize("compression", ["gzip", "lzf", None])
-def test_every_form_is_read_as_it_was_written(path, compression, data):  # TE-09 TE-10
+def test_every_form_is_read_as_it_was_written(path, compression, data):
     write_h5(data, path, compression)
     same(read_h5(path), data)
     write_h5(TED2Flat()(data), path, compression)
