@@ -188,7 +188,7 @@ def test_a_name_that_the_flat_form_needs_is_refused():
     data = make_ted([[3]])[0]
     data["shift"] = torch.zeros(3)
     assert message(lambda: TED2Flat()(data), ValueError) == (
-        "The data has an entry 'shift', which the flat form needs for itself. Fix: shift_key='another name'."
+        "The data has an entry 'shift', a name that the flat form reserves. Fix: shift_key='another name'."
     )
 
 
@@ -208,39 +208,39 @@ def test_lazy_stacks_of_different_shapes_are_refused():
         (
             lambda flat: flat.set("observation", flat["observation"][:-1]),
             ValueError,
-            "The entry 'observation' of the flat data has 6 rows, and there are 7 observations (one a step, and one "
-            "more for each trajectory). It was changed or cut short. Fix: save it again.",
+            "The entry 'observation' of the flat data must have 7 rows, one per step and one more per trajectory, "
+            "got 6. It was changed or cut short. Fix: save it again.",
         ),
         (
             lambda flat: flat.set("action", flat["action"][:-1]),
             ValueError,
-            "The entry 'action' of the flat data has 4 rows, and there are 5 steps. It was changed or cut short. "
-            "Fix: save it again.",
+            "The entry 'action' of the flat data must have 5 rows, one per step, got 4. It was changed or cut "
+            "short. Fix: save it again.",
         ),
         (
             lambda flat: flat.set("done", flat["done"][:-1]),
             ValueError,
-            "The entry 'done' of the flat data has 4 elements, and its layout speaks of 5 steps (batch size [5]). "
+            "The entry 'done' of the flat data must have one flag for each of the 5 steps (batch size [5]), got 4. "
             "It was changed or cut short. Fix: save it again.",
         ),
         (
             lambda flat: flat.set_non_tensor("shift", 99).set_non_tensor("is_full", True),
             ValueError,
-            "The entry 'shift' says where the oldest of 5 steps stands, and is 99. The data was changed. "
-            "Fix: save it again.",
+            "The entry 'shift' must be the position of the oldest of 5 steps, got 99. The data was changed. Fix: "
+            "save it again.",
         ),
         (
             lambda flat: flat.set_non_tensor("_layout", "{}"),
             ValueError,
-            "The entry '_layout' says how flat data becomes TED again, and it does not read as such (KeyError: "
-            "'batch_size'). The data was changed or cut short. "
-            "Fix: save it again with TED2Flat, TED2Nested or H5Split.",
+            "The entry '_layout' describes how to convert flat data back to TED, but cannot be parsed (KeyError: "
+            "'batch_size'). The data was changed or cut short. Fix: save it again with TED2Flat, TED2Nested or "
+            "H5Split.",
         ),
         (
             lambda flat: flat.set("_breaks", torch.tensor([99])),
             ValueError,
-            "The entry '_breaks' lists steps by their index, from 0 to 4, and holds something else. "
-            "The data was changed. Fix: save it again.",
+            "The entry '_breaks' must list steps by their index, from 0 to 4, but holds something else. The data "
+            "was changed. Fix: save it again.",
         ),
     ],
 )
@@ -252,4 +252,6 @@ def test_flat_data_that_was_changed_is_refused(change, error, text):
 
 def test_a_missing_entry_is_named():
     flat = TED2Flat()(make_ted([[2, 3]])[0]).exclude("action")
-    assert "The flat data has no entry 'action', which its layout lists." in message(lambda: Flat2TED()(flat), KeyError)
+    assert "The flat data lacks the entry 'action', which its layout lists." in message(
+        lambda: Flat2TED()(flat), KeyError
+    )

@@ -64,14 +64,14 @@ def refused(call, error):
 def test_a_missing_trajectory_is_named():
     split = H5Split()(TED2Nested()(make_ted([[2, 2, 2]])[0])).exclude("traj_1")
     assert refused(lambda: H5Combine()(split), KeyError) == (
-        "The data has 2 trajectories, up to 'traj_2', and no 'traj_1'. It was changed or cut short. Fix: save it again."
+        "The data has 2 trajectories, up to 'traj_2', but no 'traj_1'. It was changed or cut short. Fix: save it again."
     )
 
 
 def test_a_missing_entry_of_a_trajectory_is_named():
     split = H5Split()(TED2Nested()(make_ted([[2, 2]])[0])).exclude(("traj_1", "action"))
     assert refused(lambda: H5Combine()(split), KeyError) == (
-        "'traj_0' has an entry 'action', and 'traj_1' has none. The data was changed or cut short. Fix: save it again."
+        "'traj_0' has an entry 'action', but 'traj_1' does not. The data was changed or cut short. Fix: save it again."
     )
 
 
@@ -79,7 +79,7 @@ def test_entries_of_different_dtypes_are_refused():
     split = H5Split()(TED2Nested()(make_ted([[2, 2]])[0]))
     split["traj_1", "action"] = split["traj_1", "action"].double()
     assert refused(lambda: H5Combine()(split), ValueError) == (
-        "The entry 'action' is of shape [steps, 2] and dtype torch.float32 in 'traj_0', and of shape [steps, 2] and "
+        "The entry 'action' has shape [steps, 2] and dtype torch.float32 in 'traj_0', but shape [steps, 2] and "
         "dtype torch.float64 in 'traj_1'. The data was changed. Fix: save it again."
     )
 
@@ -88,7 +88,7 @@ def test_a_trajectory_that_was_cut_short_is_refused():
     split = H5Split()(TED2Nested()(make_ted([[2, 2]])[0]))
     split["traj_1", "observation"] = split["traj_1", "observation"][:-1]
     assert refused(lambda: Nested2TED()(H5Combine()(split)), ValueError) == (
-        "The entry 'observation' has 2 elements in trajectory 1, which needs 3. The data was changed or cut short. "
+        "The entry 'observation' must have 3 elements in trajectory 1, got 2. The data was changed or cut short. "
         "Fix: save it again."
     )
 
@@ -96,8 +96,8 @@ def test_a_trajectory_that_was_cut_short_is_refused():
 def test_data_that_is_not_nested_is_refused():
     data = make_ted([[2, 2]])[0]
     assert refused(lambda: H5Split()(data), ValueError) == (
-        "The entry 'action' is no nested tensor, so the data is not cut into trajectories. "
-        "Fix: H5Split()(TED2Nested()(data))."
+        "The entry 'action' is not a nested tensor, so the data is not split into trajectories. Fix: "
+        "H5Split()(TED2Nested()(data))."
     )
 
 
