@@ -9,11 +9,8 @@ from tensordict import TensorDictBase
 
 from rlnb.data.ted.columns import Column, Path, build, read_columns
 from rlnb.data.ted.ends import end_flags, last_of_run
-from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
+from rlnb.data.ted.keys import MASK_KEYS, TRAJ_IDS_KEYS, NestedKey, as_key, as_tuple
 from rlnb.data.ted.leaves import leaf_keys
-
-_IDS_KEYS = (("collector", "traj_ids"), ("traj_ids",))
-_MASK_KEYS = (("collector", "mask"), ("mask",))
 
 
 class MultiStep(torch.nn.Module):
@@ -140,7 +137,7 @@ def _ends(data: TensorDictBase, done_keys: Sequence[NestedKey]) -> torch.Tensor:
     """True at the last step of each trajectory."""
     found = [key for key in done_keys if data.get(as_key(as_tuple(key)), None) is not None] or done_keys[:1]
     ends = torch.stack([end_flags(data, key) for key in found]).any(0)
-    marks = [data.get(as_key(key), None) for key in (*_IDS_KEYS, *_MASK_KEYS)]
+    marks = [data.get(as_key(key), None) for key in (*TRAJ_IDS_KEYS, *MASK_KEYS)]
     for mark in marks:
         if isinstance(mark, torch.Tensor) and mark.numel() == ends.numel():
             mark = mark.reshape(ends.shape)
@@ -151,7 +148,7 @@ def _ends(data: TensorDictBase, done_keys: Sequence[NestedKey]) -> torch.Tensor:
 
 def _mask(data: TensorDictBase, ends: torch.Tensor) -> torch.Tensor:
     """True where there is data."""
-    for key in _MASK_KEYS:
+    for key in MASK_KEYS:
         mask = data.get(as_key(key), None)
         if isinstance(mask, torch.Tensor) and mask.dtype == torch.bool and mask.numel() == ends.numel():
             return mask.reshape(ends.shape)

@@ -117,8 +117,8 @@ class RandomProjectionHash(SipHash):
     """Projects rows onto a few random directions, rounds the result, and hashes it.
 
     Nearly equal rows have the same hash with high probability, and wide rows are hashed faster. The directions are
-    drawn at the first call from a separate generator with a fixed seed. Source: Bingham and Mannila, "Random projection in
-    dimensionality reduction", KDD 2001.
+    drawn at the first call from a separate generator with a fixed seed. Source: Bingham and Mannila, "Random projection
+    in dimensionality reduction", KDD 2001.
 
     Args:
         n_components: number of directions. Default: 16.

@@ -10,9 +10,9 @@ import torch
 
 from rlnb.data.ted.adjacency import disagreements, likely_cause
 from rlnb.data.ted.columns import Path, alike
-from rlnb.data.ted.facts import ACTION, IDS_KEYS, MASK_KEYS, REWARD, Facts, index_text, name_of, per_step, show
-from rlnb.data.ted.keys import DONE, END_KEYS, TERMINATED, TRUNCATED, as_key
-from rlnb.data.ted.varying import Rows, kind_of
+from rlnb.data.ted.facts import ACTION, REWARD, Facts, index_text, name_of, per_step, show
+from rlnb.data.ted.keys import DONE, END_KEYS, MASK_KEYS, TERMINATED, TRAJ_IDS_KEYS, TRUNCATED, as_key
+from rlnb.data.ted.ragged import RaggedColumn, row_kind
 
 
 @dataclass(frozen=True)
@@ -177,7 +177,7 @@ def _action(facts: Facts) -> _Found:
     if any(path[-1] == ACTION for path in (*facts.root, *facts.next, *facts.gaps)):
         return
     # An action of another name is among what stands at the root alone.
-    alone = facts.root.keys() - facts.next.keys() - {*IDS_KEYS, *MASK_KEYS}
+    alone = facts.root.keys() - facts.next.keys() - {*TRAJ_IDS_KEYS, *MASK_KEYS}
     if all(path[-1] in (REWARD, *END_KEYS) for path in alone):
         cause = "the action was left out when the data was put together"
         yield "'action'", None, "missing", cause, "write the action that was taken at the root"
@@ -216,9 +216,9 @@ def _alike(facts: Facts) -> _Found:
     for path, column in facts.root.items():
         other = facts.next.get(path)
         # The shapes of end signals have a rule of their own.
-        if path[-1] in END_KEYS or not isinstance(other, (torch.Tensor, Rows)):
+        if path[-1] in END_KEYS or not isinstance(other, (torch.Tensor, RaggedColumn)):
             continue
-        if isinstance(column, Rows) and isinstance(other, Rows):
+        if isinstance(column, RaggedColumn) and isinstance(other, RaggedColumn):
             yield from _of_one_kind(path, column, other)
         if not isinstance(column, torch.Tensor) or not isinstance(other, torch.Tensor):
             continue
@@ -232,11 +232,11 @@ def _alike(facts: Facts) -> _Found:
                 yield name_of(path, True), None, found, cause, f"give both the same {what}; check_env_specs(env) helps"
 
 
-def _of_one_kind(path: Path, column: Rows, other: Rows) -> _Found:
+def _of_one_kind(path: Path, column: RaggedColumn, other: RaggedColumn) -> _Found:
     """Rows may differ in their sizes, and in nothing else."""
     for step, pair in enumerate(zip(column, other, strict=True)):
         for in_next, row in enumerate(pair):
-            if kind_of(row) != kind_of(column[0]):
+            if row_kind(row) != row_kind(column[0]):
                 found = f"{_in_words(row)}, and {_in_words(column[0])} at the root of the first step"
                 cause = "only the sizes of an entry may vary"
                 fix = "give it one dtype and the same number of dimensions always, if need be of size 1"
@@ -281,15 +281,15 @@ def _episodes(facts: Facts) -> _Found:
     inside[length - 1 :: length] = False
     if facts.mask is not None:
         inside &= facts.mask[1:] & facts.mask[:-1]
-    if facts.ends is not None:
-        silent = (changes & inside & ~facts.ends[:-1]).nonzero().flatten()
+    if facts.any_end is not None:
+        silent = (changes & inside & ~facts.any_end[:-1]).nonzero().flatten()
         if silent.shape[0]:
             step = int(silent[0])
             found = f"{ids[step]}, then {ids[step + 1]}, and no end signal is True{_more(silent)}"
             cause = "a trajectory was cut and not marked as truncated"
             yield entry, step, found, cause, "set ('next', 'truncated') and ('next', 'done') to True at that step"
-        whole = facts.ends[:-1] if facts.next.get((DONE,)) is not None else torch.zeros_like(inside)
-        kept = (~changes & inside & whole).nonzero().flatten()
+    if facts.episode_ends is not None and (DONE,) in facts.next:
+        kept = (~changes & inside & facts.episode_ends[:-1]).nonzero().flatten()
         if kept.shape[0]:
             step = int(kept[0])
             cause = "the id was not raised when the episode ended"

@@ -9,7 +9,7 @@ from tensordict import TensorDict, TensorDictBase
 
 from rlnb.data.ted.columns import Branch, Column, Path, build, read_columns
 from rlnb.data.ted.ends import end_flags, require_time, run_lengths
-from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
+from rlnb.data.ted.keys import COLLECTOR, MASK, TRAJ_IDS, NestedKey, as_key, as_tuple
 from rlnb.data.ted.leaves import is_branch, leaf_keys
 from rlnb.data.ted.nested import nest, offsets_of
 
@@ -62,10 +62,10 @@ def split_trajectories(
         where = ids_key[:-1]
     else:
         where = _prefix(data, prefix)
-        ids_key = (*where, "traj_ids")
+        ids_key = (*where, TRAJ_IDS)
     flags, has_ids = _stops(data, ids_key, trajectory_key is not None, done_key)
     columns, branches = read_columns(data)
-    mask = columns.pop((*where, "mask"), None)
+    mask = columns.pop((*where, MASK), None)
     kept = None
     if isinstance(mask, torch.Tensor) and mask.dtype == torch.bool and mask.numel() == data.batch_size.numel():
         kept = mask.flatten()
@@ -76,12 +76,12 @@ def split_trajectories(
         columns[ids_key] = torch.repeat_interleave(lengths)
     if as_nested:
         return _nested(columns, branches, lengths, as_nested, data.device)
-    return _padded(columns, branches, lengths, (*where, "mask"), data)
+    return _padded(columns, branches, lengths, (*where, MASK), data)
 
 
 def _prefix(data: TensorDictBase, prefix: NestedKey | None) -> Path:
     if prefix is None:
-        return ("collector",) if is_branch(data.get("collector", None)) else ()
+        return (COLLECTOR,) if is_branch(data.get(COLLECTOR, None)) else ()
     return as_tuple(prefix)
 
 

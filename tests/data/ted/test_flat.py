@@ -153,24 +153,24 @@ def message(call, error):
 def test_a_single_step_is_refused():
     data = make_ted([[3]])[0, 0]
     assert message(lambda: TED2Flat()(data), ValueError) == (
-        "The data has the batch size [], so it is a single step. TED data has time as its last batch dimension. "
-        "Fix: pass a rollout, or add the dimension with data.unsqueeze(-1)."
+        "TED data must have time as its last batch dimension, got a single step of batch size []. Fix: pass a "
+        "rollout, or add the dimension with data.unsqueeze(-1)."
     )
 
 
 def test_time_elsewhere_is_refused():
     data = make_ted([[3], [3]]).transpose(0, 1)
     assert message(lambda: TED2Flat()(data), ValueError) == (
-        "Time is the dimension 0 of the batch size [3, 2], whose names are ['time', None]. In TED data it is the last "
-        "one. Fix: data.transpose(0, -1)."
+        "Time must be the last batch dimension of TED data, got batch size [3, 2] with the names ['time', None]. "
+        "Fix: data.transpose(0, -1)."
     )
 
 
 def test_no_end_signal_is_refused():
     data = TensorDict({"a": torch.zeros(2), "next": {"a": torch.zeros(2)}}, [2])
     assert message(lambda: TED2Flat()(data), KeyError).strip('"') == (
-        "No entry ('next', 'done'), which says where the episodes end. The data has: 'a', ('next', 'a'). "
-        "Fix: data[('next', 'done')] = data['next', 'terminated']."
+        "No entry ('next', 'done'), which says where the episodes end. The data has: 'a', ('next', 'a'). Fix: "
+        "data[('next', 'done')] = data['next', 'terminated']."
     )
 
 
@@ -178,8 +178,8 @@ def test_several_end_signals_a_step_are_refused():
     data = make_ted([[3]])[0]
     data["next", "agents"] = TensorDict({"done": torch.zeros(3, 2, 1, dtype=torch.bool)}, [3])
     assert message(lambda: TED2Flat(done_key=("next", "agents", "done"))(data), ValueError) == (
-        "('next', 'agents', 'done') has the shape [3, 2, 1], which is more than one flag for each step of a batch of "
-        "size [3]. An episode ends for all that its step holds. Fix: pass the done_key of an entry with one flag a "
+        "('next', 'agents', 'done') must have one flag for each step of the batch of size [3], got shape [3, 2, 1]. "
+        "An episode ends for all agents of a step at once. Fix: pass the done_key of an entry with one flag per "
         "step, such as data['next', 'done'] = data[('next', 'agents', 'done')].flatten(1).any(-1, keepdim=True)."
     )
 
@@ -196,7 +196,7 @@ def test_lazy_stacks_of_different_shapes_are_refused():
     rows = [make_ted([[1]])[0, 0].set("pixels", torch.zeros(size)) for size in (1, 2)]
     text = message(lambda: TED2Flat()(lazy_stack(rows)), ValueError)
     assert text.startswith(
-        "The data is a lazy stack whose entries differ in shape from row to row, so that they have no place in one "
+        "The data is a lazy stack whose entries differ in shape from row to row, so they do not fit into one "
         "tensor. Fix: pad them to one shape, or leave them out with data.exclude(...). ("
     )
     assert "'pixels'" in text

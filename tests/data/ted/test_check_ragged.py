@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tensordict import NonTensorData, TensorDict, lazy_stack
 
 from rlnb.data import check_ted
-from rlnb.data.ted.varying import Rows, gaps_of, kind_of, padded, rows_of, values_of
+from rlnb.data.ted.ragged import RaggedColumn, gaps_of, padded, ragged_column, row_kind, values_of
 from rlnb.envs import ParallelEnv, SerialEnv
 from tests.data.ted.generators import law
 from tests.envs.dynamic import EnvWithDynamicSpec
@@ -233,12 +233,12 @@ def test_values_of_any_nesting_of_stacks():
             [(1, 0), (2, 1), (3, 2)],
             [(2, 10), (3, 11), (4, 12)],
         ]
-        assert [int(v[0]) for v in rows_of(stack, "a", 2)] == [0, 1, 2, 10, 11, 12]
+        assert [int(v[0]) for v in ragged_column(stack, "a", 2)] == [0, 1, 2, 10, 11, 12]
 
 
 def test_entries_without_elements():
     rows = [TensorDict({"a": torch.zeros(2, n, 0)}, [2]) for n in (0, 3)]
-    assert [value.shape for value in rows_of(lazy_stack(rows), "a", 2)] == [(0, 0)] * 2 + [(3, 0)] * 2
+    assert [value.shape for value in ragged_column(lazy_stack(rows), "a", 2)] == [(0, 0)] * 2 + [(3, 0)] * 2
     done = torch.zeros(2, 3, 1, dtype=torch.bool)
     ends = {"done": done, "terminated": done, "reward": torch.zeros(2, 3, 1)}
     data = TensorDict(
@@ -262,9 +262,9 @@ def test_values_where_there_are_none():
 
 
 def test_padding():
-    rows = Rows([torch.ones(1, 2), torch.ones(3, 1)])
+    rows = RaggedColumn([torch.ones(1, 2), torch.ones(3, 1)])
     full = padded(rows)
     assert full.shape == (2, 3, 2) and full.sum() == 5
-    uneven = Rows([torch.ones(1), torch.ones(1, 1)])
+    uneven = RaggedColumn([torch.ones(1), torch.ones(1, 1)])
     assert padded(uneven) is uneven
-    assert kind_of([torch.ones(1), None]) == ((1, torch.float32), None)
+    assert row_kind([torch.ones(1), None]) == ((1, torch.float32), None)
