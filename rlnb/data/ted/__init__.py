@@ -4,8 +4,7 @@ from rlnb.data.ted.block import TEDBlock
 from rlnb.data.ted.check import TEDReport, check_ted
 from rlnb.data.ted.explain import explain_missing_key, explain_unpacking
 from rlnb.data.ted.flat import Flat2TED, FlatRows, TED2Flat
-from rlnb.data.ted.from_gym import from_gym_episodes
-from rlnb.data.ted.gym_episodes import GymEpisode, to_gym_episodes
+from rlnb.data.ted.gym_episodes import GymEpisode, from_gym_episodes, to_gym_episodes
 from rlnb.data.ted.h5 import H5Combine, H5Split
 from rlnb.data.ted.hdf5 import read_h5, write_h5
 from rlnb.data.ted.nested import Nested2TED, TED2Nested
