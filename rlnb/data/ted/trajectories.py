@@ -1,4 +1,4 @@
-"""split_trajectories: a batch of steps as one row a trajectory, padded to the longest."""
+"""split_trajectories: a batch of steps with one row per trajectory, padded or nested."""
 
 from __future__ import annotations
 
@@ -22,27 +22,28 @@ def split_trajectories(
     done_key: NestedKey | None = None,
     as_nested: bool | torch.layout = False,
 ) -> TensorDictBase:
-    """Give each trajectory a row of its own.
+    """Rearrange a batch so that each row holds one trajectory.
 
-    A trajectory is a run of steps along time (the last dimension) with one id; without ids, it goes on until "done".
-    Rows of the batch are never joined. Steps that a mask of an earlier split leaves out are left out.
+    A trajectory is a run of steps along time (the last dimension) with the same id, or without ids, up to a step with
+    "done". Rows of the batch are never joined. Steps masked out by an earlier split are dropped.
 
     Args:
-        rollout_tensordict: of batch size ``[*batch, T]``.
-        prefix: where "traj_ids" is read and "mask" is written: "collector" if the data has that, else the root.
-        trajectory_key: the ids of the trajectories, instead of "traj_ids" below the prefix; "mask" is written beside.
-        done_key: the end signal, with or without "next", if the trajectories are to be told apart by it. "done" if
-            there are no ids.
-        as_nested: return nested tensors instead of padded ones: True, or their layout.
+        rollout_tensordict: steps of batch size ``[*batch, T]``.
+        prefix: key of the nested TensorDict in which "traj_ids" is read and "mask" is written. Default: "collector" if
+            the data has it, else the root.
+        trajectory_key: key of the trajectory ids, instead of "traj_ids" under the prefix; "mask" is written beside it.
+        done_key: key of an end signal, with or without "next", to split at instead of the ids. Default: the ids, or
+            "done" if there are none.
+        as_nested: whether to return nested tensors instead of padded ones; or their layout.
 
     Returns:
-        A TensorDict of batch size ``[trajectories, longest]``, padded with zeros (None, for non-tensor data), with a
-        "mask" that is True where there is data, and with "traj_ids", numbered from 0, if there were no ids. Nested
-        tensors need no mask; their batch size is ``[trajectories, -1]``, or ``[trajectories]`` for ``torch.jagged``.
+        A TensorDict of batch size ``[trajectories, longest]``, padded with zeros (``None`` for non-tensor data), with a
+        "mask" that is False for padding, and with "traj_ids", numbered from 0, if there were no ids. Nested tensors
+        have no mask; their batch size is ``[trajectories, -1]``, or ``[trajectories]`` for ``torch.jagged``.
 
     Raises:
-        ValueError: if the data has no time dimension, or ids that are not one for each step.
-        KeyError: if the entry that tells the trajectories apart is not there.
+        ValueError: If the data has no time dimension, or the ids are not one per step.
+        KeyError: If there is no entry with the ids or end signals.
 
     Example:
         >>> done = torch.tensor([[False], [False], [True], [False]])
@@ -86,18 +87,18 @@ def _prefix(data: TensorDictBase, prefix: NestedKey | None) -> Path:
 
 
 def _stops(data: TensorDictBase, ids_key: Path, named: bool, done_key: NestedKey | None) -> tuple[torch.Tensor, bool]:
-    """True behind each trajectory, with the batch flattened; and whether ids say so."""
+    """True at the last step of each trajectory, with the batch flattened; and whether ids were used."""
     ids = data.get(as_key(ids_key), None)
     if named and not isinstance(ids, torch.Tensor):
         raise KeyError(
-            f"No entry {as_key(ids_key)!r}, the ids of the trajectories. The data has: "
-            f"{', '.join(map(repr, leaf_keys(data)))}. Fix: leave trajectory_key out to split where 'done' is True."
+            f"The data has no entry {as_key(ids_key)!r}, the ids of the trajectories. Its entries are: "
+            f"{', '.join(map(repr, leaf_keys(data)))}. Fix: omit trajectory_key to split where 'done' is True."
         )
     if isinstance(ids, torch.Tensor) and (named or done_key is None):
         if ids.numel() != data.batch_size.numel():
             raise ValueError(
-                f"{as_key(ids_key)!r} has the shape {list(ids.shape)}, and the batch is of size "
-                f"{list(data.batch_size)}: an id is needed for each step."
+                f"{as_key(ids_key)!r} must have one id per step of the batch of size {list(data.batch_size)}, got "
+                f"shape {list(ids.shape)}. Fix: pass the trajectory_key of an entry with one id per step."
             )
         ids = ids.reshape(data.batch_size)
         stops = torch.ones(data.batch_size, dtype=torch.bool, device=ids.device)
@@ -110,7 +111,7 @@ def _stops(data: TensorDictBase, ids_key: Path, named: bool, done_key: NestedKey
 
 
 def _carry_over(flags: torch.Tensor, kept: torch.Tensor) -> torch.Tensor:
-    """Leave steps out; what stopped at one of them stops at the last kept one before it."""
+    """Drop steps; a trajectory that ended at a dropped step ends at the last kept step before it."""
     trajectory = flags.cumsum(0) - flags.long()
     trajectory = trajectory[kept]
     stops = torch.ones_like(trajectory, dtype=torch.bool)
@@ -168,7 +169,7 @@ def _nested(
     for path, column in columns.items():
         if not isinstance(column, torch.Tensor):
             raise TypeError(
-                f"The entry {as_key(path)!r} is non-tensor data, which a nested tensor does not hold. "
+                f"The entry {as_key(path)!r} is non-tensor data, which a nested tensor cannot hold. "
                 f"Fix: as_nested=False, or leave it out with data.exclude({as_key(path)!r})."
             )
         entries[as_key(path)] = nest(column, offsets, strided)

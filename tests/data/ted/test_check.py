@@ -334,7 +334,7 @@ def test_agents_that_end_one_by_one():
 def test_what_is_no_data():
     with pytest.raises(TypeError) as caught:
         check_ted({"next": 1})
-    assert str(caught.value) == "check_ted checks a TensorDict and got a dict. Fix: pass env.rollout(10)."
+    assert str(caught.value) == "check_ted needs a TensorDict, got a dict. Fix: pass env.rollout(10)."
 
 
 def test_a_nested_tensor_has_no_steps():

@@ -107,13 +107,11 @@ def test_what_is_missing_is_named():
     with pytest.raises(KeyError) as caught:
         split_trajectories(steps_with(), trajectory_key="id")
     assert caught.value.args[0] == (
-        "No entry 'id', the ids of the trajectories. The data has: 'x', ('next', 'done'). "
-        "Fix: leave trajectory_key out to split where 'done' is True."
+        "The data has no entry 'id', the ids of the trajectories. Its entries are: 'x', ('next', 'done'). Fix: omit "
+        "trajectory_key to split where 'done' is True."
     )
-    with pytest.raises(
-        ValueError, match=r"'id' has the shape \[4, 2\], and the batch is of size \[4\]: an id is needed"
-    ):
+    with pytest.raises(ValueError, match=r"'id' must have one id per step of the batch of size \[4\], got shape"):
         split_trajectories(steps_with(id=torch.zeros(4, 2)), trajectory_key="id")
     words = steps_with(word=NonTensorStack("a", "b", "c", "d"))
-    with pytest.raises(TypeError, match="The entry 'word' is non-tensor data, which a nested tensor does not hold"):
+    with pytest.raises(TypeError, match="The entry 'word' is non-tensor data, which a nested tensor cannot hold"):
         split_trajectories(words, as_nested=True)
