@@ -1,11 +1,11 @@
-"""Printable text: control characters, lone surrogates and marks that reorder a line, written as escapes."""
+"""Printable text: control characters, lone surrogates and bidirectional marks as escape sequences."""
 
 from __future__ import annotations
 
 import re
 
-# Control characters but tab and line feed; marks of direction; surrogates; what Unicode keeps for no character. The
-# last three groups are also what XML forbids. Joiners (U+200C, U+200D) stay: scripts and emoji need them.
+# Control characters except tab and line feed; bidirectional marks; surrogates; noncharacters. XML forbids most of them,
+# too. Joiners (U+200C, U+200D) are kept, because scripts and emoji need them.
 _UNPRINTABLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff"
     "\ufdd0-\ufdef\ufeff\ufff0-\ufffb\ufffe\uffff]"
@@ -13,14 +13,14 @@ _UNPRINTABLE = re.compile(
 
 
 def printable(text: str, *, one_line: bool = False) -> str:
-    r"""Write what a terminal or a browser would not show as characters, or would obey, as Python's escapes.
+    r"""Escape characters that a terminal or browser would interpret or not show.
 
     Args:
         text: any string, for example a key or an error text from data.
-        one_line: whether tabs and line feeds are escaped too.
+        one_line: whether to escape tabs and line feeds as well.
 
     Returns:
-        Text that encodes as UTF-8 and is legal in XML.
+        The text, which can be encoded as UTF-8 and is valid in XML.
 
     Example:
         >>> print(printable("red\x1b[31m \u202e"), printable("a\nb", one_line=True))

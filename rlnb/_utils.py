@@ -1,4 +1,4 @@
-"""implement_for: one function, with an implementation for each range of versions; and the logger of the library."""
+"""implement_for: functions with one implementation per range of library versions; and the logger of rlnb."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _Release = tuple[int, ...]
 
 
 class _Implementation(NamedTuple):
-    """A function, and the versions that it is for."""
+    """An implementation and the versions that it supports."""
 
     module: str | Callable[[], ModuleType]
     from_version: str | None
@@ -34,22 +34,22 @@ class _Implementation(NamedTuple):
 
 
 class implement_for:
-    """Choose the implementation of a function by the version of a library that is installed.
+    """Decorator that selects the implementation of a function by the installed version of a library.
 
-    Decorate several functions of the same name in the same place, each with its range of versions. A call goes to
-    the one whose library is installed in a fitting version; if several fit, to the last of them. Where they are for
-    rival libraries of which one is in use (see :class:`~rlnb.envs.libs.gym.set_gym_backend`), to that one's.
-    Libraries are imported at the first call, not before.
+    Decorate several functions of the same name in the same scope, each with its range of versions. A call goes to the
+    one whose library is installed in a matching version; if several match, to the last of them. Among implementations
+    for alternative libraries of which one is in use (see :class:`~rlnb.envs.libs.gym.set_gym_backend`), the one for
+    that library is called. Libraries are imported at the first call.
 
     Args:
-        module_name: the name of the library, or a function that returns it.
-        from_version: the first version that fits, such as ``"0.26.0"``; None for no limit. Of pre-releases only the
+        module_name: name of the library, or a function that returns the module.
+        from_version: the first matching version, such as ``"0.26.0"``. Default: no limit. Of pre-releases only the
             numbers count: ``"1.0rc1"`` is 1.0.
-        to_version: the first version that does not fit any more; None for no limit.
+        to_version: the first version that is too new. Default: no limit.
 
     Raises:
-        TypeError: if ``module_name`` is neither a name nor a function.
-        ValueError: if a version has no numbers, or the range is empty.
+        TypeError: If ``module_name`` is neither a string nor a function.
+        ValueError: If a version has no numbers, or the range is empty.
 
     Example:
         >>> @implement_for("gymnasium", None, "0.26.0")
@@ -70,13 +70,13 @@ class implement_for:
     ) -> None:
         if not isinstance(module_name, str) and not callable(module_name):
             raise TypeError(
-                f"implement_for needs the name of a library or a function that returns it, and got {module_name!r}. "
+                f"implement_for needs the name of a library or a function that returns it, got {module_name!r}. "
                 'Fix: implement_for("gymnasium", from_version, to_version).'
             )
         if from_version is not None and to_version is not None and _release(from_version) >= _release(to_version):
             raise ValueError(
-                f"No version is from {from_version} and below {to_version}. "
-                "Fix: give the smaller version first; the second one is not part of the range."
+                f"The range of versions from {from_version} to below {to_version} is empty. "
+                "Fix: pass the smaller version first; the second one is not part of the range."
             )
         for version in (from_version, to_version):
             _release(version or "0")
@@ -89,12 +89,12 @@ class implement_for:
             function: the implementation.
 
         Returns:
-            The function that chooses among all implementations of this name.
+            A function that calls the matching implementation of this name.
         """
         name = f"{function.__module__}.{function.__qualname__}"
         implementations = _IMPLEMENTATIONS.setdefault(name, [])
         new = _Implementation(self.module_name, self.from_version, self.to_version, function)
-        # A notebook cell that runs again replaces what it defined before.
+        # Running a notebook cell again replaces its definitions.
         implementations[:] = [old for old in implementations if old[:3] != new[:3]]
         implementations.append(new)
 
@@ -102,16 +102,16 @@ class implement_for:
         def choose(*args: Any, **kwargs: Any) -> Any:
             return _fitting(name, implementations)(*args, **kwargs)
 
-        return choose  # type: ignore[return-value]  # it is called like the function
+        return choose  # type: ignore[return-value]  # it has the signature of the function
 
     @staticmethod
     def check_version(version: str, from_version: str | None, to_version: str | None) -> bool:
-        """Whether a version lies in a range.
+        """Whether a version is in a range.
 
         Args:
             version: the version.
-            from_version: the first one in the range; None for no limit.
-            to_version: the first one behind it; None for no limit.
+            from_version: the first version in the range, or ``None`` for no limit.
+            to_version: the first version above the range, or ``None`` for no limit.
 
         Returns:
             True if it does.
@@ -130,17 +130,17 @@ _RIVALS: dict[str, Callable[[], str]] = {}
 
 
 def register_rivals(names: Sequence[str], in_use: Callable[[], str]) -> None:
-    """Declare libraries of which one at a time is in use.
+    """Declare alternative libraries, of which one is in use at a time.
 
     Args:
-        names: of the libraries.
-        in_use: returns the name of the one that is.
+        names: names of the libraries.
+        in_use: function that returns the name of the one in use.
     """
     _RIVALS.update(dict.fromkeys(names, in_use))
 
 
 def _fitting(name: str, implementations: Sequence[_Implementation]) -> Callable[..., Any]:
-    """The implementation for what is installed: the last that fits, of the library in use where there are rivals."""
+    """The last implementation that matches the installed versions, preferably of the alternative in use."""
     fitting, found = [], {}
     for implementation in implementations:
         version = found[implementation.module_name] = _installed(implementation)
@@ -151,14 +151,14 @@ def _fitting(name: str, implementations: Sequence[_Implementation]) -> Callable[
         return (in_use or fitting)[-1].function
     state = ", ".join(f"{module} {version or 'is not installed'}" for module, version in found.items())
     raise ModuleNotFoundError(
-        f"{name} has no implementation that fits what is installed ({state}). "
-        f"It has one for: {'; '.join(map(str, implementations))}. "
-        "Fix: install one of these, or add a function decorated with @implement_for for the version that you have."
+        f"{name} has no implementation for the installed versions ({state}). "
+        f"It has implementations for: {'; '.join(map(str, implementations))}. "
+        "Fix: install one of these, or add a function decorated with @implement_for for your version."
     )
 
 
 def _installed(implementation: _Implementation) -> str | None:
-    """The version of the library, or None if it is not installed."""
+    """The installed version of the library, or ``None``."""
     try:
         if isinstance(implementation.module, str):
             module = importlib.import_module(implementation.module)
@@ -166,7 +166,7 @@ def _installed(implementation: _Implementation) -> str | None:
             module = implementation.module()
     except ModuleNotFoundError as error:
         if isinstance(implementation.module, str) and error.name not in _parents(implementation.module):
-            raise  # it is installed, and broken
+            raise  # the library is installed, but broken
         return None
     version = getattr(module, "__version__", None)
     return str(version) if version is not None else metadata.version(module.__name__.partition(".")[0])
@@ -179,23 +179,18 @@ def _parents(module: str) -> list[str]:
 
 @functools.cache
 def _release(version: str) -> _Release:
-    """The numbers of a version, without zeros at the end: 1.0 and 1.0.0 are the same."""
+    """The numbers of a version, without trailing zeros: 1.0 and 1.0.0 are equal."""
     numbers = re.match(r"v?(\d+(?:\.\d+)*)", version.strip())
     if numbers is None:
-        raise ValueError(f'{version!r} is no version. Fix: write its numbers, such as "0.26.0".')
+        raise ValueError(f'A version must start with numbers, got {version!r}. Fix: write it like "0.26.0".')
     parts = [int(part) for part in numbers[1].split(".")]
     while parts and parts[-1] == 0:
         parts.pop()
     return tuple(parts)
 
 
-def _make_logger() -> logging.Logger:
-    """Make the logger of the library: messages from INFO on go where the program's own logging sends them."""
-    made = logging.getLogger("rlnb")
-    made.addHandler(logging.NullHandler())
-    return made
-
-
-logger = _make_logger()
+#: The logger of the library. Its messages go where the program's logging configuration sends them.
+logger = logging.getLogger("rlnb")
+logger.addHandler(logging.NullHandler())
 
 __all__ = ["implement_for", "logger", "register_rivals"]

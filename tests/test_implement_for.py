@@ -1,4 +1,4 @@
-"""implement_for: the implementation that fits the installed version of a library."""  # GB-05
+"""implement_for: the implementation that fits the installed version of a library."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def test_a_version_in_the_metadata_alone_will_do(harp, monkeypatch):
     assert play() == "played"
 
 
-def test_where_none_fits_the_error_says_what_there_is(harp):
+def test_without_a_matching_version_the_error_lists_all(harp):
     harp.__version__ = "0.9"
 
     @implement_for("harp", "1.0", "2.0")
@@ -169,12 +169,12 @@ def test_where_none_fits_the_error_says_what_there_is(harp):
 
     with pytest.raises(ImportError) as caught:
         play()
-    where = "test_implement_for.test_where_none_fits_the_error_says_what_there_is.<locals>.play"
+    where = "test_implement_for.test_without_a_matching_version_the_error_lists_all.<locals>.play"
     assert str(caught.value).partition(where)[2] == (
-        " has no implementation that fits what is installed (harp 0.9, a_missing_lyre.strings is not installed, "
-        "a_missing_lyre is not installed). It has one for: harp from 1.0 and below 2.0; harp from 2.0; "
-        "a_missing_lyre.strings below 3; a_missing_lyre of any version. Fix: install one of these, or add a function "
-        "decorated with @implement_for for the version that you have."
+        " has no implementation for the installed versions (harp 0.9, a_missing_lyre.strings is not installed, "
+        "a_missing_lyre is not installed). It has implementations for: harp from 1.0 and below 2.0; harp from 2.0; "
+        "a_missing_lyre.strings below 3; a_missing_lyre of any version. Fix: install one of these, or add a "
+        "function decorated with @implement_for for your version."
     )
 
 
@@ -195,16 +195,24 @@ def test_a_library_that_is_broken_inside_says_so_itself(tmp_path, monkeypatch):
         (
             (3,),
             TypeError,
-            "implement_for needs the name of a library or a function that returns it, and got 3. "
-            'Fix: implement_for("gymnasium", from_version, to_version).',
+            "implement_for needs the name of a library or a function that returns it, got 3. Fix: "
+            'implement_for("gymnasium", from_version, to_version).',
         ),
-        (("harp", "new", None), ValueError, "'new' is no version. Fix: write its numbers, such as \"0.26.0\"."),
-        (("harp", None, "x1"), ValueError, "'x1' is no version. Fix: write its numbers, such as \"0.26.0\"."),
+        (
+            ("harp", "new", None),
+            ValueError,
+            "A version must start with numbers, got 'new'. Fix: write it like \"0.26.0\".",
+        ),
+        (
+            ("harp", None, "x1"),
+            ValueError,
+            "A version must start with numbers, got 'x1'. Fix: write it like \"0.26.0\".",
+        ),
         (
             ("harp", "1.0", "1.0.0"),
             ValueError,
-            "No version is from 1.0 and below 1.0.0. "
-            "Fix: give the smaller version first; the second one is not part of the range.",
+            "The range of versions from 1.0 to below 1.0.0 is empty. Fix: pass the smaller version first; the "
+            "second one is not part of the range.",
         ),
     ],
 )

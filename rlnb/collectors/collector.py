@@ -22,7 +22,7 @@ from rlnb.collectors.arguments import (
 )
 from rlnb.collectors.trajectories import TrajectoryIds
 from rlnb.collectors.utils import split_trajectories
-from rlnb.data.ted.keys import TRUNCATED, NestedKey, as_tuple
+from rlnb.data.ted.keys import COLLECTOR, TRAJ_IDS, TRUNCATED, NestedKey, as_tuple
 from rlnb.envs.base import EnvBase
 from rlnb.envs.exploration import ExplorationType, exploration_type, set_exploration_type
 from rlnb.envs.policies import is_random, make_policy
@@ -276,7 +276,7 @@ class Collector:
         self._root = env.maybe_reset(env._step_mdp(last))
         self._ids.write(data, last)
         if not self.track_traj_ids:
-            data.del_("collector")
+            data.del_(COLLECTOR)
         return self._marked(data)
 
     def _marked(self, data: TensorDictBase) -> TensorDictBase:
@@ -398,7 +398,7 @@ class Collector:
         data = stack_steps([step] * self._steps, step.batch_dims, [*[None] * step.batch_dims, "time"])
         _add_zeros(data, rows)
         if self.track_traj_ids:
-            data.set(("collector", "traj_ids"), torch.zeros(data.batch_size, dtype=torch.int64, device=data.device))
+            data.set((COLLECTOR, TRAJ_IDS), torch.zeros(data.batch_size, dtype=torch.int64, device=data.device))
         fake: TensorDictBase = self._processed(self._marked(data))
         return fake
 

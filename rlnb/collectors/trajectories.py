@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from tensordict import TensorDictBase
 
-from rlnb.data.ted.keys import DONE, as_tuple
-from rlnb.data.ted.leaves import leaf_keys
+from rlnb.data.ted.ends import episode_end_flags
+from rlnb.data.ted.keys import COLLECTOR, TRAJ_IDS
 
 
 class TrajectoryIds:
@@ -55,7 +55,7 @@ class TrajectoryIds:
             data: the batch, of shape ``[*batch_size, time]``; written to.
             last: its last step.
         """
-        done = self._over(data)
+        done = episode_end_flags(data)
         # Where the step before was the last of its episode, a new one begins. Numbers are given in order of time.
         begins = torch.zeros_like(done)
         begins[..., 1:] = done[..., :-1]
@@ -65,26 +65,8 @@ class TrajectoryIds:
         ids = torch.cummax(ids, -1).values
         self.free += int(begins.sum())
         self.current = ids[..., -1]
-        data.set(("collector", "traj_ids"), ids.to(data.device) if data.device is not None else ids)
-        self.renew(self._over(last))
-
-    def _over(self, data: TensorDictBase) -> torch.Tensor:
-        """Find the steps at which an env's episode ends, of the shape of ``data``.
-
-        Without a "done" at the root an episode ends with the first of its agents; one that is done already and waits
-        for the others ends nothing.
-        """
-        after = data.get("next")
-        if after.get(DONE, None) is not None:
-            return after.get(DONE).cpu().reshape(*data.batch_size, -1).any(-1)
-        over = torch.zeros(data.batch_size, dtype=torch.bool)
-        for key in leaf_keys(after):
-            if as_tuple(key)[-1] == DONE:
-                done = after.get(key).cpu()
-                before = data.get(key, None)
-                ends = done if before is None else done & ~before.cpu()
-                over |= ends.reshape(*data.batch_size, -1).any(-1)
-        return over
+        data.set((COLLECTOR, TRAJ_IDS), ids.to(data.device) if data.device is not None else ids)
+        self.renew(episode_end_flags(last))
 
 
 __all__ = ["TrajectoryIds"]

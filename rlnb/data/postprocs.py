@@ -1,4 +1,4 @@
-"""MultiStep: n-step rewards, worked out once a batch is collected."""
+"""MultiStep: n-step returns, computed for each collected batch."""
 
 from __future__ import annotations
 
@@ -9,25 +9,22 @@ from tensordict import TensorDictBase
 
 from rlnb.data.ted.columns import Column, Path, build, read_columns
 from rlnb.data.ted.ends import end_flags, last_of_run
-from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
+from rlnb.data.ted.keys import MASK_KEYS, TRAJ_IDS_KEYS, NestedKey, as_key, as_tuple
 from rlnb.data.ted.leaves import leaf_keys
-
-_IDS_KEYS = (("collector", "traj_ids"), ("traj_ids",))
-_MASK_KEYS = (("collector", "mask"), ("mask",))
 
 
 class MultiStep(torch.nn.Module):
-    """Look n steps ahead (Sutton and Barto, section 7.1).
+    """Replaces rewards by n-step returns (Sutton and Barto, section 7.1).
 
-    The reward of a step becomes the discounted sum of the next n rewards, and "next" becomes what stands n steps ahead,
-    its end signals included. At the end of an episode, and at the end of the batch, the look ahead is shorter.
+    The reward of a step becomes the discounted sum of the next n rewards, and "next", including its end signals, that
+    of the step n steps ahead. At the end of an episode, and at the end of the batch, fewer rewards are summed.
 
     Args:
-        gamma: the discount, from 0 to 1.
-        n_steps: how many rewards are summed at the most. 0 leaves the data as it is.
+        gamma: discount, from 0 to 1.
+        n_steps: the largest number of rewards to sum. 0 leaves the data unchanged.
 
     Raises:
-        ValueError: if ``gamma`` or ``n_steps`` is out of bounds.
+        ValueError: If ``gamma`` or ``n_steps`` is out of range.
 
     Example:
         >>> from tensordict import TensorDict
@@ -40,31 +37,31 @@ class MultiStep(torch.nn.Module):
     def __init__(self, gamma: float, n_steps: int) -> None:
         super().__init__()
         if not 0 <= gamma <= 1:
-            raise ValueError(f"gamma is a discount from 0 to 1, and got {gamma!r}.")
+            raise ValueError(f"gamma must be a discount from 0 to 1, got {gamma!r}.")
         if type(n_steps) is not int or n_steps < 0:
-            raise ValueError(f"n_steps counts steps, from 0 on, and got {n_steps!r}.")
+            raise ValueError(f"n_steps must be an integer of at least 0, got {n_steps!r}.")
         self.gamma, self.n_steps = float(gamma), n_steps
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Look ahead in a batch.
+        """Compute the n-step returns of a batch.
 
         Args:
-            tensordict: TED data of batch size ``[*batch, T]``; left as it is.
+            tensordict: TED data of batch size ``[*batch, T]``, which is not changed.
 
         Returns:
             A new TensorDict; see :func:`multi_step`.
 
         Raises:
-            KeyError: if there is no reward or no "done" under "next".
-            ValueError: if the data has been through MultiStep before.
+            KeyError: If there is no reward or no "done" under "next".
+            ValueError: If the data was processed by MultiStep before.
         """
         return multi_step(tensordict, self.gamma, self.n_steps) if self.n_steps else tensordict
 
     def extra_repr(self) -> str:
-        """Name the arguments.
+        """Return the arguments for the repr.
 
         Returns:
-            Text for the repr.
+            The text.
         """
         return f"gamma={self.gamma}, n_steps={self.n_steps}"
 
@@ -76,25 +73,25 @@ def multi_step(
     reward_keys: Sequence[NestedKey] = ("reward",),
     done_keys: Sequence[NestedKey] = (("next", "done"),),
 ) -> TensorDictBase:
-    """Look ``n_steps`` ahead.
+    """Compute n-step returns.
 
-    A trajectory ends where one of ``done_keys`` is set, where the id of the trajectory changes, or where a "mask" ends.
+    A trajectory ends where one of ``done_keys`` is True, where the trajectory id changes, and where a "mask" changes.
 
     Args:
-        tensordict: TED data of batch size ``[*batch, T]``; left as it is.
-        gamma: the discount.
-        n_steps: how many rewards are summed at the most, from 1 on.
-        reward_keys: the rewards, below "next".
-        done_keys: where the ends of the trajectories are read. Of several keys, those that the data lacks are left out.
+        tensordict: TED data of batch size ``[*batch, T]``, which is not changed.
+        gamma: discount.
+        n_steps: the largest number of rewards to sum, at least 1.
+        reward_keys: keys of the rewards, under "next".
+        done_keys: keys of the end signals; keys that the data lacks are ignored.
 
     Returns:
-        The data with new entries under "next", and with "original_reward" beside each reward. New at the root, of shape
-        ``[*batch, T]``: "steps_to_next_obs", the number of rewards that were summed; "gamma", the discount to that
-        power, for the value of "next"; and "nonterminal", False at the last step of a trajectory.
+        The data with new entries under "next", and with "original_reward" beside each reward. New entries at the root,
+        of shape ``[*batch, T]``: "steps_to_next_obs", the number of summed rewards; "gamma", the discount to that
+        power, which applies to the value of "next"; and "nonterminal", False at the last step of a trajectory.
 
     Raises:
-        KeyError: if there is no reward or none of ``done_keys``.
-        ValueError: if the data has no time dimension, or has been through MultiStep before.
+        KeyError: If there is no reward or none of ``done_keys``.
+        ValueError: If the data has no time dimension, or was processed by MultiStep before.
 
     Example:
         >>> from tensordict import TensorDict
@@ -107,8 +104,8 @@ def multi_step(
     columns, branches = read_columns(tensordict)
     if ("steps_to_next_obs",) in columns:
         raise ValueError(
-            "The data has an entry 'steps_to_next_obs', so it has been through MultiStep before, and its rewards are "
-            "sums already. Fix: raise n_steps of the first one, or start from the data as it was collected."
+            "The data has an entry 'steps_to_next_obs', so MultiStep was applied before, and its rewards are sums "
+            "already. Fix: raise n_steps of the first one, or start from the data as it was collected."
         )
     batch = tensordict.batch_size
     step = torch.arange(batch[-1], device=ends.device)
@@ -120,8 +117,8 @@ def multi_step(
     rewards = {("next", *as_tuple(key)) for key in reward_keys}
     for path in sorted(rewards - columns.keys()):
         raise KeyError(
-            f"No entry {as_key(path)!r}, the reward of a step. The data has: "
-            f"{', '.join(map(repr, leaf_keys(tensordict)))}."
+            f"The data has no entry {as_key(path)!r}, the reward of a step. Its entries are: "
+            f"{', '.join(map(repr, leaf_keys(tensordict)))}. Fix: rename the entry that holds the reward."
         )
     for path, column in columns.items():
         if path in rewards:
@@ -140,7 +137,7 @@ def _ends(data: TensorDictBase, done_keys: Sequence[NestedKey]) -> torch.Tensor:
     """True at the last step of each trajectory."""
     found = [key for key in done_keys if data.get(as_key(as_tuple(key)), None) is not None] or done_keys[:1]
     ends = torch.stack([end_flags(data, key) for key in found]).any(0)
-    marks = [data.get(as_key(key), None) for key in (*_IDS_KEYS, *_MASK_KEYS)]
+    marks = [data.get(as_key(key), None) for key in (*TRAJ_IDS_KEYS, *MASK_KEYS)]
     for mark in marks:
         if isinstance(mark, torch.Tensor) and mark.numel() == ends.numel():
             mark = mark.reshape(ends.shape)
@@ -150,8 +147,8 @@ def _ends(data: TensorDictBase, done_keys: Sequence[NestedKey]) -> torch.Tensor:
 
 
 def _mask(data: TensorDictBase, ends: torch.Tensor) -> torch.Tensor:
-    """True where there is data."""
-    for key in _MASK_KEYS:
+    """True for steps, False for padding."""
+    for key in MASK_KEYS:
         mask = data.get(as_key(key), None)
         if isinstance(mask, torch.Tensor) and mask.dtype == torch.bool and mask.numel() == ends.numel():
             return mask.reshape(ends.shape)
@@ -169,7 +166,7 @@ def _discounted_sum(column: torch.Tensor, count: torch.Tensor, gamma: float, n_s
     for ahead in range(1, min(n_steps, length)):
         room = length - ahead
         later = reward.narrow(dim, ahead, room) * gamma**ahead
-        # A reward beyond the end is left out, and not multiplied by zero: it may be infinite.
+        # Rewards beyond the end are masked, not multiplied by zero, because they may be infinite.
         total.narrow(dim, 0, room).add_(later.masked_fill_(counts.narrow(dim, 0, room) <= ahead, 0))
     return total.flatten(0, dim)
 

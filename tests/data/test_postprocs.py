@@ -95,10 +95,10 @@ def test_names_and_repr():
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        ((1.5, 1), "gamma is a discount from 0 to 1, and got 1.5."),
-        ((math.nan, 1), "gamma is a discount from 0 to 1, and got nan."),
-        ((0.9, -1), "n_steps counts steps, from 0 on, and got -1."),
-        ((0.9, 1.5), "n_steps counts steps, from 0 on, and got 1.5."),
+        ((1.5, 1), "gamma must be a discount from 0 to 1, got 1.5."),
+        ((math.nan, 1), "gamma must be a discount from 0 to 1, got nan."),
+        ((0.9, -1), "n_steps must be an integer of at least 0, got -1."),
+        ((0.9, 1.5), "n_steps must be an integer of at least 0, got 1.5."),
     ],
 )
 def test_bad_arguments_are_refused(arguments, text):
@@ -111,12 +111,14 @@ def test_bad_data_is_refused():
     data = make_ted([[4]])[0]
     with pytest.raises(KeyError) as caught:
         MultiStep(0.9, 2)(data.exclude(("next", "reward"), "collector", "hidden", "action"))
-    assert caught.value.args[0].startswith("No entry ('next', 'reward'), the reward of a step. The data has: 'done', ")
+    assert caught.value.args[0].startswith(
+        "The data has no entry ('next', 'reward'), the reward of a step. Its entries are: 'done', "
+    )
     once = MultiStep(0.9, 2)(data)
     with pytest.raises(ValueError) as twice:
         MultiStep(0.9, 2)(once)
     assert str(twice.value) == (
-        "The data has an entry 'steps_to_next_obs', so it has been through MultiStep before, and its rewards are sums "
+        "The data has an entry 'steps_to_next_obs', so MultiStep was applied before, and its rewards are sums "
         "already. Fix: raise n_steps of the first one, or start from the data as it was collected."
     )
 

@@ -1,4 +1,4 @@
-"""Maps from data to data, and trees of rollouts; loaded when they are asked for."""
+"""Hash maps from tensors to storage, and search trees of rollouts; each module loads on first use."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

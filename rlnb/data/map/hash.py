@@ -1,4 +1,4 @@
-"""Hashes of tensor rows: SipHash, SipHash of a random projection, and bits read as numbers."""
+"""Hashes of tensor rows: SipHash, SipHash of a random projection, and binary features as integers."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from torch import nn
 from rlnb.data.map.rows import row_bytes
 
 _WORD = np.uint64
-_SEED = 0  # of the random projection, so that two runs agree
+_SEED = 0  # of the random projection, so that runs are reproducible
 
 
 def siphash(rows: np.ndarray) -> np.ndarray:
-    """SipHash-1-3 of rows of bytes, with a key of zeros.
+    """SipHash-1-3 of rows of bytes, with an all-zero key.
 
-    This is what Python's ``hash(bytes)`` gives from version 3.11 on where ``PYTHONHASHSEED=0``; the result does not
-    depend on that variable. Source: Aumasson and Bernstein, "SipHash: a fast short-input PRF", 2012, section 2.
+    Equals ``hash(bytes)`` of Python 3.11 and later under ``PYTHONHASHSEED=0``, whatever that variable is now.
+    Source: Aumasson and Bernstein, "SipHash: a fast short-input PRF", 2012, section 2.
 
     Args:
         rows: bytes of shape ``[n, width]``.
@@ -32,11 +32,11 @@ def siphash(rows: np.ndarray) -> np.ndarray:
     """
     count, width = rows.shape
     if not width:
-        return np.zeros(count, np.int64)  # as hash(b"") does
+        return np.zeros(count, np.int64)  # like hash(b"")
     padded = np.zeros((count, width // 8 * 8 + 8), np.uint8)
     padded[:, :width] = rows
     padded[:, -1] = width & 0xFF
-    # As columns, so that each word of all rows lies in one piece.
+    # Transposed, so that each word of all rows is contiguous.
     words = np.ascontiguousarray(padded.view("<u8").T).astype(_WORD, copy=False)
     start = (0x736F6D6570736575, 0x646F72616E646F6D, 0x6C7967656E657261, 0x7465646279746573)
     state = [np.full(count, number, _WORD) for number in start]
@@ -48,7 +48,7 @@ def siphash(rows: np.ndarray) -> np.ndarray:
     for _ in range(3):
         _round(state)
     found = (state[0] ^ state[1] ^ state[2] ^ state[3]).view(np.int64)
-    found[found == -1] = -2  # as Python does
+    found[found == -1] = -2  # like Python, which reserves -1 for errors
     return found
 
 
@@ -74,11 +74,11 @@ def _rotated(words: np.ndarray, by: int) -> np.ndarray:
 class SipHash(nn.Module):
     r"""Hashes each row of a tensor.
 
-    The same data has the same hash in every run and on every machine: no ``PYTHONHASHSEED`` is needed.
+    Equal data has equal hashes in every run and on every machine, independently of ``PYTHONHASHSEED``.
 
     Args:
-        as_tensor: whether the result is a tensor of hashes. If False it is a list with the bytes of each row, which
-            Python can hash by itself.
+        as_tensor: whether to return a tensor of hashes. If False, the bytes of each row are returned as a list, for use
+            as dictionary keys.
 
     Example:
         >>> SipHash()(torch.tensor([[0.1, 0.2], [0.3, 0.4], [0.5, 0.6]]))
@@ -92,20 +92,20 @@ class SipHash(nn.Module):
         self.as_tensor = as_tensor
 
     def forward(self, x: torch.Tensor) -> torch.Tensor | list[bytes]:
-        """Hash rows.
+        """Hash the rows of a tensor.
 
         Args:
-            x: shape ``[n, features]`` or ``[n]``.
+            x: the rows, shape ``[n, features]`` or ``[n]``.
 
         Returns:
             Hashes of shape ``[n]``, int64, on the device of ``x``; or a list of bytes.
 
         Raises:
-            ValueError: if ``x`` has no dimension.
+            ValueError: If ``x`` has no dimensions.
         """
         if not x.ndim:
             raise ValueError(
-                "SipHash hashes the rows of a tensor, and got a tensor without dimensions. Fix: hash(x.unsqueeze(0))."
+                "SipHash hashes the rows of a tensor, but got a tensor without dimensions. Fix: hash(x.unsqueeze(0))."
             )
         rows = row_bytes([x])
         if not self.as_tensor:
@@ -114,18 +114,21 @@ class SipHash(nn.Module):
 
 
 class RandomProjectionHash(SipHash):
-    """Projects rows onto a few random directions, rounds them, and hashes what is left.
+    """Projects rows onto a few random directions, rounds the result, and hashes it.
 
-    Rows that are nearly equal get the same hash with high probability, and wide rows become short ones. The directions
-    are drawn at the first call, with a seed of their own. Source: Bingham and Mannila, "Random projection in
-    dimensionality reduction", KDD 2001.
+    Nearly equal rows have the same hash with high probability, and wide rows are hashed faster. The directions are
+    drawn at the first call from a separate generator with a fixed seed. Source: Bingham and Mannila, "Random projection
+    in dimensionality reduction", KDD 2001.
 
     Args:
-        n_components: how many directions; None for 16.
-        dtype_cast: what the projection is rounded to.
+        n_components: number of directions. Default: 16.
+        dtype_cast: dtype that the projection is rounded to.
         as_tensor: see :class:`SipHash`.
-        init_method: fills the directions, a tensor of shape ``[features, n_components]``, in place, or returns other
-            ones. Without it they are normal with variance ``1 / n_components``.
+        init_method: called with a tensor of shape ``[features, n_components]``; fills it with the directions in place,
+            or returns other directions. Default: normally distributed with variance ``1 / n_components``.
+
+    Raises:
+        ValueError: If ``n_components`` is below 1.
 
     Example:
         >>> hashing = RandomProjectionHash(n_components=4)
@@ -147,7 +150,7 @@ class RandomProjectionHash(SipHash):
         super().__init__(as_tensor=as_tensor)
         if n_components is not None and n_components < 1:
             raise ValueError(
-                f"n_components is the number of directions to project onto, 1 or more, and is {n_components}. "
+                f"n_components must be at least 1, the number of directions to project onto, got {n_components}. "
                 "Fix: RandomProjectionHash(n_components=16)."
             )
         self._n_components = n_components or 16
@@ -157,14 +160,14 @@ class RandomProjectionHash(SipHash):
 
     @property
     def n_components(self) -> int:
-        """How many directions there are."""
+        """Number of directions."""
         return self._n_components
 
     def fit(self, x: torch.Tensor) -> None:
-        """Draw the directions for rows like these.
+        """Draw the directions for rows of a shape.
 
         Args:
-            x: shape ``[n, *features]``. Only the number of features and the device matter.
+            x: rows of shape ``[n, *features]``, of which only the number of features and the device matter.
         """
         features = x[0].numel() if len(x) else x.shape[1:].numel()
         directions = torch.empty(features, self.n_components)
@@ -177,16 +180,16 @@ class RandomProjectionHash(SipHash):
         self.directions = directions.to(x.device)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor | list[bytes]:
-        """Hash rows.
+        """Hash the rows of a tensor.
 
         Args:
-            x: shape ``[n, *features]``.
+            x: the rows, shape ``[n, *features]``.
 
         Returns:
             See :meth:`SipHash.forward`.
 
         Raises:
-            ValueError: if the rows have another number of features than those of the first call.
+            ValueError: If the number of features differs from that of the first call.
         """
         x = x.flatten(1) if x.ndim > 1 else x.unsqueeze(-1)
         if self.directions is None:
@@ -194,23 +197,23 @@ class RandomProjectionHash(SipHash):
         assert self.directions is not None
         if x.shape[1] != len(self.directions):
             raise ValueError(
-                f"The random projection was drawn for rows of {len(self.directions)} features, and got rows of "
-                f"{x.shape[1]}. Fix: use one RandomProjectionHash for each kind of row, or call fit(x) to draw anew."
+                f"The random projection was drawn for rows of {len(self.directions)} features, but got rows of "
+                f"{x.shape[1]}. Fix: use one RandomProjectionHash for each kind of row, or call fit(x) to redraw it."
             )
         return super().forward((x.to(self.directions) @ self.directions).to(self.dtype_cast))
 
 
 class BinaryToDecimal(nn.Module):
-    """Reads bits as numbers, the first bit of a group being worth most.
+    """Reads binary features as integers, most significant bit first.
 
     Args:
-        num_bits: how many bits make a number. The features are cut into groups of so many, whose numbers are added.
-        device: where the module works.
-        dtype: of the result.
-        convert_to_binary: whether to take every positive feature for a one and all others for a zero.
+        num_bits: number of bits per integer. The features are split into groups of this size, whose integers are added.
+        device: device of the module.
+        dtype: dtype of the result.
+        convert_to_binary: whether to read positive features as 1 and all others as 0.
 
     Raises:
-        ValueError: if ``num_bits`` is below 1.
+        ValueError: If ``num_bits`` is below 1.
 
     Example:
         >>> read = BinaryToDecimal(num_bits=4, device="cpu", dtype=torch.int32, convert_to_binary=True)
@@ -226,28 +229,28 @@ class BinaryToDecimal(nn.Module):
         super().__init__()
         if num_bits < 1:
             raise ValueError(
-                f"num_bits is the number of bits in a number, 1 or more, and is {num_bits}. Fix: num_bits=8."
+                f"num_bits must be at least 1, the number of bits per integer, got {num_bits}. Fix: num_bits=8."
             )
         self.num_bits, self.dtype, self.convert_to_binary = num_bits, dtype, convert_to_binary
         self.register_buffer("bases", 2 ** torch.arange(num_bits - 1, -1, -1, device=device, dtype=dtype))
 
     def forward(self, features: torch.Tensor) -> torch.Tensor:
-        """Read numbers.
+        """Convert features to integers.
 
         Args:
-            features: shape ``[..., features]``.
+            features: the bits, shape ``[..., features]``.
 
         Returns:
-            The numbers, shape ``[...]``.
+            The integers, shape ``[...]``.
 
         Raises:
-            ValueError: if the features cannot be cut into groups of ``num_bits``.
+            ValueError: If the number of features is not a multiple of ``num_bits``.
         """
         width = features.shape[-1] if features.ndim else 0
         if not width or width % self.num_bits:
             raise ValueError(
-                f"The features come in groups of num_bits={self.num_bits}, and their last dimension has {width}. "
-                "Fix: choose num_bits so that it divides the number of features."
+                f"The number of features must be a multiple of num_bits={self.num_bits}, got {width}. "
+                "Fix: choose a num_bits that divides the number of features."
             )
         bits = (features > 0 if self.convert_to_binary else features).to(self.dtype)
         return (bits.unflatten(-1, (-1, self.num_bits)) * self.bases).sum((-2, -1)).to(self.dtype)

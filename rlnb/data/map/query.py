@@ -1,4 +1,4 @@
-"""Queries: which place in a storage belongs to the data in a TensorDict."""
+"""QueryModule: maps the data of a TensorDict to indices of a storage, by hash."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Hash = Callable[[torch.Tensor], Any]
 
 
 class HashToInt:
-    """Numbers hashes in the order in which they come, so that they index a storage without gaps.
+    """Numbers hashes consecutively in order of first appearance, as indices of a storage.
 
     Example:
         >>> to_int = HashToInt()
@@ -31,12 +31,12 @@ class HashToInt:
         self._index_of: dict[int, int] = {}
 
     def __call__(self, key: torch.Tensor, extend: bool = False) -> torch.Tensor:
-        """Number hashes.
+        """Look up the numbers of hashes.
 
         Args:
             key: hashes of shape ``[n]``, int64.
-            extend: whether to give a number to a hash that has none. Without it such a hash gets the number of hashes
-                known, which is one past the last place that is in use.
+            extend: whether unknown hashes get a new number. If False, they get the number of known hashes, which is one
+                past the last index in use.
 
         Returns:
             The numbers, shape ``[n]``, int64.
@@ -52,53 +52,53 @@ class HashToInt:
         return len(self._index_of)
 
     def clear(self) -> None:
-        """Forget all hashes."""
+        """Remove all hashes."""
         self._index_of.clear()
 
     def state_dict(self) -> dict[str, torch.Tensor]:
-        """The hashes in the order of their numbers, as ``"keys"``."""
+        """Return the hashes in the order of their numbers, as ``"keys"``."""
         return {"keys": torch.tensor(list(self._index_of), dtype=torch.int64)}
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> None:
-        """Take over the numbers of another one.
+        """Load the numbers of another :class:`HashToInt`.
 
         Args:
-            state_dict: what :meth:`state_dict` returned.
-            strict: whether an unknown entry is an error.
-            assign: without effect.
+            state_dict: a dictionary returned by :meth:`state_dict`.
+            strict: whether other entries raise an error.
+            assign: no effect.
 
         Raises:
-            KeyError: if ``"keys"`` is missing, or with ``strict`` if there is more.
+            KeyError: If ``"keys"`` is missing, or with ``strict`` if there are other entries.
         """
         if "keys" not in state_dict or (strict and len(state_dict) > 1):
             raise KeyError(
-                f'The state of a HashToInt has one entry, "keys", and this has {sorted(state_dict)}. '
-                "Fix: pass what HashToInt.state_dict() returned."
+                f'The state of a HashToInt must have one entry, "keys", got {sorted(state_dict)}. '
+                "Fix: pass a dictionary from HashToInt.state_dict()."
             )
         self._index_of = {value: number for number, value in enumerate(state_dict["keys"].tolist())}
 
 
 class QueryModule(nn.Module):
-    """Finds the place in a storage that belongs to the data under some keys of a TensorDict.
+    """Finds the storage index of each row of a TensorDict from the data under some of its keys.
 
-    Equal data has the same place, and different data has different places: where two hashes agree, the data itself is
+    Equal data has the same index, and different data has different indices: where hashes collide, the data itself is
     compared (see ``compare``).
 
     Args:
-        in_keys: keys of the entries that identify an element.
-        index_key: where the place is written.
-        hash_key: where the hash is written.
-        hash_module: hashes an entry of shape ``[n, *shape]`` to ``[n]``; or one for each of ``in_keys``. None for
-            :class:`SipHash`.
-        hash_to_int: numbers hashes; None for :class:`HashToInt`.
-        aggregator: hashes the hashes of several entries, shape ``[n, len(in_keys)]``, into one. None for the
-            ``hash_module`` if that is a single one, else for :class:`SipHash`.
-        clone: whether a call returns a shallow copy and leaves its input as it was.
-        compare: whether to compare the data where hashes agree. Say False for a hash that shall put near states into
-            one place.
+        in_keys: keys of the entries that identify a row.
+        index_key: key that the indices are written to.
+        hash_key: key that the hashes are written to.
+        hash_module: hashes an entry of shape ``[n, *shape]`` to ``[n]``; or a list with one module for each of
+            ``in_keys``. Default: :class:`SipHash`.
+        hash_to_int: numbers the hashes. Default: :class:`HashToInt`.
+        aggregator: combines the hashes of several entries, shape ``[n, len(in_keys)]``, to ``[n]``. Default: the
+            ``hash_module`` if it is a single one, else :class:`SipHash`.
+        clone: whether a call returns a shallow copy and leaves its input unchanged.
+        compare: whether to compare the data where hashes agree. Set to False for a hash that maps similar states to one
+            index on purpose.
 
     Raises:
-        ValueError: if there are no keys, or not one hash module for each.
+        ValueError: If there are no keys, or the number of hash modules differs from that of the keys.
 
     Example:
         >>> from tensordict import TensorDict
@@ -124,7 +124,7 @@ class QueryModule(nn.Module):
         self.in_keys: list[NestedKey] = list(in_keys)
         if not self.in_keys:
             raise ValueError(
-                "QueryModule needs the keys of the entries that identify an element, and got none. "
+                "QueryModule needs the keys of the entries that identify a row, got none. "
                 'Fix: QueryModule(in_keys=["observation"]).'
             )
         several = hash_module is not None and not callable(hash_module)
@@ -135,8 +135,8 @@ class QueryModule(nn.Module):
             modules = list(hash_module)
         if len(modules) != len(self.in_keys):
             raise ValueError(
-                f"A list of hash modules has one for each of in_keys, and there are {len(modules)} for "
-                f"{len(self.in_keys)} keys. Fix: give as many, or a single module for all keys."
+                f"A list of hash modules must have one module for each of in_keys, got {len(modules)} for "
+                f"{len(self.in_keys)} keys. Fix: pass one for each key, or a single module for all keys."
             )
         self.hash_modules = modules
         self.aggregator = aggregator or (SipHash() if several or hash_module is None else modules[0])
@@ -147,14 +147,14 @@ class QueryModule(nn.Module):
 
     @property
     def out_keys(self) -> list[NestedKey]:
-        """The keys that a call writes."""
+        """Keys of the entries that a call writes."""
         return [self.index_key, self.hash_key]
 
     def __len__(self) -> int:
-        return len(self.hash_to_int)  # type: ignore[arg-type]  # of a HashToInt; another one may not have it
+        return len(self.hash_to_int)  # type: ignore[arg-type]  # HashToInt has a length; a user's own may not
 
     def clear(self) -> None:
-        """Forget everything that was numbered."""
+        """Remove all rows."""
         self._seen.clear()
         if hasattr(self.hash_to_int, "clear"):
             self.hash_to_int.clear()
@@ -167,20 +167,20 @@ class QueryModule(nn.Module):
         write_hash: bool = True,
         clone: bool | None = None,
     ) -> TensorDictBase:
-        """Write the place of each element.
+        """Write the storage index of each row.
 
         Args:
-            tensordict: of any batch size.
-            extend: whether data that is not known gets a place. Without it its place is one past the last.
-            write_hash: whether to write the hash too.
-            clone: see the class; None for what was said there.
+            tensordict: the rows, of any batch size.
+            extend: whether unknown data gets a new index. If False, its index is one past the last.
+            write_hash: whether to write the hashes as well.
+            clone: see the class. Default: the value given there.
 
         Returns:
             ``tensordict`` with ``index_key`` and ``hash_key``, int64 tensors of its batch size.
 
         Raises:
-            KeyError: if an entry is missing.
-            TypeError: if an entry is no tensor.
+            KeyError: If an entry is missing.
+            TypeError: If an entry is not a tensor.
         """
         batch = tensordict.batch_size
         flat = tensordict.reshape(-1) if len(batch) != 1 else tensordict
@@ -189,7 +189,7 @@ class QueryModule(nn.Module):
         parts = [module(entry) for module, entry in zip(self.hash_modules, entries, strict=True)]
         hashes = parts[0] if len(parts) == 1 else self.aggregator(torch.stack(parts, -1))
         if self.compare and count:
-            hashes = self._told_apart(hashes, row_keys(entries, count), extend)
+            hashes = self._distinct(hashes, row_keys(entries, count), extend)
         index = self.hash_to_int(hashes, extend=extend)
         result = tensordict.copy() if (self.clone if clone is None else clone) else tensordict
         result.set(self.index_key, index.reshape(batch))
@@ -202,18 +202,18 @@ class QueryModule(nn.Module):
         if value is None:
             found = ", ".join(repr(key) for key in data.keys(True, True)) or "none"
             raise KeyError(
-                f"A query reads the entry {key!r}, which is not there. The entries are: {found}. "
-                "Fix: add it, or name others with QueryModule(in_keys=...)."
+                f"QueryModule reads the entry {key!r}, which is missing. The entries are: {found}. "
+                "Fix: add it, or choose other entries with QueryModule(in_keys=...)."
             )
         if not isinstance(value, torch.Tensor):
             raise TypeError(
-                f"A query hashes tensors, and the entry {key!r} is a {type(value).__name__}. "
+                f"QueryModule hashes tensors, but the entry {key!r} is a {type(value).__name__}. "
                 "Fix: name the tensors in it, such as in_keys=[('agents', 'observation')]."
             )
         return value
 
-    def _told_apart(self, hashes: torch.Tensor, keys: list[RowKey], extend: bool) -> torch.Tensor:
-        """Replace the hash of data that has it in common with other data, by a hash of hash and rank."""
+    def _distinct(self, hashes: torch.Tensor, keys: list[RowKey], extend: bool) -> torch.Tensor:
+        """Resolve collisions: of rows that share a hash, all but the first get a hash of hash and rank."""
         found = hashes.tolist()
         seen = self._seen if extend else {value: list(self._seen.get(value, ())) for value in found}
         changed = False

@@ -1,4 +1,4 @@
-"""Row keys: what stands in a row as one hashable value, so that a dictionary compares whole rows."""
+"""Row keys: the data of a row as one hashable value, so that a dictionary compares whole rows."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ import torch
 
 from rlnb.data.ted.columns import Constant
 
-# The bytes of a row where all its entries are tensors; else a tuple of the values, with bytes for tensors.
+# The bytes of a row if all its entries are tensors; else a tuple of the values, with bytes for tensors.
 RowKey = Hashable
 
 
 def row_keys(columns: Sequence[torch.Tensor | list[Any] | Constant], rows: int) -> list[RowKey]:
-    """Make one hashable value of each row.
+    """Convert each row to one hashable value.
 
-    Two rows have equal keys if and only if all their entries are equal: the key holds the data itself, not a digest of
-    it. Zero and negative zero are equal.
+    Two rows have equal keys if and only if all their entries are equal: the key holds the data itself, not a digest.
+    Zero and negative zero are equal.
 
     Args:
-        columns: the entries, tensors of shape ``[rows, *shape]`` or lists of ``rows`` Python objects.
-        rows: how many rows there are.
+        columns: the entries: tensors of shape ``[rows, *shape]``, lists of ``rows`` Python objects, or constants.
+        rows: number of rows.
 
     Returns:
         A key for each row.
 
     Raises:
-        TypeError: if a Python object has no hash.
+        TypeError: If a Python object is not hashable.
 
     Example:
         >>> keys = row_keys([torch.tensor([[1.0, 0.0], [1.0, -0.0], [2.0, 0.0]])], 3)
@@ -51,10 +51,10 @@ def row_keys(columns: Sequence[torch.Tensor | list[Any] | Constant], rows: int) 
 
 
 def row_bytes(tensors: Sequence[torch.Tensor]) -> np.ndarray:
-    """The memory of each row.
+    """Return the memory of each row.
 
     Args:
-        tensors: shape ``[rows, *shape]`` each, of any dtype and device.
+        tensors: tensors of shape ``[rows, *shape]``, of any dtype and device.
 
     Returns:
         An array of bytes of shape ``[rows, width]``.
@@ -75,10 +75,10 @@ def _bytes_of(tensor: torch.Tensor) -> np.ndarray:
     rows = tensor.shape[0]
     try:
         array = tensor.numpy()
-    except TypeError:  # a dtype that numpy does not have, such as bfloat16
+    except TypeError:  # numpy has no such dtype, for example bfloat16
         array = (tensor + 0.0).contiguous().view(torch.uint8).numpy()
     if array.dtype.kind in "fc":
-        array = array + 0.0  # negative zero becomes zero
+        array = array + 0.0  # turns negative zero into zero
     if not array.size:
         return np.empty((rows, 0), np.uint8)
     return np.ascontiguousarray(array).reshape(rows, -1).view(np.uint8)
@@ -91,6 +91,6 @@ def _byte_keys(array: np.ndarray) -> list[RowKey]:
 
 
 def _object_key(value: Any) -> RowKey:
-    # True, 1 and 1.0 are equal in Python, and are different data.
+    # With its type, because True, 1 and 1.0 are equal in Python but different data.
     hash(value)
     return type(value), value

@@ -1,4 +1,4 @@
-"""A map from data to data: what a dictionary is for Python values, for rows of TensorDicts."""
+"""TensorDictMap: a dictionary whose keys and values are rows of TensorDicts."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from torch import nn
 
 from rlnb.data.map.hash import RandomProjectionHash, SipHash
 from rlnb.data.map.query import QueryModule
-from rlnb.data.replay_buffers import LazyTensorStorage
-from rlnb.data.replay_buffers.storages import Storage
+from rlnb.data.replay_buffers.storages.base import Storage
+from rlnb.data.replay_buffers.storages.lazy_tensor import LazyTensorStorage
 from rlnb.data.ted.keys import NestedKey
 from rlnb.data.ted.leaves import leaf_keys
 
-# Wider rows than this are hashed through a random projection.
+# Rows with more numbers than this are hashed through a random projection.
 _WIDE = 1024
 
 
 class TensorMap(ABC):
-    """A map whose keys and values are rows of TensorDicts."""
+    """Abstract base class of maps whose keys and values are rows of TensorDicts."""
 
     @abstractmethod
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove all rows."""
 
     @abstractmethod
     def __getitem__(self, item: Any) -> Any: ...
@@ -39,25 +39,26 @@ class TensorMap(ABC):
 
     @abstractmethod
     def contains(self, item: Any) -> torch.Tensor:
-        """Whether each row is a key."""
+        """Whether each row is a key of the map."""
 
     def __contains__(self, item: Any) -> bool:
         return bool(self.contains(item).all())
 
 
 class TensorDictMap(nn.Module, TensorMap):
-    """Stores rows of TensorDicts under rows of other TensorDicts.
+    """Stores rows of TensorDicts, indexed by rows of other TensorDicts.
 
-    Keyword Args:
-        query_module: finds the place of a row.
-        storage: a storage for each entry that is kept, by its key.
-        collate_fn: applied to each entry that is read; None for none.
-        out_keys: keys of the entries that are returned; None for all that are stored.
-        write_fn: called with new rows, and with the old ones where their keys are known (else None); returns what is
-            stored. None to store the new rows.
+    Args:
+        query_module: finds the storage index of a row.
+        storage: a storage for each stored entry, by key.
+        collate_fn: function applied to each entry that is read.
+        out_keys: keys of the entries that are returned. Default: all stored ones.
+        write_fn: called with the rows to write and the rows stored under the same keys (``None`` for new keys), returns
+            the rows to store. Default: the rows to write are stored.
 
     Raises:
-        TypeError: if ``storage`` is not a dictionary of storages.
+        TypeError: If ``storage`` is not a dictionary of storages.
+        KeyError: If one of ``out_keys`` has no storage.
 
     Example:
         >>> places = TensorDictMap(query_module=QueryModule(["key"]), storage={"out": LazyTensorStorage(100)})
@@ -81,7 +82,7 @@ class TensorDictMap(nn.Module, TensorMap):
         super().__init__()
         if not isinstance(storage, Mapping) or not storage:
             raise TypeError(
-                f"TensorDictMap takes a storage for each entry that it keeps, and got {type(storage).__name__}. "
+                f"storage must be a dictionary with a storage for each entry, got {type(storage).__name__}. "
                 'Fix: storage={"value": LazyTensorStorage(1000)}.'
             )
         self.query_module = query_module
@@ -91,8 +92,8 @@ class TensorDictMap(nn.Module, TensorMap):
         unknown = [key for key in self._out_keys if key not in self.storage]
         if unknown:
             raise KeyError(
-                f"out_keys has {', '.join(map(repr, unknown))}, for which there is no storage. Stored are: "
-                f"{', '.join(map(repr, self.storage))}. Fix: give each of out_keys a storage."
+                f"out_keys names {', '.join(map(repr, unknown))}, for which there is no storage. The storages are for: "
+                f"{', '.join(map(repr, self.storage))}. Fix: add a storage for each of out_keys."
             )
 
     @classmethod
@@ -108,17 +109,17 @@ class TensorDictMap(nn.Module, TensorMap):
         collate_fn: Callable[[Any], Any] | None = None,
         write_fn: Callable[[TensorDictBase, TensorDictBase | None], TensorDictBase] | None = None,
     ) -> TensorDictMap:
-        """Make a map for data like these.
+        """Create a map for data like the given examples.
 
         Args:
-            source: an example of the rows that are keys.
-            dest: an example of the rows that are stored.
+            source: example of the rows that are keys.
+            dest: example of the rows that are stored.
             in_keys: keys of the entries of ``source`` that identify a row.
-            out_keys: keys of the entries of ``dest`` that are kept; None for all leaves.
-            max_size: how many rows there is room for.
-            storage_constructor: makes a storage for an entry; None for ``LazyTensorStorage(max_size)``.
-            hash_module: see :class:`QueryModule`. None for :class:`SipHash`, and for
-                :class:`RandomProjectionHash` where an entry has more than 1,024 numbers a row.
+            out_keys: keys of the entries of ``dest`` that are stored. Default: all leaves.
+            max_size: the largest number of rows.
+            storage_constructor: creates the storage of an entry. Default: ``LazyTensorStorage(max_size)``.
+            hash_module: see :class:`QueryModule`. Default: :class:`SipHash`, or :class:`RandomProjectionHash` for
+                entries with more than 1,024 numbers per row.
             collate_fn: see the class.
             write_fn: see the class.
 
@@ -144,7 +145,7 @@ class TensorDictMap(nn.Module, TensorMap):
 
     @property
     def max_size(self) -> int:
-        """How many rows there is room for."""
+        """The largest number of rows."""
         return min(storage.max_size for storage in self.storage.values())
 
     @property
@@ -158,7 +159,7 @@ class TensorDictMap(nn.Module, TensorMap):
         return self._out_keys
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove all rows."""
         self.query_module.clear()
         for storage in self.storage.values():
             storage.ring.jump(0, 0)
@@ -167,22 +168,22 @@ class TensorDictMap(nn.Module, TensorMap):
         return len(next(iter(self.storage.values())))
 
     def contains(self, item: TensorDictBase) -> torch.Tensor:
-        """Whether each row is a key.
+        """Whether each row is a key of the map.
 
         Args:
-            item: of any batch size.
+            item: the rows, of any batch size.
 
         Returns:
-            A tensor of bools of its batch size.
+            A boolean tensor of the same batch size.
         """
-        return self._places(item) < len(self)
+        return self._index_of(item) < len(self)
 
     def __getitem__(self, item: TensorDictBase) -> TensorDict:
-        index = self._places(item)
+        index = self._index_of(item)
         if bool((index >= len(self)).any()):
             raise KeyError(
                 f"{int((index >= len(self)).sum())} of {index.numel()} rows are not in the map. "
-                "Fix: ask map.contains(item) first, or store them with map[item] = value."
+                "Fix: check map.contains(item) first, or store them with map[item] = value."
             )
         found = self._read(index.reshape(-1)).select(*self._out_keys)
         if self.collate_fn is not None:
@@ -194,15 +195,15 @@ class TensorDictMap(nn.Module, TensorMap):
         missing = [key for key in self.storage if value.get(key, None) is None]
         if missing:
             raise KeyError(
-                f"The map keeps {', '.join(map(repr, self.storage))}, and the value has no "
-                f"{', '.join(map(repr, missing))}. Fix: add what is missing."
+                f"The value must have the entries {', '.join(map(repr, self.storage))}, but lacks "
+                f"{', '.join(map(repr, missing))}. Fix: add the missing entries."
             )
         if value.batch_size != item.batch_size:
             raise ValueError(
-                f"A map takes a value for each key, and the keys have batch size {list(item.batch_size)}, the values "
+                f"Keys and values must have the same batch size, got {list(item.batch_size)} and "
                 f"{list(value.batch_size)}. Fix: give both the same batch size."
             )
-        # The last row counts where several have one key. Nothing changes before all of it is known to fit.
+        # Of several rows with one key, the last one counts. Nothing is written before everything is checked.
         before, flat = len(self), value.reshape(-1)
         asked = self.query_module(item.reshape(-1), extend=False, clone=True)
         places, hashes = (asked.get(key).tolist() for key in self.query_module.out_keys)
@@ -210,8 +211,8 @@ class TensorDictMap(nn.Module, TensorMap):
         new = {hashes[row]: row for row, place in enumerate(places) if place >= before}
         if before + len(new) > self.max_size:
             raise ValueError(
-                f"The map has room for {self.max_size} rows, holds {before}, and got {len(new)} new ones. "
-                "Fix: make its storages larger, such as LazyTensorStorage(100_000), or call map.clear()."
+                f"The map is limited to {self.max_size} rows and holds {before}, but got {len(new)} new ones. "
+                "Fix: use larger storages, such as LazyTensorStorage(100_000), or call map.clear()."
             )
         index = torch.tensor(list(known), dtype=torch.int64)
         added, changed = flat[list(new.values())], flat[list(known.values())]
@@ -227,11 +228,11 @@ class TensorDictMap(nn.Module, TensorMap):
                 storage.append(prepared[key])
 
     def _read(self, index: torch.Tensor) -> TensorDict:
-        """Read all that is stored at some places."""
+        """Read all entries at some indices."""
         result = TensorDict(batch_size=[index.numel()])
         for key, storage in self.storage.items():
             result.set(key, storage.get(index))
         return result
 
-    def _places(self, item: TensorDictBase) -> torch.Tensor:
+    def _index_of(self, item: TensorDictBase) -> torch.Tensor:
         return self.query_module(item, extend=False, clone=True).get(self.query_module.index_key)

@@ -1,4 +1,4 @@
-"""Where "next" of a step and the root of the step after it disagree, and what is likely to have happened."""
+"""The adjacency rule of TED: steps whose "next" is not the root of the following step, and the likely causes."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ _LOOK_AT = 64
 
 
 def disagreements(root: Column, after: Column, facts: Facts) -> torch.Tensor:
-    """Find the steps whose "next" is not the root of the step that follows in the same episode.
+    """Find the steps whose "next" differs from the root of the following step of the same episode.
 
     Args:
         root: a column of the root.
-        after: its namesake below "next".
-        facts: of the data.
+        after: the column of the same name under "next".
+        facts: the data.
 
     Returns:
-        The steps, in order. NaN agrees with NaN, and 0.0 with -0.0.
+        The steps, in order. NaN equals NaN, and 0.0 equals -0.0.
     """
     if isinstance(root, torch.Tensor) and isinstance(after, torch.Tensor):
         found = not_adjacent(root, after, facts.stops)
@@ -40,7 +40,7 @@ def _same(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
 
 
 def _agree(root: Column, after: Column, steps: torch.Tensor, ahead: int) -> bool:
-    """Whether "next" of all these steps is the root so many steps further on."""
+    """Whether "next" of each of these steps equals the root ``ahead`` steps later."""
     if isinstance(root, torch.Tensor) and isinstance(after, torch.Tensor):
         return bool(_same(root[steps + ahead], after[steps]).all())
     return (
@@ -62,16 +62,16 @@ def _equal(one: object, other: object) -> bool:
 
 
 def likely_cause(root: Column, after: Column, found: torch.Tensor, facts: Facts) -> tuple[str, str]:
-    """Guess why.
+    """Guess why steps break the adjacency rule.
 
     Args:
         root: a column of the root.
-        after: its namesake below "next".
-        found: the steps that disagree.
-        facts: of the data.
+        after: the column of the same name under "next".
+        found: the steps found by :func:`disagreements`.
+        facts: the data.
 
     Returns:
-        The likely cause, and what to do.
+        The likely cause, and the fix.
     """
     steps = found[:_LOOK_AT]
     if _agree(root, after, steps, 0):

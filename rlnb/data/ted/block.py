@@ -1,4 +1,4 @@
-"""The TED block: storage for one rollout, allocated once and filled in place, row by row."""
+"""TEDBlock: preallocated storage for a rollout, filled in place, row by row."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tensordict import TensorDict
 from rlnb._tensordict import named
 from rlnb.data.ted.keys import END_KEYS, NestedKey, as_key, as_tuple
 
-# A block starts with room for this many bytes at the most and doubles when it is full: max_steps is only a bound, and
-# an episode of 20 steps must not pay for 100,000.
+# A block starts with at most this many bytes and doubles when it is full: max_steps is only a bound, and an episode of
+# 20 steps must not pay for 100,000.
 _FIRST_BYTES = 1 << 26
 _FIRST_ROWS = 16
 
@@ -22,32 +22,32 @@ Allocate = Callable[[tuple[int, ...], np.dtype], np.ndarray]
 
 
 class Rows(NamedTuple):
-    """The rows of one env, as it fills them; both mappings hold arrays of shape ``[rows, *shape]``."""
+    """Views of the rows of one env; both dictionaries hold arrays of shape ``[rows, *shape]``, by key."""
 
     root: dict[NestedKey, np.ndarray]
     next: dict[NestedKey, np.ndarray]
 
 
 class TEDBlock:
-    """Rows of a rollout in the TED format, for envs that write numpy data.
+    """The rows of a rollout in the TED format, for envs that write numpy data.
 
-    Row *t* of ``root`` is what the policy saw, row *t* of ``next`` what the step made of it. Both are written through
-    numpy views of torch storage, so a step copies each number once and creates no tensor.
+    Row *t* of ``root`` is the input of the policy at step *t*, row *t* of ``next`` the result of the step. Both are
+    written through numpy views of torch storage, so a step copies each number once and creates no tensor.
 
     Args:
         root: shape (without batch and time) and dtype of each entry that a reset writes.
-        next_only: the same for entries that only a step writes, such as the reward.
-        max_rows: the most rows that can be asked for.
-        batch: the batch size of the env.
-        allocate: makes an array of zeros of a shape and dtype. Default: ``numpy.zeros``.
+        next_only: shape and dtype of the entries that only a step writes, such as the reward.
+        max_rows: the largest number of rows.
+        batch: batch size of the env.
+        allocate: returns an array of zeros of a shape and dtype. Default: ``numpy.zeros``.
 
     Attributes:
         root: numpy arrays of shape ``[*batch, rows, *shape]``, by key.
         next: numpy arrays of shape ``[*batch, rows, *shape]``, by key.
-        rows: how many rows there is room for now.
+        rows: current number of rows.
 
     Raises:
-        TypeError: if numpy has no such dtype.
+        TypeError: If numpy does not support a dtype.
 
     Example:
         >>> block = TEDBlock({"observation": ((2,), torch.float32)}, {"reward": ((1,), torch.float32)}, max_rows=8)
@@ -74,7 +74,7 @@ class TEDBlock:
         self._view()
 
     def _zeros(self, shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
-        # numpy's zeros come from the system untouched: rows that are never reached cost nothing, torch's are written.
+        # numpy.zeros leaves zeroing to the operating system, so unused rows cost nothing; torch.zeros writes them.
         numpy_dtype = torch.empty(0, dtype=dtype).numpy().dtype
         return torch.from_numpy(self._allocate((*self.batch, self.rows, *shape), numpy_dtype))
 
@@ -84,23 +84,23 @@ class TEDBlock:
         self._carried = [(self.root[key], self.next[key]) for key in self._root if as_tuple(key)[-1] not in END_KEYS]
 
     def _at(self, t: int | slice) -> tuple[int | slice, ...]:
-        """Index row t of all envs of the batch."""
+        """The index of row t in all envs of the batch."""
         return (*[slice(None)] * len(self.batch), t)
 
     def env(self, *index: int) -> Rows:
-        """Look at the rows of one env of the batch.
+        """Return views of the rows of one env of the batch.
 
         Args:
-            *index: of the env, one number for each batch dimension.
+            *index: index of the env, one number per batch dimension.
 
         Returns:
-            Views of its rows.
+            The views.
         """
         pick = [{key: array[index] for key, array in leaves.items()} for leaves in (self.root, self.next)]
         return Rows(*pick)
 
     def grow(self) -> None:
-        """Double the room, keeping the rows there are; arrays taken from the block before are stale after it."""
+        """Double the number of rows and keep their content. Views taken before become stale."""
         filled = self._at(slice(self.rows))
         self.rows = min(2 * self.rows, self.max_rows)
         for leaves in (self._root, self._next):
@@ -110,19 +110,19 @@ class TEDBlock:
         self._view()
 
     def carry(self, t: int) -> None:
-        """Make row t+1's root from row t: ``step_mdp``, inside an episode.
+        """Copy the results of row t to the root of row t+1, as ``step_mdp`` does.
 
-        The end signals need no copy: inside an episode they are False, which is what an untouched row holds.
+        The end signals are not copied: inside an episode they are False, like in an unused row.
 
         Args:
-            t: the row that was stepped.
+            t: the row of the last step.
         """
         now, after = self._at(t), self._at(t + 1)
         for root, next_entry in self._carried:
             root[after] = next_entry[now]
 
     def root_row(self, t: int) -> dict[NestedKey, torch.Tensor]:
-        """Look at the root entries of one row.
+        """Return the root entries of one row.
 
         Args:
             t: the row.
@@ -134,7 +134,7 @@ class TEDBlock:
         return {key: tensor[now] for key, tensor in self._root.items()}
 
     def next_row(self, t: int) -> dict[NestedKey, torch.Tensor]:
-        """Look at the "next" entries of one row.
+        """Return the "next" entries of one row.
 
         Args:
             t: the row.
@@ -146,17 +146,17 @@ class TEDBlock:
         return {key: tensor[now] for key, tensor in self._next.items()}
 
     def to_tensordict(self, length: int, extra: Mapping[NestedKey, Any] | None = None, **kwargs: Any) -> TensorDict:
-        """Build the TensorDict around the first rows: once, at the end.
+        """Create a TensorDict of the first rows, once, at the end of the rollout.
 
         Args:
-            length: how many rows were filled.
-            extra: further entries of shape ``[*batch, length, ...]``; a key may start with ``"next"``.
-            **kwargs: passed to the TensorDict, such as its device.
+            length: number of filled rows.
+            extra: further entries of shape ``[*batch, length, ...]``; keys may start with ``"next"``.
+            **kwargs: further arguments of the TensorDict, such as its device.
 
         Returns:
             A TensorDict of batch size ``[*batch, length]`` whose last dimension is named "time".
         """
-        # A short rollout must not hold on to the storage of a long one.
+        # Copied unless full, so that a short rollout does not keep the storage of a long one alive.
         full, filled = length == self.rows, self._at(slice(length))
         entries: dict[NestedKey, Any] = {}
         for prefix, leaves in ((), self._root), (("next",), self._next):

@@ -1,4 +1,4 @@
-"""check_ted: whether data is well-formed TED, and if not, which rule it breaks, where, and what to do."""
+"""check_ted: validates TED data and reports the rules it breaks, where, and how to fix them."""
 
 from __future__ import annotations
 
@@ -12,13 +12,19 @@ from rlnb.data.ted.rules import TED_RULES, TED_WARNINGS, Finding, Rule
 
 @dataclass(frozen=True)
 class TEDReport:
-    """What :func:`check_ted` found.
+    """The result of :func:`check_ted`.
 
     Args:
-        batch_size: of the data.
-        findings: where rules are broken, in the order of the rules.
-        rules: the rules that the data was held against.
-        warnings: what is likely to be a mistake and breaks no rule, such as an end signal inside an episode.
+        batch_size: batch size of the data.
+        findings: the places where rules are broken, in the order of the rules.
+        rules: the rules that were checked.
+        warnings: likely mistakes that break no rule, such as an end signal inside an episode.
+
+    Example:
+        >>> from rlnb.envs import GymEnv
+        >>> report = check_ted(GymEnv("CartPole-v1").rollout(5))
+        >>> report.ok, report.broken()
+        (True, [])
     """
 
     batch_size: tuple[int, ...]
@@ -32,10 +38,10 @@ class TEDReport:
         return not self.findings
 
     def broken(self) -> list[str]:
-        """Name the rules that are broken.
+        """List the rules that are broken.
 
         Returns:
-            Each name once, in order.
+            The names of the rules, each once, in order.
         """
         return list(dict.fromkeys(finding.rule for finding in self.findings))
 
@@ -43,7 +49,7 @@ class TEDReport:
         """Raise an error if the data is not well-formed.
 
         Raises:
-            ValueError: with the report as its text.
+            ValueError: If a rule is broken; the text is the report.
         """
         if self.findings:
             raise ValueError(str(self))
@@ -76,21 +82,21 @@ class TEDReport:
 
 
 def check_ted(data: TensorDictBase, rules: tuple[Rule, ...] = TED_RULES) -> TEDReport:
-    """Say whether data is in the TorchRL Episode Data format.
+    """Check whether data is in the TorchRL Episode Data format.
 
-    The report also warns of end signals inside an episode, where the observations tell them. Nothing in the data tells
-    that all actions, or all rewards, were shifted by a step: compare them with a rollout of the env.
+    The report also warns of end signals inside an episode, which the observations reveal. It cannot detect that all
+    actions or all rewards are shifted by a step; compare such data with a rollout of the env.
 
     Args:
-        data: such as a rollout, a batch of a collector, or what ``split_trajectories`` returns: steps that a "mask"
-            leaves out are not looked at.
-        rules: to hold the data against.
+        data: a rollout, a batch of a collector, or the output of ``split_trajectories``. Steps that a "mask" excludes
+            are ignored.
+        rules: the rules to check.
 
     Returns:
-        The report, with all that is wrong.
+        The report, which lists all problems.
 
     Raises:
-        TypeError: if ``data`` is no TensorDict.
+        TypeError: If ``data`` is not a TensorDict.
 
     Example:
         >>> from rlnb.envs import GymEnv
@@ -101,7 +107,7 @@ def check_ted(data: TensorDictBase, rules: tuple[Rule, ...] = TED_RULES) -> TEDR
         ['next']
     """
     if not isinstance(data, TensorDictBase):
-        raise TypeError(f"check_ted checks a TensorDict and got a {type(data).__name__}. Fix: pass env.rollout(10).")
+        raise TypeError(f"check_ted needs a TensorDict, got a {type(data).__name__}. Fix: pass env.rollout(10).")
     try:
         facts = Facts(data)
     except (ValueError, TypeError) as error:

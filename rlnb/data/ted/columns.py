@@ -1,4 +1,4 @@
-"""Columns: the entries of a TensorDict as rows over its flattened batch, and the TensorDict built from them again."""
+"""Columns: the entries of a TensorDict over its flattened batch, and TensorDicts built from columns."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tensordict import LazyStackedTensorDict, NonTensorData, NonTensorStack, Ten
 from rlnb._tensordict import raw_entries
 from rlnb.data.ted.keys import as_key
 from rlnb.data.ted.leaves import is_branch
-from rlnb.data.ted.varying import Path, Rows, rows_of
+from rlnb.data.ted.ragged import Path, RaggedColumn, ragged_column
 
 
 @dataclass(frozen=True)
 class Constant:
-    """Non-tensor data that is the same for all rows.
+    """A column of non-tensor data that is the same in all rows.
 
     Args:
         value: the data.
@@ -26,18 +26,18 @@ class Constant:
     value: Any
 
 
-# A tensor [rows, ...]; a list with one value for each row, Rows if they are tensors; or one value for all rows.
+# A tensor [rows, ...]; a list with one value per row (a RaggedColumn of tensors); or one value for all rows.
 Column: TypeAlias = torch.Tensor | list[Any] | Constant
 
 
 @dataclass(frozen=True)
 class Branch:
-    """A nested TensorDict: where it stands, and the batch dimensions that it has beyond those of the root.
+    """A nested TensorDict, described by its path and by its batch dimensions beyond those of the root.
 
     Args:
         path: the parts of its key; empty for the root.
         extra: sizes of its further batch dimensions.
-        names: names of all its batch dimensions, or None if none has a name.
+        names: names of all its batch dimensions, or ``None`` if they have no names.
     """
 
     path: Path
@@ -46,11 +46,11 @@ class Branch:
 
 
 def alike(one: Column | None, other: Column | None) -> bool:
-    """Whether two columns are tensors of one shape and dtype.
+    """Whether two columns are tensors of the same shape and dtype.
 
     Args:
         one: a column.
-        other: another.
+        other: another column.
 
     Returns:
         True if they are.
@@ -68,20 +68,20 @@ def alike(one: Column | None, other: Column | None) -> bool:
 
 
 def read_columns(data: TensorDictBase, varying: bool = False) -> tuple[dict[Path, Column], list[Branch]]:
-    """Take a TensorDict apart.
+    """Split a TensorDict into columns.
 
     Args:
-        data: of any batch size. A lazy stack is made contiguous.
-        varying: whether a lazily stacked entry may have a size of its own in each row; its column is then
-            :class:`~rlnb.data.ted.varying.Rows`.
+        data: a TensorDict of any batch size. A lazy stack is made contiguous.
+        varying: whether lazily stacked entries may vary in shape; the column of such an entry is a
+            :class:`~rlnb.data.ted.ragged.RaggedColumn`.
 
     Returns:
-        The column of each leaf, with the batch flattened to one dimension (a batch of size [] leaves the leaves as they
-        are), and the branches, root first.
+        The column of each leaf, with the batch flattened to one dimension (leaves of a TensorDict of batch size ``[]``
+        stay unchanged), and the branches, root first.
 
     Raises:
-        ValueError: if lazily stacked entries differ in shape, and may not.
-        TypeError: if a leaf is neither a tensor nor non-tensor data.
+        ValueError: If lazily stacked entries differ in shape without ``varying``.
+        TypeError: If a leaf is neither a tensor nor non-tensor data.
 
     Example:
         >>> data = TensorDict({"a": {"b": torch.zeros(2, 3, 4)}}, batch_size=[2, 3])
@@ -114,7 +114,7 @@ def _read(
         where = (*path, name)
         if isinstance(value, torch.Tensor) and not value.is_nested:
             columns[where] = value.flatten(0, batch_dims - 1) if batch_dims > 1 else value
-        elif isinstance(value, Rows):
+        elif isinstance(value, RaggedColumn):
             columns[where] = value
         elif is_non_tensor(value):
             columns[where] = _values(value, batch_dims)
@@ -123,20 +123,19 @@ def _read(
         else:
             kind = "a nested tensor" if isinstance(value, torch.Tensor) else f"a {type(value).__name__}"
             raise TypeError(
-                f"The entry {as_key(where)!r} is {kind}. What is stored step by step is made of tensors of one shape, "
-                "TensorDicts and non-tensor data such as strings. "
-                f"Fix: leave it out with data.exclude({as_key(where)!r}), or convert it."
+                f"The entry {as_key(where)!r} is {kind}. Steps may hold tensors, TensorDicts and non-tensor data such "
+                f"as strings. Fix: leave it out with data.exclude({as_key(where)!r}), or convert it."
             )
 
 
 def _lazy_entries(data: TensorDictBase, batch_dims: int) -> dict[str, Any]:
-    """The entries of a lazy stack, row by row where they fit into no one tensor."""
+    """The entries of a lazy stack, ragged where the rows do not stack."""
     found = {}
     for name in data.keys():  # noqa: SIM118 - iterating a TensorDict iterates its rows
         try:
             found[name] = data.get(name)
-        except (RuntimeError, AttributeError):  # sizes or kinds that differ
-            found[name] = rows_of(data, name, batch_dims)
+        except (RuntimeError, AttributeError):  # shapes or types differ
+            found[name] = ragged_column(data, name, batch_dims)
     return found
 
 
@@ -149,14 +148,14 @@ def _stacked(data: TensorDictBase, path: Path) -> TensorDictBase:
     except RuntimeError as error:
         where = f"under {as_key(path)!r} " if path else ""
         raise ValueError(
-            f"The data {where}is a lazy stack whose entries differ in shape from row to row, so that they have no "
-            "place in one tensor. Fix: pad them to one shape, or leave them out with data.exclude(...). "
+            f"The data {where}is a lazy stack whose entries differ in shape from row to row, so they do not fit into "
+            "one tensor. Fix: pad them to one shape, or leave them out with data.exclude(...). "
             f"({str(error).splitlines()[0]})"
         ) from error
 
 
 def _values(value: Any, batch_dims: int) -> list[Any] | Constant:
-    """The values of non-tensor data, the batch flattened and further dimensions left nested."""
+    """The values of non-tensor data, with the batch flattened and further dimensions nested."""
     if isinstance(value, NonTensorData):
         return Constant(value.data)
     values = value.tolist()
@@ -171,13 +170,13 @@ def build(
     branches: Sequence[Branch] = (),
     device: torch.device | None = None,
 ) -> TensorDict:
-    """Put columns together.
+    """Build a TensorDict from columns.
 
     Args:
-        columns: as :func:`read_columns` returns them.
-        batch_size: of the result; the product of its sizes is the number of rows.
-        branches: of the result. A branch that is not listed has no further batch dimensions and no names.
-        device: of the result.
+        columns: columns by path, as from :func:`read_columns`.
+        batch_size: batch size of the result; the product of its sizes is the number of rows.
+        branches: nested TensorDicts with further batch dimensions or names; all others have neither.
+        device: device of the result.
 
     Returns:
         A TensorDict whose tensors share the memory of the columns.
@@ -221,21 +220,21 @@ def _build(
 
 
 def _non_tensor(values: list[Any], batch: tuple[int, ...], dims: int) -> Any:
-    """Stack values; those of further batch dimensions are nested already."""
+    """Stack values, which are nested already for further batch dimensions."""
     for size in reversed(batch[1:]):
         values = [values[start : start + size] for start in range(0, len(values), size)]
     return stack_values(values, dims)
 
 
 def stack_values(values: list[Any], dims: int = 1) -> Any:
-    """Stack non-tensor data without looking into it: a value that is a list stays one value.
+    """Stack non-tensor data without interpreting it: a value that is a list stays one value.
 
     Args:
         values: the values, nested ``dims`` deep.
-        dims: how many dimensions the stack gets.
+        dims: number of batch dimensions of the stack.
 
     Returns:
-        Non-tensor data of that many batch dimensions.
+        The stacked non-tensor data.
 
     Example:
         >>> stack_values([["a"], ["b", "c"]]).batch_size

@@ -1,4 +1,4 @@
-"""Where trajectories end: the end signals of TED data as one flag a step, and the runs between them."""
+"""End of episodes: the end signals of TED data as one flag per step, and the runs between them."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from rlnb.data.ted.leaves import leaf_keys
 
 
 def end_flags(data: TensorDictBase, done_key: NestedKey = ("next", "done")) -> torch.Tensor:
-    """Read where an episode ended.
+    """Read an end signal as one flag per step.
 
     Args:
         data: TED data; time is its last batch dimension.
-        done_key: the entry to read. It has one element for each step.
+        done_key: key of the signal, which has one element per step.
 
     Returns:
-        Flags of the shape of the batch, and of dtype ``torch.bool``.
+        Boolean flags of the shape of the batch.
 
     Raises:
-        ValueError: if the data has no time dimension, or if the entry has several elements for a step.
-        KeyError: if there is no such entry.
+        ValueError: If the data has no time dimension, or the entry has several elements per step.
+        KeyError: If there is no such entry.
 
     Example:
         >>> from tensordict import TensorDict
@@ -43,9 +43,9 @@ def end_flags(data: TensorDictBase, done_key: NestedKey = ("next", "done")) -> t
         )
     if done.numel() != data.batch_size.numel():
         raise ValueError(
-            f"{key!r} has the shape {list(done.shape)}, which is more than one flag for each step of a batch of size "
-            f"{list(data.batch_size)}. An episode ends for all that its step holds. "
-            "Fix: pass the done_key of an entry with one flag a step, "
+            f"{key!r} must have one flag for each step of the batch of size {list(data.batch_size)}, got shape "
+            f"{list(done.shape)}. An episode ends for all agents of a step at once. "
+            "Fix: pass the done_key of an entry with one flag per step, "
             f"such as data['next', 'done'] = data[{key!r}].flatten({data.batch_dims}).any(-1, keepdim=True)."
         )
     return done.reshape(data.batch_size).bool()
@@ -54,21 +54,21 @@ def end_flags(data: TensorDictBase, done_key: NestedKey = ("next", "done")) -> t
 def episode_ends(
     signals: Mapping[tuple[str, ...], torch.Tensor], before: Mapping[tuple[str, ...], torch.Tensor] | None = None
 ) -> dict[str, torch.Tensor]:
-    """Say at which steps an episode ends, for data of one agent or of several.
+    """Find the steps at which an episode ends, for one agent or several: the definition that all of rlnb uses.
 
-    The end signals at the root decide where there are any. Without them an episode ends with the first of its agents:
-    where any signal of any group is True, and was not True before the step already (an agent that waits for the others
-    ends nothing more).
+    The end signals at the root of ``"next"`` decide, if there are any. Without them, an episode ends with the first of
+    its agents: where any signal of any group is True and was not True before the step already (an agent that waits for
+    the others does not end the episode again).
 
     Args:
-        signals: the end signals of ``"next"``, each ``[steps, ...]``, by their path below it, such as
+        signals: the end signals of ``"next"``, each of shape ``[steps, ...]``, by their path below it, such as
             ``("agents", "done")``.
-        before: the signals at the root of the same steps, by the same paths. They are read only where no signal of
-            ``"next"`` stands at its root.
+        before: the signals at the root of the same steps, by the same paths. They are read only if no signal is at the
+            root of ``"next"``.
 
     Returns:
-        ``[steps]`` bool under each of ``"done"``, ``"terminated"`` and ``"truncated"``: whether the episode ends, and
-        why. Empty where there are no signals.
+        Boolean flags of shape ``[steps]`` under each of ``"done"``, ``"terminated"`` and ``"truncated"``: whether the
+        episode ends, and why. Empty if there are no signals.
 
     Example:
         >>> agents = torch.tensor([[False, False], [True, False], [True, True]])
@@ -93,21 +93,55 @@ def episode_ends(
         ends[path[-1]] |= flags.any(-1)
         ends[DONE] |= flags.any(-1)
     if not any(path[-1] != DONE for path in deciding):
-        # The root says only that it is over: the agents say why.
+        # The root has only "done"; the reason is in the signals of the agents.
         for path, flags in found.items():
             if path[-1] in (TERMINATED, TRUNCATED):
                 ends[path[-1]] |= flags.any(-1) & ends[DONE]
     return ends
 
 
+def episode_end_flags(data: TensorDictBase) -> torch.Tensor:
+    """Find the steps at which an episode ends, as :func:`episode_ends` defines it.
+
+    Args:
+        data: TED data of batch size ``[*B]``; a single step has batch size ``[]``.
+
+    Returns:
+        Boolean flags of shape ``[*B]``, on the CPU; all False if there are no end signals.
+
+    Example:
+        >>> from tensordict import TensorDict
+        >>> done = torch.tensor([[[False], [False]], [[True], [False]]])
+        >>> episode_end_flags(TensorDict({"next": {"agents": {"done": done}}}, batch_size=[2]))
+        tensor([False,  True])
+    """
+    after = data.get("next")
+    paths = [path for path in map(as_tuple, leaf_keys(after)) if path[-1] in END_KEYS]
+    at_root = any(len(path) == 1 for path in paths)
+    if at_root:  # the agents, whose number may vary from step to step, are not even read then
+        paths = [path for path in paths if len(path) == 1]
+
+    def read(side: TensorDictBase) -> dict[tuple[str, ...], torch.Tensor]:
+        found = {path: side.get(as_key(path), None) for path in paths}
+        steps = data.batch_size.numel()
+        return {
+            path: flags.cpu().reshape(steps, *flags.shape[data.batch_dims :], 1)
+            for path, flags in found.items()
+            if flags is not None
+        }
+
+    ends = episode_ends(read(after), None if at_root else read(data))
+    return ends[DONE].reshape(data.batch_size) if ends else torch.zeros(data.batch_size, dtype=torch.bool)
+
+
 def require_time(data: TensorDictBase) -> None:
-    """Refuse data without a time dimension.
+    """Check that data has a time dimension.
 
     Args:
         data: TED data.
 
     Raises:
-        ValueError: if the data has no batch dimension, or if it names another one than the last "time".
+        ValueError: If the data has no batch dimension, or a dimension other than the last is named "time".
 
     Example:
         >>> from tensordict import TensorDict
@@ -115,26 +149,26 @@ def require_time(data: TensorDictBase) -> None:
     """
     if not data.batch_dims:
         raise ValueError(
-            "The data has the batch size [], so it is a single step. TED data has time as its last batch dimension. "
+            "TED data must have time as its last batch dimension, got a single step of batch size []. "
             "Fix: pass a rollout, or add the dimension with data.unsqueeze(-1)."
         )
     names = data.names
     if "time" in names and names[-1] != "time":
         at = names.index("time")
         raise ValueError(
-            f"Time is the dimension {at} of the batch size {list(data.batch_size)}, whose names are {names}. In TED "
-            f"data it is the last one. Fix: data.transpose({at}, -1)."
+            f"Time must be the last batch dimension of TED data, got batch size {list(data.batch_size)} with the names "
+            f"{names}. Fix: data.transpose({at}, -1)."
         )
 
 
 def last_of_run(ends: torch.Tensor) -> torch.Tensor:
-    """For each step, say which step is the last of its run.
+    """Return, for each step, the index of the last step of its run.
 
     Args:
-        ends: flags of shape ``[..., T]``; True ends a run. The last step always does.
+        ends: flags of shape ``[..., T]``; True ends a run. The last step always ends one.
 
     Returns:
-        Indices along the last dimension, of the shape of ``ends``.
+        Indices along the last dimension, shape ``[..., T]``.
 
     Example:
         >>> last_of_run(torch.tensor([False, True, False, False]))
@@ -147,13 +181,13 @@ def last_of_run(ends: torch.Tensor) -> torch.Tensor:
 
 
 def run_lengths(ends: torch.Tensor) -> torch.Tensor:
-    """Measure the runs of one row.
+    """Return the lengths of the runs of one row.
 
     Args:
-        ends: flags of shape ``[T]``; True ends a run. The last step always does.
+        ends: flags of shape ``[T]``; True ends a run. The last step always ends one.
 
     Returns:
-        The lengths, in order; they add up to T.
+        The lengths, in order; their sum is T.
 
     Example:
         >>> run_lengths(torch.tensor([False, True, False, False]))

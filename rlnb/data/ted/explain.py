@@ -1,4 +1,4 @@
-"""Explanations of two common mistakes with the data of an env: a key that is not there, and unpacking a TensorDict."""
+"""Explanations of two common mistakes with the data of an env: missing keys, and unpacking a TensorDict."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _ALIASES = {
 
 
 def explain_missing_key(td: TensorDictBase, key: Any) -> str:
-    """Explain why a key is not in a TensorDict, and propose the entry that was probably meant.
+    """Explain why a TensorDict lacks a key, and suggest the entry that was probably meant.
 
     Args:
         td: the TensorDict that was read.
-        key: the key that it does not have: a string, or a tuple of strings for a nested entry.
+        key: the missing key: a string, or a tuple of strings for a nested entry.
 
     Returns:
-        Two or three sentences: what is missing, the likely cause with a line to paste, and the entries of ``td``.
+        Two or three sentences: the missing key, the likely cause with a line to paste, and the entries of ``td``.
 
     Example:
         >>> from tensordict import TensorDict
@@ -57,7 +57,7 @@ def explain_missing_key(td: TensorDictBase, key: Any) -> str:
 
 
 def explain_unpacking(td: TensorDictBase) -> str:
-    """Explain what ``obs, info = env.reset()`` and ``obs, reward, ... = env.step(...)`` do wrong.
+    """Explain why ``obs, info = env.reset()`` and ``obs, reward, ... = env.step(...)`` fail.
 
     Args:
         td: the TensorDict that was unpacked.
@@ -80,7 +80,7 @@ def explain_unpacking(td: TensorDictBase) -> str:
 
 
 def _advice(parts: tuple[str, ...], entries: list[tuple[str, ...]]) -> str:
-    """Propose what was probably meant: the same name elsewhere first, then the nearest name."""
+    """Suggest an entry: the same name elsewhere first, then the most similar name."""
     elsewhere = [path for path in entries if path != parts and path[-len(parts) :] == parts]
     below_next = ("next", *parts)
     if below_next in elsewhere:
@@ -106,7 +106,7 @@ def _advice(parts: tuple[str, ...], entries: list[tuple[str, ...]]) -> str:
 
 
 def _nearest(parts: tuple[str, ...], entries: list[tuple[str, ...]]) -> tuple[str, ...] | None:
-    """The entry whose last name is the nearest, one under "next" only where the key asks for it or no other has it."""
+    """The entry with the most similar name, preferably at the root, or under "next" if the key starts with it."""
     name = parts[-1]
     below_next = parts[0] == "next" or name.startswith("next_")
     name = _ALIASES.get(name, name)
@@ -118,7 +118,7 @@ def _nearest(parts: tuple[str, ...], entries: list[tuple[str, ...]]) -> tuple[st
 
 
 def _read(path: tuple[str, ...]) -> str:
-    """The code that reads an entry."""
+    """Write the code that reads an entry."""
     return "td[" + ", ".join('"' + part.replace("\\", "\\\\").replace('"', '\\"') + '"' for part in path) + "]"
 
 

@@ -1,4 +1,4 @@
-"""What the rules of TED look at: the entries of the root and of "next" side by side, and where episodes end."""
+"""Facts: TED data prepared for validation: the columns of the root and of "next", end signals, ids and masks."""
 
 from __future__ import annotations
 
@@ -9,26 +9,25 @@ import torch
 from tensordict import TensorDictBase
 
 from rlnb.data.ted.columns import Column, Path, read_columns
-from rlnb.data.ted.keys import END_KEYS, as_key
-from rlnb.data.ted.varying import Rows, gaps_of, lazy_branches, padded
+from rlnb.data.ted.ends import episode_ends
+from rlnb.data.ted.keys import DONE, END_KEYS, MASK_KEYS, TRAJ_IDS_KEYS, as_key
+from rlnb.data.ted.ragged import RaggedColumn, gaps_of, lazy_branches, padded
 
-IDS_KEYS: tuple[Path, ...] = (("collector", "traj_ids"), ("traj_ids",))
-MASK_KEYS: tuple[Path, ...] = (("collector", "mask"), ("mask",))
 REWARD, ACTION = "reward", "action"
 
 
 class Facts:
-    """Data to check, taken apart once.
+    """TED data to validate, split into columns once.
 
     Args:
-        data: what is to be TED data.
+        data: the data.
 
     Attributes:
-        data: the same.
+        data: the data.
         root: the columns of the root.
-        next: the columns below "next". Where one of two namesakes has sizes that vary, both are
-            :class:`~rlnb.data.ted.varying.Rows`.
-        gaps: for each entry of a lazy stack that comes and goes, the flattened steps where it is there.
+        next: the columns under "next". If one of two entries with the same name has rows of varying shape, both are
+            :class:`~rlnb.data.ted.ragged.RaggedColumn`.
+        gaps: for each entry of a lazy stack that some steps lack, the flattened flags of the steps that have it.
 
     Example:
         >>> from tensordict import TensorDict
@@ -44,8 +43,8 @@ class Facts:
         self.next: dict[Path, Column] = {}
         for path, column in columns.items():
             inside = path[0] == "next" and len(path) > 1
-            if isinstance(column, Rows) and path[-1] in END_KEYS:
-                # Agents that are not there end nothing.
+            if isinstance(column, RaggedColumn) and path[-1] in END_KEYS:
+                # Padding adds False: missing agents do not end anything.
                 column = padded(column)
             (self.next if inside else self.root)[path[1:] if inside else path] = column
         self.extra = {branch.path: len(branch.extra) for branch in branches}
@@ -62,12 +61,12 @@ class Facts:
 
     @property
     def has_next(self) -> bool:
-        """Whether there is anything below "next"."""
+        """Whether there are entries under "next"."""
         return bool(self.next)
 
     @property
     def has_time(self) -> bool:
-        """Whether time is the last dimension, and there are steps along it."""
+        """Whether time is the last batch dimension, and there is at least one step."""
         names = self.data.names if self.data.batch_dims else ["no time"]
         return (names[-1] == "time" or "time" not in names) and bool(
             self.data.batch_dims and self.data.batch_size.numel()
@@ -75,23 +74,23 @@ class Facts:
 
     @property
     def length(self) -> int:
-        """Steps along time."""
+        """Number of steps along time."""
         return self.data.batch_size[-1] if self.data.batch_dims else 1
 
     @property
     def rows(self) -> int:
-        """Rows of the batch."""
+        """Number of rows of the batch."""
         return self.data.batch_size.numel() // self.length if self.length else 0
 
     @cached_property
     def levels(self) -> list[Path]:
-        """The levels of "next" with end signals, the root's first."""
+        """Paths of the levels of "next" with end signals, the root first."""
         found = {path[:-1] for path in self.next if path[-1] in END_KEYS}
         return sorted(found, key=lambda path: (len(path), path))
 
     @cached_property
     def mask(self) -> torch.Tensor | None:
-        """True where there is a step, for padded data."""
+        """True for steps, False for padding; ``None`` without a mask."""
         for path in MASK_KEYS:
             mask = self.root.get(path)
             if (
@@ -104,29 +103,33 @@ class Facts:
 
     @cached_property
     def ids(self) -> tuple[Path, torch.Tensor] | None:
-        """The ids of the trajectories and where they stand."""
-        for path in IDS_KEYS:
+        """Path and values of the trajectory ids; ``None`` without ids."""
+        for path in TRAJ_IDS_KEYS:
             ids = self.root.get(path)
             if isinstance(ids, torch.Tensor) and ids.numel() == self.data.batch_size.numel():
                 return path, ids.flatten()
         return None
 
     @cached_property
-    def ends(self) -> torch.Tensor | None:
-        """True where an end signal of "next" says that an episode ended, for anybody."""
-        ends = None
-        for path, column in self.next.items():
-            if path[-1] in END_KEYS and isinstance(column, torch.Tensor):
-                flags = per_step(column)
-                ends = flags if ends is None else ends | flags
-        return ends
+    def any_end(self) -> torch.Tensor | None:
+        """True where any end signal of "next" is True, even if the episode goes on for other agents.
+
+        An agent may be reset alone there, so nothing can be said about the step that follows.
+        """
+        flags = [per_step(column) for column in _signals(self.next).values()]
+        return torch.stack(flags).any(0) if flags else None
+
+    @cached_property
+    def episode_ends(self) -> torch.Tensor | None:
+        """True where an episode ends, as :func:`~rlnb.data.ted.ends.episode_ends` defines it."""
+        return episode_ends(_signals(self.next), _signals(self.root)).get(DONE)
 
     @cached_property
     def stops(self) -> torch.Tensor:
-        """True where the step that follows is not the next one of the same episode."""
+        """True where the following step need not continue this one: at end signals, new ids, padding and row ends."""
         stops = torch.zeros(self.data.batch_size.numel(), dtype=torch.bool, device=self.data.device)
-        if self.ends is not None:
-            stops |= self.ends
+        if self.any_end is not None:
+            stops |= self.any_end
         marks = [self.mask] if self.mask is not None else []
         if self.ids is not None:
             marks.append(self.ids[1])
@@ -138,24 +141,24 @@ class Facts:
         return stops
 
     def only_valid(self, flags: torch.Tensor) -> torch.Tensor:
-        """Clear flags of steps that are padding.
+        """Clear the flags of padding.
 
         Args:
-            flags: one for each step.
+            flags: one flag per step.
 
         Returns:
-            The flags.
+            The flags, False for padding.
         """
         return flags if self.mask is None else flags & self.mask
 
     def index(self, step: int) -> tuple[int, ...]:
-        """Say where a step of the flattened batch is.
+        """Convert the number of a step in the flattened batch to its index.
 
         Args:
-            step: its number.
+            step: the number.
 
         Returns:
-            Its index in the batch; time is the last number.
+            The index into the batch, time last.
         """
         index = []
         for size in reversed(self.data.batch_size):
@@ -164,20 +167,29 @@ class Facts:
         return tuple(reversed(index))
 
 
+def _signals(columns: dict[Path, Column]) -> dict[Path, torch.Tensor]:
+    """The end signals, each with at least two dimensions."""
+    return {
+        path: column if column.dim() > 1 else column.unsqueeze(-1)
+        for path, column in columns.items()
+        if path[-1] in END_KEYS and isinstance(column, torch.Tensor)
+    }
+
+
 def _vary(one: Column, two: Column) -> bool:
     tensors = isinstance(one, torch.Tensor) and isinstance(two, torch.Tensor)
-    return isinstance(one, Rows) or isinstance(two, Rows) or (tensors and one.shape != two.shape)  # type: ignore[union-attr]
+    return isinstance(one, RaggedColumn) or isinstance(two, RaggedColumn) or (tensors and one.shape != two.shape)  # type: ignore[union-attr]
 
 
 def _as_rows(column: Column) -> Column:
-    return Rows(column.unbind(0)) if isinstance(column, torch.Tensor) else column
+    return RaggedColumn(column.unbind(0)) if isinstance(column, torch.Tensor) else column
 
 
 def per_step(column: torch.Tensor) -> torch.Tensor:
-    """One flag for each step: whether any of its elements is True.
+    """Reduce flags to one per step: whether any element is True.
 
     Args:
-        column: of shape ``[steps, ...]``.
+        column: flags of shape ``[steps, ...]``.
 
     Returns:
         Flags of shape ``[steps]``.
@@ -190,14 +202,14 @@ def per_step(column: torch.Tensor) -> torch.Tensor:
 
 
 def name_of(path: Path, in_next: bool = False) -> str:
-    """Spell a key the way it is used.
+    """Write a key as code.
 
     Args:
-        path: its parts.
-        in_next: whether it stands below "next".
+        path: the parts of the key.
+        in_next: whether the entry is under "next".
 
     Returns:
-        Text.
+        The text.
 
     Example:
         >>> name_of(("reward",), in_next=True)
@@ -207,13 +219,13 @@ def name_of(path: Path, in_next: bool = False) -> str:
 
 
 def index_text(index: tuple[int, ...] | None) -> str:
-    """Write an index the way it is used.
+    """Write an index as code.
 
     Args:
-        index: of a step, or None.
+        index: the index of a step, or ``None``.
 
     Returns:
-        Text; empty for None.
+        The text; empty for ``None``.
 
     Example:
         >>> index_text((3,)), index_text((0, 3))
@@ -223,13 +235,13 @@ def index_text(index: tuple[int, ...] | None) -> str:
 
 
 def show(value: Any) -> str:
-    """Write a value of one step in few characters.
+    """Write the value of one step, abbreviated.
 
     Args:
-        value: a tensor or an object.
+        value: a tensor or another object.
 
     Returns:
-        Text.
+        The text.
 
     Example:
         >>> show(torch.tensor([0.25, 1.0]))

@@ -1,4 +1,4 @@
-"""TED2Flat: observations stored once, plus the last one of each trajectory."""
+"""TED2Flat and Flat2TED: TED data with each observation stored once, and back."""
 
 from __future__ import annotations
 
@@ -9,71 +9,73 @@ from typing import Any
 import torch
 from tensordict import NonTensorData, TensorDict, TensorDictBase
 
-from rlnb.data.ted.columns import Column, Constant, Path, read_columns, stack_values
+from rlnb.data.ted.columns import Branch, Column, Constant, Path, build, read_columns, stack_values
 from rlnb.data.ted.ends import end_flags
-from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
-from rlnb.data.ted.layout import BREAKS_KEY, LAYOUT_KEY, RESERVED, ROOT_KEY, Layout, plan
+from rlnb.data.ted.keys import END_KEYS, NestedKey, as_key, as_tuple
+from rlnb.data.ted.layout import (
+    BREAKS_KEY,
+    LAYOUT_KEY,
+    RESERVED,
+    ROOT_KEY,
+    FlatLayout,
+    check_lengths,
+    infer,
+    plan,
+)
 from rlnb.data.ted.timeline import Timeline, bits, not_adjacent
 
-DONE_KEYS = ("done", "truncated", "terminated")
+DONE_KEYS = END_KEYS  # the name that checkpointers import
 
 
-class FlatForm:
-    """What the hooks between TED and its flat forms have in common.
+class TEDForm:
+    """Base class of the conversions between TED and its stored forms: the keys of the entries that they interpret.
 
     Args:
-        done_key: where the ends of the trajectories are read.
-        shift_key: where the place of the oldest step is written.
-        is_full_key: where it is written whether the data went round in a ring.
-        done_keys: the end signals. Those at the root are not stored if they are all False.
-        reward_keys: the rewards.
+        done_key: key of the flags at which trajectories end, one per step.
+        shift_key: key of the position of the oldest step along time.
+        is_full_key: key of the flag that tells whether a ring buffer had wrapped around.
+        done_keys: keys of the end-of-episode signals.
+        reward_keys: keys of the rewards.
     """
 
     def __init__(
         self,
-        done_key: NestedKey,
+        done_key: NestedKey = ("next", "done"),
         shift_key: str = "shift",
         is_full_key: str = "is_full",
-        done_keys: Sequence[NestedKey] = DONE_KEYS,
+        done_keys: Sequence[NestedKey] = END_KEYS,
         reward_keys: Sequence[NestedKey] = ("reward",),
     ) -> None:
         self.done_key, self.shift_key, self.is_full_key = done_key, shift_key, is_full_key
         self.done_keys, self.reward_keys = tuple(done_keys), tuple(reward_keys)
 
-    @property
-    def _ends(self) -> set[Path]:
-        return {as_tuple(key) for key in self.done_keys}
-
-    @property
-    def _rewards(self) -> set[Path]:
-        return {as_tuple(key) for key in self.reward_keys}
-
     def __repr__(self) -> str:
         return f"{type(self).__name__}(done_key={self.done_key!r})"
 
 
-class TED2Flat(FlatForm):
-    """Turn TED data into its flat form, which holds each observation once.
+class TED2Flat(TEDForm):
+    """Converts TED data to its flat form, which stores each observation once.
 
-    In TED an observation stands twice: under "next" of a step and at the root of the step after it. The flat form has
-    the observations of the root, and behind the last step of each trajectory the one that followed it. Nothing is lost:
-    :class:`Flat2TED` gives back the same data, bit by bit. Where "next" is not the root of the step that follows (after
-    :class:`~rlnb.data.MultiStep`, or where two rollouts were put together), what followed is stored as well.
+    In TED, an observation is stored twice: under "next" of a step and at the root of the step after it. The flat form
+    holds the observations of the root and, after the last step of each trajectory, the final one. It is lossless:
+    :class:`Flat2TED` restores the data bit by bit. Where "next" differs from the root of the following step (after
+    :class:`~rlnb.data.MultiStep`, or where two rollouts were concatenated), the observation under "next" is stored too.
 
-    The flat form has the batch size [] and these entries: an observation, ``[steps + trajectories, ...]``; every other
-    entry, ``[steps, ...]``, rewards and end signals of "next" under their own names; "shift" and "is_full"; and
-    "_layout", which says what belongs where.
+    The flat form has batch size ``[]`` and these entries: observations, ``[steps + trajectories, ...]``; all other
+    entries, ``[steps, ...]``, with rewards and end-of-episode signals of "next" under their own names; "shift" and
+    "is_full"; and "_layout", which records where each entry belongs.
 
     Args:
-        done_key: where the ends of the trajectories are read. It has one element for each step.
-        shift_key: where the place of the oldest step is written.
-        is_full_key: where it is written whether the data went round in a ring.
-        done_keys: the end signals. Those at the root are not stored if they are all False.
-        reward_keys: the rewards.
+        done_key: key of the flags at which trajectories end, one per step.
+        shift_key: key that the position of the oldest step is written to.
+        is_full_key: key that the flag for a wrapped ring buffer is written to.
+        done_keys: keys of the end-of-episode signals. Those of the root are not stored if all are False.
+        reward_keys: keys of the rewards.
 
     Attributes:
-        shift: for data from a ring buffer: where the oldest step stands along time, which is the writer's cursor.
-        is_full: whether the ring went round. If not, ``shift`` does not matter: the data starts with the oldest step.
+        shift: for data from a ring buffer: the position of the oldest step along time, which is the writer's cursor.
+        is_full: whether the ring buffer has wrapped around. If not, the first step is the oldest and ``shift`` is
+            ignored.
 
     Example:
         >>> from rlnb.envs import GymEnv
@@ -86,100 +88,383 @@ class TED2Flat(FlatForm):
         True
     """
 
-    def __init__(
-        self,
-        done_key: NestedKey = ("next", "done"),
-        shift_key: str = "shift",
-        is_full_key: str = "is_full",
-        done_keys: Sequence[NestedKey] = DONE_KEYS,
-        reward_keys: Sequence[NestedKey] = ("reward",),
-    ) -> None:
-        super().__init__(done_key, shift_key, is_full_key, done_keys, reward_keys)
-        self.shift = 0
-        self.is_full = False
+    shift: int = 0
+    is_full: bool = False
 
     def __call__(self, data: TensorDictBase, path: str | PathLike[str] | None = None) -> TensorDictBase:
-        """Make the flat form.
+        """Convert TED data.
 
         Args:
             data: TED data of any batch size; time is its last dimension.
-            path: a folder to write to. The entries are then memory-mapped files, filled without a copy in memory, and
-                ``TensorDict.load(path)`` reads them.
+            path: a folder to write to. The entries are then memory-mapped files, which are filled without a copy in
+                memory and which ``TensorDict.load(path)`` reads.
 
         Returns:
             The flat form.
 
         Raises:
-            ValueError: if the data has no time dimension, if ``done_key`` has several elements for a step, or if an
-                entry has a name that the flat form needs.
-            KeyError: if there is no "next", or no ``done_key``.
+            ValueError: If the data has no time dimension, if ``done_key`` has several elements per step, or if an entry
+                has a name that the flat form reserves.
+            KeyError: If there is no "next", or no ``done_key``.
         """
-        return self.flatten(data, path)[0]
+        return flatten(self, data, (self.shift or 0) if self.is_full else None, path)[0]
 
-    def flatten(
-        self, data: TensorDictBase, path: str | PathLike[str] | None = None
-    ) -> tuple[TensorDictBase, Layout, Timeline]:
-        """Make the flat form, and say how it is laid out.
+
+class Flat2TED(TEDForm):
+    """Converts the flat form of :class:`TED2Flat` back to TED data.
+
+    Flat data without a "_layout", which was not written by :class:`TED2Flat`, is interpreted by keys and lengths: an
+    entry that is longer than the end-of-episode signals belongs to the root and to "next", rewards and end-of-episode
+    signals belong to "next", and all other entries to the root.
+
+    Args:
+        done_key: key of the flags at which trajectories end.
+        shift_key: key of the position of the oldest step along time.
+        is_full_key: key of the flag that tells whether a ring buffer had wrapped around.
+        done_keys: keys of the end-of-episode signals.
+        reward_keys: keys of the rewards.
+
+    Example:
+        >>> from tensordict import TensorDict
+        >>> flat = TensorDict({"observation": torch.arange(4.0), "done": torch.tensor([False, False, True])})
+        >>> Flat2TED()(flat)["next", "observation"]
+        tensor([1., 2., 3.])
+    """
+
+    def __init__(
+        self,
+        done_key: NestedKey = "done",
+        shift_key: str = "shift",
+        is_full_key: str = "is_full",
+        done_keys: Sequence[NestedKey] = END_KEYS,
+        reward_keys: Sequence[NestedKey] = ("reward",),
+    ) -> None:
+        super().__init__(done_key, shift_key, is_full_key, done_keys, reward_keys)
+
+    def __call__(self, data: TensorDictBase, out: TensorDictBase | None = None) -> TensorDictBase:
+        """Convert flat data.
 
         Args:
-            data: see :meth:`__call__`.
-            path: see :meth:`__call__`.
+            data: the flat form.
+            out: updated in place and returned, if given.
 
         Returns:
-            The flat form, its layout, and the places of the steps in it.
+            TED data of the original batch size, in the original order.
+
+        Raises:
+            KeyError: If an entry is missing.
+            ValueError: If an entry is too short, or the data is not a flat form.
         """
-        ends = end_flags(data, self.done_key)
-        length = data.batch_size[-1]
-        columns, branches = read_columns(data)
-        self._check_names(columns)
-        layout = plan(columns, branches, data.batch_size, self._ends | self._rewards)
-        shift = int(self.shift or 0) % length if self.is_full and length else 0
-        timeline, extra = _timeline(columns, layout, ends, shift)
-        flat = TensorDict({}, [], device=data.device)
-        flat.set_non_tensor(self.shift_key, shift)
-        flat.set_non_tensor(self.is_full_key, bool(self.is_full))
-        flat.set_non_tensor(LAYOUT_KEY, layout.to_json())
-        tensors: dict[Path, tuple[torch.Tensor, torch.Tensor | None]] = {}
-        depth = {branch.path: len(branch.extra) for branch in branches}
-        for where, column, after in _sources(columns, layout):
-            if isinstance(column, torch.Tensor):
-                tensors[where] = column, after
-            else:
-                flat.set(as_key(where), _ordered(column, timeline, 1 + depth.get(where[:-1], 0)))
-        if path is not None:
-            for where in tensors:
-                _branch(flat, where)
-            flat = flat.memmap_(str(path))
-        if extra:
-            _allocate(flat, (BREAKS_KEY,), timeline.breaks, timeline.breaks.shape[0]).copy_(timeline.breaks)
-        source = timeline.source()
-        for where, (root, after) in tensors.items():
-            rows = layout.steps if after is None else timeline.size
-            _write(_allocate(flat, where, root, rows), root, after, timeline, source)
-        return flat, layout, timeline
+        columns, layout, timeline = self._read(data)
+        return rebuild(columns, layout, timeline, data.device, out)
 
-    def _check_names(self, columns: Mapping[Path, Column]) -> None:
-        names = {path[0] for path in columns}
-        if "next" not in names:
-            raise KeyError(
-                f"TED data has an entry 'next' with what a step led to, and this has only: "
-                f"{', '.join(sorted(names)) or 'nothing'}. Fix: pass what env.rollout or a collector returns."
+    def rows(self, data: TensorDictBase) -> FlatRows:
+        """Read flat data step by step, so that large data can stay on disk.
+
+        Args:
+            data: the flat form, for example ``TensorDict.load_memmap(path)`` after ``TED2Flat()(rollout, path)``.
+
+        Returns:
+            A sequence that creates the TED data of exactly the steps that it is indexed with.
+
+        Raises:
+            KeyError: If an entry is missing.
+            ValueError: If an entry is too short, or the data is not a flat form.
+
+        Example:
+            >>> from tensordict import TensorDict
+            >>> flat = TensorDict({"observation": torch.arange(4.0), "done": torch.tensor([False, False, True])})
+            >>> Flat2TED().rows(flat)[1]["next", "observation"]
+            tensor(2.)
+        """
+        return FlatRows(*self._read(data), data.device)
+
+    def _read(self, data: TensorDictBase) -> tuple[Mapping[Path, Column], FlatLayout, Timeline]:
+        columns = read_columns(data)[0]
+        layout, done = read_layout(self, columns)
+        timeline = _timeline_of(layout, done, read_shift(self, columns, layout), columns.get((BREAKS_KEY,)))
+        check_lengths(columns, layout, timeline.size)
+        return columns, layout, timeline
+
+
+class FlatRows:
+    """The steps of flat data, converted to TED data when they are indexed.
+
+    Created by :meth:`Flat2TED.rows <rlnb.data.Flat2TED.rows>`. The flat form may lie in memory-mapped files: only the
+    rows that the indexed steps need are read, and only a few numbers per step are kept in memory.
+
+    Args:
+        columns: columns of the flat form, whose lengths match the layout.
+        layout: layout of the flat form.
+        timeline: positions of the steps.
+        device: device of the TED data.
+
+    Attributes:
+        batch_size: batch size of the TED data.
+
+    Example:
+        >>> from rlnb.data import Flat2TED, TED2Flat
+        >>> from rlnb.envs import GymEnv
+        >>> rollout = GymEnv("CartPole-v1").rollout(10)
+        >>> rows = Flat2TED().rows(TED2Flat()(rollout))
+        >>> rows[3:5]["next", "observation"].shape
+        torch.Size([2, 4])
+        >>> bool((rows[[7, 0, 7]] == rollout[[7, 0, 7]]).all())
+        True
+    """
+
+    def __init__(
+        self, columns: Mapping[Path, Column], layout: FlatLayout, timeline: Timeline, device: torch.device | None
+    ) -> None:
+        self._columns, self._layout, self._timeline, self._device = columns, layout, timeline, device
+        self.batch_size = torch.Size(layout.batch_size)
+        names = {branch.path: branch.names for branch in layout.branches}.get(())
+        at = torch.arange(layout.steps, device=timeline.slot.device).view(self.batch_size)
+        self._at = TensorDict({"at": at}, self.batch_size, names=names)  # type: ignore[arg-type]
+
+    def __len__(self) -> int:
+        return self.batch_size[0]
+
+    def __getitem__(self, index: Any) -> TensorDictBase:
+        """Create the TED data of some steps.
+
+        Args:
+            index: an index into a TensorDict of this batch size: a number, slice, list, tensor, or a tuple of these.
+
+        Returns:
+            The TED data at this index.
+
+        Raises:
+            IndexError: If the index is out of range.
+        """
+        chosen = self._at[index]
+        steps = chosen.get("at").flatten()
+        slots = self._timeline.slot[steps]
+        in_order = self._timeline.place_in_order(steps)
+        found: dict[Path, Column] = {}
+        for path in self._layout.shared:
+            found[path], found["next", *path] = (_some(self._columns[path], at) for at in (slots, slots + 1))
+        for path, source in _single_entries(self._layout).items():
+            found[path] = _some(self._columns[source], in_order)
+        for path in self._layout.unset:
+            like = self._columns.get(path)
+            feature = like.shape[1:] if isinstance(like, torch.Tensor) else (1,)
+            found[path] = torch.zeros((len(steps), *feature), dtype=torch.bool, device=self._device)
+        names = list(chosen.names) if chosen.batch_dims else []
+        branches = [_renamed(branch, names, len(self.batch_size)) for branch in self._layout.branches]
+        if not chosen.batch_dims:
+            found = {path: column if isinstance(column, Constant) else column[0] for path, column in found.items()}
+        return build(found, chosen.batch_size, branches, self._device)
+
+
+# Shared with the nested form ------------------------------------------------------------------------------------------
+
+
+def flatten(
+    form: TEDForm, data: TensorDictBase, shift: int | None = None, path: str | PathLike[str] | None = None
+) -> tuple[TensorDictBase, FlatLayout, Timeline]:
+    """Make the flat form.
+
+    Args:
+        form: the keys.
+        data: TED data of any batch size; time is its last dimension.
+        shift: position of the oldest step, if the data comes from a ring buffer that has wrapped around.
+        path: a folder for memory-mapped files.
+
+    Returns:
+        The flat form, its layout, and the positions of the steps in it.
+
+    Raises:
+        ValueError: See :class:`TED2Flat`.
+        KeyError: See :class:`TED2Flat`.
+    """
+    ends = end_flags(data, form.done_key)
+    length = data.batch_size[-1]
+    columns, branches = read_columns(data)
+    _check_names(form, columns)
+    layout = plan(columns, branches, data.batch_size, _paths(form.done_keys) | _paths(form.reward_keys))
+    start = int(shift or 0) % length if length else 0
+    timeline, extra = _timeline(columns, layout, ends, start)
+    flat = TensorDict({}, [], device=data.device)
+    flat.set_non_tensor(form.shift_key, start)
+    flat.set_non_tensor(form.is_full_key, shift is not None)
+    flat.set_non_tensor(LAYOUT_KEY, layout.to_json())
+    tensors: dict[Path, tuple[torch.Tensor, torch.Tensor | None]] = {}
+    depth = {branch.path: len(branch.extra) for branch in branches}
+    for where, column, after in _sources(columns, layout):
+        if isinstance(column, torch.Tensor):
+            tensors[where] = column, after
+        else:
+            flat.set(as_key(where), _ordered(column, timeline, 1 + depth.get(where[:-1], 0)))
+    if path is not None:
+        for where in tensors:
+            _branch(flat, where)
+        flat = flat.memmap_(str(path))
+    if extra:
+        _allocate(flat, (BREAKS_KEY,), timeline.breaks, timeline.breaks.shape[0]).copy_(timeline.breaks)
+    source = timeline.source()
+    for where, (root, after) in tensors.items():
+        rows = layout.steps if after is None else timeline.size
+        _write(_allocate(flat, where, root, rows), root, after, timeline, source)
+    return flat, layout, timeline
+
+
+def _check_names(form: TEDForm, columns: Mapping[Path, Column]) -> None:
+    names = {path[0] for path in columns}
+    if "next" not in names:
+        raise KeyError(
+            "TED data must have an entry 'next' with the results of the steps, got only: "
+            f"{', '.join(sorted(names)) or 'nothing'}. Fix: pass the data that env.rollout or a collector returns."
+        )
+    for name in sorted(names & {form.shift_key, form.is_full_key, *RESERVED}):
+        argument = {form.shift_key: "shift_key", form.is_full_key: "is_full_key"}.get(name)
+        fix = f"{argument}='another name'" if argument else f"data.rename_key_({name!r}, 'another name')"
+        raise ValueError(f"The data has an entry {name!r}, a name that the flat form reserves. Fix: {fix}.")
+
+
+def read_layout(form: TEDForm, columns: Mapping[Path, Column]) -> tuple[FlatLayout, torch.Tensor]:
+    """Read the layout and the end flags of flat data.
+
+    Args:
+        form: the keys.
+        columns: columns of the flat data.
+
+    Returns:
+        The layout, and the flags of shape ``[steps]``.
+
+    Raises:
+        KeyError: If there is no ``done_key``.
+        ValueError: If the layout is damaged.
+    """
+    key = as_tuple(form.done_key)
+    key = key[1:] if key[0] == "next" and len(key) > 1 else key
+    done = columns.get(key)
+    if not isinstance(done, torch.Tensor) or not done.dim():
+        raise KeyError(
+            f"Flat data must have the entry {as_key(key)!r}, the flags at which trajectories end, got only: "
+            f"{', '.join(repr(as_key(path)) for path in columns) or 'nothing'}. "
+            f"Fix: {type(form).__name__}(done_key=...) with the key of the flags."
+        )
+    text = columns.get((LAYOUT_KEY,))
+    known = {(name,) for name in (form.shift_key, form.is_full_key, BREAKS_KEY, "_storage_shape")}
+    if text is None:
+        rest = {path: column for path, column in columns.items() if path not in known}
+        layout = infer(rest, done.shape[0], _paths(form.done_keys), _paths(form.reward_keys))
+    else:
+        layout = FlatLayout.from_json(text.value if isinstance(text, Constant) else text)
+    if done.numel() != layout.steps:
+        raise ValueError(
+            f"The entry {as_key(key)!r} of the flat data must have one flag for each of the {layout.steps} steps "
+            f"(batch size {list(layout.batch_size)}), got {done.numel()}. "
+            "It was changed or cut short. Fix: save it again."
+        )
+    return layout, done.reshape(-1).bool()
+
+
+def read_shift(form: TEDForm, columns: Mapping[Path, Column], layout: FlatLayout) -> int:
+    """Read the position of the oldest step.
+
+    Args:
+        form: the keys.
+        columns: columns of the flat data.
+        layout: its layout.
+
+    Returns:
+        An index along time.
+
+    Raises:
+        ValueError: If the value is not such an index.
+    """
+    shift, is_full = (_scalar(columns.get((key,))) for key in (form.shift_key, form.is_full_key))
+    if not is_full or not shift:
+        return 0
+    if not isinstance(shift, int) or not 0 <= shift < layout.batch_size[-1]:
+        raise ValueError(
+            f"The entry {form.shift_key!r} must be the position of the oldest of {layout.batch_size[-1]} steps, got "
+            f"{shift!r}. The data was changed. Fix: save it again."
+        )
+    return shift
+
+
+def rebuild(
+    columns: Mapping[Path, Column],
+    layout: FlatLayout,
+    timeline: Timeline,
+    device: torch.device | None,
+    out: TensorDictBase | None = None,
+) -> TensorDictBase:
+    """Make TED data from the columns of its flat form.
+
+    Args:
+        columns: columns of the flat form, whose lengths match the layout.
+        layout: layout of the flat form.
+        timeline: positions of the steps.
+        device: device of the result.
+        out: updated in place and returned, if given.
+
+    Returns:
+        TED data.
+    """
+    found: dict[Path, Column] = {}
+    after = timeline.slot + 1
+    for path in layout.shared:
+        column = columns[path]
+        assert isinstance(column, torch.Tensor)
+        found[path] = _take(column, timeline.slot)
+        found["next", *path] = _take(column, after)
+    for path, source in _single_entries(layout).items():
+        column = columns[source]
+        if isinstance(column, torch.Tensor):
+            found[path] = timeline.as_stored(column, torch.empty_like(column, memory_format=torch.contiguous_format))
+        elif isinstance(column, list):
+            found[path] = timeline.roll_list(column, back=True)
+        else:
+            found[path] = column
+    for path in layout.unset:
+        like = columns.get(path)
+        shape = like.shape if isinstance(like, torch.Tensor) else (layout.steps, 1)
+        found[path] = torch.zeros(shape, dtype=torch.bool, device=device)
+    ted = build(found, layout.batch_size, layout.branches, device)
+    return ted if out is None else out.update(ted, inplace=True)
+
+
+def _timeline_of(layout: FlatLayout, done: torch.Tensor, shift: int, breaks: Column | None) -> Timeline:
+    """The positions of the steps of flat data, whose end flags are in chronological order."""
+    length = layout.batch_size[-1]
+    rows = layout.steps // length if length else 0
+    flags = done.clone()
+    if flags.shape[0]:
+        flags.view(rows, length)[:, -1] = True
+    in_order = Timeline(flags, rows, length, shift)
+    if isinstance(breaks, torch.Tensor):
+        if breaks.dtype != torch.int64 or breaks.dim() != 1 or bool(((breaks < 0) | (breaks >= layout.steps)).any()):
+            raise ValueError(
+                f"The entry {BREAKS_KEY!r} must list steps by their index, from 0 to {layout.steps - 1}, but holds "
+                "something else. The data was changed. Fix: save it again."
             )
-        for name in sorted(names & {self.shift_key, self.is_full_key, *RESERVED}):
-            argument = {self.shift_key: "shift_key", self.is_full_key: "is_full_key"}.get(name)
-            fix = f"{argument}='another name'" if argument else f"data.rename_key_({name!r}, 'another name')"
-            raise ValueError(f"The data has an entry {name!r}, which the flat form needs for itself. Fix: {fix}.")
+        stored = in_order.as_stored(flags)
+        stored = stored.clone()
+        stored[breaks] = True
+        return Timeline(stored, rows, length, shift)
+    return Timeline(in_order.as_stored(flags), rows, length, shift)
 
 
-def _timeline(columns: Mapping[Path, Column], layout: Layout, ends: torch.Tensor, shift: int) -> tuple[Timeline, bool]:
-    """The places of the steps, and whether some break is not where an episode ends."""
+def _scalar(column: Column | None) -> Any:
+    value = column.value if isinstance(column, Constant) else column
+    return value.item() if isinstance(value, torch.Tensor) and value.numel() == 1 else value
+
+
+def _timeline(
+    columns: Mapping[Path, Column], layout: FlatLayout, ends: torch.Tensor, shift: int
+) -> tuple[Timeline, bool]:
+    """The positions of the steps, and whether there are breaks inside episodes."""
     length = layout.batch_size[-1]
     rows = layout.steps // length if length else 0
     breaks = ends.flatten().clone()
     by_row = breaks.view(rows, length)
     if breaks.shape[0]:
         by_row[:, shift - 1] = True
-    # A step at the end of the storage is followed by the one at its start: compared apart from the others.
+    # In a ring, the last stored step is followed by the first one; that pair is compared separately.
     stops = breaks.clone()
     if breaks.shape[0]:
         stops.view(rows, length)[:, -1] = True
@@ -198,8 +483,8 @@ def _timeline(columns: Mapping[Path, Column], layout: Layout, ends: torch.Tensor
     return Timeline(breaks, rows, length, shift), extra
 
 
-def _sources(columns: Mapping[Path, Column], layout: Layout) -> Iterator[tuple[Path, Column, torch.Tensor | None]]:
-    """For each entry of the flat form: its column in the TED, and for a shared entry that of "next"."""
+def _sources(columns: Mapping[Path, Column], layout: FlatLayout) -> Iterator[tuple[Path, Column, torch.Tensor | None]]:
+    """For each entry of the flat form: its path, its column at the root and, for a shared entry, that of "next"."""
     for path in layout.shared:
         after = columns["next", *path]
         assert isinstance(after, torch.Tensor)
@@ -213,7 +498,7 @@ def _sources(columns: Mapping[Path, Column], layout: Layout) -> Iterator[tuple[P
 
 
 def _branch(flat: TensorDictBase, path: Path) -> TensorDictBase:
-    """The TensorDict that an entry stands in, made if it is not there."""
+    """The nested TensorDict that holds an entry, created if it is missing."""
     for name in path[:-1]:
         below = flat.get(name, None)
         if below is None:
@@ -224,7 +509,7 @@ def _branch(flat: TensorDictBase, path: Path) -> TensorDictBase:
 
 
 def _allocate(flat: TensorDictBase, path: Path, like: torch.Tensor, rows: int) -> torch.Tensor:
-    """Make room for an entry: in memory, or in a file if that is where the flat form is."""
+    """Allocate an entry: in memory, or in a file if the flat form is memory-mapped."""
     shape = torch.Size((rows, *like.shape[1:]))
     branch = _branch(flat, path)
     if flat.is_memmap():
@@ -255,3 +540,32 @@ def _ordered(column: list[Any] | Constant, timeline: Timeline, dims: int) -> Any
     if isinstance(column, Constant):
         return NonTensorData(column.value)
     return stack_values(timeline.roll_list(column), dims)
+
+
+def _single_entries(layout: FlatLayout) -> dict[Path, Path]:
+    """Paths in the flat form, by paths in TED, of the entries with one row per step."""
+    found = {path: path for path in layout.root} | {path: (ROOT_KEY, *path) for path in layout.twice}
+    return found | {("next", *path): path for path in layout.next}
+
+
+def _some(column: Column, rows: torch.Tensor) -> Column:
+    if isinstance(column, torch.Tensor):
+        return _take(column, rows)
+    return [column[row] for row in rows.tolist()] if isinstance(column, list) else column
+
+
+def _take(column: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+    """Copy some rows of a column, which may be a memory-mapped file, and read nothing else of it."""
+    out = torch.empty((index.shape[0], *column.shape[1:]), dtype=column.dtype, device=column.device)
+    if out.numel():
+        torch.index_select(bits(column), 0, index, out=bits(out))
+    return out
+
+
+def _renamed(branch: Branch, names: list[str | None], dims: int) -> Branch:
+    found = (*names, *branch.names[dims:]) if branch.names is not None else ()
+    return Branch(branch.path, branch.extra, found if any(found) else None)
+
+
+def _paths(keys: Sequence[NestedKey]) -> set[Path]:
+    return set(map(as_tuple, keys))

@@ -1,34 +1,26 @@
-"""H5Split and H5Combine: the nested form of TED data as one TensorDict a trajectory, as an HDF5 file holds it."""
+"""H5Split and H5Combine: the nested form of TED data as one TensorDict per trajectory, as HDF5 files hold it."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import Any
 
 import torch
 from tensordict import NonTensorData, TensorDict, TensorDictBase
 
 from rlnb.data.ted.columns import Path, stack_values
-from rlnb.data.ted.flat import DONE_KEYS, FlatForm
-from rlnb.data.ted.keys import NestedKey, as_key
+from rlnb.data.ted.flat import TEDForm
+from rlnb.data.ted.keys import as_key
 from rlnb.data.ted.leaves import is_branch
 from rlnb.data.ted.nested import join, nest, nested_leaves, offsets_of
 
 _NAME = re.compile(r"traj_(\d{1,12})")
 
 
-class H5Split(FlatForm):
-    """Take the nested form of :class:`TED2Nested` apart into trajectories.
+class H5Split(TEDForm):
+    """Splits the nested form of :class:`TED2Nested` into one TensorDict per trajectory.
 
-    The arguments are those of :class:`TED2Flat`.
-
-    Args:
-        done_key: where the ends of the trajectories are read.
-        shift_key: where the place of the oldest step is written.
-        is_full_key: where it is written whether the data went round in a ring.
-        done_keys: the end signals.
-        reward_keys: the rewards.
+    The arguments are those of :class:`TED2Flat`; they are not needed to split.
 
     Example:
         >>> from rlnb.data import TED2Nested
@@ -38,28 +30,18 @@ class H5Split(FlatForm):
         torch.Size([6, 4])
     """
 
-    def __init__(
-        self,
-        done_key: NestedKey = ("next", "done"),
-        shift_key: str = "shift",
-        is_full_key: str = "is_full",
-        done_keys: Sequence[NestedKey] = DONE_KEYS,
-        reward_keys: Sequence[NestedKey] = ("reward",),
-    ) -> None:
-        super().__init__(done_key, shift_key, is_full_key, done_keys, reward_keys)
-
     def __call__(self, data: TensorDictBase) -> TensorDictBase:
-        """Take trajectories apart.
+        """Split nested data.
 
         Args:
             data: the nested form.
 
         Returns:
-            A TensorDict of batch size [] with an entry "traj_0", "traj_1"... for each trajectory, whose tensors are
-            views, and what all of them share.
+            A TensorDict of batch size ``[]`` with an entry "traj_0", "traj_1", ... for each trajectory, whose tensors
+            are views, and the entries that all trajectories share.
 
         Raises:
-            ValueError: if the data is not of the nested form.
+            ValueError: If the data is not in the nested form.
         """
         count = data.batch_size[0] if data.batch_dims else 0
         trajectories = [TensorDict({}, [], device=data.device) for _ in range(count)]
@@ -69,8 +51,8 @@ class H5Split(FlatForm):
             if lengths is None:
                 if isinstance(column, torch.Tensor):
                     raise ValueError(
-                        f"The entry {as_key(path)!r} is no nested tensor, so the data is not cut into trajectories. "
-                        "Fix: H5Split()(TED2Nested()(data))."
+                        f"The entry {as_key(path)!r} is not a nested tensor, so the data is not split into "
+                        "trajectories. Fix: H5Split()(TED2Nested()(data))."
                     )
                 split.set_non_tensor(as_key(path), column.value)  # type: ignore[union-attr]
                 continue
@@ -83,12 +65,12 @@ def _parts(column: Any, lengths: list[int]) -> list[Any]:
     if isinstance(column, torch.Tensor):
         return list(column.split(lengths))
     values = iter(column)
-    # One value that is a list, and not a stack: the trajectory has no batch dimension.
+    # One list as a single value, not a stack: the TensorDict of a trajectory has no batch dimension.
     return [NonTensorData([next(values) for _ in range(length)]) for length in lengths]
 
 
 class H5Combine:
-    """Put the trajectories of :class:`H5Split` together again, to the nested form of :class:`TED2Nested`.
+    """Combines the trajectories of :class:`H5Split` to the nested form of :class:`TED2Nested`.
 
     Example:
         >>> from rlnb.data import TED2Nested
@@ -99,18 +81,18 @@ class H5Combine:
     """
 
     def __call__(self, data: TensorDictBase, out: TensorDictBase | None = None) -> TensorDictBase:
-        """Put trajectories together.
+        """Combine trajectories.
 
         Args:
-            data: with an entry "traj_0", "traj_1"... for each trajectory; in memory, or of a file that is read here.
+            data: a TensorDict with an entry "traj_0", "traj_1", ... for each trajectory; in memory or in a file.
             out: updated and returned, if given.
 
         Returns:
             The nested form.
 
         Raises:
-            KeyError: if a trajectory, or an entry of one, is missing.
-            ValueError: if the entries of two trajectories do not fit.
+            KeyError: If a trajectory, or an entry of one, is missing.
+            ValueError: If an entry differs in shape or dtype between trajectories.
         """
         trajectories: dict[int, TensorDictBase] = {}
         shared: dict[str, Any] = {}
@@ -124,7 +106,7 @@ class H5Combine:
         missing = next((number for number in range(count) if number not in trajectories), None)
         if missing is not None:
             raise KeyError(
-                f"The data has {count} trajectories, up to 'traj_{max(trajectories)}', and no 'traj_{missing}'. "
+                f"The data has {count} trajectories, up to 'traj_{max(trajectories)}', but no 'traj_{missing}'. "
                 "It was changed or cut short. Fix: save it again."
             )
         nested = TensorDict({}, [count], device=data.device)
@@ -133,7 +115,7 @@ class H5Combine:
         parts = _gather([trajectories[number] for number in range(count)])
         offsets: dict[tuple[int, ...], torch.Tensor] = {}
         for path, values in parts.items():
-            nested.set(as_key(path), _put_together(path, values, offsets))
+            nested.set(as_key(path), _concatenate(path, values, offsets))
         return nested if out is None else out.update(nested)
 
 
@@ -141,16 +123,15 @@ def _shared(path: Path, value: Any, count: int) -> Any:
     if isinstance(value, torch.Tensor):
         if value.numel() != 1:
             raise ValueError(
-                f"The entry {as_key(path)!r} is a tensor of shape {list(value.shape)} beside the "
-                "trajectories 'traj_0', 'traj_1'... The data does not come from H5Split. "
-                "Fix: H5Split()(TED2Nested()(data))."
+                f"The entry {as_key(path)!r} is a tensor of shape {list(value.shape)} beside the trajectories "
+                "'traj_0', 'traj_1', ..., so the data does not come from H5Split. Fix: H5Split()(TED2Nested()(data))."
             )
         value = value.item()
     return NonTensorData(getattr(value, "data", value), batch_size=[count])
 
 
 def _gather(trajectories: list[TensorDictBase]) -> dict[Path, list[Any]]:
-    """The values of each entry, trajectory by trajectory."""
+    """The values of each entry, one per trajectory."""
     found: dict[Path, list[Any]] = {}
     for number, trajectory in enumerate(trajectories):
         leaves = dict(nested_leaves(trajectory))
@@ -160,7 +141,7 @@ def _gather(trajectories: list[TensorDictBase]) -> dict[Path, list[Any]]:
         if different:
             has, lacks = ("0", number) if different[0] in found else (number, "0")
             raise KeyError(
-                f"'traj_{has}' has an entry {as_key(different[0])!r}, and 'traj_{lacks}' has none. "
+                f"'traj_{has}' has an entry {as_key(different[0])!r}, but 'traj_{lacks}' does not. "
                 "The data was changed or cut short. Fix: save it again."
             )
         for path, value in leaves.items():
@@ -168,26 +149,26 @@ def _gather(trajectories: list[TensorDictBase]) -> dict[Path, list[Any]]:
     return found
 
 
-def _put_together(path: Path, values: list[Any], offsets: dict[tuple[int, ...], torch.Tensor]) -> Any:
+def _concatenate(path: Path, values: list[Any], offsets: dict[tuple[int, ...], torch.Tensor]) -> Any:
     if not isinstance(values[0], torch.Tensor):
         return stack_values([value.tolist() if value.batch_dims else value.data for value in values])
     kinds: dict[tuple[tuple[int, ...], torch.dtype], int] = {}
     for number, value in enumerate(values):
         if not isinstance(value, torch.Tensor) or not value.dim():
             raise ValueError(
-                f"The entry {as_key(path)!r} of 'traj_{number}' is no tensor with an element for each step. "
+                f"The entry {as_key(path)!r} of 'traj_{number}' must be a tensor with one element per step. "
                 "The data was changed or cut short. Fix: save it again."
             )
         kinds.setdefault((tuple(value.shape[1:]), value.dtype), number)
     if len(kinds) > 1:
         (one, number), (other, later) = list(kinds.items())[:2]
         raise ValueError(
-            f"The entry {as_key(path)!r} is of shape [steps, {', '.join(map(str, one[0]))}] and dtype {one[1]} in "
-            f"'traj_{number}', and of shape [steps, {', '.join(map(str, other[0]))}] and dtype {other[1]} in "
+            f"The entry {as_key(path)!r} has shape [steps, {', '.join(map(str, one[0]))}] and dtype {one[1]} in "
+            f"'traj_{number}', but shape [steps, {', '.join(map(str, other[0]))}] and dtype {other[1]} in "
             f"'traj_{later}'. The data was changed. Fix: save it again."
         )
     lengths = tuple(value.shape[0] for value in values)
-    # Entries that share their offsets are known to fit one another.
+    # Torch accepts two nested tensors as equally long only if they share their offsets.
     at = offsets.setdefault(lengths, offsets_of(torch.tensor(lengths, device=values[0].device)))
     return nest(torch.cat(values), at)
 

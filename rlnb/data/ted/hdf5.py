@@ -1,4 +1,4 @@
-"""write_h5 and read_h5: a TensorDict as an HDF5 file, compressed, checked on reading, and free of pickles."""
+"""write_h5 and read_h5: TensorDicts in HDF5 files, compressed, with a checksum and without pickles."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from rlnb.data.ted.keys import as_key
 from rlnb.data.ted.leaves import is_branch
 from rlnb.data.ted.timeline import bits
 
-# An HDF5 file may start with a block that HDF5 leaves alone. It holds a digest of the rest, so that a file that is
-# damaged or cut short is refused before the HDF5 library, which can hang on one, gets to see it.
+# An HDF5 file may start with a block that the HDF5 library ignores. Here it holds a digest of the rest, so that a
+# damaged file is rejected before the HDF5 library, which may hang on it, reads it.
 _FORMAT = b"rlnb-tensordict-1"
 _BLOCK = 512
 _MAX_DEPTH = 32
 _MAX_ENTRIES = 10_000_000
 _CHUNK_BYTES = 1 << 20
-# What is smaller than this stays as it is: HDF5 spends more on the index of its chunks than compression saves.
+# Smaller tensors are not compressed: the chunk index of HDF5 costs more than compression saves.
 _COMPRESSED_BYTES = 1 << 12
 _DTYPES = {
     str(dtype).removeprefix("torch."): dtype
@@ -45,22 +45,22 @@ def write_h5(
 ) -> None:
     """Write a TensorDict to an HDF5 file.
 
-    A nested TensorDict is a group, a tensor a dataset, non-tensor data is JSON. The file is complete or not there: it
-    is written beside its place and then put there.
+    Nested TensorDicts become groups, tensors datasets, and non-tensor data JSON. The file is written under a temporary
+    name and then renamed, so that it is either complete or missing.
 
     Args:
-        data: any TensorDict, such as TED data; its flat form, which makes the smallest file; or what
-            :class:`~rlnb.data.H5Split` returns, which is the easiest to browse.
-        path: of the file; one that is there is replaced.
-        compression: "gzip", "lzf", or None.
-        level: of gzip, from 0 (fast) to 9 (small).
+        data: any TensorDict, such as TED data; its flat form, which makes the smallest file; or the output of
+            :class:`~rlnb.data.H5Split`, which is the easiest to browse.
+        path: path of the file; an existing file is replaced.
+        compression: ``"gzip"``, ``"lzf"``, or ``None``.
+        level: gzip level, from 0 (fast) to 9 (small).
 
     Raises:
-        ImportError: if h5py is not installed.
-        TypeError: if an entry is neither a tensor nor non-tensor data that JSON can hold.
-        ValueError: if ``compression`` is none of those.
+        ImportError: If h5py is not installed.
+        TypeError: If an entry is neither a tensor nor non-tensor data that JSON can represent.
+        ValueError: If ``compression`` is unknown, or a key is not a valid HDF5 name.
 
-    Example (it needs h5py)::
+    Example (needs h5py)::
 
         rollout = GymEnv("CartPole-v1").rollout(1000, break_when_any_done=False)
         write_h5(H5Split()(TED2Nested()(rollout)), "rollout.h5")
@@ -68,7 +68,7 @@ def write_h5(
     """
     h5py = _h5py()
     if compression not in (None, "gzip", "lzf"):
-        raise ValueError(f"compression is 'gzip', 'lzf' or None, and got {compression!r}.")
+        raise ValueError(f"compression must be 'gzip', 'lzf' or None, got {compression!r}.")
     filters = {"compression": compression, "compression_opts": level} if compression == "gzip" else {}
     if compression == "lzf":
         filters = {"compression": "lzf"}
@@ -103,20 +103,21 @@ def _write_group(group: Any, data: TensorDictBase, path: Path, filters: dict[str
         elif isinstance(value, torch.Tensor) and not value.is_nested and value.dtype in _DTYPES.values():
             _write_tensor(group, name, value, filters)
         else:
-            kind = f"{type(value).__name__} of dtype {value.dtype}" if isinstance(value, torch.Tensor) else "no tensor"
+            kind = f"a {type(value).__name__}" + (f" of dtype {value.dtype}" if hasattr(value, "dtype") else "")
+            fix = f"Fix: leave it out with data.exclude({as_key(where)!r})."
             if isinstance(value, torch.Tensor) and value.is_nested:
-                kind = "a nested tensor. H5Split()(data) takes it apart"
-            raise TypeError(f"The entry {as_key(where)!r} cannot be written to an HDF5 file: it is {kind}.")
+                kind, fix = "a nested tensor", "Fix: split it with H5Split()(data)."
+            raise TypeError(f"The entry {as_key(where)!r} cannot be written to an HDF5 file: it is {kind}. {fix}")
 
 
 def no_h5_name(name: str) -> str | None:
-    """Say why HDF5 would take a name for another one, or for none.
+    """Explain why a name is not a valid HDF5 name.
 
     Args:
-        name: of an entry.
+        name: name of an entry.
 
     Returns:
-        The reason; None if the name can be written.
+        The reason; ``None`` for a valid name.
 
     Example:
         >>> no_h5_name("a/b"), no_h5_name("reward")
@@ -151,7 +152,7 @@ def _write_json(group: Any, name: str, value: Any, where: Path) -> None:
     try:
         text = json.dumps({"dims": value.batch_dims if stacked else None, "value": content}, allow_nan=True)
         if json.loads(text)["value"] != content:
-            raise TypeError("it would come back changed")
+            raise TypeError("reading it back would change it")
     except (TypeError, ValueError, RecursionError) as error:
         raise TypeError(
             f"The non-tensor entry {as_key(where)!r} cannot be written to an HDF5 file, which holds text, numbers, "
@@ -168,20 +169,20 @@ def _write_json(group: Any, name: str, value: Any, where: Path) -> None:
 def read_h5(path: str | os.PathLike[str], max_bytes: int = 1 << 34) -> TensorDict:
     """Read a TensorDict from an HDF5 file that :func:`write_h5` wrote.
 
-    Nothing in the file is executed: it holds numbers and JSON. A file that was damaged or cut short is recognized by
-    its checksum, links to other files are refused, and so is what would not fit into memory.
+    Nothing in the file is executed: it holds numbers and JSON. A checksum detects files that were damaged or cut short.
+    Links to other files, and data that would not fit into ``max_bytes``, are rejected.
 
     Args:
-        path: of the file.
-        max_bytes: the most that the data may take in memory; 16 GiB if not given.
+        path: path of the file.
+        max_bytes: the largest size of the data in memory. Default: 16 GiB.
 
     Returns:
         The TensorDict.
 
     Raises:
-        ImportError: if h5py is not installed.
-        FileNotFoundError: if there is no such file.
-        ValueError: if the file is damaged, cut short, too big, or not of this format; the text says where.
+        ImportError: If h5py is not installed.
+        FileNotFoundError: If there is no such file.
+        ValueError: If the file is damaged, cut short, too large, or in another format; the text says where.
     """
     return read_h5_into(path, {}, max_bytes)
 
@@ -193,23 +194,23 @@ def read_h5_into(
     checksum: bool = True,
     rehearse: bool = False,
 ) -> TensorDict:
-    """Read a TensorDict from an HDF5 file, parts of it into memory that is there.
+    """Read a TensorDict from an HDF5 file, some entries into existing tensors.
 
     Args:
-        path: of the file.
-        into: tensors by the path of their entry; contiguous, and of its shape and dtype. What is on the device "meta"
-            has no memory: the entry is looked at and not read.
-        max_bytes: the most that all other entries may take in memory.
-        checksum: whether to compare the checksum; if not, the file has just been checked.
-        rehearse: whether to read compressed entries even if there is no memory for them, so that all that can fail
-            when they are read fails now.
+        path: path of the file.
+        into: tensors to read to, by the path of the entry; contiguous, and of its shape and dtype. An entry whose
+            tensor is on the device "meta" is checked but not read.
+        max_bytes: the largest size of all other entries in memory.
+        checksum: whether to verify the checksum; pass False if it has just been verified.
+        rehearse: whether to decompress entries on the device "meta" as well, so that all errors of a later read occur
+            now.
 
     Returns:
-        The TensorDict, in which the tensors of ``into`` stand as they are.
+        The TensorDict, which contains the tensors of ``into``.
 
     Raises:
-        FileNotFoundError: if there is no such file.
-        ValueError: see :func:`read_h5`; also if an entry has another shape or dtype than its tensor.
+        FileNotFoundError: If there is no such file.
+        ValueError: See :func:`read_h5`; also if an entry differs from its tensor in shape or dtype.
     """
     h5py = _h5py()
     if not FilePath(path).is_file():
@@ -231,12 +232,12 @@ def _check_header(path: FilePath) -> None:
         )
     if len(parts) != 3 or parts[1] != str(size).encode():
         raise ValueError(
-            f"The file is {size:,} bytes long, and was not when write_h5 wrote it: it was cut short or damaged. "
+            f"The file has {size:,} bytes, not as many as write_h5 wrote: it was cut short or damaged. "
             "Fix: copy it again, or write it again."
         )
     if parts[2] != _digest(path):
         raise ValueError(
-            "The file is damaged: its content does not fit the checksum at its start. "
+            "The file is damaged: its content does not match the checksum at its start. "
             "Fix: copy it again, or write it again."
         )
 
@@ -248,7 +249,7 @@ def _digest(path: FilePath) -> bytes:
 
 
 class _Reader:
-    """What is left of the budget of one file, and where it was already."""
+    """Reads one file: counts bytes and entries against their limits, and remembers the groups it has visited."""
 
     def __init__(self, h5py: Any, max_bytes: int, into: Mapping[Path, torch.Tensor], rehearse: bool) -> None:
         self.h5py, self.max_bytes, self.into, self.rehearse = h5py, max_bytes, into, rehearse
@@ -285,21 +286,22 @@ class _Reader:
         dtype = dataset.attrs.get("dtype")
         kind = np.dtype(np.uint8) if dtype == "json" else _numpy_dtype(dtype, path)
         if dataset.dtype != kind or dataset.shape is None:
-            raise ValueError(f"{_place(path)} says that it is {dtype}, and holds {dataset.dtype}. {_HOSTILE}")
+            raise ValueError(f"{_place(path)} is declared as {dtype}, but holds {dataset.dtype}. {_HOSTILE}")
         if dataset.is_virtual or dataset.external:
             raise ValueError(f"{_place(path)} has its data in another file. {_HOSTILE}")
         if dataset.compression not in (None, "gzip", "lzf") or dataset.scaleoffset is not None:
             raise ValueError(f"{_place(path)} is compressed in a way that write_h5 does not use. {_HOSTILE}")
         size = int(dataset.size) * kind.itemsize
         stored = dataset.id.get_storage_size()
-        # gzip makes data smaller by a factor of 1,032 at most, so a file cannot promise more than it has room for.
+        # The compression ratio of gzip is 1,032 at most, so a larger one is an attack (a decompression bomb).
         fits = size <= 2048 * (stored + 1024)
         if fits and path in self.into:
             return self._into(dataset, dtype, self.into[path], path)
         if not fits or size > self.bytes_left:
             raise ValueError(
-                f"{_place(path)} would take {size:,} bytes in memory, {stored:,} in the file; {self.bytes_left:,} of "
-                f"{self.max_bytes:,} are left. Fix: if you trust the file, read_h5(path, max_bytes=...)."
+                f"{_place(path)} would need {size:,} bytes in memory ({stored:,} in the file), but only "
+                f"{self.bytes_left:,} of {self.max_bytes:,} are left. Fix: if you trust the file, raise the limit with "
+                "read_h5(path, max_bytes=...)."
             )
         self.bytes_left -= size
         array = np.empty(dataset.shape, kind)
@@ -313,8 +315,8 @@ class _Reader:
     def _into(self, dataset: Any, dtype: str, target: torch.Tensor, path: Path) -> torch.Tensor:
         if tuple(dataset.shape) != tuple(target.shape) or _DTYPES.get(dtype) != target.dtype:
             raise ValueError(
-                f"{_place(path)} is of shape {list(dataset.shape)} and dtype {dtype}, and should be of shape "
-                f"{list(target.shape)} and dtype {target.dtype}. {_HOSTILE}"
+                f"{_place(path)} must have shape {list(target.shape)} and dtype {target.dtype}, got shape "
+                f"{list(dataset.shape)} and dtype {dtype}. {_HOSTILE}"
             )
         if not dataset.size or (target.device.type == "meta" and not (self.rehearse and dataset.compression)):
             return target
@@ -345,7 +347,7 @@ def _from_json(array: np.ndarray[Any, Any], path: Path) -> Any:
             raise ValueError(f"dims is {dims!r}")
         return stack_values(value, dims)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise ValueError(f"{_place(path)} is non-tensor data and does not read as JSON: {error}. {_HOSTILE}") from error
+        raise ValueError(f"{_place(path)} is non-tensor data, but not valid JSON: {error}. {_HOSTILE}") from error
 
 
 def _list(text: Any, path: Path, what: str, kinds: Any) -> list[Any]:
@@ -367,7 +369,7 @@ def _place(path: Path) -> str:
 
 @contextlib.contextmanager
 def _damage(what: str, h5py: Any) -> Iterator[None]:
-    """Say which entry could not be read; errors of this module pass as they are."""
+    """Turn the errors of h5py into a ``ValueError`` that names the entry; other ``ValueError`` pass unchanged."""
     try:
         yield
     except (OSError, RuntimeError, KeyError, TypeError, MemoryError, UnicodeError) as error:
@@ -379,9 +381,7 @@ def _h5py() -> Any:
     try:
         return importlib.import_module("h5py")
     except ImportError as error:
-        raise ImportError(
-            "HDF5 files are read and written by h5py, which is not installed. Fix: pip install 'rlnb[h5]'."
-        ) from error
+        raise ImportError("HDF5 files need h5py, which is not installed. Fix: pip install 'rlnb[h5]'.") from error
 
 
 __all__ = ["no_h5_name", "read_h5", "read_h5_into", "write_h5"]

@@ -1,4 +1,4 @@
-"""Nested keys: one spelling for a place in a TensorDict, and the end-of-episode keys of a level."""
+"""Nested keys of TensorDicts, and the names of the entries that mark episodes and trajectories."""
 
 from __future__ import annotations
 
@@ -7,18 +7,29 @@ from typing import TypeAlias
 
 NestedKey: TypeAlias = str | tuple[str, ...]
 
+#: The end-of-episode signals of a level.
 DONE, TERMINATED, TRUNCATED = "done", "terminated", "truncated"
 END_KEYS = (DONE, TERMINATED, TRUNCATED)
 
+#: The TensorDict in which collectors write what belongs neither to the env nor to the policy.
+COLLECTOR = "collector"
+#: The trajectory id of each step, and the flags of the steps that are not padding.
+TRAJ_IDS, MASK = "traj_ids", "mask"
+#: Where trajectory ids and masks are looked for; the first one that exists counts.
+TRAJ_IDS_KEYS = ((COLLECTOR, TRAJ_IDS), (TRAJ_IDS,))
+MASK_KEYS = ((COLLECTOR, MASK), (MASK,))
+#: The episode number of each step, as datasets store it.
+EPISODE = "episode"
+
 
 def as_tuple(key: NestedKey) -> tuple[str, ...]:
-    """Spell a key as a tuple.
+    """Convert a key to a tuple.
 
     Args:
         key: a string, or a tuple of strings for a nested entry.
 
     Returns:
-        The tuple of its parts.
+        The parts of the key.
 
     Example:
         >>> as_tuple("reward"), as_tuple(("agents", "reward"))
@@ -28,7 +39,7 @@ def as_tuple(key: NestedKey) -> tuple[str, ...]:
 
 
 def as_key(parts: Sequence[str]) -> NestedKey:
-    """Spell a key as users do: a string at the root, a tuple below it.
+    """Convert the parts of a key to the key as users write it: a string at the root, a tuple below it.
 
     Args:
         parts: the parts of the key.
@@ -44,7 +55,7 @@ def as_key(parts: Sequence[str]) -> NestedKey:
 
 
 def as_keys(keys: NestedKey | Iterable[NestedKey]) -> list[tuple[str, ...]]:
-    """Spell one key or many keys as a list of tuples.
+    """Convert one key or several keys to a list of tuples.
 
     Args:
         keys: a string, a tuple of strings (one nested key), or a list of keys.
@@ -62,7 +73,7 @@ def as_keys(keys: NestedKey | Iterable[NestedKey]) -> list[tuple[str, ...]]:
 
 
 def by_depth(keys: Iterable[NestedKey]) -> list[NestedKey]:
-    """Sort keys: those at the root first, then alphabetically.
+    """Sort keys by depth, then alphabetically.
 
     Args:
         keys: the keys to sort.
@@ -78,13 +89,13 @@ def by_depth(keys: Iterable[NestedKey]) -> list[NestedKey]:
 
 
 def split_keys(keys: Iterable[NestedKey]) -> tuple[set[str], dict[str, list[tuple[str, ...]]]]:
-    """Divide keys into names at this level and, by first name, what remains of the longer ones.
+    """Split keys into the names at this level and the remaining paths of nested keys, by their first name.
 
     Args:
-        keys: the keys to divide.
+        keys: the keys to split.
 
     Returns:
-        The names, and the paths below each name.
+        The names, and the remaining paths by first name.
 
     Example:
         >>> split_keys(["done", ("agents", "done")])

@@ -1,4 +1,4 @@
-"""The layout of flat TED data: which entry stood where, so that the TED comes back exactly."""
+"""FlatLayout: where the entries of flat data belong in TED, so that the conversion back is exact."""
 
 from __future__ import annotations
 
@@ -20,17 +20,18 @@ RESERVED = (LAYOUT_KEY, BREAKS_KEY, ROOT_KEY)
 
 
 @dataclass
-class Layout:
-    """Where the entries of flat data belong in the TED.
+class FlatLayout:
+    """Where the entries of flat data belong in TED.
 
     Args:
-        batch_size: of the TED.
-        shared: entries of the root and of "next" that are stored once, with one more for the end of each trajectory.
-        root: entries of the root alone.
+        batch_size: batch size of the TED data.
+        shared: entries of the root and of "next" that are stored once, with one final value per trajectory.
+        root: entries of the root only.
         next: entries of "next".
-        twice: entries of the root that have a namesake in "next" which they do not resemble; stored under "_root".
-        unset: end signals of the root that are False throughout, so that nothing is stored of them.
-        branches: the nested TensorDicts of the TED.
+        twice: entries of the root that differ in shape or dtype from the entry of "next" with the same name; stored
+            under "_root".
+        unset: end-of-episode signals of the root that are all False, and not stored.
+        branches: the nested TensorDicts of the TED data.
     """
 
     batch_size: tuple[int, ...]
@@ -43,34 +44,34 @@ class Layout:
 
     @property
     def steps(self) -> int:
-        """The number of steps in all rows."""
+        """Number of steps in all rows."""
         return math.prod(self.batch_size)
 
     def to_json(self) -> str:
-        """Write the layout as text.
+        """Serialize the layout.
 
         Returns:
-            JSON.
+            The layout as JSON.
         """
         lists = {name: getattr(self, name) for name in _LISTS}
         branches = [[list(branch.path), list(branch.extra), branch.names] for branch in self.branches]
         return json.dumps({"batch_size": list(self.batch_size), **lists, "branches": branches})
 
     @classmethod
-    def from_json(cls, text: Any) -> Layout:
-        """Read a layout; it may come from a file that somebody else wrote.
+    def from_json(cls, text: Any) -> FlatLayout:
+        """Parse a layout, which may come from an untrusted file.
 
         Args:
-            text: what :meth:`to_json` wrote.
+            text: text written by :meth:`to_json`.
 
         Returns:
             The layout.
 
         Raises:
-            ValueError: if the text is no layout.
+            ValueError: If the text is not a valid layout.
 
         Example:
-            >>> Layout.from_json(Layout((2, 3), shared=[("observation",)]).to_json()).shared
+            >>> FlatLayout.from_json(FlatLayout((2, 3), shared=[("observation",)]).to_json()).shared
             [('observation',)]
         """
         try:
@@ -92,13 +93,13 @@ class Layout:
         except (TypeError, ValueError, KeyError, RecursionError) as error:
             raise ValueError(_BROKEN.format(f"{type(error).__name__}: {error}")) from error
         if not whole:
-            raise ValueError(_BROKEN.format("a key that is no text, or a size that is no count"))
+            raise ValueError(_BROKEN.format("a key is not a string, or a size is not a count"))
         return cls(batch_size, branches=branches, **lists)
 
 
 _LISTS = ("shared", "root", "next", "twice", "unset")
 _BROKEN = (
-    f"The entry {LAYOUT_KEY!r} says how flat data becomes TED again, and it does not read as such ({{}}). "
+    f"The entry {LAYOUT_KEY!r} describes how to convert flat data back to TED, but cannot be parsed ({{}}). "
     "The data was changed or cut short. Fix: save it again with TED2Flat, TED2Nested or H5Split."
 )
 
@@ -108,14 +109,14 @@ def plan(
     branches: Iterable[Branch],
     batch_size: Iterable[int],
     apart: Collection[Path],
-) -> Layout:
-    """Decide how each entry of a TED is stored.
+) -> FlatLayout:
+    """Decide how each entry of TED data is stored.
 
     Args:
-        columns: of the TED.
-        branches: of the TED.
-        batch_size: of the TED.
-        apart: entries that differ between the root and "next", such as rewards and end signals.
+        columns: columns of the TED data.
+        branches: its nested TensorDicts.
+        batch_size: its batch size.
+        apart: entries that are never shared between the root and "next": rewards and end-of-episode signals.
 
     Returns:
         The layout.
@@ -125,7 +126,7 @@ def plan(
         >>> plan(columns, [], [3], []).shared
         [('observation',)]
     """
-    layout = Layout(tuple(batch_size), branches=list(branches))
+    layout = FlatLayout(tuple(batch_size), branches=list(branches))
     after = {path[1:]: column for path, column in columns.items() if path[0] == "next" and len(path) > 1}
     for path, column in columns.items():
         if path[0] == "next" and len(path) > 1:
@@ -143,20 +144,20 @@ def plan(
     return layout
 
 
-def infer(columns: Mapping[Path, Column], steps: int, ends: Collection[Path], rewards: Collection[Path]) -> Layout:
-    """Guess the layout of flat data that was not written by :class:`TED2Flat`, from its keys and lengths.
+def infer(columns: Mapping[Path, Column], steps: int, ends: Collection[Path], rewards: Collection[Path]) -> FlatLayout:
+    """Infer the layout of flat data that was not written by :class:`TED2Flat` from its keys and lengths.
 
     Args:
-        columns: of the flat data.
-        steps: how many steps there are.
-        ends: the end signals.
-        rewards: the rewards.
+        columns: columns of the flat data.
+        steps: number of steps.
+        ends: paths of the end-of-episode signals.
+        rewards: paths of the rewards.
 
     Returns:
-        The layout: what is longer than ``steps`` belongs to the root and to "next", rewards and end signals to "next",
-        the rest to the root.
+        The layout: entries longer than ``steps`` belong to the root and to "next", rewards and end-of-episode signals
+        to "next", all others to the root.
     """
-    layout = Layout((steps,))
+    layout = FlatLayout((steps,))
     for path, column in columns.items():
         if path in ends or path in rewards:
             layout.next.append(path)
@@ -169,17 +170,17 @@ def infer(columns: Mapping[Path, Column], steps: int, ends: Collection[Path], re
     return layout
 
 
-def check_lengths(columns: Mapping[Path, Column], layout: Layout, observations: int) -> None:
-    """Refuse flat data whose entries are missing or too short.
+def check_lengths(columns: Mapping[Path, Column], layout: FlatLayout, observations: int) -> None:
+    """Check that flat data has all entries of its layout, in their lengths.
 
     Args:
-        columns: of the flat data.
-        layout: of it.
-        observations: how many rows a shared entry must have.
+        columns: columns of the flat data.
+        layout: its layout.
+        observations: number of rows of a shared entry.
 
     Raises:
-        KeyError: if an entry is missing.
-        ValueError: if an entry has another length.
+        KeyError: If an entry is missing.
+        ValueError: If an entry has another length.
     """
     expected = {path: layout.steps for path in (*layout.root, *layout.next)}
     expected |= {(ROOT_KEY, *path): layout.steps for path in layout.twice}
@@ -188,7 +189,7 @@ def check_lengths(columns: Mapping[Path, Column], layout: Layout, observations: 
         column = columns.get(path)
         if column is None:
             raise KeyError(
-                f"The flat data has no entry {as_key(path)!r}, which its layout lists. It has: "
+                f"The flat data lacks the entry {as_key(path)!r}, which its layout lists. Its entries are: "
                 f"{', '.join(repr(as_key(found)) for found in columns)}. "
                 "It was changed or cut short. Fix: save it again."
             )
@@ -196,8 +197,8 @@ def check_lengths(columns: Mapping[Path, Column], layout: Layout, observations: 
             continue
         found = column.shape[0] if isinstance(column, torch.Tensor) and column.dim() else len(column)
         if found != rows:
-            what = "observations (one a step, and one more for each trajectory)" if path in layout.shared else "steps"
+            what = "one per step and one more per trajectory" if path in layout.shared else "one per step"
             raise ValueError(
-                f"The entry {as_key(path)!r} of the flat data has {found} rows, and there are {rows} {what}. "
+                f"The entry {as_key(path)!r} of the flat data must have {rows} rows, {what}, got {found}. "
                 "It was changed or cut short. Fix: save it again."
             )

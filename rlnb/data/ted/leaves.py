@@ -28,14 +28,14 @@ def is_branch(value: Any) -> TypeGuard[TensorDictBase]:
 
 
 def leaf_keys(tensordict: TensorDictBase, prefix: tuple[str, ...] = ()) -> list[NestedKey]:
-    """List the keys of all leaves; unlike ``tensordict.keys(True, True)``, those of non-tensor data too.
+    """List the keys of all leaves, including non-tensor data, which ``tensordict.keys(True, True)`` leaves out.
 
     Args:
-        tensordict: any TensorDict.
-        prefix: put before each key.
+        tensordict: any TensorDict. Of a lazy stack, the keys that all rows have are listed.
+        prefix: prefix of each key.
 
     Returns:
-        The keys in order, strings at the root and tuples below.
+        The keys in order: strings at the root, tuples below it.
 
     Example:
         >>> import torch
@@ -44,7 +44,7 @@ def leaf_keys(tensordict: TensorDictBase, prefix: tuple[str, ...] = ()) -> list[
         ['note', ('a', 'b')]
     """
     if isinstance(tensordict, LazyStackedTensorDict):
-        # Its entries cannot be read as a whole where the rows have different shapes.
+        # Its entries cannot be stacked if the rows differ in shape.
         rows = [leaf_keys(row, prefix) for row in tensordict.tensordicts]
         return [key for key in rows[0] if all(key in row for row in rows[1:])]
     found: list[NestedKey] = []

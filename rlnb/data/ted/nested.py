@@ -1,4 +1,4 @@
-"""TED2Nested and Nested2TED: flat TED data cut into trajectories, one row of a nested tensor for each."""
+"""TED2Nested and Nested2TED: TED data as nested tensors with one row per trajectory, and back."""
 
 from __future__ import annotations
 
@@ -15,19 +15,29 @@ from tensordict import NonTensorData, TensorDict, TensorDictBase, is_non_tensor
 
 from rlnb._tensordict import raw_entries
 from rlnb.data.ted.columns import Column, Constant, Path, read_columns, stack_values
-from rlnb.data.ted.flat import DONE_KEYS, FlatForm, TED2Flat
-from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
-from rlnb.data.ted.layout import BREAKS_KEY, Layout, check_lengths
+from rlnb.data.ted.flat import TEDForm, flatten, read_layout, read_shift, rebuild
+from rlnb.data.ted.keys import END_KEYS, NestedKey, as_key, as_tuple
+from rlnb.data.ted.layout import BREAKS_KEY, FlatLayout, check_lengths
 from rlnb.data.ted.leaves import is_branch
 from rlnb.data.ted.timeline import Timeline
-from rlnb.data.ted.unflat import Flat2TED, rebuild
 
 
-class TED2Nested(TED2Flat):
-    """Turn TED data into nested tensors whose rows are the trajectories.
+class TED2Nested(TEDForm):
+    """Converts TED data to nested tensors with one row per trajectory.
 
-    A row of an observation has one element more than the trajectory has steps: the last one. :class:`Nested2TED` gives
-    back the same data. The arguments and attributes are those of :class:`TED2Flat`.
+    A row of an observation has one element more than the trajectory has steps: the final observation.
+    :class:`Nested2TED` restores the data. Arguments and attributes are those of :class:`TED2Flat`.
+
+    Args:
+        done_key: key of the flags at which trajectories end, one per step.
+        shift_key: key that the position of the oldest step is written to.
+        is_full_key: key that the flag for a wrapped ring buffer is written to.
+        done_keys: keys of the end-of-episode signals. Those of the root are not stored if all are False.
+        reward_keys: keys of the rewards.
+
+    Attributes:
+        shift: for data from a ring buffer: the position of the oldest step along time, which is the writer's cursor.
+        is_full: whether the ring buffer has wrapped around.
 
     Example:
         >>> from rlnb.envs import GymEnv
@@ -36,24 +46,27 @@ class TED2Nested(TED2Flat):
         True
     """
 
+    shift: int = 0
+    is_full: bool = False
+
     def __call__(self, data: TensorDictBase, path: str | PathLike[str] | None = None) -> TensorDictBase:
-        """Make the nested form.
+        """Convert TED data.
 
         Args:
             data: TED data of any batch size; time is its last dimension.
-            path: a folder to write to, as memory-mapped files that ``TensorDict.load(path)`` reads. What can be
-                mapped are nested tensors of the layout ``torch.strided``; without a path it is ``torch.jagged``.
+            path: a folder for memory-mapped files, which ``TensorDict.load(path)`` reads. The nested tensors then have
+                the layout ``torch.strided``, the only one that can be mapped; without a path, ``torch.jagged``.
 
         Returns:
             A TensorDict of batch size ``[trajectories]``.
 
         Raises:
-            ValueError: see :class:`TED2Flat`.
-            KeyError: see :class:`TED2Flat`.
+            ValueError: See :class:`TED2Flat`.
+            KeyError: See :class:`TED2Flat`.
         """
-        flat, layout, timeline = self.flatten(data)
+        flat, layout, timeline = flatten(self, data, (self.shift or 0) if self.is_full else None)
         shared, lengths = set(layout.shared), timeline.lengths()
-        # Entries that share their offsets are known to fit one another.
+        # Torch accepts two nested tensors as equally long only if they share their offsets.
         offsets = {longer: offsets_of(lengths + longer) for longer in (False, True)}
         nested = TensorDict({}, [lengths.shape[0]], device=data.device)
         for where, column in read_columns(flat)[0].items():
@@ -62,15 +75,15 @@ class TED2Nested(TED2Flat):
         return nested if path is None else nested.memmap_(str(path))
 
 
-class Nested2TED(FlatForm):
-    """Turn the nested form of :class:`TED2Nested` back into TED data.
+class Nested2TED(TEDForm):
+    """Converts the nested form of :class:`TED2Nested` back to TED data.
 
     Args:
-        done_key: an entry with one element for each step.
-        shift_key: where the place of the oldest step is read.
-        is_full_key: where it is read whether the data went round in a ring.
-        done_keys: the end signals.
-        reward_keys: the rewards.
+        done_key: key of the flags at which trajectories end, one per step.
+        shift_key: key of the position of the oldest step along time.
+        is_full_key: key of the flag that tells whether a ring buffer had wrapped around.
+        done_keys: keys of the end-of-episode signals.
+        reward_keys: keys of the rewards.
 
     Example:
         >>> from rlnb.envs import GymEnv
@@ -84,30 +97,29 @@ class Nested2TED(FlatForm):
         done_key: NestedKey = "done",
         shift_key: str = "shift",
         is_full_key: str = "is_full",
-        done_keys: Sequence[NestedKey] = DONE_KEYS,
+        done_keys: Sequence[NestedKey] = END_KEYS,
         reward_keys: Sequence[NestedKey] = ("reward",),
     ) -> None:
         super().__init__(done_key, shift_key, is_full_key, done_keys, reward_keys)
 
     def __call__(self, data: TensorDictBase, out: TensorDictBase | None = None) -> TensorDictBase:
-        """Make the TED data.
+        """Convert nested data.
 
         Args:
             data: the nested form.
             out: updated in place and returned, if given.
 
         Returns:
-            TED data of the batch size and order that it had.
+            TED data of the original batch size, in the original order.
 
         Raises:
-            KeyError: if an entry is missing.
-            ValueError: if an entry is cut short, or if the rows of two entries do not fit.
+            KeyError: If an entry is missing.
+            ValueError: If an entry is cut short, or the rows of two entries differ in length.
         """
         columns, lengths = {}, {}
         for path, value in nested_leaves(data):
             columns[path], lengths[path] = join(value)
-        reader = Flat2TED(self.done_key, self.shift_key, self.is_full_key, self.done_keys, self.reward_keys)
-        layout, done = reader.read_layout(columns)
+        layout, done = read_layout(self, columns)
         key = as_tuple(self.done_key)
         steps = (
             lengths[key[1:] if key[0] == "next" and len(key) > 1 else key]
@@ -116,11 +128,11 @@ class Nested2TED(FlatForm):
         )
         if steps is None:
             raise ValueError(
-                f"The entry {as_key(key)!r} is no nested tensor, so the data is not cut into trajectories. "
+                f"The entry {as_key(key)!r} is not a nested tensor, so the data is not split into trajectories. "
                 "Fix: Flat2TED()(data), if it comes from TED2Flat."
             )
         _check_rows(lengths, layout, steps)
-        shift = reader.read_shift(columns, layout)
+        shift = read_shift(self, columns, layout)
         ends = torch.zeros_like(done)
         ends[steps[steps > 0].cumsum(0) - 1] = True
         timeline = _timeline(ends, layout, shift)
@@ -132,35 +144,35 @@ class Nested2TED(FlatForm):
         return rebuild(columns, layout, timeline, data.device, out)
 
 
-def _timeline(ends: torch.Tensor, layout: Layout, shift: int) -> Timeline:
+def _timeline(ends: torch.Tensor, layout: FlatLayout, shift: int) -> Timeline:
     length = layout.batch_size[-1]
     rows = layout.steps // length if length else 0
     return Timeline(Timeline(ends, rows, length, shift).as_stored(ends), rows, length, shift)
 
 
-def _check_rows(lengths: dict[Path, torch.Tensor | None], layout: Layout, steps: torch.Tensor) -> None:
-    """Refuse entries whose rows are not those of the same trajectories."""
+def _check_rows(lengths: dict[Path, torch.Tensor | None], layout: FlatLayout, steps: torch.Tensor) -> None:
+    """Check that the rows of all entries have the lengths of the same trajectories."""
     shared = set(layout.shared)
     for path, found in lengths.items():
         if found is None:
             continue
         expected = steps + (path in shared)
         if found.shape != expected.shape or not torch.equal(found, expected):
-            rows = "as many" if found.shape != expected.shape else int((found != expected).nonzero()[0, 0])
-            where = f"{len(found)} trajectories, and there are {len(expected)}"
-            if isinstance(rows, int):
-                where = f"{int(found[rows])} elements in trajectory {rows}, which needs {int(expected[rows])}"
+            problem = f"must have {len(expected)} trajectories, got {len(found)}"
+            if found.shape == expected.shape:
+                row = int((found != expected).nonzero()[0, 0])
+                problem = f"must have {int(expected[row])} elements in trajectory {row}, got {int(found[row])}"
             raise ValueError(
-                f"The entry {as_key(path)!r} has {where}. The data was changed or cut short. Fix: save it again."
+                f"The entry {as_key(path)!r} {problem}. The data was changed or cut short. Fix: save it again."
             )
 
 
 def nested_leaves(data: TensorDictBase, prefix: Path = ()) -> list[tuple[Path, Any]]:
-    """List the leaves of the nested form, as they are stored.
+    """List the leaves of the nested form as they are stored, non-tensor data wrapped.
 
     Args:
         data: the nested form.
-        prefix: put before each path.
+        prefix: prefix of each path.
 
     Returns:
         Their paths and values.
@@ -173,7 +185,7 @@ def nested_leaves(data: TensorDictBase, prefix: Path = ()) -> list[tuple[Path, A
 
 
 def _cut(column: Column, offsets: torch.Tensor, strided: bool) -> Any:
-    """Cut a column into trajectories; files hold nothing of a nested tensor without elements, so there it is none."""
+    """Split a column into trajectories. A file cannot hold an empty nested tensor, so a plain tensor replaces it."""
     if strided and isinstance(column, torch.Tensor) and not column.numel():
         return column.new_zeros((len(offsets) - 1, *column.shape[1:]))
     if isinstance(column, torch.Tensor):
@@ -184,13 +196,13 @@ def _cut(column: Column, offsets: torch.Tensor, strided: bool) -> Any:
 
 
 def offsets_of(lengths: torch.Tensor) -> torch.Tensor:
-    """Where the elements of a nested tensor start and stop.
+    """Compute the offsets of a nested tensor from the lengths of its rows.
 
     Args:
-        lengths: of the elements.
+        lengths: lengths of the rows, shape ``[rows]``.
 
     Returns:
-        One more than there are elements.
+        The offsets, shape ``[rows + 1]``.
 
     Example:
         >>> offsets_of(torch.tensor([3, 2]))
@@ -201,7 +213,7 @@ def offsets_of(lengths: torch.Tensor) -> torch.Tensor:
 
 @contextlib.contextmanager
 def _silent(name: str) -> Iterator[None]:
-    """Keep a logger quiet for a moment."""
+    """Silence a logger."""
     logger = logging.getLogger(name)
     before, logger.disabled = logger.disabled, True
     try:
@@ -211,12 +223,12 @@ def _silent(name: str) -> Iterator[None]:
 
 
 def nest(column: torch.Tensor, offsets: torch.Tensor, strided: bool = False) -> torch.Tensor:
-    """Make a nested tensor from elements that stand behind one another.
+    """Make a nested tensor from concatenated rows.
 
     Args:
-        column: of shape ``[rows, ...]``.
-        offsets: where the elements start and stop, see :func:`offsets_of`.
-        strided: use the layout ``torch.strided``, which copies, instead of ``torch.jagged``, which does not.
+        column: the concatenated rows, shape ``[total, ...]``.
+        offsets: where the rows start and stop, see :func:`offsets_of`.
+        strided: whether to use the layout ``torch.strided``, which copies, instead of ``torch.jagged``.
 
     Returns:
         The nested tensor.
@@ -226,7 +238,7 @@ def nest(column: torch.Tensor, offsets: torch.Tensor, strided: bool = False) -> 
         [[0, 1, 2], [3, 4]]
     """
     if not strided:
-        with _silent("torch.fx._symbolic_trace"):  # torch warns itself of a function that it calls
+        with _silent("torch.fx._symbolic_trace"):  # torch logs a warning about its own call
             return torch.nested.nested_tensor_from_jagged(column, offsets)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The PyTorch API of nested tensors is in prototype stage")
@@ -235,13 +247,13 @@ def nest(column: torch.Tensor, offsets: torch.Tensor, strided: bool = False) -> 
 
 
 def join(value: Any) -> tuple[Column, torch.Tensor | None]:
-    """Put the trajectories of an entry behind one another.
+    """Concatenate the trajectories of an entry.
 
     Args:
         value: an entry of the nested form.
 
     Returns:
-        Its column, and the lengths of the trajectories; None for what is not cut into trajectories.
+        The column, and the lengths of the trajectories; ``None`` for an entry that is not split into trajectories.
     """
     if isinstance(value, NonTensorData):
         return Constant(value.data), None

@@ -1,4 +1,4 @@
-"""The rules of TED as data: a name, a sentence, and the check that finds where a rule is broken."""
+"""The rules of TED: for each, a name, a sentence, and the function that finds where data breaks it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import torch
 
 from rlnb.data.ted.adjacency import disagreements, likely_cause
 from rlnb.data.ted.columns import Path, alike
-from rlnb.data.ted.facts import ACTION, IDS_KEYS, MASK_KEYS, REWARD, Facts, index_text, name_of, per_step, show
-from rlnb.data.ted.keys import DONE, END_KEYS, TERMINATED, TRUNCATED, as_key
-from rlnb.data.ted.varying import Rows, kind_of
+from rlnb.data.ted.facts import ACTION, REWARD, Facts, index_text, name_of, per_step, show
+from rlnb.data.ted.keys import DONE, END_KEYS, MASK_KEYS, TERMINATED, TRAJ_IDS_KEYS, TRUNCATED, as_key
+from rlnb.data.ted.ragged import RaggedColumn, row_kind
 
 
 @dataclass(frozen=True)
@@ -20,12 +20,12 @@ class Finding:
     """One place where a rule is broken.
 
     Args:
-        rule: the name of the rule.
-        entry: which entry, spelled as it is used; empty if it is about the whole.
-        index: the first step where it is broken, as an index into the batch; None if it is about all steps.
-        found: what was found there.
-        cause: what is likely to have happened.
-        fix: what to do.
+        rule: name of the rule.
+        entry: key of the entry, as code; empty for the data as a whole.
+        index: index of the first step that breaks the rule; ``None`` if it is about all steps.
+        found: the value or entry that was found.
+        cause: the likely cause.
+        fix: the fix.
     """
 
     rule: str
@@ -38,14 +38,14 @@ class Finding:
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule that TED data keeps.
+    """A rule that well-formed TED data keeps.
 
     Args:
-        name: a few words.
-        sentence: what it says.
-        find: yields where it is broken: entry, step or None, what was found, cause and fix. It may take for granted
-            what ``needs`` names.
-        needs: "next" or "time", without which there is nothing to check.
+        name: short name.
+        sentence: the rule as a sentence.
+        find: yields the places where data breaks the rule: entry, step or ``None``, found value, cause and fix.
+        needs: "next" and "time", if the check needs entries under "next" and a time dimension. Without them it is
+            skipped.
     """
 
     name: str
@@ -54,13 +54,13 @@ class Rule:
     needs: tuple[str, ...] = ("next", "time")
 
     def check(self, facts: Facts) -> list[Finding]:
-        """Hold data against the rule.
+        """Check data against the rule.
 
         Args:
-            facts: of the data.
+            facts: the data.
 
         Returns:
-            What was found; empty if the data keeps the rule.
+            The findings; empty if the data keeps the rule.
         """
         if ("next" in self.needs and not facts.has_next) or ("time" in self.needs and not facts.has_time):
             return []
@@ -163,7 +163,7 @@ def _reward(facts: Facts) -> _Found:
             fix = f"data[{name_of(path, True)}] = data.pop({name_of(path)})"
             yield name_of(path), None, "at the root", "it was stored with the action that earned it", fix
     rewards = [path for path in (*facts.root, *facts.next, *facts.gaps) if path[-1] == REWARD]
-    # A reward of another name is among what stands below "next" alone.
+    # A reward of another name would be among the entries that exist only under "next".
     if not rewards and not any(path not in facts.root and path[-1] not in END_KEYS for path in facts.next):
         cause = "the reward was left out when the data was put together"
         yield "('next', 'reward')", None, "missing", cause, "write what env.step returned below 'next'"
@@ -176,8 +176,8 @@ def _action(facts: Facts) -> _Found:
             yield name_of(path, True), None, "below 'next'", "it was stored with what it led to", fix
     if any(path[-1] == ACTION for path in (*facts.root, *facts.next, *facts.gaps)):
         return
-    # An action of another name is among what stands at the root alone.
-    alone = facts.root.keys() - facts.next.keys() - {*IDS_KEYS, *MASK_KEYS}
+    # An action of another name would be among the entries that exist only at the root.
+    alone = facts.root.keys() - facts.next.keys() - {*TRAJ_IDS_KEYS, *MASK_KEYS}
     if all(path[-1] in (REWARD, *END_KEYS) for path in alone):
         cause = "the action was left out when the data was put together"
         yield "'action'", None, "missing", cause, "write the action that was taken at the root"
@@ -215,10 +215,10 @@ def _alike(facts: Facts) -> _Found:
             yield entry, int(gone[0]), found, cause, fix
     for path, column in facts.root.items():
         other = facts.next.get(path)
-        # The shapes of end signals have a rule of their own.
-        if path[-1] in END_KEYS or not isinstance(other, (torch.Tensor, Rows)):
+        # The rule "shapes" checks end signals.
+        if path[-1] in END_KEYS or not isinstance(other, (torch.Tensor, RaggedColumn)):
             continue
-        if isinstance(column, Rows) and isinstance(other, Rows):
+        if isinstance(column, RaggedColumn) and isinstance(other, RaggedColumn):
             yield from _of_one_kind(path, column, other)
         if not isinstance(column, torch.Tensor) or not isinstance(other, torch.Tensor):
             continue
@@ -232,11 +232,11 @@ def _alike(facts: Facts) -> _Found:
                 yield name_of(path, True), None, found, cause, f"give both the same {what}; check_env_specs(env) helps"
 
 
-def _of_one_kind(path: Path, column: Rows, other: Rows) -> _Found:
-    """Rows may differ in their sizes, and in nothing else."""
+def _of_one_kind(path: Path, column: RaggedColumn, other: RaggedColumn) -> _Found:
+    """Rows may vary in shape only, not in dtype or number of dimensions."""
     for step, pair in enumerate(zip(column, other, strict=True)):
         for in_next, row in enumerate(pair):
-            if kind_of(row) != kind_of(column[0]):
+            if row_kind(row) != row_kind(column[0]):
                 found = f"{_in_words(row)}, and {_in_words(column[0])} at the root of the first step"
                 cause = "only the sizes of an entry may vary"
                 fix = "give it one dtype and the same number of dimensions always, if need be of size 1"
@@ -281,15 +281,15 @@ def _episodes(facts: Facts) -> _Found:
     inside[length - 1 :: length] = False
     if facts.mask is not None:
         inside &= facts.mask[1:] & facts.mask[:-1]
-    if facts.ends is not None:
-        silent = (changes & inside & ~facts.ends[:-1]).nonzero().flatten()
+    if facts.any_end is not None:
+        silent = (changes & inside & ~facts.any_end[:-1]).nonzero().flatten()
         if silent.shape[0]:
             step = int(silent[0])
             found = f"{ids[step]}, then {ids[step + 1]}, and no end signal is True{_more(silent)}"
             cause = "a trajectory was cut and not marked as truncated"
             yield entry, step, found, cause, "set ('next', 'truncated') and ('next', 'done') to True at that step"
-        whole = facts.ends[:-1] if facts.next.get((DONE,)) is not None else torch.zeros_like(inside)
-        kept = (~changes & inside & whole).nonzero().flatten()
+    if facts.episode_ends is not None and (DONE,) in facts.next:
+        kept = (~changes & inside & facts.episode_ends[:-1]).nonzero().flatten()
         if kept.shape[0]:
             step = int(kept[0])
             cause = "the id was not raised when the episode ended"
@@ -308,7 +308,7 @@ def _episodes(facts: Facts) -> _Found:
 
 
 def _seen_before(pairs: torch.Tensor) -> torch.Tensor:
-    """The columns that stand somewhere before."""
+    """The columns that equal an earlier column."""
     _, where = torch.unique(pairs, dim=1, return_inverse=True)
     order = torch.argsort(where, stable=True)
     same = where[order][1:] == where[order][:-1]
@@ -317,7 +317,7 @@ def _seen_before(pairs: torch.Tensor) -> torch.Tensor:
 
 def _root_done(facts: Facts) -> _Found:
     signals = {path: column for path, column in facts.root.items() if path[-1] in END_KEYS}
-    # Where the root says when an episode is over, an agent that is done waits for the others.
+    # If there are signals at the root, they decide; an agent that is done may wait for the others.
     outermost = min(map(len, signals), default=0)
     for path, column in signals.items():
         if len(path) == outermost and isinstance(column, torch.Tensor):
@@ -339,14 +339,14 @@ def _numbers(facts: Facts) -> _Found:
 
 
 def _goes_on(facts: Facts) -> _Found:
-    # Where there are ids, the rule of episodes says it.
+    # With ids, the rule "episodes" covers it.
     if facts.ids is not None or not facts.levels or facts.rows * facts.length < 2:
         return
     outermost = [facts.next.get((*level, DONE)) for level in facts.levels if len(level) == len(facts.levels[0])]
     flags = [_all_of_step(column.bool()) for column in outermost if isinstance(column, torch.Tensor)]
     seen = [(column, facts.next[path]) for path, column in facts.root.items() if path in facts.next and _is_seen(path)]
     pairs = [(one, two) for one, two in seen if isinstance(one, torch.Tensor) and isinstance(two, torch.Tensor)]
-    # Where all observations are alike, or integers such as cells, a reset cannot be told from a step.
+    # If all observations are equal, or integers such as cells, a reset looks like a step.
     telling = [one for one, _ in pairs if one.is_floating_point() and bool((one != one[:1]).any())]
     if not flags or len(pairs) < len(seen) or not telling:
         return
@@ -398,7 +398,7 @@ TED_RULES: tuple[Rule, ...] = (
     Rule("root done", "No step starts from a state that has ended.", _root_done),
 )
 
-#: What well-formed data seldom has. These are no rules: a reset may lead to the very state in which an episode ended.
+#: Likely mistakes. They are not rules, because a reset may lead to the same state in which an episode ended.
 TED_WARNINGS: tuple[Rule, ...] = (
     Rule("numbers", "No reward is NaN.", _numbers),
     Rule("goes on", "Behind an end signal, another episode begins.", _goes_on),

@@ -1,4 +1,4 @@
-"""One step of the Markov decision process: the data under "next" becomes the root of the step that follows."""
+"""step_mdp: advances a step of TED data, so that the data under "next" becomes the root of the following step."""
 
 from __future__ import annotations
 
@@ -27,28 +27,28 @@ def step_mdp(
     done_keys: NestedKey | list[NestedKey] = "done",
     action_keys: NestedKey | list[NestedKey] = "action",
 ) -> TensorDictBase:
-    """Make the root of step t+1 from the data of step t.
+    """Create the root of step t+1 from the data of step t.
 
-    What stands under ``"next"`` moves to the root; the reward and the action belong to step t and stay behind, wherever
-    they stand. Nested TensorDicts without entries are left out.
+    The entries under ``"next"`` move to the root. Rewards and actions belong to step t and are dropped, at the root and
+    under ``"next"``. Empty nested TensorDicts are dropped as well.
 
     Args:
         tensordict: a step, of any batch size, with a ``"next"`` entry.
         next_tensordict: written to and returned, if given.
-        keep_other: keep root entries that ``"next"`` does not have (hidden states, parameters). If False, only the
-            action is kept of them, and that only with ``exclude_action=False``.
-        exclude_reward: leave the reward behind.
-        exclude_done: leave the end-of-episode signals behind.
-        exclude_action: leave the action behind.
-        reward_keys: what the rewards are called.
-        done_keys: what the end-of-episode signals are called.
-        action_keys: what the actions are called.
+        keep_other: whether to keep root entries that ``"next"`` lacks, such as hidden states. If False, only the action
+            is kept of these, with ``exclude_action=False``.
+        exclude_reward: whether to drop the rewards.
+        exclude_done: whether to drop the end-of-episode signals.
+        exclude_action: whether to drop the actions.
+        reward_keys: keys of the rewards.
+        done_keys: keys of the end-of-episode signals.
+        action_keys: keys of the actions.
 
     Returns:
         A TensorDict that shares its tensors with ``tensordict``.
 
     Raises:
-        KeyError: if ``tensordict`` has no ``"next"`` entry.
+        KeyError: If ``tensordict`` has no ``"next"`` entry.
 
     Example:
         >>> step = TensorDict({
@@ -82,13 +82,13 @@ def _next_step(reward_keys: _Paths, done_keys: _Paths, action_keys: _Paths, keep
 
 
 class NextStep:
-    """``step_mdp`` for keys that are known beforehand: what an env does after each of its steps.
+    """:func:`step_mdp` for fixed keys, prepared once: what envs call after every step.
 
     Args:
-        reward_keys: what the rewards are called; they are left behind.
-        action_keys: what the actions are called; they are left behind.
-        done_keys: the end-of-episode signals to leave behind, too.
-        keep_other: keep root entries that ``"next"`` does not have.
+        reward_keys: keys of the rewards, which are dropped.
+        action_keys: keys of the actions, which are dropped.
+        done_keys: keys of the end-of-episode signals to drop as well.
+        keep_other: whether to keep root entries that ``"next"`` lacks.
 
     Example:
         >>> after = NextStep("reward", "action")
@@ -108,10 +108,10 @@ class NextStep:
         self.keep_other = keep_other
 
     def __call__(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Make the root of the step that follows.
+        """Create the root of the following step.
 
         Args:
-            tensordict: a step, with a ``"next"`` entry.
+            tensordict: a step with a ``"next"`` entry.
 
         Returns:
             A new TensorDict that shares its tensors with ``tensordict``.
@@ -120,12 +120,16 @@ class NextStep:
             return lazy_stack([self(row) for row in tensordict.tensordicts], tensordict.stack_dim)
         after = entry(tensordict, "next")
         if after is None:
-            raise KeyError(_no_next(tensordict))
+            raise KeyError(
+                f"step_mdp needs an entry 'next' and found only {sorted(map(str, tensordict.keys()))}. "
+                "'next' is written by env.step(tensordict): call it first, "
+                "or, if this is already the output of step_mdp, use it as it is."
+            )
         return _merge(after, tensordict if self.keep_other else tensordict.empty(), self.plan)
 
 
 class _Plan:
-    """What is left behind at one level and, by name, at the levels below it."""
+    """The entries to drop at one level and, by name, at the nested levels."""
 
     def __init__(self, dropped: Iterable[tuple[str, ...]], never_kept: Iterable[tuple[str, ...]]) -> None:
         self.dropped, dropped_below = split_keys(dropped)
@@ -138,7 +142,7 @@ _ALL = _Plan((), ())
 
 
 def _merge(new: TensorDictBase, other: TensorDictBase, plan: _Plan) -> TensorDictBase:
-    """Entries of ``new``, then those of ``other`` that are not there, without what the plan leaves behind."""
+    """Merge the entries of ``new`` with those that only ``other`` has, without those that the plan drops."""
     if type(new) is not TensorDict and isinstance(new, LazyStackedTensorDict):
         pairs = zip(new.tensordicts, other.unbind(new.stack_dim), strict=True)
         return lazy_stack([_merge(a, b, plan) for a, b in pairs], new.stack_dim)
@@ -157,7 +161,7 @@ def _merge(new: TensorDictBase, other: TensorDictBase, plan: _Plan) -> TensorDic
         if name in entries or name in plan.never_kept:
             continue
         if type(value) is not torch.Tensor and is_branch(value):
-            # A TensorDict of its own for each step: a policy that writes to one must not change the step before.
+            # Copied, because a policy that writes to it must not change the previous step.
             value = _without(value, plan.below.get(name, _ALL))
             if _is_empty(value):
                 continue
@@ -172,7 +176,7 @@ def _is_empty(data: TensorDictBase) -> bool:
 
 
 def _without(data: TensorDictBase, plan: _Plan) -> TensorDictBase:
-    """A copy without what the plan never keeps; tensors are shared."""
+    """Copy a TensorDict, but not its tensors, without the entries that the plan drops."""
     copied = shallow_copy(data)
     for name in plan.never_kept & set(copied.keys()):
         copied.del_(name)
@@ -185,12 +189,3 @@ def _without(data: TensorDictBase, plan: _Plan) -> TensorDictBase:
             else:
                 copied.set(name, left)
     return copied
-
-
-def _no_next(tensordict: TensorDictBase) -> str:
-    keys = sorted(map(str, tensordict.keys()))
-    return (
-        f"step_mdp needs an entry 'next' and found only {keys}. "
-        "'next' is written by env.step(tensordict): call it first, "
-        "or, if this is already the output of step_mdp, use it as it is."
-    )

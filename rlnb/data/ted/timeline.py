@@ -1,4 +1,4 @@
-"""The timeline of flat data: where each step's observation stands, and the one after it."""
+"""Timeline: positions of the steps of TED data in the flat form."""
 
 from __future__ import annotations
 
@@ -6,27 +6,27 @@ from typing import Any
 
 import torch
 
-# Signed integers as wide as any element: data is copied and compared bit by bit, whatever its dtype.
+# Integers of each width: data of any dtype is copied and compared bit by bit.
 _BITS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
-_CHUNK_BYTES = 1 << 18  # of a comparison: what the cache of a core holds
+_CHUNK_BYTES = 1 << 18  # of a comparison: fits into the L2 cache of a core
 
 
 class Timeline:
-    """The places of the steps of ``rows`` x ``length`` in the flat form.
+    """Positions of ``rows * length`` steps in the flat form.
 
-    In the flat form the steps of each row stand in the order in which they happened, and behind the last step of each
-    trajectory stands one more observation. Indices of steps count them as they are stored, row after row.
+    In the flat form, the steps of each row are in chronological order, and the last step of each trajectory is followed
+    by one more observation. Step indices count the steps as they are stored, row by row.
 
     Args:
-        breaks: flags of shape ``[rows * length]``: True where the observation after a step is not that of another.
-        rows: how many rows.
-        length: steps in a row.
-        shift: where the oldest step of a row stands, if the row was written in a ring.
+        breaks: flags of shape ``[rows * length]``: True where the observation after a step is not that of another step.
+        rows: number of rows.
+        length: number of steps per row.
+        shift: position of the oldest step in a row that was written as a ring.
 
     Attributes:
-        breaks: the steps with an observation of their own behind them, in the order in which they happened.
-        slot: for each step, where its observation stands; the one after it stands behind that.
-        size: the number of observations.
+        breaks: the steps followed by an observation that is stored separately, in chronological order.
+        slot: position of the observation of each step; the observation after the step is at the next position.
+        size: number of observations.
 
     Example:
         >>> timeline = Timeline(torch.tensor([False, True, False, True]), 1, 4)
@@ -40,7 +40,7 @@ class Timeline:
         self.rows, self.length, self.shift = rows, length, shift
         in_order = self.in_order(breaks)
         steps = breaks.shape[0]
-        # Half the memory, where it is enough: the indices are a good part of what is touched beside the data.
+        # int32 where it suffices: apart from the data, the indices are most of the memory traffic.
         dtype = torch.int32 if 2 * steps < 2**31 else torch.int64
         self._in_order = in_order
         self.slot_in_order = torch.cumsum(in_order, 0, dtype=dtype)
@@ -52,41 +52,41 @@ class Timeline:
         self.breaks = self._stored(self._at_break)
 
     def _stored(self, steps: torch.Tensor) -> torch.Tensor:
-        """Where steps, counted in the order in which they happened, are stored."""
+        """Convert chronological step numbers to step indices."""
         if not self.shift:
             return steps
         row = steps.div(self.length, rounding_mode="floor")
         return row * self.length + (steps - row * self.length + self.shift) % self.length
 
     def place_in_order(self, steps: torch.Tensor) -> torch.Tensor:
-        """Where steps, counted as they are stored, stand in the order in which they happened."""
+        """Convert step indices to chronological step numbers."""
         if not self.shift:
             return steps
         row = steps.div(self.length, rounding_mode="floor")
         return row * self.length + (steps - row * self.length - self.shift) % self.length
 
     def source(self) -> torch.Tensor:
-        """For each observation of the flat form, the step that it belongs to."""
+        """Return the step index of each observation of the flat form."""
         times = torch.add(self._in_order, 1).to(self.slot.dtype)
         return self._stored(torch.repeat_interleave(times, output_size=self.size))
 
     def lengths(self) -> torch.Tensor:
-        """The steps of each trajectory, in the order of the flat form."""
+        """Return the number of steps of each trajectory, in the order of the flat form."""
         return torch.diff(self._at_break, prepend=self._at_break.new_full((1,), -1))
 
     def after_breaks(self) -> torch.Tensor:
-        """Where the observations after the breaks stand."""
+        """Return the positions of the observations after the breaks."""
         return self.slot_in_order[self._at_break].long() + 1
 
     def in_order(self, column: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
-        """Put what is stored into the order in which it happened.
+        """Sort a stored column chronologically.
 
         Args:
-            column: of shape ``[rows * length, ...]``.
+            column: one row per step, shape ``[rows * length, ...]``.
             out: written to, if given.
 
         Returns:
-            ``out``, or the column itself if it is in order, or a new tensor.
+            ``out`` if given; else the column itself if it is in order already, or a new tensor.
         """
         return self._roll(column, self.shift, out)
 
@@ -94,23 +94,23 @@ class Timeline:
         """Undo :meth:`in_order`.
 
         Args:
-            column: of shape ``[rows * length, ...]``.
+            column: one row per step, shape ``[rows * length, ...]``.
             out: written to, if given.
 
         Returns:
-            ``out``, or the column itself if it is stored in order, or a new tensor.
+            ``out`` if given; else the column itself if it is stored in order, or a new tensor.
         """
         return self._roll(column, (self.length - self.shift) if self.shift else 0, out)
 
     def roll_list(self, values: list[Any], back: bool = False) -> list[Any]:
-        """Do to a list what :meth:`in_order` and :meth:`as_stored` do to a tensor.
+        """Sort a list chronologically, like :meth:`in_order` for tensors.
 
         Args:
-            values: one for each step.
-            back: undo it.
+            values: one value per step.
+            back: whether to undo the sorting, like :meth:`as_stored`.
 
         Returns:
-            The list, or a new one.
+            The list itself, or a new one.
         """
         if not self.shift:
             return values
@@ -119,7 +119,7 @@ class Timeline:
         return [value for row in rows for value in (*row[shift:], *row[:shift])]
 
     def _roll(self, column: torch.Tensor, shift: int, out: torch.Tensor | None) -> torch.Tensor:
-        """Bring the elements from ``shift`` on to the front of each row."""
+        """Rotate each row so that the element at ``shift`` comes first."""
         if not shift:
             return column if out is None else out.copy_(column)
         out = torch.empty_like(column) if out is None else out
@@ -131,10 +131,10 @@ class Timeline:
 
 
 def bits(column: torch.Tensor) -> torch.Tensor:
-    """Look at a column as integers, which compare and copy exactly (NaN, minus zero) in every dtype.
+    """View a column as integers, which compare and copy exactly in every dtype, including NaN and negative zero.
 
     Args:
-        column: of any dtype.
+        column: a tensor of any dtype.
 
     Returns:
         A view.
@@ -150,12 +150,12 @@ def bits(column: torch.Tensor) -> torch.Tensor:
 
 
 def not_adjacent(root: torch.Tensor, after: torch.Tensor, breaks: torch.Tensor) -> torch.Tensor:
-    """Find steps whose ``after`` is not the root of the step that follows.
+    """Find the steps whose ``after`` differs from the ``root`` of the following step.
 
     Args:
-        root: observations of the steps, ``[N, ...]``.
-        after: observations after the steps, ``[N, ...]``, of the same dtype.
-        breaks: flags of shape ``[N]``; what comes after these is not compared. The last is True.
+        root: observations of the steps, shape ``[N, ...]``.
+        after: observations after the steps, shape ``[N, ...]``, of the same dtype.
+        breaks: flags of shape ``[N]``, the last one True. Flagged steps are not compared with the following step.
 
     Returns:
         The indices, in order.
@@ -172,7 +172,7 @@ def not_adjacent(root: torch.Tensor, after: torch.Tensor, breaks: torch.Tensor) 
     at = breaks.nonzero().flatten()
     starts = torch.arange(0, steps, chunk, device=at.device)
     cuts = [*torch.searchsorted(at, starts).tolist(), at.shape[0]]
-    # What follows a break is patched, so that one comparison without any index does for a whole chunk.
+    # The values at breaks are patched, so that one comparison without indexing covers a whole chunk.
     buffer = torch.empty_like(root[:chunk], memory_format=torch.contiguous_format)
     found = []
     for number, start in enumerate(range(0, steps, chunk)):

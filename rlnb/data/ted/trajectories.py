@@ -1,4 +1,4 @@
-"""split_trajectories: a batch of steps as one row a trajectory, padded to the longest."""
+"""split_trajectories: a batch of steps with one row per trajectory, padded or nested."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tensordict import TensorDict, TensorDictBase
 
 from rlnb.data.ted.columns import Branch, Column, Path, build, read_columns
 from rlnb.data.ted.ends import end_flags, require_time, run_lengths
-from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
+from rlnb.data.ted.keys import COLLECTOR, MASK, TRAJ_IDS, NestedKey, as_key, as_tuple
 from rlnb.data.ted.leaves import is_branch, leaf_keys
 from rlnb.data.ted.nested import nest, offsets_of
 
@@ -22,27 +22,28 @@ def split_trajectories(
     done_key: NestedKey | None = None,
     as_nested: bool | torch.layout = False,
 ) -> TensorDictBase:
-    """Give each trajectory a row of its own.
+    """Rearrange a batch so that each row holds one trajectory.
 
-    A trajectory is a run of steps along time (the last dimension) with one id; without ids, it goes on until "done".
-    Rows of the batch are never joined. Steps that a mask of an earlier split leaves out are left out.
+    A trajectory is a run of steps along time (the last dimension) with the same id, or without ids, up to a step with
+    "done". Rows of the batch are never joined. Steps masked out by an earlier split are dropped.
 
     Args:
-        rollout_tensordict: of batch size ``[*batch, T]``.
-        prefix: where "traj_ids" is read and "mask" is written: "collector" if the data has that, else the root.
-        trajectory_key: the ids of the trajectories, instead of "traj_ids" below the prefix; "mask" is written beside.
-        done_key: the end signal, with or without "next", if the trajectories are to be told apart by it. "done" if
-            there are no ids.
-        as_nested: return nested tensors instead of padded ones: True, or their layout.
+        rollout_tensordict: steps of batch size ``[*batch, T]``.
+        prefix: key of the nested TensorDict in which "traj_ids" is read and "mask" is written. Default: "collector" if
+            the data has it, else the root.
+        trajectory_key: key of the trajectory ids, instead of "traj_ids" under the prefix; "mask" is written beside it.
+        done_key: key of an end signal, with or without "next", to split at instead of the ids. Default: the ids, or
+            "done" if there are none.
+        as_nested: whether to return nested tensors instead of padded ones; or their layout.
 
     Returns:
-        A TensorDict of batch size ``[trajectories, longest]``, padded with zeros (None, for non-tensor data), with a
-        "mask" that is True where there is data, and with "traj_ids", numbered from 0, if there were no ids. Nested
-        tensors need no mask; their batch size is ``[trajectories, -1]``, or ``[trajectories]`` for ``torch.jagged``.
+        A TensorDict of batch size ``[trajectories, longest]``, padded with zeros (``None`` for non-tensor data), with a
+        "mask" that is False for padding, and with "traj_ids", numbered from 0, if there were no ids. Nested tensors
+        have no mask; their batch size is ``[trajectories, -1]``, or ``[trajectories]`` for ``torch.jagged``.
 
     Raises:
-        ValueError: if the data has no time dimension, or ids that are not one for each step.
-        KeyError: if the entry that tells the trajectories apart is not there.
+        ValueError: If the data has no time dimension, or the ids are not one per step.
+        KeyError: If there is no entry with the ids or end signals.
 
     Example:
         >>> done = torch.tensor([[False], [False], [True], [False]])
@@ -62,10 +63,10 @@ def split_trajectories(
         where = ids_key[:-1]
     else:
         where = _prefix(data, prefix)
-        ids_key = (*where, "traj_ids")
+        ids_key = (*where, TRAJ_IDS)
     flags, has_ids = _stops(data, ids_key, trajectory_key is not None, done_key)
     columns, branches = read_columns(data)
-    mask = columns.pop((*where, "mask"), None)
+    mask = columns.pop((*where, MASK), None)
     kept = None
     if isinstance(mask, torch.Tensor) and mask.dtype == torch.bool and mask.numel() == data.batch_size.numel():
         kept = mask.flatten()
@@ -76,28 +77,28 @@ def split_trajectories(
         columns[ids_key] = torch.repeat_interleave(lengths)
     if as_nested:
         return _nested(columns, branches, lengths, as_nested, data.device)
-    return _padded(columns, branches, lengths, (*where, "mask"), data)
+    return _padded(columns, branches, lengths, (*where, MASK), data)
 
 
 def _prefix(data: TensorDictBase, prefix: NestedKey | None) -> Path:
     if prefix is None:
-        return ("collector",) if is_branch(data.get("collector", None)) else ()
+        return (COLLECTOR,) if is_branch(data.get(COLLECTOR, None)) else ()
     return as_tuple(prefix)
 
 
 def _stops(data: TensorDictBase, ids_key: Path, named: bool, done_key: NestedKey | None) -> tuple[torch.Tensor, bool]:
-    """True behind each trajectory, with the batch flattened; and whether ids say so."""
+    """True at the last step of each trajectory, with the batch flattened; and whether ids were used."""
     ids = data.get(as_key(ids_key), None)
     if named and not isinstance(ids, torch.Tensor):
         raise KeyError(
-            f"No entry {as_key(ids_key)!r}, the ids of the trajectories. The data has: "
-            f"{', '.join(map(repr, leaf_keys(data)))}. Fix: leave trajectory_key out to split where 'done' is True."
+            f"The data has no entry {as_key(ids_key)!r}, the ids of the trajectories. Its entries are: "
+            f"{', '.join(map(repr, leaf_keys(data)))}. Fix: omit trajectory_key to split where 'done' is True."
         )
     if isinstance(ids, torch.Tensor) and (named or done_key is None):
         if ids.numel() != data.batch_size.numel():
             raise ValueError(
-                f"{as_key(ids_key)!r} has the shape {list(ids.shape)}, and the batch is of size "
-                f"{list(data.batch_size)}: an id is needed for each step."
+                f"{as_key(ids_key)!r} must have one id per step of the batch of size {list(data.batch_size)}, got "
+                f"shape {list(ids.shape)}. Fix: pass the trajectory_key of an entry with one id per step."
             )
         ids = ids.reshape(data.batch_size)
         stops = torch.ones(data.batch_size, dtype=torch.bool, device=ids.device)
@@ -110,7 +111,7 @@ def _stops(data: TensorDictBase, ids_key: Path, named: bool, done_key: NestedKey
 
 
 def _carry_over(flags: torch.Tensor, kept: torch.Tensor) -> torch.Tensor:
-    """Leave steps out; what stopped at one of them stops at the last kept one before it."""
+    """Drop steps; a trajectory that ended at a dropped step ends at the last kept step before it."""
     trajectory = flags.cumsum(0) - flags.long()
     trajectory = trajectory[kept]
     stops = torch.ones_like(trajectory, dtype=torch.bool)
@@ -168,7 +169,7 @@ def _nested(
     for path, column in columns.items():
         if not isinstance(column, torch.Tensor):
             raise TypeError(
-                f"The entry {as_key(path)!r} is non-tensor data, which a nested tensor does not hold. "
+                f"The entry {as_key(path)!r} is non-tensor data, which a nested tensor cannot hold. "
                 f"Fix: as_nested=False, or leave it out with data.exclude({as_key(path)!r})."
             )
         entries[as_key(path)] = nest(column, offsets, strided)

@@ -8,7 +8,7 @@ import torch
 from tensordict import TensorDict
 
 from rlnb.data import Composite, Tree, TreeArrays
-from rlnb.data.map.tree.entries import Entries
+from rlnb.data.map.tree.view import Entries
 from tests.data.map.graphs import page_forest, state
 
 CHILDREN = np.array([[1, -1, 2], [3, -1, -1], [-1, -1, -1], [-1, -1, -1], [0, 1, 2]])
@@ -99,50 +99,50 @@ def test_one_row_only_is_a_tree():
     [
         (
             {"children": np.zeros((0, 3), int)},
-            "children is an array of integers of shape [nodes, actions] with at least one node, -1 where there is no "
-            "child, and has shape [0, 3] and dtype int64. "
-            "Fix: children=np.full((nodes, actions), -1) and fill in the rows of the children.",
+            "children must be an array of integers of shape [nodes, actions] with at least one node, -1 for no child, "
+            "got shape [0, 3] and dtype int64. "
+            "Fix: children=np.full((nodes, actions), -1), then fill in the rows of the children.",
         ),
         (
             {"children": np.zeros((5, 3))},
-            "children is an array of integers of shape [nodes, actions] with at least one node, -1 where there is no "
-            "child, and has shape [5, 3] and dtype float64. "
-            "Fix: children=np.full((nodes, actions), -1) and fill in the rows of the children.",
+            "children must be an array of integers of shape [nodes, actions] with at least one node, -1 for no child, "
+            "got shape [5, 3] and dtype float64. "
+            "Fix: children=np.full((nodes, actions), -1), then fill in the rows of the children.",
         ),
         (
             {"children": np.full((5, 2), 5)},
-            "children has entries from 5 to 5, and there are rows 0 to 4. "
-            "Fix: write the row of the child, or -1 for none.",
+            "The values of children must be rows, 0 to 4, or -1 for no child, got values from 5 to 5. "
+            "Fix: write the row of the child, or -1.",
         ),
         (
             {"children": np.array([[1, 2], [-1, -1], [3, -1], [2, -1], [-1, -1]])},
-            "Row 2 of children is its own descendant: row 3 has it as a child. A tree has no cycles. "
-            "Fix: give each node a row of its own.",
+            "Row 2 of children is its own descendant: it is a child of row 3. A tree has no cycles. "
+            "Fix: use a separate row for each node.",
         ),
         (
             {"children": np.array([[0], [-1], [-1], [-1], [-1]])},
-            "Row 0 of children is its own descendant: row 0 has it as a child. A tree has no cycles. "
-            "Fix: give each node a row of its own.",
+            "Row 0 of children is its own descendant: it is a child of row 0. A tree has no cycles. "
+            "Fix: use a separate row for each node.",
         ),
         (
             {"count": np.zeros(8)},
-            "count has a row for each node, 5 as children has, and has 8. "
-            "Fix: cut it to the nodes that are in use, such as count[:5].",
+            "count must have one row per node, 5 as children has, got 8. "
+            "Fix: slice it to the nodes that are in use, such as count[:5].",
         ),
         (
             {"wins": np.zeros(4)},
-            "wins has a row for each node, 5 as children has, and has 4. "
-            "Fix: cut it to the nodes that are in use, such as wins[:5].",
+            "wins must have one row per node, 5 as children has, got 4. "
+            "Fix: slice it to the nodes that are in use, such as wins[:5].",
         ),
         (
             {"steps": TensorDict({"action": torch.zeros(9)}, [9])},
-            "steps has a row for each node, 5 as children has, and has 9. "
-            "Fix: cut it to the nodes that are in use, such as steps[:5].",
+            "steps must have one row per node, 5 as children has, got 9. "
+            "Fix: slice it to the nodes that are in use, such as steps[:5].",
         ),
         (
             {"node_data": TensorDict({"observation": torch.zeros(9)}, [9])},
-            "node_data has a row for each node, 5 as children has, and has 9. "
-            "Fix: cut it to the nodes that are in use, such as node_data[:5].",
+            "node_data must have one row per node, 5 as children has, got 9. "
+            "Fix: slice it to the nodes that are in use, such as node_data[:5].",
         ),
     ],
 )

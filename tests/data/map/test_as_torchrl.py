@@ -23,11 +23,11 @@ def test_a_forest_holds_no_more_than_its_max_size():
     for i in range(3):
         forest.extend(rollout([10 * i, 10 * i + 1], [1]))
     assert len(forest) == forest.max_size == 3
-    with pytest.raises(IndexError, match="may hold max_size=3 steps, has 3, and the rollout"):
+    with pytest.raises(IndexError, match="is limited to max_size=3 steps and holds 3; the rollout"):
         forest.extend(rollout([30, 31], [1]))
     forest.extend(rollout([10, 11], [1]))  # what is there takes no room
     assert len(forest) == 3
-    with pytest.raises(ValueError, match="max_size is the number of steps"):
+    with pytest.raises(ValueError, match="max_size must be at least 1"):
         MCTSForest(max_size=0)
 
 

@@ -63,14 +63,14 @@ def same(one: Tree, other: Tree) -> bool:
     return one.to_string() == other.to_string()
 
 
-def test_get(tree):  # TS-29
+def test_get(tree):
     assert tree.get("count") is tree.count
     assert tree.get(("node_data", "observation")) is tree.node_data["observation"]
     assert tree.get("nothing", 3) == 3
     assert tree.get("subtree").batch_size == tree.subtree.batch_size
 
 
-def test_set(tree):  # TS-30
+def test_set(tree):
     count = tree.count
     assert tree.set("count", torch.tensor(7, dtype=torch.int32), inplace=True) is tree
     assert tree.count is count and count.item() == 7
@@ -86,7 +86,7 @@ def leaves(count: int) -> list[Tree]:
     return [Tree.make_node(TensorDict({"observation": torch.full((2,), float(i))})) for i in range(count)]
 
 
-def test_stack():  # TS-32
+def test_stack():
     for stacked in (Tree.stack(leaves(3)), torch.stack(leaves(3))):
         assert type(stacked) is Tree and stacked.batch_size == torch.Size([3])
         assert isinstance(stacked._tensordict, TensorDict)
@@ -94,7 +94,7 @@ def test_stack():  # TS-32
     assert Tree.stack([Tree.stack(leaves(3))] * 2, 1).batch_size == torch.Size([3, 2])
 
 
-def test_cat():  # TS-31
+def test_cat():
     pair = Tree.stack(leaves(2))
     joined = Tree.cat([pair, pair], 0)
     assert type(joined) is Tree and joined.batch_size == torch.Size([4])
@@ -102,20 +102,20 @@ def test_cat():  # TS-31
     assert torch.cat([pair, pair]).batch_size == torch.Size([4])
 
 
-def test_lazy_stack(tree):  # TS-33
+def test_lazy_stack(tree):
     pair = Tree.lazy_stack([tree, tree.clone()])
     assert type(pair) is Tree and pair.batch_size == torch.Size([2])
     assert isinstance(pair._tensordict, LazyStackedTensorDict)
     assert same(tree, pair[0]) and same(tree, pair[1])
 
 
-def test_maybe_dense_stack(tree):  # TS-34
+def test_maybe_dense_stack(tree):
     assert isinstance(Tree.maybe_dense_stack(leaves(2))._tensordict, TensorDict)
     uneven = [tree, Tree.make_node(state(1))]
     assert isinstance(Tree.maybe_dense_stack(uneven)._tensordict, LazyStackedTensorDict)
 
 
-def test_unbind(tree):  # TS-35
+def test_unbind(tree):
     for stack in (Tree.stack(leaves(2)), Tree.lazy_stack(leaves(2))):
         nodes = stack.unbind(0)
         assert isinstance(nodes, tuple) and [type(node) for node in nodes] == [Tree, Tree]
@@ -123,7 +123,7 @@ def test_unbind(tree):  # TS-35
     assert [node.node_id for node in tree.subtree.unbind(0)] == list(tree.subtree.node_id)
 
 
-def test_to_tensordict_and_back(tree):  # TS-36, TS-37
+def test_to_tensordict_and_back(tree):
     plain = tree.to_tensordict()
     assert type(plain) is TensorDict and isinstance(plain["subtree"], LazyStackedTensorDict)
     names = {field.name for field in dataclasses.fields(Tree)} - {"_parent"}
@@ -140,7 +140,7 @@ def test_to_tensordict_and_back(tree):  # TS-36, TS-37
         Tree.from_tensordict({"count": torch.tensor(1)}, safe=True)
 
 
-def test_device(tree):  # TS-39
+def test_device(tree):
     assert tree.device is None
     moved = tree.to("cpu")
     assert moved.device == torch.device("cpu") and same(tree, moved)
@@ -157,8 +157,8 @@ def test_copies(tree, copied):
     assert twin.subtree[0].parent.node_id == tree.node_id
 
 
-@pytest.mark.parametrize("name", ["memmap", "save", "dumps"])  # TS-40, TS-42
-@pytest.mark.parametrize("load", [Tree.load, Tree.load_memmap])  # TS-44
+@pytest.mark.parametrize("name", ["memmap", "save", "dumps"])
+@pytest.mark.parametrize("load", [Tree.load, Tree.load_memmap])
 def test_saved_and_loaded(tree, tmp_path, name, load):
     there = getattr(tree, name)(str(tmp_path))
     assert there is not tree and there.is_locked and there.is_memmap() and not tree.is_memmap()
@@ -169,7 +169,7 @@ def test_saved_and_loaded(tree, tmp_path, name, load):
     assert bare.count.device.type == "meta" and bare.num_vertices() == tree.num_vertices()
 
 
-def test_parents_are_not_saved(tmp_path):  # TS-40, TS-44
+def test_parents_are_not_saved(tmp_path):
     tree = page_tree()
     child = tree.subtree[0]
     assert child.parent is not None
@@ -182,7 +182,7 @@ def test_parents_are_not_saved(tmp_path):  # TS-40, TS-44
     assert child.parent.node_id == 0
 
 
-def test_saved_again_over_the_same(tree, tmp_path):  # TS-40
+def test_saved_again_over_the_same(tree, tmp_path):
     tree.memmap(tmp_path)
     tree.memmap(tmp_path)
     with pytest.raises(RuntimeError, match="exist"):
@@ -192,20 +192,20 @@ def test_saved_again_over_the_same(tree, tmp_path):  # TS-40
     assert same(tree, tree.memmap(other, num_threads=2, return_early=True).result())
 
 
-def test_memmap_in_place(tree, tmp_path):  # TS-41
+def test_memmap_in_place(tree, tmp_path):
     twin = tree.clone()
     assert tree.memmap_(tmp_path) is tree and tree.is_memmap() and tree.is_locked
     assert same(twin, tree) and same(twin, Tree.load(tmp_path))
 
 
-def test_memmap_like(tree, tmp_path):  # TS-43
+def test_memmap_like(tree, tmp_path):
     twin = tree.memmap_like(tmp_path)
     assert twin.is_memmap() and twin.num_vertices() == tree.num_vertices()
     assert twin.node_data["observation"].shape == tree.node_data["observation"].shape
     assert list(twin.vertices(key_type="path")) == list(tree.vertices(key_type="path"))
 
 
-def test_load_in_place(tree, tmp_path):  # TS-45
+def test_load_in_place(tree, tmp_path):
     twin = tree.clone()
     twin.count.add_(3)
     twin.save(tmp_path)
@@ -216,7 +216,7 @@ def test_load_in_place(tree, tmp_path):  # TS-45
         assert again.load_(tmp_path).count.item() == 3
 
 
-def test_refresh(tree, tmp_path):  # TS-46
+def test_refresh(tree, tmp_path):
     there = tree.memmap(tmp_path)
     changed = tree.clone()
     changed.count.add_(6)
@@ -226,7 +226,7 @@ def test_refresh(tree, tmp_path):  # TS-46
         tree.memmap_refresh_()
 
 
-def test_state_dict(tree):  # TS-47
+def test_state_dict(tree):
     found = tree.state_dict()
     assert set(found) == {"_tensordict", "_non_tensordict", "__batch_size"}
     assert found["_non_tensordict"] == {"hash": tree.hash, "node_id": tree.node_id}
@@ -241,7 +241,7 @@ def test_state_dict(tree):  # TS-47
     assert not tree.state_dict()["_tensordict"]["wins"].requires_grad
 
 
-def test_load_state_dict(tree):  # TS-48
+def test_load_state_dict(tree):
     wanted = tree.clone()
     for node in wanted.vertices(key_type="path").values():
         node.count.add_(4)
@@ -255,35 +255,36 @@ def test_load_state_dict(tree):  # TS-48
     assert empty.count is not wanted.count
 
 
-def test_load_state_dict_of_something_else(tree):  # TS-48
+def test_load_state_dict_of_something_else(tree):
     before = tree.clone()
     node = Tree.make_node(state(1))
     with pytest.raises(RuntimeError) as error:
         node.load_state_dict(page_forest().get_tree(state(0)).state_dict())
     assert str(error.value) == (
         "Node and state have different fields: the node lacks 'hash', 'index', 'node_id', 'subtree'. "
-        "Fix: tree.load_state_dict(state, strict=False) takes what the state has."
+        "Fix: tree.load_state_dict(state, strict=False), which loads the fields that the state has."
     )
     assert node.hash is None and node.num_children == 0
     with pytest.raises(RuntimeError) as error:
         tree.load_state_dict({"count": torch.tensor(1)})
     assert str(error.value) == (
-        'The state of a node has the entries "_tensordict", "_non_tensordict" and "__batch_size", and this one has: '
-        "'count'. Fix: pass what tree.state_dict() returned, and from_flatten=True if it was asked for flat."
+        'The state of a node must have the entries "_tensordict", "_non_tensordict" and "__batch_size", got: '
+        "'count'. Fix: pass a dictionary from tree.state_dict(), with from_flatten=True if it was made with "
+        "flatten=True."
     )
     with pytest.raises(RuntimeError, match="from_flatten=True"):
         tree.load_state_dict(tree.state_dict(flatten=True))
     assert same(before, tree)
 
 
-def test_state_dict_keeps_strings():  # TS-47
+def test_state_dict_keeps_strings():
     node = Tree.make_node(TensorDict({"fen": "8/8", "inner": {"a": torch.zeros(1)}}))
     twin = Tree.make_node(TensorDict({"fen": "none", "inner": {"a": torch.ones(1)}}))
     twin.load_state_dict(node.state_dict())
     assert twin.node_data["fen"] == "8/8" and twin.node_data["inner", "a"].item() == 0
 
 
-def test_made_from_other_things(tmp_path):  # TS-49
+def test_made_from_other_things(tmp_path):
     count, wins = torch.tensor([1, 2]), torch.tensor([0.5, 1.5])
     Pair = namedtuple("Pair", ["count", "wins"])
 

@@ -23,19 +23,19 @@ def test_where_it_is(module):
     assert importlib.import_module(module).Tree is Tree
 
 
-def test_one_rollout_is_one_node():  # TS-51
+def test_one_rollout_is_one_node():
     forest = forest_of([0, 1, 2, 3])
     tree = forest.get_tree(state(0))
     assert len(forest) == 3 and tree.num_vertices() == 1 and list(tree.valid_paths()) == [()]
     assert tree.rollout["action"].tolist() == [1, 2, 3] and tree.to_string() == "() {'observation': tensor(3)}"
 
 
-def test_rollouts_that_part():  # TS-51
+def test_rollouts_that_part():
     assert nodes_of(forest_of([0, 1, 2, 3, 4], [0, 1, 2, 5, 6])) == "() 2\n(0,) 4\n(1,) 6"
     assert nodes_of(forest_of([0, 1, 2], [0, 3, 4])) == "(0,) 2\n(1,) 4"
 
 
-def test_longer_rollouts_lengthen_leaves():  # TS-51
+def test_longer_rollouts_lengthen_leaves():
     forest = forest_of([0, 1], [0, 2])
     assert nodes_of(forest) == "(0,) 1\n(1,) 2"
     forest.extend(make_rollout([0, 1, 3, 4]))
@@ -45,14 +45,14 @@ def test_longer_rollouts_lengthen_leaves():  # TS-51
 
 
 @pytest.mark.parametrize("again", [[0, 1, 2, 3], [0, 1], [1, 2], [0, 1, 4]])
-def test_repeats_change_nothing(again):  # TS-51
+def test_repeats_change_nothing(again):
     forest = forest_of([0, 1, 2, 3], [0, 1, 4])
     before, hashes, size = nodes_of(forest), list(forest.get_tree(state(0)).vertices()), len(forest)
     forest.extend(make_rollout(again))
     assert (nodes_of(forest), list(forest.get_tree(state(0)).vertices()), len(forest)) == (before, hashes, size)
 
 
-def test_what_came_first_stays():  # TS-51
+def test_what_came_first_stays():
     forest, rollout = MCTSForest(), make_rollout([0, 1, 2])
     rollout["next", "reward"] = torch.tensor([[1.0], [2.0]])
     forest.extend(rollout)
@@ -95,7 +95,7 @@ def test_nothing():
     assert forest.extend(make_rollout([0, 1])[:0]) is None and len(forest) == 0
 
 
-def test_add():  # TS-50
+def test_add():
     forest = MCTSForest()
     assert forest.add(make_rollout([0, 1])[0]) is None
     node = forest.add(make_rollout([1, 2])[0], return_node=True)
@@ -103,25 +103,25 @@ def test_add():  # TS-50
     with pytest.raises(ValueError) as error:
         forest.add(make_rollout([0, 1]))
     assert str(error.value) == (
-        "forest.add takes one step, a TensorDict of batch size [], and got batch size [1]. Fix: forest.extend(rollout)."
+        "forest.add takes one step, a TensorDict of batch size [], got batch size [1]. Fix: forest.extend(rollout)."
     )
 
 
-def test_return_node():  # TS-50
+def test_return_node():
     forest = forest_of([0, 1, 2])
     node = forest.extend(make_rollout([0, 1, 3]), return_node=True)
     assert node.node_observation.item() == 1 and node.num_children == 2
     assert MCTSForest().extend(make_rollout([0, 1])[:0], return_node=True) is None
 
 
-def test_get_tree_without_compacting():  # TS-50
+def test_get_tree_without_compacting():
     forest = forest_of([0, 1, 2, 3], [0, 1, 4])
     assert nodes_of(forest, compact=False) == "(0,) 1\n (0, 0) 2\n  (0, 0, 0) 3\n (0, 1) 4"
     assert forest.get_tree(state(0), compact=False).rollout is None
 
 
 @pytest.mark.parametrize("compact", [True, False])
-def test_max_depth(compact):  # TS-50
+def test_max_depth(compact):
     forest = forest_of([0, 1, 2, 3], [0, 1, 2, 4, 5], [0, 6, 7, 8], [0, 6, 9], [0, 1, 2, 4, 10])
     whole = forest.get_tree(state(0), compact=compact)
     for depth in range(whole.max_length() + 2):
@@ -133,12 +133,12 @@ def test_max_depth(compact):  # TS-50
         with pytest.raises(ValueError) as error:
             forest.get_tree(state(0), max_depth=depth)
         assert str(error.value) == (
-            f"max_depth is how many steps down the tree goes at most, 0 or more, and is {depth!r}. "
+            f"max_depth must be an integer of at least 0, the depth of the deepest nodes, got {depth!r}. "
             "Fix: forest.get_tree(root, max_depth=3)."
         )
 
 
-def test_a_tree_from_the_middle():  # TS-50
+def test_a_tree_from_the_middle():
     forest = page_forest()
     assert nodes_of(forest, 123) == "(0,) 456\n(1,) 847\n(2,) 948"
     assert nodes_of(forest, 989) == "() 847" and nodes_of(forest, 847) == "() 847"
@@ -153,7 +153,7 @@ def test_a_tree_is_as_it_was():
     assert forest.get_tree(state(0)).num_children == 1_991
 
 
-def test_it_grows_without_a_limit():  # TS-50
+def test_it_grows_without_a_limit():
     forest = MCTSForest()
     forest.extend(make_rollout(list(range(20_001))))
     assert len(forest) == 20_000
@@ -165,7 +165,7 @@ def test_it_grows_without_a_limit():  # TS-50
     assert tree.rollout_from_path(longest)["action"].tolist() == list(range(1, 20_001))
 
 
-def test_ways_that_meet():  # TS-51, TS-08
+def test_ways_that_meet():
     forest = meeting_forest()
     assert nodes_of(forest) == "(0,) 3\n (0, 0) 4\n (0, 1) 5\n(1,) 3\n (1, 0) 4\n (1, 1) 5"
     assert len(forest) == 6 and forest.get_tree(state(0)).num_vertices() == 5
@@ -185,7 +185,7 @@ def test_ways_of_other_lengths_meet():
     assert nodes_of(late) == "(0,) 6\n(1,) 6" and len(late) == 4
 
 
-def test_get_child():  # TS-50
+def test_get_child():
     forest = forest_of([0, 1, 2], [0, 3])
     root = state(0).set("action", torch.tensor(3))
     assert (forest.get_child(root) == make_rollout([0, 3])[0]).all()

@@ -23,7 +23,7 @@ from rlnb.envs import (
 from tests.data.map.graphs import make_rollout, state
 
 
-def test_nested_and_several_keys():  # TS-50
+def test_nested_and_several_keys():
     def nested(states, others):
         rollout = make_rollout(states)
         for level, part in ((rollout, slice(0, -1)), (rollout["next"], slice(1, None))):
@@ -48,7 +48,7 @@ def test_nested_and_several_keys():  # TS-50
     assert forest.action_keys == [("agents", "move")] and forest.observation_keys == [("a", "b"), "other"]
 
 
-def test_keys_before_there_is_data():  # TS-50
+def test_keys_before_there_is_data():
     forest = MCTSForest()
     assert (forest.observation_keys, forest.action_keys, forest.reward_keys) == (
         ["observation"],
@@ -63,7 +63,7 @@ def test_keys_before_there_is_data():  # TS-50
     assert (named.done_keys, named.excluded_keys) == (["d"], ["x"])
 
 
-def test_excluded_keys():  # TS-50
+def test_excluded_keys():
     rollout = make_rollout([0, 1, 2])
     for level in (rollout, rollout["next"]):
         level["pixels"] = torch.zeros(2, 3)
@@ -80,7 +80,7 @@ def test_excluded_keys():  # TS-50
     }
 
 
-def test_keys_from_an_env():  # TS-50
+def test_keys_from_an_env():
     env = TicTacToeEnv()
     forest = MCTSForest(observation_keys=["board"])
     forest.get_keys_from_env(env)
@@ -95,7 +95,7 @@ def test_keys_from_an_env():  # TS-50
         forest.get_keys_from_env(env)
     assert str(error.value) == (
         "The observation and action keys are fixed once the forest holds rollouts. "
-        "Fix: set them before the first forest.extend, or make a new forest."
+        "Fix: set them before the first forest.extend, or create a new forest."
     )
 
 
@@ -113,7 +113,7 @@ COUNTED = {"BanditEnv": BanditEnv, "GridWorldEnv": GridWorldEnv}
 
 @pytest.mark.parametrize("ask", [False, True])
 @pytest.mark.parametrize("name", [*ENVS, *COUNTED])
-def test_the_envs_of_this_library(name, ask):  # TS-50
+def test_the_envs_of_this_library(name, ask):
     """Default keys, and those of the env, put a rollout back together; envs that walk in circles count their steps."""
     counted = name in COUNTED
     env = TransformedEnv(COUNTED[name](), StepCounter()) if counted else ENVS[name]()

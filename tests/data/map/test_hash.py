@@ -43,7 +43,7 @@ def test_rows_and_their_bytes():
     with pytest.raises(ValueError) as error:
         SipHash()(torch.tensor(1))
     assert str(error.value) == (
-        "SipHash hashes the rows of a tensor, and got a tensor without dimensions. Fix: hash(x.unsqueeze(0))."
+        "SipHash hashes the rows of a tensor, but got a tensor without dimensions. Fix: hash(x.unsqueeze(0))."
     )
 
 
@@ -86,15 +86,15 @@ def test_random_projection():
     with pytest.raises(ValueError) as error:
         hashing(torch.zeros(1, 7))
     assert str(error.value) == (
-        "The random projection was drawn for rows of 300 features, and got rows of 7. "
-        "Fix: use one RandomProjectionHash for each kind of row, or call fit(x) to draw anew."
+        "The random projection was drawn for rows of 300 features, but got rows of 7. "
+        "Fix: use one RandomProjectionHash for each kind of row, or call fit(x) to redraw it."
     )
     hashing.fit(torch.zeros(1, 7))
     assert hashing(torch.zeros(1, 7)).shape == (1,)
     with pytest.raises(ValueError) as error:
         RandomProjectionHash(n_components=0)
     assert str(error.value) == (
-        "n_components is the number of directions to project onto, 1 or more, and is 0. "
+        "n_components must be at least 1, the number of directions to project onto, got 0. "
         "Fix: RandomProjectionHash(n_components=16)."
     )
 
@@ -116,9 +116,9 @@ def test_binary_to_decimal():
         with pytest.raises(ValueError) as error:
             plain(features)
         assert str(error.value) == (
-            f"The features come in groups of num_bits=4, and their last dimension has {width}. "
-            "Fix: choose num_bits so that it divides the number of features."
+            f"The number of features must be a multiple of num_bits=4, got {width}. "
+            "Fix: choose a num_bits that divides the number of features."
         )
     with pytest.raises(ValueError) as error:
         BinaryToDecimal(0, "cpu", torch.int64)
-    assert str(error.value) == "num_bits is the number of bits in a number, 1 or more, and is 0. Fix: num_bits=8."
+    assert str(error.value) == "num_bits must be at least 1, the number of bits per integer, got 0. Fix: num_bits=8."

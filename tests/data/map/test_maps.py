@@ -57,8 +57,8 @@ def test_hash_to_int():
     with pytest.raises(KeyError) as error:
         other.load_state_dict({"hashes": torch.tensor([1])})
     assert error.value.args[0] == (
-        "The state of a HashToInt has one entry, \"keys\", and this has ['hashes']. "
-        "Fix: pass what HashToInt.state_dict() returned."
+        "The state of a HashToInt must have one entry, \"keys\", got ['hashes']. "
+        "Fix: pass a dictionary from HashToInt.state_dict()."
     )
     other.clear()
     assert len(other) == 0
@@ -131,13 +131,13 @@ def test_query_modules():
     with pytest.raises(ValueError) as error:
         QueryModule(["a"], hash_module=[SipHash(), SipHash()])
     assert str(error.value) == (
-        "A list of hash modules has one for each of in_keys, and there are 2 for 1 keys. "
-        "Fix: give as many, or a single module for all keys."
+        "A list of hash modules must have one module for each of in_keys, got 2 for 1 keys. "
+        "Fix: pass one for each key, or a single module for all keys."
     )
     with pytest.raises(ValueError) as error:
         QueryModule([])
     assert str(error.value) == (
-        "QueryModule needs the keys of the entries that identify an element, and got none. "
+        "QueryModule needs the keys of the entries that identify a row, got none. "
         'Fix: QueryModule(in_keys=["observation"]).'
     )
 
@@ -146,13 +146,13 @@ def test_query_of_what_is_not_there():
     with pytest.raises(KeyError) as error:
         QueryModule(["b"])(rows(1.0))
     assert error.value.args[0] == (
-        "A query reads the entry 'b', which is not there. The entries are: 'a'. "
-        "Fix: add it, or name others with QueryModule(in_keys=...)."
+        "QueryModule reads the entry 'b', which is missing. The entries are: 'a'. "
+        "Fix: add it, or choose other entries with QueryModule(in_keys=...)."
     )
     with pytest.raises(TypeError) as error:
         QueryModule(["n"])(TensorDict({"n": {"a": torch.zeros(1)}}, [1]))
     assert str(error.value) == (
-        "A query hashes tensors, and the entry 'n' is a TensorDict. "
+        "QueryModule hashes tensors, but the entry 'n' is a TensorDict. "
         "Fix: name the tensors in it, such as in_keys=[('agents', 'observation')]."
     )
 
@@ -252,33 +252,33 @@ def test_faults_of_maps():
     fails(
         lambda: storage[rows(1.0, 5.0)],
         KeyError,
-        "1 of 2 rows are not in the map. Fix: ask map.contains(item) first, or store them with map[item] = value.",
+        "1 of 2 rows are not in the map. Fix: check map.contains(item) first, or store them with map[item] = value.",
     )
     fails(
         lambda: storage.__setitem__(rows(7.0, 8.0), value + 4),
         ValueError,
-        "The map has room for 3 rows, holds 2, and got 2 new ones. "
-        "Fix: make its storages larger, such as LazyTensorStorage(100_000), or call map.clear().",
+        "The map is limited to 3 rows and holds 2, but got 2 new ones. "
+        "Fix: use larger storages, such as LazyTensorStorage(100_000), or call map.clear().",
     )
     fails(
         lambda: storage.__setitem__(rows(1.0, 3.0), (value + 4).exclude("more")),
         KeyError,
-        "The map keeps 'out', 'more', and the value has no 'more'. Fix: add what is missing.",
+        "The value must have the entries 'out', 'more', but lacks 'more'. Fix: add the missing entries.",
     )
     fails(
         lambda: storage.__setitem__(rows(1.0), value),
         ValueError,
-        "A map takes a value for each key, and the keys have batch size [1], the values [2]. "
-        "Fix: give both the same batch size.",
+        "Keys and values must have the same batch size, got [1] and [2]. Fix: give both the same batch size.",
     )
     with pytest.raises(TypeError) as error:
         TensorDictMap(query_module=QueryModule(["a"]), storage=LazyTensorStorage(3))
     assert str(error.value) == (
-        "TensorDictMap takes a storage for each entry that it keeps, and got LazyTensorStorage. "
+        "storage must be a dictionary with a storage for each entry, got LazyTensorStorage. "
         'Fix: storage={"value": LazyTensorStorage(1000)}.'
     )
     with pytest.raises(KeyError) as error:
         TensorDictMap(query_module=QueryModule(["a"]), storage={"out": LazyTensorStorage(3)}, out_keys=["x"])
     assert error.value.args[0] == (
-        "out_keys has 'x', for which there is no storage. Stored are: 'out'. Fix: give each of out_keys a storage."
+        "out_keys names 'x', for which there is no storage. The storages are for: 'out'. "
+        "Fix: add a storage for each of out_keys."
     )

@@ -80,7 +80,7 @@ def steps_of(rollout) -> list[Step]:
 
 @given(walks(), st.booleans())
 @settings(max_examples=120, deadline=None)
-def test_trees_are_those_of_the_model(rollouts, compact):  # TS-51
+def test_trees_are_those_of_the_model(rollouts, compact):
     forest, model = MCTSForest(), Model()
     for steps in rollouts:
         forest.extend(as_data(steps))
@@ -108,7 +108,7 @@ def test_trees_are_those_of_the_model(rollouts, compact):  # TS-51
 
 @given(walks())
 @settings(max_examples=60, deadline=None)
-def test_every_rollout_comes_back(rollouts):  # TS-26, TS-51
+def test_every_rollout_comes_back(rollouts):
     forest = MCTSForest()
     for steps in rollouts:
         forest.extend(as_data(steps))
@@ -130,7 +130,7 @@ def test_every_rollout_comes_back(rollouts):  # TS-26, TS-51
 
 @given(walks(), st.randoms(use_true_random=False))
 @settings(max_examples=60, deadline=None)
-def test_the_order_does_not_matter(rollouts, shuffle):  # TS-51
+def test_the_order_does_not_matter(rollouts, shuffle):
     def what_is_there(order):
         forest = MCTSForest()
         for steps in order:

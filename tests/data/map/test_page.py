@@ -25,7 +25,7 @@ def unindented(text: str) -> str:
     return "\n".join(line.lstrip() for line in text.split("\n"))
 
 
-def test_the_page():  # TS-50, TS-52, TS-27
+def test_the_page():
     text = page_tree().to_string()
     assert unindented(text) == PAGE_TEXT
     assert [len(line) - len(line.lstrip()) for line in text.split("\n")] == [0, 1, 1, 1, 0, 1, 1, 0]

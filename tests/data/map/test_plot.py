@@ -10,7 +10,7 @@ import pytest
 from tensordict import TensorDict
 
 from rlnb.data import Tree
-from rlnb.data.map.tree.layout import layout
+from rlnb.data.map.tree.plot import layout
 from tests.data.map.graphs import forest_of, meeting_tree, page_tree, state
 
 EDGES = [(0, 1), (0, 2), (0, 3), (1, 4), (1, 5), (1, 6), (2, 7), (2, 8)]
@@ -26,7 +26,7 @@ def drawn_edges(figure: go.Figure) -> list[tuple[int, int]]:
 
 
 @pytest.mark.parametrize("copied", [False, True])
-def test_tree(copied):  # TS-28
+def test_tree(copied):
     tree = page_tree().clone() if copied else page_tree()
     figure = tree.plot()
     assert isinstance(figure, go.Figure) and drawn_edges(figure) == EDGES
@@ -38,7 +38,7 @@ def test_tree(copied):  # TS-28
     assert figure == tree.plot("plotly", "tree")
 
 
-def test_box():  # TS-28
+def test_box():
     figure = page_tree().plot(figure="box")
     (boxes,) = figure.data
     assert isinstance(boxes, go.Treemap) and list(boxes.ids) == [str(node) for node in range(9)]
@@ -47,7 +47,7 @@ def test_box():  # TS-28
 
 
 @pytest.mark.parametrize("figure", ["tree", "box"])
-def test_labels(figure):  # TS-28
+def test_labels(figure):
     def text(drawn):
         return list(drawn.data[1].text if figure == "tree" else drawn.data[0].labels)
 
@@ -63,7 +63,7 @@ def test_labels(figure):  # TS-28
     assert text(tree.plot(figure=figure, info=[]))[0] == ""
 
 
-def test_text_of_the_data_is_text():  # TS-28
+def test_text_of_the_data_is_text():
     node = Tree.make_node(TensorDict({"observation": "<script>x</script>"}))
     for figure in ("tree", "box"):
         drawn = node.plot(figure=figure, info=["node_observations"]).to_plotly_json()["data"][-1]
@@ -72,36 +72,36 @@ def test_text_of_the_data_is_text():  # TS-28
 
 
 @pytest.mark.parametrize(("backend", "figure"), [("igraph", "tree"), ("plotly", "circle")])
-def test_other_plots(backend, figure):  # TS-28
+def test_other_plots(backend, figure):
     with pytest.raises(NotImplementedError) as error:
         page_tree().plot(backend, figure)
     assert str(error.value) == (
-        f'Trees are drawn with backend "plotly" as figure "tree" or "box", and not with {backend!r} as {figure!r}. '
+        f'Trees are drawn with backend="plotly" and figure="tree" or "box", got {backend=} and {figure=}. '
         'Fix: tree.plot(figure="tree").'
     )
 
 
-def test_unknown_info():  # TS-28
+def test_unknown_info():
     assert page_tree().plot(info=["visits", "batch_size"]).data
-    with pytest.raises(ValueError, match="has no 'size'"):
+    with pytest.raises(ValueError, match="got 'size'"):
         page_tree().plot(info=["size"])  # a method
     with pytest.raises(ValueError) as error:
         page_tree().plot(info=["count", "children"])
     assert str(error.value) == (
-        "info names fields or properties of a node, and a node has no 'children'. Fields are: 'count', 'wins', "
+        "info must name fields or properties of a node, got 'children'. The fields are: 'count', 'wins', "
         "'index', 'hash', 'node_id', 'rollout', 'node_data', 'subtree', '_parent', 'specs'. "
         'Fix: tree.plot(info=["count", "wins"]).'
     )
 
 
-def test_ways_that_meet():  # TS-28
+def test_ways_that_meet():
     figure = meeting_tree().plot()
     assert len(figure.data[1].x) == 5  # a node with two parents is drawn once, with two edges
     assert drawn_edges(figure) == [(0, 1), (0, 2), (1, 3), (1, 4), (2, 3), (2, 4)]
     assert list(meeting_tree().plot(figure="box").data[0].parents) == ["", "0", "0", "1", "1"]
 
 
-def test_it_needs_plotly_alone(monkeypatch):  # TS-28
+def test_it_needs_plotly_alone(monkeypatch):
     for name in ("igraph", "networkx", "kaleido"):
         monkeypatch.setitem(sys.modules, name, None)
     assert page_tree().plot().data

@@ -29,7 +29,7 @@ def page(request):
     return views_and_copies(page_tree)[request.param]
 
 
-def test_constructor():  # TS-01
+def test_constructor():
     specs = Composite()
     parent = Tree(count=torch.tensor(9), batch_size=[])
     tree = Tree(
@@ -54,7 +54,7 @@ def test_constructor():  # TS-01
     assert named.names == ["games"] and named.batch_size == torch.Size([2])
 
 
-def test_fields():  # TS-38
+def test_fields():
     with pytest.warns(DeprecationWarning, match="fields"):
         assert [field.name for field in Tree.fields()] == FIELDS
 
@@ -66,7 +66,7 @@ def test_a_node_without_anything():
 
 
 @pytest.mark.parametrize("batch", [[], [3]])
-def test_make_node(batch):  # TS-02
+def test_make_node(batch):
     specs = Composite(a=Unbounded())
     data = TensorDict({"a": torch.ones(*batch, 2)}, batch)
     node = Tree.make_node(data, specs=specs, device="cpu", batch_size=batch)
@@ -79,7 +79,7 @@ def test_make_node(batch):  # TS-02
     assert Tree.make_node(TensorDict({"a": torch.zeros(3)}, [3]), batch_size=[]).count.shape == ()
 
 
-def test_data_rollout_and_children(page):  # TS-03
+def test_data_rollout_and_children(page):
     assert page.rollout is None and page.node_data["observation"].item() == 0
     assert isinstance(page.subtree, Tree) and page.subtree.batch_size == torch.Size([3])
     assert page.subtree[0].node_data["observation"].item() == 123
@@ -96,18 +96,18 @@ def test_index(page):
     assert page.subtree[2].index is None
 
 
-def test_num_children(page):  # TS-04
+def test_num_children(page):
     assert [node.num_children for node in page.vertices(key_type="path").values()] == [3, 3, 2, 0, 0, 0, 0, 0, 0]
     assert [node.num_children for node in by_hand().subtree.unbind(0)] == [1, 0]
 
 
-def test_is_terminal(page):  # TS-05
+def test_is_terminal(page):
     found = {path: node.is_terminal for path, node in page.vertices(key_type="path").items()}
     assert found == {path: path not in ((), (0,), (1,)) for path in PATHS}
     assert page.subtree.is_terminal.tolist() == [False, False, True]
 
 
-def test_is_terminal_asks_no_done_entry():  # TS-05
+def test_is_terminal_asks_no_done_entry():
     ended = make_rollout([0, 1, 2])
     for level in (ended, ended["next"]):
         level["done"] = torch.zeros(2, 1, dtype=torch.bool)
@@ -116,7 +116,7 @@ def test_is_terminal_asks_no_done_entry():  # TS-05
     assert forest.get_tree(state(0), compact=False).subtree[0].subtree[0].is_terminal is True
 
 
-def test_fully_expanded():  # TS-06
+def test_fully_expanded():
     env = TicTacToeEnv()
     forest = MCTSForest()
     start = env.reset()
@@ -135,12 +135,12 @@ def test_fully_expanded():  # TS-06
     assert forest.get_tree(start).fully_expanded(Counted()) and not forest.get_tree(start).fully_expanded(Counting())
 
 
-def test_visits():  # TS-07
+def test_visits():
     tree = Tree(count=torch.tensor(7), batch_size=[])
     assert tree.visits is tree.count
 
 
-def test_parent(page):  # TS-08
+def test_parent(page):
     child = page.subtree[1]
     assert page.parent is None
     assert child.parent.node_id == 0 and child.subtree[0].parent.node_id == 2
@@ -153,7 +153,7 @@ def test_parent(page):  # TS-08
     assert next(iter(page.subtree)).parent.node_id == 0
 
 
-def test_parent_that_nobody_holds():  # TS-08
+def test_parent_that_nobody_holds():
     tree = page_tree()
     grandchild, child = tree.subtree[1].subtree[0], tree.subtree[1]
     del tree
@@ -162,7 +162,7 @@ def test_parent_that_nobody_holds():  # TS-08
     assert grandchild.parent is None and grandchild.node_id == 7 and grandchild.rollout["action"].tolist() == [10]
 
 
-def test_parents_where_ways_meet():  # TS-08
+def test_parents_where_ways_meet():
     tree = meeting_tree()
     met = tree.subtree[0].subtree[1]
     assert met.node_id == 4 and met.parent.batch_size == torch.Size([2]) and list(met.parent.node_id) == [1, 2]
@@ -175,7 +175,7 @@ def test_parents_where_ways_meet():  # TS-08
     assert copy.subtree[1].subtree[0].parent.node_id == 2  # a copy knows the way that was taken
 
 
-def test_parents_that_nobody_looked_at():  # TS-08
+def test_parents_that_nobody_looked_at():
     """The other parent lies in a branch where nobody has been; the root is there, so it is there."""
     tree = forest_of([0, 1, 3, 4], [0, 1, 7], [0, 2, 3, 5], [0, 2, 8]).get_tree(state(0))
     met = tree.subtree[0].subtree[0].subtree[0]
@@ -186,7 +186,7 @@ def test_parents_that_nobody_looked_at():  # TS-08
 
 
 @pytest.mark.parametrize("give", [weakref.ref, lambda tree: tree, lambda tree: weakref.ref(tree._tensordict)])
-def test_parent_that_was_given(give):  # TS-08
+def test_parent_that_was_given(give):
     parent, other = by_hand(), by_hand()
     assert Tree(_parent=give(parent), batch_size=[]).parent.num_children == 2
     node = Tree.make_node(state(1))
@@ -200,7 +200,7 @@ def test_parent_that_was_given(give):  # TS-08
     with pytest.raises(TypeError) as error:
         node._parent = "root"
     assert str(error.value) == (
-        "The parent of a node is a Tree or a weak reference to one, and is a str. "
+        "The parent of a node must be a Tree or a weak reference to one, got a str. "
         "Fix: Tree(..., _parent=weakref.ref(parent), batch_size=[])."
     )
     assert node.parent.num_children == 1
@@ -208,7 +208,7 @@ def test_parent_that_was_given(give):  # TS-08
     assert node.parent.parent.num_children == 2
 
 
-def test_actions(page):  # TS-09, TS-10, TS-11
+def test_actions(page):
     assert page.branching_action is None and page.prev_action is None
     assert page.selected_actions.tolist() == [3, 2, 1]
     longest = page.subtree[0].subtree[1]
@@ -218,7 +218,7 @@ def test_actions(page):  # TS-09, TS-10, TS-11
     assert longest.selected_actions is None
 
 
-def test_several_actions():  # TS-09, TS-10, TS-11
+def test_several_actions():
     rollout = make_rollout([0, 1, 2])
     rollout["agents"] = TensorDict({"action": torch.tensor([[1, 2], [3, 4]]), "extra": torch.zeros(2)}, [2])
     forest = MCTSForest(action_keys=["action", ("agents", "action")])
@@ -234,7 +234,7 @@ def test_several_actions():  # TS-09, TS-10, TS-11
     assert children.clone().selected_actions["agents", "action"].tolist() == [[1, 2], [2, 3]]
 
 
-def test_actions_by_the_specs():  # TS-09
+def test_actions_by_the_specs():
     specs = Composite(
         input_spec=Composite(full_action_spec=Composite(move=Categorical(5))),
         output_spec=Composite(full_observation_spec=Composite(observation=Unbounded(shape=()))),
@@ -245,12 +245,12 @@ def test_actions_by_the_specs():  # TS-09
     with pytest.raises(KeyError) as error:
         node.branching_action  # noqa: B018 - reading it is what fails
     assert error.value.args[0] == (
-        "Nothing tells which entries of the rollout are actions; they are: 'observation', 'move'. "
+        "It is unknown which entries of the rollout are actions. Its entries are: 'observation', 'move'. "
         "Fix: give the tree specs, tree.specs = env.specs."
     )
 
 
-def test_node_observation(page):  # TS-12, TS-13
+def test_node_observation(page):
     for path, node in page.vertices(key_type="path").items():
         expected = page.rollout_from_path(path)
         expected = torch.tensor(0) if expected is None else expected["next", "observation"][-1]
@@ -259,7 +259,7 @@ def test_node_observation(page):  # TS-12, TS-13
         assert torch.equal(node.node_observations["observation"], expected)
 
 
-def test_several_observations():  # TS-12, TS-13
+def test_several_observations():
     env = TicTacToeEnv()
     forest = MCTSForest()
     forest.get_keys_from_env(env)
@@ -276,8 +276,7 @@ def test_observation_of_nothing():
     with pytest.raises(ValueError) as error:
         Tree(batch_size=[]).node_observation  # noqa: B018 - reading it is what fails
     assert str(error.value) == (
-        "The node has neither node_data nor a rollout, so that it has no observation. "
-        "Fix: make it with Tree.make_node(data)."
+        "The node has no observation: both node_data and rollout are None. Fix: create it with Tree.make_node(data)."
     )
     assert Tree(rollout=make_rollout([0, 5]), batch_size=[]).node_observation.item() == 5
 
@@ -285,11 +284,11 @@ def test_observation_of_nothing():
 @pytest.mark.parametrize(
     ("name", "side"),
     [
-        ("full_action_spec", "input_spec"),  # TS-14
-        ("full_state_spec", "input_spec"),  # TS-15
-        ("full_observation_spec", "output_spec"),  # TS-16
-        ("full_reward_spec", "output_spec"),  # TS-17
-        ("full_done_spec", "output_spec"),  # TS-18
+        ("full_action_spec", "input_spec"),
+        ("full_state_spec", "input_spec"),
+        ("full_observation_spec", "output_spec"),
+        ("full_reward_spec", "output_spec"),
+        ("full_done_spec", "output_spec"),
     ],
 )
 def test_specs(name, side):
@@ -304,7 +303,7 @@ def test_specs(name, side):
     with pytest.raises(ValueError) as error:
         getattr(by_hand(), name)
     assert str(error.value) == (
-        f"The tree has no specs, and {name} is one of them. Fix: forest.get_keys_from_env(env) before "
+        f"The tree has no specs, so {name} is not available. Fix: forest.get_keys_from_env(env) before "
         "forest.get_tree(root), or Tree.make_node(data, specs=env.specs)."
     )
 

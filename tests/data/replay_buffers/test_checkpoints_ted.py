@@ -205,8 +205,8 @@ def test_done_with_more_dimensions_is_refused(name: str, tmp_path: Path) -> None
     with pytest.raises(ValueError) as caught:
         rb.dumps(tmp_path / "it")
     assert str(caught.value) == (
-        "('next', 'done') has the shape [4, 3, 5], which is more than one flag for each step of a batch of size [4, 3]"
-        ". An episode ends for all that its step holds. Fix: pass the done_key of an entry with one flag a step, "
+        "('next', 'done') must have one flag for each step of the batch of size [4, 3], got shape [4, 3, 5]. "
+        "An episode ends for all agents of a step at once. Fix: pass the done_key of an entry with one flag per step, "
         "such as data['next', 'done'] = data[('next', 'done')].flatten(2).any(-1, keepdim=True)."
     )
     assert not (tmp_path / "it").exists()

@@ -50,7 +50,7 @@ def broken(data):
 
 @law
 @given(teds(adjacent=True))
-def test_what_an_env_makes_is_well_formed(data):  # TE-01 TE-02 TE-03 TE-04
+def test_what_an_env_makes_is_well_formed(data):
     report = check_ted(data)
     assert report.ok, str(report)
     head = f"Well-formed TED data of batch size {list(data.batch_size)}: 12 rules kept."
@@ -92,7 +92,7 @@ def test_likely_mistakes_are_warned_of():
     assert check_ted(still).warnings == ()
 
 
-def test_rollouts_and_padded_batches_are_well_formed():  # TE-01
+def test_rollouts_and_padded_batches_are_well_formed():
     rollout = GymEnv("CartPole-v1").rollout(60, break_when_any_done=False)
     assert check_ted(rollout).ok
     assert check_ted(split_trajectories(rollout)).ok
@@ -100,7 +100,7 @@ def test_rollouts_and_padded_batches_are_well_formed():  # TE-01
     assert check_ted(split_trajectories(well_formed())).ok
 
 
-def test_the_entries_of_a_rollout_and_of_a_batch():  # TE-01 TE-02 TE-03 TE-04
+def test_the_entries_of_a_rollout_and_of_a_batch():
     env = GymEnv("CartPole-v1")
     env.set_seed(0)  # episodes end within the 60 steps
     rollout = env.rollout(60, break_when_any_done=False)
@@ -225,7 +225,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_each_rule(case):  # TE-01 TE-02 TE-03 TE-04
+def test_each_rule(case):
     make, expected = CASES[case]
     report = check_ted(make(well_formed()))
     assert not report.ok
@@ -274,7 +274,7 @@ def test_likely_causes(make, cause):
     assert finding.cause == cause
 
 
-def test_multi_step_data_is_told_apart():  # TE-04
+def test_multi_step_data_is_told_apart():
     data = GymEnv("CartPole-v1").rollout(40)
     assert broken(MultiStep(0.9, 3)(data)) == ["adjacency"]
 
@@ -334,7 +334,7 @@ def test_agents_that_end_one_by_one():
 def test_what_is_no_data():
     with pytest.raises(TypeError) as caught:
         check_ted({"next": 1})
-    assert str(caught.value) == "check_ted checks a TensorDict and got a dict. Fix: pass env.rollout(10)."
+    assert str(caught.value) == "check_ted needs a TensorDict, got a dict. Fix: pass env.rollout(10)."
 
 
 def test_a_nested_tensor_has_no_steps():

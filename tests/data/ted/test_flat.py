@@ -22,7 +22,7 @@ def ring(hook, data, shift):
 
 @law
 @given(teds(), st.data())
-def test_the_flat_form_gives_back_the_same_data(data, draws):  # TE-05 TE-06 DU-06 DU-09
+def test_the_flat_form_gives_back_the_same_data(data, draws):
     same(Flat2TED()(TED2Flat()(data)), data)
     shift = draws.draw(st.integers(0, data.batch_size[-1] - 1))
     same(Flat2TED()(ring(TED2Flat(), data, shift)), data)
@@ -30,13 +30,13 @@ def test_the_flat_form_gives_back_the_same_data(data, draws):  # TE-05 TE-06 DU-
 
 @law
 @given(teds(text=False))
-def test_a_lazy_stack_gives_back_the_same_data(data):  # TE-05 TE-06
+def test_a_lazy_stack_gives_back_the_same_data(data):
     stacked = lazily(data)
     same(Flat2TED()(TED2Flat()(stacked)), stacked.contiguous())
 
 
 @pytest.mark.parametrize("shift", [0, 2])
-def test_files_give_back_the_same_data(tmp_path, shift):  # TE-05
+def test_files_give_back_the_same_data(tmp_path, shift):
     data = make_ted([[3, 2], [1, 4]], nested=True, text=True)
     hook = TED2Flat()
     hook.is_full, hook.shift = True, shift
@@ -51,7 +51,7 @@ def observed(data):
 
 
 @pytest.mark.parametrize(("lengths", "open_last"), [([5], False), ([5], True), ([2, 3], True), ([1] * 5, False)])
-def test_observations_stand_once_and_the_last_of_each_trajectory(lengths, open_last):  # TE-05
+def test_observations_stand_once_and_the_last_of_each_trajectory(lengths, open_last):
     data = make_ted([lengths], open_last, dtype=torch.int64)[0]
     flat = TED2Flat()(data)
     expected, at = [], 0
@@ -67,7 +67,7 @@ def test_observations_stand_once_and_the_last_of_each_trajectory(lengths, open_l
     assert flat.batch_size == torch.Size([])
 
 
-def test_a_trajectory_over_the_seam_of_a_ring_is_stored_in_one_piece():  # TE-05
+def test_a_trajectory_over_the_seam_of_a_ring_is_stored_in_one_piece():
     in_order = make_ted([[3, 4]], dtype=torch.int64, open_last=True)[0]
     stored = torch.cat([in_order[2:], in_order[:2]])
     flat = ring(TED2Flat(), stored, 5)
@@ -77,7 +77,7 @@ def test_a_trajectory_over_the_seam_of_a_ring_is_stored_in_one_piece():  # TE-05
     same(Flat2TED()(flat), stored)
 
 
-def test_data_that_is_not_adjacent_is_stored_exactly():  # TE-04 TE-05
+def test_data_that_is_not_adjacent_is_stored_exactly():
     data = make_ted([[6]], dtype=torch.int64)[0]
     data["observation"] = torch.arange(12).view(6, 2)
     data["next", "observation"] = torch.arange(2, 14).view(6, 2)
@@ -100,7 +100,7 @@ def test_end_signals_of_the_root_are_stored_only_if_one_is_true():
     same(Flat2TED()(flat), data)
 
 
-def test_flat_data_takes_half_the_bytes():  # TE-05
+def test_flat_data_takes_half_the_bytes():
     data = make_ted([[200] * 5])[0]
     data["observation"] = torch.randn(1000, 64)
     data["next", "observation"] = torch.cat([data["observation"][1:], torch.randn(1, 64)])
@@ -108,7 +108,7 @@ def test_flat_data_takes_half_the_bytes():  # TE-05
     assert number_of_bytes(TED2Flat()(data)) <= 0.52 * number_of_bytes(data)
 
 
-def test_flat_data_of_another_source_is_read_by_keys_and_lengths():  # TE-06
+def test_flat_data_of_another_source_is_read_by_keys_and_lengths():
     flat = TensorDict(
         {
             "observation": torch.arange(6.0),
@@ -125,7 +125,7 @@ def test_flat_data_of_another_source_is_read_by_keys_and_lengths():  # TE-06
     assert not data["done"].any() and torch.equal(data["next", "done"], flat["done"])
 
 
-def test_it_writes_to_the_data_that_it_is_given():  # TE-06
+def test_it_writes_to_the_data_that_it_is_given():
     data = make_ted([[2, 3]])[0]
     out = data.clone().zero_()
     pointer = out["observation"].data_ptr()
@@ -134,7 +134,7 @@ def test_it_writes_to_the_data_that_it_is_given():  # TE-06
     assert out["observation"].data_ptr() == pointer
 
 
-def test_other_keys():  # TE-05
+def test_other_keys():
     data = make_ted([[2, 3]])[0]
     data["shift"] = torch.arange(5)
     data["next", "over"] = data["next"].pop("done")
@@ -153,24 +153,24 @@ def message(call, error):
 def test_a_single_step_is_refused():
     data = make_ted([[3]])[0, 0]
     assert message(lambda: TED2Flat()(data), ValueError) == (
-        "The data has the batch size [], so it is a single step. TED data has time as its last batch dimension. "
-        "Fix: pass a rollout, or add the dimension with data.unsqueeze(-1)."
+        "TED data must have time as its last batch dimension, got a single step of batch size []. Fix: pass a "
+        "rollout, or add the dimension with data.unsqueeze(-1)."
     )
 
 
 def test_time_elsewhere_is_refused():
     data = make_ted([[3], [3]]).transpose(0, 1)
     assert message(lambda: TED2Flat()(data), ValueError) == (
-        "Time is the dimension 0 of the batch size [3, 2], whose names are ['time', None]. In TED data it is the last "
-        "one. Fix: data.transpose(0, -1)."
+        "Time must be the last batch dimension of TED data, got batch size [3, 2] with the names ['time', None]. "
+        "Fix: data.transpose(0, -1)."
     )
 
 
 def test_no_end_signal_is_refused():
     data = TensorDict({"a": torch.zeros(2), "next": {"a": torch.zeros(2)}}, [2])
     assert message(lambda: TED2Flat()(data), KeyError).strip('"') == (
-        "No entry ('next', 'done'), which says where the episodes end. The data has: 'a', ('next', 'a'). "
-        "Fix: data[('next', 'done')] = data['next', 'terminated']."
+        "No entry ('next', 'done'), which says where the episodes end. The data has: 'a', ('next', 'a'). Fix: "
+        "data[('next', 'done')] = data['next', 'terminated']."
     )
 
 
@@ -178,8 +178,8 @@ def test_several_end_signals_a_step_are_refused():
     data = make_ted([[3]])[0]
     data["next", "agents"] = TensorDict({"done": torch.zeros(3, 2, 1, dtype=torch.bool)}, [3])
     assert message(lambda: TED2Flat(done_key=("next", "agents", "done"))(data), ValueError) == (
-        "('next', 'agents', 'done') has the shape [3, 2, 1], which is more than one flag for each step of a batch of "
-        "size [3]. An episode ends for all that its step holds. Fix: pass the done_key of an entry with one flag a "
+        "('next', 'agents', 'done') must have one flag for each step of the batch of size [3], got shape [3, 2, 1]. "
+        "An episode ends for all agents of a step at once. Fix: pass the done_key of an entry with one flag per "
         "step, such as data['next', 'done'] = data[('next', 'agents', 'done')].flatten(1).any(-1, keepdim=True)."
     )
 
@@ -188,7 +188,7 @@ def test_a_name_that_the_flat_form_needs_is_refused():
     data = make_ted([[3]])[0]
     data["shift"] = torch.zeros(3)
     assert message(lambda: TED2Flat()(data), ValueError) == (
-        "The data has an entry 'shift', which the flat form needs for itself. Fix: shift_key='another name'."
+        "The data has an entry 'shift', a name that the flat form reserves. Fix: shift_key='another name'."
     )
 
 
@@ -196,7 +196,7 @@ def test_lazy_stacks_of_different_shapes_are_refused():
     rows = [make_ted([[1]])[0, 0].set("pixels", torch.zeros(size)) for size in (1, 2)]
     text = message(lambda: TED2Flat()(lazy_stack(rows)), ValueError)
     assert text.startswith(
-        "The data is a lazy stack whose entries differ in shape from row to row, so that they have no place in one "
+        "The data is a lazy stack whose entries differ in shape from row to row, so they do not fit into one "
         "tensor. Fix: pad them to one shape, or leave them out with data.exclude(...). ("
     )
     assert "'pixels'" in text
@@ -208,39 +208,39 @@ def test_lazy_stacks_of_different_shapes_are_refused():
         (
             lambda flat: flat.set("observation", flat["observation"][:-1]),
             ValueError,
-            "The entry 'observation' of the flat data has 6 rows, and there are 7 observations (one a step, and one "
-            "more for each trajectory). It was changed or cut short. Fix: save it again.",
+            "The entry 'observation' of the flat data must have 7 rows, one per step and one more per trajectory, "
+            "got 6. It was changed or cut short. Fix: save it again.",
         ),
         (
             lambda flat: flat.set("action", flat["action"][:-1]),
             ValueError,
-            "The entry 'action' of the flat data has 4 rows, and there are 5 steps. It was changed or cut short. "
-            "Fix: save it again.",
+            "The entry 'action' of the flat data must have 5 rows, one per step, got 4. It was changed or cut "
+            "short. Fix: save it again.",
         ),
         (
             lambda flat: flat.set("done", flat["done"][:-1]),
             ValueError,
-            "The entry 'done' of the flat data has 4 elements, and its layout speaks of 5 steps (batch size [5]). "
+            "The entry 'done' of the flat data must have one flag for each of the 5 steps (batch size [5]), got 4. "
             "It was changed or cut short. Fix: save it again.",
         ),
         (
             lambda flat: flat.set_non_tensor("shift", 99).set_non_tensor("is_full", True),
             ValueError,
-            "The entry 'shift' says where the oldest of 5 steps stands, and is 99. The data was changed. "
-            "Fix: save it again.",
+            "The entry 'shift' must be the position of the oldest of 5 steps, got 99. The data was changed. Fix: "
+            "save it again.",
         ),
         (
             lambda flat: flat.set_non_tensor("_layout", "{}"),
             ValueError,
-            "The entry '_layout' says how flat data becomes TED again, and it does not read as such (KeyError: "
-            "'batch_size'). The data was changed or cut short. "
-            "Fix: save it again with TED2Flat, TED2Nested or H5Split.",
+            "The entry '_layout' describes how to convert flat data back to TED, but cannot be parsed (KeyError: "
+            "'batch_size'). The data was changed or cut short. Fix: save it again with TED2Flat, TED2Nested or "
+            "H5Split.",
         ),
         (
             lambda flat: flat.set("_breaks", torch.tensor([99])),
             ValueError,
-            "The entry '_breaks' lists steps by their index, from 0 to 4, and holds something else. "
-            "The data was changed. Fix: save it again.",
+            "The entry '_breaks' must list steps by their index, from 0 to 4, but holds something else. The data "
+            "was changed. Fix: save it again.",
         ),
     ],
 )
@@ -252,4 +252,6 @@ def test_flat_data_that_was_changed_is_refused(change, error, text):
 
 def test_a_missing_entry_is_named():
     flat = TED2Flat()(make_ted([[2, 3]])[0]).exclude("action")
-    assert "The flat data has no entry 'action', which its layout lists." in message(lambda: Flat2TED()(flat), KeyError)
+    assert "The flat data lacks the entry 'action', which its layout lists." in message(
+        lambda: Flat2TED()(flat), KeyError
+    )

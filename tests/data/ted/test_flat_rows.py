@@ -40,7 +40,7 @@ def allocated(function):
     return result, sum(max(event.self_cpu_memory_usage, 0) for event in profile.events())
 
 
-def test_one_observation_on_disk_and_ted_on_reading(tmp_path):  # TE-12
+def test_one_observation_on_disk_and_ted_on_reading(tmp_path):
     ted = frames()
     TED2Flat()(ted, tmp_path)
     # On disk each observation stands once, and the last one of each trajectory behind it.
@@ -62,7 +62,7 @@ def test_one_observation_on_disk_and_ted_on_reading(tmp_path):  # TE-12
 
 @law
 @given(teds(), st.data())
-def test_any_index_gives_what_the_ted_gives(data, draw):  # TE-12 TE-06
+def test_any_index_gives_what_the_ted_gives(data, draw):
     rows = Flat2TED().rows(TED2Flat()(data))
     assert rows.batch_size == data.batch_size and len(rows) == len(data)
     whole = data.contiguous() if hasattr(data, "tensordicts") else data
@@ -75,7 +75,7 @@ def test_any_index_gives_what_the_ted_gives(data, draw):  # TE-12 TE-06
         same(rows[index], whole[index])
 
 
-def test_the_ring_of_a_buffer():  # TE-12
+def test_the_ring_of_a_buffer():
     data = make_ted([[12]], seed=3)[0]
     flatten = TED2Flat()
     flatten.shift, flatten.is_full = 5, True

@@ -100,47 +100,46 @@ NAMED = ({"a": np.float32([1.0])}, 1.0, False, False, INFO)
 TUPLE = ((1, 2), 1.0, False, False, INFO)
 
 MALFORMED = [
-    ([], "There is no episode to make TED data of."),
+    ([], "from_gym_episodes needs at least one episode, got none."),
     (
         [3],
-        "Episode 0 is not of the form ((observation, info), actions, steps): what env.reset() returned, a list of "
-        "actions, and a list of what env.step(action) returned.",
+        "Episode 0 must have the form ((observation, info), actions, steps): the return value of env.reset(), a "
+        "list of actions, and a list of the return values of env.step(action).",
     ),
     (
         [episode([step()], [0, 1])],
-        "Episode 0 has 2 actions and 1 steps: each step is what env.step returned for one action. "
-        "Fix: append the action and the step in the same turn of the loop.",
+        "Episode 0 must have one step for each action, got 2 actions and 1 steps. Fix: append the action and the "
+        "return value of env.step in the same iteration of the loop.",
     ),
     ([episode([])], "Episode 0 has no steps. Fix: leave it out."),
     (
         [episode([step()[:4]])],
-        "Step 0 of episode 0 is not (observation, reward, terminated, truncated, info): it has 4 elements. "
-        "Fix: append what env.step returned.",
+        "Step 0 of episode 0 must be (observation, reward, terminated, truncated, info), got 4 elements. Fix: "
+        "append the return value of env.step.",
     ),
     (
         [episode([step(terminated=True), step()])],
-        "Episode 0 goes on after step 0, which says that it has ended. "
-        "Fix: start a new episode with env.reset() there.",
+        "Episode 0 continues after step 0, which is terminated or truncated. Fix: start a new episode with "
+        "env.reset() there.",
     ),
     (
         [episode([step()]), episode([step()])],
-        "Episode 0 ends without terminated or truncated, and episode 1 follows it: in TED data nothing would divide "
-        "them. Fix: set truncated to True in its last step.",
+        "Episode 0 stops without terminated or truncated, but episode 1 follows it, so nothing would separate them "
+        "in TED data. Fix: set truncated to True in its last step.",
     ),
     (
         [episode([step(), WIDE])],
-        "'observation' at step 1 of episode 0 is of shape [2] and dtype float32, and was of shape [1] and dtype float32"
-        " before. The values of an entry have one shape and dtype. Fix: pad or convert them.",
+        "All values of 'observation' must have one shape and dtype, got shape [2] and dtype float32 at step 1 of "
+        "episode 0 and shape [1] and dtype float32 before. Fix: pad or convert them.",
     ),
     (
         [episode([step(), NAMED])],
-        "'observation' is there at 1 of 2 steps. An entry has a value at every step. "
-        "Fix: leave it out, or fill the gaps.",
+        "'observation' must have a value at every step, got 1 values for 2 steps. Fix: leave it out, or fill the gaps.",
     ),
     (
         [episode([TUPLE])],
-        "The observation at step 0 of episode 0 is a tuple, and the entries of TED data have names. "
-        "Fix: make it a dictionary.",
+        "The observation at step 0 of episode 0 is a tuple, but the entries of TED data have names. Fix: convert it "
+        "to a dictionary.",
     ),
 ]
 
@@ -156,8 +155,8 @@ def test_infos_that_come_and_go_are_refused():
     with pytest.raises(ValueError) as caught:
         from_gym_episodes([episode([step()])], info_keys=["lives"])
     assert str(caught.value) == (
-        "info_keys names 'lives', which the info at step 0 of episode 0 does not have. It has: nothing. "
-        "Fix: leave it out of info_keys."
+        "info_keys names 'lives', which the info at step 0 of episode 0 lacks. Its entries are: none. Fix: leave it "
+        "out of info_keys."
     )
 
 
@@ -166,10 +165,10 @@ def test_data_that_is_not_well_formed_or_has_no_place_is_refused():
     with pytest.raises(ValueError) as caught:
         to_gym_episodes(data)
     assert str(caught.value) == (
-        "The entry 'hidden' has no place in the tuples of Gymnasium, which hold an observation, an action, a reward, "
-        "terminated, truncated and an info. Fix: leave it out with data.exclude('hidden')."
+        "The entry 'hidden' does not fit into the tuples of Gymnasium, which hold an observation, an action, a "
+        "reward, terminated, truncated and an info. Fix: leave it out with data.exclude('hidden')."
     )
     with pytest.raises(ValueError, match="This is not well-formed TED data"):
         to_gym_episodes(data.exclude("next"))
-    with pytest.raises(ValueError, match="info_keys names 'nothing', which does not stand below 'next'"):
+    with pytest.raises(ValueError, match="info_keys names 'nothing', which is not under 'next'"):
         to_gym_episodes(data.exclude("hidden"), info_keys=["nothing"])

@@ -35,7 +35,7 @@ def path(h5py, tmp_path):
 @files
 @given(data=teds())
 @pytest.mark.parametrize("compression", ["gzip", "lzf", None])
-def test_every_form_is_read_as_it_was_written(path, compression, data):  # TE-09 TE-10
+def test_every_form_is_read_as_it_was_written(path, compression, data):
     write_h5(data, path, compression)
     same(read_h5(path), data)
     write_h5(TED2Flat()(data), path, compression)
@@ -99,7 +99,7 @@ def refused(call, error=ValueError):
 
 def test_without_h5py_the_error_names_the_fix(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "h5py", None)
-    text = "HDF5 files are read and written by h5py, which is not installed. Fix: pip install 'rlnb[h5]'."
+    text = "HDF5 files need h5py, which is not installed. Fix: pip install 'rlnb[h5]'."
     assert refused(lambda: write_h5(TensorDict(), tmp_path / "a.h5"), ImportError) == text
     assert refused(lambda: read_h5(tmp_path / "a.h5"), ImportError) == text
 
@@ -125,13 +125,13 @@ def test_what_is_no_json_is_refused_and_the_old_file_stays(path):
     assert [file.name for file in path.parent.iterdir()] == [path.name]
     for value in ((1, 2), {1: 2}, math.nan):
         data.set_non_tensor("trap", value)
-        assert "it would come back changed" in refused(lambda: write_h5(data, path), TypeError)
+        assert "reading it back would change it" in refused(lambda: write_h5(data, path), TypeError)
 
 
 def test_a_nested_tensor_is_refused(path):
     data = TED2Nested()(make_ted([[2, 3]])[0])
     assert refused(lambda: write_h5(data, path), TypeError).endswith(
-        "cannot be written to an HDF5 file: it is a nested tensor. H5Split()(data) takes it apart."
+        "cannot be written to an HDF5 file: it is a nested tensor. Fix: split it with H5Split()(data)."
     )
 
 
@@ -170,8 +170,8 @@ def test_a_file_with_one_wrong_bit_is_refused(path, place, bit):
     data[512 + int((len(data) - 512) * place)] ^= 1 << bit
     path.write_bytes(data)
     assert refused(lambda: read_h5(path)) == (
-        "The file is damaged: its content does not fit the checksum at its start. "
-        "Fix: copy it again, or write it again."
+        "The file is damaged: its content does not match the checksum at its start. Fix: copy it again, or write it "
+        "again."
     )
 
 
@@ -263,7 +263,7 @@ def batch_size(text):
 @pytest.mark.parametrize(
     ("change", "entry", "text"),
     [
-        (as_objects, "'a'", "says that it is float32, and holds object."),
+        (as_objects, "'a'", "is declared as float32, but holds object."),
         (external, "'a'", "has its data in another file."),
         (virtual, "'a'", "has its data in another file."),
         (soft_link, "('b', 'd')", "is a link to another place or file."),
@@ -271,8 +271,8 @@ def batch_size(text):
         (cycle, "('b', 'd')", "holds itself, or is nested more than 32 deep."),
         (no_dtype, "'a'", "has no attribute 'dtype' that names a dtype of torch."),
         (batch_size("[-1"), "'b'", "has no attribute 'batch_size' that is a list."),
-        (text_of_json(b"{]"), "'a'", "is non-tensor data and does not read as JSON: "),
-        (text_of_json(b'{"dims": 3, "value": 1}'), "'a'", "is non-tensor data and does not read as JSON: "),
+        (text_of_json(b"{]"), "'a'", "is non-tensor data, but not valid JSON: "),
+        (text_of_json(b'{"dims": 3, "value": 1}'), "'a'", "is non-tensor data, but not valid JSON: "),
     ],
 )
 def test_a_hostile_file_is_refused(h5py, path, change, entry, text):
@@ -291,12 +291,13 @@ def test_a_batch_size_that_does_not_fit_is_refused(h5py, path):
 def test_a_promise_of_terabytes_is_refused(h5py, path):
     forged(h5py, path, bomb)
     assert refused(lambda: read_h5(path)) == (
-        "The entry 'a' of the file would take 4,398,046,511,104 bytes in memory, 0 in the file; 17,179,869,184 of "
-        "17,179,869,184 are left. Fix: if you trust the file, read_h5(path, max_bytes=...)."
+        "The entry 'a' of the file would need 4,398,046,511,104 bytes in memory (0 in the file), but only "
+        "17,179,869,184 of 17,179,869,184 are left. Fix: if you trust the file, raise the limit with read_h5(path, "
+        "max_bytes=...)."
     )
 
 
 def test_the_size_is_bounded(path):
     write_h5(TensorDict({"a": torch.ones(100), "b": torch.ones(100)}), path)
-    assert refused(lambda: read_h5(path, max_bytes=500)).startswith("The entry 'b' of the file would take 400 bytes")
+    assert refused(lambda: read_h5(path, max_bytes=500)).startswith("The entry 'b' of the file would need 400 bytes")
     assert read_h5(path, max_bytes=800)["b"].sum() == 100

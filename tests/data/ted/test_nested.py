@@ -15,7 +15,7 @@ from tests.data.ted.generators import law, make_ted, same, teds
 
 @law
 @given(teds(), st.data())
-def test_both_forms_give_back_the_same_data(data, draws):  # TE-07 TE-08 DU-05 DU-07 DU-08 DU-10
+def test_both_forms_give_back_the_same_data(data, draws):
     hook = TED2Nested()
     hook.is_full, hook.shift = draws.draw(st.booleans()), draws.draw(st.integers(0, data.batch_size[-1] - 1))
     nested = hook(data)
@@ -30,7 +30,7 @@ def test_no_steps_at_all():
     assert split_trajectories(empty).batch_size == torch.Size([0, 0])
 
 
-def test_a_row_is_a_trajectory():  # TE-07
+def test_a_row_is_a_trajectory():
     data = make_ted([[2, 3], [5]], dtype=torch.int64, open_last=False)
     nested = TED2Nested()(data)
     assert nested.batch_size == torch.Size([3])
@@ -41,13 +41,13 @@ def test_a_row_is_a_trajectory():  # TE-07
     assert nested["observation"].unbind()[0].tolist() == [*data["observation"][0, :2].tolist(), last.tolist()]
 
 
-def test_files_give_back_the_same_data(tmp_path):  # TE-07
+def test_files_give_back_the_same_data(tmp_path):
     data = make_ted([[2, 3], [1, 4]], text=True)
     TED2Nested()(data, tmp_path / "nested")
     same(Nested2TED()(TensorDict.load(tmp_path / "nested")), data)
 
 
-def test_trajectories_are_put_together_in_the_order_of_their_numbers():  # TE-10
+def test_trajectories_are_put_together_in_the_order_of_their_numbers():
     data = make_ted([[1] * 12])[0]
     split = H5Split()(TED2Nested()(data))
     assert split["traj_11", "action"].shape == torch.Size([1, 2])
@@ -61,43 +61,43 @@ def refused(call, error):
     return caught.value.args[0]
 
 
-def test_a_missing_trajectory_is_named():  # TE-10
+def test_a_missing_trajectory_is_named():
     split = H5Split()(TED2Nested()(make_ted([[2, 2, 2]])[0])).exclude("traj_1")
     assert refused(lambda: H5Combine()(split), KeyError) == (
-        "The data has 2 trajectories, up to 'traj_2', and no 'traj_1'. It was changed or cut short. Fix: save it again."
+        "The data has 2 trajectories, up to 'traj_2', but no 'traj_1'. It was changed or cut short. Fix: save it again."
     )
 
 
-def test_a_missing_entry_of_a_trajectory_is_named():  # TE-10
+def test_a_missing_entry_of_a_trajectory_is_named():
     split = H5Split()(TED2Nested()(make_ted([[2, 2]])[0])).exclude(("traj_1", "action"))
     assert refused(lambda: H5Combine()(split), KeyError) == (
-        "'traj_0' has an entry 'action', and 'traj_1' has none. The data was changed or cut short. Fix: save it again."
+        "'traj_0' has an entry 'action', but 'traj_1' does not. The data was changed or cut short. Fix: save it again."
     )
 
 
-def test_entries_of_different_dtypes_are_refused():  # TE-10
+def test_entries_of_different_dtypes_are_refused():
     split = H5Split()(TED2Nested()(make_ted([[2, 2]])[0]))
     split["traj_1", "action"] = split["traj_1", "action"].double()
     assert refused(lambda: H5Combine()(split), ValueError) == (
-        "The entry 'action' is of shape [steps, 2] and dtype torch.float32 in 'traj_0', and of shape [steps, 2] and "
+        "The entry 'action' has shape [steps, 2] and dtype torch.float32 in 'traj_0', but shape [steps, 2] and "
         "dtype torch.float64 in 'traj_1'. The data was changed. Fix: save it again."
     )
 
 
-def test_a_trajectory_that_was_cut_short_is_refused():  # TE-08
+def test_a_trajectory_that_was_cut_short_is_refused():
     split = H5Split()(TED2Nested()(make_ted([[2, 2]])[0]))
     split["traj_1", "observation"] = split["traj_1", "observation"][:-1]
     assert refused(lambda: Nested2TED()(H5Combine()(split)), ValueError) == (
-        "The entry 'observation' has 2 elements in trajectory 1, which needs 3. The data was changed or cut short. "
+        "The entry 'observation' must have 3 elements in trajectory 1, got 2. The data was changed or cut short. "
         "Fix: save it again."
     )
 
 
-def test_data_that_is_not_nested_is_refused():  # TE-09
+def test_data_that_is_not_nested_is_refused():
     data = make_ted([[2, 2]])[0]
     assert refused(lambda: H5Split()(data), ValueError) == (
-        "The entry 'action' is no nested tensor, so the data is not cut into trajectories. "
-        "Fix: H5Split()(TED2Nested()(data))."
+        "The entry 'action' is not a nested tensor, so the data is not split into trajectories. Fix: "
+        "H5Split()(TED2Nested()(data))."
     )
 
 
@@ -105,7 +105,7 @@ def test_data_that_is_not_nested_is_refused():  # TE-09
 @pytest.mark.parametrize("shape", [(0,), (3, 0)])
 @pytest.mark.parametrize("forms", [(TED2Flat, Flat2TED), (TED2Nested, Nested2TED)])
 @pytest.mark.parametrize("to_files", [False, True])
-def test_entries_without_elements_come_back(steps, shape, forms, to_files, tmp_path):  # TE-07 TE-08
+def test_entries_without_elements_come_back(steps, shape, forms, to_files, tmp_path):
     """At the root alone, under "next" alone, and in both; the trajectories have 3, 3 and 2 steps."""
     there, back = forms
     empty, done = torch.zeros(8, *shape), torch.tensor([[0], [0], [1]] * 3)[:8].bool()

@@ -28,7 +28,7 @@ def slowly(data, stops):
 
 @law
 @given(st.data(), st.integers(1, 3), st.integers(1, 6), st.booleans(), st.sampled_from(["ids", "done", "no ids"]))
-def test_rows_are_the_trajectories(draws, rows, steps, nested, by):  # CO-09 RS-28
+def test_rows_are_the_trajectories(draws, rows, steps, nested, by):
     lengths = draws.draw(row_lengths(rows, steps))
     data = make_ted(lengths, nested=nested, seed=draws.draw(st.integers(0, 99)))
     if by == "no ids":
@@ -60,7 +60,7 @@ def steps_with(**entries):
     return TensorDict({"x": torch.arange(1, 5), "next": {"done": done}, **entries}, [4])
 
 
-def test_a_run_of_ids_is_a_trajectory_also_if_nothing_is_done():  # CO-09
+def test_a_run_of_ids_is_a_trajectory_also_if_nothing_is_done():
     data = steps_with(which=torch.tensor([5, 5, 5, 2]))
     assert split_trajectories(data, trajectory_key="which")["x"].tolist() == [[1, 2, 3], [4, 0, 0]]
     assert split_trajectories(data)["x"].tolist() == [[1, 2], [3, 4]]
@@ -76,7 +76,7 @@ def test_a_run_of_ids_is_a_trajectory_also_if_nothing_is_done():  # CO-09
         ({"trajectory_key": ("info", "id")}, ("info", "mask"), None),
     ],
 )
-def test_the_mask_stands_beside_the_ids(arguments, mask, ids):  # CO-09
+def test_the_mask_stands_beside_the_ids(arguments, mask, ids):
     data = steps_with(info=TensorDict({"id": torch.tensor([0, 0, 1, 1])}, [4]))
     split = split_trajectories(data, **arguments)
     assert split[mask].dtype == torch.bool and split[mask].all()
@@ -90,7 +90,7 @@ def test_non_tensor_data_is_padded_with_none():
 
 
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors is in prototype")
-def test_nested_tensors_hold_the_same_as_padded_ones():  # CO-09
+def test_nested_tensors_hold_the_same_as_padded_ones():
     data = make_ted([[2, 3], [5]], dtype=torch.int64).exclude("action", "hidden", ("next", "reward"))
     padded = split_trajectories(data)
     nested = split_trajectories(data, as_nested=True)
@@ -107,13 +107,11 @@ def test_what_is_missing_is_named():
     with pytest.raises(KeyError) as caught:
         split_trajectories(steps_with(), trajectory_key="id")
     assert caught.value.args[0] == (
-        "No entry 'id', the ids of the trajectories. The data has: 'x', ('next', 'done'). "
-        "Fix: leave trajectory_key out to split where 'done' is True."
+        "The data has no entry 'id', the ids of the trajectories. Its entries are: 'x', ('next', 'done'). Fix: omit "
+        "trajectory_key to split where 'done' is True."
     )
-    with pytest.raises(
-        ValueError, match=r"'id' has the shape \[4, 2\], and the batch is of size \[4\]: an id is needed"
-    ):
+    with pytest.raises(ValueError, match=r"'id' must have one id per step of the batch of size \[4\], got shape"):
         split_trajectories(steps_with(id=torch.zeros(4, 2)), trajectory_key="id")
     words = steps_with(word=NonTensorStack("a", "b", "c", "d"))
-    with pytest.raises(TypeError, match="The entry 'word' is non-tensor data, which a nested tensor does not hold"):
+    with pytest.raises(TypeError, match="The entry 'word' is non-tensor data, which a nested tensor cannot hold"):
         split_trajectories(words, as_nested=True)

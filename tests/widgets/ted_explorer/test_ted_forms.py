@@ -22,7 +22,7 @@ def test_bytes_from_shapes_are_those_that_are_counted(steps, batch, ends):
     td["hidden"] = torch.zeros(*batch, steps, 3)
     shapes, counted = forms_of(td, 1), forms_of(td, 1, exact=True)
     assert [form.nbytes for form in shapes[:3]] == [form.nbytes for form in counted[:3]]
-    assert shapes[3].nbytes is counted[3].nbytes is None and "'hidden' has no place" in shapes[3].why
+    assert shapes[3].nbytes is counted[3].nbytes is None and "'hidden' does not fit" in shapes[3].why
     plain = td.exclude("hidden")
     assert forms_of(plain, 1)[3].nbytes == forms_of(plain, 1, exact=True)[3].nbytes
     trajectories = int((runs := td["next", "done"].squeeze(-1)).sum() + (~runs[..., -1]).sum())

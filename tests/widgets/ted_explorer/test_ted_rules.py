@@ -59,6 +59,16 @@ def test_the_root_of_a_step_past_the_end_is_a_finding_and_no_reset(ted):
     assert "At step 3 the root itself is done: somebody stepped past the end of an episode" in model_words(td)
 
 
+def test_stepping_past_an_end_follows_the_definition_of_an_episode(ted):
+    td = ted().exclude("done", "terminated", "truncated")
+    flags = torch.zeros(6, 2, 1, dtype=torch.bool)
+    flags[4, 0] = True
+    td["agents"] = TensorDict({"done": flags}, [6, 2])
+    assert ted_model(td).past == ((0, 4),)  # without a root, the first agent ends the episode
+    td["done"] = torch.zeros(6, 1, dtype=torch.bool)
+    assert ted_model(td).past == ()
+
+
 def model_words(td) -> str:
     return TEDExplorer(td).explain()
 

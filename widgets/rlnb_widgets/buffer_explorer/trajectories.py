@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from tensordict import TensorDictBase
 
-from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
+from rlnb.data.ted.keys import DONE, EPISODE, TRAJ_IDS_KEYS, NestedKey, as_key, as_tuple
 from rlnb_widgets._core.text import key_text, visible
 from rlnb_widgets.buffer_explorer.samplers import is_slicing
 from rlnb_widgets.buffer_explorer.schema import Arcs, Ring, Trajectories
@@ -20,8 +20,8 @@ __all__ = ["MAX_ARCS", "Source", "arcs_of", "no_trajectories", "source_of", "tra
 MAX_ARCS = 160
 _MOST_LENGTHS = 512
 
-_IDS: tuple[NestedKey, ...] = (("collector", "traj_ids"), "traj_ids", "episode")
-_ENDS: tuple[NestedKey, ...] = (("next", "done"), "done")
+_IDS: tuple[NestedKey, ...] = (*map(as_key, TRAJ_IDS_KEYS), EPISODE)
+_ENDS: tuple[NestedKey, ...] = (("next", DONE), DONE)
 _MOST_ITEMS = 20_000
 
 
@@ -69,7 +69,7 @@ def source_of(buffer: Any, end_key: NestedKey | None, traj_key: NestedKey | None
         asked = Source(sampler.traj_key, sampler.end_key)
         if asked.label:
             return asked
-        return Source(ids="episode") if "episode" in has else Source(ends=_ENDS[0])
+        return Source(ids=EPISODE) if EPISODE in has else Source(ends=_ENDS[0])
     ids = next((key for key in _IDS if key in has), None)
     return Source(ids, None if ids is not None else next((key for key in _ENDS if key in has), None))
 

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from tensordict import LazyStackedTensorDict, TensorDictBase, is_non_tensor, is_tensor_collection
 
-from rlnb.data.ted.varying import values_of
+from rlnb.data.ted.ragged import values_of
 from rlnb_widgets._core.text import key_text, number, shorten
 from rlnb_widgets.rollout_player.varying import described
 

@@ -7,13 +7,14 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from rlnb.data.ted.keys import EPISODE, TRAJ_IDS_KEYS
 from rlnb_widgets._core.text import key_text, plural, shorten
 from rlnb_widgets.rollout_player.carried import pairs, unequal
 from rlnb_widgets.rollout_player.leaves import Key, Leaf
 
 __all__ = ["breaks_note", "starts"]
 
-_IDS: tuple[Key, ...] = (("collector", "traj_ids"), ("traj_ids",), ("episode",))
+_IDS: tuple[Key, ...] = (*TRAJ_IDS_KEYS, (EPISODE,))
 
 
 def starts(leaves: Mapping[Key, Leaf], inside: np.ndarray, broken: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ import torch
 
 from rlnb.data.ted.adjacency import disagreements
 from rlnb.data.ted.facts import Facts
-from rlnb.data.ted.varying import Rows
+from rlnb.data.ted.ragged import RaggedColumn
 from rlnb_widgets._core.literals import number_text, object_text
 from rlnb_widgets.ted_explorer.entries import Entry, Path, values
 from rlnb_widgets.ted_explorer.schema import Carry
@@ -138,11 +138,11 @@ def _compare_rows(following: Entry, root: Entry, facts: Facts) -> Carry:
     return Carry("carried", False, why=f'"next" at step {t} and the root at step {t + 1} differ')
 
 
-def _rows(entry: Entry, batch_dims: int) -> Rows:
+def _rows(entry: Entry, batch_dims: int) -> RaggedColumn:
     """The values of the steps; where agents lie in a dimension of their own, lists of values."""
     found = values(entry)
     detached = np.frompyfunc(lambda value: None if value is None else _comparable(value.detach().cpu()), 1, 1)(found)
-    return Rows(detached.reshape(-1, *found.shape[batch_dims:]).tolist())
+    return RaggedColumn(detached.reshape(-1, *found.shape[batch_dims:]).tolist())
 
 
 def unequal(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from tensordict import LazyStackedTensorDict, NonTensorData, TensorDict, is_non_tensor, is_tensor_collection
 
-from rlnb.data.ted.varying import values_of
+from rlnb.data.ted.ragged import values_of
 
 Path = tuple[str, ...]
 

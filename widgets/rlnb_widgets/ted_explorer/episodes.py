@@ -8,8 +8,8 @@ import torch
 from tensordict import TensorDict
 
 from rlnb.data.ted.ends import episode_ends
-from rlnb.data.ted.facts import IDS_KEYS, MASK_KEYS, Facts
-from rlnb.data.ted.keys import END_KEYS
+from rlnb.data.ted.facts import Facts
+from rlnb.data.ted.keys import DONE, END_KEYS, MASK_KEYS, TRAJ_IDS_KEYS
 from rlnb_widgets.ted_explorer.entries import walk
 from rlnb_widgets.ted_explorer.schema import MAX_BOUNDARIES, Boundary
 
@@ -27,7 +27,7 @@ def facts_of(td: Any, following: Any) -> Facts:
         The facts; ``facts.stops`` is true where the step after does not go on from this one.
     """
     signals = TensorDict({}, td.batch_size)
-    for key in (*IDS_KEYS, *MASK_KEYS):
+    for key in (*TRAJ_IDS_KEYS, *MASK_KEYS):
         found = _get(td, key)
         if isinstance(found, torch.Tensor):
             signals.set(key, found.detach().cpu())
@@ -48,19 +48,21 @@ def ends_by_kind(td: Any, following: Any) -> dict[str, torch.Tensor]:
         ``[*B, T]`` bool by end key, empty if there is no done flag anywhere.
     """
     steps = td.batch_size.numel()
-    sides = [
-        {
-            entry.path: entry.value.detach().cpu().reshape(steps, -1)
-            for entry in walk(side)
-            if entry.kind == "leaf"
-            and entry.path[-1] in END_KEYS
-            and entry.path[0] != "next"
-            and isinstance(entry.value, torch.Tensor)
-            and entry.value.numel()
-        }
-        for side in (following, td)
-    ]
-    return {name: flags.reshape(td.batch_size) for name, flags in episode_ends(*sides).items()}
+    ends = episode_ends(_signals(following, steps), _signals(td, steps))
+    return {name: flags.reshape(td.batch_size) for name, flags in ends.items()}
+
+
+def _signals(side: Any, steps: int) -> dict[tuple[str, ...], torch.Tensor]:
+    """The end signals of a TensorDict, each ``[steps, n]``, by path; those below ``"next"`` left out."""
+    return {
+        entry.path: entry.value.detach().cpu().reshape(steps, -1)
+        for entry in walk(side)
+        if entry.kind == "leaf"
+        and entry.path[-1] in END_KEYS
+        and entry.path[0] != "next"
+        and isinstance(entry.value, torch.Tensor)
+        and entry.value.numel()
+    }
 
 
 def boundaries(td: Any, following: Any) -> tuple[tuple[Boundary, ...], int]:
@@ -90,9 +92,7 @@ def boundaries(td: Any, following: Any) -> tuple[tuple[Boundary, ...], int]:
 
 
 def stepped_past(td: Any) -> tuple[tuple[int, int], ...]:
-    """List the steps that were taken from a state that had ended: the root itself is done.
-
-    Agents of a group may be done one by one; a step is past the end where all of them are.
+    """List the steps that were taken from a state that had ended: the root itself is done, as `episode_ends` decides.
 
     Args:
         td: the TensorDict, ``[*B, T]``.
@@ -100,25 +100,11 @@ def stepped_past(td: Any) -> tuple[tuple[int, int], ...]:
     Returns:
         Batch element (flat) and step of the first of them (bounded).
     """
-    flags = [flag for name in END_KEYS if (flag := _flag(td, name)) is not None]
-    if not flags:
+    ends = episode_ends(_signals(td, td.batch_size.numel()))
+    if not ends:
         return ()
-    done = torch.stack(flags).any(0)
-    found = done.reshape(-1, done.shape[-1]).nonzero()[:MAX_BOUNDARIES].tolist()
+    found = ends[DONE].reshape(-1, td.batch_size[-1]).nonzero()[:MAX_BOUNDARIES].tolist()
     return tuple((env, t) for env, t in found)
-
-
-def _flag(td: Any, name: str) -> torch.Tensor | None:
-    """Whether everybody is done, ``[*B, T]``: by the flag at the root of ``td``, else by those of the groups."""
-    shape = tuple(td.batch_size)
-    found = _get(td, (name,))
-    if not isinstance(found, torch.Tensor):
-        nested = [key for key in td.keys(True, True) if isinstance(key, tuple) and key[-1] == name and key[0] != "next"]
-        groups = [flags for key in nested if isinstance(flags := _get(td, key), torch.Tensor) and flags.numel()]
-        found = torch.cat([flags.bool().reshape(*shape, -1) for flags in groups], -1) if groups else None
-    if not isinstance(found, torch.Tensor) or found.numel() == 0:
-        return None
-    return found.bool().reshape(*shape, -1).cpu().all(-1)
 
 
 def _get(td: Any, key: tuple[str, ...]) -> Any:

@@ -12,10 +12,10 @@ from tensordict import is_non_tensor, is_tensor_collection
 
 from rlnb.data.ted.columns import Column, Path, read_columns
 from rlnb.data.ted.ends import end_flags
-from rlnb.data.ted.flat import DONE_KEYS, TED2Flat
+from rlnb.data.ted.flat import TED2Flat
 from rlnb.data.ted.gym_episodes import to_gym_episodes
-from rlnb.data.ted.keys import as_tuple
-from rlnb.data.ted.layout import BREAKS_KEY, ROOT_KEY, Layout, plan
+from rlnb.data.ted.keys import END_KEYS, as_tuple
+from rlnb.data.ted.layout import BREAKS_KEY, ROOT_KEY, FlatLayout, plan
 from rlnb.data.ted.nested import TED2Nested
 from rlnb_widgets._core.text import shorten
 
@@ -122,7 +122,7 @@ def _from_shapes(td: Any) -> tuple[int, int]:
     """Bytes of the flat and of the nested form, from shapes and ends alone."""
     ends = end_flags(td)
     columns, branches = read_columns(td)
-    layout = plan(columns, branches, td.batch_size, {as_tuple(key) for key in (*DONE_KEYS, "reward")})
+    layout = plan(columns, branches, td.batch_size, {as_tuple(key) for key in (*END_KEYS, "reward")})
     trajectories = _trajectories(ends)
     row = _row_bytes(columns, layout)
     flat = layout.steps * sum(row.values()) + trajectories * sum(row[path] for path in layout.shared)
@@ -136,7 +136,7 @@ def _trajectories(ends: torch.Tensor) -> int:
     return int(stops.sum())
 
 
-def _row_bytes(columns: dict[Path, Column], layout: Layout) -> dict[Path, int]:
+def _row_bytes(columns: dict[Path, Column], layout: FlatLayout) -> dict[Path, int]:
     named = {path: columns[path] for path in (*layout.shared, *layout.root)}
     named |= {("next", *path): columns["next", *path] for path in layout.next}
     named |= {(ROOT_KEY, *path): columns[path] for path in layout.twice}

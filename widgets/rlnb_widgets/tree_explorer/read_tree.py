@@ -12,8 +12,8 @@ from tensordict import TensorDictBase
 
 from rlnb.data import Tree
 from rlnb.data.map.tree.arrays import TreeArrays
-from rlnb.data.map.tree.entries import NodeView, view_of
 from rlnb.data.map.tree.steps import Steps
+from rlnb.data.map.tree.view import NodeView, view_of
 from rlnb.data.ted.keys import NestedKey, as_tuple
 from rlnb_widgets.tree_explorer import faults, layout
 from rlnb_widgets.tree_explorer.schema import Edges, Nodes, TreeModel, Values

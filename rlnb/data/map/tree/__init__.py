@@ -1,4 +1,4 @@
-"""Trees of rollouts: Tree, and the forest that grows them."""
+"""Search trees of rollouts, and the forest that grows them."""
 
 from rlnb.data.map.tree.arrays import TreeArrays
 from rlnb.data.map.tree.forest import MCTSForest

@@ -1,4 +1,4 @@
-"""A tree as arrays: what a forest or a search hands over to be seen as a Tree."""
+"""TreeArrays: the nodes of a tree as a struct of arrays, which a Tree views."""
 
 from __future__ import annotations
 
@@ -10,34 +10,33 @@ import numpy as np
 import torch
 from tensordict import TensorDict, TensorDictBase
 
-from rlnb.data.specs import Composite
+from rlnb.data.specs.composite import Composite
 from rlnb.data.ted.keys import NestedKey
 
 
 class TreeArrays:
-    """The nodes of a tree, one a row. Row 0 is the root; a node with several parents is one row.
+    """The nodes of a tree, one per row. Row 0 is the root; a node with several parents is one row.
 
-    ``count`` and ``wins`` are not copied: what a search writes into its arrays is seen by the tree at once, and the
-    other way round. The structure is taken as it is now; make new TreeArrays, which is cheap, to see what grew.
+    ``count`` and ``wins`` are shared with the tree, not copied: when a search writes to its arrays, the tree changes,
+    and vice versa. The structure is a snapshot; create new TreeArrays, which is cheap, after the tree has grown.
 
     Args:
-        children: which rows are the children of each, in order: an array of integers of shape ``[N, A]``, with -1
-            where there is no child. A row that nothing leads to from row 0 is no part of the tree.
+        children: the rows of the children of each node, in order: integers of shape ``[N, A]``, with -1 for no child.
+            Rows that cannot be reached from row 0 are not part of the tree.
         node_data: the data of each node: a TensorDict of batch size ``[N]``, or a function from a row to a TensorDict.
-        count: visits of each node, shape ``[N]``, an array or a tensor; None for zeros, int32.
-        wins: the sum of what was won below each node, likewise; None for zeros, float32.
-        steps: the steps that led to the nodes, in the TED format, as a TensorDict of batch size ``[N]``, of which row 0
-            does not count; or see ``step_rows``. None if they are not known.
-        step_rows: for steps of another number: those of each node, one list a node, as rows of ``steps`` (anything
-            that a tensor of rows and a slice can index).
-        hashes: of the nodes, shape ``[N]``, int64, or a function that returns them; None for none.
-        index: a number for each child, in the shape of ``children``; None for none.
-        specs: of the env that the tree is about.
-        action_keys: which entries of the steps are actions; None for those of ``specs``, and without them for
-            ``"action"``.
+        count: number of visits of each node, shape ``[N]``, an array or a tensor. Default: zeros, int32.
+        wins: sum of the returns backed up through each node, shape ``[N]``. Default: zeros, float32.
+        steps: the step that leads to each node, in the TED format, as a TensorDict of batch size ``[N]`` whose row 0 is
+            ignored; or any number of steps, see ``step_rows``. Default: the steps are unknown.
+        step_rows: the rows of ``steps`` that lead to each node, one list per node. ``steps`` is then anything that can
+            be indexed with a tensor of rows and with a slice.
+        hashes: hash of each node, shape ``[N]``, int64, or a function that returns them. Default: no hashes.
+        index: a number for each child, of the shape of ``children``. Default: no numbers.
+        specs: specs of the env.
+        action_keys: keys of the actions in the steps. Default: those of ``specs``, else ``"action"``.
 
     Raises:
-        ValueError: if the shapes do not fit, a child is no row, or a node is its own descendant.
+        ValueError: If the shapes do not match, a child is not a row, or a node is its own descendant.
 
     Example:
         >>> arrays = TreeArrays(
@@ -71,14 +70,14 @@ class TreeArrays:
         table = np.asarray(children)
         if table.ndim != 2 or not len(table) or table.dtype.kind not in "iu":
             raise ValueError(
-                "children is an array of integers of shape [nodes, actions] with at least one node, -1 where there is "
-                f"no child, and has shape {list(table.shape)} and dtype {table.dtype}. "
-                "Fix: children=np.full((nodes, actions), -1) and fill in the rows of the children."
+                "children must be an array of integers of shape [nodes, actions] with at least one node, -1 for no "
+                f"child, got shape {list(table.shape)} and dtype {table.dtype}. "
+                "Fix: children=np.full((nodes, actions), -1), then fill in the rows of the children."
             )
         if table.size and (table.max() >= len(table) or table.min() < -1):
             raise ValueError(
-                f"children has entries from {table.min()} to {table.max()}, and there are rows 0 to {len(table) - 1}. "
-                "Fix: write the row of the child, or -1 for none."
+                f"The values of children must be rows, 0 to {len(table) - 1}, or -1 for no child, got values from "
+                f"{table.min()} to {table.max()}. Fix: write the row of the child, or -1."
             )
         rows, columns = np.nonzero(table >= 0)
         lists = np.split(table[rows, columns], np.cumsum((table >= 0).sum(1))[:-1])
@@ -94,12 +93,12 @@ class TreeArrays:
 
     @classmethod
     def from_lists(cls, children: list[list[int]], node_data: Any, **others: Any) -> TreeArrays:
-        """Take lists of children that are known to be sound, as the forest makes them.
+        """Create arrays from lists of children, which are not checked.
 
         Args:
-            children: rows of the children of each row.
+            children: rows of the children of each row, without cycles.
             node_data: see the class.
-            others: see the class; ``index`` is a list with a tensor for each row.
+            **others: see the class; ``index`` is a list with a tensor for each row.
 
         Returns:
             The arrays.
@@ -140,7 +139,7 @@ class TreeArrays:
 
     @cached_property
     def hashes(self) -> list[int] | None:
-        """Hashes of all nodes, computed when they are first asked for."""
+        """Hashes of all nodes, computed on first access."""
         found = self._hashes() if callable(self._hashes) else self._hashes
         return None if found is None else found.tolist()
 
@@ -154,18 +153,18 @@ class TreeArrays:
         return found
 
     def node_data(self, row: int) -> TensorDictBase:
-        """The data of a node."""
+        """Return the data of a node."""
         return self._node_data(row) if callable(self._node_data) else self._node_data[row]
 
     def has_rollout(self, row: int) -> bool:
-        """Whether steps are known that led to a node."""
+        """Whether the steps that lead to a node are known."""
         return self.step_rows is not None and len(self.step_rows[row]) > 0
 
     def rollout(self, row: int) -> TensorDict:
-        """The steps that led to a node."""
+        """Return the steps that lead to a node."""
         assert self.step_rows is not None
         rows = self.step_rows[row]
-        # Steps of one rollout mostly lie one after the other; a slice is cheaper to read.
+        # The steps of one rollout are mostly contiguous, and a slice is cheaper to read.
         if rows[-1] - rows[0] + 1 == len(rows) and list(rows) == list(range(rows[0], rows[-1] + 1)):
             return self.steps[rows[0] : rows[-1] + 1]
         return self.steps[torch.as_tensor(rows)]
@@ -174,14 +173,14 @@ class TreeArrays:
 def _assert_length(name: str, length: int, size: int) -> None:
     if length != size:
         raise ValueError(
-            f"{name} has a row for each node, {size} as children has, and has {length}. "
-            f"Fix: cut it to the nodes that are in use, such as {name}[:{size}]."
+            f"{name} must have one row per node, {size} as children has, got {length}. "
+            f"Fix: slice it to the nodes that are in use, such as {name}[:{size}]."
         )
 
 
 def _assert_no_cycle(children: list[list[int]]) -> None:
-    """Follow all edges from the root, deepest first; a node that is met again on its own path is a cycle."""
-    state = [0] * len(children)  # 0: not seen, 1: on the path, 2: done
+    """Raise if a depth-first search meets a node again on its own path."""
+    state = [0] * len(children)  # 0: not visited, 1: on the path, 2: finished
     stack = [(0, iter(children[0]))]
     state[0] = 1
     while stack:
@@ -189,8 +188,8 @@ def _assert_no_cycle(children: list[list[int]]) -> None:
         for child in rest:
             if state[child] == 1:
                 raise ValueError(
-                    f"Row {child} of children is its own descendant: row {row} has it as a child. A tree has no "
-                    "cycles. Fix: give each node a row of its own."
+                    f"Row {child} of children is its own descendant: it is a child of row {row}. A tree has no cycles. "
+                    "Fix: use a separate row for each node."
                 )
             if not state[child]:
                 state[child] = 1

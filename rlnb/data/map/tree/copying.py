@@ -1,4 +1,4 @@
-"""Copies, pickles and texts of trees without recursion, so that a tree may be deeper than Python's stack."""
+"""Copying, pickling and showing trees without recursion, so that a tree may be deeper than Python's stack."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rlnb.data.map.tree.walk import structure_of
 if TYPE_CHECKING:
     from rlnb.data.map.tree.node import Tree
 
-#: How many levels of a tree its repr shows.
+#: Number of levels that the repr of a tree shows.
 LEVELS = 3
 
 _NO_BATCH = torch.Size(())
@@ -22,18 +22,19 @@ _NO_BATCH = torch.Size(())
 Parts = tuple[list[dict[str, Any]], list[Any], list[list[int] | None]]
 
 
-def parts_of(data: TensorDict, levels: int | None = None) -> Parts:
+def take_apart(data: TensorDict, levels: int | None = None) -> Parts:
     """Take the nodes of a tree apart, breadth first.
 
-    A node with several parents is one part. Children that are no stack of single nodes stay an entry of their parent.
+    A node with several parents is one part. Children that are not a stack of single nodes stay an entry of their
+    parent.
 
     Args:
         data: the TensorDict of the root, without batch dimensions.
-        levels: how many levels below the root are taken apart; None for all.
+        levels: number of levels below the root to take apart. Default: all.
 
     Returns:
-        For each node its entries, with None as "subtree" where its children are parts, its device, and the numbers of
-        these children.
+        For each node its entries (``None`` as ``"subtree"`` if its children are parts), its device, and the numbers of
+        those children.
     """
     nodes, numbers = [data], {id(data): 0}
     entries: list[dict[str, Any]] = []
@@ -44,7 +45,7 @@ def parts_of(data: TensorDict, levels: int | None = None) -> Parts:
             depth, last = depth + 1, len(nodes)
         below = _children(node) if levels is None or depth < levels else None
         stored: Any = node._tensordict
-        # A subtree that is taken apart is not read as an entry; what stays None here is filled in by join.
+        # None is a placeholder: _put_together fills in the subtree.
         entries.append({name: None if name == "subtree" and below is not None else stored[name] for name in stored})
         for child in below or ():
             if id(child) not in numbers:
@@ -65,16 +66,8 @@ def _children(node: TensorDict) -> list[TensorDict] | None:
     return data.tensordicts if all(type(child) is TensorDict for child in data.tensordicts) else None
 
 
-def join(cls: type[Tree], parts: Parts) -> TensorDict:
-    """Undo :func:`parts_of`.
-
-    Args:
-        cls: the class of the nodes.
-        parts: of a tree.
-
-    Returns:
-        The TensorDict of the root.
-    """
+def _put_together(cls: type[Tree], parts: Parts) -> TensorDict:
+    """Undo :func:`take_apart`: return the TensorDict of the root."""
     entries, devices, children = parts
     nodes: list[TensorDict] = []
     for each, device in zip(entries, devices, strict=True):
@@ -88,60 +81,55 @@ def join(cls: type[Tree], parts: Parts) -> TensorDict:
 
 
 def copied(tree: Tree, copy_entry: Callable[[Any], Any]) -> Tree:
-    """Copy a node and all below it.
+    """Copy a node and its subtree.
 
     Args:
         tree: a node without batch dimensions.
-        copy_entry: copies an entry of a node.
+        copy_entry: function that copies an entry of a node.
 
     Returns:
-        The copy of the node. It has no parent.
+        The copy, which has no parent.
     """
-    entries, devices, children = parts_of(tree._tensordict)
+    entries, devices, children = take_apart(tree._tensordict)
     done = [{name: None if v is None else copy_entry(v) for name, v in each.items()} for each in entries]
     return rebuilt(type(tree), (done, devices, children), others_of(tree))
 
 
 def others_of(tree: Tree) -> dict[str, Any]:
-    """The fields of a node that are no entries of its TensorDict, without its parents."""
+    """Return the fields that the tensorclass keeps beside its TensorDict, without the parents."""
     return {name: value for name, value in tree._non_tensordict.items() if name != "_parent"}
 
 
 def rebuilt(cls: type[Tree], parts: Parts, others: dict[str, Any]) -> Tree:
-    """Make a tree of its parts; see :func:`parts_of`."""
-    return cls._from_tensordict(join(cls, parts), dict(others))
+    """Make a tree from its parts; see :func:`take_apart`."""
+    return cls._from_tensordict(_put_together(cls, parts), dict(others))
 
 
-def plain(tree: Tree, locked: bool = False) -> bool:
-    """Whether a tree can be taken apart: a single node, and unless ``locked`` says otherwise one that is not locked."""
+def is_plain(tree: Tree, locked: bool = False) -> bool:
+    """Whether a node can be taken apart: it has no batch dimensions and, unless ``locked``, is not locked."""
     data = tree._tensordict
     return type(data) is TensorDict and not data.batch_dims and (locked or not data.is_locked)
 
 
 def cut(tree: Tree) -> tuple[Tree, bool]:
-    """Copy the first levels of a tree, without tensors being copied.
+    """Copy the first levels of a tree; the copy shares its tensors.
 
     Args:
         tree: a node without batch dimensions.
 
     Returns:
-        The copy, and whether something below was left out. A node whose children are left out has a text in their
-        place.
+        The copy, and whether a deeper level was left out. In the copy, ``"..."`` takes the place of such children.
     """
-    entries, devices, children = parts_of(tree._tensordict, LEVELS)
+    entries, devices, children = take_apart(tree._tensordict, LEVELS)
     short = False
     for each, below in zip(entries, children, strict=True):
-        if below is None and "subtree" in each and _children_left(each["subtree"]):
+        if below is None and "subtree" in each and getattr(each["subtree"], "batch_dims", 0) > 0:
             each["subtree"] = NonTensorData("...", batch_size=_NO_BATCH)
             short = True
     return rebuilt(type(tree), (entries, devices, children), others_of(tree)), short
 
 
-def _children_left(stack: Any) -> bool:
-    return getattr(stack, "batch_dims", 0) > 0
-
-
 def size_of(tree: Tree) -> tuple[int, int]:
-    """Count nodes and levels of a tree."""
+    """Count the nodes and the levels of a tree."""
     structure = structure_of(tree)
     return len(structure.rows()), structure.fold(lambda below: max(below, default=-1) + 1)

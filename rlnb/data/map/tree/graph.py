@@ -1,4 +1,4 @@
-"""The graph of all rollouts: states and the steps between them, as arrays that grow."""
+"""StepGraph: an acyclic graph of the states of all rollouts and the steps between them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ Edge = tuple[int, RowKey, int]
 
 
 class Plan(NamedTuple):
-    """What a rollout adds to the graph.
+    """The changes that a rollout makes to the graph.
 
     Attributes:
-        states: the number of each new state, by its key.
-        edges: the row of the rollout that each new edge stands in, by edge.
-        levels: new levels, by state.
+        states: number of each new state, by its key.
+        edges: row of the rollout that each new edge comes from, by edge.
+        levels: the levels that change, by state.
     """
 
     states: dict[RowKey, int]
@@ -25,7 +25,7 @@ class Plan(NamedTuple):
 
 
 class CycleFound(Exception):
-    """A step leads back to a state that it can be reached from.
+    """Raised for a step that leads back to a state from which it can be reached.
 
     Args:
         row: the row of the rollout that holds the step.
@@ -39,14 +39,14 @@ class CycleFound(Exception):
 class StepGraph:
     """States and the steps between them, without cycles.
 
-    A step is known by the state before it, its action, and the state after it, so that chance may lead from one
-    state and action to several states. Every state has a level above those of all states before it, which makes a
-    cycle visible at once where levels rise, and after a short search where they do not.
+    A step is identified by the state before it, its action and the state after it, so one action may lead from a state
+    to several states (chance). Every state has a level above the levels of all its predecessors. An edge to a higher
+    level cannot close a cycle; for any other edge, the levels behind it are raised, and meeting its source is a cycle.
 
     Attributes:
-        number: the number of each state, by its key.
-        keys: the key of each state.
-        edge_keys: state before, action and state after of each edge, in the order in which they came.
+        number: number of each state, by its key.
+        keys: key of each state.
+        edge_keys: state before, action and state after of each edge, in insertion order.
         out: the edges that leave each state.
 
     Example:
@@ -69,7 +69,7 @@ class StepGraph:
         self._levels: list[int] = []
 
     def plan(self, before: Sequence[RowKey], actions: Sequence[RowKey], after: Sequence[RowKey]) -> Plan:
-        """Find what steps would add; nothing changes.
+        """Compute the changes that steps would make, without making them.
 
         Args:
             before: key of the state before each step.
@@ -77,10 +77,10 @@ class StepGraph:
             after: key of the state after each step.
 
         Returns:
-            What is new.
+            The changes, for :meth:`add`.
 
         Raises:
-            CycleFound: if a step leads back.
+            CycleFound: If a step closes a cycle.
         """
         number, known, count = self.number, self._edges, len(self.keys)
         states: dict[RowKey, int] = {}
@@ -98,10 +98,10 @@ class StepGraph:
         return Plan(states, edges, self._levels_with(edges))
 
     def add(self, plan: Plan) -> None:
-        """Carry a plan out.
+        """Make the changes of a plan.
 
         Args:
-            plan: made for the graph as it is.
+            plan: returned by :meth:`plan`; the graph must not have changed since.
         """
         for key in plan.states:
             self.keys.append(key)
@@ -137,7 +137,7 @@ class StepGraph:
     def _raise_after(
         self, start: int, source: int, levels: dict[int, int], added: dict[int, list[int]], row: int
     ) -> None:
-        """Raise what follows a state whose level was raised; meeting ``source`` is a cycle."""
+        """Raise the levels of the successors of a state whose level was raised; meeting ``source`` is a cycle."""
         old, count = self._levels, len(self._levels)
         waiting = [start]
         while waiting:

@@ -1,4 +1,4 @@
-"""Growing a tree out of the graph of a forest: which steps become nodes."""
+"""Trees from the graph of a forest: which steps become nodes."""
 
 from __future__ import annotations
 
@@ -14,95 +14,97 @@ from rlnb.data.map.rows import RowKey
 from rlnb.data.map.tree.arrays import TreeArrays
 from rlnb.data.map.tree.graph import StepGraph
 from rlnb.data.map.tree.steps import Steps
-from rlnb.data.specs import Composite
+from rlnb.data.specs.composite import Composite
 from rlnb.data.ted.columns import Path
 from rlnb.data.ted.keys import NestedKey
 
 
-class Growth:
-    """Makes trees of a graph.
+def tree_arrays(
+    graph: StepGraph,
+    steps: Steps,
+    state: int,
+    *,
+    max_depth: int | None,
+    compact: bool,
+    observation: list[Path],
+    action_keys: Sequence[NestedKey],
+    specs: Composite | None,
+) -> TreeArrays:
+    """Make the tree that starts at a state.
 
-    A node is known by the edge that branches off to it. That makes its rollout unique, and nodes that rollouts meet in
-    again one row with several parents.
+    A node is identified by the edge that branches off to it. Its rollout is therefore unique, and a node that several
+    paths lead to is one row with several parents.
 
     Args:
-        graph: the states and steps.
-        steps: what is stored of each step.
-        specs: given to the tree.
-        observation: paths of the entries that nodes show.
+        graph: the states and the steps between them.
+        steps: the stored entries of the steps.
+        state: number of the state at the root.
+        max_depth: depth of the deepest nodes, or ``None``.
+        compact: whether a chain of steps without branches becomes one node.
+        observation: paths of the entries that become the data of the nodes.
+        action_keys: keys of the actions, passed on to the tree.
+        specs: specs of the env, passed on to the tree.
+
+    Returns:
+        The arrays of the tree.
     """
+    out, edge_keys = graph.out, graph.edge_keys
+    chain, end = _chain(graph, state) if compact else ([], state)
+    rows: dict[int, int] = {}  # of the nodes, by the edge that branches off to them
+    step_rows, ends, children, index = [chain], [end], [], []
+    depth, last = 0, 1  # rows before `last` have at most this depth
+    # Rows are created breadth first and opened in that order, so the depth of a row is its smallest one.
+    row = 0
+    while row < len(ends):
+        if row == last:
+            depth, last = depth + 1, len(ends)
+        below: list[int] = []
+        edges = out[ends[row]] if max_depth is None or depth < max_depth else []
+        for edge in edges:
+            child = rows.get(edge)
+            if child is None:
+                child = rows[edge] = len(ends)
+                after = edge_keys[edge][2]
+                further, end = _chain(graph, after) if compact else ([], after)
+                step_rows.append([edge, *further])
+                ends.append(end)
+            below.append(child)
+        children.append(below)
+        index.append(edges)
+        row += 1
+    return TreeArrays.from_lists(
+        children,
+        _NodeData(steps, step_rows, observation, _data_of(graph, steps, state, observation)),
+        steps=steps,
+        step_rows=step_rows,
+        index=_Tensors(index),
+        hashes=_Hashes(graph, [state, *rows]),
+        specs=specs,
+        action_keys=list(action_keys),
+    )
 
-    def __init__(self, graph: StepGraph, steps: Steps, specs: Composite | None, observation: list[Path]) -> None:
-        self.graph, self.steps, self.specs, self.observation = graph, steps, specs, observation
 
-    def arrays(self, state: int, max_depth: int | None, compact: bool, action_keys: Sequence[NestedKey]) -> TreeArrays:
-        """Make a tree.
+def _chain(graph: StepGraph, state: int) -> tuple[list[int], int]:
+    """The steps from a state to the next one where rollouts branch or end, and that state."""
+    out, edge_keys = graph.out, graph.edge_keys
+    steps: list[int] = []
+    while len(out[state]) == 1:
+        steps.append(out[state][0])
+        state = edge_keys[steps[-1]][2]
+    return steps, state
 
-        Args:
-            state: where it starts.
-            max_depth: how far down it goes; None for all.
-            compact: whether chains of single steps become one node.
-            action_keys: given to the tree.
 
-        Returns:
-            Its arrays.
-        """
-        out, edge_keys = self.graph.out, self.graph.edge_keys
-        chain, end = self._chain(state) if compact else ([], state)
-        rows: dict[int, int] = {}  # of the nodes, by the edge that branches off to them
-        step_rows, ends, children, index = [chain], [end], [], []
-        depth, last = 0, 1  # rows before `last` are at most at this depth
-        # Each row is opened once, in the order in which rows are made; a row that is met again keeps its depth, the
-        # smallest, since rows are made breadth first.
-        row = 0
-        while row < len(ends):
-            if row == last:
-                depth, last = depth + 1, len(ends)
-            below: list[int] = []
-            edges = out[ends[row]] if max_depth is None or depth < max_depth else []
-            for edge in edges:
-                child = rows.get(edge)
-                if child is None:
-                    child = rows[edge] = len(ends)
-                    after = edge_keys[edge][2]
-                    further, end = self._chain(after) if compact else ([], after)
-                    step_rows.append([edge, *further])
-                    ends.append(end)
-                below.append(child)
-            children.append(below)
-            index.append(edges)
-            row += 1
-        return TreeArrays.from_lists(
-            children,
-            _NodeData(self.steps, step_rows, self.observation, self._data_of(state)),
-            steps=self.steps,
-            step_rows=step_rows,
-            index=_Tensors(index),
-            hashes=_Hashes(self.graph, [state, *rows]),
-            specs=self.specs,
-            action_keys=list(action_keys),
-        )
-
-    def _chain(self, state: int) -> tuple[list[int], int]:
-        """The steps from a state to the next one where rollouts part or end, and that state."""
-        out, edge_keys = self.graph.out, self.graph.edge_keys
-        steps: list[int] = []
-        while len(out[state]) == 1:
-            steps.append(out[state][0])
-            state = edge_keys[steps[-1]][2]
-        return steps, state
-
-    def _data_of(self, state: int) -> TensorDict:
-        """The observation of a state, read from a step that leaves it or leads to it."""
-        out = self.graph.out[state]
-        if out:
-            return self.steps.select(self.observation, out[0])
-        edge = next(edge for edge, key in enumerate(self.graph.edge_keys) if key[2] == state)
-        return self.steps.select([("next", *path) for path in self.observation], edge)
+def _data_of(graph: StepGraph, steps: Steps, state: int, observation: list[Path]) -> TensorDict:
+    """The observation of a state, read from a step that leaves it or leads to it."""
+    out = graph.out[state]
+    if out:
+        return steps.select(observation, out[0])
+    edge = next(edge for edge, key in enumerate(graph.edge_keys) if key[2] == state)
+    return steps.select([("next", *path) for path in observation], edge)
 
 
 class _NodeData:
-    """The observation after the last step that led to a node."""
+    """Reads the data of a node: the observation after the last step that leads to it."""
 
     def __init__(self, steps: Steps, step_rows: list[list[int]], observation: list[Path], root: TensorDict) -> None:
         self._steps, self._step_rows, self._root = steps, step_rows, root
@@ -114,7 +116,7 @@ class _NodeData:
 
 
 class _Tensors:
-    """Lists that are tensors to who reads them."""
+    """Lists of numbers, each converted to a tensor when it is read."""
 
     def __init__(self, lists: list[list[int]]) -> None:
         self._lists = lists
@@ -124,7 +126,7 @@ class _Tensors:
 
 
 class _Hashes:
-    """Hashes of a state and of edges, from the data that they are known by."""
+    """Computes the hashes of a state and of edges from the data that identifies them."""
 
     def __init__(self, graph: StepGraph, root_and_edges: list[int]) -> None:
         self._graph, self._members = graph, root_and_edges

@@ -1,4 +1,4 @@
-"""Where a node hangs: references from a node to its parent that neither keep the parent alive nor are data."""
+"""Parent links: weak references from a node to its parent, kept beside the data of the tensorclass."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import torch
 from tensordict import NonTensorData, TensorDict, TensorDictBase, is_non_tensor, tensorclass
 
 from rlnb.data.map.tree import copying
-from rlnb.data.map.tree.entries import view_of
+from rlnb.data.map.tree.view import view_of
 
 
 class ParentLink(weakref.ref[TensorDictBase]):
-    """A weak reference to the TensorDict of a parent, with the parent's own link.
+    """A weak reference to the TensorDict of a parent, together with the parent's own links.
 
-    A copy or a saved one refers to nothing: the nodes of a loaded or copied tree learn their parents when one goes
-    down in that tree.
+    A link is not copied or saved: nodes of a copied or loaded tree get their links when they are reached from their
+    parent.
 
     Args:
         parent: the TensorDict of the parent.
@@ -30,13 +30,13 @@ class ParentLink(weakref.ref[TensorDictBase]):
     above: ParentLink | list[ParentLink] | None
 
     def __new__(cls, parent: TensorDictBase, above: Any = None) -> ParentLink:
-        """Refer to a parent."""
+        """Create the weak reference, which is immutable."""
         link = super().__new__(cls, parent)
         link.above = above
         return link
 
     def __init__(self, parent: TensorDictBase, above: Any = None) -> None:
-        super().__init__(parent)  # type: ignore[call-arg]  # weakref.ref takes it, and typeshed does not say so
+        super().__init__(parent)  # type: ignore[call-arg]  # missing in typeshed
 
     def __copy__(self) -> ParentLink:
         return self
@@ -45,24 +45,20 @@ class ParentLink(weakref.ref[TensorDictBase]):
         return None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _nothing, ()
-
-
-def _nothing() -> None:
-    """What a saved link becomes."""
+        return type(None), ()
 
 
 def as_links(value: Any) -> Any:
-    """Turn what a user gives as a parent into links.
+    """Convert the parents that a user sets to links.
 
     Args:
-        value: a tree, a weak reference to one or to its TensorDict, a list of these, or None.
+        value: a tree, a weak reference to one or to its TensorDict, a list of these, or ``None``.
 
     Returns:
-        A link, a list of links, or None where nothing is alive.
+        A link, a list of links, or ``None`` if no parent is alive.
 
     Raises:
-        TypeError: if it is something else.
+        TypeError: If the value is of another type.
     """
     if value is None or isinstance(value, ParentLink):
         return value
@@ -73,21 +69,22 @@ def as_links(value: Any) -> Any:
     if target is None:
         return None
     data = getattr(target, "__dict__", {}).get("_tensordict", target)
-    if isinstance(data, dict):  # a TensorDict keeps its own entries under that name
+    if isinstance(data, dict):  # of a TensorDict, whose own entries have that name
         data = target
     if not isinstance(data, TensorDictBase):
         raise TypeError(
-            f"The parent of a node is a Tree or a weak reference to one, and is a {type(target).__name__}. "
+            f"The parent of a node must be a Tree or a weak reference to one, got a {type(target).__name__}. "
             "Fix: Tree(..., _parent=weakref.ref(parent), batch_size=[])."
         )
     return ParentLink(data, getattr(target, "_parent", None) if target is not data else None)
 
 
 def linked(cls: Any) -> Any:
-    """Make a tensorclass of nodes: the field ``_parent`` is kept beside the data, and set going down.
+    """Class decorator: make a tensorclass whose nodes link to their parents and whose trees may be of any depth.
 
-    Links are no data: they do not take part in ``stack``, ``clone``, ``save`` or ``state_dict``. That is why every one
-    of these works on nodes that have parents.
+    The field ``_parent`` is kept beside the data and set when a child is accessed through its parent. Links take no
+    part in ``stack``, ``clone``, ``save`` and ``state_dict``, so these work for nodes that have parents. Methods are
+    wrapped here and not written in the class body, because they extend those that ``tensorclass`` generates.
 
     Args:
         cls: the class, with the fields ``_parent`` and ``subtree``.
@@ -103,7 +100,7 @@ def linked(cls: Any) -> Any:
     def set_(self: Any, key: Any, value: Any, inplace: bool = False, non_blocking: bool = False) -> Any:
         if key not in ("_parent", ("_parent",)):
             if key in ("hash", "node_id") and isinstance(value, int):
-                value = NonTensorData(value, batch_size=self.batch_size)  # so that it stays a Python number
+                value = NonTensorData(value, batch_size=self.batch_size)  # else a tensor replaces the number
             return plain_set(self, key, value, inplace, non_blocking)
         links = as_links(value)
         self.__dict__["_non_tensordict"].pop("_parent", None)
@@ -112,14 +109,14 @@ def linked(cls: Any) -> Any:
         return self
 
     def without_links(method: Any) -> Any:
-        """A method that does not see the links of the object."""
+        """Wrap a method so that it does not see the links."""
 
         @functools.wraps(method)
         def hidden(self: Any, *args: Any, **kwargs: Any) -> Any:
             others = self.__dict__["_non_tensordict"]
             links = others.pop("_parent", None)
             if kwargs.get("inplace") and view_of(self.__dict__["_tensordict"]) is not None:
-                # A node that several nodes lead to is one object, and has several places in the directory.
+                # A node with several parents is one object with several places in the directory.
                 kwargs["copy_existing"] = True
             try:
                 return method(self, *args, **kwargs)
@@ -139,10 +136,10 @@ def linked(cls: Any) -> Any:
 
 
 def _fields_as_from_0_15(cls: Any) -> None:
-    """Give a tensorclass of tensordict 0.14 what later ones have.
+    """Backport the fields of tensordict 0.15 to a tensorclass of 0.14.
 
-    In 0.14 fields are read by ``__getattr__``, which raises ``KeyError`` for a field that was never set, and functions
-    that join nodes cannot be called on the class.
+    In 0.14, ``__getattr__`` raises ``KeyError`` for a field that was never set, and ``stack`` and its relatives cannot
+    be called on the class.
     """
 
     def reader(name: str) -> property:
@@ -162,29 +159,29 @@ def _fields_as_from_0_15(cls: Any) -> None:
 
 
 def _without_recursion(cls: Any) -> None:
-    """Let a tree of any depth be copied, pickled and shown. The plain methods call themselves for each level."""
+    """Replace ``clone``, ``deepcopy``, pickling and ``repr``, which tensordict implements by recursion over levels."""
     plain_clone, plain_reduce, plain_repr = cls.clone, cls.__reduce_ex__, cls.__repr__
 
     @functools.wraps(plain_clone)
     def clone(self: Any, recurse: bool = True, **kwargs: Any) -> Any:
-        if kwargs or not copying.plain(self, locked=True):
+        if kwargs or not copying.is_plain(self, locked=True):
             return plain_clone(self, recurse, **kwargs)
         return copying.copied(self, lambda entry: _cloned(entry, recurse))
 
     def deepcopy(self: Any, memo: dict[int, Any]) -> Any:
-        if not copying.plain(self):
+        if not copying.is_plain(self):
             return self.clone()
         twin = copying.copied(self, lambda entry: copy.deepcopy(entry, memo) if is_non_tensor(entry) else entry.clone())
         memo[id(self)] = twin
         return twin
 
     def reduce_ex(self: Any, protocol: Any) -> Any:
-        if not copying.plain(self):
+        if not copying.is_plain(self):
             return plain_reduce(self, protocol)
-        return copying.rebuilt, (cls, copying.parts_of(self._tensordict), copying.others_of(self))
+        return copying.rebuilt, (cls, copying.take_apart(self._tensordict), copying.others_of(self))
 
     def repr_(self: Any) -> str:
-        if not copying.plain(self, locked=True):
+        if not copying.is_plain(self, locked=True):
             return plain_repr(self)
         top, short = copying.cut(self)
         if not short:
@@ -196,14 +193,14 @@ def _without_recursion(cls: Any) -> None:
 
 
 def _cloned(entry: Any, recurse: bool) -> Any:
-    """Copy a tensor if its memory is to be copied; other values are cloned as a TensorDict does."""
+    """Clone an entry as TensorDict does."""
     if isinstance(entry, torch.Tensor):
         return entry.clone() if recurse else entry
     return entry.clone(recurse)
 
 
 class _Subtree:
-    """Reads the field ``subtree``; the nodes in it learn where they came from."""
+    """Descriptor of the field ``subtree``: children that are read through it get a link to their parent."""
 
     def __init__(self, plain: Any) -> None:
         self._plain = plain
@@ -212,7 +209,7 @@ class _Subtree:
         children = self._plain.__get__(node, owner)
         if node is None or children is None:
             return children
-        # Children that come from a plain TensorDict are one themselves.
+        # Children of a tree made from a plain TensorDict are a TensorDict as well.
         data = children if isinstance(children, TensorDictBase) else children.__dict__["_tensordict"]
         above = ParentLink(node.__dict__["_tensordict"], node._parent)
         return type(node)._from_tensordict(data, {"_parent": above})

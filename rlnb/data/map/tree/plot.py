@@ -1,16 +1,14 @@
-"""Drawings of a tree as plotly figures."""
+"""Plotly figures of trees: nodes and edges, or nested boxes."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from rlnb.data.map.tree import faults
-from rlnb.data.map.tree.layout import layout
 from rlnb.data.map.tree.walk import structure_of
 
 if TYPE_CHECKING:
@@ -19,7 +17,7 @@ if TYPE_CHECKING:
     from rlnb.data.map.tree.node import Tree
 
 _INFO = ("node_id", "count", "wins")
-# More labels than this are shown only when the pointer is on a node.
+# Figures with more nodes than this show a label only while the pointer is over its node.
 _MOST_LABELS = 60
 
 
@@ -36,24 +34,30 @@ def plot_tree(
         tree: its root.
         backend: ``"plotly"``.
         figure: ``"tree"`` or ``"box"``.
-        info: names of fields or properties.
-        make_labels: from node and path to a label.
+        info: names of the fields or properties to show at each node.
+        make_labels: called with a node and the path to it, returns its label.
 
     Returns:
         The figure.
 
     Raises:
-        NotImplementedError: for another backend or figure.
-        ValueError: if ``info`` names something that a node does not have.
+        NotImplementedError: If the backend or figure is unknown.
+        ValueError: If ``info`` names something that a node does not have.
     """
     draw = {"tree": _nodes_and_edges, "box": _boxes}.get(figure)
     if backend != "plotly" or draw is None:
-        raise NotImplementedError(faults.unknown_plot(backend, figure))
+        raise NotImplementedError(
+            f'Trees are drawn with backend="plotly" and figure="tree" or "box", got {backend=} and {figure=}. '
+            'Fix: tree.plot(figure="tree").'
+        )
     names = list(_INFO if info is None else info)
     fields = [field.name for field in dataclasses.fields(type(tree))]
     unknown = [name for name in names if name not in fields and not _is_property(tree, name)]
     if unknown:
-        raise ValueError(faults.unknown_info(unknown, fields))
+        raise ValueError(
+            f"info must name fields or properties of a node, got {', '.join(map(repr, unknown))}. The fields are: "
+            f'{", ".join(map(repr, fields))}. Fix: tree.plot(info=["count", "wins"]).'
+        )
     structure = structure_of(tree)
     nodes: dict[tuple[int, ...], Tree] = {}
     numbers: dict[int, int] = {}
@@ -74,7 +78,7 @@ def _is_property(tree: Tree, name: str) -> bool:
 
 
 def _text(value: Any) -> str:
-    """A value on one line, safe in plotly's small HTML."""
+    """Write a value on one line, escaped for the HTML subset of plotly."""
     if hasattr(value, "tolist"):
         value = value.tolist()
     return escape(str(value), quote=False).replace("\n", "<br>")
@@ -117,3 +121,55 @@ def _boxes(children: list[list[int]], labels: list[str], hovers: list[str]) -> F
         hoverinfo="text",
     )
     return go.Figure([boxes]).update_layout(title_text="Tree")
+
+
+class TreeLayout(NamedTuple):
+    """Positions of the nodes of a drawn tree.
+
+    Attributes:
+        positions: position of each node, shape ``[nodes, 2]``. The unit of x is the width of a leaf, and y is minus the
+            depth.
+        parents: the parent that each node is drawn below, shape ``[nodes]``; -1 for the root, which is node 0.
+    """
+
+    positions: np.ndarray
+    parents: np.ndarray
+
+
+def layout(children: list[list[int]]) -> TreeLayout:
+    """Lay out a tree: leaves side by side, every other node above the middle of its children.
+
+    Args:
+        children: the children of each node. Node 0 is the root, and every other node comes after its first parent,
+            below which it is drawn.
+
+    Returns:
+        The positions and parents of the nodes.
+
+    Example:
+        >>> layout([[1, 2], [], []]).positions.tolist()
+        [[0.5, 0.0], [0.0, -1.0], [1.0, -1.0]]
+    """
+    count = len(children)
+    parents = np.full(count, -1)
+    depth = np.zeros(count)
+    own: list[list[int]] = [[] for _ in children]
+    for node, below in enumerate(children):
+        for child in below:
+            if child and parents[child] < 0:
+                parents[child] = node
+                depth[child] = depth[node] + 1
+                own[node].append(child)
+    x = np.zeros(count)
+    stack, leaves, order = [0], 0, []
+    while stack:
+        node = stack.pop()
+        order.append(node)
+        if not own[node]:
+            x[node] = leaves
+            leaves += 1
+        stack.extend(reversed(own[node]))
+    for node in reversed(order):
+        if own[node]:
+            x[node] = (x[own[node][0]] + x[own[node][-1]]) / 2
+    return TreeLayout(np.stack([x, 0.0 - depth], 1), parents)

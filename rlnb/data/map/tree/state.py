@@ -1,6 +1,6 @@
-"""The state of a tree as nested dictionaries, and back.
+"""State dicts of trees, and trees as plain TensorDicts.
 
-A tensorclass's own state dict has no place for children that differ in a Python value, such as their ids.
+The state dict of a tensorclass cannot hold children that differ in a Python value, such as their ids.
 """
 
 from __future__ import annotations
@@ -14,31 +14,25 @@ import torch
 from tensordict import LazyStackedTensorDict, TensorDict, TensorDictBase, is_non_tensor
 
 from rlnb._tensordict import raw_entries
-from rlnb.data.map.tree import faults
 from rlnb.data.ted.leaves import leaf_keys
 
 if TYPE_CHECKING:
     from rlnb.data.map.tree.node import Tree
-
-    # A tensorclass gets most of its methods from its decorator.
-    _Container: Any
-else:
-    _Container = object
 
 _TENSORS, _OTHERS, _CHILDREN = "_tensordict", "_non_tensordict", "subtree"
 _BATCH, _DEVICE = "__batch_size", "__device"
 
 
 def state_of(tree: Tree, keep_vars: bool) -> OrderedDict[str, Any]:
-    """The state of a node and of all below it.
+    """Collect the state of a node and of its subtree.
 
     Args:
-        tree: the node, or a stack of nodes.
-        keep_vars: whether tensors keep their graph.
+        tree: a node, or a stack of nodes.
+        keep_vars: whether tensors stay attached to their autograd graph.
 
     Returns:
-        For a node its tensors, TensorDicts and children under ``"_tensordict"`` and its other values under
-        ``"_non_tensordict"``. For a stack the state of each member, under ``"0"``, ``"1"`` and so on.
+        For a node, its tensors, TensorDicts and children under ``"_tensordict"`` and its other values under
+        ``"_non_tensordict"``. For a stack, the state of each member under ``"0"``, ``"1"`` and so on.
     """
     if tree.batch_dims:
         return OrderedDict((str(place), state_of(node, keep_vars)) for place, node in enumerate(tree.unbind(0)))
@@ -56,7 +50,7 @@ def state_of(tree: Tree, keep_vars: bool) -> OrderedDict[str, Any]:
 
 
 def _state(value: Any, keep_vars: bool) -> Any:
-    """The state of an entry. That of TensorDict itself leaves out what is no tensor."""
+    """The state of an entry. TensorDict's own state dict leaves out non-tensor data."""
     if isinstance(value, TensorDictBase) and not is_non_tensor(value):
         entries = OrderedDict((name, _state(below, keep_vars)) for name, below in raw_entries(value).items())
         return OrderedDict([*entries.items(), (_BATCH, value.batch_size), (_DEVICE, value.device)])
@@ -71,40 +65,40 @@ def _entry(state: Any) -> Any:
     return TensorDict(entries, state[_BATCH], device=state[_DEVICE])
 
 
-def flat(state: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Put a nested state into one dictionary.
+def flattened(state: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Flatten a nested state into one dictionary.
 
     Args:
-        state: what :func:`state_of` returned.
-        prefix: put before each name.
+        state: a dictionary returned by :func:`state_of`.
+        prefix: prefix of each name.
 
     Returns:
-        The values, by the names on the way to them with dots between.
+        The values, by their nested names joined with dots.
 
     Example:
-        >>> flat({"a": {"b": 1}, "c": 2})
+        >>> flattened({"a": {"b": 1}, "c": 2})
         {'a.b': 1, 'c': 2}
     """
     found: dict[str, Any] = {}
     for name, value in state.items():
         if isinstance(value, Mapping) and value:
-            found.update(flat(value, f"{prefix}{name}."))
+            found.update(flattened(value, f"{prefix}{name}."))
         else:
             found[prefix + name] = value
     return found
 
 
-def nested(state: Mapping[str, Any]) -> dict[str, Any]:
-    """Undo :func:`flat`.
+def unflattened(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Undo :func:`flattened`.
 
     Args:
-        state: names with dots between their parts.
+        state: values by names joined with dots.
 
     Returns:
         Nested dictionaries.
 
     Example:
-        >>> nested({"a.b": 1, "c": 2})
+        >>> unflattened({"a.b": 1, "c": 2})
         {'a': {'b': 1}, 'c': 2}
     """
     found: dict[str, Any] = {}
@@ -118,17 +112,17 @@ def nested(state: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def load_state(tree: Tree, state: Mapping[str, Any], strict: bool, assign: bool) -> None:
-    """Take a state over, into the tensors that are there where they fit.
+    """Load a state; tensors of the same shape and dtype are written in place.
 
     Args:
         tree: a node, or a stack of nodes.
-        state: what :func:`state_of` returned.
-        strict: whether the node must have the fields of the state, and no others.
-        assign: whether to take the tensors of the state instead of their values.
+        state: a dictionary returned by :func:`state_of`.
+        strict: whether the node must have exactly the fields of the state.
+        assign: whether to take over the tensors themselves instead of copying their values.
 
     Raises:
-        RuntimeError: if it is the state of something else, or with ``strict`` the fields differ. Nothing is loaded
-            then.
+        RuntimeError: If the dictionary is not the state of a node, or with ``strict`` the fields differ. Nothing is
+            loaded then.
     """
     _assert_state(tree, state, strict)
     _load(tree, state, assign)
@@ -141,11 +135,21 @@ def _names(tree: Tree) -> list[str]:
 
 def _assert_state(tree: Tree, state: Mapping[str, Any], strict: bool) -> None:
     if set(state) != {_TENSORS, _OTHERS, _BATCH}:
-        raise RuntimeError(faults.not_a_state(list(state)))
-    if strict:
-        there, given = set(_names(tree)), {*state[_TENSORS], *state[_OTHERS]}
-        if there != given:
-            raise RuntimeError(faults.other_fields(sorted(given - there), sorted(there - given)))
+        names = list(state)
+        found = (", ".join(map(repr, names[:4])) or "none") + (", ..." if len(names) > 4 else "")
+        raise RuntimeError(
+            'The state of a node must have the entries "_tensordict", "_non_tensordict" and "__batch_size", got: '
+            f"{found}. Fix: pass a dictionary from tree.state_dict(), with from_flatten=True if it was made with "
+            "flatten=True."
+        )
+    there, given = set(_names(tree)), {*state[_TENSORS], *state[_OTHERS]}
+    if strict and there != given:
+        differences = [("the node", given - there), ("the state", there - given)]
+        parts = [f"{what} lacks {', '.join(map(repr, sorted(names)))}" for what, names in differences if names]
+        raise RuntimeError(
+            f"Node and state have different fields: {' and '.join(parts)}. "
+            "Fix: tree.load_state_dict(state, strict=False), which loads the fields that the state has."
+        )
 
 
 def _load(tree: Tree, state: Mapping[str, Any], assign: bool) -> None:
@@ -182,7 +186,7 @@ def _load_children(tree: Tree, states: Mapping[str, Any], assign: bool) -> None:
 
 
 def _alike(old: TensorDictBase, new: TensorDictBase) -> bool:
-    """Whether values can be written over others."""
+    """Whether two TensorDicts have the same entries, shapes and dtypes."""
     keys = leaf_keys(old)
     if old.batch_size != new.batch_size or set(keys) != set(leaf_keys(new)):
         return False
@@ -196,14 +200,14 @@ def _alike(old: TensorDictBase, new: TensorDictBase) -> bool:
 
 
 def as_tensordict(tree: Tree, retain_none: bool) -> TensorDictBase:
-    """Copy a node, and all below it, to plain TensorDicts.
+    """Copy a node and its subtree to plain TensorDicts.
 
     Args:
-        tree: the node, or a stack of nodes.
-        retain_none: whether fields without a value become entries.
+        tree: a node, or a stack of nodes.
+        retain_none: whether fields without a value become entries that hold ``None``.
 
     Returns:
-        A TensorDict; for a lazy stack of nodes a lazy stack.
+        A TensorDict; a lazy stack for a lazy stack of nodes.
     """
     if isinstance(tree._tensordict, LazyStackedTensorDict):
         nodes = [as_tensordict(node, retain_none) for node in tree.unbind(tree._tensordict.stack_dim)]
@@ -221,84 +225,3 @@ def as_tensordict(tree: Tree, retain_none: bool) -> TensorDictBase:
         elif value is not None or retain_none:
             result.set_non_tensor(name, value)
     return result
-
-
-class Stateful(_Container):
-    """The part of :class:`Tree` that turns it into dictionaries."""
-
-    @classmethod
-    def from_pytree(
-        cls,
-        pytree: Any,
-        *,
-        batch_size: torch.Size | None = None,
-        auto_batch_size: bool = False,
-        batch_dims: int | None = None,
-    ) -> Any:
-        """Make a node of a dictionary of its fields.
-
-        Args:
-            pytree: the fields by name.
-            batch_size: of the node.
-            auto_batch_size: whether to find the batch size.
-            batch_dims: how many dimensions to find.
-
-        Returns:
-            The node.
-        """
-        options: dict[str, Any] = {} if batch_dims is None else {"batch_dims": batch_dims}
-        data = TensorDict.from_pytree(pytree, batch_size=batch_size, auto_batch_size=auto_batch_size, **options)
-        # What kind of container it was is no field of a node.
-        return cls.from_tensordict(data.exclude("_pytree_type"))
-
-    def to_tensordict(self, *, retain_none: bool | None = True) -> TensorDictBase:
-        """Copy the node, and all below it, to plain TensorDicts.
-
-        Args:
-            retain_none: whether fields without a value become entries that hold None.
-
-        Returns:
-            A TensorDict; :meth:`from_tensordict` makes a tree of it again.
-        """
-        return as_tensordict(self, bool(retain_none))
-
-    def state_dict(
-        self, destination: Any = None, prefix: str = "", keep_vars: bool = False, flatten: bool = False
-    ) -> dict[str, Any]:
-        """The state of the node and of all below it.
-
-        Args:
-            destination: a dictionary to write to; None for a new one.
-            prefix: put before each name.
-            keep_vars: whether tensors keep their graph.
-            flatten: whether to put all into one dictionary, with dots between the names on the way to a value.
-
-        Returns:
-            Tensors, TensorDicts and children under ``"_tensordict"``, other values under ``"_non_tensordict"``.
-        """
-        found = state_of(self, keep_vars)
-        state = {prefix + name: value for name, value in (flat(found) if flatten else found).items()}
-        if destination is None:
-            return state
-        destination.update(state)
-        return destination
-
-    def load_state_dict(
-        self, state_dict: dict[str, Any], strict: bool = True, assign: bool = False, from_flatten: bool = False
-    ) -> Any:
-        """Take a state over, into the tensors that are there where they fit.
-
-        Args:
-            state_dict: what :meth:`state_dict` returned.
-            strict: whether the node must have the fields of the state, and no others.
-            assign: whether to take the tensors themselves instead of their values.
-            from_flatten: whether the state was asked for with ``flatten=True``.
-
-        Returns:
-            This node.
-
-        Raises:
-            RuntimeError: if it is the state of something else, or with ``strict`` the fields differ.
-        """
-        load_state(self, nested(state_dict) if from_flatten else state_dict, strict, assign)
-        return self

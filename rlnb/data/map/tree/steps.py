@@ -1,4 +1,4 @@
-"""The steps of all rollouts, as columns that grow; rows once written never change."""
+"""Storage for the steps of a forest: columns that grow, and whose written rows never change."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from rlnb._tensordict import fast_tensordict
 from rlnb.data.replay_buffers.columns import Column as Memory
 from rlnb.data.ted.columns import Branch, Column, Constant, Path, build
 
-# Columns start with so many rows, and double.
+# Columns start with this many rows and double when they are full.
 _FIRST_ROOM = 256
-# Of so few rows each call counts.
+# Up to this many rows, the overhead of each call dominates.
 _FEW = 64
 _NO_BATCH = torch.Size(())
 
@@ -23,11 +23,11 @@ Grown = Memory | list[Any]
 
 
 class Steps:
-    """Some rows of growing columns: what a tree reads its rollouts from.
+    """A read-only view of stored steps, from which trees read their rollouts.
 
     Args:
-        columns: by path.
-        branches: the nested TensorDicts among them.
+        columns: the columns by path.
+        branches: the nested TensorDicts.
 
     Example:
         >>> steps = Steps({("next", "reward"): Memory(torch.arange(4.0), 1)}, [Branch(())])
@@ -37,7 +37,7 @@ class Steps:
 
     def __init__(self, columns: dict[Path, Grown], branches: Sequence[Branch]) -> None:
         self.columns, self.branches = columns, branches
-        # Without further batch dimensions, names and objects a TensorDict is put together without a check.
+        # Without further batch dimensions, names and Python objects, the checks of TensorDict are skipped.
         self._plain = not any(branch.extra or branch.names for branch in branches)
         self._plain &= all(isinstance(column, Memory) for column in columns.values())
 
@@ -45,7 +45,7 @@ class Steps:
         """Copy rows.
 
         Args:
-            rows: shape ``[n]``, int64; or a slice with start and stop.
+            rows: the rows, shape ``[n]``, int64; or a slice with start and stop.
 
         Returns:
             A TensorDict of batch size ``[n]``.
@@ -68,15 +68,15 @@ class Steps:
         """Copy some entries of one row.
 
         Args:
-            paths: which; those under ``"next"`` come out at the root.
-            row: which.
+            paths: the entries; those under ``"next"`` are returned at the root.
+            row: the row.
 
         Returns:
             A TensorDict of batch size ``[]``.
         """
         columns = {path[1:] if path[0] == "next" else path: self.columns[path] for path in paths}
         if not self._plain:
-            # A branch under "next" has the shape that it has at the root.
+            # A branch under "next" has the same shape as at the root.
             branches = [
                 branch for branch in self.branches if any(path[: len(branch.path)] == branch.path for path in columns)
             ]
@@ -124,8 +124,8 @@ class GrowingSteps:
         """Write rows after the last one.
 
         Args:
-            columns: which fit to those that are there; the caller has checked it.
-            branches: of them.
+            columns: columns with the keys, shapes and dtypes of the stored ones, which the caller has checked.
+            branches: their nested TensorDicts.
             rows: which of their rows to write, ascending.
         """
         count = len(rows)
@@ -133,7 +133,7 @@ class GrowingSteps:
             self.branches = branches
         self._grow(columns, self.length + count)
         first, last = rows[0], rows[-1]
-        # What is new is mostly the end of a rollout, in one piece.
+        # New steps are mostly the end of a rollout, a contiguous piece.
         pick = None if last - first + 1 == count else torch.tensor(rows, dtype=torch.int64)
         for path, column in self.columns.items():
             values = columns[path]
@@ -144,12 +144,12 @@ class GrowingSteps:
             piece = _piece(values, first, last + 1) if pick is None else values[pick.to(values.device)]
             if column.array is None or count > _FEW or piece.requires_grad:
                 column.put(self.length, piece)
-            else:  # what put does, without its questions: the kind of the entry has been compared
+            else:  # like put, without its checks: shapes and dtypes have been compared
                 column.array[self.length : self.length + count] = piece.numpy()
         self.length += count
 
     def view(self) -> Steps:
-        """Look at the rows there are now. Rows appended later leave it as it is."""
+        """Return a snapshot of the current rows, which rows appended later do not change."""
         return Steps(dict(self.columns), self.branches)
 
     def _grow(self, columns: dict[Path, Column], length: int) -> None:
@@ -160,7 +160,7 @@ class GrowingSteps:
         for path, values in columns.items():
             old = self.columns.get(path)
             if isinstance(values, torch.Tensor):
-                # A new piece of memory: trees that read the old one keep it.
+                # Existing trees keep reading the old memory.
                 tensor = values.new_empty((room, *values.shape[1:]), requires_grad=False)
                 if isinstance(old, Memory):
                     tensor[: self.length] = old.tensor[: self.length]

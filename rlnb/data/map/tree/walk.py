@@ -1,4 +1,4 @@
-"""Paths, edges and vertices: what can be told from who is whose child."""
+"""Traversal of trees: paths, edges and vertices from the lists of children."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rlnb.data.map.tree import faults
-from rlnb.data.map.tree.entries import view_of
+from rlnb.data.map.tree.view import view_of
 
 if TYPE_CHECKING:
     from rlnb.data.map.tree.node import Tree
@@ -16,13 +15,13 @@ Path = tuple[int, ...]
 
 
 class Structure(NamedTuple):
-    """The nodes at and below a node, as rows.
+    """The subtree of a node, as rows.
 
     Attributes:
         root: the row of the node itself.
         children: rows of the children of each row.
-        vertices: the vertex that each row is; rows of one vertex are occurrences of one node.
-        node: makes the node of a path.
+        vertices: the vertex of each row. Rows with equal vertices are occurrences of one node.
+        node: returns the node at the end of a path.
     """
 
     root: int
@@ -31,7 +30,7 @@ class Structure(NamedTuple):
     node: Callable[[Path], Tree]
 
     def breadth_first(self) -> Iterator[tuple[int, Path]]:
-        """Each row once, with the first path to it."""
+        """Yield each row once, with the first path to it."""
         seen = {self.root}
         waiting: deque[tuple[int, Path]] = deque([(self.root, ())])
         while waiting:
@@ -43,24 +42,15 @@ class Structure(NamedTuple):
                     waiting.append((child, (*path, place)))
 
     def paths(self) -> Iterator[tuple[int, Path]]:
-        """Each path with the row at its end, the short ones first."""
+        """Yield each path with the row at its end, shortest first."""
         waiting: deque[tuple[int, Path]] = deque([(self.root, ())])
         while waiting:
             row, path = waiting.popleft()
             yield row, path
             waiting.extend((child, (*path, place)) for place, child in enumerate(self.children[row]))
 
-    def depth_first(self) -> Iterator[tuple[int, Path]]:
-        """Each path with the row at its end, a node before its children."""
-        waiting: list[tuple[int, Path]] = [(self.root, ())]
-        while waiting:
-            row, path = waiting.pop()
-            yield row, path
-            below = self.children[row]
-            waiting.extend((below[place], (*path, place)) for place in range(len(below) - 1, -1, -1))
-
     def rows(self) -> list[int]:
-        """Each row once, breadth first."""
+        """List each row once, breadth first."""
         seen, order = {self.root}, [self.root]
         for row in order:
             for child in self.children[row]:
@@ -70,10 +60,10 @@ class Structure(NamedTuple):
         return order
 
     def fold(self, value: Callable[[list[int]], int]) -> int:
-        """Compute a number for the root from those of its children, theirs from those of their children, and so on.
+        """Compute a number for the root, bottom-up.
 
         Args:
-            value: from the numbers of the children to that of the node.
+            value: called with the numbers of the children of a node, returns the number of the node.
 
         Returns:
             The number of the root.
@@ -91,7 +81,7 @@ class Structure(NamedTuple):
         return found[self.root]
 
     def edges(self) -> list[tuple[Any, Any]]:
-        """The vertices at the ends of each edge, breadth first, each once."""
+        """List the vertices of each edge once, breadth first."""
         edges: dict[tuple[Any, Any], None] = {}
         for row in self.rows():
             for child in self.children[row]:
@@ -100,10 +90,10 @@ class Structure(NamedTuple):
 
 
 def structure_of(tree: Tree) -> Structure:
-    """Read the structure below a node: from its arrays, or by going through it.
+    """Read the structure of a subtree: from the arrays behind it, or by visiting its nodes.
 
     Args:
-        tree: the node.
+        tree: the root of the subtree.
 
     Returns:
         The structure.
@@ -133,7 +123,7 @@ def structure_of(tree: Tree) -> Structure:
 
 
 class _Vertices:
-    """What the nodes of a tree that is no view are known by: their number, or without one their path."""
+    """Identities of the nodes of a tree without arrays: their ids, or their paths if they have none."""
 
     def __init__(self, nodes: list[Tree], above: list[tuple[int, int]]) -> None:
         self._nodes, self._above = nodes, above
@@ -150,22 +140,26 @@ class _Vertices:
 
 
 def nodes_along(tree: Tree, path: Path) -> list[Tree]:
-    """Go down a path.
+    """Follow a path downwards.
 
     Args:
-        tree: where to start.
-        path: the place of the child to go to, at each node.
+        tree: the first node.
+        path: the position of the child to descend to, at each node.
 
     Returns:
-        The nodes, the first one included.
+        The nodes along the path, the first one included.
 
     Raises:
-        IndexError: if a node has no such child.
+        IndexError: If a node has no such child.
     """
     nodes = [tree]
     for step, place in enumerate(path):
         count = nodes[-1].num_children
         if not 0 <= place < count:
-            raise IndexError(faults.leaves_tree(path, step, count))
+            raise IndexError(
+                f"The path {tuple(path)} leaves the tree: the node at {tuple(path[:step])} has {count or 'no'} "
+                f"{'child' if count == 1 else 'children'}, so there is no child {place}. "
+                "Fix: take a path from tree.valid_paths()."
+            )
         nodes.append(nodes[-1].subtree[place])
     return nodes

@@ -44,7 +44,7 @@ MALFORMED = {
         KeyError,
         "The rollout has no entry 'observation' at the root, which is one of the observation keys of the forest. "
         "The entries at the root are: 'action'. "
-        "Fix: name those that tell one state from another, MCTSForest(observation_keys=[...]), or "
+        "Fix: name the entries that identify a state, MCTSForest(observation_keys=[...]), or "
         "forest.get_keys_from_env(env) before the first rollout.",
     ),
     "no observation after": (
@@ -52,7 +52,7 @@ MALFORMED = {
         KeyError,
         "The rollout has no entry 'observation' under \"next\", which is one of the observation keys of the forest. "
         "The entries under \"next\" are: 'reward'. "
-        "Fix: name those that tell one state from another, MCTSForest(observation_keys=[...]), or "
+        "Fix: name the entries that identify a state, MCTSForest(observation_keys=[...]), or "
         "forest.get_keys_from_env(env) before the first rollout.",
     ),
     "no action": (
@@ -60,31 +60,31 @@ MALFORMED = {
         KeyError,
         "The rollout has no entry 'action' at the root, which is one of the action keys of the forest. "
         "The entries at the root are: 'observation'. "
-        "Fix: name those that tell one action from another, MCTSForest(action_keys=[...]), or "
+        "Fix: name the entries that identify an action, MCTSForest(action_keys=[...]), or "
         "forest.get_keys_from_env(env) before the first rollout.",
     ),
     "other shape": (
         wide,
         ValueError,
-        "The entry 'observation' was int64 [] a step in the rollouts so far, and is int64 [3] in this one. "
-        "Fix: give all rollouts of a forest the same shapes, dtypes and device, or make a forest for each kind.",
+        "The entry 'observation' had int64 [] per step in earlier rollouts, got int64 [3]. "
+        "Fix: give all rollouts of a forest the same shapes, dtypes and device, or use one forest for each kind.",
     ),
     "other dtype": (
         lambda: changed(action=torch.tensor([0.5, 1.5])),
         ValueError,
-        "The entry 'action' was int64 [] a step in the rollouts so far, and is float32 [] in this one. "
-        "Fix: give all rollouts of a forest the same shapes, dtypes and device, or make a forest for each kind.",
+        "The entry 'action' had int64 [] per step in earlier rollouts, got float32 []. "
+        "Fix: give all rollouts of a forest the same shapes, dtypes and device, or use one forest for each kind.",
     ),
     "a string": (
         lambda: changed(action=NonTensorStack("left", "right")),
         ValueError,
-        "The entry 'action' was int64 [] a step in the rollouts so far, and is a Python object in this one. "
-        "Fix: give all rollouts of a forest the same shapes, dtypes and device, or make a forest for each kind.",
+        "The entry 'action' had int64 [] per step in earlier rollouts, got a Python object. "
+        "Fix: give all rollouts of a forest the same shapes, dtypes and device, or use one forest for each kind.",
     ),
     "one more entry": (
         lambda: changed(logits=torch.zeros(2, 3)),
         KeyError,
-        "All rollouts of a forest have the same entries, and this one has also 'logits'. "
+        "All rollouts of a forest must have the same entries, but this one also has 'logits'. "
         "Fix: rollout.exclude('logits'), or leave entries out of the forest with MCTSForest(excluded_keys=[...]).",
     ),
     "a cycle": (
@@ -114,7 +114,7 @@ MALFORMED = {
     "no rollout": (
         lambda: {"observation": 0},
         TypeError,
-        "A forest takes rollouts, TensorDicts with a batch size, and got a dict. Fix: forest.extend(env.rollout(100)).",
+        "A forest takes rollouts, which are TensorDicts, got a dict. Fix: forest.extend(env.rollout(100)).",
     ),
 }
 
@@ -155,8 +155,9 @@ def test_entries_that_are_missing():
     with pytest.raises(KeyError) as error:
         forest.extend(make_rollout([0, 5]))
     assert error.value.args[0] == (
-        "All rollouts of a forest have the same entries, and this one lacks ('next', 'reward'). "
-        "Fix: give all rollouts the same, or leave entries out of the forest with MCTSForest(excluded_keys=[...])."
+        "All rollouts of a forest must have the same entries, but this one lacks ('next', 'reward'). "
+        "Fix: give all rollouts the same entries, or leave entries out of the forest with "
+        "MCTSForest(excluded_keys=[...])."
     )
     assert len(forest) == 2
 
@@ -173,8 +174,8 @@ def test_states_that_look_different_before_and_after():
     with pytest.raises(ValueError) as error:
         forest.extend(with_next(observation=torch.tensor([1.0, 9.0])))
     assert str(error.value) == (
-        "The entry 'observation' is int64 [] a step at the root and float32 [] under \"next\", so that no state could "
-        "be found again after a step. Fix: give both the same shape and dtype."
+        "The entry 'observation' has int64 [] per step at the root and float32 [] under \"next\", so no state could "
+        "be recognized after a step. Fix: give both the same shape and dtype."
     )
     assert len(forest) == 0
 
@@ -195,7 +196,7 @@ def test_an_unhashable_key(kind, key):
     with pytest.raises(TypeError) as error:
         forest.extend(unhashable(kind))
     assert str(error.value) == (
-        f"The entry {key!r} tells states or actions apart, and its values have no hash (unhashable type: 'list'). "
+        f"The entry {key!r} identifies states or actions, but its values have no hash (unhashable type: 'list'). "
         f"Fix: store it as a tensor, a string or a tuple, or take {key!r} out of observation_keys and action_keys."
     )
     assert len(forest) == 0
@@ -206,7 +207,7 @@ def test_nothing_to_know_a_state_by():
     with pytest.raises(KeyError) as error:
         MCTSForest().extend(rollout)
     assert error.value.args[0] == (
-        'The forest cannot tell which entries are observations: no entry is there before the step and under "next". '
+        'The forest cannot tell which entries are observations: no entry exists both at the root and under "next". '
         "The entries are: 'action', ('next', 'observation'). Fix: MCTSForest(observation_keys=[...])."
     )
     with pytest.raises(KeyError) as error:
@@ -222,18 +223,18 @@ def test_roots():
     with pytest.raises(ValueError) as error:
         forest.get_tree(state(7))
     assert str(error.value) == (
-        "The forest has no state with these 'observation' among its 3. "
+        "The forest has no state with these values of 'observation'; it holds 3 states. "
         "Fix: take the root from a rollout that was added, such as forest.get_tree(rollout[0])."
     )
-    with pytest.raises(ValueError, match="among its 0"):
+    with pytest.raises(ValueError, match="it holds 0 states"):
         MCTSForest().get_tree(state(0))
     with pytest.raises(ValueError) as error:
         forest.get_tree(make_rollout([0, 1]))
     assert str(error.value) == (
-        "The root of a tree is one state, a TensorDict of batch size [], and has batch size [1]. "
-        "Fix: take one row, such as rollout[0]."
+        "The root of a tree must be one state, a TensorDict of batch size [], got batch size [1]. "
+        "Fix: pass one row, such as rollout[0]."
     )
-    with pytest.raises(ValueError, match=r"was int64 \[\] a step in the rollouts so far, and is float32 \[1\]"):
+    with pytest.raises(ValueError, match=r"had int64 \[\] per step in earlier rollouts, got float32 \[1\]"):
         forest.get_tree(TensorDict({"observation": torch.zeros(1)}))
     with pytest.raises(KeyError, match="The root has no entry 'observation'"):
         forest.get_tree(TensorDict({"action": torch.zeros(1)}))

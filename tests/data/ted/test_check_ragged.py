@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tensordict import NonTensorData, TensorDict, lazy_stack
 
 from rlnb.data import check_ted
-from rlnb.data.ted.varying import Rows, gaps_of, kind_of, padded, rows_of, values_of
+from rlnb.data.ted.ragged import RaggedColumn, gaps_of, padded, ragged_column, row_kind, values_of
 from rlnb.envs import ParallelEnv, SerialEnv
 from tests.data.ted.generators import law
 from tests.envs.dynamic import EnvWithDynamicSpec
@@ -41,14 +41,14 @@ def found(data):
 
 
 @pytest.mark.parametrize("steps", [1, 2, 5, 12])
-def test_a_rollout_of_an_env_with_a_dynamic_spec(steps):  # DS-01 TE-04
+def test_a_rollout_of_an_env_with_a_dynamic_spec(steps):
     data = EnvWithDynamicSpec().rollout(steps, return_contiguous=False, break_when_any_done=False)
     report = check_ted(data)
     assert report.ok and str(report) == f"Well-formed TED data of batch size [{steps}]: 12 rules kept."
 
 
 @pytest.mark.parametrize("batch", [SerialEnv, ParallelEnv])
-def test_rows_of_different_sizes(batch):  # DS-04 TE-04
+def test_rows_of_different_sizes(batch):
     with batch(2, [lambda: EnvWithDynamicSpec(5, 1), lambda: EnvWithDynamicSpec(3, 4)]) as env:
         data = env.rollout(7, return_contiguous=False, break_when_any_done=False)
     assert check_ted(data).ok
@@ -121,7 +121,7 @@ def test_likely_causes_are_found_in_rows():
     assert finding.cause.startswith("'next' is the root of the step 2 further on: the steps of 2 episodes alternate")
 
 
-def test_only_sizes_may_vary():  # DS-03
+def test_only_sizes_may_vary():
     data = walk([1, 2, 3])
     data.tensordicts[1]["next", "observation"] = torch.zeros(3, 1, 2)
     text = "the shape [3, 1, 2] and dtype torch.float32, and the shape [1, 2] and dtype torch.float32 at the root of"
@@ -131,7 +131,7 @@ def test_only_sizes_may_vary():  # DS-03
     assert found(other)[0][:3] == ("alike", "'observation'", (1,))
 
 
-def test_keys_that_come_and_go():  # DS-03
+def test_keys_that_come_and_go():
     data = walk([1, 1, 1, 1])
     data.tensordicts[1]["next", "more"] = torch.zeros(1)
     data.tensordicts[2].pop("action")
@@ -169,21 +169,21 @@ def crowd(counts, ended=(None,) * 9):
     return lazy_stack(steps)
 
 
-def test_a_number_of_agents_that_varies():  # DS-01 MA-01
+def test_a_number_of_agents_that_varies():
     assert check_ted(crowd([2, 3, 1, 2])).ok
     data = crowd([2, 3, 1, 2])
     data.tensordicts[1]["agents", "position"][2] = 7
     assert [places[:3] for places in found(data)] == [("adjacency", "('next', 'agents', 'position')", (0,))]
 
 
-def test_ends_of_a_varying_number_of_agents():  # MA-01
+def test_ends_of_a_varying_number_of_agents():
     data = crowd([2, 3, 1, 2], ended=(None, 0, None))
     assert check_ted(data).ok
     data.tensordicts[1]["next", "agents", "terminated"].fill_(False)
     assert [places[:3] for places in found(data)] == [("union", "('next', 'agents', 'done')", (1,))]
 
 
-def test_agents_of_different_kinds():  # MA-01
+def test_agents_of_different_kinds():
     def team(t):
         kinds = [torch.full((2,), float(t)), torch.full((3, 2), float(t))]
         return lazy_stack([TensorDict({"observation": kind}) for kind in kinds])
@@ -233,12 +233,12 @@ def test_values_of_any_nesting_of_stacks():
             [(1, 0), (2, 1), (3, 2)],
             [(2, 10), (3, 11), (4, 12)],
         ]
-        assert [int(v[0]) for v in rows_of(stack, "a", 2)] == [0, 1, 2, 10, 11, 12]
+        assert [int(v[0]) for v in ragged_column(stack, "a", 2)] == [0, 1, 2, 10, 11, 12]
 
 
 def test_entries_without_elements():
     rows = [TensorDict({"a": torch.zeros(2, n, 0)}, [2]) for n in (0, 3)]
-    assert [value.shape for value in rows_of(lazy_stack(rows), "a", 2)] == [(0, 0)] * 2 + [(3, 0)] * 2
+    assert [value.shape for value in ragged_column(lazy_stack(rows), "a", 2)] == [(0, 0)] * 2 + [(3, 0)] * 2
     done = torch.zeros(2, 3, 1, dtype=torch.bool)
     ends = {"done": done, "terminated": done, "reward": torch.zeros(2, 3, 1)}
     data = TensorDict(
@@ -262,9 +262,9 @@ def test_values_where_there_are_none():
 
 
 def test_padding():
-    rows = Rows([torch.ones(1, 2), torch.ones(3, 1)])
+    rows = RaggedColumn([torch.ones(1, 2), torch.ones(3, 1)])
     full = padded(rows)
     assert full.shape == (2, 3, 2) and full.sum() == 5
-    uneven = Rows([torch.ones(1), torch.ones(1, 1)])
+    uneven = RaggedColumn([torch.ones(1), torch.ones(1, 1)])
     assert padded(uneven) is uneven
-    assert kind_of([torch.ones(1), None]) == ((1, torch.float32), None)
+    assert row_kind([torch.ones(1), None]) == ((1, torch.float32), None)

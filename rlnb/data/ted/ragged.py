@@ -1,4 +1,4 @@
-"""Entries of lazy stacks that fit into no one tensor: their values step by step, and keys that come and go."""
+"""Ragged entries of lazy stacks: values whose shape varies from step to step, and keys that some steps lack."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from rlnb.data.ted.leaves import is_branch, leaf_keys
 Path = tuple[str, ...]
 
 
-class Rows(list[Any]):
-    """A tensor for each row, of sizes that differ from row to row.
+class RaggedColumn(list[Any]):
+    """A tensor for each row, of varying shape.
 
-    A row whose own parts differ, such as agents with observations of their own, is a list of tensors.
+    A row that is ragged itself, such as agents with different observations, is a list of tensors.
     """
 
 
 def values_of(data: TensorDictBase, name: str, dims: int) -> np.ndarray:
-    """Read an entry element by element, whatever the sizes.
+    """Read an entry as an object array, which may hold tensors of any shapes.
 
     Args:
         data: a TensorDict, lazily stacked or not.
-        name: of the entry.
-        dims: how many of its batch dimensions to take apart.
+        name: name of the entry.
+        dims: number of batch dimensions to split.
 
     Returns:
-        An array of objects of shape ``data.batch_size[:dims]``: tensors, None where the entry is missing, or a list
-        where the value itself is a stack of differing sizes.
+        An array of objects of shape ``data.batch_size[:dims]``: tensors, ``None`` where the entry is missing, or a list
+        where the value itself is ragged.
 
     Raises:
-        TypeError: if the entry is not a tensor everywhere.
+        TypeError: If the entry is a tensor in some of the stacked TensorDicts only.
 
     Example:
         >>> from tensordict import TensorDict, lazy_stack
@@ -46,7 +46,7 @@ def values_of(data: TensorDictBase, name: str, dims: int) -> np.ndarray:
     if isinstance(data, LazyStackedTensorDict):
         try:
             value = data.get(name)
-        except (RuntimeError, AttributeError):  # sizes or kinds that differ
+        except (RuntimeError, AttributeError):  # shapes or types differ
             value = None
         if value is None:
             return _of_pieces(data, name, dims)
@@ -56,7 +56,7 @@ def values_of(data: TensorDictBase, name: str, dims: int) -> np.ndarray:
         return _objects([None] * data.batch_size[:dims].numel(), data.batch_size[:dims])
     if not isinstance(value, torch.Tensor):
         raise TypeError(
-            f"The entry {name!r} is a tensor in some of the stacked TensorDicts and none in others. "
+            f"The entry {name!r} must be a tensor in all of the stacked TensorDicts, but is one in some of them only. "
             f"Fix: give it as a tensor everywhere, or leave it out with data.exclude({name!r})."
         )
     rows = value.flatten(0, dims - 1).unbind(0) if dims else [value]
@@ -79,38 +79,38 @@ def _objects(values: Any, shape: tuple[int, ...]) -> np.ndarray:
     return found.reshape(tuple(shape))
 
 
-def rows_of(data: TensorDictBase, name: str, dims: int) -> Rows:
-    """Read an entry row by row.
+def ragged_column(data: TensorDictBase, name: str, dims: int) -> RaggedColumn:
+    """Read an entry as a ragged column.
 
     Args:
         data: a TensorDict, lazily stacked or not.
-        name: of the entry.
-        dims: its batch dimensions, flattened to rows.
+        name: name of the entry.
+        dims: number of batch dimensions, which are flattened to rows.
 
     Returns:
         The value of each row.
 
     Raises:
-        TypeError: if the entry is not a tensor everywhere.
+        TypeError: If the entry is a tensor in some of the stacked TensorDicts only.
     """
-    return Rows(values_of(data, name, dims).reshape(-1).tolist())
+    return RaggedColumn(values_of(data, name, dims).reshape(-1).tolist())
 
 
-def padded(rows: Rows) -> torch.Tensor | Rows:
-    """Fill rows up to one size with zeros.
+def padded(rows: RaggedColumn) -> torch.Tensor | RaggedColumn:
+    """Pad rows with zeros to one shape.
 
     Args:
-        rows: of differing sizes.
+        rows: rows of varying shape.
 
     Returns:
-        A tensor, or the rows themselves if they differ in more than their sizes.
+        A tensor, or the rows themselves if they differ in dtype or number of dimensions.
 
     Example:
-        >>> padded(Rows([torch.tensor([True]), torch.tensor([True, True])]))
+        >>> padded(RaggedColumn([torch.tensor([True]), torch.tensor([True, True])]))
         tensor([[ True, False],
                 [ True,  True]])
     """
-    if len({kind_of(row) for row in rows}) > 1 or not isinstance(rows[0], torch.Tensor):
+    if len({row_kind(row) for row in rows}) > 1 or not isinstance(rows[0], torch.Tensor):
         return rows
     sizes = [max(along) for along in zip(*(row.shape for row in rows), strict=True)]
     out = rows[0].new_zeros(len(rows), *sizes)
@@ -119,21 +119,21 @@ def padded(rows: Rows) -> torch.Tensor | Rows:
     return out
 
 
-def kind_of(row: Any) -> Any:
-    """What rows that differ in nothing but their sizes have in common.
+def row_kind(row: Any) -> Any:
+    """Return what all rows of a valid ragged column have in common.
 
     Args:
-        row: of :class:`Rows`.
+        row: a row of a :class:`RaggedColumn`.
 
     Returns:
-        The number of dimensions and the dtype; of a list, those of its parts; None for nothing.
+        The number of dimensions and the dtype; for a list, those of its parts; ``None`` for a missing row.
 
     Example:
-        >>> kind_of(torch.zeros(2, 3)) == kind_of(torch.zeros(5, 1))
+        >>> row_kind(torch.zeros(2, 3)) == row_kind(torch.zeros(5, 1))
         True
     """
     if isinstance(row, list):
-        return tuple(map(kind_of, row))
+        return tuple(map(row_kind, row))
     return None if row is None else (row.dim(), row.dtype)
 
 
@@ -141,11 +141,11 @@ def lazy_branches(data: TensorDictBase, path: Path = ()) -> list[tuple[Path, Laz
     """Find the lazy stacks in a TensorDict.
 
     Args:
-        data: where to look.
-        path: put before the paths.
+        data: the TensorDict to search.
+        path: prefix of the paths.
 
     Returns:
-        Where each stands, and what stands there; nothing from inside a lazy stack.
+        Path and value of each lazy stack; lazy stacks inside another one are not listed.
 
     Example:
         >>> from tensordict import TensorDict, lazy_stack
@@ -163,14 +163,14 @@ def lazy_branches(data: TensorDictBase, path: Path = ()) -> list[tuple[Path, Laz
 
 
 def gaps_of(data: LazyStackedTensorDict, dims: int) -> dict[Path, np.ndarray]:
-    """Find the entries that come and go.
+    """Find the entries that some steps lack.
 
     Args:
         data: a lazy stack.
-        dims: how many of its batch dimensions to take apart.
+        dims: number of batch dimensions to split.
 
     Returns:
-        For each entry that is missing somewhere, where it is there: flags of shape ``data.batch_size[:dims]``.
+        For each entry that is missing somewhere, flags of shape ``data.batch_size[:dims]``: True where it exists.
 
     Example:
         >>> from tensordict import TensorDict, lazy_stack

@@ -29,7 +29,7 @@ def meeting(request):
     return views_and_copies(meeting_tree)[request.param]
 
 
-def test_valid_paths(page):  # TS-19
+def test_valid_paths(page):
     assert list(page.valid_paths()) == [(2,), (0, 0), (0, 1), (0, 2), (1, 0), (1, 1)]
     assert list(page.subtree[1].valid_paths()) == [(0,), (1,)]
     assert list(page.subtree[2].valid_paths()) == [()]
@@ -37,24 +37,24 @@ def test_valid_paths(page):  # TS-19
     assert iter(page.valid_paths()) is not None and next(page.valid_paths()) == (2,)
 
 
-def test_max_length(page):  # TS-20
+def test_max_length(page):
     assert page.max_length() == 2 and page.subtree[0].max_length() == 1 and page.subtree[2].max_length() == 0
     assert by_hand().max_length() == 2 and Tree(batch_size=[]).max_length() == 0
 
 
-def test_num_vertices(page, meeting):  # TS-21
+def test_num_vertices(page, meeting):
     assert page.num_vertices() == page.num_vertices(count_repeat=True) == 9
     assert meeting.num_vertices() == 5 and meeting.num_vertices(count_repeat=True) == 7
     assert by_hand().num_vertices() == 4 and Tree(batch_size=[]).num_vertices() == 1
 
 
-def test_edges(page, meeting):  # TS-22
+def test_edges(page, meeting):
     assert page.edges() == [(0, 1), (0, 2), (0, 3), (1, 4), (1, 5), (1, 6), (2, 7), (2, 8)]
     assert page.subtree[1].edges() == [(2, 7), (2, 8)] and page.subtree[2].edges() == []
     assert meeting.edges() == [(0, 1), (0, 2), (1, 3), (1, 4), (2, 3), (2, 4)]
 
 
-def test_vertices(page, meeting):  # TS-23
+def test_vertices(page, meeting):
     assert list(page.vertices(key_type="path")) == PATHS
     ids = page.vertices(key_type="id")
     assert list(ids) == list(range(9)) and all(node.node_id == key for key, node in ids.items())
@@ -66,21 +66,21 @@ def test_vertices(page, meeting):  # TS-23
     with pytest.raises(ValueError) as error:
         page.vertices(key_type="name")
     assert str(error.value) == (
-        'key_type is "id", "hash" or "path", and is \'name\'. Fix: tree.vertices(key_type="path").'
+        'key_type must be "id", "hash" or "path", got \'name\'. Fix: tree.vertices(key_type="path").'
     )
 
 
 @pytest.mark.parametrize(("kind", "field"), [("id", "node_id"), ("hash", "hash")])
-def test_vertices_without_names(kind, field):  # TS-23
+def test_vertices_without_names(kind, field):
     assert len(by_hand().vertices(key_type="path")) == 4
     with pytest.raises(ValueError) as error:
         by_hand().vertices(key_type=kind)
     assert str(error.value) == (
-        f'The node at () has no {field}. Fix: tree.vertices(key_type="path"), which needs none.'
+        f'The node at path () has no {field}. Fix: tree.vertices(key_type="path"), which works for every tree.'
     )
 
 
-def test_get_vertex(page):  # TS-24, TS-25
+def test_get_vertex(page):
     for path, node in page.vertices(key_type="path").items():
         for found in (page.get_vertex_by_id(node.node_id), page.get_vertex_by_hash(node.hash)):
             assert found.node_id == node.node_id and found.node_observation.item() == node.node_observation.item()
@@ -100,7 +100,7 @@ def test_contains(page):
     assert tree.subtree[0] in tree and Tree.make_node(state(1)) not in tree
 
 
-def test_rollout_from_path(page):  # TS-26
+def test_rollout_from_path(page):
     assert page.rollout_from_path(()) is None
     found = page.rollout_from_path((0, 1))
     assert (found == make_rollout([0, 123, 392, 989, 809, 847], [3, 9, 6, 20, 21])).all()
@@ -111,18 +111,18 @@ def test_rollout_from_path(page):  # TS-26
     with pytest.raises(IndexError) as error:
         page.rollout_from_path((0, 3))
     assert str(error.value) == (
-        "The path (0, 3) leaves the tree: the node at (0,) has 3 children, and the path goes on to child 3. "
+        "The path (0, 3) leaves the tree: the node at (0,) has 3 children, so there is no child 3. "
         "Fix: take a path from tree.valid_paths()."
     )
 
 
-def test_rollout_from_path_begins_with_that_of_the_root():  # TS-26
+def test_rollout_from_path_begins_with_that_of_the_root():
     tree = forest_of([0, 1, 2, 3], [0, 1, 2, 4]).get_tree(state(0))
     assert tree.rollout["action"].tolist() == [1, 2]
     assert tree.rollout_from_path((1,))["action"].tolist() == [1, 2, 4]
 
 
-def test_to_string(page):  # TS-27
+def test_to_string(page):
     assert page.to_string(lambda node: node.node_id) == (
         "(0,) 1\n (0, 0) 4\n (0, 1) 5\n (0, 2) 6\n(1,) 2\n (1, 0) 7\n (1, 1) 8\n(2,) 3"
     )
@@ -132,7 +132,7 @@ def test_to_string(page):  # TS-27
     )
 
 
-def test_to_string_of_nested_data():  # TS-27
+def test_to_string_of_nested_data():
     node = Tree.make_node(TensorDict({"a": {"b": torch.tensor(1)}, "name": "root"}))
     assert node.to_string() == "() {'a': {'b': tensor(1)}, 'name': 'root'}"
 

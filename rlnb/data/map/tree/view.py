@@ -1,4 +1,4 @@
-"""Nodes that are made when they are looked at: the TensorDict of a node is a view of a row of TreeArrays."""
+"""Lazy nodes: TensorDicts that view the rows of TreeArrays and create their entries on first access."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from rlnb.data.map.tree.arrays import TreeArrays
 
 _LATER = object()
 _NO_BATCH = torch.Size(())
-# What TensorDict keeps its entries in.
+# The type of dictionary that a TensorDict keeps its entries in.
 _PLAIN: type = type(getattr(TensorDict(), "_tensordict", {}))
 
 
 class NodeView:
-    """The nodes of TreeArrays, each made once as long as somebody holds it.
+    """The nodes of TreeArrays; a node is created once for as long as something holds it.
 
     Args:
-        arrays: the nodes.
+        arrays: the arrays of the tree.
 
     Attributes:
-        edited: whether a user gave a node other children, so that the arrays no longer tell the structure.
+        edited: whether a user replaced the children of a node, so that the arrays no longer hold the structure.
     """
 
     def __init__(self, arrays: TreeArrays) -> None:
@@ -33,7 +33,7 @@ class NodeView:
         self._kept: weakref.ref[_Kept] | None = None
 
     def root(self) -> TensorDict:
-        """The root, which keeps all other nodes that are made from now on."""
+        """Return the root, which keeps alive all nodes that are created from now on."""
         root = self.node(0)
         kept = _Kept()
         entries: Any = root._tensordict
@@ -42,13 +42,13 @@ class NodeView:
         return root
 
     def node(self, row: int) -> TensorDict:
-        """A node.
+        """Return the node of a row.
 
         Args:
-            row: which.
+            row: the row.
 
         Returns:
-            A TensorDict without batch dimensions that is filled while it is read.
+            A TensorDict without batch dimensions, whose entries are created when they are read.
         """
         node = self._made.get(row)
         if node is None:
@@ -61,17 +61,17 @@ class NodeView:
         return node
 
     def if_alive(self, row: int) -> TensorDict | None:
-        """A node if it is there, or can be made because the root is there."""
+        """Return a node if it exists, or if the root exists and so keeps it alive; else ``None``."""
         alive = self._kept is not None and self._kept() is not None
         return self.node(row) if alive else self._made.get(row)
 
     def seen(self, name: str) -> dict[int, Any]:
-        """The values of a field that were read or written, by row: what a user wrote is not in the arrays."""
+        """Return the values of a field that were read or written, by row. Writes of a user are not in the arrays."""
         found = {row: dict.get(node._tensordict, name, _LATER) for row, node in self._made.items()}
         return {row: value for row, value in found.items() if value is not _LATER}
 
     def names(self, row: int) -> list[str]:
-        """The names of the fields that a node has, in the order of the class."""
+        """List the fields that a node has, in the order of the class."""
         arrays = self.arrays
         names = ["count", "wins"]
         names += ["index"] if arrays.index is not None and arrays.children[row] else []
@@ -83,8 +83,8 @@ class NodeView:
         return names + (["specs"] if arrays.specs is not None else [])
 
     def make(self, row: int, name: str) -> Any:
-        """Make a field of a node."""
-        from rlnb.data.map.tree.node import Tree
+        """Create the value of a field."""
+        from rlnb.data.map.tree.node import Tree  # which imports this module
 
         arrays = self.arrays
         if name == "subtree":
@@ -95,7 +95,7 @@ class NodeView:
         if name == "wins":
             return arrays.wins[row]
         if name == "index":
-            return arrays.index[row]  # type: ignore[index]  # names() has it only where there is one
+            return arrays.index[row]  # type: ignore[index]  # names() lists it only if it exists
         if name == "rollout":
             return arrays.rollout(row)
         if name == "node_data":
@@ -105,17 +105,17 @@ class NodeView:
 
 
 class _Kept(dict[int, TensorDict]):
-    """The nodes that were made, by row; a dictionary that can be referred to weakly."""
+    """The nodes created so far, by row; a dictionary that allows weak references."""
 
     __slots__ = ("__weakref__",)
 
 
 class Entries(dict[str, Any]):
-    """The entries of a node. A value is made when it is first read.
+    """The entries of a node; a value is created when it is first read.
 
     Args:
-        view: of all nodes.
-        row: of this one.
+        view: the view of the whole tree.
+        row: the row of this node.
     """
 
     def __init__(self, view: NodeView, row: int) -> None:
@@ -142,22 +142,22 @@ class Entries(dict[str, Any]):
         if key == "subtree":
             self.view.edited = True
 
-    # Overridden, so that dict(entries) and update(entries) read the values through __getitem__.
+    # dict(entries) and update(entries) skip __getitem__, and so would see placeholders, unless these are overridden.
     def __iter__(self) -> Iterator[str]:
         return iter(self.keys())
 
     def get(self, key: str, default: Any = None) -> Any:
-        """The entry, or the default."""
+        """Return an entry, or the default."""
         if key not in self:
             return default
         return self[key]
 
     def items(self) -> Any:
-        """Names and values."""
+        """Return names and values."""
         return ItemsView(self)
 
     def values(self) -> Any:
-        """The values."""
+        """Return the values."""
         return ValuesView(self)
 
     def pop(self, key: str, *default: Any) -> Any:
@@ -169,7 +169,7 @@ class Entries(dict[str, Any]):
         return value
 
     def copy(self) -> dict[str, Any]:
-        """A plain dictionary of all entries."""
+        """Copy all entries to a plain dictionary."""
         return dict(self)
 
     def update(self, *others: Any, **entries: Any) -> None:
@@ -178,7 +178,7 @@ class Entries(dict[str, Any]):
             self[key] = value
 
     def setdefault(self, key: str, default: Any = None) -> Any:
-        """The entry, set to the default if it is missing."""
+        """Return an entry, after setting it to the default if it is missing."""
         if key not in self:
             self[key] = default
         return self[key]
@@ -188,18 +188,19 @@ class Entries(dict[str, Any]):
 
 
 def _plain(entries: dict[str, Any]) -> Any:
-    """The dictionary that a TensorDict has of its own."""
+    """Rebuild unpickled entries as the dictionary of a plain TensorDict."""
     return _PLAIN(entries)
 
 
 def view_of(data: Any) -> tuple[NodeView, int] | None:
-    """The arrays behind a node, and its row.
+    """Return the view that a node belongs to.
 
     Args:
         data: the TensorDict of a node.
 
     Returns:
-        None if there are none, or if they no longer tell the structure.
+        The view and the row of the node; ``None`` for a node that is not backed by arrays, or whose arrays no longer
+        hold the structure.
     """
     entries = getattr(data, "_tensordict", None)
     if type(entries) is not Entries or entries.view.edited:
