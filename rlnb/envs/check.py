@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import torch
 from tensordict import TensorDictBase
@@ -13,12 +13,9 @@ from rlnb.data import Bounded, Categorical, Composite, TensorSpec
 from rlnb.data.specs.violations import Violation, format_key, violations
 from rlnb.data.ted.keys import DONE, TERMINATED, TRUNCATED, NestedKey, as_key, as_tuple
 from rlnb.data.ted.leaves import leaf_keys
+from rlnb.envs.base import EnvBase
 from rlnb.envs.partial_reset import deciding, end_masks, overwrite
-from rlnb.envs.specs import EnvSpecs
 from rlnb.envs.varying import varying_entries
-
-if TYPE_CHECKING:
-    from rlnb.envs.base import EnvBase
 
 _STEPS = 3
 _VARYING = ("missing", "extra", "shape")  # what an entry does that varies from step to step
@@ -67,7 +64,7 @@ def check_env_specs(
         >>> from rlnb.envs import GymEnv
         >>> check_env_specs(GymEnv("CartPole-v1"))
     """
-    if not isinstance(env, EnvSpecs):
+    if not isinstance(env, EnvBase):
         what = f"the class {env.__name__}" if isinstance(env, type) else f"a {type(env).__name__}"
         raise TypeError(
             f"check_env_specs checks an env of rlnb and got {what}. "

@@ -11,7 +11,7 @@ from tensordict import TensorDict, TensorDictBase
 
 from rlnb.data import Categorical, Composite
 from rlnb.data.ted.keys import DONE, END_KEYS, TERMINATED, TRUNCATED, NestedKey
-from rlnb.envs import faults
+from rlnb.envs import errors
 from rlnb.envs.gym_reading import GymReading, repeat_step
 from rlnb.envs.info import BaseInfoDictReader, default_info_dict_reader
 
@@ -140,7 +140,7 @@ class GymLikeEnv(GymReading):
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         if not self._running:
-            raise RuntimeError(faults.not_reset(self))
+            raise RuntimeError(errors.not_reset(self))
         outputs = self._advance(self.read_action(self._action_of(tensordict)))
         observation, reward, terminated, truncated, done, info = self._output_transform(outputs)
         entries = self.read_obs(observation)

@@ -1,4 +1,4 @@
-"""Partial resets: a "_reset" mask says which envs start anew, and all others keep their data to the bit."""
+"""Partial resets: a "_reset" mask marks the envs that start a new episode, and all others keep their data."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from rlnb.data.ted.keys import as_key, as_tuple
 from rlnb.data.ted.leaves import is_branch
 
 if TYPE_CHECKING:
-    from rlnb.envs.guards import EnvGuards
-    from rlnb.envs.specs import EnvSpecs
+    from rlnb.envs.base import EnvBase
 
 Masks = dict[tuple[str, ...], torch.Tensor]
+"""The "_reset" masks of an input by level: () for the root, ("agents",) for ("agents", "_reset")."""
 
-#: From this many numbers a row on, copying the rows that are reset is faster than choosing number by number.
+#: From this many numbers per row on, copying the rows that are reset is faster than selecting number by number.
 _WIDE = 16
 
 
-def reset_masks(env: EnvSpecs, tensordict: TensorDictBase) -> Masks:
+def reset_masks(env: EnvBase, tensordict: TensorDictBase) -> Masks:
     """Collect the "_reset" masks of an input.
 
     Args:
-        env: whose end signals say at which levels a mask may stand.
+        env: the env, whose end signals determine the levels at which a mask may be.
         tensordict: the input of a reset.
 
     Returns:
         The masks by level. Empty if everything is to be reset.
 
     Raises:
-        ValueError: if a mask stands at a level without end signals, or has not their shape.
+        ValueError: If a mask is at a level without end signals, or has another shape than those.
     """
     masks: Masks = {}
     legal = {as_tuple(key)[:-1]: group for key, group in zip(env.reset_keys, env.done_keys_groups, strict=True)}
     for key in map(as_tuple, tensordict.keys(True, True)):
-        if key[-1] != "_reset" or key[0] == "next":  # what stands under "next" belongs to the step before
+        if key[-1] != "_reset" or key[0] == "next":  # entries under "next" belong to the step before
             continue
         level, mask = key[:-1], tensordict.get(as_key(key))
         if level not in legal:
@@ -58,11 +58,39 @@ def reset_masks(env: EnvSpecs, tensordict: TensorDictBase) -> Masks:
     return masks
 
 
-def end_masks(env: EnvGuards, data: TensorDictBase) -> Masks:
+def reset_to_state(env: EnvBase, tensordict: TensorDictBase | None, **kwargs: Any) -> TensorDictBase:
+    """Reset a stateless env to the state that a TensorDict holds.
+
+    Args:
+        env: the env, whose observations must be its state.
+        tensordict: has the state; written to.
+        **kwargs: for the env's reset.
+
+    Returns:
+        The same TensorDict.
+
+    Raises:
+        NotImplementedError: If the env keeps its state itself.
+        KeyError: If a part of the state is missing.
+    """
+    state = env.state_keys
+    if env.batch_locked or not set(env.observation_keys).issubset(state):
+        raise NotImplementedError(
+            f"{type(env).__name__} cannot be reset to a given state (set_state=True): only a stateless env can, "
+            "whose observations are its state. Fix: leave set_state out."
+        )
+    missing = [key for key in state if tensordict is None or tensordict.get(key, None) is None]
+    if tensordict is None or missing:
+        raise KeyError(f"reset(td, set_state=True) reads the state {state} from td, which lacks {missing}.")
+    given = tensordict.select(*state).clone()
+    return env.reset(tensordict, **kwargs).update(given)
+
+
+def end_masks(env: EnvBase, data: TensorDictBase) -> Masks:
     """Read the "done" of every level: the masks of the reset that must follow.
 
     Args:
-        env: whose data it is.
+        env: the env that returned the data.
         data: of a step, at its root.
 
     Returns:
@@ -70,6 +98,29 @@ def end_masks(env: EnvGuards, data: TensorDictBase) -> Masks:
     """
     found = {level: entry(data, key) for level, key in env._done_levels()}
     return {level: done for level, done in found.items() if done is not None}
+
+
+def ended_masks(env: EnvBase, data: TensorDictBase) -> Masks:
+    """Find which envs must be reset. A "done" at the root overrides those below it.
+
+    Args:
+        env: the env that returned the data.
+        data: the output of ``step_mdp``.
+
+    Returns:
+        The masks by level. Empty if no env is done.
+    """
+    masks: Masks = {}
+    for level, key in env._done_levels():
+        done = entry(data, key)
+        if done is None:
+            continue
+        if done.dtype is not torch.bool:
+            done = done.bool()
+        if level == ():  # the root comes first
+            return masks if env._clear_signal.check(done) else {(): done}
+        masks[level] = done
+    return masks if any(bool(mask.any()) for mask in masks.values()) else {}
 
 
 def deciding(masks: Masks) -> Masks:
@@ -114,6 +165,39 @@ def overwrite(previous: TensorDictBase, fresh: TensorDictBase, masks: Masks, bat
         return
     for row, new, own in zip(previous.unbind(0), fresh.unbind(0), rows_of(masks, len(previous)), strict=True):
         overwrite(row, new, own, batch_dims - 1)
+
+
+def blank_missing(env: EnvBase, fresh: TensorDictBase, previous: TensorDictBase) -> None:
+    """Write zeros for observations that a reset did not return, so that those of the last episode do not stay.
+
+    Args:
+        env: the env.
+        fresh: what the env's reset returned; written to.
+        previous: the input of the reset.
+    """
+    for key in env.observation_keys:
+        before = previous.get(key, None)
+        if isinstance(before, torch.Tensor) and fresh.get(key, None) is None:
+            fresh.set(key, torch.zeros_like(before))
+
+
+def merge_ragged(env: EnvBase, previous: TensorDictBase, fresh: TensorDictBase, masks: Masks) -> TensorDictBase:
+    """Merge the data of a reset into its input row by row, for envs whose data differs in shape.
+
+    Args:
+        env: the env.
+        previous: the input of the reset; written to if it is a lazy stack.
+        fresh: what the env's reset returned.
+        masks: by level; empty for everywhere.
+
+    Returns:
+        The merged data: ``previous``, or a lazy stack made of it.
+    """
+    previous.exclude(*env.reset_keys, inplace=True)
+    if not is_ragged(previous):
+        previous = lazy_stack([row.copy() for row in previous.unbind(0)], 0)
+    overwrite(previous, fresh, masks, env.ndim)
+    return previous
 
 
 def is_ragged(data: TensorDictBase | None) -> bool:
@@ -238,3 +322,20 @@ def _choose(mask: torch.Tensor, new: Any, old: Any) -> Any:
     if not mask.ndim:
         return new if bool(mask) else old
     return lazy_stack([_choose(mask[i], new[i], old[i]) for i in range(len(mask))])
+
+
+__all__ = [
+    "FittedMask",
+    "Masks",
+    "blank_missing",
+    "deciding",
+    "end_masks",
+    "ended_masks",
+    "is_ragged",
+    "merge_ragged",
+    "merge_reset",
+    "overwrite",
+    "reset_masks",
+    "reset_to_state",
+    "rows_of",
+]

@@ -11,7 +11,8 @@ from tensordict import TensorDictBase
 from tensordict.nn import TensorDictModuleBase
 
 from rlnb.data.ted.keys import NestedKey
-from rlnb.envs import faults
+from rlnb.data.ted.leaves import leaf_keys
+from rlnb.envs import errors
 from rlnb.modules.random_policy import RandomPolicy
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ class ModulePolicy:
         self.module, self.in_keys = module, list(getattr(module, "in_keys", ()))
         if hasattr(module, "out_keys"):  # a module that does not name its keys reads and writes what it likes
             self.out_keys = module.out_keys
-        self.__name__ = faults.policy_name(module)
+        self.__name__ = errors.policy_name(module)
 
     def __call__(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Let the module write its outputs.
@@ -93,7 +94,11 @@ class ModulePolicy:
             missing = [key for key in self.in_keys if tensordict.get(key, None) is None]
             if not missing:
                 raise
-            raise faults.policy_reads_nothing(self.module, missing, tensordict) from error
+            keys = sorted(map(str, leaf_keys(tensordict)))
+            raise KeyError(
+                f"The policy {self.__name__} reads {missing}, and the data it was given has {keys}. "
+                "Fix: name the entries of the data in the policy's in_keys."
+            ) from error
 
 
 def is_random(env: EnvBase, policy: Any) -> bool:
@@ -180,7 +185,7 @@ def _explained(
             return function(tensordict)
         except RuntimeError as error:
             raise RuntimeError(
-                f"The policy {faults.policy_name(policy)} has its parameters on {there}, and the data of the env is on "
+                f"The policy {errors.policy_name(policy)} has its parameters on {there}, and the data of the env is on "
                 f"{here}. Fix: policy.to({str(here)!r}), or rollout(..., auto_cast_to_device=True)."
             ) from error
 

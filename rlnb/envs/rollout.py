@@ -14,7 +14,7 @@ from tensordict import TensorDictBase, lazy_stack
 from rlnb._tensordict import shallow_copy
 from rlnb.data.ted.keys import DONE, TRUNCATED, NestedKey, as_key, as_tuple
 from rlnb.data.ted.leaves import leaf_keys
-from rlnb.envs import faults
+from rlnb.envs import errors
 from rlnb.envs.policies import make_policy
 from rlnb.envs.rows import collect_rows, fills_rows
 from rlnb.envs.stacking import stack_steps
@@ -129,7 +129,7 @@ def _collect(
         if acted is None:  # it wrote to what it was given
             acted = data
             if not steps and any(not _has(data, key) for key in env.action_keys):
-                raise faults.policy_returned(act, None)
+                raise errors.policy_returned(act, None)
         if not steps:
             _check_policy(env, act, before, acted)
         data = env.step(acted if acted is data else _with_seen(data, acted))
@@ -181,10 +181,10 @@ def _deciding_done_keys(env: EnvBase) -> list[NestedKey]:
 
 def _check_policy(env: EnvBase, act: Any, before: set[Any], acted: Any) -> None:
     if not isinstance(acted, TensorDictBase):
-        raise faults.policy_returned(act, acted)
+        raise errors.policy_returned(act, acted)
     missing = [key for key in env.action_keys if not _has(acted, key)]
     if missing:
-        raise faults.policy_wrote_no_action(act, missing, before, acted)
+        raise errors.policy_wrote_no_action(act, missing, before, acted)
 
 
 def _with_seen(data: TensorDictBase, acted: TensorDictBase) -> TensorDictBase:
@@ -241,7 +241,7 @@ def _check_arguments(
     set_truncated: bool,
 ) -> int:
     if callable(max_steps):
-        name = faults.policy_name(max_steps)
+        name = errors.policy_name(max_steps)
         raise TypeError(
             f"rollout takes max_steps first and the policy second, and got the policy {name} for max_steps. "
             f"Fix: env.rollout({policy if isinstance(policy, int) else 100}, policy)."
@@ -249,7 +249,7 @@ def _check_arguments(
     if isinstance(max_steps, bool) or not hasattr(max_steps, "__index__") or max_steps < 1:
         raise ValueError(f"max_steps must be a positive integer and is {max_steps!r}.")
     if tensordict is not None and not isinstance(tensordict, TensorDictBase):
-        raise TypeError(faults.no_tensordict("rollout(tensordict=...)", tensordict))
+        raise TypeError(errors.no_tensordict("rollout(tensordict=...)", tensordict))
     if not auto_reset and tensordict is None:
         raise ValueError(
             "auto_reset=False goes on from a TensorDict, and none was given. "

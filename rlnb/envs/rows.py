@@ -13,9 +13,10 @@ from rlnb._tensordict import fast_tensordict
 from rlnb.data.ted.block import LeafInfo, TEDBlock
 from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
 from rlnb.data.ted.leaves import leaf_keys
-from rlnb.envs import faults
+from rlnb.envs import errors
 from rlnb.envs.policies import RandomPolicy
 from rlnb.envs.stacking import stack_leaf
+from rlnb.envs.validation import fit_action
 
 if TYPE_CHECKING:
     from rlnb.envs.base import EnvBase
@@ -179,25 +180,25 @@ class _PolicyActions:
         if data is None and seen.get(self.key, None) is not None:
             data = seen  # the policy wrote to what it was given
         if not isinstance(data, TensorDictBase):
-            raise faults.policy_returned(self.act, data)
+            raise errors.policy_returned(self.act, data)
         if not t:
             self._find_more(entries, data)
         for key, values in self.written.items():
             value = data.get(key, None)
             if value is None:
-                raise faults.policy_wrote_no_action(self.act, [key], set(entries), data)
+                raise errors.policy_wrote_no_action(self.act, [key], set(entries), data)
             values.append(value)
             if key != self.key:
                 self.carried[key] = value
         action = self.written[self.key][-1]
-        return self.native(faults.check_action(self.key, self.spec, action, self.spec.shape))
+        return self.native(fit_action(self.key, self.spec, action, self.spec.shape))
 
     def _find_more(self, entries: dict[NestedKey, torch.Tensor], data: TensorDictBase) -> None:
         """Take what the policy writes without having announced it."""
         for key in leaf_keys(data):
             if as_tuple(key)[0] in ("next", "_step"):
                 raise KeyError(
-                    f"The policy {faults.policy_name(self.act)} writes {key!r}, which is not among its out_keys "
+                    f"The policy {errors.policy_name(self.act)} writes {key!r}, which is not among its out_keys "
                     f"{list(self.written)}. Fix: add it to out_keys."
                 )
             if key not in entries:

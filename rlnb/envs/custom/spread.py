@@ -11,7 +11,7 @@ from tensordict import TensorDictBase
 from rlnb._tensordict import fast_tensordict
 from rlnb.data import Composite
 from rlnb.data.ted.keys import DONE, END_KEYS, TERMINATED, TRUNCATED, as_key
-from rlnb.envs import faults
+from rlnb.envs import errors
 from rlnb.envs.custom.agent_groups import AgentGroups
 from rlnb.envs.custom.spread_rules import MOVES, move_table, offsets, settle, steps_to
 from rlnb.envs.custom.spread_specs import AgentSpecs
@@ -247,7 +247,7 @@ class SpreadEnv(TensorEnv):
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         if self._state is None:
-            raise RuntimeError(faults.not_reset(self))
+            raise RuntimeError(errors.not_reset(self))
         action = self._action_index(self._groups.join(tensordict, "action"))
         state, reward, over = self._transition(self._state, action)
         self._state, self._steps = state, self._steps + 1

@@ -12,7 +12,7 @@ from tensordict import TensorDictBase
 from rlnb._tensordict import fast_tensordict
 from rlnb.data import Categorical, Composite, OneHot
 from rlnb.data.ted.keys import END_KEYS
-from rlnb.envs import faults
+from rlnb.envs import errors
 from rlnb.envs.base import EnvBase
 
 
@@ -146,7 +146,7 @@ class TensorEnv(EnvBase):
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         if self._state is None:
-            raise RuntimeError(faults.not_reset(self))
+            raise RuntimeError(errors.not_reset(self))
         action = self._action_index(tensordict.get("action"))
         state, reward, terminated = self._transition(self._state, action)
         steps = self._steps + 1

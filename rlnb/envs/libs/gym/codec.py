@@ -12,8 +12,8 @@ import torch
 
 from rlnb.data import Bounded, Categorical, Composite, MultiOneHot, NonTensor, OneHot, TensorSpec, Unbounded
 from rlnb.data.ted.keys import NestedKey, as_key
-from rlnb.envs.faults import same_but_ones
 from rlnb.envs.gym_reading import wrapped
+from rlnb.envs.validation import fit_shape
 
 
 class ObservationLeaf:
@@ -69,7 +69,7 @@ class ObservationLeaf:
 
     def _shaped(self, value: torch.Tensor) -> torch.Tensor:
         """Give a value the shape of its spec where only dimensions of size 1 differ, as a number for a (1,) Box."""
-        return value if value.shape == self.spec.shape else same_but_ones(value, self.spec.shape)
+        return value if value.shape == self.spec.shape else fit_shape(value, self.spec.shape)
 
     def writer(self) -> Callable[[np.ndarray, int, Any], None]:
         """Make the function that writes this leaf into a row.

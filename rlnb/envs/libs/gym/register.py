@@ -17,7 +17,7 @@ from tensordict import TensorDictBase
 from rlnb.data import Composite
 from rlnb.data.specs.spaces import space_from_spec
 from rlnb.data.ted.keys import DONE, TERMINATED, TRUNCATED, NestedKey, as_key, as_tuple
-from rlnb.envs import faults
+from rlnb.envs import errors
 from rlnb.envs.base import EnvBase
 from rlnb.envs.libs.gym.backend import gym_backend, set_gym_backend
 
@@ -199,7 +199,7 @@ class RegisteredEnv(gymnasium.Env):
             RuntimeError: if the env was not reset.
         """
         if self._data is None:
-            raise RuntimeError(faults.not_reset(self.env))
+            raise RuntimeError(errors.not_reset(self.env))
         data = self.env.step(self._with_action(self._data.copy(), action))
         after = data.get("next")
         self._data = self.env._step_mdp(data)

@@ -27,6 +27,7 @@ from rlnb.envs.libs.gym.codec import (
 )
 from rlnb.envs.libs.gym.rows import GymRows
 from rlnb.envs.libs.gym.vector import DISABLED, SAME_STEP, VectorBackend, autoreset_mode, batched_spec
+from rlnb.envs.validation import action_leaves
 
 
 class GymWrapper(GymRows):
@@ -154,7 +155,7 @@ class GymWrapper(GymRows):
         return batched_spec(space, batched, self.batch_size[0], self.device, self.categorical_action_encoding)
 
     def _assert_tensor_actions(self) -> None:
-        for key, spec in self._action_leaves():
+        for key, spec in action_leaves(self):
             if spec.dtype is None:
                 raise TypeError(
                     f"The action {key!r} has the space {self._action_space}, whose values are no tensors. "
