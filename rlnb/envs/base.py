@@ -6,7 +6,7 @@ import contextlib
 import operator
 import weakref
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -194,11 +194,7 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
         return self._reset_where(tensordict, masks, **kwargs)
 
     def set_state(self) -> None:
-        """Not implemented, as in TorchRL: ``env.reset(td, set_state=True)`` starts a stateless env from a state.
-
-        Raises:
-            NotImplementedError: Always.
-        """
+        """Not implemented, as in TorchRL: ``env.reset(td, set_state=True)`` starts a stateless env from a state."""
         raise NotImplementedError("set_state has no general form. Fix: env.reset(td, set_state=True).")
 
     def _reset_where(self, tensordict: TensorDictBase | None, masks: Masks, **kwargs: Any) -> TensorDictBase:
@@ -445,84 +441,7 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
 
     # Rollouts -----------------------------------------------------------------------------------------------------
 
-    def rollout(
-        self,
-        max_steps: int,
-        policy: Callable[..., Any] | None = None,
-        callback: Callable[..., Any] | None = None,
-        *,
-        actions: Iterable[Any] | None = None,
-        auto_reset: bool = True,
-        auto_cast_to_device: bool = False,
-        break_when_any_done: bool | None = None,
-        break_when_all_done: bool | None = None,
-        return_contiguous: bool | None = True,
-        tensordict: TensorDictBase | None = None,
-        set_truncated: bool = False,
-        out: TensorDictBase | None = None,
-        trust_policy: bool = False,
-        storing_device: torch.device | str | int | None = None,
-        set_state: bool | None = None,
-    ) -> TensorDictBase:
-        """Collect up to ``max_steps`` steps.
-
-        Args:
-            max_steps: the maximum number of steps.
-            policy: chooses the action. ``None``: random actions. A TensorDictModule, or a function whose first
-                argument is called ``td``, ``tensordict``, ``td_in``, ``tensordict_in`` or ``data`` or is annotated as
-                a TensorDict: takes and returns the TensorDict. Any other callable: takes the observations in the order
-                of ``observation_spec`` and returns the action.
-            callback: called after each step with the step's TensorDict, or with the env and that TensorDict.
-            actions: the actions to take in place of a policy's, one per step: a tensor of shape ``[time, *batch_size,
-                ...]``, or tensors, numbers or (for several actions) TensorDicts. The rollout ends with them.
-            auto_reset: start with a reset. ``False`` goes on from ``tensordict``.
-            auto_cast_to_device: move the policy's input to the policy's device, and its output back.
-            break_when_any_done: stop as soon as an env is done (the default). ``False`` resets envs that are done and
-                goes on.
-            break_when_all_done: go on, with resets, until each env has been done once.
-            return_contiguous: ``False`` returns a LazyStackedTensorDict. ``None`` means ``True``.
-            tensordict: where to go on from, or what to pass to the reset.
-            set_truncated: mark the last step as truncated.
-            out: a TensorDict of the rollout's size to write the result to.
-            trust_policy: treat any callable as one that reads and writes a TensorDict.
-            storing_device: device that steps are moved to as they are collected. Default: they stay where they are.
-            set_state: passed to :meth:`reset`.
-
-        Returns:
-            The steps in the TED format, of shape ``[*batch_size, time]``, the last dimension named "time".
-
-        Raises:
-            TypeError: If the policy is not callable, for example because it and ``max_steps`` are swapped.
-            ValueError: If ``max_steps`` is not positive, ``auto_reset=False`` is given without a TensorDict, both a
-                policy and actions are given, or the two break conditions contradict each other.
-            KeyError: If the policy writes no action.
-            RuntimeError: As for :meth:`reset` and :meth:`step`, or if ``set_truncated`` is True and the env has no
-                "truncated" signal.
-
-        Example:
-            >>> from rlnb.envs import GymEnv
-            >>> env = GymEnv("CartPole-v1")
-            >>> env.rollout(100, break_when_any_done=False).batch_size
-            torch.Size([100])
-        """
-        return rollout(
-            self,
-            max_steps,
-            policy,
-            callback,
-            auto_reset=auto_reset,
-            auto_cast_to_device=auto_cast_to_device,
-            break_when_any_done=break_when_any_done,
-            break_when_all_done=break_when_all_done,
-            return_contiguous=return_contiguous,
-            tensordict=tensordict,
-            set_truncated=set_truncated,
-            out=out,
-            trust_policy=trust_policy,
-            actions=actions,
-            storing_device=storing_device,
-            set_state=set_state,
-        )
+    rollout = rollout
 
     def fake_tensordict(self) -> TensorDict:
         """Make a step of zeros with the keys, shapes and dtypes of a real one.
@@ -540,12 +459,7 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
         return root.zero().set("next", after.zero())
 
     def check_env_specs(self, *args: Any, **kwargs: Any) -> None:
-        """Compare what the env does with its specs: :func:`~rlnb.envs.check_env_specs` of this env.
-
-        Args:
-            *args: see there.
-            **kwargs: see there.
-        """
+        """Compare what the env does with its specs; see :func:`~rlnb.envs.check_env_specs` for the arguments."""
         from rlnb.envs.check import check_env_specs  # built on this class
 
         check_env_specs(self, *args, **kwargs)
@@ -896,12 +810,6 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
         Returns:
             The batch of batch size ``[num_envs, ...]``, whose processes start when they are needed. With
             ``serial_for_single=True`` and a single env, a :class:`~rlnb.envs.SerialEnv`.
-
-        Example:
-            >>> from rlnb.envs import EnvBase, GymEnv
-            >>> with EnvBase.make_parallel(lambda: GymEnv("Pendulum-v1"), num_envs=2) as env:
-            ...     env.rollout(3).batch_size
-            torch.Size([2, 3])
         """
         from rlnb.envs.batched import ParallelEnv  # built on this class
 
@@ -929,11 +837,7 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
         return None if known is None else known()
 
     def register_collector(self, collector: Any) -> None:
-        """Set the collector that steps this env. Only a weak reference is kept.
-
-        Args:
-            collector: the collector.
-        """
+        """Set the collector that steps this env. Only a weak reference to it is kept."""
         self.__dict__["_collector"] = weakref.ref(collector)
 
     def close(self, *, raise_if_closed: bool = False) -> None:

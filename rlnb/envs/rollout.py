@@ -26,23 +26,64 @@ if TYPE_CHECKING:
 def rollout(
     env: EnvBase,
     max_steps: int,
-    policy: Any,
-    callback: Callable[..., Any] | None,
+    policy: Callable[..., Any] | None = None,
+    callback: Callable[..., Any] | None = None,
     *,
-    auto_reset: bool,
-    auto_cast_to_device: bool,
-    break_when_any_done: bool | None,
-    break_when_all_done: bool | None,
-    return_contiguous: bool | None,
-    tensordict: TensorDictBase | None,
-    set_truncated: bool,
-    out: TensorDictBase | None,
-    trust_policy: bool,
-    actions: Iterable[Any] | None,
-    storing_device: torch.device | str | int | None,
-    set_state: bool | None,
+    actions: Iterable[Any] | None = None,
+    auto_reset: bool = True,
+    auto_cast_to_device: bool = False,
+    break_when_any_done: bool | None = None,
+    break_when_all_done: bool | None = None,
+    return_contiguous: bool | None = True,
+    tensordict: TensorDictBase | None = None,
+    set_truncated: bool = False,
+    out: TensorDictBase | None = None,
+    trust_policy: bool = False,
+    storing_device: torch.device | str | int | None = None,
+    set_state: bool | None = None,
 ) -> TensorDictBase:
-    """Collect steps; see :meth:`rlnb.envs.EnvBase.rollout`, which documents the arguments."""
+    """Collect up to ``max_steps`` steps. This is the method ``EnvBase.rollout``.
+
+    Args:
+        env: the env.
+        max_steps: the maximum number of steps.
+        policy: chooses the action. ``None``: random actions. A TensorDictModule, or a function whose first
+            argument is called ``td``, ``tensordict``, ``td_in``, ``tensordict_in`` or ``data`` or is annotated as
+            a TensorDict: takes and returns the TensorDict. Any other callable: takes the observations in the order
+            of ``observation_spec`` and returns the action.
+        callback: called after each step with the step's TensorDict, or with the env and that TensorDict.
+        actions: the actions to take in place of a policy's, one per step: a tensor of shape ``[time, *batch_size,
+            ...]``, or tensors, numbers or (for several actions) TensorDicts. The rollout ends with them.
+        auto_reset: start with a reset. ``False`` goes on from ``tensordict``.
+        auto_cast_to_device: move the policy's input to the policy's device, and its output back.
+        break_when_any_done: stop as soon as an env is done (the default). ``False`` resets envs that are done and
+            goes on.
+        break_when_all_done: go on, with resets, until each env has been done once.
+        return_contiguous: ``False`` returns a LazyStackedTensorDict. ``None`` means ``True``.
+        tensordict: where to go on from, or what to pass to the reset.
+        set_truncated: mark the last step as truncated.
+        out: a TensorDict of the rollout's size to write the result to.
+        trust_policy: treat any callable as one that reads and writes a TensorDict.
+        storing_device: device that steps are moved to as they are collected. Default: they stay where they are.
+        set_state: passed to :meth:`~rlnb.envs.EnvBase.reset`.
+
+    Returns:
+        The steps in the TED format, of shape ``[*batch_size, time]``, the last dimension named "time".
+
+    Raises:
+        TypeError: If the policy is not callable, for example because it and ``max_steps`` are swapped.
+        ValueError: If ``max_steps`` is not positive, ``auto_reset=False`` is given without a TensorDict, both a
+            policy and actions are given, or the two break conditions contradict each other.
+        KeyError: If the policy writes no action.
+        RuntimeError: As for :meth:`~rlnb.envs.EnvBase.reset` and :meth:`~rlnb.envs.EnvBase.step`, or if
+            ``set_truncated`` is True and the env has no "truncated" signal.
+
+    Example:
+        >>> from rlnb.envs import GymEnv
+        >>> env = GymEnv("CartPole-v1")
+        >>> env.rollout(100, break_when_any_done=False).batch_size
+        torch.Size([100])
+    """
     contiguous = return_contiguous is not False
     stop = _stop_rule(break_when_any_done, break_when_all_done)
     max_steps = _check_arguments(env, max_steps, policy, auto_reset, tensordict, set_truncated)
