@@ -1,4 +1,11 @@
-"""The fast rollout: an env over numpy data fills the rows of one TED block, and no TensorDict is made in between."""
+"""Rollouts that fill the rows of one preallocated TED block, without a TensorDict per step.
+
+An env that can write its data into rows of numpy arrays implements :class:`RowEnv`. Its rollouts go past most of the
+env's methods, so they must give what those methods would give. One rule decides: *rows are filled only if the env
+overrides nothing*. Each class that implements the protocol compares the env with itself by :func:`overridden`: if any
+attribute that the class has, inherited ones included, is another object on the env or on its class, then every step
+calls the methods. Only the attributes in :data:`CONSTRUCTION` may differ, because no rollout uses them.
+"""
 
 from __future__ import annotations
 
@@ -24,28 +31,91 @@ if TYPE_CHECKING:
 _CHUNK = 1024
 
 
+CONSTRUCTION = frozenset(
+    {
+        "__abstractmethods__",
+        "__annotations__",
+        "__dict__",
+        "__doc__",
+        "__firstlineno__",
+        "__init__",
+        "__module__",
+        "__new__",
+        "__repr__",
+        "__static_attributes__",
+        "__weakref__",
+        "_abc_impl",
+        "_build_env",
+        "_check_kwargs",
+        "_init_env",
+        "_make_specs",
+    }
+)
+"""Attributes that a subclass may override and still fill rows: what Python gives every class, and construction."""
+
+
 class RowEnv(Protocol):
-    """What an env offers that can fill rows: :class:`~rlnb.envs.GymWrapper`, and a batch of those."""
+    """An env that can fill rows: a :class:`~rlnb.envs.GymWrapper`, that env transformed, or a batch of such envs."""
+
+    @property
+    def _fills_rows(self) -> bool:
+        """Whether the env can fill rows as it is now."""
+        ...
 
     def _row_leaves(self) -> tuple[dict[NestedKey, LeafInfo], dict[NestedKey, LeafInfo]]:
-        """Tell the entries of a root row, and those that only a "next" row has."""
+        """Return the entries of a root row, and those that only a "next" row has."""
         ...
 
     def _row_functions(self, block: TEDBlock) -> tuple[Callable[[int, Any], bool], Callable[[int], None]]:
         """Make ``step(t, action) -> done``, which writes "next" row t, and ``reset(t)``, which writes root row t.
 
-        In a batch, ``done`` says whether any env is done, and ``reset(t)`` writes the row of each env that is; that of
-        the others is there already.
+        In a batch, ``done`` is True if any env is done, and ``reset(t)`` writes the rows of the envs that are; those
+        of the others are complete already.
         """
         ...
 
     def _drawn_actions(self, actions: torch.Tensor) -> list[Any]:
-        """Turn actions of shape ``[n, *spec.shape]``, drawn from the spec, into n actions of the backend."""
+        """Convert actions of shape ``[n, *spec.shape]``, drawn from the spec, into n actions of the backend."""
         ...
 
     def _native_action(self, action: torch.Tensor) -> Any:
-        """Turn one action of a policy into an action of the backend, or refuse it."""
+        """Convert one action of a policy into an action of the backend, or raise an error."""
         ...
+
+
+def overridden(env: Any, home: type) -> set[str]:
+    """List the attributes of a class that an env overrides.
+
+    Args:
+        env: an instance of ``home``.
+        home: the class that implements :class:`RowEnv`.
+
+    Returns:
+        The names that ``type(env)`` resolves differently from ``home``, and the methods that are replaced on the env
+        itself, but for those in :data:`CONSTRUCTION`.
+
+    Example:
+        >>> from rlnb.envs import GymEnv, GymWrapper
+        >>> class Scaled(GymEnv):
+        ...     def read_reward(self, reward):
+        ...         return 0.1 * super().read_reward(reward)
+        >>> overridden(Scaled("CartPole-v1"), GymWrapper), overridden(GymEnv("CartPole-v1"), GymWrapper)
+        ({'read_reward'}, set())
+    """
+    if "overridden" not in env._cache:  # comparing two classes takes as long as a few steps
+        found, expected = _namespace(type(env)), _namespace(home)
+        changed = {name for name, value in expected.items() if found[name] is not value} - CONSTRUCTION
+        env._cache["overridden"] = changed, {name for name, value in expected.items() if callable(value)}
+    changed, methods = env._cache["overridden"]
+    return changed | methods.intersection(vars(env))
+
+
+def _namespace(cls: type) -> dict[str, Any]:
+    """All attributes of a class as they are stored, inherited ones included."""
+    found: dict[str, Any] = {}
+    for base in reversed(cls.__mro__):
+        found.update(vars(base))
+    return found
 
 
 def fills_rows(env: EnvBase, act: Callable[..., Any]) -> bool:

@@ -12,7 +12,7 @@ import torch
 
 from rlnb.data import Bounded, Categorical, Composite, MultiOneHot, NonTensor, OneHot, TensorSpec, Unbounded
 from rlnb.data.ted.keys import NestedKey, as_key
-from rlnb.envs.gym_reading import wrapped
+from rlnb.envs.gym_like import wrapped
 from rlnb.envs.validation import fit_shape
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import gymnasium
 import torch
 
-from rlnb.envs.gym_reading import repeat_step
+from rlnb.envs.gym_like import repeat_step
 from rlnb.envs.libs.gym.making import make, make_vec
 from rlnb.envs.libs.gym.wrapper import GymWrapper
 

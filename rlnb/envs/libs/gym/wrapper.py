@@ -1,4 +1,4 @@
-"""GymWrapper: an environment of Gymnasium, single or vector, as one over TensorDicts."""
+"""Wrapper that makes an environment of Gymnasium, single or vector, an environment over TensorDicts."""
 
 from __future__ import annotations
 
@@ -14,23 +14,25 @@ from torch.utils._pytree import tree_map
 
 from rlnb.data import Bounded, Composite
 from rlnb.data.specs.spaces import spec_from_space
-from rlnb.data.ted.keys import NestedKey
-from rlnb.envs.gym_like import GymLikeEnv
-from rlnb.envs.gym_reading import Outputs
+from rlnb.data.ted.block import LeafInfo
+from rlnb.data.ted.keys import END_KEYS, NestedKey
+from rlnb.envs.gym_like import GymLikeEnv, Outputs
 from rlnb.envs.libs.gym.backend import gym_backend
 from rlnb.envs.libs.gym.codec import (
     ObservationLeaf,
+    drawn_actions,
     native_action,
     native_mapping,
     observation_leaves,
     observation_name,
 )
-from rlnb.envs.libs.gym.rows import GymRows
+from rlnb.envs.libs.gym.rows import row_functions
 from rlnb.envs.libs.gym.vector import DISABLED, SAME_STEP, VectorBackend, autoreset_mode, batched_spec
+from rlnb.envs.rows import overridden
 from rlnb.envs.validation import action_leaves
 
 
-class GymWrapper(GymRows):
+class GymWrapper(GymLikeEnv):
     """Wraps an environment of Gymnasium.
 
     The entries of a Dict observation or action become entries of the TensorDict. An image, which is a Box of shape
@@ -261,6 +263,48 @@ class GymWrapper(GymRows):
         if not self._running:
             raise RuntimeError("render was called before reset, so there is no state to show. Fix: env.reset() first.")
         return self._env.render()
+
+    # Rows: see rlnb.envs.rows -------------------------------------------------------------------------------------
+
+    @property
+    def _fills_rows(self) -> bool:
+        if overridden(self, GymWrapper) or self.run_type_checks:
+            return False
+        if "fills_rows" not in self._cache:
+            # The specs may have been replaced by others than the rows are made for.
+            expected = {leaf.key for leaf in self._leaves} | ({"pixels"} if self.from_pixels else set())
+            self._cache["fills_rows"] = (
+                (self.device is None or self.device.type == "cpu")
+                and not self.batch_size
+                and all(leaf.is_tensor for leaf in self._leaves)
+                and set(self.observation_keys) == expected
+                and self.done_keys == list(END_KEYS)
+                and len(self.reward_keys) == 1
+                and self.reward_spec.shape.numel() == 1
+                and self._one_action
+                and self.convert_actions_to_numpy
+                and not self.info_dict_reader
+            )
+        return self._cache["fills_rows"]
+
+    def _row_leaves(self) -> tuple[dict[NestedKey, LeafInfo], dict[NestedKey, LeafInfo]]:
+        root: dict[NestedKey, LeafInfo] = {}
+        for composite in (self.observation_spec, self.full_done_spec):
+            for key in composite.keys(True, True):
+                spec = composite[key]
+                assert spec.dtype is not None  # envs with other observations fill no rows
+                root[key] = spec.shape, spec.dtype
+        reward = self.full_reward_spec[self.reward_key]
+        assert reward.dtype is not None  # a reward is a number
+        return root, {self.reward_key: (reward.shape, reward.dtype)}
+
+    _row_functions = row_functions
+
+    def _drawn_actions(self, actions: torch.Tensor) -> list[Any]:
+        return drawn_actions(self.action_spec, actions)
+
+    def _native_action(self, action: torch.Tensor) -> Any:
+        return native_action(self.action_spec, action)
 
     # Reset and seeds ----------------------------------------------------------------------------------------------
 
