@@ -10,15 +10,74 @@ import torch
 from tensordict import TensorDictBase
 from tensordict.nn import TensorDictModuleBase
 
+from rlnb.data.specs.base import TensorSpec
+from rlnb.data.specs.composite import Composite
 from rlnb.data.ted.keys import NestedKey
 from rlnb.data.ted.leaves import leaf_keys
 from rlnb.envs import errors
-from rlnb.modules.random_policy import RandomPolicy
 
 if TYPE_CHECKING:
     from rlnb.envs.base import EnvBase
 
 _TENSORDICT_NAMES = {"td", "tensordict", "tensordict_in", "td_in", "data"}
+
+
+class RandomPolicy:
+    """Policy that draws random actions from a spec, with torch's generator.
+
+    Args:
+        action_spec: spec of the action. A composite writes all its entries.
+        action_key: the entry that a leaf's action is written to. Default: "action".
+
+    Raises:
+        TypeError: If ``action_spec`` is not a spec.
+
+    Example:
+        >>> from rlnb.data import Bounded
+        >>> from tensordict import TensorDict
+        >>> policy = RandomPolicy(Bounded(-1.0, 1.0, shape=(2,)))
+        >>> policy(TensorDict({}))["action"].shape
+        torch.Size([2])
+    """
+
+    def __init__(self, action_spec: TensorSpec, action_key: NestedKey = "action") -> None:
+        if not isinstance(action_spec, TensorSpec):
+            raise TypeError(
+                f"RandomPolicy needs a spec to draw from and got a {type(action_spec).__name__}. "
+                "Fix: RandomPolicy(env.action_spec)."
+            )
+        self.action_spec = action_spec
+        self.action_key = action_key
+
+    @property
+    def in_keys(self) -> list[NestedKey]:
+        """No entries: the policy reads nothing."""
+        return []
+
+    @property
+    def out_keys(self) -> list[NestedKey]:
+        """Keys of the actions."""
+        if isinstance(self.action_spec, Composite):
+            return list(self.action_spec.keys(True, True))
+        return [self.action_key]
+
+    def __call__(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Write an action.
+
+        Args:
+            tensordict: written to.
+
+        Returns:
+            The same TensorDict.
+        """
+        missing = tensordict.ndim - len(self.action_spec.shape) if isinstance(self.action_spec, Composite) else 0
+        action = self.action_spec.rand(tensordict.batch_size[: max(missing, 0)])
+        if isinstance(self.action_spec, Composite):
+            return tensordict.update(action)
+        return tensordict.set(self.action_key, action)
+
+    def __repr__(self) -> str:
+        return f"RandomPolicy(action_spec={self.action_spec}, action_key={self.action_key!r})"
 
 
 class ObservationPolicy:

@@ -14,7 +14,7 @@ from rlnb._tensordict import fast_tensordict
 from rlnb.data import Binary, Bounded, Categorical, Composite, Unbounded
 from rlnb.data.ted.keys import END_KEYS
 from rlnb.envs.base import EnvBase
-from rlnb.envs.custom import board_faults as faults
+from rlnb.envs.custom.board_rules import why_refused
 from rlnb.envs.custom.boards import EMPTY, choose_open, line_matrix, signed_board
 
 PLAYERS = ("player0", "player1")
@@ -139,7 +139,7 @@ class BoardGameEnv(EnvBase):
         if self.single_player:
             bad |= counts[:, -1] != 0
         if bool(bad.any()):
-            raise ValueError(faults.position(self, "reset", tensordict, board))
+            raise ValueError(why_refused(self, "reset", tensordict, board))
         return board
 
     def _observe(self, board: torch.Tensor, batch: torch.Size) -> dict[str, Any]:
@@ -164,7 +164,7 @@ class BoardGameEnv(EnvBase):
         if self.single_player:
             bad |= counts[:, -1] != 0
         if bool(bad.any()):
-            raise ValueError(faults.position(self, "step", tensordict, board))
+            raise ValueError(why_refused(self, "step", tensordict, board))
         player = counts[:, -1]
         board, counts = self._put(board, counts, action, player)
         won = self._has_line(counts)
@@ -235,13 +235,30 @@ class BoardGameEnv(EnvBase):
         return counts[:, :-1].abs().amax(-1) == self.connect
 
     def _board_of(self, tensordict: TensorDictBase) -> torch.Tensor:
-        """Read the boards as ``[n, rows, columns]``, or refuse their shape or dtype."""
-        board = tensordict.get("board", None)
-        shape = (*tensordict.batch_size, self.rows, self.columns)
+        """Read the boards as ``[n, rows, columns]``, or raise if they are missing or have a wrong shape or dtype."""
+        board, name = tensordict.get("board", None), type(self).__name__
+        size = (self.rows, self.columns)
+        shape = (*tensordict.batch_size, *size)
         if board is None:
-            raise KeyError(faults.no_board(self, tensordict))
-        if board.shape != shape or board.dtype.is_floating_point or board.dtype == torch.bool:
-            raise ValueError(faults.board_shape(self, board, shape))
+            raise KeyError(
+                f"{name} keeps no state: step reads 'board' from the TensorDict, and found "
+                f"{sorted(map(str, tensordict.keys()))}. Fix: start from env.reset(), or from step_mdp(previous)."
+            )
+        integer = not board.dtype.is_floating_point and board.dtype != torch.bool
+        if board.shape != shape or not integer:
+            if integer and tuple(board.shape[-2:]) == size:
+                hint = (
+                    "The dimensions in front of a board are the batch size of the TensorDict. "
+                    f'Fix: TensorDict({{"board": board}}, batch_size={list(board.shape[:-2])}).'
+                )
+            else:
+                hint = (
+                    f"A board is {self.rows} x {self.columns}: -1 for an empty cell, 0 and 1 for the players' pieces."
+                )
+            raise ValueError(
+                f"{name} takes a 'board' of shape {shape} and an integer dtype, and got {tuple(board.shape)} and "
+                f"{board.dtype}. {hint}"
+            )
         return board.to(torch.int32).reshape(-1, self.rows, self.columns)
 
     def _malformed(self, tensordict: TensorDictBase, board: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
