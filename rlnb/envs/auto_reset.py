@@ -29,8 +29,8 @@ class AutoResetMeta(ABCMeta):
             The env.
 
         Raises:
-            TypeError: if one of the two is no bool.
-            ValueError: if ``auto_reset_replace`` comes alone.
+            TypeError: If one of the two is no bool.
+            ValueError: If ``auto_reset_replace`` comes alone.
         """
         for name, value in (("auto_reset", auto_reset), ("auto_reset_replace", auto_reset_replace)):
             if value is not None and not isinstance(value, bool):

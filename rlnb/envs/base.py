@@ -36,8 +36,8 @@ from rlnb.envs.rollout import rollout
 from rlnb.envs.specs import (
     INPUT_SPECS,
     OUTPUT_SPECS,
-    FullSpec,
-    LeafSpec,
+    CompositeProperty,
+    LeafProperty,
     OnlyKey,
     SpecKeys,
     Unbatched,
@@ -466,15 +466,15 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
 
     # Specs --------------------------------------------------------------------------------------------------------
 
-    observation_spec = FullSpec("full_observation_spec", "observation", "Spec of the outputs but rewards and ends.")
-    action_spec = LeafSpec("full_action_spec", "action", "Spec of the action; a composite if there are several.")
-    reward_spec = LeafSpec("full_reward_spec", "reward", "Spec of the reward; a composite if there are several.")
-    done_spec = LeafSpec("full_done_spec", DONE, 'Spec of the end signals: "done", "terminated", maybe "truncated".')
-    state_spec = FullSpec("full_state_spec", "state", "Spec of the inputs but actions; empty for an env with state.")
+    observation_spec = CompositeProperty("full_observation_spec", "observation", "Spec of the observations.")
+    action_spec = LeafProperty("full_action_spec", "action", "Spec of the action; a composite if there are several.")
+    reward_spec = LeafProperty("full_reward_spec", "reward", "Spec of the reward; a composite if there are several.")
+    done_spec = LeafProperty("full_done_spec", DONE, "Spec of the end signals; a composite if there are several.")
+    state_spec = CompositeProperty("full_state_spec", "state", "Spec of all inputs but actions.")
     full_observation_spec, full_state_spec = observation_spec, state_spec
-    full_action_spec = FullSpec("full_action_spec", "action", "Specs of the actions as a composite.")
-    full_reward_spec = FullSpec("full_reward_spec", "reward", "Specs of the rewards as a composite.")
-    full_done_spec = FullSpec("full_done_spec", DONE, "Specs of the end signals as a composite.")
+    full_action_spec = CompositeProperty("full_action_spec", "action", "Specs of the actions as a composite.")
+    full_reward_spec = CompositeProperty("full_reward_spec", "reward", "Specs of the rewards as a composite.")
+    full_done_spec = CompositeProperty("full_done_spec", DONE, "Specs of the end signals as a composite.")
 
     single_action_spec = action_spec_unbatched = Unbatched("action_spec")
     single_observation_spec = observation_spec_unbatched = Unbatched("observation_spec")
@@ -747,7 +747,7 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
         Returns:
             The transformed env. This env is its base.
         """
-        from rlnb.envs.transforms import TransformedEnv  # built on this class
+        from rlnb.envs.transforms.transformed_env import TransformedEnv  # built on this class
 
         return TransformedEnv(self, transform)
 
@@ -756,7 +756,7 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
 
     def _auto_resetting(self, replace: bool | None) -> EnvBase:
         """Return the env that this one, which resets itself, becomes with ``auto_reset=True``."""
-        from rlnb.envs.transforms import AutoResetEnv, AutoResetTransform  # built on this class
+        from rlnb.envs.transforms.auto_reset import AutoResetEnv, AutoResetTransform  # built on this class
 
         self._assert_restarts()
         return AutoResetEnv(self, AutoResetTransform(replace=replace))
@@ -811,7 +811,7 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
             The batch of batch size ``[num_envs, ...]``, whose processes start when they are needed. With
             ``serial_for_single=True`` and a single env, a :class:`~rlnb.envs.SerialEnv`.
         """
-        from rlnb.envs.batched import ParallelEnv  # built on this class
+        from rlnb.envs.batched.parallel import ParallelEnv  # built on this class
 
         made: EnvBase = ParallelEnv(num_envs, create_env_fn, **options)
         return made
@@ -880,7 +880,7 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
 
     def __setattr__(self, name: str, value: Any) -> None:
         # torch.nn.Module checks for each value whether it is a parameter, a module or a buffer. The tensors of an env's
-        # state, which change with every step, are none of these.
+        # state, which change with every step, need no check.
         if type(value) is torch.Tensor and name in self.__dict__:
             self.__dict__[name] = value
         elif name == "batch_locked" and self.is_spec_locked and "_modules" in self.__dict__:

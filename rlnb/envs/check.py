@@ -9,7 +9,10 @@ from typing import Any, Literal
 import torch
 from tensordict import LazyStackedTensorDict, TensorDictBase
 
-from rlnb.data import Bounded, Categorical, Composite, TensorSpec
+from rlnb.data.specs.base import TensorSpec
+from rlnb.data.specs.bounded import Bounded
+from rlnb.data.specs.categorical import Categorical
+from rlnb.data.specs.composite import Composite
 from rlnb.data.specs.violations import Violation, format_key, violations
 from rlnb.data.ted.keys import DONE, TERMINATED, TRUNCATED, NestedKey, as_key, as_tuple
 from rlnb.data.ted.leaves import leaf_keys
@@ -56,8 +59,8 @@ def check_env_specs(
         break_when_any_done: of the rollout at the end: True (the default), False, or "both" for one of each.
 
     Raises:
-        TypeError: if ``env`` is no env.
-        AssertionError: if anything is wrong, with a row for each problem and specs that fit the data, as code.
+        TypeError: If ``env`` is no env.
+        AssertionError: If anything is wrong, with a row for each problem and specs that fit the data, as code.
 
     Example:
         >>> from rlnb.envs import GymEnv

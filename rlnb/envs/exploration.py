@@ -25,7 +25,7 @@ class set_exploration_type(set_interaction_type):
         **kwargs: those of ``tensordict.nn.set_interaction_type``.
 
     Raises:
-        ValueError: if there is no such type; the legal ones are listed.
+        ValueError: If there is no such type; the legal ones are listed.
 
     Example:
         >>> import torch
@@ -83,7 +83,7 @@ def set_exploration_mode(mode: ExplorationType | str | None) -> set_exploration_
         A context manager and decorator.
 
     Raises:
-        ValueError: if there is no such type.
+        ValueError: If there is no such type.
 
     Example:
         >>> import warnings

@@ -10,7 +10,9 @@ import numpy as np
 import torch
 from tensordict import TensorDictBase
 
-from rlnb.data import Composite, TensorSpec, Unbounded
+from rlnb.data.specs.base import TensorSpec
+from rlnb.data.specs.composite import Composite
+from rlnb.data.specs.unbounded import Unbounded
 
 
 class BaseInfoDictReader(ABC):
@@ -37,7 +39,7 @@ class default_info_dict_reader(BaseInfoDictReader):
             they are named (the default).
 
     Raises:
-        KeyError: when the spec is found out, if an entry that is named in ``keys`` is not in the info dictionary.
+        KeyError: When the spec is found out, if an entry that is named in ``keys`` is not in the info dictionary.
 
     Example:
         >>> from tensordict import TensorDict

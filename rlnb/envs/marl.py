@@ -37,7 +37,7 @@ class MarlGroupMapType(Enum):
             The names of the agents in each group, by the group's name.
 
         Raises:
-            TypeError: if ``agent_names`` is no sequence of strings.
+            TypeError: If ``agent_names`` is no sequence of strings.
         """
         names = _read_names(agent_names)
         if self is MarlGroupMapType.ALL_IN_ONE_GROUP:
@@ -53,8 +53,8 @@ def check_marl_grouping(group_map: Mapping[str, Sequence[str]], agent_names: Seq
         agent_names: the names of all agents.
 
     Raises:
-        ValueError: if the grouping does not fit the agents, with all that is wrong.
-        TypeError: if ``group_map`` is no mapping or ``agent_names`` no sequence of strings.
+        ValueError: If the grouping does not fit the agents, with all that is wrong.
+        TypeError: If ``group_map`` is no mapping or ``agent_names`` no sequence of strings.
 
     Example:
         >>> check_marl_grouping({"red": ["r0", "r1"], "blue": ["b0"]}, ["r0", "r1", "b0"])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from tensordict import TensorDictBase
 
-from rlnb.data import Composite
+from rlnb.data.specs.composite import Composite
 
 if TYPE_CHECKING:
     from rlnb.envs.base import EnvBase
@@ -24,7 +24,7 @@ class EnvMetaData:
         specs: "input_spec" and "output_spec" in one composite; locked.
         batch_size: of the env.
         env_str: how the env describes itself.
-        device: where its data lives; None for no statement.
+        device: device of its data. ``None``: wherever the env creates it.
         batch_locked: False for a stateless env, which takes any batch size.
 
     Example:
@@ -54,7 +54,7 @@ class EnvMetaData:
             Its metadata, which share no memory with it.
 
         Raises:
-            TypeError: if ``env`` is no env.
+            TypeError: If ``env`` is no env.
 
         Example:
             >>> from rlnb.envs import PendulumEnv

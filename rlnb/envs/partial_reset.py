@@ -91,7 +91,7 @@ def end_masks(env: EnvBase, data: TensorDictBase) -> Masks:
 
     Args:
         env: the env that returned the data.
-        data: of a step, at its root.
+        data: the data of a step at its root.
 
     Returns:
         The signals by level.
@@ -136,7 +136,7 @@ def deciding(masks: Masks) -> Masks:
 
 
 def merge_reset(previous: TensorDictBase, fresh: TensorDictBase, masks: Masks, batch_dims: int) -> dict[str, Any]:
-    """Choose between the data of a reset and what its input has, as the masks say.
+    """Merge the data of a reset into that of its input, where the masks are True.
 
     Args:
         previous: the input of the reset.
@@ -145,14 +145,14 @@ def merge_reset(previous: TensorDictBase, fresh: TensorDictBase, masks: Masks, b
         batch_dims: the number of the env's batch dimensions.
 
     Returns:
-        The entries of ``fresh`` by name, in nested dictionaries: new where a mask is True, else as they were.
+        The entries of ``fresh`` by name, in nested dictionaries: new where a mask is True, else those of the input.
     """
     fitted = {level: FittedMask(mask, batch_dims) for level, mask in deciding(masks).items()}
     return _merge(raw_entries(previous), raw_entries(fresh), (), fitted.get(()), fitted)
 
 
 def overwrite(previous: TensorDictBase, fresh: TensorDictBase, masks: Masks, batch_dims: int) -> None:
-    """Write the data of a reset over that of its input, where the masks say.
+    """Write the data of a reset over that of its input, where the masks are True.
 
     Args:
         previous: written to.
@@ -163,7 +163,7 @@ def overwrite(previous: TensorDictBase, fresh: TensorDictBase, masks: Masks, bat
     if not batch_dims or not (is_ragged(previous) or is_ragged(fresh)):
         write_entries(previous, merge_reset(previous, fresh, masks, batch_dims))
         return
-    for row, new, own in zip(previous.unbind(0), fresh.unbind(0), rows_of(masks, len(previous)), strict=True):
+    for row, new, own in zip(previous.unbind(0), fresh.unbind(0), masks_by_row(masks, len(previous)), strict=True):
         overwrite(row, new, own, batch_dims - 1)
 
 
@@ -212,8 +212,8 @@ def is_ragged(data: TensorDictBase | None) -> bool:
     return type(data) is not TensorDict and isinstance(data, LazyStackedTensorDict) and data.stack_dim == 0
 
 
-def rows_of(masks: Masks, n: int) -> list[Masks]:
-    """Cut masks into those of each row.
+def masks_by_row(masks: Masks, n: int) -> list[Masks]:
+    """Split masks into those of each row.
 
     Args:
         masks: by level, each with a first dimension of n.
@@ -223,10 +223,13 @@ def rows_of(masks: Masks, n: int) -> list[Masks]:
         A dictionary for each row.
 
     Example:
-        >>> rows_of({(): torch.tensor([[True], [False]])}, 2)
+        >>> masks_by_row({(): torch.tensor([[True], [False]])}, 2)
         [{(): tensor([True])}, {(): tensor([False])}]
     """
     return [{level: mask[i] for level, mask in masks.items()} for i in range(n)]
+
+
+rows_of = masks_by_row  # former name
 
 
 def _merge(
@@ -252,10 +255,10 @@ def _merge(
 
 
 class FittedMask:
-    """A mask, and what it says about data of different shapes.
+    """A mask fitted to data of different shapes.
 
-    End signals may have dimensions of their own behind those of the batch. Where the data has them too, it is chosen
-    along them; else an env is reset if any of its signals says so.
+    End signals may have more dimensions behind those of the batch. Data that has them too is selected along them;
+    otherwise an env is reset if any of its signals is True.
 
     Args:
         mask: of the shape of "done".
@@ -264,13 +267,13 @@ class FittedMask:
 
     def __init__(self, mask: torch.Tensor, batch_dims: int) -> None:
         self.given, self.batch_dims = mask, batch_dims
-        # By the number of dimensions of the data; not for a mask with dimensions of its own.
+        # The mask by the number of dimensions of the data; not for a mask with more dimensions than the batch.
         self.known = {mask.ndim: mask} if mask.shape[batch_dims:].numel() == 1 else {}
         self.has_rows = batch_dims == 1 and bool(self.known)
 
     @functools.cached_property
     def mask(self) -> torch.Tensor:
-        """The mask without the last dimensions that say nothing."""
+        """The mask without trailing dimensions of size 1."""
         mask = self.given
         while mask.ndim > self.batch_dims and mask.shape[-1] == 1:
             mask = mask.squeeze(-1)
@@ -278,17 +281,17 @@ class FittedMask:
 
     @functools.cached_property
     def marked(self) -> torch.Tensor:
-        """The numbers of the rows that are reset."""
+        """Indices of the rows that are reset."""
         return self.mask.nonzero().squeeze(-1)
 
     def rows(self, shape: torch.Size) -> torch.Tensor:
-        """Give the mask the leading dimensions of data of this shape."""
+        """The mask with as many leading dimensions as data of this shape has."""
         if self.mask.shape == shape[: self.mask.ndim]:
             return self.mask
         return self.mask.flatten(self.batch_dims).any(-1)
 
     def spread(self, data: torch.Tensor) -> torch.Tensor:
-        """Give the mask as many dimensions as the data has."""
+        """The mask with as many dimensions as the data."""
         spread = self.known.get(data.ndim)
         if spread is None:
             spread = self.rows(data.shape)
@@ -298,16 +301,16 @@ class FittedMask:
         return spread
 
     def merge(self, new: torch.Tensor, old: torch.Tensor) -> torch.Tensor:
-        """Choose between tensors of the same shape."""
-        if old is self.given and new.dtype is torch.bool:  # an end signal, and the mask that was made of it
+        """Select between tensors of the same shape."""
+        if old is self.given and new.dtype is torch.bool:  # an end signal, and the mask made from it
             return new & old
         if self.has_rows and new.stride(0) >= _WIDE and new.dtype is old.dtype:
-            return old.index_copy(0, self.marked, new.index_select(0, self.marked))  # few rows are reset at once
+            return old.index_copy(0, self.marked, new.index_select(0, self.marked))  # usually few rows are reset
         mask = self.known.get(new.ndim)
         return torch.where(self.spread(new) if mask is None else mask, new, old)
 
     def choose(self, new: Any, old: Any) -> Any:
-        """Choose between data that no mask of tensors can be laid over."""
+        """Select between data of different shapes, or that is not in tensors."""
         if bool(self.mask.all()):
             return new
         if not bool(self.mask.any()):
@@ -318,7 +321,7 @@ class FittedMask:
 
 
 def _choose(mask: torch.Tensor, new: Any, old: Any) -> Any:
-    """Choose row by row where the data is no tensor."""
+    """Select row by row."""
     if not mask.ndim:
         return new if bool(mask) else old
     return lazy_stack([_choose(mask[i], new[i], old[i]) for i in range(len(mask))])
@@ -332,6 +335,7 @@ __all__ = [
     "end_masks",
     "ended_masks",
     "is_ragged",
+    "masks_by_row",
     "merge_ragged",
     "merge_reset",
     "overwrite",

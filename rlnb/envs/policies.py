@@ -145,7 +145,7 @@ class ModulePolicy:
             What the module returns.
 
         Raises:
-            KeyError: if an input is missing.
+            KeyError: If an input is missing.
         """
         try:
             return self.module(tensordict)
@@ -188,7 +188,7 @@ def make_policy(
         A function that writes the action into the TensorDict that it is given.
 
     Raises:
-        TypeError: if ``policy`` cannot be called.
+        TypeError: If ``policy`` cannot be called.
     """
     if is_random(env, policy):
         return env.rand_action

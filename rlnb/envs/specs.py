@@ -36,7 +36,7 @@ class SpecProperty:
         env._set_spec(self.name, spec, self.default_key)
 
 
-class FullSpec(SpecProperty):
+class CompositeProperty(SpecProperty):
     """Property of an env: one of its five composite specs."""
 
     @overload
@@ -50,7 +50,7 @@ class FullSpec(SpecProperty):
         return self if env is None else env._specs[self.name]
 
 
-class LeafSpec(SpecProperty):
+class LeafProperty(SpecProperty):
     """Property of an env: the only leaf of one of its composites, or the composite if it has several leaves."""
 
     @overload
@@ -405,9 +405,9 @@ def _spec_like(value: torch.Tensor) -> TensorSpec:
 __all__ = [
     "INPUT_SPECS",
     "OUTPUT_SPECS",
+    "CompositeProperty",
     "ForgetfulCache",
-    "FullSpec",
-    "LeafSpec",
+    "LeafProperty",
     "OnlyKey",
     "SpecKeys",
     "Unbatched",

@@ -24,7 +24,7 @@ def stack_steps(steps: list[TensorDictBase], dim: int, names: list[Any] | None =
         A TensorDict with the entries that all the steps have.
 
     Raises:
-        RuntimeError: if an entry changes its shape from step to step.
+        RuntimeError: If an entry changes its shape from step to step.
 
     Example:
         >>> steps = [TensorDict({"observation": torch.tensor([float(t)])}) for t in range(3)]
@@ -78,7 +78,7 @@ def stack_leaf(key: NestedKey, values: list[torch.Tensor], dim: int) -> torch.Te
         The stacked tensor.
 
     Raises:
-        RuntimeError: if the shape changes from step to step.
+        RuntimeError: If the shape changes from step to step.
     """
     try:
         return torch.stack(values, dim)

@@ -9,7 +9,7 @@ import torch
 from tensordict import TensorDictBase
 
 from rlnb._tensordict import fast_tensordict
-from rlnb.data import TensorSpec
+from rlnb.data.specs.base import TensorSpec
 from rlnb.data.ted.keys import as_key
 from rlnb.envs.marl import MarlGroupMapType, check_marl_grouping
 
@@ -31,7 +31,7 @@ class AgentGroups:
         group_map: the names of the agents in each group.
 
     Raises:
-        ValueError: if the grouping does not fit the agents.
+        ValueError: If the grouping does not fit the agents.
 
     Example:
         >>> groups = AgentGroups({"red": ["r0", "r1"], "blue": ["b0"]}, ["r0", "b0", "r1"])

@@ -7,7 +7,10 @@ from typing import Any, Literal, get_args
 
 import torch
 
-from rlnb.data import Bounded, Composite, TensorSpec, Unbounded
+from rlnb.data.specs.base import TensorSpec
+from rlnb.data.specs.bounded import Bounded
+from rlnb.data.specs.composite import Composite
+from rlnb.data.specs.unbounded import Unbounded
 from rlnb.envs.custom.tensor_env import TensorEnv
 
 Rewards = Literal["gaussian", "bernoulli"]
@@ -29,14 +32,14 @@ class BanditEnv(TensorEnv):
         n_arms: k, where no means are given.
         rewards: "gaussian" (the mean plus noise) or "bernoulli" (1 with the mean as its probability, else 0).
         std: the standard deviation of Gaussian rewards.
-        batch_size: how many copies there are. Default: one, with no batch dimension.
+        batch_size: the number of copies, as a shape. Default: a single one, without a batch dimension.
         device: see :class:`~rlnb.envs.custom.tensor_env.TensorEnv`.
         seed: as for :meth:`set_seed`.
-        max_steps: an episode is truncated after that many steps; None: never.
+        max_steps: an episode is truncated after that many steps. ``None``: never.
         categorical_action_encoding: actions are indices if True, else one-hot vectors (the default).
 
     Raises:
-        ValueError: if the means do not fit the batch size or are no probabilities, or another argument is none of
+        ValueError: If the means do not fit the batch size or are no probabilities, or another argument is none of
             its legal values.
 
     Example:

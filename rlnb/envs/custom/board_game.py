@@ -11,7 +11,11 @@ import torch
 from tensordict import TensorDictBase
 
 from rlnb._tensordict import fast_tensordict
-from rlnb.data import Binary, Bounded, Categorical, Composite, Unbounded
+from rlnb.data.specs.binary import Binary
+from rlnb.data.specs.bounded import Bounded
+from rlnb.data.specs.categorical import Categorical
+from rlnb.data.specs.composite import Composite
+from rlnb.data.specs.unbounded import Unbounded
 from rlnb.data.ted.keys import END_KEYS
 from rlnb.envs.base import EnvBase
 from rlnb.envs.custom.board_rules import why_refused
@@ -49,8 +53,8 @@ class BoardGameEnv(EnvBase):
         single_player: the env answers for player 1, with a move drawn from the legal ones; a step is then two moves.
         batch_size: how many boards a reset without a TensorDict makes, and the least that is handed in. Default: one,
             with no batch dimension.
-        device: where the data lives; None (the default) for no statement.
-        seed: as for :meth:`set_seed`; None (the default) draws one from the system.
+        device: device of the returned tensors. ``None`` (the default) leaves them on the CPU.
+        seed: as for :meth:`set_seed`. ``None`` (the default) seeds with unpredictable numbers.
 
     Attributes:
         generator: what the answers of ``single_player`` are drawn from; torch's own generator is left alone.

@@ -24,7 +24,7 @@ def board_lines(rows: int, columns: int, connect: int) -> torch.Tensor:
         The cells of each line as ``row * columns + column``, int64 of shape ``[lines, connect]``.
 
     Raises:
-        ValueError: if a size is not positive, or no line fits.
+        ValueError: If a size is not positive, or no line fits.
 
     Example:
         >>> len(board_lines(3, 3, 3)), len(board_lines(6, 7, 4))

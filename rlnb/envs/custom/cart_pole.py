@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from rlnb.data import Bounded, Composite
+from rlnb.data.specs.bounded import Bounded
+from rlnb.data.specs.composite import Composite
 from rlnb.envs.custom.tensor_env import TensorEnv
 
 GRAVITY = 9.8  # m / s^2
@@ -36,10 +37,10 @@ class CartPoleEnv(TensorEnv):
     equations of motion are those without friction.
 
     Args:
-        batch_size: how many copies there are. Default: one, with no batch dimension.
+        batch_size: the number of copies, as a shape. Default: a single one, without a batch dimension.
         device: see :class:`~rlnb.envs.custom.tensor_env.TensorEnv`.
         seed: as for :meth:`set_seed`.
-        max_steps: an episode is truncated after that many steps; None: never.
+        max_steps: an episode is truncated after that many steps. ``None``: never.
         categorical_action_encoding: actions are indices if True, else one-hot vectors (the default).
         dtype: of the state between steps. In ``torch.float64`` the trajectories are Gymnasium's, which computes so;
             ``torch.float32`` (the default) is faster. Observations are float32 either way.

@@ -22,13 +22,13 @@ class ConnectFourEnv(BoardGameEnv):
         columns: of the board.
         connect: how many discs in a line win.
         single_player: the learner is player 0, and the env answers each move with a random legal one.
-        batch_size: how many boards a reset without a TensorDict makes. Default: one, with no batch dimension. Whatever
-            it is, more boards may be handed in, ``env.reset(TensorDict(batch_size=[1024]))``.
-        device: where the data lives; None (the default) for no statement.
+        batch_size: the number of boards that a reset without a TensorDict makes, as a shape. Default: a single board,
+            without a batch dimension. Any env takes more: ``env.reset(TensorDict(batch_size=[1024]))``.
+        device: device of the returned tensors. ``None`` (the default) leaves them on the CPU.
         seed: as for :meth:`set_seed`.
 
     Raises:
-        ValueError: if a size is not positive, or no line fits on the board.
+        ValueError: If a size is not positive, or no line fits on the board.
 
     Example:
         >>> from rlnb.envs.custom.boards import board_text

@@ -6,7 +6,10 @@ from collections.abc import Sequence
 
 import torch
 
-from rlnb.data import Binary, Categorical, Composite, TensorSpec
+from rlnb.data.specs.base import TensorSpec
+from rlnb.data.specs.binary import Binary
+from rlnb.data.specs.categorical import Categorical
+from rlnb.data.specs.composite import Composite
 from rlnb.envs.custom.tensor_env import TensorEnv
 
 #: What the letters of a map stand for.
@@ -38,10 +41,10 @@ class GridWorldEnv(TensorEnv):
         step_reward: of all other steps.
         action_mask: add the observation "action_mask", ``[*batch_size, 4]``: which moves lead to another
             cell if the agent does not slip. A cell that has no such move, such as a goal, has all.
-        batch_size: how many copies there are. Default: one, with no batch dimension.
+        batch_size: the number of copies, as a shape. Default: a single one, without a batch dimension.
         device: see :class:`~rlnb.envs.custom.tensor_env.TensorEnv`.
         seed: as for :meth:`set_seed`.
-        max_steps: an episode is truncated after that many steps; None: never.
+        max_steps: an episode is truncated after that many steps. ``None``: never.
         categorical_action_encoding: actions are indices if True, else one-hot vectors (the default).
 
     Attributes:
@@ -49,7 +52,7 @@ class GridWorldEnv(TensorEnv):
         n_states: how many cells the map has, walls included.
 
     Raises:
-        ValueError: if the map is empty, ragged, has no start or a letter that means nothing, or ``slip`` is no
+        ValueError: If the map is empty, ragged, has no start or a letter that means nothing, or ``slip`` is no
             probability.
 
     Example:
@@ -144,7 +147,7 @@ def read_map(desc: str | Sequence[str]) -> tuple[str, ...]:
         The rows, without space around them.
 
     Raises:
-        ValueError: if the map is empty, ragged, or has no start or a letter that means nothing.
+        ValueError: If the map is empty, ragged, or has no start or a letter that means nothing.
 
     Example:
         >>> read_map('''

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import torch
 
-from rlnb.data import Bounded, Composite
+from rlnb.data.specs.bounded import Bounded
+from rlnb.data.specs.composite import Composite
 from rlnb.envs.custom.tensor_env import TensorEnv
 
 MIN_POSITION, MAX_POSITION = -1.2, 0.6
@@ -28,10 +29,10 @@ class MountainCarEnv(TensorEnv):
     example 10.1.
 
     Args:
-        batch_size: how many copies there are. Default: one, with no batch dimension.
+        batch_size: the number of copies, as a shape. Default: a single one, without a batch dimension.
         device: see :class:`~rlnb.envs.custom.tensor_env.TensorEnv`.
         seed: as for :meth:`set_seed`.
-        max_steps: an episode is truncated after that many steps; None: never.
+        max_steps: an episode is truncated after that many steps. ``None``: never.
         categorical_action_encoding: actions are indices if True, else one-hot vectors (the default).
         dtype: of the state between steps. In ``torch.float64`` the trajectories are Gymnasium's, which computes so;
             ``torch.float32`` (the default) is faster. Observations are float32 either way.
@@ -76,13 +77,13 @@ class MountainCarEnv(TensorEnv):
         return {"observation": state.to(torch.float32, copy=True)}
 
     def _transition(self, state: torch.Tensor, action: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        state = move(state, action)
+        state = drive(state, action)
         position, velocity = state.unbind(-1)
         reward = torch.full(self.batch_size, -1.0, device=self.device)
         return state, reward, (position >= GOAL_POSITION) & (velocity >= 0)
 
 
-def move(state: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
+def drive(state: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
     """Let one time step pass.
 
     Args:
@@ -93,7 +94,7 @@ def move(state: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
         The next state, ``[..., 2]``. The car stops at the left wall.
 
     Example:
-        >>> move(torch.tensor([-1.2, -0.05]), torch.tensor(0))
+        >>> drive(torch.tensor([-1.2, -0.05]), torch.tensor(0))
         tensor([-1.2000,  0.0000])
     """
     position, velocity = state.unbind(-1)
@@ -104,4 +105,4 @@ def move(state: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
     return torch.stack((position, velocity), -1)
 
 
-__all__ = ["MountainCarEnv", "move"]
+__all__ = ["MountainCarEnv", "drive"]

@@ -9,7 +9,9 @@ from typing import Any
 import torch
 from tensordict import TensorDict, TensorDictBase
 
-from rlnb.data import Bounded, Composite, Unbounded
+from rlnb.data.specs.bounded import Bounded
+from rlnb.data.specs.composite import Composite
+from rlnb.data.specs.unbounded import Unbounded
 from rlnb.envs.base import EnvBase
 
 DEFAULT_PARAMS = {"max_speed": 8.0, "max_torque": 2.0, "dt": 0.05, "g": 10.0, "m": 1.0, "l": 1.0}
@@ -31,8 +33,8 @@ class PendulumEnv(EnvBase):
     Args:
         td_params: the parameters of a reset that is not given any, as from :meth:`gen_params`; their batch size is
             the env's. Default: those of Gymnasium, and no batch dimension.
-        seed: as for :meth:`set_seed`; None (the default) draws one from the system.
-        device: where the data lives; None (the default) for no statement.
+        seed: as for :meth:`set_seed`. ``None`` (the default) seeds with unpredictable numbers.
+        device: device of the returned tensors. ``None`` (the default) leaves them on the CPU.
 
     Attributes:
         DEFAULT_X: the first angle is uniform within +- this (rad).
@@ -40,7 +42,7 @@ class PendulumEnv(EnvBase):
         generator: what the env draws its random numbers from; torch's own generator is left alone.
 
     Raises:
-        KeyError: if ``td_params`` lacks a parameter.
+        KeyError: If ``td_params`` lacks a parameter.
 
     Example:
         >>> env = PendulumEnv(seed=0)

@@ -64,10 +64,10 @@ class SpreadEnv(TensorEnv):
         info: add ("agents", "info", "distance"), the moves to the nearest landmark, and ("agents", "info",
             "collisions"), with how many others the agent has just collided; both ``[*batch_size, n_agents, 1]``.
         collision_penalty: what a collision with one other agent costs each of them.
-        batch_size: how many copies there are. Default: one, with no batch dimension.
+        batch_size: the number of copies, as a shape. Default: a single one, without a batch dimension.
         device: see :class:`~rlnb.envs.custom.tensor_env.TensorEnv`.
         seed: as for :meth:`set_seed`.
-        max_steps: an episode is truncated after that many steps; None: never.
+        max_steps: an episode is truncated after that many steps. ``None``: never.
         categorical_action_encoding: actions are indices if True, else one-hot vectors (the default).
 
     Attributes:
@@ -78,7 +78,7 @@ class SpreadEnv(TensorEnv):
         columns: of the grid.
 
     Raises:
-        ValueError: if the agents and landmarks do not fit on the grid, or the groups not the agents.
+        ValueError: If the agents and landmarks do not fit on the grid, or the groups not the agents.
 
     Example:
         >>> env = SpreadEnv(3, batch_size=[2], seed=0)

@@ -10,7 +10,9 @@ import torch
 from tensordict import TensorDictBase
 
 from rlnb._tensordict import fast_tensordict
-from rlnb.data import Categorical, Composite, OneHot
+from rlnb.data.specs.categorical import Categorical
+from rlnb.data.specs.composite import Composite
+from rlnb.data.specs.one_hot import OneHot
 from rlnb.data.ted.keys import END_KEYS
 from rlnb.envs import errors
 from rlnb.envs.base import EnvBase
@@ -25,10 +27,10 @@ class TensorEnv(EnvBase):
 
     Args:
         n_actions: how many actions there are.
-        batch_size: how many copies there are. Default: one, with no batch dimension.
+        batch_size: the number of copies, as a shape. Default: a single one, without a batch dimension.
         device: where the tensors live; None (the default) for the CPU without a statement of it.
-        seed: as for :meth:`set_seed`; None (the default) draws one from the system.
-        max_steps: an episode is truncated after that many steps; None: never.
+        seed: as for :meth:`set_seed`. ``None`` (the default) seeds with unpredictable numbers.
+        max_steps: an episode is truncated after that many steps. ``None``: never.
         categorical_action_encoding: actions are indices if True, else one-hot vectors (the default), as in
             :class:`~rlnb.envs.GymEnv`.
 
@@ -39,7 +41,7 @@ class TensorEnv(EnvBase):
         one_hot: whether actions are one-hot vectors.
 
     Raises:
-        ValueError: if ``max_steps`` is not positive.
+        ValueError: If ``max_steps`` is not positive.
     """
 
     def __init__(

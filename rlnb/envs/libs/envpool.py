@@ -75,8 +75,8 @@ class MultiThreadedEnvWrapper(GymWrapper):
         device: see :class:`~rlnb.envs.GymWrapper`.
 
     Raises:
-        TypeError: if ``env`` is no such pool.
-        ValueError: if the pool is asynchronous: a step gives the data of some of its envs then.
+        TypeError: If ``env`` is no such pool.
+        ValueError: If the pool is asynchronous: a step gives the data of some of its envs then.
 
     Example:
         .. code-block:: python
@@ -145,8 +145,8 @@ class MultiThreadedEnv(MultiThreadedEnvWrapper):
         device: see :class:`~rlnb.envs.GymWrapper`.
 
     Raises:
-        ImportError: if envpool is not installed.
-        ValueError: if ``num_workers`` is not positive.
+        ImportError: If envpool is not installed.
+        ValueError: If ``num_workers`` is not positive.
 
     Example:
         .. code-block:: python

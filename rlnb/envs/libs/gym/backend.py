@@ -31,8 +31,8 @@ class set_gym_backend(contextlib.ContextDecorator):
             begins, so that nothing is imported before.
 
     Raises:
-        TypeError: if ``backend`` is none of these.
-        ImportError: when the block begins, if there is no such module or it makes no environments.
+        TypeError: If ``backend`` is none of these.
+        ImportError: When the block begins, if there is no such module or it makes no environments.
 
     Example:
         >>> with set_gym_backend("gymnasium"):
@@ -79,7 +79,7 @@ def gym_backend(submodule: str | None = None) -> ModuleType:
         The backend that :class:`set_gym_backend` has set, else gymnasium if it is installed, else gym; or its module.
 
     Raises:
-        ImportError: if no backend is installed, or it has no such module.
+        ImportError: If no backend is installed, or it has no such module.
 
     Example:
         >>> gym_backend().__name__, gym_backend("wrappers").__name__

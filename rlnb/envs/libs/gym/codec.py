@@ -10,7 +10,14 @@ import gymnasium
 import numpy as np
 import torch
 
-from rlnb.data import Bounded, Categorical, Composite, MultiOneHot, NonTensor, OneHot, TensorSpec, Unbounded
+from rlnb.data.specs.base import TensorSpec
+from rlnb.data.specs.bounded import Bounded
+from rlnb.data.specs.categorical import Categorical
+from rlnb.data.specs.composite import Composite
+from rlnb.data.specs.multi_one_hot import MultiOneHot
+from rlnb.data.specs.non_tensor import NonTensor
+from rlnb.data.specs.one_hot import OneHot
+from rlnb.data.specs.unbounded import Unbounded
 from rlnb.data.ted.keys import NestedKey, as_key
 from rlnb.envs.gym_like import wrapped
 from rlnb.envs.validation import fit_shape
@@ -148,7 +155,7 @@ def observation_leaves(space: gymnasium.Space, spec: Composite) -> list[Observat
         The leaves, in the order of the spec.
 
     Raises:
-        TypeError: if a member's values have no common form, as those of a OneOf.
+        TypeError: If a member's values have no common form, as those of a OneOf.
     """
     found: list[ObservationLeaf] = []
 
@@ -198,7 +205,7 @@ def native_action(spec: TensorSpec, action: torch.Tensor) -> Any:
         A numpy integer for a Discrete space, an array otherwise.
 
     Raises:
-        ValueError: if a one-hot vector is not one, or an index is none of the actions.
+        ValueError: If a one-hot vector is not one, or an index is none of the actions.
     """
     action = action.detach().cpu()
     if isinstance(spec, OneHot):

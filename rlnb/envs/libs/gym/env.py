@@ -50,8 +50,8 @@ class GymEnv(GymWrapper):
 
     Raises:
         ValueError: If ``num_envs`` or ``num_workers`` is not a non-negative integer.
-        gymnasium.error.UnregisteredEnv: if there is no such environment; the nearest names are listed.
-        gymnasium.error.DependencyNotInstalled: if it needs a package that is not installed, with what to install.
+        gymnasium.error.UnregisteredEnv: If there is no such environment; the nearest names are listed.
+        gymnasium.error.DependencyNotInstalled: If it needs a package that is not installed, with what to install.
 
     Example:
         >>> env = GymEnv("Pendulum-v1", g=9.81)

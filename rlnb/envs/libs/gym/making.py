@@ -31,8 +31,8 @@ def make(env_name: str, **kwargs: Any) -> gymnasium.Env:
         The environment, with the wrappers that belong to its id.
 
     Raises:
-        gymnasium.error.UnregisteredEnv: if there is no such environment; the nearest names are listed.
-        gymnasium.error.DependencyNotInstalled: if it needs a package that is not installed.
+        gymnasium.error.UnregisteredEnv: If there is no such environment; the nearest names are listed.
+        gymnasium.error.DependencyNotInstalled: If it needs a package that is not installed.
 
     Example:
         >>> make("CartPole-v1").spec.id
@@ -72,8 +72,8 @@ def make_vec(
         The vector environment.
 
     Raises:
-        gymnasium.error.UnregisteredEnv: if there is no such environment; the nearest names are listed.
-        gymnasium.error.DependencyNotInstalled: if it needs a package that is not installed.
+        gymnasium.error.UnregisteredEnv: If there is no such environment; the nearest names are listed.
+        gymnasium.error.DependencyNotInstalled: If it needs a package that is not installed.
 
     Example:
         >>> make_vec("CartPole-v1", 2).metadata["autoreset_mode"].name

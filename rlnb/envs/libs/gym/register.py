@@ -14,7 +14,7 @@ import torch
 from gymnasium.envs.registration import WrapperSpec
 from tensordict import TensorDictBase
 
-from rlnb.data import Composite
+from rlnb.data.specs.composite import Composite
 from rlnb.data.specs.spaces import space_from_spec
 from rlnb.data.ted.keys import DONE, TERMINATED, TRUNCATED, NestedKey, as_key, as_tuple
 from rlnb.envs import errors
@@ -66,8 +66,8 @@ def register_gym(
         **kwargs: passed to ``entry_point``.
 
     Raises:
-        TypeError: if ``entry_point`` cannot make an environment.
-        ValueError: if ``backend`` is not gymnasium.
+        TypeError: If ``entry_point`` cannot make an environment.
+        ValueError: If ``backend`` is not gymnasium.
 
     Example:
         >>> from rlnb.envs import PendulumEnv
@@ -118,8 +118,8 @@ class RegisteredEnv(gymnasium.Env):
         **kwargs: passed to ``make_env``.
 
     Raises:
-        TypeError: if ``make_env`` makes no env of rlnb.
-        KeyError: if an entry of ``info_keys`` is no observation, the env has several rewards or no "done" at its root.
+        TypeError: If ``make_env`` makes no env of rlnb.
+        KeyError: If an entry of ``info_keys`` is no observation, the env has several rewards or no "done" at its root.
 
     Example:
         >>> from rlnb.envs import GymEnv
@@ -196,7 +196,7 @@ class RegisteredEnv(gymnasium.Env):
             dictionary.
 
         Raises:
-            RuntimeError: if the env was not reset.
+            RuntimeError: If the env was not reset.
         """
         if self._data is None:
             raise RuntimeError(errors.not_reset(self.env))
@@ -254,7 +254,7 @@ def _assert_gymnasium(backend: Any) -> None:
 
 
 def _transformed(env: EnvBase, transform: Any) -> EnvBase:
-    from rlnb.envs.transforms import TransformedEnv
+    from rlnb.envs.transforms.transformed_env import TransformedEnv
 
     clone = getattr(transform, "clone", None)
     return TransformedEnv(env, copy.deepcopy(transform) if clone is None else clone())

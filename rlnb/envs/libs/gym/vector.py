@@ -11,7 +11,8 @@ import numpy as np
 import torch
 from gymnasium.vector.utils import batch_space
 
-from rlnb.data import Composite, TensorSpec
+from rlnb.data.specs.base import TensorSpec
+from rlnb.data.specs.composite import Composite
 from rlnb.data.specs.spaces import spec_from_space
 
 NEXT_STEP, SAME_STEP, DISABLED = "NextStep", "SameStep", "Disabled"
@@ -40,7 +41,7 @@ class VectorBackend:
         mode: the autoreset mode, as Gymnasium spells it.
 
     Raises:
-        ValueError: if the env does not tell its mode, or runs in a mode in which it gives wrong data.
+        ValueError: If the env does not tell its mode, or runs in a mode in which it gives wrong data.
     """
 
     def __init__(self, env: gymnasium.vector.VectorEnv) -> None:
@@ -72,7 +73,7 @@ class VectorBackend:
             The observations and the info dictionary. What they say of sub-envs that are not marked has no meaning.
 
         Raises:
-            RuntimeError: if the env cannot reset some and leave the others, or was never reset as a whole.
+            RuntimeError: If the env cannot reset some and leave the others, or was never reset as a whole.
         """
         if mask is None:
             mask, kept = np.ones_like(self._over), np.zeros_like(self._over)
@@ -108,7 +109,7 @@ class VectorBackend:
             What Gymnasium's step returns, each observation and info being of the episode that the step belongs to.
 
         Raises:
-            RuntimeError: if a sub-env is done and was not reset.
+            RuntimeError: If a sub-env is done and was not reset.
         """
         if self._over.any():
             raise RuntimeError(
@@ -145,7 +146,7 @@ def autoreset_mode(env: gymnasium.vector.VectorEnv) -> str:
         ``"NextStep"``, ``"SameStep"`` or ``"Disabled"``.
 
     Raises:
-        ValueError: if the env does not say.
+        ValueError: If the env does not say.
 
     Example:
         >>> autoreset_mode(gymnasium.make_vec("CartPole-v1", num_envs=2, vectorization_mode="sync"))
@@ -233,7 +234,7 @@ def batched_spec(
         A spec of shape ``[n, ...]``.
 
     Raises:
-        TypeError: if the sub-envs differ in more than the bounds of a Box.
+        TypeError: If the sub-envs differ in more than the bounds of a Box.
 
     Example:
         >>> from gymnasium.spaces import Discrete

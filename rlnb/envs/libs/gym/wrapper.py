@@ -12,7 +12,8 @@ import torch
 from tensordict import TensorDictBase
 from torch.utils._pytree import tree_map
 
-from rlnb.data import Bounded, Composite
+from rlnb.data.specs.bounded import Bounded
+from rlnb.data.specs.composite import Composite
 from rlnb.data.specs.spaces import spec_from_space
 from rlnb.data.ted.block import LeafInfo
 from rlnb.data.ted.keys import END_KEYS, NestedKey
@@ -52,7 +53,7 @@ class GymWrapper(GymLikeEnv):
             have been made with ``render_mode="rgb_array"``. An observation that is an image is "pixels" already.
         pixels_only: with ``from_pixels``, leave the env's own observation out. Default: False.
         frame_skip: how many times each action is repeated; the rewards are added up, and an end stops it.
-        device: where the data goes; None (the default) for no statement.
+        device: device of the returned tensors. ``None`` (the default) leaves them on the CPU.
         batch_size: that of the data, if you want to name it: ``[]``, or ``[num_envs]`` for a vector env.
         run_type_checks: see :class:`~rlnb.envs.EnvBase`.
         allow_done_after_reset: see :class:`~rlnb.envs.EnvBase`.
@@ -64,8 +65,8 @@ class GymWrapper(GymLikeEnv):
         info_dict_reader: the readers that :meth:`set_info_dict_reader` added.
 
     Raises:
-        TypeError: if ``env`` is neither of the two, or has a space that no spec can describe.
-        ValueError: if ``from_pixels`` is asked of an env that renders no frames, if ``frame_skip`` is not positive or
+        TypeError: If ``env`` is neither of the two, or has a space that no spec can describe.
+        ValueError: If ``from_pixels`` is asked of an env that renders no frames, if ``frame_skip`` is not positive or
             is asked of a vector env, or if a vector env runs in an autoreset mode that gives wrong data.
 
     Example:
@@ -216,7 +217,7 @@ class GymWrapper(GymLikeEnv):
             An integer, an array, a dictionary or a tuple.
 
         Raises:
-            ValueError: if it is no action of the env.
+            ValueError: If it is no action of the env.
 
         Example:
             >>> from rlnb.envs import GymEnv
