@@ -1,4 +1,4 @@
-"""Environments: what produces data."""
+"""Environments over TensorDicts: base classes, Gymnasium, batches, transforms and built-in environments."""
 
 from rlnb.data.ted.step_mdp import step_mdp
 from rlnb.envs import transforms

@@ -1,4 +1,4 @@
-"""Policies: what chooses the action, in every form that a rollout takes."""
+"""Policies in every form that a rollout takes: modules, functions of observations or TensorDicts, random actions."""
 
 from __future__ import annotations
 
@@ -81,10 +81,10 @@ class RandomPolicy:
 
 
 class ObservationPolicy:
-    """A callable over observations, made to read and write a TensorDict.
+    """Policy over TensorDicts that calls a function of observations.
 
     Args:
-        function: takes the observations, in order, and returns the action (a tuple for several actions).
+        function: takes the observations in order and returns the action, or a tuple of several actions.
         in_keys: of the observations.
         out_keys: of the actions.
     """
@@ -94,7 +94,7 @@ class ObservationPolicy:
         self.__name__ = getattr(function, "__name__", type(function).__name__)
 
     def __call__(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Write the action that the function chooses.
+        """Write the action that the function returns.
 
         Args:
             tensordict: written to.
@@ -123,26 +123,27 @@ class ObservationPolicy:
 
 
 class ModulePolicy:
-    """A TensorDictModule whose missing inputs are named if it fails for lack of one.
+    """TensorDictModule whose error names the missing inputs if it fails because of one.
 
     Args:
-        module: the module; it is called first, since an input may be optional. It need not have ``in_keys``.
+        module: the module. It is called before its inputs are checked, because an input may be optional. It need not
+            have ``in_keys``.
     """
 
     def __init__(self, module: TensorDictModuleBase) -> None:
         self.module, self.in_keys = module, list(getattr(module, "in_keys", ()))
-        if hasattr(module, "out_keys"):  # a module that does not name its keys reads and writes what it likes
+        if hasattr(module, "out_keys"):  # a module without out_keys may write anything
             self.out_keys = module.out_keys
         self.__name__ = errors.policy_name(module)
 
     def __call__(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Let the module write its outputs.
+        """Call the module.
 
         Args:
             tensordict: written to.
 
         Returns:
-            What the module returns.
+            The output of the module.
 
         Raises:
             KeyError: If an input is missing.
@@ -161,7 +162,7 @@ class ModulePolicy:
 
 
 def is_random(env: EnvBase, policy: Any) -> bool:
-    """Whether a policy draws each action of an env from its spec, and does nothing else.
+    """Whether a policy only draws each action of an env from its spec.
 
     Args:
         env: the env.
@@ -176,16 +177,16 @@ def is_random(env: EnvBase, policy: Any) -> bool:
 def make_policy(
     env: EnvBase, policy: Any, trust_policy: bool = False, auto_cast_to_device: bool = False
 ) -> Callable[[TensorDictBase], TensorDictBase]:
-    """Turn whatever a rollout takes for a policy into a function from TensorDict to TensorDict.
+    """Convert any policy that a rollout takes into a function from TensorDict to TensorDict.
 
     Args:
-        env: which acts on it.
-        policy: None, a TensorDictModule, a module or a function.
-        trust_policy: take it as it is.
+        env: the env.
+        policy: ``None`` for random actions, a TensorDictModule, a module or a function.
+        trust_policy: treat any callable as one that reads and writes a TensorDict.
         auto_cast_to_device: move the input to the policy's device, and the output back.
 
     Returns:
-        A function that writes the action into the TensorDict that it is given.
+        A function that writes the action into its input.
 
     Raises:
         TypeError: If ``policy`` cannot be called.
@@ -210,7 +211,7 @@ def make_policy(
 
 
 def _takes_tensordict(policy: Callable[..., Any]) -> bool:
-    """Whether the name or the annotation of the first argument says that it is a TensorDict."""
+    """Whether the first argument is a TensorDict, going by its name or annotation."""
     function = policy.forward if isinstance(policy, torch.nn.Module) else policy
     try:
         parameters = list(inspect.signature(function).parameters.values())
@@ -237,7 +238,7 @@ def _moved(
 def _explained(
     function: Callable[[TensorDictBase], TensorDictBase], policy: Any, there: torch.device, here: torch.device
 ) -> Callable[[TensorDictBase], TensorDictBase]:
-    """Let the policy try (it may move its input itself), and say what is wrong if it fails."""
+    """Call the policy, which may move its input itself, and explain the failure if it does not."""
 
     def explained(tensordict: TensorDictBase) -> TensorDictBase:
         try:

@@ -1,4 +1,4 @@
-"""Rollouts: the loop that turns an env and a policy into episode data (TED)."""
+"""Rollouts: the loop that steps an env with a policy and collects episode data (TED)."""
 
 from __future__ import annotations
 
@@ -113,26 +113,26 @@ def collect(
     by_rows: bool = True,
     store: torch.device | None = None,
 ) -> TensorDictBase:
-    """Collect steps from where the env is.
+    """Collect steps, starting from the present state of the env.
 
     Args:
         env: the env.
         act: the policy, as :func:`~rlnb.envs.policies.make_policy` makes it.
-        data: the root of the first step, which is the state that the env is in.
-        max_steps: the most steps to take.
-        stop: "never", or at the first end of "any" env, or when "all" have been done; those that are done before are
-            reset.
+        data: the root of the first step: the output of a reset, or of ``step_mdp``.
+        max_steps: the maximum number of steps.
+        stop: "never"; "any": as soon as any env is done; "all": when all envs have been done, resetting those that are
+            done earlier.
         report: called after each step.
-        contiguous: stack the steps into tensors; if False, into a lazy stack.
+        contiguous: stack the steps into tensors. ``False``: into a lazy stack.
         set_truncated: mark the last step as truncated.
-        by_rows: go the fast way where the env and the policy allow it.
-        store: where each step is moved to, once it is taken.
+        by_rows: fill rows if the env and the policy allow it; see :mod:`rlnb.envs.rows`.
+        store: device that each step is moved to.
 
     Returns:
         The steps, of batch size ``[*batch, time]``.
     """
     env._assert_open("step")
-    # For a single env the first end is that of all.
+    # For a single env "any" and "all" are the same.
     by_rows = by_rows and (stop != "all" or not env.batch_size) and data.get("_step", None) is None
     if by_rows and fills_rows(env, act):
         result: TensorDictBase = collect_rows(env, act, data, max_steps, keep_going=stop == "never")
@@ -160,7 +160,7 @@ def _collect(
     stop: str,
     store: torch.device | None,
 ) -> list[TensorDictBase]:
-    """Step any env: a TensorDict a step."""
+    """Step any env, with one TensorDict per step."""
     steps: list[TensorDictBase] = []
     ended: list[torch.Tensor] | None = None
     done_keys = _deciding_done_keys(env)
@@ -195,7 +195,7 @@ def _collect(
 def _given_actions(
     env: EnvBase, actions: Iterable[Any], policy: Any, max_steps: int
 ) -> tuple[Callable[[TensorDictBase], TensorDictBase], int]:
-    """Make a policy that plays given actions, and say how many steps it lasts."""
+    """Make a policy that plays given actions, and count them."""
     if policy is not None:
         raise ValueError("rollout takes a policy or actions, and got both. Fix: leave one of them out.")
     rows = list(itertools.islice(actions, max_steps))
@@ -215,7 +215,7 @@ def _given_actions(
 
 
 def _deciding_done_keys(env: EnvBase) -> list[NestedKey]:
-    """The "done" at the root where there is one, else those of all levels."""
+    """The "done" at the root if there is one, else those of all levels."""
     keys = [key for key in env.done_keys if as_tuple(key)[-1] == DONE]
     return [DONE] if DONE in keys else keys
 
@@ -229,7 +229,7 @@ def _check_policy(env: EnvBase, act: Any, before: set[Any], acted: Any) -> None:
 
 
 def _with_seen(data: TensorDictBase, acted: TensorDictBase) -> TensorDictBase:
-    """Add what the policy saw to what it wrote, for a policy may return its action in a TensorDict of its own."""
+    """Add the policy's input to its output, because a policy may return its action in a new TensorDict."""
     return shallow_copy(data).update(acted) if acted.batch_size == data.batch_size else acted
 
 
@@ -241,10 +241,10 @@ def _has(data: TensorDictBase, key: NestedKey) -> bool:
 
 
 def truncate_last(env: EnvBase, last: TensorDictBase) -> None:
-    """Mark the last step as truncated, in place where the data is part of a larger block.
+    """Mark the last step as truncated, in place, because the data may be part of a larger block.
 
     Args:
-        env: whose data it is.
+        env: the env that returned the data.
         last: the "next" of the last step; written to.
     """
     for key in env.done_keys:
@@ -306,7 +306,7 @@ def _check_arguments(
 
 
 def _make_callback(env: EnvBase, callback: Callable[..., Any] | None) -> Callable[[TensorDictBase], Any] | None:
-    """Accept callbacks of the step alone and of the env and the step."""
+    """Accept callbacks that take the step, or the env and the step."""
     if callback is None:
         return None
     try:

@@ -123,7 +123,7 @@ def fills_rows(env: EnvBase, act: Callable[..., Any]) -> bool:
 
     Args:
         env: the env.
-        act: the policy. It must announce what it writes, and that must be neither under "next" nor the env's own data.
+        act: the policy. It must have ``out_keys``, none of which is under "next" or an entry that the env writes.
 
     Returns:
         True if :func:`collect_rows` takes them.
@@ -137,7 +137,7 @@ def fills_rows(env: EnvBase, act: Callable[..., Any]) -> bool:
         return False
     own = {as_tuple(key) for key in (*env.observation_keys, *env.done_keys)}
     written = [as_tuple(key) for key in out_keys]
-    # Rows are stepped all at once; "_step" says that some are not.
+    # All rows are stepped at once, and "_step" asks for a partial step.
     return not any(path in own or path[0] in ("next", "_step") for path in written)
 
 
@@ -153,9 +153,9 @@ def collect_rows(
     Args:
         env: a :class:`RowEnv`.
         act: the policy; ``env.rand_action`` itself for random actions.
-        data: the root of the first step: the output of a reset, or what a step led to.
-        max_steps: the most steps to take.
-        keep_going: reset at the end of an episode, and go on.
+        data: the root of the first step: the output of a reset, or of ``step_mdp``.
+        max_steps: the maximum number of steps.
+        keep_going: reset at the end of an episode and go on.
 
     Returns:
         The steps, of batch size ``[*batch, time]``.
@@ -189,7 +189,7 @@ def collect_rows(
 
 
 class _RandomActions:
-    """Draws actions many at a time, and leaves the generator as though they had been drawn one by one."""
+    """Draws actions in chunks, and leaves the generator as if they had been drawn one by one."""
 
     def __init__(self, env: Any, max_steps: int, randomness: Callable[[], Any]) -> None:
         self.env, self.left, self.randomness = env, max_steps, randomness
@@ -218,7 +218,7 @@ class _RandomActions:
         used = length - self.start
         if used < len(self.native):
             with self.randomness():
-                # Somebody else may have drawn from torch's generator meanwhile: then it must not be turned back.
+                # If other code has drawn from torch's generator meanwhile, it must not be turned back.
                 if torch.equal(torch.get_rng_state(), self.after):
                     torch.set_rng_state(self.before)
                     self.spec.rand((used,))
@@ -228,7 +228,7 @@ class _RandomActions:
 
 
 class _PolicyActions:
-    """Asks a policy for each action, and keeps all that the policy writes."""
+    """Calls a policy for each action, and keeps everything that the policy writes."""
 
     def __init__(self, env: Any, act: Any, data: TensorDictBase, block: TEDBlock) -> None:
         self.act, self.native = act, env._native_action
@@ -264,7 +264,7 @@ class _PolicyActions:
         return self.native(fit_action(self.key, self.spec, action, self.spec.shape))
 
     def _find_more(self, entries: dict[NestedKey, torch.Tensor], data: TensorDictBase) -> None:
-        """Take what the policy writes without having announced it."""
+        """Keep entries that the policy writes although they are not among its ``out_keys``."""
         for key in leaf_keys(data):
             if as_tuple(key)[0] in ("next", "_step"):
                 raise KeyError(

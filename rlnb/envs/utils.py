@@ -1,4 +1,4 @@
-"""Helpers around environments, under the names that TorchRL's users know."""
+"""Helpers for environments, under TorchRL's dotted path."""
 
 from rlnb.data.specs.helpers import check_no_exclusive_keys, make_composite_from_td
 from rlnb.data.ted.step_mdp import step_mdp
