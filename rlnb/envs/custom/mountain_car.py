@@ -1,4 +1,4 @@
-"""MountainCarEnv: cars too weak for their hill, any number of them in one process."""
+"""Mountain car, batched: underpowered cars in a valley."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rlnb.data.specs.composite import Composite
 from rlnb.envs.custom.tensor_env import TensorEnv
 
 MIN_POSITION, MAX_POSITION = -1.2, 0.6
-MAX_SPEED = 0.07  # a step
+MAX_SPEED = 0.07  # per step
 GOAL_POSITION = 0.5
 FORCE, GRAVITY = 0.001, 0.0025
 START = (-0.6, -0.4)  # the first position is uniform between them, the first velocity 0
@@ -34,8 +34,8 @@ class MountainCarEnv(TensorEnv):
         seed: as for :meth:`set_seed`.
         max_steps: an episode is truncated after that many steps. ``None``: never.
         categorical_action_encoding: actions are indices if True, else one-hot vectors (the default).
-        dtype: of the state between steps. In ``torch.float64`` the trajectories are Gymnasium's, which computes so;
-            ``torch.float32`` (the default) is faster. Observations are float32 either way.
+        dtype: dtype of the state between steps. ``torch.float64`` gives Gymnasium's trajectories; ``torch.float32``
+            (the default) is faster. Observations are float32 either way.
 
     Example:
         >>> env = MountainCarEnv(batch_size=[3], seed=0)
@@ -84,7 +84,7 @@ class MountainCarEnv(TensorEnv):
 
 
 def drive(state: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
-    """Let one time step pass.
+    """Advance by one time step.
 
     Args:
         state: (position, velocity), ``[..., 2]``.
