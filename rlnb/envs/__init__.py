@@ -1,4 +1,4 @@
-"""Environments: what produces data."""
+"""Environments over TensorDicts: base classes, Gymnasium, batches, transforms and built-in environments."""
 
 from rlnb.data.ted.step_mdp import step_mdp
 from rlnb.envs import transforms
@@ -15,7 +15,7 @@ from rlnb.envs.custom import (
     SpreadEnv,
     TicTacToeEnv,
 )
-from rlnb.envs.ended import terminated_or_truncated
+from rlnb.envs.end_signals import terminated_or_truncated
 from rlnb.envs.exploration import ExplorationType, exploration_type, set_exploration_type
 from rlnb.envs.gym_like import GymLikeEnv
 from rlnb.envs.libs.available import get_available_libraries

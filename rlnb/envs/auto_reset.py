@@ -1,4 +1,4 @@
-"""The keywords that every env class takes to say that its envs reset themselves: auto_reset, auto_reset_replace."""
+"""Metaclass of environments: adds the keywords ``auto_reset`` and ``auto_reset_replace`` to every constructor."""
 
 from __future__ import annotations
 
@@ -8,29 +8,30 @@ from typing import Any
 
 
 class AutoResetMeta(ABCMeta):
-    """The metaclass of :class:`~rlnb.envs.EnvBase`: ``SomeEnv(..., auto_reset=True)`` makes an ``AutoResetEnv``.
+    """Metaclass of :class:`~rlnb.envs.EnvBase`: ``SomeEnv(..., auto_reset=True)`` makes an ``AutoResetEnv``.
 
-    The two keywords are no part of a class's own ``__init__``, so each class has them, and none has to pass them on.
+    It takes the two keywords itself, so every class has them and no ``__init__`` has to pass them on.
     """
 
     def __call__(
         cls, *args: Any, auto_reset: bool | None = None, auto_reset_replace: bool | None = None, **kwargs: Any
     ) -> Any:
-        """Make an env, and put an ``AutoResetEnv`` around it if it resets itself.
+        """Make an env, wrapped in an ``AutoResetEnv`` if it resets itself.
 
         Args:
             *args: for the class.
-            auto_reset: whether the observation of a step that ends an episode is the first of the next episode.
-            auto_reset_replace: whether that observation, which says nothing of the episode that ended, is replaced
-                with a placeholder under "next". Default: True.
+            auto_reset: whether the env resets itself: the observation of a step that ends an episode is the first one
+                of the next episode.
+            auto_reset_replace: replace that observation, which does not belong to the episode that ended, by a
+                placeholder under "next". Default: True.
             **kwargs: for the class.
 
         Returns:
             The env.
 
         Raises:
-            TypeError: if one of the two is no bool.
-            ValueError: if ``auto_reset_replace`` comes alone.
+            TypeError: If one of the two is not a bool.
+            ValueError: If ``auto_reset_replace`` is given without ``auto_reset``.
         """
         for name, value in (("auto_reset", auto_reset), ("auto_reset_replace", auto_reset_replace)):
             if value is not None and not isinstance(value, bool):
@@ -43,12 +44,12 @@ class AutoResetMeta(ABCMeta):
             )
         env = super().__call__(*args, **kwargs)
         if isinstance(env, cls):
-            env._close_specs()  # while __init__ ran, specs could be edited in place
+            env._close_specs()  # specs could be edited in place while __init__ ran
         return env._auto_resetting(auto_reset_replace) if auto_reset else env
 
     @property
     def __signature__(cls) -> inspect.Signature:
-        """That of ``__init__`` with the two keywords: else tools would show ``(*args, **kwargs)``."""
+        """Signature of ``__init__`` with the two keywords; without it, tools would show ``(*args, **kwargs)``."""
         init = cls.__init__  # type: ignore[misc]  # of a class, not of an instance
         own = list(inspect.signature(init).parameters.values())[1:]
         variadic = [own.pop()] if own and own[-1].kind is inspect.Parameter.VAR_KEYWORD else []

@@ -1,41 +1,79 @@
-"""EnvBase: the environment that every other one is, with reset, step and rollout over TensorDicts."""
+"""Abstract base class of all environments: ``reset``, ``step`` and ``rollout`` over TensorDicts."""
 
 from __future__ import annotations
 
+import contextlib
+import operator
+import weakref
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Self
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Self
 
+import numpy as np
 import torch
-from tensordict import TensorDict, TensorDictBase, lazy_stack
+from tensordict import TensorDict, TensorDictBase
 
 from rlnb._tensordict import del_entry, entry, raw_entries, set_entry, shallow_copy, write_entries
-from rlnb.data import Categorical, Composite, TensorSpec, Unbounded
-from rlnb.data.ted.keys import END_KEYS, NestedKey, as_key, as_tuple
+from rlnb.data.specs.composite import Composite
+from rlnb.data.ted.keys import DONE, TRUNCATED, NestedKey, as_key, as_tuple, by_depth
 from rlnb.data.ted.step_mdp import NextStep
-from rlnb.envs import faults
-from rlnb.envs.done import complete_done, override
-from rlnb.envs.ended import terminated_or_truncated
-from rlnb.envs.life import EnvLife
-from rlnb.envs.partial_reset import Masks, deciding, is_ragged, merge_reset, overwrite, reset_masks
+from rlnb.envs import validation
+from rlnb.envs.auto_reset import AutoResetMeta
+from rlnb.envs.end_signals import ClearSignal, complete_done, override, terminated_or_truncated
+from rlnb.envs.partial_reset import (
+    Masks,
+    blank_missing,
+    deciding,
+    ended_masks,
+    is_ragged,
+    merge_ragged,
+    merge_reset,
+    reset_masks,
+    reset_to_state,
+)
+from rlnb.envs.partial_step import partial_step
 from rlnb.envs.rollout import rollout
+from rlnb.envs.specs import (
+    INPUT_SPECS,
+    OUTPUT_SPECS,
+    CompositeProperty,
+    LeafProperty,
+    OnlyKey,
+    SpecKeys,
+    Unbatched,
+    assign_spec,
+    check_distinct_keys,
+    close_specs,
+    infer_specs,
+    open_specs,
+    set_batch_size,
+    set_default_specs,
+    set_device,
+)
+
+if TYPE_CHECKING:
+    from rlnb.envs.transforms.transform import Transform
+    from rlnb.envs.transforms.transformed_env import TransformedEnv
 
 
-class EnvBase(EnvLife):
-    """The base of all environments.
+class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
+    """Base class of all environments.
 
-    A subclass sets its specs in ``__init__`` and writes three methods: ``_reset`` and ``_step``, which return a new
-    TensorDict with the data of a reset or of a step at its root, and ``_set_seed``.
+    A subclass sets its specs in ``__init__`` and implements three methods: ``_reset`` and ``_step``, which return a
+    new TensorDict with the data of a reset or step at its root, and ``_set_seed``. A spec is assigned as a leaf, which
+    gets the customary key, or as a composite; its shape starts with the batch size.
 
     Args:
-        device: where the data of the env lives; None (the default) for no statement.
-        batch_size: how many envs are batched together; all specs start with it. Default: ``torch.Size([])``.
-        run_type_checks: check the data of every step against the specs. None (the default) checks the first reset and
-            the first step; False checks nothing.
+        device: device of the returned tensors. ``None`` (the default) leaves tensors where the env creates them.
+        batch_size: the number of envs that are batched together, as a shape; all specs start with it. Default:
+            ``torch.Size([])``.
+        run_type_checks: check the data of every step against the specs. ``None`` (the default) checks the first reset
+            and the first step; ``False`` checks nothing.
         allow_done_after_reset: accept an env that is done right after a reset.
 
     Attributes:
-        batch_locked: False for a stateless env, which takes inputs of any batch size.
+        batch_locked: ``False`` for a stateless env, which takes inputs of any batch size.
+        is_closed: whether the env was closed.
 
     Example:
         >>> from rlnb.data import Categorical, Unbounded
@@ -56,6 +94,11 @@ class EnvBase(EnvLife):
         tensor([1., 2., 3.])
     """
 
+    batch_locked: bool = True
+
+    #: Completes the sentence of a report that proposes specs, for envs whose specs follow from others'; else empty.
+    _specs_follow = ""
+
     def __init__(
         self,
         device: torch.device | str | int | None = None,
@@ -66,11 +109,27 @@ class EnvBase(EnvLife):
     ) -> None:
         if isinstance(batch_size, int):
             raise TypeError(
-                f"batch_size is a sequence of integers and is {batch_size}. Fix: batch_size=[{batch_size}]."
+                f"batch_size must be a sequence of integers, got {batch_size}. Fix: batch_size=[{batch_size}]."
             )
         early_device, early_size = self.__dict__.pop("_early_device", None), self.__dict__.pop("_early_batch_size", ())
-        size = torch.Size(early_size if batch_size is None else batch_size)
-        super().__init__(early_device if device is None else torch.device(device), size)
+        super().__init__()
+        self._device = early_device if device is None else torch.device(device)
+        self._batch_size = torch.Size(early_size if batch_size is None else batch_size)
+        self._cache: dict[str, Any] = {}
+        self._unchecked: set[str] = set()
+        names = (*INPUT_SPECS, *OUTPUT_SPECS)
+        self._specs = {name: Composite(shape=self._batch_size, device=self._device) for name in names}
+        if "_specs" in self.__dict__:  # it is a property of envs whose specs follow from others', with nothing to set
+            self._open_specs()
+            set_default_specs(self)
+        for name, (spec, default_key) in self.__dict__.pop("_early_specs", {}).items():
+            self._set_spec(name, spec, default_key)
+        self.is_closed = False
+        self._checks_data = True
+        self._misfit = False
+        self._warned_about: set[str] = set()
+        self._generator_state: torch.Tensor | None = None
+        self._clear_signal = ClearSignal()
         self.run_type_checks = run_type_checks
         self.allow_done_after_reset = allow_done_after_reset
 
@@ -84,7 +143,23 @@ class EnvBase(EnvLife):
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Return a new TensorDict with the observations, rewards and end signals of a step, all at its root."""
 
-    # Reset and step -----------------------------------------------------------------------------------------------
+    @abstractmethod
+    def _set_seed(self, seed: int | None) -> None:
+        """Seed whatever the env draws random numbers from."""
+
+    def _step_marked(self, tensordict: TensorDictBase, mask: torch.Tensor) -> TensorDictBase:
+        """Step the envs that a mask of shape ``[*batch]`` marks; the results of the other envs are not read.
+
+        A stateless env computes all steps. An env with state overrides this method.
+        """
+        if self.batch_locked:
+            raise RuntimeError(
+                f"{type(self).__name__} steps all of its envs at once, so '_step' cannot leave some of them out. "
+                "Fix: SerialEnv(n, make_env), which steps each env by itself, or delete the entry: td.del_('_step')."
+            )
+        return self._step(tensordict)
+
+    # Reset --------------------------------------------------------------------------------------------------------
 
     def reset(
         self, tensordict: TensorDictBase | None = None, *, set_state: bool | None = None, **kwargs: Any
@@ -94,58 +169,36 @@ class EnvBase(EnvLife):
         Args:
             tensordict: written to and returned, if given. Where it has a "_reset" entry beside a "done", only the
                 envs marked there are reset, and the data of the others stays as it is.
-            set_state: True starts from the state in ``tensordict``, which only a stateless env can whose observations
-                are its state. False and None (the default) leave it to the env.
-            **kwargs: passed to the env's own reset.
+            set_state: ``True`` starts from the state in ``tensordict``, which only a stateless env can whose
+                observations are its state. ``False`` and ``None`` (the default) leave the state to the env.
+            **kwargs: passed to the env's own ``_reset``.
 
         Returns:
             The first observations of shape ``[*batch_size, ...]`` and end signals.
 
         Raises:
-            NotImplementedError: If ``set_state`` is asked of an env that cannot.
-            RuntimeError: if the batch size is not the env's, the env is done right after its reset or its data does
+            NotImplementedError: If ``set_state`` is True and the env cannot start from a given state.
+            RuntimeError: If the batch size is not the env's, the env is done right after its reset or its data does
                 not fit its specs.
-
-        Example:
-            >>> from rlnb.envs import GymEnv
-            >>> sorted(GymEnv("CartPole-v1").reset().keys())
-            ['done', 'observation', 'terminated', 'truncated']
         """
         if set_state:
-            return self._reset_to(tensordict, **kwargs)
+            return reset_to_state(self, tensordict, **kwargs)
         self._assert_open("reset")
         masks: Masks = {}
         if tensordict is not None:
             self._assert_batch_size(tensordict, "reset")
-            self._assert_unlocked(tensordict, "reset")
+            validation.check_unlocked(tensordict, "reset")
             masks = reset_masks(self, tensordict)
             if masks and not any(mask.any() for mask in deciding(masks).values()):
                 return tensordict.exclude(*self.reset_keys, inplace=True)
         return self._reset_where(tensordict, masks, **kwargs)
 
-    def _reset_to(self, tensordict: TensorDictBase | None, **kwargs: Any) -> TensorDictBase:
-        """Reset to the state that a TensorDict holds."""
-        state, seen = self.state_keys, set(self.observation_keys)
-        if self.batch_locked or not seen.issubset(state):
-            raise NotImplementedError(
-                f"{type(self).__name__} cannot be reset to a given state (set_state=True): only a stateless env can, "
-                "whose observations are its state. Fix: leave set_state out."
-            )
-        missing = [key for key in state if tensordict is None or tensordict.get(key, None) is None]
-        if tensordict is None or missing:
-            raise KeyError(f"reset(td, set_state=True) reads the state {state} from td, which lacks {missing}.")
-        given = tensordict.select(*state).clone()
-        return self.reset(tensordict, **kwargs).update(given)
-
     def set_state(self) -> None:
-        """Not implemented, as in TorchRL: ``env.reset(td, set_state=True)`` starts a stateless env from a state.
-
-        Raises:
-            NotImplementedError: Always.
-        """
+        """Not implemented, as in TorchRL: ``env.reset(td, set_state=True)`` starts a stateless env from a state."""
         raise NotImplementedError("set_state has no general form. Fix: env.reset(td, set_state=True).")
 
     def _reset_where(self, tensordict: TensorDictBase | None, masks: Masks, **kwargs: Any) -> TensorDictBase:
+        """Reset, validate the data, and merge it into the input where the masks say so."""
         fresh = self._reset(tensordict, **kwargs)
         self._assert_new(fresh, tensordict, "_reset")
         if not self._is_complete(fresh, "reset"):
@@ -154,12 +207,16 @@ class EnvBase(EnvLife):
             complete_done(self, fresh, at_reset=True)
             self._check_data(fresh, "reset")
             if tensordict is not None:
-                self._blank_left_out(fresh, tensordict)
+                blank_missing(self, fresh, tensordict)
         if self.ndim and (is_ragged(fresh) or is_ragged(tensordict)):
-            return self._reset_ragged(tensordict, fresh, masks)
+            if not self.allow_done_after_reset:
+                validation.check_not_done(self, fresh, deciding(masks))
+            return fresh if tensordict is None else merge_ragged(self, tensordict, fresh, masks)
         entries = raw_entries(fresh) if tensordict is None else merge_reset(tensordict, fresh, masks, self.ndim)
-        if not self.allow_done_after_reset and self._may_be_done(entries):
-            faults.assert_not_done(self, fresh, deciding(masks))
+        if not self.allow_done_after_reset:
+            done = entries.get(DONE) if len(self._done_levels()) == 1 else None
+            if done is None or not self._clear_signal.check(done):
+                validation.check_not_done(self, fresh, deciding(masks))
         if tensordict is None:
             return fresh
         for level in masks:
@@ -167,52 +224,37 @@ class EnvBase(EnvLife):
         write_entries(tensordict, entries)
         return tensordict
 
-    def _blank_left_out(self, fresh: TensorDictBase, tensordict: TensorDictBase) -> None:
-        """Write zeros for observations that a reset does not give: those of the episode before are not of this one."""
-        for key in self.observation_keys:
-            before = tensordict.get(key, None)
-            if isinstance(before, torch.Tensor) and fresh.get(key, None) is None:
-                fresh.set(key, torch.zeros_like(before))
+    def _done_levels(self) -> list[tuple[tuple[str, ...], NestedKey]]:
+        """The levels that have end signals, each with the key of its "done"."""
+        if "done_levels" not in self._cache:
+            levels = [as_tuple(group[0])[:-1] for group in self.done_keys_groups]
+            self._cache["done_levels"] = [(level, as_key((*level, DONE))) for level in levels]
+        return self._cache["done_levels"]
 
-    def _reset_ragged(self, tensordict: TensorDictBase | None, fresh: TensorDictBase, masks: Masks) -> TensorDictBase:
-        """Finish a reset of envs whose data may differ in shape: row by row."""
-        if not self.allow_done_after_reset:
-            faults.assert_not_done(self, fresh, deciding(masks))
-        if tensordict is None:
-            return fresh
-        tensordict.exclude(*self.reset_keys, inplace=True)
-        if not is_ragged(tensordict):
-            tensordict = lazy_stack([row.copy() for row in tensordict.unbind(0)], 0)
-        overwrite(tensordict, fresh, masks, self.ndim)
-        return tensordict
+    # Step ---------------------------------------------------------------------------------------------------------
 
     def step(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Take one step.
 
         Args:
-            tensordict: what ``reset`` or ``step_mdp`` returned, with an action. Entries that it has under "next"
-                already are kept: they override what the step computes.
+            tensordict: the output of ``reset`` or ``step_mdp``, with an action. Entries that it already has under
+                "next" are kept: they override what the step computes. A "_step" entry, bool of shape
+                ``[*batch_size]``, marks the envs that take the step.
 
         Returns:
             The same TensorDict, with the results under "next".
 
         Raises:
-            KeyError: if there is no action.
-            ValueError: if an action has the wrong shape, or TypeError: the wrong dtype.
-            RuntimeError: if the env is closed or was not reset, the batch size is not the env's, or its data does not
+            KeyError: If there is no action.
+            ValueError: If an action has the wrong shape.
+            TypeError: If an action has the wrong dtype.
+            RuntimeError: If the env is closed or was not reset, the batch size is not the env's, or its data does not
                 fit its specs.
-
-        Example:
-            >>> from rlnb.envs import GymEnv
-            >>> env = GymEnv("CartPole-v1")
-            >>> td = env.rand_action(env.reset())
-            >>> env.step(td)["next", "reward"]
-            tensor([1.])
         """
         self._assert_open("step")
         self._assert_batch_size(tensordict, "step")
-        self._assert_unlocked(tensordict, "step")
-        self._assert_not_over(tensordict)
+        validation.check_unlocked(tensordict, "step")
+        validation.check_not_over(self, tensordict)
         inputs = self._check_actions(tensordict)
         given = entry(tensordict, "next")
         partial = entry(tensordict, "_step")
@@ -228,48 +270,7 @@ class EnvBase(EnvLife):
         return set_entry(tensordict, "next", result)
 
     forward = step
-
-    # Partial steps ------------------------------------------------------------------------------------------------
-
-    def _partial_step(self, tensordict: TensorDictBase, partial: torch.Tensor) -> TensorDictBase:
-        """Step the envs that the entry "_step" marks; the others keep their data, and their reward is 0."""
-        batch = tensordict.batch_size
-        if partial.dtype is not torch.bool or partial.numel() != batch.numel():
-            raise ValueError(
-                f"The entry '_step' marks the envs that take the step: expected shape {tuple(batch)} and dtype "
-                f"torch.bool, got {tuple(partial.shape)} and {partial.dtype}."
-            )
-        mask = partial.reshape(batch)
-        if bool(mask.all()):
-            return self._step(tensordict)
-        kept = self._unstepped(tensordict)
-        if not bool(mask.any()):
-            return kept
-        stepped = self._step_marked(tensordict, mask)
-        self._fit_data(stepped, "step")
-        complete_done(self, stepped)
-        write_entries(kept, merge_reset(kept, stepped, {(): mask}, len(batch)))
-        return kept
-
-    def _step_marked(self, tensordict: TensorDictBase, mask: torch.Tensor) -> TensorDictBase:
-        """Step where a mask of shape ``[*batch]`` says; the results of the other envs are not read.
-
-        A stateless env computes all steps. An env that has state of its own overrides this method.
-        """
-        if self.batch_locked:
-            raise RuntimeError(
-                f"{type(self).__name__} steps all of its envs at once, so '_step' cannot leave some of them out. "
-                "Fix: SerialEnv(n, make_env), which steps each env by itself, or delete the entry: td.del_('_step')."
-            )
-        return self._step(tensordict)
-
-    def _unstepped(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """The results of a step that no env takes: observations and end signals as they are, rewards of zero."""
-        lead = tensordict.batch_size[: tensordict.ndim - self.ndim]
-        data = Composite(shape=self.batch_size, device=self.device).zero(lead)
-        for spec in (self.observation_spec, self.full_done_spec, self.full_reward_spec):
-            data.update(spec.zero(lead))
-        return data.update(tensordict.select(*self.observation_keys, *self.done_keys, strict=False).clone())
+    _partial_step = partial_step
 
     def step_and_maybe_reset(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:
         """Take one step, and reset the envs that it ended.
@@ -278,22 +279,11 @@ class EnvBase(EnvLife):
             tensordict: as for :meth:`step`.
 
         Returns:
-            The step, with "next", and the input of the step that follows: ``step_mdp`` of it, or the data of a reset
+            The step, with "next", and the input of the following step: ``step_mdp`` of it, or the data of a reset
             where the env is done.
-
-        Example:
-            >>> from rlnb.envs import GymEnv
-            >>> env = GymEnv("CartPole-v1")
-            >>> td_ = env.reset()
-            >>> for _ in range(100):
-            ...     td, td_ = env.step_and_maybe_reset(env.rand_action(td_))
         """
         tensordict = self.step(tensordict)
-        after = self._step_mdp(tensordict)
-        if type(self).maybe_reset is not EnvBase.maybe_reset:
-            return tensordict, self.maybe_reset(after)
-        masks = self._ended(after)
-        return tensordict, self._reset_ended(after, masks) if masks else after
+        return tensordict, self.maybe_reset(self._step_mdp(tensordict))
 
     def maybe_reset(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Reset the envs that are done, and only them.
@@ -305,39 +295,47 @@ class EnvBase(EnvLife):
             ``tensordict`` itself if no env is done, else a copy with the data of the reset where one is.
         """
         self._assert_batch_size(tensordict, "maybe_reset")
-        masks = self._ended(tensordict)
-        return self._reset_ended(shallow_copy(tensordict), masks) if masks else tensordict
-
-    def _ended(self, tensordict: TensorDictBase) -> Masks:
-        """Find what must be reset; nothing if no env is done."""
-        masks: Masks = {}
-        for level, key in self._done_levels():
-            done = entry(tensordict, key)
-            if done is None:
-                continue
-            if done.dtype is not torch.bool:
-                done = done.bool()
-            if level == ():  # it is looked for first, and overrides those below
-                if not self._none(done):
-                    return {(): done}
-                self._see_running(done)
-                return masks
-            masks[level] = done
-        return masks if any(bool(mask.any()) for mask in masks.values()) else {}
-
-    def _reset_ended(self, tensordict: TensorDictBase, masks: Masks) -> TensorDictBase:
-        """Reset where masks say so; the TensorDict is written to."""
+        masks = ended_masks(self, tensordict)
+        if not masks:
+            return tensordict
+        tensordict = shallow_copy(tensordict)
         for level, mask in masks.items():
             set_entry(tensordict, as_key((*level, "_reset")), mask.clone())
         if type(self).reset is not EnvBase.reset:
             return self.reset(tensordict)
         self._assert_open("reset")
-        return self._reset_where(tensordict, masks)
+        return self._reset_where(tensordict, masks)  # what reset() would do, without reading the masks again
+
+    def step_mdp(self, next_tensordict: TensorDictBase) -> TensorDictBase:
+        """Turn a step into the input of the next one, as :func:`~rlnb.envs.utils.step_mdp` does with this env's keys.
+
+        Args:
+            next_tensordict: the output of :meth:`step`.
+
+        Returns:
+            A new TensorDict: the entries under "next", without the reward, and those that the step did not change.
+        """
+        return self._step_mdp(next_tensordict)
 
     def _step_mdp(self, tensordict: TensorDictBase) -> TensorDictBase:
         if "next_step" not in self._cache:
             self._cache["next_step"] = NextStep(self.reward_keys, self.action_keys)
         return self._cache["next_step"](tensordict)
+
+    def any_done(self, tensordict: TensorDictBase) -> bool:
+        """Whether any env is done. If one is, "_reset" masks that mark it are written into the TensorDict.
+
+        Args:
+            tensordict: a step, or the output of ``step_mdp``.
+
+        Returns:
+            True if an end signal is True: of those under "next" if there are any.
+        """
+        data = tensordict.get("next", None)
+        data = tensordict if data is None else data
+        return terminated_or_truncated(data, self.full_done_spec, key="_reset")
+
+    # Actions ------------------------------------------------------------------------------------------------------
 
     def rand_action(self, tensordict: TensorDictBase | None = None) -> TensorDictBase:
         """Write a random action.
@@ -353,12 +351,23 @@ class EnvBase(EnvLife):
             self._assert_batch_size(tensordict, "rand_action")
         if tensordict is not None and not self.batch_locked:
             shape = tensordict.batch_size[: tensordict.ndim - self.ndim]
-        leaves = self._action_leaves()
+        leaves = validation.action_leaves(self)
         with self.own_randomness():
             if tensordict is None or len(leaves) != 1 or not isinstance(leaves[0][0], str):
                 action = self.full_action_spec.rand(shape)
                 return action if tensordict is None else tensordict.update(action)
             return tensordict.set(leaves[0][0], leaves[0][1].rand(shape))
+
+    def rand_step(self, tensordict: TensorDictBase | None = None) -> TensorDictBase:
+        """Take one step with a random action.
+
+        Args:
+            tensordict: as for :meth:`step`, without the action.
+
+        Returns:
+            ``tensordict``, or a new one, with the action and with the results under "next".
+        """
+        return self.step(self.rand_action(tensordict))
 
     def all_actions(self, tensordict: TensorDictBase | None = None) -> TensorDictBase:
         """List the actions of an env that has finitely many.
@@ -371,11 +380,6 @@ class EnvBase(EnvLife):
 
         Raises:
             NotImplementedError: If an action is continuous.
-
-        Example:
-            >>> from rlnb.envs import GymEnv
-            >>> GymEnv("CartPole-v1", categorical_action_encoding=True).all_actions()["action"]
-            tensor([0, 1])
         """
         if tensordict is not None:
             self.reset(tensordict)
@@ -389,215 +393,55 @@ class EnvBase(EnvLife):
 
         Returns:
             The number of actions, infinity if one is continuous.
-
-        Example:
-            >>> from rlnb.envs import GymEnv
-            >>> GymEnv("CartPole-v1").cardinality(), GymEnv("Pendulum-v1").cardinality()
-            (2, inf)
         """
         if tensordict is not None:
             self.reset(tensordict)
         return self.full_action_spec.cardinality(use_mask=True)
 
-    def any_done(self, tensordict: TensorDictBase) -> bool:
-        """Whether any env is done. If one is, "_reset" masks that say which are written into the TensorDict.
+    def set_seed(self, seed: int | None = None, static_seed: bool = False) -> int | None:
+        """Seed the env, and the random actions that it draws. Torch's global generator is left alone.
 
         Args:
-            tensordict: a step, or the output of ``step_mdp``.
+            seed: an integer from 0 to 2**64 - 1. ``None`` seeds with unpredictable numbers.
+            static_seed: return ``seed`` itself, so that envs that are seeded in a chain all get the same seed.
 
         Returns:
-            True if an end signal is True, of those under "next" where there are any.
-        """
-        data = tensordict.get("next", None)
-        data = tensordict if data is None else data
-        return terminated_or_truncated(data, self.full_done_spec, key="_reset")
-
-    def step_mdp(self, next_tensordict: TensorDictBase) -> TensorDictBase:
-        """Turn a step into the input of the next one, as :func:`~rlnb.envs.utils.step_mdp` does with this env's keys.
-
-        Args:
-            next_tensordict: the output of :meth:`step`.
-
-        Returns:
-            A new TensorDict: what was under "next", without reward, and what the step did not change.
-        """
-        return self._step_mdp(next_tensordict)
-
-    def auto_specs_(
-        self,
-        policy: Callable[..., Any],
-        *,
-        tensordict: TensorDictBase | None = None,
-        action_key: NestedKey | list[NestedKey] = "action",
-        done_key: NestedKey | list[NestedKey] | None = None,
-        observation_key: NestedKey | list[NestedKey] = "observation",
-        reward_key: NestedKey | list[NestedKey] = "reward",
-    ) -> Self:
-        """Set the specs to what a reset and a step give. All leaves are unbounded; end signals are booleans.
-
-        Args:
-            policy: chooses the action of the step.
-            tensordict: passed to the reset.
-            action_key: of the action, or a list.
-            done_key: of "done", or a list. Default: every "done", "terminated" and "truncated".
-            observation_key: of the observation, or a list. What else the reset gives becomes part of the state.
-            reward_key: of the reward, or a list.
-
-        Returns:
-            The env.
+            The seed for the next env of a chain, computed from this one.
 
         Raises:
-            KeyError: If the data has none of the entries that a key names.
+            ValueError: If ``seed`` is not such an integer. Nothing is seeded then.
         """
+        if seed is None:
+            self._generator_state = None
+            self._set_seed(None)
+            return None
+        if isinstance(seed, bool) or not hasattr(seed, "__index__") or not 0 <= seed < 2**64:
+            raise ValueError(f"A seed must be an integer from 0 to 2**64 - 1 and is {seed!r}.")
+        seed = operator.index(seed)
+        self._set_seed(seed)
+        self._generator_state = torch.Generator().manual_seed(seed).get_state()
+        return seed if static_seed else int(np.random.SeedSequence(seed).generate_state(1)[0])
 
-        def named(keys: Any) -> set[tuple[str, ...]]:
-            return {as_tuple(key) for key in (keys if isinstance(keys, list) else [keys])}
+    @contextlib.contextmanager
+    def own_randomness(self) -> Iterator[None]:
+        """Draw random numbers for the env: from its own generator once it is seeded, from torch's until then.
 
-        first = self._reset(tensordict)
-        acted = policy(first.copy())
-        after = self._step(acted)
-        actions, rewards, seen = named(action_key), named(reward_key), named(observation_key)
-        paths = {as_tuple(key): value for data in (acted, after) for key, value in data.items(True, True)}
-        ends = {path for path in paths if path[-1] in END_KEYS} if done_key is None else named(done_key)
-        missing = sorted((actions | rewards | seen) - paths.keys())
-        if missing:
-            raise KeyError(
-                f"auto_specs_ reads {as_key(missing[0])!r}, and the data has {sorted(map(as_key, paths), key=str)}."
-            )
-        kinds = {"action_spec": actions, "reward_spec": rewards, "done_spec": ends, "observation_spec": seen}
-        kinds["state_spec"] = paths.keys() - actions - rewards - ends - seen
-        for name, members in kinds.items():
-            if members or name == "state_spec":
-                spec = Composite(shape=self.batch_size)
-                for path in sorted(members):
-                    spec[as_key(path)] = _spec_like(torch.as_tensor(paths[path]))
-                setattr(self, name, spec)
-        return self
-
-    def check_env_specs(self, *args: Any, **kwargs: Any) -> None:
-        """Compare what the env does with what its specs say: :func:`~rlnb.envs.check_env_specs` of this env.
-
-        Args:
-            *args: see there.
-            **kwargs: see there.
+        After :meth:`set_seed`, torch's generator is restored at the end of the block.
         """
-        from rlnb.envs.check import check_env_specs  # built on this class
+        if self._generator_state is None:
+            yield
+            return
+        outer = torch.get_rng_state()
+        torch.set_rng_state(self._generator_state)
+        try:
+            yield
+        finally:
+            self._generator_state = torch.get_rng_state()
+            torch.set_rng_state(outer)
 
-        check_env_specs(self, *args, **kwargs)
+    # Rollouts -----------------------------------------------------------------------------------------------------
 
-    def rand_step(self, tensordict: TensorDictBase | None = None) -> TensorDictBase:
-        """Take one step with a random action.
-
-        Args:
-            tensordict: as for :meth:`step`, without the action.
-
-        Returns:
-            ``tensordict``, or a new one, with the action and with the results under "next".
-        """
-        return self.step(self.rand_action(tensordict))
-
-    def rollout(
-        self,
-        max_steps: int,
-        policy: Callable[..., Any] | None = None,
-        callback: Callable[..., Any] | None = None,
-        *,
-        actions: Iterable[Any] | None = None,
-        auto_reset: bool = True,
-        auto_cast_to_device: bool = False,
-        break_when_any_done: bool | None = None,
-        break_when_all_done: bool | None = None,
-        return_contiguous: bool | None = True,
-        tensordict: TensorDictBase | None = None,
-        set_truncated: bool = False,
-        out: TensorDictBase | None = None,
-        trust_policy: bool = False,
-        storing_device: torch.device | str | int | None = None,
-        set_state: bool | None = None,
-    ) -> TensorDictBase:
-        """Collect up to ``max_steps`` steps.
-
-        Args:
-            max_steps: the most steps to take.
-            policy: what chooses the action. None: random actions. A TensorDictModule, or a function whose first
-                argument is called ``td``, ``tensordict``, ``td_in``, ``tensordict_in`` or ``data`` or is annotated as
-                a TensorDict: takes and returns the TensorDict. Any other callable: takes the observations in the order
-                of ``observation_spec`` and returns the action.
-            actions: the actions to take in place of a policy's, one a step: a tensor of shape ``[time, *batch_size,
-                ...]``, or tensors, numbers or (for several actions) TensorDicts. The rollout ends with them.
-            callback: called after each step with the step's TensorDict, or with the env and that TensorDict.
-            auto_reset: start with a reset. If False, go on from ``tensordict``.
-            auto_cast_to_device: move the policy's input to the policy's device, and its output back.
-            break_when_any_done: stop as soon as an env is done (the default). If False, envs that are done are reset
-                and the rollout goes on.
-            break_when_all_done: go on, with resets, until each env has been done once.
-            return_contiguous: if False, return a LazyStackedTensorDict. None: True.
-            tensordict: where to go on from, or what to pass to the reset.
-            set_truncated: mark the last step as truncated.
-            out: a TensorDict of the rollout's size to write the result to.
-            trust_policy: take a callable as one that reads and writes a TensorDict, whatever it looks like.
-            storing_device: where the steps are moved to as they are collected. Default: they stay where they are.
-            set_state: passed to :meth:`reset`.
-
-        Returns:
-            The steps in the TED format, of shape ``[*batch_size, time]``, the last dimension named "time".
-
-        Raises:
-            TypeError: If the policy cannot be called, as when it and ``max_steps`` are swapped.
-            ValueError: if ``max_steps`` is not positive, if ``auto_reset=False`` comes without a TensorDict, if both
-                a policy and actions are given or if the two break conditions contradict each other.
-            KeyError: if the policy writes no action.
-            RuntimeError: as for :meth:`reset` and :meth:`step`; if ``set_truncated`` is asked of an env that has no
-                "truncated".
-
-        Example:
-            >>> from rlnb.envs import GymEnv
-            >>> env = GymEnv("CartPole-v1")
-            >>> env.rollout(100, break_when_any_done=False).batch_size
-            torch.Size([100])
-        """
-        return rollout(
-            self,
-            max_steps,
-            policy,
-            callback,
-            auto_reset=auto_reset,
-            auto_cast_to_device=auto_cast_to_device,
-            break_when_any_done=break_when_any_done,
-            break_when_all_done=break_when_all_done,
-            return_contiguous=return_contiguous,
-            tensordict=tensordict,
-            set_truncated=set_truncated,
-            out=out,
-            trust_policy=trust_policy,
-            actions=actions,
-            storing_device=storing_device,
-            set_state=set_state,
-        )
-
-    @staticmethod
-    def make_parallel(create_env_fn: Callable[..., EnvBase], *, num_envs: int = 1, **options: Any) -> EnvBase:
-        """Make a :class:`~rlnb.envs.ParallelEnv`: several envs, each in a process of its own.
-
-        Args:
-            create_env_fn: makes an env; or a list of functions, one for each env.
-            num_envs: how many envs.
-            **options: those of :class:`~rlnb.envs.ParallelEnv`, such as ``create_env_kwargs``.
-
-        Returns:
-            The batch of batch size ``[num_envs, ...]``, whose processes start when they are needed. With
-            ``serial_for_single=True`` and a single env, a :class:`~rlnb.envs.SerialEnv`.
-
-        Example:
-            >>> from rlnb.envs import EnvBase, GymEnv
-            >>> with EnvBase.make_parallel(lambda: GymEnv("Pendulum-v1"), num_envs=2) as env:
-            ...     env.rollout(3).batch_size
-            torch.Size([2, 3])
-        """
-        from rlnb.envs.batched import ParallelEnv  # it is built on this class
-
-        made: EnvBase = ParallelEnv(num_envs, create_env_fn, **options)
-        return made
+    rollout = rollout
 
     def fake_tensordict(self) -> TensorDict:
         """Make a step of zeros with the keys, shapes and dtypes of a real one.
@@ -614,9 +458,441 @@ class EnvBase(EnvLife):
         after.update(self.full_reward_spec)
         return root.zero().set("next", after.zero())
 
+    def check_env_specs(self, *args: Any, **kwargs: Any) -> None:
+        """Compare what the env does with its specs; see :func:`~rlnb.envs.check_env_specs` for the arguments."""
+        from rlnb.envs.check import check_env_specs  # built on this class
 
-def _spec_like(value: torch.Tensor) -> TensorSpec:
-    """The spec of a tensor of which nothing is known but its shape and dtype."""
-    if value.dtype is torch.bool:
-        return Categorical(2, shape=value.shape, dtype=torch.bool)
-    return Unbounded(shape=value.shape, dtype=value.dtype)
+        check_env_specs(self, *args, **kwargs)
+
+    # Specs --------------------------------------------------------------------------------------------------------
+
+    observation_spec = CompositeProperty("full_observation_spec", "observation", "Spec of the observations.")
+    action_spec = LeafProperty("full_action_spec", "action", "Spec of the action; a composite if there are several.")
+    reward_spec = LeafProperty("full_reward_spec", "reward", "Spec of the reward; a composite if there are several.")
+    done_spec = LeafProperty("full_done_spec", DONE, "Spec of the end signals; a composite if there are several.")
+    state_spec = CompositeProperty("full_state_spec", "state", "Spec of all inputs but actions.")
+    full_observation_spec, full_state_spec = observation_spec, state_spec
+    full_action_spec = CompositeProperty("full_action_spec", "action", "Specs of the actions as a composite.")
+    full_reward_spec = CompositeProperty("full_reward_spec", "reward", "Specs of the rewards as a composite.")
+    full_done_spec = CompositeProperty("full_done_spec", DONE, "Specs of the end signals as a composite.")
+
+    single_action_spec = action_spec_unbatched = Unbatched("action_spec")
+    single_observation_spec = observation_spec_unbatched = Unbatched("observation_spec")
+    single_reward_spec = reward_spec_unbatched = Unbatched("reward_spec")
+    single_done_spec = done_spec_unbatched = Unbatched("done_spec")
+    single_state_spec = state_spec_unbatched = Unbatched("state_spec")
+    single_full_action_spec = full_action_spec_unbatched = Unbatched("full_action_spec")
+    single_full_observation_spec = full_observation_spec_unbatched = Unbatched("full_observation_spec")
+    single_full_reward_spec = full_reward_spec_unbatched = Unbatched("full_reward_spec")
+    single_full_done_spec = full_done_spec_unbatched = Unbatched("full_done_spec")
+    single_full_state_spec = full_state_spec_unbatched = Unbatched("full_state_spec")
+    single_input_spec = input_spec_unbatched = Unbatched("input_spec")
+    single_output_spec = output_spec_unbatched = Unbatched("output_spec")
+
+    @property
+    def input_spec(self) -> Composite:
+        """Specs of the inputs: "full_action_spec" and "full_state_spec". Locked."""
+        return self._group("input_spec", INPUT_SPECS)
+
+    @property
+    def output_spec(self) -> Composite:
+        """Specs of the outputs: "full_observation_spec", "full_reward_spec" and "full_done_spec". Locked."""
+        return self._group("output_spec", OUTPUT_SPECS)
+
+    @property
+    def specs(self) -> Composite:
+        """All specs in one composite, "input_spec" and "output_spec", which outlives the env. Locked."""
+        groups = {"input_spec": self.input_spec, "output_spec": self.output_spec}
+        specs = Composite(groups, shape=self.batch_size, device=self.device)
+        return specs.lock_() if self.is_spec_locked else specs
+
+    def _group(self, name: str, members: tuple[str, ...]) -> Composite:
+        if name not in self._cache:
+            specs = {member: self._specs[member] for member in members}
+            group = Composite(specs, shape=self.batch_size, device=self.device)
+            if not self.is_spec_locked:
+                return group
+            self._cache[name] = group.lock_()
+        return self._cache[name]
+
+    _set_spec = assign_spec
+
+    @property
+    def is_spec_locked(self) -> bool:
+        """Whether the specs can only be replaced, not edited in place. False while ``__init__`` runs."""
+        return not self.__dict__.get("_specs_open", False)
+
+    def set_spec_lock_(self, mode: bool = True) -> Self:
+        """Lock or unlock the specs. Unlocked specs can be edited in place, ``env.full_done_spec["truncated"] = ...``.
+
+        While they are unlocked nothing derived from them is cached, so steps are slow.
+
+        Args:
+            mode: ``True`` (the default) locks them.
+
+        Returns:
+            The env.
+
+        Example:
+            >>> from rlnb.data import Unbounded
+            >>> from rlnb.envs import PendulumEnv
+            >>> env = PendulumEnv().set_spec_lock_(False)
+            >>> env.observation_spec["wind"] = Unbounded(shape=())
+            >>> "wind" in env.set_spec_lock_().observation_keys
+            True
+        """
+        if mode:
+            self._close_specs()
+        else:
+            self._specs = {name: spec.clone().unlock_() for name, spec in self._specs.items()}
+            self._open_specs()
+        return self
+
+    _open_specs, _close_specs = open_specs, close_specs
+
+    def add_truncated_keys(self) -> Self:
+        """Add a "truncated" signal beside each "done" in the spec.
+
+        Returns:
+            The env.
+        """
+        done = self.full_done_spec.clone()
+        for path in [as_tuple(key) for key in done.keys(True, True)]:
+            if path[-1] == DONE:
+                done[as_key((*path[:-1], TRUNCATED))] = done[as_key(path)].clone()
+        self.done_spec = done
+        return self
+
+    def auto_specs_(
+        self,
+        policy: Callable[..., Any],
+        *,
+        tensordict: TensorDictBase | None = None,
+        action_key: NestedKey | list[NestedKey] = "action",
+        done_key: NestedKey | list[NestedKey] | None = None,
+        observation_key: NestedKey | list[NestedKey] = "observation",
+        reward_key: NestedKey | list[NestedKey] = "reward",
+    ) -> Self:
+        """Infer the specs from one reset and one step. All leaves are unbounded; end signals are booleans.
+
+        Args:
+            policy: chooses the action of the step.
+            tensordict: passed to the reset.
+            action_key: of the action, or a list.
+            done_key: of "done", or a list. Default: every "done", "terminated" and "truncated".
+            observation_key: of the observation, or a list. Other entries of the reset become part of the state.
+            reward_key: of the reward, or a list.
+
+        Returns:
+            The env.
+
+        Raises:
+            KeyError: If the data lacks an entry that is named.
+        """
+        acted = policy(self._reset(tensordict).copy())
+        named = {"action_spec": action_key, "reward_spec": reward_key, "observation_spec": observation_key}
+        specs = infer_specs(acted, self._step(acted), self.batch_size, {**named, "done_spec": done_key})
+        for name, spec in specs.items():
+            setattr(self, name, spec)
+        return self
+
+    def assert_distinct_keys(self) -> None:
+        """Raise if two specs claim the same entry, or if an entry has a reserved name.
+
+        Raises:
+            ValueError: If an entry is in two of the env's specs, or is called "next" or "_reset", or if an entry of
+                the done spec has a name that no end signal has.
+        """
+        check_distinct_keys(self._specs)
+
+    def empty_cache(self) -> None:
+        """Forget what was derived from the specs, such as lists of keys."""
+        self._cache.clear()
+
+    # Keys ---------------------------------------------------------------------------------------------------------
+
+    action_keys = SpecKeys("full_action_spec", "Keys of the actions, those at the root first.")
+    reward_keys = SpecKeys("full_reward_spec", "Keys of the rewards, those at the root first.")
+    done_keys = SpecKeys("full_done_spec", "Keys of the end signals: done, terminated and truncated of every level.")
+    state_keys = SpecKeys("full_state_spec", "Keys of the inputs that are not actions.")
+    action_key = OnlyKey("action", "Key of the action. Raises KeyError if there are several.")
+    reward_key = OnlyKey("reward", "Key of the reward. Raises KeyError if there are several.")
+    done_key = OnlyKey("done", 'Key of the "done" signal. Raises KeyError if several levels have one.')
+
+    @property
+    def observation_keys(self) -> list[NestedKey]:
+        """Keys of the observations, in the order of ``observation_spec``."""
+        if "observation_keys" not in self._cache:
+            self._cache["observation_keys"] = list(self.observation_spec.keys(True, True))
+        return list(self._cache["observation_keys"])
+
+    @property
+    def done_keys_groups(self) -> list[list[NestedKey]]:
+        """Keys of the end signals, grouped by level, in the order of :attr:`reset_keys`."""
+        if "done_keys_groups" not in self._cache:
+            groups: dict[tuple[str, ...], list[NestedKey]] = {}
+            for key in self.done_keys:
+                groups.setdefault(as_tuple(key)[:-1], []).append(key)
+            self._cache["done_keys_groups"] = list(groups.values())
+        return [list(group) for group in self._cache["done_keys_groups"]]
+
+    @property
+    def reset_keys(self) -> list[NestedKey]:
+        """A "_reset" key for each level that has end signals."""
+        return [as_key((*as_tuple(group[0])[:-1], "_reset")) for group in self.done_keys_groups]
+
+    def _keys(self, name: str) -> list[NestedKey]:
+        if name not in self._cache:
+            self._cache[name] = by_depth(self._specs[name].keys(True, True))
+        return list(self._cache[name])
+
+    # Batch size and device ----------------------------------------------------------------------------------------
+
+    @property
+    def batch_size(self) -> torch.Size:
+        """Shape of the batch of envs: the leading shape of all data. ``__init__`` may set it."""
+        return self._batch_size
+
+    @batch_size.setter
+    def batch_size(self, batch_size: Sequence[int]) -> None:
+        set_batch_size(self, torch.Size(batch_size))
+
+    @property
+    def shape(self) -> torch.Size:
+        """Another name of :attr:`batch_size`."""
+        return self.batch_size
+
+    @property
+    def batch_dims(self) -> int:
+        """Number of batch dimensions."""
+        return len(self._batch_size)
+
+    ndim = batch_dims
+
+    def ndimension(self) -> int:
+        """Return the number of batch dimensions, as :attr:`ndim` does."""
+        return self.batch_dims
+
+    def numel(self) -> int:
+        """Return the number of envs: the product of the batch size, 1 for a single env."""
+        return self.batch_size.numel()
+
+    @property
+    def device(self) -> torch.device | None:
+        """Device of the data. ``None`` leaves tensors where the env creates them. ``__init__`` may set it."""
+        return self._device
+
+    @device.setter
+    def device(self, device: torch.device | str | int | None) -> None:
+        set_device(self, None if device is None else torch.device(device))
+
+    def to(self, *args: Any, **kwargs: Any) -> Self:
+        """Move the env to a device: it returns its data there from now on.
+
+        Args:
+            *args: as for ``torch.nn.Module.to``.
+            **kwargs: as for ``torch.nn.Module.to``.
+
+        Returns:
+            The env.
+        """
+        device = torch._C._nn._parse_to(*args, **kwargs)[0]
+        if device is not None:
+            self._device = device
+            self._specs = {name: spec.to(device).lock_() for name, spec in self._specs.items()}
+            self.empty_cache()
+        super().to(*args, **kwargs)
+        return self
+
+    def cpu(self) -> Self:
+        """Move the env to the CPU; see :meth:`to`."""
+        return self.to("cpu")
+
+    def cuda(self, device: torch.device | str | int | None = None) -> Self:
+        """Move the env to a CUDA device; see :meth:`to`.
+
+        Args:
+            device: the device. ``None``: the current one.
+        """
+        return self.to("cuda" if device is None else torch.device("cuda", device) if type(device) is int else device)
+
+    # Validation: transformed envs call these methods on the env inside, and batches of envs override some ----------
+
+    _assert_open = validation.check_open
+    _assert_batch_size = validation.check_batch_size
+    _assert_new = validation.check_is_new
+    _check_actions = validation.check_actions
+    _is_complete = validation.is_complete
+    _fit_data = validation.fit_data
+    _check_data = validation.check_data
+    _check_specs = validation.check_specs
+
+    @property
+    def run_type_checks(self) -> bool:
+        """Whether the data of every step is checked against the specs. After setting False, not even the first is."""
+        return self._run_type_checks is True
+
+    @run_type_checks.setter
+    def run_type_checks(self, mode: bool | None) -> None:
+        self._run_type_checks = None if mode is None else bool(mode)
+
+    # Wrapping, registering, closing -------------------------------------------------------------------------------
+
+    def append_transform(self, transform: Transform | Callable[[TensorDictBase], TensorDictBase]) -> TransformedEnv:
+        """Wrap the env in a transform.
+
+        Args:
+            transform: a transform, or a function that takes the data of a reset or step and returns it changed.
+
+        Returns:
+            The transformed env. This env is its base.
+        """
+        from rlnb.envs.transforms.transformed_env import TransformedEnv  # built on this class
+
+        return TransformedEnv(self, transform)
+
+    def _assert_restarts(self) -> None:
+        """Raise if ``auto_reset=True`` was given and the env certainly does not reset itself."""
+
+    def _auto_resetting(self, replace: bool | None) -> EnvBase:
+        """Return the env that this one, which resets itself, becomes with ``auto_reset=True``."""
+        from rlnb.envs.transforms.auto_reset import AutoResetEnv, AutoResetTransform  # built on this class
+
+        self._assert_restarts()
+        return AutoResetEnv(self, AutoResetTransform(replace=replace))
+
+    @classmethod
+    def register_gym(
+        cls,
+        id: str,
+        *,
+        entry_point: Callable[..., EnvBase] | None = None,
+        transform: Transform | None = None,
+        info_keys: Sequence[NestedKey] | None = None,
+        backend: Any = None,
+        to_numpy: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        """Register this class with Gymnasium, so that ``gymnasium.make(id)`` makes an env of it.
+
+        Args:
+            id: the name of the env, such as ``"Corridor-v0"``.
+            entry_point: makes the env in place of this class.
+            transform: wraps each env. ``make`` takes it, too.
+            info_keys: entries of the observation that go into the info dictionary. ``make`` takes them, too.
+            backend: the gym backend to register with. ``None``: the one in use.
+            to_numpy: return numpy arrays, not tensors. ``make`` takes it, too.
+            **kwargs: those of Gymnasium's ``register`` (``max_episode_steps``, ``reward_threshold`` and the like); all
+                others go to the env's constructor.
+
+        Example:
+            >>> import gymnasium
+            >>> from rlnb.envs import PendulumEnv
+            >>> PendulumEnv.register_gym("rlnb/Pendulum-v0", to_numpy=True)
+            >>> sorted(gymnasium.make("rlnb/Pendulum-v0").reset(seed=0)[0])
+            ['params', 'th', 'thdot']
+        """
+        from rlnb.envs.libs.gym.register import register_gym  # built on this class
+
+        make_env = cls if entry_point is None else entry_point
+        kwargs |= {"transform": transform, "info_keys": info_keys, "backend": backend, "to_numpy": to_numpy}
+        register_gym(make_env, id, **kwargs)
+
+    @staticmethod
+    def make_parallel(create_env_fn: Callable[..., EnvBase], *, num_envs: int = 1, **options: Any) -> EnvBase:
+        """Make a :class:`~rlnb.envs.ParallelEnv`: several envs, each in its own process.
+
+        Args:
+            create_env_fn: makes an env; or a list of functions, one for each env.
+            num_envs: the number of envs.
+            **options: those of :class:`~rlnb.envs.ParallelEnv`, such as ``create_env_kwargs``.
+
+        Returns:
+            The batch of batch size ``[num_envs, ...]``, whose processes start when they are needed. With
+            ``serial_for_single=True`` and a single env, a :class:`~rlnb.envs.SerialEnv`.
+        """
+        from rlnb.envs.batched.parallel import ParallelEnv  # built on this class
+
+        made: EnvBase = ParallelEnv(num_envs, create_env_fn, **options)
+        return made
+
+    def configure_parallel(self, **kwargs: Any) -> EnvBase:
+        """Change how the envs of a batch are run, which only a batch such as :class:`~rlnb.envs.ParallelEnv` can.
+
+        Args:
+            **kwargs: those of the batch's constructor.
+
+        Raises:
+            NotImplementedError: If the env is not such a batch.
+        """
+        raise NotImplementedError(
+            f"{type(self).__name__} does not run other envs, so there is nothing to configure: {sorted(kwargs)}. "
+            "Fix: ParallelEnv(n, make_env, ...)."
+        )
+
+    @property
+    def collector(self) -> Any:
+        """The collector that steps this env, as set by :meth:`register_collector`; else None."""
+        known = self.__dict__.get("_collector")
+        return None if known is None else known()
+
+    def register_collector(self, collector: Any) -> None:
+        """Set the collector that steps this env. Only a weak reference to it is kept."""
+        self.__dict__["_collector"] = weakref.ref(collector)
+
+    def close(self, *, raise_if_closed: bool = False) -> None:
+        """Close the env. Stepping it raises an error until the next reset, which starts it again if it can.
+
+        Args:
+            raise_if_closed: raise an error if the env is closed already. Default: nothing happens then.
+
+        Raises:
+            RuntimeError: If the env is closed already and ``raise_if_closed`` is True.
+        """
+        self._assert_not_closed_twice(raise_if_closed)
+        self.is_closed = True
+
+    def _assert_not_closed_twice(self, raise_if_closed: bool) -> None:
+        if raise_if_closed and self.is_closed:
+            raise RuntimeError(
+                f"close(raise_if_closed=True) was called on a {type(self).__name__} that is closed already. "
+                "Fix: env.close(), which may be called twice."
+            )
+
+    def __del__(self) -> None:
+        # At interpreter exit anything may be gone already, and there is no one to report errors to.
+        with contextlib.suppress(Exception):
+            if not self.is_closed:
+                self.close()
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("_specs", "_batch_size", "_device"):
+            raise RuntimeError(
+                f"{type(self).__name__}.__init__ reads what the base class of all environments makes. Fix: call "
+                "super().__init__(batch_size=..., device=...) first."
+            )
+        if name == "render":
+            raise AttributeError(
+                f"{type(self).__name__} has no render method, so there are no frames of it. Fix: render an env of "
+                'Gymnasium, GymEnv("CartPole-v1", render_mode="rgb_array").'
+            )
+        return super().__getattr__(name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # torch.nn.Module checks for each value whether it is a parameter, a module or a buffer. The tensors of an env's
+        # state, which change with every step, need no check.
+        if type(value) is torch.Tensor and name in self.__dict__:
+            self.__dict__[name] = value
+        elif name == "batch_locked" and self.is_spec_locked and "_modules" in self.__dict__:
+            raise AttributeError(
+                f"batch_locked belongs to the class {type(self).__name__}, whose _step takes any batch size or does "
+                f"not. Only __init__ can set it. Fix: class MyEnv({type(self).__name__}): batch_locked = {value!r}."
+            )
+        else:
+            super().__setattr__(name, value)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(batch_size={self.batch_size}, device={self.device})"
+
+
+__all__ = ["EnvBase"]

@@ -1,36 +1,35 @@
-"""check_env_specs: a short rollout held against the specs, and everything that is wrong in one report."""
+"""Validation of an env against its specs: a short rollout is checked, and all problems are reported at once."""
 
 from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import torch
-from tensordict import TensorDictBase
+from tensordict import LazyStackedTensorDict, TensorDictBase
 
-from rlnb.data import Bounded, Categorical, Composite, TensorSpec
+from rlnb.data.specs.base import TensorSpec
+from rlnb.data.specs.bounded import Bounded
+from rlnb.data.specs.categorical import Categorical
+from rlnb.data.specs.composite import Composite
 from rlnb.data.specs.violations import Violation, format_key, violations
 from rlnb.data.ted.keys import DONE, TERMINATED, TRUNCATED, NestedKey, as_key, as_tuple
 from rlnb.data.ted.leaves import leaf_keys
+from rlnb.envs.base import EnvBase
 from rlnb.envs.partial_reset import deciding, end_masks, overwrite
-from rlnb.envs.specs import EnvSpecs
-from rlnb.envs.varying import varying_entries
-
-if TYPE_CHECKING:
-    from rlnb.envs.base import EnvBase
 
 _STEPS = 3
-_VARYING = ("missing", "extra", "shape")  # what an entry does that varies from step to step
+_VARYING = ("missing", "extra", "shape")  # kinds of problems with an entry that varies from step to step
 
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing that is wrong with an env.
+    """A problem of an env.
 
     Args:
-        moment: when it was seen first: "reset", "step 1", "action".
-        violation: what it is.
+        moment: when it was first seen: "reset", "step 1", "action".
+        violation: how the data violates the spec.
     """
 
     moment: str
@@ -45,29 +44,29 @@ def check_env_specs(
     tensordict: TensorDictBase | None = None,
     break_when_any_done: bool | Literal["both"] | None = None,
 ) -> None:
-    """Compare what an env does with what its specs say.
+    """Compare what an env does with its specs.
 
-    A reset and a few random steps are held against the specs: their keys, shapes, dtypes, devices and values, and that
-    done is the union of terminated and truncated. Torch's generator is left as it was, and so is the seed that the env
-    is to use at its next reset.
+    The data of a reset and a few random steps is compared with the specs: keys, shapes, dtypes, devices and values.
+    "done" must be the union of "terminated" and "truncated". Torch's generator is restored, and so is the seed that
+    the env uses at its next reset.
 
     Args:
         env: the env; it is reset.
-        return_contiguous: of the rollout that is tried at the end; None: as the env's specs allow.
-        check_dtype: whether a wrong dtype counts.
-        seed: to seed the env with first.
+        return_contiguous: of the rollout that is tried at the end. ``None``: whatever the env's specs allow.
+        check_dtype: whether to report wrong dtypes.
+        seed: seeds the env first.
         tensordict: passed to each reset.
-        break_when_any_done: of the rollout at the end: True (the default), False, or "both" for one of each.
+        break_when_any_done: of the rollout at the end: ``True`` (the default), ``False``, or "both" for one of each.
 
     Raises:
-        TypeError: if ``env`` is no env.
-        AssertionError: if anything is wrong, with a row for each problem and specs that fit the data, as code.
+        TypeError: If ``env`` is not an env.
+        AssertionError: If anything is wrong, with a row for each problem and code for specs that fit the data.
 
     Example:
         >>> from rlnb.envs import GymEnv
         >>> check_env_specs(GymEnv("CartPole-v1"))
     """
-    if not isinstance(env, EnvSpecs):
+    if not isinstance(env, EnvBase):
         what = f"the class {env.__name__}" if isinstance(env, type) else f"a {type(env).__name__}"
         raise TypeError(
             f"check_env_specs checks an env of rlnb and got {what}. "
@@ -97,7 +96,7 @@ def check_env_specs(
 
 
 def _look(env: EnvBase, start: TensorDictBase | None) -> tuple[list[Problem], list[TensorDictBase]]:
-    """Reset and step; note each problem once, and the data of every moment."""
+    """Reset and step. Return each problem once, and the data of the reset and of every step."""
     env.assert_distinct_keys()
     problems: dict[Any, Problem] = {}
 
@@ -122,7 +121,7 @@ def _look(env: EnvBase, start: TensorDictBase | None) -> tuple[list[Problem], li
         specs = [env.observation_spec, env.full_done_spec, env.full_reward_spec]
         found = _compare(env, specs, after, state)
         if _has_placeholders(env):
-            # What stands in for the last observations of episodes is none: only its form counts.
+            # Placeholders for the last observations of episodes are no observations: only their form is checked.
             legal = _compare(env, specs, _without_placeholders(env, after), state)
             found = [v for v in found if v.kind != "domain"] + [v for v in legal if v.kind == "domain"]
         note(f"step {step}", found + _union(env, after))
@@ -131,7 +130,7 @@ def _look(env: EnvBase, start: TensorDictBase | None) -> tuple[list[Problem], li
 
 
 def _overwritten(seen: list[TensorDictBase], before: list[TensorDictBase]) -> list[Violation]:
-    """Find what a step wrote over, of the data that was returned earlier: a rollout would hold the last step only."""
+    """Find data that was returned earlier and that a step overwrote, so that a rollout would repeat its last step."""
     found = []
     for t, (now, then) in enumerate(zip(seen, before, strict=True)):
         for key in leaf_keys(now):
@@ -145,13 +144,13 @@ def _overwritten(seen: list[TensorDictBase], before: list[TensorDictBase]) -> li
 
 
 def _has_placeholders(env: EnvBase) -> bool:
-    """Whether an env in it resets itself, and its last observations are replaced."""
+    """Whether the env, or one inside it, resets itself and replaces the last observations of episodes."""
     replaced = getattr(env, "auto_reset_replace", False)
     return any(replaced) if isinstance(replaced, list) else replaced is True
 
 
 def _without_placeholders(env: EnvBase, data: TensorDictBase) -> TensorDictBase:
-    """Put legal observations where an episode ended."""
+    """Replace the observations of episodes that ended by legal ones."""
     legal = data.copy()
     overwrite(legal, env.observation_spec.rand(), deciding(end_masks(env, data)), env.ndim)
     return legal
@@ -160,9 +159,9 @@ def _without_placeholders(env: EnvBase, data: TensorDictBase) -> TensorDictBase:
 def _compare(
     env: EnvBase, specs: list[Composite], data: TensorDictBase, optional: list[Composite] | None = None
 ) -> list[Violation]:
-    """Hold data against the union of several composites; entries of ``optional`` may be there or not."""
+    """Compare data with the union of several composites. Entries of ``optional`` may be missing."""
     whole = Composite(shape=env.batch_size)
-    for spec in (*(optional or ()), *specs):  # of an entry that is a state and an observation, the observation's
+    for spec in (*(optional or ()), *specs):  # if an entry is a state and an observation, the latter counts
         whole.update(spec)
     found = violations(whole, data)
     needed = {as_tuple(key) for spec in specs for key in spec.keys(True, True)}
@@ -198,6 +197,70 @@ def _union(env: EnvBase, data: TensorDictBase) -> list[Violation]:
     return found
 
 
+# Entries that vary -------------------------------------------------------------------------------------------------
+
+
+def varying_entries(seen: list[TensorDictBase]) -> dict[tuple[str, ...], str]:
+    """Find the entries whose presence or shape varies, and why that is wrong or how a spec describes it.
+
+    Args:
+        seen: the data of a reset and of the steps that followed.
+
+    Returns:
+        The reasons by key.
+
+    Example:
+        >>> from tensordict import TensorDict
+        >>> steps = [TensorDict({"a": torch.zeros(n)}) for n in (1, 2, 2)]
+        >>> varying_entries(steps)[("a",)]
+        'Its shape is (1,) at reset and (2,) at step 1: say -1 for what varies, shape=(-1,).'
+    """
+    keys = [set(map(as_tuple, leaf_keys(data))) for data in seen]
+    found: dict[tuple[str, ...], str] = {}
+    for key in sorted(set().union(*keys)):
+        steps = {f"step {t}": key in keys[t] for t in range(1, len(seen))}  # a reset may leave entries out
+        if len(set(steps.values())) > 1:
+            there = next(moment for moment, present in steps.items() if present)
+            gone = next(moment for moment, present in steps.items() if not present)
+            found[key] = (
+                f"It is there at {there} and not at {gone}: no spec describes an entry that comes and goes, and the "
+                "steps of a rollout would not fit together. Give it at every step, with -1 in its shape if its size "
+                "varies."
+            )
+            continue
+        shapes = [(t, shape) for t, data in enumerate(seen) if key in keys[t] for shape in _shapes(data, as_key(key))]
+        reason = _shape_reason(shapes)
+        if reason:
+            found[key] = reason
+    return found
+
+
+def _shapes(data: Any, key: Any) -> list[tuple[int, ...]]:
+    """The shapes of an entry: one, or one for each row of a lazy stack."""
+    if isinstance(data, LazyStackedTensorDict):
+        n, at = len(data.tensordicts), data.stack_dim
+        return [(*s[:at], n, *s[at:]) for row in data.tensordicts for s in _shapes(row, key)]
+    value = data.get(key, None)
+    return [tuple(value.shape)] if isinstance(value, torch.Tensor) else []
+
+
+def _shape_reason(shapes: list[tuple[int, tuple[int, ...]]]) -> str | None:
+    for t, shape in shapes:
+        first_t, first = shapes[0]
+        then, now = ("reset" if u == 0 else f"step {u}" for u in (first_t, t))
+        if len(shape) != len(first):
+            return (
+                f"It has {len(first)} dimensions at {then} and {len(shape)} at {now}: -1 in a spec stands for any "
+                "size, not for any number of dimensions. Give it the same number always, if need be of size 1."
+            )
+    if len({shape for _, shape in shapes}) < 2:
+        return None
+    (first_t, first), (t, other) = shapes[0], next(pair for pair in shapes if pair[1] != shapes[0][1])
+    then, now = ("reset" if u == 0 else f"step {u}" for u in (first_t, t))
+    spec = tuple(sizes[0] if len(set(sizes)) == 1 else -1 for sizes in zip(*(s for _, s in shapes), strict=True))
+    return f"Its shape is {first} at {then} and {other} at {now}: say -1 for what varies, shape={spec}."
+
+
 # The report -------------------------------------------------------------------------------------------------------
 
 
@@ -221,12 +284,12 @@ def _report(env: EnvBase, problems: list[Problem], seen: list[TensorDictBase]) -
 
 
 def _proposal(env: EnvBase, problems: list[Problem], seen: list[TensorDictBase]) -> str:
-    """Write specs that fit the data, as code, for each of the env's composites that does not."""
+    """Write code for specs that fit the data, for each of the env's composites that does not."""
     wrong = {
         v.key
         for p in problems
         for v in [p.violation]
-        # a "done" that is not the union of the others is no matter of specs
+        # a "done" that is not the union of the others is not a problem of the specs
         if p.moment != "action" and not (v.kind == "domain" and v.key[-1] == DONE)
     }
     known = {as_tuple(k) for spec in (env.input_spec, env.output_spec) for k in _leaf_keys(spec)}
@@ -260,7 +323,7 @@ def _proposal(env: EnvBase, problems: list[Problem], seen: list[TensorDictBase])
 
 
 def _values(seen: list[TensorDictBase], key: NestedKey) -> list[torch.Tensor]:
-    """The tensors of an entry; not those of a lazy stack that do not fit together."""
+    """The tensors of an entry, without those of a lazy stack whose shapes differ."""
     found = []
     for data in seen:
         with contextlib.suppress(RuntimeError):
@@ -269,12 +332,12 @@ def _values(seen: list[TensorDictBase], key: NestedKey) -> list[torch.Tensor]:
 
 
 def _leaf_keys(spec: Composite) -> list[tuple[str, ...]]:
-    """The keys of all leaves below the "full_..." entries of an input or output spec."""
+    """Keys of all leaves below the "full_..." entries of an input or output spec."""
     return [as_tuple(key)[1:] for key in spec.keys(True, True)]
 
 
 def _fits(spec: TensorSpec | None, values: list[torch.Tensor]) -> bool:
-    """Whether a spec was right all along: an entry that is observation and state may be wrong in one of them."""
+    """Whether a spec fits: of an entry that is observation and state, only one of the two specs may be wrong."""
     if spec is None or not values:
         return False
     return all(value.shape == spec.shape and spec.is_in(value) for value in values)
@@ -286,7 +349,7 @@ def _alike(values: list[torch.Tensor]) -> bool:
 
 
 def _infer(values: list[torch.Tensor], spec: TensorSpec | None) -> str:
-    """Write the spec of an entry as code, keeping of the old spec what still holds."""
+    """Write code for the spec of an entry, keeping what still holds of the old spec."""
     shape, dtype = tuple(values[-1].shape), values[-1].dtype
     if dtype == torch.bool:
         return f"Categorical(2, shape={shape}, dtype={dtype})"
@@ -301,4 +364,4 @@ def _infer(values: list[torch.Tensor], spec: TensorSpec | None) -> str:
     return f"Unbounded(shape={shape}, dtype={dtype})"
 
 
-__all__ = ["check_env_specs"]
+__all__ = ["check_env_specs", "varying_entries"]

@@ -1,4 +1,4 @@
-"""EnvBase and its kin, under the path that TorchRL's users know."""
+"""Base classes of environments, under TorchRL's dotted path."""
 
 from rlnb.envs.base import EnvBase
 from rlnb.envs.check import check_env_specs

@@ -1,4 +1,4 @@
-"""EnvCreator, under the path that TorchRL's users know."""
+"""EnvCreator, under TorchRL's dotted path."""
 
 from rlnb.envs.batched.creator import EnvCreator
 

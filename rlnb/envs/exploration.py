@@ -1,4 +1,4 @@
-"""Exploration types: whether probabilistic policies draw their action, or take the mode, the median or the mean."""
+"""Exploration types: whether probabilistic policies sample their action or take the mode, median or mean."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from tensordict.nn.probabilistic import InteractionType, interaction_type, set_i
 ExplorationType = InteractionType
 """How a probabilistic module gets a value from its distribution: MODE, MEDIAN, MEAN, RANDOM or DETERMINISTIC.
 
-It is tensordict's ``InteractionType``, so that one setting steers its modules and those built on them.
+It is tensordict's ``InteractionType``, so one setting controls tensordict's modules and those built on them.
 """
 
 
 class set_exploration_type(set_interaction_type):
     """Set the exploration type of all probabilistic modules for a block of code, or while a decorated function runs.
 
-    Blocks can be nested; at the end of one the type from before is back. Outside of all blocks each module follows
-    its own ``default_interaction_type``.
+    Blocks can be nested; the end of a block restores the previous type. Outside of all blocks each module follows its
+    own ``default_interaction_type``.
 
     Args:
-        type: the type, or its name in any case; None for each module's own default.
+        type: the type, or its name in upper or lower case. ``None``: each module's own default.
         **kwargs: those of ``tensordict.nn.set_interaction_type``.
 
     Raises:
-        ValueError: if there is no such type; the legal ones are listed.
+        ValueError: If there is no such type. The legal ones are listed.
 
     Example:
         >>> import torch
@@ -58,8 +58,8 @@ def exploration_type() -> ExplorationType | None:
     """Return the current exploration type.
 
     Returns:
-        The type that :class:`set_exploration_type` has set; None outside of it, when each module follows its own
-        default.
+        The type set by :class:`set_exploration_type`. ``None`` outside of its blocks, where each module follows its
+        own default.
 
     Example:
         >>> exploration_type() is None
@@ -83,7 +83,7 @@ def set_exploration_mode(mode: ExplorationType | str | None) -> set_exploration_
         A context manager and decorator.
 
     Raises:
-        ValueError: if there is no such type.
+        ValueError: If there is no such type.
 
     Example:
         >>> import warnings
@@ -101,7 +101,7 @@ def exploration_mode() -> str | None:
     Deprecated: use :func:`exploration_type`.
 
     Returns:
-        The name in lower case; None where no type is set.
+        The name in lower case. ``None`` if no type is set.
 
     Example:
         >>> import warnings

@@ -1,49 +1,56 @@
-"""GymLikeEnv: the base of environments around a backend that resets and steps as Gymnasium's do."""
+"""Base class of environments that wrap a backend with the ``reset`` and ``step`` of Gymnasium."""
 
 from __future__ import annotations
 
 import contextlib
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
-from tensordict import TensorDict, TensorDictBase
+from tensordict import NonTensorData, NonTensorStack, TensorDict, TensorDictBase
 
-from rlnb.data import Categorical, Composite
+from rlnb.data.specs.categorical import Categorical
+from rlnb.data.specs.composite import Composite
+from rlnb.data.specs.non_tensor import NonTensor
 from rlnb.data.ted.keys import DONE, END_KEYS, TERMINATED, TRUNCATED, NestedKey
-from rlnb.envs import faults
-from rlnb.envs.gym_reading import GymReading, repeat_step
+from rlnb.envs import errors
+from rlnb.envs.base import EnvBase
 from rlnb.envs.info import BaseInfoDictReader, default_info_dict_reader
 
+Outputs = tuple[Any, Any, Any, Any, Any, Mapping[str, Any]]
+"""Of a step: observation, reward, terminated, truncated, done and info. End signals that are not given are None."""
 
-class GymLikeEnv(GymReading):
-    """Wraps a backend whose ``reset()`` gives an observation and whose ``step(action)`` gives a tuple.
+
+class GymLikeEnv(EnvBase):
+    """Wraps a backend whose ``reset()`` returns an observation and whose ``step(action)`` returns a tuple.
 
     The tuple is (observation, reward, *end signals, info), with one end signal, "done", or two, "terminated" and
-    "truncated". A dictionary of observations becomes entries of that name, anything else the entry "observation". Of
-    the info dictionary nothing is read but what :meth:`set_info_dict_reader` asks for.
+    "truncated". A dictionary of observations becomes entries of these names, anything else the entry "observation".
+    The info dictionary is ignored unless :meth:`set_info_dict_reader` is called.
 
-    A subclass sets ``observation_spec`` and ``action_spec`` in its ``__init__`` or in ``_make_specs(env)``, and writes
-    ``_set_seed``. Where its backend speaks
-    differently it overrides the method that reads that part: :meth:`read_action`, :meth:`read_obs`,
-    :meth:`read_reward`, :meth:`read_done`, :meth:`read_info`, or ``_output_transform`` and
-    ``_reset_output_transform``, which take apart what ``step`` and ``reset`` return.
+    A subclass sets ``observation_spec`` and ``action_spec`` in its ``__init__`` or in ``_make_specs(env)``, and
+    implements ``_set_seed``. If its backend differs, it overrides the method that reads that part:
+    :meth:`read_action`, :meth:`read_obs`, :meth:`read_reward`, :meth:`read_done`, :meth:`read_info`, or
+    ``_output_transform`` and ``_reset_output_transform``, which split what ``step`` and ``reset`` return.
 
     Args:
         env: the backend.
-        device: where the data goes; None (the default) for no statement.
+        device: device of the returned tensors. ``None`` (the default) leaves them on the CPU.
         batch_size: of the backend's data. Default: ``torch.Size([])``.
-        frame_skip: how many times each action is repeated; the rewards are added up, and an end stops it.
+        frame_skip: how many times each action is repeated. The rewards are summed, and the end of an episode stops
+            the repetition.
         run_type_checks: see :class:`~rlnb.envs.EnvBase`.
         allow_done_after_reset: see :class:`~rlnb.envs.EnvBase`.
-        **kwargs: for ``_build_env``, of subclasses that make the backend themselves.
+        **kwargs: passed to ``_build_env``, for subclasses that make the backend themselves.
 
     Attributes:
         frame_skip: how many times each action is repeated.
         info_dict_reader: the readers that :meth:`set_info_dict_reader` added.
 
     Raises:
-        ValueError: if ``frame_skip`` is not a positive integer.
+        ValueError: If ``frame_skip`` is not a positive integer.
 
     Example:
         >>> from rlnb.data import Unbounded
@@ -98,25 +105,25 @@ class GymLikeEnv(GymReading):
         self._make_specs(env)
         self._init_env()
 
-    # For subclasses, which may also do all of this in their __init__ ----------------------------------------------
+    # Construction: hooks for subclasses, which may also do all of this in their __init__ --------------------------
 
     def _check_kwargs(self, kwargs: dict[str, Any]) -> None:
-        """Check the keyword arguments that :meth:`_build_env` is called with."""
+        """Check the keyword arguments for ``_build_env``."""
 
     def _build_env(self, env: Any = None) -> Any:
-        """Return the backend; a subclass may make it of its own keyword arguments."""
+        """Return the backend; a subclass may make it from other keyword arguments."""
         return env
 
     def _make_specs(self, env: Any) -> None:
-        """Set the specs of a backend."""
+        """Set the specs from the backend."""
 
     def _init_env(self) -> None:
-        """Do what is to be done once, when the backend and the specs are there."""
+        """Finish the construction, once the backend and the specs exist."""
 
     # Reset and step -----------------------------------------------------------------------------------------------
 
     def _restart(self, tensordict: TensorDictBase | None, **kwargs: Any) -> Any:
-        """Reset the backend, and return what its reset returns."""
+        """Reset the backend and return its output."""
         mask = None if tensordict is None else tensordict.get("_reset", None)
         if mask is not None and not bool(mask.all()):
             raise RuntimeError(
@@ -140,7 +147,7 @@ class GymLikeEnv(GymReading):
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         if not self._running:
-            raise RuntimeError(faults.not_reset(self))
+            raise RuntimeError(errors.not_reset(self))
         outputs = self._advance(self.read_action(self._action_of(tensordict)))
         observation, reward, terminated, truncated, done, info = self._output_transform(outputs)
         entries = self.read_obs(observation)
@@ -165,13 +172,131 @@ class GymLikeEnv(GymReading):
     def _is_over(self, outputs: tuple[Any, ...]) -> bool:
         return self.read_done(*self._output_transform(outputs)[2:5])[3]
 
+    # Reading and writing the backend's data -----------------------------------------------------------------------
+
+    def _output_transform(self, step_outputs_tuple: tuple[Any, ...]) -> Outputs:
+        """Split what the backend's step returned into observation, reward, end signals and info."""
+        outputs = step_outputs_tuple
+        if not isinstance(outputs, tuple) or len(outputs) not in (4, 5):
+            got = f"a {type(outputs).__name__}" if not isinstance(outputs, tuple) else f"a tuple of {len(outputs)}"
+            raise TypeError(
+                f"The step of a gym-like backend returns (observation, reward, done, info) or (observation, reward, "
+                f"terminated, truncated, info), and that of {self!r} returned {got}. "
+                "Fix: override _output_transform, which takes it apart."
+            )
+        observation, reward, *ends, info = outputs
+        if len(ends) == 2:
+            return observation, reward, *ends, None, info
+        # Backends with a single end signal report a time limit here.
+        return observation, reward, None, info.get("TimeLimit.truncated"), ends[0], info
+
+    def _reset_output_transform(self, reset_outputs_tuple: Any) -> tuple[Any, Mapping[str, Any]]:
+        """Split what the backend's reset returned, an observation or a pair of that and an info dictionary."""
+        outputs = reset_outputs_tuple
+        if isinstance(outputs, tuple) and len(outputs) == 2 and isinstance(outputs[1], Mapping):
+            return outputs
+        return outputs, {}
+
+    def read_action(self, action: Any) -> Any:
+        """Convert an action into what the backend's step takes.
+
+        Args:
+            action: a tensor if the env has one action, else the TensorDict with all of them.
+
+        Returns:
+            A number or an array (a dictionary of them for several actions).
+        """
+        spec = self.full_action_spec
+        if isinstance(action, TensorDictBase):
+            return spec.to_numpy(action.select(*self.action_keys))
+        return spec[self.action_key].to_numpy(action.detach().cpu())
+
+    def read_obs(self, observations: Any) -> dict[NestedKey, Any]:
+        """Convert the backend's observations into entries.
+
+        Args:
+            observations: as the backend returned them; dictionaries may be nested.
+
+        Returns:
+            The entries, as new tensors, or as wrapped data if the spec is a :class:`~rlnb.data.NonTensor`.
+        """
+        entries: dict[NestedKey, Any] = {}
+
+        def walk(value: Any, path: tuple[str, ...]) -> None:
+            if isinstance(value, Mapping):
+                for name, member in value.items():
+                    walk(member, (*path, str(name)))
+                return
+            key: NestedKey = path if len(path) > 1 else path[0] if path else "observation"
+            spec = self.observation_spec.get(key, None)
+            if isinstance(spec, NonTensor):
+                entries[key] = wrapped(value, spec.shape)
+                return
+            # A copy: many backends write their next observation over the last.
+            tensor = value.clone() if isinstance(value, torch.Tensor) else torch.from_numpy(np.array(value))
+            entries[key] = tensor if spec is None else spec.encode(tensor, check=False)
+
+        walk(observations, ())
+        return entries
+
+    def read_reward(self, reward: Any) -> torch.Tensor:
+        """Convert the backend's reward into a tensor.
+
+        Args:
+            reward: a number, or an array with one number for each env of the batch.
+
+        Returns:
+            A tensor of the shape and dtype of ``reward_spec``.
+
+        Raises:
+            RuntimeError: If the reward is anything else.
+        """
+        spec = self.reward_spec
+        if type(reward) is float and spec.shape == (1,):
+            return torch.full((1,), reward, dtype=spec.dtype)
+        return torch.tensor(reward_array(reward, spec.shape.numel()), dtype=spec.dtype).reshape(spec.shape)
+
+    def read_done(
+        self, terminated: Any = None, truncated: Any = None, done: Any = None
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, bool]:
+        """Complete the backend's end signals.
+
+        Args:
+            terminated: whether the episode reached its end. ``None`` if the backend does not say.
+            truncated: whether it was cut short. ``None`` if the backend does not say.
+            done: whether it is over, for either reason. If only this is given, the episode is terminated unless
+                ``truncated`` explains it. Default: the union of the other two.
+
+        Returns:
+            Terminated, truncated and done, of the shape of ``done_spec``, and whether any env is done.
+
+        Raises:
+            ValueError: If all three are None.
+        """
+        if terminated is None and truncated is None and done is None:
+            raise ValueError("The backend's step gave no end signal: read_done needs terminated, truncated or done.")
+        if done is None and type(terminated) is bool and type(truncated) is bool and not self.batch_size:
+            over = terminated or truncated
+            ends = [torch.from_numpy(np.array([flag])) for flag in (terminated, truncated, over)]
+            return ends[0], ends[1], ends[2], over
+        flags = np.zeros((3, *self.batch_size, 1), dtype=bool)
+        for i, flag in enumerate((terminated, truncated, done)):
+            if flag is not None:
+                flags[i] = np.reshape(np.asarray(flag, dtype=bool), flags.shape[1:])
+        if terminated is None and done is not None:
+            flags[0] = flags[2] & ~flags[1]
+        if done is None:
+            flags[2] = flags[0] | flags[1]
+        ends = list(torch.from_numpy(flags).unbind(0))
+        return ends[0], ends[1], ends[2], bool(flags[2].any())
+
     # Infos --------------------------------------------------------------------------------------------------------
 
     def read_info(self, info: Mapping[str, Any], tensordict: TensorDictBase) -> TensorDictBase:
-        """Let the readers write what they read of an info dictionary.
+        """Let the info readers write entries of an info dictionary into the data.
 
         Args:
-            info: as the backend gave it.
+            info: as the backend returned it.
             tensordict: the data of the reset or step; written to.
 
         Returns:
@@ -184,20 +309,20 @@ class GymLikeEnv(GymReading):
     def set_info_dict_reader(
         self, info_dict_reader: BaseInfoDictReader | None = None, ignore_private: bool = True
     ) -> GymLikeEnv:
-        """Read entries of the info dictionary into the data, under "next" (and at the root, where a reset gives them).
+        """Add entries of the info dictionary to the data of steps, and of resets that return them.
 
         Args:
-            info_dict_reader: what reads them: a :class:`~rlnb.envs.libs.gym.BaseInfoDictReader`, or a function of
-                the info dictionary and the TensorDict, which then declares no entries in ``observation_spec``. None
-                for :class:`~rlnb.envs.default_info_dict_reader`, which reads all numbers. Where a reader has no
-                spec, the env is reset and stepped once to find out.
+            info_dict_reader: a :class:`~rlnb.envs.libs.gym.BaseInfoDictReader`, or a function of the info dictionary
+                and the TensorDict, which then declares no entries in ``observation_spec``. ``None``: a
+                :class:`~rlnb.envs.default_info_dict_reader`, which reads all numbers. If a reader has no spec, the
+                env is reset and stepped once to infer it.
             ignore_private: for the default reader: leave out names that start with an underscore.
 
         Returns:
             The env.
 
         Raises:
-            ValueError: if there is nothing to read. Nothing is changed then.
+            ValueError: If there is nothing to read. Nothing is changed then.
 
         Example:
             >>> from rlnb.envs import GymEnv
@@ -232,7 +357,7 @@ class GymLikeEnv(GymReading):
     def auto_register_info_dict(
         self, ignore_private: bool = True, *, info_dict_reader: BaseInfoDictReader | None = None
     ) -> GymLikeEnv:
-        """Read the info dictionary, with zeros where a reset gives none, so that every step has the same entries.
+        """Read the info dictionary, with zeros where a reset returns none, so that every step has the same entries.
 
         Args:
             ignore_private: as for :meth:`set_info_dict_reader`.
@@ -246,7 +371,7 @@ class GymLikeEnv(GymReading):
         return self
 
     def _example_info(self) -> Mapping[str, Any]:
-        """Reset and step the backend once, with a random action that costs torch's generator nothing."""
+        """Reset and step the backend once with a random action; torch's generator is restored."""
         state = torch.get_rng_state()
         try:
             action = self.full_action_spec.rand()
@@ -256,10 +381,10 @@ class GymLikeEnv(GymReading):
         self._running = False
         return self._output_transform(self._advance(self.read_action(self._action_of(action))))[-1]
 
-    # Life ---------------------------------------------------------------------------------------------------------
+    # The backend --------------------------------------------------------------------------------------------------
 
     def close(self, *, raise_if_closed: bool = False) -> None:
-        """Close the backend, too.
+        """Close the env and its backend.
 
         Args:
             raise_if_closed: raise RuntimeError if the env is closed already.
@@ -279,7 +404,7 @@ class GymLikeEnv(GymReading):
     def __getattr__(self, name: str) -> Any:
         with contextlib.suppress(AttributeError):
             return super().__getattr__(name)
-        # A constructor that failed leaves no backend to ask.
+        # If the constructor failed there is no backend.
         if name.startswith("_") or "_env" not in self.__dict__:
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}.")
         try:
@@ -293,4 +418,86 @@ class GymLikeEnv(GymReading):
         return f"{type(self).__name__}(env={self._backend_name()}, batch_size={self.batch_size}, device={self.device})"
 
 
-__all__ = ["BaseInfoDictReader", "GymLikeEnv", "default_info_dict_reader"]
+def wrapped(value: Any, batch_size: torch.Size) -> Any:
+    """Wrap data that is not a tensor, such as text, for a TensorDict.
+
+    Args:
+        value: the data; for a batch, a sequence with one item for each env.
+        batch_size: of the env.
+
+    Returns:
+        A copy: a NonTensorData, or for a batch a NonTensorStack.
+
+    Example:
+        >>> wrapped("go left", torch.Size([])).data, wrapped(("left", "right"), torch.Size([2])).tolist()
+        ('go left', ['left', 'right'])
+    """
+    if not batch_size:
+        return NonTensorData(copy.deepcopy(value))
+    return NonTensorStack(*[wrapped(row, batch_size[1:]) for row in value], stack_dim=0)
+
+
+def repeat_step(
+    step: Callable[[Any], tuple[Any, ...]], action: Any, times: int, is_over: Callable[[tuple[Any, ...]], bool]
+) -> tuple[Any, ...]:
+    """Step several times with one action, until the episode is over.
+
+    Args:
+        step: a backend's step, whose output is (observation, reward, ...).
+        action: the action.
+        times: the maximum number of steps.
+        is_over: whether an output ends the episode.
+
+    Returns:
+        The last output, with the sum of the rewards.
+
+    Example:
+        >>> repeat_step(lambda action: (action, 1.0, False, {}), 5, 3, lambda outputs: outputs[2])
+        (5, 3.0, False, {})
+    """
+    outputs = step(action)
+    total = outputs[1]
+    for _ in range(times - 1):
+        if is_over(outputs):
+            break
+        outputs = step(action)
+        total = total + outputs[1]
+    return (outputs[0], total, *outputs[2:])
+
+
+def reward_array(reward: Any, count: int) -> np.ndarray:
+    """Convert the reward of a backend into an array.
+
+    Args:
+        reward: a number, or an array or tensor of any shape.
+        count: the number of rewards that it must hold.
+
+    Returns:
+        An array of that many numbers.
+
+    Raises:
+        RuntimeError: If it holds something else.
+
+    Example:
+        >>> reward_array([[0.5]], 1)
+        array([[0.5]])
+    """
+    array = np.asarray(reward.detach().cpu() if isinstance(reward, torch.Tensor) else reward)
+    if array.size != count or array.dtype.kind not in "biuf":
+        what = "one number" if count == 1 else f"{count} numbers, one for each env,"
+        raise RuntimeError(
+            f"The reward must be {what} and is {reward!r}. Fix: let the env's step return (observation, reward, "
+            "terminated, truncated, info) with a float as reward."
+        )
+    return array
+
+
+__all__ = [
+    "BaseInfoDictReader",
+    "GymLikeEnv",
+    "Outputs",
+    "default_info_dict_reader",
+    "repeat_step",
+    "reward_array",
+    "wrapped",
+]

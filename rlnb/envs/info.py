@@ -1,4 +1,4 @@
-"""Info readers: what turns numbers of an info dictionary into entries of the data."""
+"""Info readers: convert numbers of an info dictionary into entries of the data."""
 
 from __future__ import annotations
 
@@ -10,34 +10,36 @@ import numpy as np
 import torch
 from tensordict import TensorDictBase
 
-from rlnb.data import Composite, TensorSpec, Unbounded
+from rlnb.data.specs.base import TensorSpec
+from rlnb.data.specs.composite import Composite
+from rlnb.data.specs.unbounded import Unbounded
 
 
 class BaseInfoDictReader(ABC):
-    """The base of info readers."""
+    """Abstract base class of info readers."""
 
     @abstractmethod
     def __call__(self, info_dict: Mapping[str, Any], tensordict: TensorDictBase) -> TensorDictBase:
-        """Write what is read of an info dictionary into the data of a reset or step, and return that."""
+        """Write entries of an info dictionary into the data of a reset or step, and return the data."""
 
     @property
     @abstractmethod
     def info_spec(self) -> Composite | None:
-        """The spec of what is written; None where the first call is to find it out."""
+        """Spec of the entries. ``None`` if the first call is to infer it."""
 
 
 class default_info_dict_reader(BaseInfoDictReader):
     """Reads numbers and arrays of numbers out of the info dictionary.
 
     Args:
-        keys: which entries to read; None for all that are numbers.
-        spec: what they look like in one env: a spec for each key, or one for all; None: found out by a step of the
-            env. A Composite that has the env's batch size already is taken as it is.
-        ignore_private: leave out entries whose name starts with an underscore, which are Gymnasium's own, unless
-            they are named (the default).
+        keys: the entries to read. ``None``: all that are numbers.
+        spec: spec of the entries of a single env: one for each key, or one for all. ``None``: inferred from a step of
+            the env. A composite may have the env's batch size already.
+        ignore_private: leave out entries whose name starts with an underscore, which Gymnasium adds itself, unless
+            they are in ``keys``. Default: True.
 
     Raises:
-        KeyError: when the spec is found out, if an entry that is named in ``keys`` is not in the info dictionary.
+        KeyError: If an entry of ``keys`` is not in the info dictionary from which the spec is inferred.
 
     Example:
         >>> from tensordict import TensorDict
@@ -72,11 +74,11 @@ class default_info_dict_reader(BaseInfoDictReader):
 
     @property
     def info_spec(self) -> Composite | None:
-        """The spec of what is written; None where it is still to be found out."""
+        """Spec of the entries. ``None`` until it is inferred."""
         return self._spec
 
     def _learn(self, info_dict: Mapping[str, Any], batch_size: torch.Size) -> None:
-        """Take the keys and the spec from an example."""
+        """Infer the keys and the spec from an example."""
         missing = [key for key in self.keys or () if key not in info_dict]
         if missing:
             raise KeyError(
@@ -95,11 +97,11 @@ class default_info_dict_reader(BaseInfoDictReader):
         return {key: info_dict[key] for key in self.keys if key in info_dict}
 
     def __call__(self, info_dict: Mapping[str, Any], tensordict: TensorDictBase) -> TensorDictBase:
-        """Write the entries, and zeros for those that this info dictionary does not have.
+        """Write the entries, and zeros for those that are not in this info dictionary.
 
         Args:
-            info_dict: of a reset or step. Resets often have fewer entries than steps, and some entries come with the
-                last step of an episode only.
+            info_dict: of a reset or step. Resets often have fewer entries than steps, and some entries only come with
+                the last step of an episode.
             tensordict: the data of that reset or step.
 
         Returns:

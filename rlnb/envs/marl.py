@@ -1,4 +1,4 @@
-"""Groups of agents: which agents' data lies together in one nested entry, and a check of such a grouping."""
+"""Agent groups of multi-agent environments: which agents share a nested entry, and validation of the grouping."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any
 class MarlGroupMapType(Enum):
     """The usual ways to group the agents of a multi-agent env.
 
-    Agents of one group share a nested entry, whose data has a dimension for them; their specs must be alike.
+    Agents of one group share a nested entry, whose data has a dimension for the agents. Their specs must be the same.
 
     Attributes:
         ALL_IN_ONE_GROUP: all agents are in one group, "agents".
-        ONE_GROUP_PER_AGENT: each agent is a group of its own, called like the agent.
+        ONE_GROUP_PER_AGENT: each agent is a group by itself, with the agent's name.
 
     Example:
         >>> MarlGroupMapType.ALL_IN_ONE_GROUP.get_group_map(["walker", "runner"])
@@ -37,7 +37,7 @@ class MarlGroupMapType(Enum):
             The names of the agents in each group, by the group's name.
 
         Raises:
-            TypeError: if ``agent_names`` is no sequence of strings.
+            TypeError: If ``agent_names`` is not a sequence of strings.
         """
         names = _read_names(agent_names)
         if self is MarlGroupMapType.ALL_IN_ONE_GROUP:
@@ -46,15 +46,15 @@ class MarlGroupMapType(Enum):
 
 
 def check_marl_grouping(group_map: Mapping[str, Sequence[str]], agent_names: Sequence[str]) -> None:
-    """Check that each agent is in exactly one group, and that there is no other agent and no empty group.
+    """Check that each agent is in exactly one group, and that no group is empty or has an unknown agent.
 
     Args:
         group_map: the names of the agents in each group, by the group's name.
         agent_names: the names of all agents.
 
     Raises:
-        ValueError: if the grouping does not fit the agents, with all that is wrong.
-        TypeError: if ``group_map`` is no mapping or ``agent_names`` no sequence of strings.
+        ValueError: If the grouping does not fit the agents, with all problems.
+        TypeError: If ``group_map`` is not a mapping or ``agent_names`` not a sequence of strings.
 
     Example:
         >>> check_marl_grouping({"red": ["r0", "r1"], "blue": ["b0"]}, ["r0", "r1", "b0"])
@@ -114,7 +114,7 @@ def _repeated_names(names: list[str]) -> list[str]:
 
 
 def _bad_groups(group_map: Mapping[str, Any]) -> list[str]:
-    """Say what is wrong with the groups, whoever the agents are."""
+    """List what is wrong with the groups regardless of the agents' names."""
     if not group_map:
         return ["There is no group. Fix: MarlGroupMapType.ALL_IN_ONE_GROUP.get_group_map(agent_names) makes one."]
     problems = []
@@ -131,7 +131,7 @@ def _bad_groups(group_map: Mapping[str, Any]) -> list[str]:
 
 
 def _misplaced_agents(groups: Mapping[str, Iterable[Any]], names: list[str]) -> list[str]:
-    """Say which agents are unknown, in several places or in none."""
+    """List agents that are unknown, in several places or in no group."""
     homes: dict[Any, list[str]] = {}
     problems = []
     for group, found in groups.items():

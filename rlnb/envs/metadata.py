@@ -1,4 +1,4 @@
-"""EnvMetaData: what must be known of an env to make room for its data in another process."""
+"""Metadata of environments: specs, batch size and an example step, to allocate memory in another process."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from tensordict import TensorDictBase
 
-from rlnb.data import Composite
+from rlnb.data.specs.composite import Composite
 
 if TYPE_CHECKING:
     from rlnb.envs.base import EnvBase
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class EnvMetaData:
-    """What an env takes and gives, without the env: to be pickled and sent to where the env is not.
+    """Specs, batch size and an example step of an env, without the env, for another process.
 
     Args:
-        tensordict: one step of zeros, of batch size ``[*batch_size]``, in memory of its own, so that it can be shared
-            or memory-mapped.
+        tensordict: one step of zeros, of batch size ``[*batch_size]``. It shares no memory with the env, so it can be
+            moved to shared memory or memory-mapped.
         specs: "input_spec" and "output_spec" in one composite; locked.
         batch_size: of the env.
         env_str: how the env describes itself.
-        device: where its data lives; None for no statement.
+        device: device of its data. ``None``: wherever the env creates it.
         batch_locked: False for a stateless env, which takes any batch size.
 
     Example:
@@ -45,16 +45,16 @@ class EnvMetaData:
 
     @classmethod
     def metadata_from_env(cls, env: EnvBase) -> EnvMetaData:
-        """Read the metadata of an env, which is neither reset nor stepped.
+        """Read the metadata of an env without resetting or stepping it.
 
         Args:
             env: the env.
 
         Returns:
-            Its metadata, which share no memory with it.
+            The metadata, which shares no memory with the env.
 
         Raises:
-            TypeError: if ``env`` is no env.
+            TypeError: If ``env`` is not an env.
 
         Example:
             >>> from rlnb.envs import PendulumEnv
@@ -84,7 +84,7 @@ class EnvMetaData:
             *size: their sizes.
 
         Returns:
-            Metadata of batch size ``[*size, *batch_size]``, with a TensorDict in memory of its own.
+            Metadata of batch size ``[*size, *batch_size]``, with a new TensorDict.
 
         Example:
             >>> from rlnb.envs import GymEnv
@@ -100,7 +100,7 @@ class EnvMetaData:
         )
 
     def clone(self) -> EnvMetaData:
-        """Copy the metadata and the memory that they hold."""
+        """Copy the metadata, including the tensors."""
         return replace(self, tensordict=self.tensordict.clone(), specs=self.specs.clone().lock_())
 
     def to(self, device: torch.device | str | int) -> EnvMetaData:
@@ -110,7 +110,7 @@ class EnvMetaData:
             device: the device.
 
         Returns:
-            Metadata whose specs and TensorDict are there.
+            Metadata whose specs and TensorDict are on that device.
 
         Example:
             >>> from rlnb.envs import GymEnv

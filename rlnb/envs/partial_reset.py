@@ -1,4 +1,4 @@
-"""Partial resets: a "_reset" mask says which envs start anew, and all others keep their data to the bit."""
+"""Partial resets: a "_reset" mask marks the envs that start a new episode, and all others keep their data."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from rlnb.data.ted.keys import as_key, as_tuple
 from rlnb.data.ted.leaves import is_branch
 
 if TYPE_CHECKING:
-    from rlnb.envs.guards import EnvGuards
-    from rlnb.envs.specs import EnvSpecs
+    from rlnb.envs.base import EnvBase
 
 Masks = dict[tuple[str, ...], torch.Tensor]
+"""The "_reset" masks of an input by level: () for the root, ("agents",) for ("agents", "_reset")."""
 
-#: From this many numbers a row on, copying the rows that are reset is faster than choosing number by number.
+#: From this many numbers per row on, copying the rows that are reset is faster than selecting number by number.
 _WIDE = 16
 
 
-def reset_masks(env: EnvSpecs, tensordict: TensorDictBase) -> Masks:
+def reset_masks(env: EnvBase, tensordict: TensorDictBase) -> Masks:
     """Collect the "_reset" masks of an input.
 
     Args:
-        env: whose end signals say at which levels a mask may stand.
+        env: the env, whose end signals determine the levels at which a mask may be.
         tensordict: the input of a reset.
 
     Returns:
         The masks by level. Empty if everything is to be reset.
 
     Raises:
-        ValueError: if a mask stands at a level without end signals, or has not their shape.
+        ValueError: If a mask is at a level without end signals, or has another shape than those.
     """
     masks: Masks = {}
     legal = {as_tuple(key)[:-1]: group for key, group in zip(env.reset_keys, env.done_keys_groups, strict=True)}
     for key in map(as_tuple, tensordict.keys(True, True)):
-        if key[-1] != "_reset" or key[0] == "next":  # what stands under "next" belongs to the step before
+        if key[-1] != "_reset" or key[0] == "next":  # entries under "next" belong to the step before
             continue
         level, mask = key[:-1], tensordict.get(as_key(key))
         if level not in legal:
@@ -58,18 +58,69 @@ def reset_masks(env: EnvSpecs, tensordict: TensorDictBase) -> Masks:
     return masks
 
 
-def end_masks(env: EnvGuards, data: TensorDictBase) -> Masks:
+def reset_to_state(env: EnvBase, tensordict: TensorDictBase | None, **kwargs: Any) -> TensorDictBase:
+    """Reset a stateless env to the state that a TensorDict holds.
+
+    Args:
+        env: the env, whose observations must be its state.
+        tensordict: has the state; written to.
+        **kwargs: for the env's reset.
+
+    Returns:
+        The same TensorDict.
+
+    Raises:
+        NotImplementedError: If the env keeps its state itself.
+        KeyError: If a part of the state is missing.
+    """
+    state = env.state_keys
+    if env.batch_locked or not set(env.observation_keys).issubset(state):
+        raise NotImplementedError(
+            f"{type(env).__name__} cannot be reset to a given state (set_state=True): only a stateless env can, "
+            "whose observations are its state. Fix: leave set_state out."
+        )
+    missing = [key for key in state if tensordict is None or tensordict.get(key, None) is None]
+    if tensordict is None or missing:
+        raise KeyError(f"reset(td, set_state=True) reads the state {state} from td, which lacks {missing}.")
+    given = tensordict.select(*state).clone()
+    return env.reset(tensordict, **kwargs).update(given)
+
+
+def end_masks(env: EnvBase, data: TensorDictBase) -> Masks:
     """Read the "done" of every level: the masks of the reset that must follow.
 
     Args:
-        env: whose data it is.
-        data: of a step, at its root.
+        env: the env that returned the data.
+        data: the data of a step at its root.
 
     Returns:
         The signals by level.
     """
     found = {level: entry(data, key) for level, key in env._done_levels()}
     return {level: done for level, done in found.items() if done is not None}
+
+
+def ended_masks(env: EnvBase, data: TensorDictBase) -> Masks:
+    """Find which envs must be reset. A "done" at the root overrides those below it.
+
+    Args:
+        env: the env that returned the data.
+        data: the output of ``step_mdp``.
+
+    Returns:
+        The masks by level. Empty if no env is done.
+    """
+    masks: Masks = {}
+    for level, key in env._done_levels():
+        done = entry(data, key)
+        if done is None:
+            continue
+        if done.dtype is not torch.bool:
+            done = done.bool()
+        if level == ():  # the root comes first
+            return masks if env._clear_signal.check(done) else {(): done}
+        masks[level] = done
+    return masks if any(bool(mask.any()) for mask in masks.values()) else {}
 
 
 def deciding(masks: Masks) -> Masks:
@@ -85,7 +136,7 @@ def deciding(masks: Masks) -> Masks:
 
 
 def merge_reset(previous: TensorDictBase, fresh: TensorDictBase, masks: Masks, batch_dims: int) -> dict[str, Any]:
-    """Choose between the data of a reset and what its input has, as the masks say.
+    """Merge the data of a reset into that of its input, where the masks are True.
 
     Args:
         previous: the input of the reset.
@@ -94,14 +145,14 @@ def merge_reset(previous: TensorDictBase, fresh: TensorDictBase, masks: Masks, b
         batch_dims: the number of the env's batch dimensions.
 
     Returns:
-        The entries of ``fresh`` by name, in nested dictionaries: new where a mask is True, else as they were.
+        The entries of ``fresh`` by name, in nested dictionaries: new where a mask is True, else those of the input.
     """
     fitted = {level: FittedMask(mask, batch_dims) for level, mask in deciding(masks).items()}
     return _merge(raw_entries(previous), raw_entries(fresh), (), fitted.get(()), fitted)
 
 
 def overwrite(previous: TensorDictBase, fresh: TensorDictBase, masks: Masks, batch_dims: int) -> None:
-    """Write the data of a reset over that of its input, where the masks say.
+    """Write the data of a reset over that of its input, where the masks are True.
 
     Args:
         previous: written to.
@@ -112,8 +163,41 @@ def overwrite(previous: TensorDictBase, fresh: TensorDictBase, masks: Masks, bat
     if not batch_dims or not (is_ragged(previous) or is_ragged(fresh)):
         write_entries(previous, merge_reset(previous, fresh, masks, batch_dims))
         return
-    for row, new, own in zip(previous.unbind(0), fresh.unbind(0), rows_of(masks, len(previous)), strict=True):
+    for row, new, own in zip(previous.unbind(0), fresh.unbind(0), masks_by_row(masks, len(previous)), strict=True):
         overwrite(row, new, own, batch_dims - 1)
+
+
+def blank_missing(env: EnvBase, fresh: TensorDictBase, previous: TensorDictBase) -> None:
+    """Write zeros for observations that a reset did not return, so that those of the last episode do not stay.
+
+    Args:
+        env: the env.
+        fresh: what the env's reset returned; written to.
+        previous: the input of the reset.
+    """
+    for key in env.observation_keys:
+        before = previous.get(key, None)
+        if isinstance(before, torch.Tensor) and fresh.get(key, None) is None:
+            fresh.set(key, torch.zeros_like(before))
+
+
+def merge_ragged(env: EnvBase, previous: TensorDictBase, fresh: TensorDictBase, masks: Masks) -> TensorDictBase:
+    """Merge the data of a reset into its input row by row, for envs whose data differs in shape.
+
+    Args:
+        env: the env.
+        previous: the input of the reset; written to if it is a lazy stack.
+        fresh: what the env's reset returned.
+        masks: by level; empty for everywhere.
+
+    Returns:
+        The merged data: ``previous``, or a lazy stack made of it.
+    """
+    previous.exclude(*env.reset_keys, inplace=True)
+    if not is_ragged(previous):
+        previous = lazy_stack([row.copy() for row in previous.unbind(0)], 0)
+    overwrite(previous, fresh, masks, env.ndim)
+    return previous
 
 
 def is_ragged(data: TensorDictBase | None) -> bool:
@@ -128,8 +212,8 @@ def is_ragged(data: TensorDictBase | None) -> bool:
     return type(data) is not TensorDict and isinstance(data, LazyStackedTensorDict) and data.stack_dim == 0
 
 
-def rows_of(masks: Masks, n: int) -> list[Masks]:
-    """Cut masks into those of each row.
+def masks_by_row(masks: Masks, n: int) -> list[Masks]:
+    """Split masks into those of each row.
 
     Args:
         masks: by level, each with a first dimension of n.
@@ -139,10 +223,13 @@ def rows_of(masks: Masks, n: int) -> list[Masks]:
         A dictionary for each row.
 
     Example:
-        >>> rows_of({(): torch.tensor([[True], [False]])}, 2)
+        >>> masks_by_row({(): torch.tensor([[True], [False]])}, 2)
         [{(): tensor([True])}, {(): tensor([False])}]
     """
     return [{level: mask[i] for level, mask in masks.items()} for i in range(n)]
+
+
+rows_of = masks_by_row  # former name
 
 
 def _merge(
@@ -168,10 +255,10 @@ def _merge(
 
 
 class FittedMask:
-    """A mask, and what it says about data of different shapes.
+    """A mask fitted to data of different shapes.
 
-    End signals may have dimensions of their own behind those of the batch. Where the data has them too, it is chosen
-    along them; else an env is reset if any of its signals says so.
+    End signals may have more dimensions behind those of the batch. Data that has them too is selected along them;
+    otherwise an env is reset if any of its signals is True.
 
     Args:
         mask: of the shape of "done".
@@ -180,13 +267,13 @@ class FittedMask:
 
     def __init__(self, mask: torch.Tensor, batch_dims: int) -> None:
         self.given, self.batch_dims = mask, batch_dims
-        # By the number of dimensions of the data; not for a mask with dimensions of its own.
+        # The mask by the number of dimensions of the data; not for a mask with more dimensions than the batch.
         self.known = {mask.ndim: mask} if mask.shape[batch_dims:].numel() == 1 else {}
         self.has_rows = batch_dims == 1 and bool(self.known)
 
     @functools.cached_property
     def mask(self) -> torch.Tensor:
-        """The mask without the last dimensions that say nothing."""
+        """The mask without trailing dimensions of size 1."""
         mask = self.given
         while mask.ndim > self.batch_dims and mask.shape[-1] == 1:
             mask = mask.squeeze(-1)
@@ -194,17 +281,17 @@ class FittedMask:
 
     @functools.cached_property
     def marked(self) -> torch.Tensor:
-        """The numbers of the rows that are reset."""
+        """Indices of the rows that are reset."""
         return self.mask.nonzero().squeeze(-1)
 
     def rows(self, shape: torch.Size) -> torch.Tensor:
-        """Give the mask the leading dimensions of data of this shape."""
+        """The mask with as many leading dimensions as data of this shape has."""
         if self.mask.shape == shape[: self.mask.ndim]:
             return self.mask
         return self.mask.flatten(self.batch_dims).any(-1)
 
     def spread(self, data: torch.Tensor) -> torch.Tensor:
-        """Give the mask as many dimensions as the data has."""
+        """The mask with as many dimensions as the data."""
         spread = self.known.get(data.ndim)
         if spread is None:
             spread = self.rows(data.shape)
@@ -214,16 +301,16 @@ class FittedMask:
         return spread
 
     def merge(self, new: torch.Tensor, old: torch.Tensor) -> torch.Tensor:
-        """Choose between tensors of the same shape."""
-        if old is self.given and new.dtype is torch.bool:  # an end signal, and the mask that was made of it
+        """Select between tensors of the same shape."""
+        if old is self.given and new.dtype is torch.bool:  # an end signal, and the mask made from it
             return new & old
         if self.has_rows and new.stride(0) >= _WIDE and new.dtype is old.dtype:
-            return old.index_copy(0, self.marked, new.index_select(0, self.marked))  # few rows are reset at once
+            return old.index_copy(0, self.marked, new.index_select(0, self.marked))  # usually few rows are reset
         mask = self.known.get(new.ndim)
         return torch.where(self.spread(new) if mask is None else mask, new, old)
 
     def choose(self, new: Any, old: Any) -> Any:
-        """Choose between data that no mask of tensors can be laid over."""
+        """Select between data of different shapes, or that is not in tensors."""
         if bool(self.mask.all()):
             return new
         if not bool(self.mask.any()):
@@ -234,7 +321,25 @@ class FittedMask:
 
 
 def _choose(mask: torch.Tensor, new: Any, old: Any) -> Any:
-    """Choose row by row where the data is no tensor."""
+    """Select row by row."""
     if not mask.ndim:
         return new if bool(mask) else old
     return lazy_stack([_choose(mask[i], new[i], old[i]) for i in range(len(mask))])
+
+
+__all__ = [
+    "FittedMask",
+    "Masks",
+    "blank_missing",
+    "deciding",
+    "end_masks",
+    "ended_masks",
+    "is_ragged",
+    "masks_by_row",
+    "merge_ragged",
+    "merge_reset",
+    "overwrite",
+    "reset_masks",
+    "reset_to_state",
+    "rows_of",
+]

@@ -1,4 +1,4 @@
-"""Policies: what chooses the action, in every form that a rollout takes."""
+"""Policies in every form that a rollout takes: modules, functions of observations or TensorDicts, random actions."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ import torch
 from tensordict import TensorDictBase
 from tensordict.nn import TensorDictModuleBase
 
+from rlnb.data.specs.base import TensorSpec
+from rlnb.data.specs.composite import Composite
 from rlnb.data.ted.keys import NestedKey
-from rlnb.envs import faults
-from rlnb.modules.random_policy import RandomPolicy
+from rlnb.data.ted.leaves import leaf_keys
+from rlnb.envs import errors
 
 if TYPE_CHECKING:
     from rlnb.envs.base import EnvBase
@@ -20,11 +22,69 @@ if TYPE_CHECKING:
 _TENSORDICT_NAMES = {"td", "tensordict", "tensordict_in", "td_in", "data"}
 
 
-class ObservationPolicy:
-    """A callable over observations, made to read and write a TensorDict.
+class RandomPolicy:
+    """Policy that draws random actions from a spec, with torch's generator.
 
     Args:
-        function: takes the observations, in order, and returns the action (a tuple for several actions).
+        action_spec: spec of the action. A composite writes all its entries.
+        action_key: the entry that a leaf's action is written to. Default: "action".
+
+    Raises:
+        TypeError: If ``action_spec`` is not a spec.
+
+    Example:
+        >>> from rlnb.data import Bounded
+        >>> from tensordict import TensorDict
+        >>> policy = RandomPolicy(Bounded(-1.0, 1.0, shape=(2,)))
+        >>> policy(TensorDict({}))["action"].shape
+        torch.Size([2])
+    """
+
+    def __init__(self, action_spec: TensorSpec, action_key: NestedKey = "action") -> None:
+        if not isinstance(action_spec, TensorSpec):
+            raise TypeError(
+                f"RandomPolicy needs a spec to draw from and got a {type(action_spec).__name__}. "
+                "Fix: RandomPolicy(env.action_spec)."
+            )
+        self.action_spec = action_spec
+        self.action_key = action_key
+
+    @property
+    def in_keys(self) -> list[NestedKey]:
+        """No entries: the policy reads nothing."""
+        return []
+
+    @property
+    def out_keys(self) -> list[NestedKey]:
+        """Keys of the actions."""
+        if isinstance(self.action_spec, Composite):
+            return list(self.action_spec.keys(True, True))
+        return [self.action_key]
+
+    def __call__(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Write an action.
+
+        Args:
+            tensordict: written to.
+
+        Returns:
+            The same TensorDict.
+        """
+        missing = tensordict.ndim - len(self.action_spec.shape) if isinstance(self.action_spec, Composite) else 0
+        action = self.action_spec.rand(tensordict.batch_size[: max(missing, 0)])
+        if isinstance(self.action_spec, Composite):
+            return tensordict.update(action)
+        return tensordict.set(self.action_key, action)
+
+    def __repr__(self) -> str:
+        return f"RandomPolicy(action_spec={self.action_spec}, action_key={self.action_key!r})"
+
+
+class ObservationPolicy:
+    """Policy over TensorDicts that calls a function of observations.
+
+    Args:
+        function: takes the observations in order and returns the action, or a tuple of several actions.
         in_keys: of the observations.
         out_keys: of the actions.
     """
@@ -34,7 +94,7 @@ class ObservationPolicy:
         self.__name__ = getattr(function, "__name__", type(function).__name__)
 
     def __call__(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Write the action that the function chooses.
+        """Write the action that the function returns.
 
         Args:
             tensordict: written to.
@@ -63,29 +123,30 @@ class ObservationPolicy:
 
 
 class ModulePolicy:
-    """A TensorDictModule whose missing inputs are named if it fails for lack of one.
+    """TensorDictModule whose error names the missing inputs if it fails because of one.
 
     Args:
-        module: the module; it is called first, since an input may be optional. It need not have ``in_keys``.
+        module: the module. It is called before its inputs are checked, because an input may be optional. It need not
+            have ``in_keys``.
     """
 
     def __init__(self, module: TensorDictModuleBase) -> None:
         self.module, self.in_keys = module, list(getattr(module, "in_keys", ()))
-        if hasattr(module, "out_keys"):  # a module that does not name its keys reads and writes what it likes
+        if hasattr(module, "out_keys"):  # a module without out_keys may write anything
             self.out_keys = module.out_keys
-        self.__name__ = faults.policy_name(module)
+        self.__name__ = errors.policy_name(module)
 
     def __call__(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Let the module write its outputs.
+        """Call the module.
 
         Args:
             tensordict: written to.
 
         Returns:
-            What the module returns.
+            The output of the module.
 
         Raises:
-            KeyError: if an input is missing.
+            KeyError: If an input is missing.
         """
         try:
             return self.module(tensordict)
@@ -93,11 +154,15 @@ class ModulePolicy:
             missing = [key for key in self.in_keys if tensordict.get(key, None) is None]
             if not missing:
                 raise
-            raise faults.policy_reads_nothing(self.module, missing, tensordict) from error
+            keys = sorted(map(str, leaf_keys(tensordict)))
+            raise KeyError(
+                f"The policy {self.__name__} reads {missing}, and the data it was given has {keys}. "
+                "Fix: name the entries of the data in the policy's in_keys."
+            ) from error
 
 
 def is_random(env: EnvBase, policy: Any) -> bool:
-    """Whether a policy draws each action of an env from its spec, and does nothing else.
+    """Whether a policy only draws each action of an env from its spec.
 
     Args:
         env: the env.
@@ -112,19 +177,19 @@ def is_random(env: EnvBase, policy: Any) -> bool:
 def make_policy(
     env: EnvBase, policy: Any, trust_policy: bool = False, auto_cast_to_device: bool = False
 ) -> Callable[[TensorDictBase], TensorDictBase]:
-    """Turn whatever a rollout takes for a policy into a function from TensorDict to TensorDict.
+    """Convert any policy that a rollout takes into a function from TensorDict to TensorDict.
 
     Args:
-        env: which acts on it.
-        policy: None, a TensorDictModule, a module or a function.
-        trust_policy: take it as it is.
+        env: the env.
+        policy: ``None`` for random actions, a TensorDictModule, a module or a function.
+        trust_policy: treat any callable as one that reads and writes a TensorDict.
         auto_cast_to_device: move the input to the policy's device, and the output back.
 
     Returns:
-        A function that writes the action into the TensorDict that it is given.
+        A function that writes the action into its input.
 
     Raises:
-        TypeError: if ``policy`` cannot be called.
+        TypeError: If ``policy`` cannot be called.
     """
     if is_random(env, policy):
         return env.rand_action
@@ -146,7 +211,7 @@ def make_policy(
 
 
 def _takes_tensordict(policy: Callable[..., Any]) -> bool:
-    """Whether the name or the annotation of the first argument says that it is a TensorDict."""
+    """Whether the first argument is a TensorDict, going by its name or annotation."""
     function = policy.forward if isinstance(policy, torch.nn.Module) else policy
     try:
         parameters = list(inspect.signature(function).parameters.values())
@@ -173,14 +238,14 @@ def _moved(
 def _explained(
     function: Callable[[TensorDictBase], TensorDictBase], policy: Any, there: torch.device, here: torch.device
 ) -> Callable[[TensorDictBase], TensorDictBase]:
-    """Let the policy try (it may move its input itself), and say what is wrong if it fails."""
+    """Call the policy, which may move its input itself, and explain the failure if it does not."""
 
     def explained(tensordict: TensorDictBase) -> TensorDictBase:
         try:
             return function(tensordict)
         except RuntimeError as error:
             raise RuntimeError(
-                f"The policy {faults.policy_name(policy)} has its parameters on {there}, and the data of the env is on "
+                f"The policy {errors.policy_name(policy)} has its parameters on {there}, and the data of the env is on "
                 f"{here}. Fix: policy.to({str(here)!r}), or rollout(..., auto_cast_to_device=True)."
             ) from error
 

@@ -1,4 +1,4 @@
-"""Rollouts: the loop that turns an env and a policy into episode data (TED)."""
+"""Rollouts: the loop that steps an env with a policy and collects episode data (TED)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tensordict import TensorDictBase, lazy_stack
 from rlnb._tensordict import shallow_copy
 from rlnb.data.ted.keys import DONE, TRUNCATED, NestedKey, as_key, as_tuple
 from rlnb.data.ted.leaves import leaf_keys
-from rlnb.envs import faults
+from rlnb.envs import errors
 from rlnb.envs.policies import make_policy
 from rlnb.envs.rows import collect_rows, fills_rows
 from rlnb.envs.stacking import stack_steps
@@ -26,23 +26,64 @@ if TYPE_CHECKING:
 def rollout(
     env: EnvBase,
     max_steps: int,
-    policy: Any,
-    callback: Callable[..., Any] | None,
+    policy: Callable[..., Any] | None = None,
+    callback: Callable[..., Any] | None = None,
     *,
-    auto_reset: bool,
-    auto_cast_to_device: bool,
-    break_when_any_done: bool | None,
-    break_when_all_done: bool | None,
-    return_contiguous: bool | None,
-    tensordict: TensorDictBase | None,
-    set_truncated: bool,
-    out: TensorDictBase | None,
-    trust_policy: bool,
-    actions: Iterable[Any] | None,
-    storing_device: torch.device | str | int | None,
-    set_state: bool | None,
+    actions: Iterable[Any] | None = None,
+    auto_reset: bool = True,
+    auto_cast_to_device: bool = False,
+    break_when_any_done: bool | None = None,
+    break_when_all_done: bool | None = None,
+    return_contiguous: bool | None = True,
+    tensordict: TensorDictBase | None = None,
+    set_truncated: bool = False,
+    out: TensorDictBase | None = None,
+    trust_policy: bool = False,
+    storing_device: torch.device | str | int | None = None,
+    set_state: bool | None = None,
 ) -> TensorDictBase:
-    """Collect steps; see :meth:`rlnb.envs.EnvBase.rollout`, which documents the arguments."""
+    """Collect up to ``max_steps`` steps. This is the method ``EnvBase.rollout``.
+
+    Args:
+        env: the env.
+        max_steps: the maximum number of steps.
+        policy: chooses the action. ``None``: random actions. A TensorDictModule, or a function whose first
+            argument is called ``td``, ``tensordict``, ``td_in``, ``tensordict_in`` or ``data`` or is annotated as
+            a TensorDict: takes and returns the TensorDict. Any other callable: takes the observations in the order
+            of ``observation_spec`` and returns the action.
+        callback: called after each step with the step's TensorDict, or with the env and that TensorDict.
+        actions: the actions to take in place of a policy's, one per step: a tensor of shape ``[time, *batch_size,
+            ...]``, or tensors, numbers or (for several actions) TensorDicts. The rollout ends with them.
+        auto_reset: start with a reset. ``False`` goes on from ``tensordict``.
+        auto_cast_to_device: move the policy's input to the policy's device, and its output back.
+        break_when_any_done: stop as soon as an env is done (the default). ``False`` resets envs that are done and
+            goes on.
+        break_when_all_done: go on, with resets, until each env has been done once.
+        return_contiguous: ``False`` returns a LazyStackedTensorDict. ``None`` means ``True``.
+        tensordict: where to go on from, or what to pass to the reset.
+        set_truncated: mark the last step as truncated.
+        out: a TensorDict of the rollout's size to write the result to.
+        trust_policy: treat any callable as one that reads and writes a TensorDict.
+        storing_device: device that steps are moved to as they are collected. Default: they stay where they are.
+        set_state: passed to :meth:`~rlnb.envs.EnvBase.reset`.
+
+    Returns:
+        The steps in the TED format, of shape ``[*batch_size, time]``, the last dimension named "time".
+
+    Raises:
+        TypeError: If the policy is not callable, for example because it and ``max_steps`` are swapped.
+        ValueError: If ``max_steps`` is not positive, ``auto_reset=False`` is given without a TensorDict, both a
+            policy and actions are given, or the two break conditions contradict each other.
+        KeyError: If the policy writes no action.
+        RuntimeError: As for :meth:`~rlnb.envs.EnvBase.reset` and :meth:`~rlnb.envs.EnvBase.step`, or if
+            ``set_truncated`` is True and the env has no "truncated" signal.
+
+    Example:
+        >>> from rlnb.envs import GymEnv
+        >>> env = GymEnv("CartPole-v1")
+        >>> env.rollout(100, break_when_any_done=False).batch_size
+        torch.Size([100])
+    """
     contiguous = return_contiguous is not False
     stop = _stop_rule(break_when_any_done, break_when_all_done)
     max_steps = _check_arguments(env, max_steps, policy, auto_reset, tensordict, set_truncated)
@@ -72,26 +113,26 @@ def collect(
     by_rows: bool = True,
     store: torch.device | None = None,
 ) -> TensorDictBase:
-    """Collect steps from where the env is.
+    """Collect steps, starting from the present state of the env.
 
     Args:
         env: the env.
         act: the policy, as :func:`~rlnb.envs.policies.make_policy` makes it.
-        data: the root of the first step, which is the state that the env is in.
-        max_steps: the most steps to take.
-        stop: "never", or at the first end of "any" env, or when "all" have been done; those that are done before are
-            reset.
+        data: the root of the first step: the output of a reset, or of ``step_mdp``.
+        max_steps: the maximum number of steps.
+        stop: "never"; "any": as soon as any env is done; "all": when all envs have been done, resetting those that are
+            done earlier.
         report: called after each step.
-        contiguous: stack the steps into tensors; if False, into a lazy stack.
+        contiguous: stack the steps into tensors. ``False``: into a lazy stack.
         set_truncated: mark the last step as truncated.
-        by_rows: go the fast way where the env and the policy allow it.
-        store: where each step is moved to, once it is taken.
+        by_rows: fill rows if the env and the policy allow it; see :mod:`rlnb.envs.rows`.
+        store: device that each step is moved to.
 
     Returns:
         The steps, of batch size ``[*batch, time]``.
     """
     env._assert_open("step")
-    # For a single env the first end is that of all.
+    # For a single env "any" and "all" are the same.
     by_rows = by_rows and (stop != "all" or not env.batch_size) and data.get("_step", None) is None
     if by_rows and fills_rows(env, act):
         result: TensorDictBase = collect_rows(env, act, data, max_steps, keep_going=stop == "never")
@@ -119,7 +160,7 @@ def _collect(
     stop: str,
     store: torch.device | None,
 ) -> list[TensorDictBase]:
-    """Step any env: a TensorDict a step."""
+    """Step any env, with one TensorDict per step."""
     steps: list[TensorDictBase] = []
     ended: list[torch.Tensor] | None = None
     done_keys = _deciding_done_keys(env)
@@ -129,7 +170,7 @@ def _collect(
         if acted is None:  # it wrote to what it was given
             acted = data
             if not steps and any(not _has(data, key) for key in env.action_keys):
-                raise faults.policy_returned(act, None)
+                raise errors.policy_returned(act, None)
         if not steps:
             _check_policy(env, act, before, acted)
         data = env.step(acted if acted is data else _with_seen(data, acted))
@@ -154,7 +195,7 @@ def _collect(
 def _given_actions(
     env: EnvBase, actions: Iterable[Any], policy: Any, max_steps: int
 ) -> tuple[Callable[[TensorDictBase], TensorDictBase], int]:
-    """Make a policy that plays given actions, and say how many steps it lasts."""
+    """Make a policy that plays given actions, and count them."""
     if policy is not None:
         raise ValueError("rollout takes a policy or actions, and got both. Fix: leave one of them out.")
     rows = list(itertools.islice(actions, max_steps))
@@ -174,21 +215,21 @@ def _given_actions(
 
 
 def _deciding_done_keys(env: EnvBase) -> list[NestedKey]:
-    """The "done" at the root where there is one, else those of all levels."""
+    """The "done" at the root if there is one, else those of all levels."""
     keys = [key for key in env.done_keys if as_tuple(key)[-1] == DONE]
     return [DONE] if DONE in keys else keys
 
 
 def _check_policy(env: EnvBase, act: Any, before: set[Any], acted: Any) -> None:
     if not isinstance(acted, TensorDictBase):
-        raise faults.policy_returned(act, acted)
+        raise errors.policy_returned(act, acted)
     missing = [key for key in env.action_keys if not _has(acted, key)]
     if missing:
-        raise faults.policy_wrote_no_action(act, missing, before, acted)
+        raise errors.policy_wrote_no_action(act, missing, before, acted)
 
 
 def _with_seen(data: TensorDictBase, acted: TensorDictBase) -> TensorDictBase:
-    """Add what the policy saw to what it wrote, for a policy may return its action in a TensorDict of its own."""
+    """Add the policy's input to its output, because a policy may return its action in a new TensorDict."""
     return shallow_copy(data).update(acted) if acted.batch_size == data.batch_size else acted
 
 
@@ -200,10 +241,10 @@ def _has(data: TensorDictBase, key: NestedKey) -> bool:
 
 
 def truncate_last(env: EnvBase, last: TensorDictBase) -> None:
-    """Mark the last step as truncated, in place where the data is part of a larger block.
+    """Mark the last step as truncated, in place, because the data may be part of a larger block.
 
     Args:
-        env: whose data it is.
+        env: the env that returned the data.
         last: the "next" of the last step; written to.
     """
     for key in env.done_keys:
@@ -241,7 +282,7 @@ def _check_arguments(
     set_truncated: bool,
 ) -> int:
     if callable(max_steps):
-        name = faults.policy_name(max_steps)
+        name = errors.policy_name(max_steps)
         raise TypeError(
             f"rollout takes max_steps first and the policy second, and got the policy {name} for max_steps. "
             f"Fix: env.rollout({policy if isinstance(policy, int) else 100}, policy)."
@@ -249,7 +290,7 @@ def _check_arguments(
     if isinstance(max_steps, bool) or not hasattr(max_steps, "__index__") or max_steps < 1:
         raise ValueError(f"max_steps must be a positive integer and is {max_steps!r}.")
     if tensordict is not None and not isinstance(tensordict, TensorDictBase):
-        raise TypeError(faults.no_tensordict("rollout(tensordict=...)", tensordict))
+        raise TypeError(errors.no_tensordict("rollout(tensordict=...)", tensordict))
     if not auto_reset and tensordict is None:
         raise ValueError(
             "auto_reset=False goes on from a TensorDict, and none was given. "
@@ -265,7 +306,7 @@ def _check_arguments(
 
 
 def _make_callback(env: EnvBase, callback: Callable[..., Any] | None) -> Callable[[TensorDictBase], Any] | None:
-    """Accept callbacks of the step alone and of the env and the step."""
+    """Accept callbacks that take the step, or the env and the step."""
     if callback is None:
         return None
     try:

@@ -1,4 +1,11 @@
-"""The fast rollout: an env over numpy data fills the rows of one TED block, and no TensorDict is made in between."""
+"""Rollouts that fill the rows of one preallocated TED block, without a TensorDict per step.
+
+An env that can write its data into rows of numpy arrays implements :class:`RowEnv`. Its rollouts go past most of the
+env's methods, so they must give what those methods would give. One rule decides: *rows are filled only if the env
+overrides nothing*. Each class that implements the protocol compares the env with itself by :func:`overridden`: if any
+attribute that the class has, inherited ones included, is another object on the env or on its class, then every step
+calls the methods. Only the attributes in :data:`CONSTRUCTION` may differ, because no rollout uses them.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +20,10 @@ from rlnb._tensordict import fast_tensordict
 from rlnb.data.ted.block import LeafInfo, TEDBlock
 from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
 from rlnb.data.ted.leaves import leaf_keys
-from rlnb.envs import faults
+from rlnb.envs import errors
 from rlnb.envs.policies import RandomPolicy
 from rlnb.envs.stacking import stack_leaf
+from rlnb.envs.validation import fit_action
 
 if TYPE_CHECKING:
     from rlnb.envs.base import EnvBase
@@ -23,28 +31,91 @@ if TYPE_CHECKING:
 _CHUNK = 1024
 
 
+CONSTRUCTION = frozenset(
+    {
+        "__abstractmethods__",
+        "__annotations__",
+        "__dict__",
+        "__doc__",
+        "__firstlineno__",
+        "__init__",
+        "__module__",
+        "__new__",
+        "__repr__",
+        "__static_attributes__",
+        "__weakref__",
+        "_abc_impl",
+        "_build_env",
+        "_check_kwargs",
+        "_init_env",
+        "_make_specs",
+    }
+)
+"""Attributes that a subclass may override and still fill rows: what Python gives every class, and construction."""
+
+
 class RowEnv(Protocol):
-    """What an env offers that can fill rows: :class:`~rlnb.envs.GymWrapper`, and a batch of those."""
+    """An env that can fill rows: a :class:`~rlnb.envs.GymWrapper`, that env transformed, or a batch of such envs."""
+
+    @property
+    def _fills_rows(self) -> bool:
+        """Whether the env can fill rows as it is now."""
+        ...
 
     def _row_leaves(self) -> tuple[dict[NestedKey, LeafInfo], dict[NestedKey, LeafInfo]]:
-        """Tell the entries of a root row, and those that only a "next" row has."""
+        """Return the entries of a root row, and those that only a "next" row has."""
         ...
 
     def _row_functions(self, block: TEDBlock) -> tuple[Callable[[int, Any], bool], Callable[[int], None]]:
         """Make ``step(t, action) -> done``, which writes "next" row t, and ``reset(t)``, which writes root row t.
 
-        In a batch, ``done`` says whether any env is done, and ``reset(t)`` writes the row of each env that is; that of
-        the others is there already.
+        In a batch, ``done`` is True if any env is done, and ``reset(t)`` writes the rows of the envs that are; those
+        of the others are complete already.
         """
         ...
 
     def _drawn_actions(self, actions: torch.Tensor) -> list[Any]:
-        """Turn actions of shape ``[n, *spec.shape]``, drawn from the spec, into n actions of the backend."""
+        """Convert actions of shape ``[n, *spec.shape]``, drawn from the spec, into n actions of the backend."""
         ...
 
     def _native_action(self, action: torch.Tensor) -> Any:
-        """Turn one action of a policy into an action of the backend, or refuse it."""
+        """Convert one action of a policy into an action of the backend, or raise an error."""
         ...
+
+
+def overridden(env: Any, home: type) -> set[str]:
+    """List the attributes of a class that an env overrides.
+
+    Args:
+        env: an instance of ``home``.
+        home: the class that implements :class:`RowEnv`.
+
+    Returns:
+        The names that ``type(env)`` resolves differently from ``home``, and the methods that are replaced on the env
+        itself, but for those in :data:`CONSTRUCTION`.
+
+    Example:
+        >>> from rlnb.envs import GymEnv, GymWrapper
+        >>> class Scaled(GymEnv):
+        ...     def read_reward(self, reward):
+        ...         return 0.1 * super().read_reward(reward)
+        >>> overridden(Scaled("CartPole-v1"), GymWrapper), overridden(GymEnv("CartPole-v1"), GymWrapper)
+        ({'read_reward'}, set())
+    """
+    if "overridden" not in env._cache:  # comparing two classes takes as long as a few steps
+        found, expected = _namespace(type(env)), _namespace(home)
+        changed = {name for name, value in expected.items() if found[name] is not value} - CONSTRUCTION
+        env._cache["overridden"] = changed, {name for name, value in expected.items() if callable(value)}
+    changed, methods = env._cache["overridden"]
+    return changed | methods.intersection(vars(env))
+
+
+def _namespace(cls: type) -> dict[str, Any]:
+    """All attributes of a class as they are stored, inherited ones included."""
+    found: dict[str, Any] = {}
+    for base in reversed(cls.__mro__):
+        found.update(vars(base))
+    return found
 
 
 def fills_rows(env: EnvBase, act: Callable[..., Any]) -> bool:
@@ -52,7 +123,7 @@ def fills_rows(env: EnvBase, act: Callable[..., Any]) -> bool:
 
     Args:
         env: the env.
-        act: the policy. It must announce what it writes, and that must be neither under "next" nor the env's own data.
+        act: the policy. It must have ``out_keys``, none of which is under "next" or an entry that the env writes.
 
     Returns:
         True if :func:`collect_rows` takes them.
@@ -66,7 +137,7 @@ def fills_rows(env: EnvBase, act: Callable[..., Any]) -> bool:
         return False
     own = {as_tuple(key) for key in (*env.observation_keys, *env.done_keys)}
     written = [as_tuple(key) for key in out_keys]
-    # Rows are stepped all at once; "_step" says that some are not.
+    # All rows are stepped at once, and "_step" asks for a partial step.
     return not any(path in own or path[0] in ("next", "_step") for path in written)
 
 
@@ -82,9 +153,9 @@ def collect_rows(
     Args:
         env: a :class:`RowEnv`.
         act: the policy; ``env.rand_action`` itself for random actions.
-        data: the root of the first step: the output of a reset, or what a step led to.
-        max_steps: the most steps to take.
-        keep_going: reset at the end of an episode, and go on.
+        data: the root of the first step: the output of a reset, or of ``step_mdp``.
+        max_steps: the maximum number of steps.
+        keep_going: reset at the end of an episode and go on.
 
     Returns:
         The steps, of batch size ``[*batch, time]``.
@@ -118,7 +189,7 @@ def collect_rows(
 
 
 class _RandomActions:
-    """Draws actions many at a time, and leaves the generator as though they had been drawn one by one."""
+    """Draws actions in chunks, and leaves the generator as if they had been drawn one by one."""
 
     def __init__(self, env: Any, max_steps: int, randomness: Callable[[], Any]) -> None:
         self.env, self.left, self.randomness = env, max_steps, randomness
@@ -147,7 +218,7 @@ class _RandomActions:
         used = length - self.start
         if used < len(self.native):
             with self.randomness():
-                # Somebody else may have drawn from torch's generator meanwhile: then it must not be turned back.
+                # If other code has drawn from torch's generator meanwhile, it must not be turned back.
                 if torch.equal(torch.get_rng_state(), self.after):
                     torch.set_rng_state(self.before)
                     self.spec.rand((used,))
@@ -157,7 +228,7 @@ class _RandomActions:
 
 
 class _PolicyActions:
-    """Asks a policy for each action, and keeps all that the policy writes."""
+    """Calls a policy for each action, and keeps everything that the policy writes."""
 
     def __init__(self, env: Any, act: Any, data: TensorDictBase, block: TEDBlock) -> None:
         self.act, self.native = act, env._native_action
@@ -179,25 +250,25 @@ class _PolicyActions:
         if data is None and seen.get(self.key, None) is not None:
             data = seen  # the policy wrote to what it was given
         if not isinstance(data, TensorDictBase):
-            raise faults.policy_returned(self.act, data)
+            raise errors.policy_returned(self.act, data)
         if not t:
             self._find_more(entries, data)
         for key, values in self.written.items():
             value = data.get(key, None)
             if value is None:
-                raise faults.policy_wrote_no_action(self.act, [key], set(entries), data)
+                raise errors.policy_wrote_no_action(self.act, [key], set(entries), data)
             values.append(value)
             if key != self.key:
                 self.carried[key] = value
         action = self.written[self.key][-1]
-        return self.native(faults.check_action(self.key, self.spec, action, self.spec.shape))
+        return self.native(fit_action(self.key, self.spec, action, self.spec.shape))
 
     def _find_more(self, entries: dict[NestedKey, torch.Tensor], data: TensorDictBase) -> None:
-        """Take what the policy writes without having announced it."""
+        """Keep entries that the policy writes although they are not among its ``out_keys``."""
         for key in leaf_keys(data):
             if as_tuple(key)[0] in ("next", "_step"):
                 raise KeyError(
-                    f"The policy {faults.policy_name(self.act)} writes {key!r}, which is not among its out_keys "
+                    f"The policy {errors.policy_name(self.act)} writes {key!r}, which is not among its out_keys "
                     f"{list(self.written)}. Fix: add it to out_keys."
                 )
             if key not in entries:

@@ -1,322 +1,143 @@
-"""What an environment takes and gives: its specs, and the keys that follow from them."""
+"""Spec properties of environments: declaring, validating and inferring them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Self
+from collections.abc import Mapping
+from typing import Any, Self, overload
 
 import torch
 
-from rlnb.data import Categorical, Composite, TensorSpec, Unbounded
-from rlnb.data.ted.keys import DONE, END_KEYS, TERMINATED, TRUNCATED, NestedKey, as_key, as_tuple, by_depth
-from rlnb.envs.unbatched import UnbatchedSpecs
+from rlnb.data.specs.base import TensorSpec
+from rlnb.data.specs.categorical import Categorical
+from rlnb.data.specs.composite import Composite
+from rlnb.data.specs.unbounded import Unbounded
+from rlnb.data.ted.keys import DONE, END_KEYS, TERMINATED, NestedKey, as_key, as_tuple, by_depth
 
-_INPUT = ("full_action_spec", "full_state_spec")
-_OUTPUT = ("full_observation_spec", "full_reward_spec", "full_done_spec")
+INPUT_SPECS = ("full_action_spec", "full_state_spec")
+OUTPUT_SPECS = ("full_observation_spec", "full_reward_spec", "full_done_spec")
+
+# Properties -------------------------------------------------------------------------------------------------------
 
 
-class EnvSpecs(UnbatchedSpecs, torch.nn.Module):
-    """The spec and key properties of an environment; the base of :class:`~rlnb.envs.EnvBase`.
-
-    Specs are kept as two locked composites, ``input_spec`` and ``output_spec``. A spec is set as a leaf (it gets the
-    customary key) or as a composite, and must start with the batch size of the env.
+class SpecProperty:
+    """Base class of the properties that set one of an env's five composite specs.
 
     Args:
-        device: where the data of the env lives; None for no statement.
-        batch_size: how many envs are batched together.
+        name: of the composite among ``env._specs``.
+        default_key: the key of a leaf spec that is assigned in place of a composite.
+        doc: the docstring of the property.
     """
 
-    #: For reports: why specs cannot be set, and what to do instead; empty where they can.
-    _specs_follow = ""
+    def __init__(self, name: str, default_key: str, doc: str) -> None:
+        self.name, self.default_key, self.__doc__ = name, default_key, doc
 
-    def __init__(self, device: torch.device | None, batch_size: torch.Size) -> None:
-        super().__init__()
-        self._device = device
-        self._batch_size = batch_size
-        self._cache: dict[str, Any] = {}
-        self._unchecked: set[str] = set()
-        self._specs = {name: Composite(shape=batch_size, device=device) for name in (*_INPUT, *_OUTPUT)}
-        if "_specs" in self.__dict__:  # envs that compute their specs from others have nothing to set
-            self._open_specs()
-            self._set_default_specs()
-        for name, (spec, default_key) in self.__dict__.pop("_early_specs", {}).items():
-            self._set_spec(name, spec, default_key)
+    def __set__(self, env: Any, spec: TensorSpec) -> None:
+        """Replace the composite."""
+        env._set_spec(self.name, spec, self.default_key)
 
-    def __getattr__(self, name: str) -> Any:
-        if name in ("_specs", "_batch_size", "_device"):
-            raise RuntimeError(
-                f"{type(self).__name__}.__init__ reads what the base class of all environments makes. Fix: call "
-                "super().__init__(batch_size=..., device=...) first."
-            )
-        if name == "render":
-            raise AttributeError(
-                f"{type(self).__name__} has no render method, so there are no frames of it. Fix: render an env of "
-                'Gymnasium, GymEnv("CartPole-v1", render_mode="rgb_array").'
-            )
-        return super().__getattr__(name)
 
-    def _set_default_specs(self) -> None:
-        """One reward of shape ``[*batch, 1]``, and "done" and "terminated"."""
-        shape = (*self._batch_size, 1)
-        self.reward_spec = Unbounded(shape=shape, device=self._device)
-        self.done_spec = Categorical(2, shape=shape, dtype=torch.bool, device=self._device)
-        self._default_specs = self._specs["full_reward_spec"], self._specs["full_done_spec"]
+class CompositeProperty(SpecProperty):
+    """Property of an env: one of its five composite specs."""
 
-    # Locking ------------------------------------------------------------------------------------------------------
+    @overload
+    def __get__(self, env: None, owner: type | None = None) -> Self: ...
 
-    @property
-    def is_spec_locked(self) -> bool:
-        """Whether the specs can only be replaced, and not edited in place. False while ``__init__`` runs."""
-        return not self.__dict__.get("_specs_open", False)
+    @overload
+    def __get__(self, env: Any, owner: type | None = None) -> Composite: ...
 
-    def set_spec_lock_(self, mode: bool = True) -> Self:
-        """Lock or unlock the specs. Unlocked specs can be edited in place, ``env.full_done_spec["truncated"] = ...``.
+    def __get__(self, env: Any, owner: type | None = None) -> Any:
+        """Return the composite, which is locked unless the specs of the env are unlocked."""
+        return self if env is None else env._specs[self.name]
 
-        While they are unlocked, nothing that follows from them is remembered, so steps are slow.
 
-        Args:
-            mode: True (the default) locks them.
+class LeafProperty(SpecProperty):
+    """Property of an env: the only leaf of one of its composites, or the composite if it has several leaves."""
 
-        Returns:
-            The env.
+    @overload
+    def __get__(self, env: None, owner: type | None = None) -> Self: ...
 
-        Example:
-            >>> from rlnb.data import Unbounded
-            >>> from rlnb.envs import PendulumEnv
-            >>> env = PendulumEnv().set_spec_lock_(False)
-            >>> env.observation_spec["wind"] = Unbounded(shape=())
-            >>> "wind" in env.set_spec_lock_().observation_keys
-            True
-        """
-        if mode:
-            self._close_specs()
-        else:
-            self._specs = {name: spec.clone().unlock_() for name, spec in self._specs.items()}
-            self._open_specs()
-        return self
+    @overload
+    def __get__(self, env: Any, owner: type | None = None) -> TensorSpec: ...
 
-    def _open_specs(self) -> None:
-        self._specs_open, self._cache = True, ForgetfulCache()
-
-    def _close_specs(self) -> None:
-        """Check and lock specs that were edited in place."""
-        if self.is_spec_locked:
-            return
-        specs = {name: self._fitted_spec(name, spec) for name, spec in self._specs.items()}
-        self._specs = {name: spec.lock_() for name, spec in specs.items()}
-        self._specs_open, self._cache = False, {}
-        self.__dict__.pop("_default_specs", None)
-        self._unchecked = {"reset", "step"}
-
-    # Reading and setting ------------------------------------------------------------------------------------------
-
-    def _set_spec(self, name: str, spec: TensorSpec, default_key: str) -> None:
-        """Replace one of the five composites; nothing changes if the spec does not fit."""
-        if not isinstance(spec, TensorSpec):
-            raise TypeError(
-                f"{name.removeprefix('full_')} must be a TensorSpec and is a {type(spec).__name__}. "
-                f"Wrap it, for example: env.{name.removeprefix('full_')} = Unbounded(shape=(3,))."
-            )
-        if "_modules" not in self.__dict__:  # before super().__init__(): kept until the batch size is known
-            self.__dict__.setdefault("_early_specs", {})[name] = spec, default_key
-            return
-        if not isinstance(spec, Composite):
-            _check_batch(name, spec.shape, self.batch_size)
-            spec = Composite({default_key: spec}, shape=self.batch_size)
-        spec = self._fitted_spec(name, spec)
-        self._specs[name] = spec if not self.is_spec_locked else spec.lock_()
-        self._unchecked = {"reset", "step"}
-        self.empty_cache()
-
-    def _fitted_spec(self, name: str, spec: Composite) -> Composite:
-        """Copy a composite with the batch size and device of the env; of end signals, with both "done" and its twin."""
-        _check_batch(name, spec.shape, self.batch_size)
-        spec = spec.clone().unlock_()
-        if spec.shape != self.batch_size:  # more leading dimensions, which all entries share
-            spec.shape = self.batch_size
-        if name in ("full_reward_spec", "full_done_spec"):
-            _check_dims(name, spec)
-        if self._device is not None:
-            spec = spec.to(self._device)
-        return with_twins(spec) if name == "full_done_spec" else spec
-
-    def _leaf_or_composite(self, name: str) -> TensorSpec:
-        """The only leaf of a composite if there is exactly one, else the composite."""
-        spec = self._specs[name]
-        known: tuple[Composite, TensorSpec] | None = self._cache.get(f"{name}_leaf")
-        if known is None or known[0] is not spec or not self.is_spec_locked:
+    def __get__(self, env: Any, owner: type | None = None) -> Any:
+        """Return the leaf or the composite."""
+        if env is None:
+            return self
+        spec, known = env._specs[self.name], env._cache.get(f"{self.name}_leaf")
+        if known is None or known[0] is not spec or not env.is_spec_locked:
             keys = list(spec.keys(True, True))
             known = spec, spec[keys[0]] if len(keys) == 1 else spec
-            self._cache[f"{name}_leaf"] = known
+            env._cache[f"{self.name}_leaf"] = known
         return known[1]
 
-    @property
-    def observation_spec(self) -> Composite:
-        """Everything the env gives apart from rewards and end signals."""
-        return self._specs["full_observation_spec"]
 
-    @observation_spec.setter
-    def observation_spec(self, spec: TensorSpec) -> None:
-        self._set_spec("full_observation_spec", spec, "observation")
+class Unbatched:
+    """Property of an env: a spec without the batch dimensions. Setting it expands the spec to the batch size.
 
-    @property
-    def state_spec(self) -> Composite:
-        """What the env takes apart from actions; empty for an env that keeps its own state."""
-        return self._specs["full_state_spec"]
+    Args:
+        name: of the property with the batch dimensions.
+    """
 
-    @state_spec.setter
-    def state_spec(self, spec: TensorSpec) -> None:
-        self._set_spec("full_state_spec", spec, "state")
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.__doc__ = f"``{name}`` without the batch dimensions."
 
-    @property
-    def action_spec(self) -> TensorSpec:
-        """The action's spec: the leaf if there is one action, the composite if there are several."""
-        return self._leaf_or_composite("full_action_spec")
+    def __get__(self, env: Any, owner: type | None = None) -> Any:
+        """Return the spec of the first env of the batch."""
+        if env is None:
+            return self
+        spec = getattr(env, self.name)
+        return spec[(0,) * env.batch_dims] if env.batch_dims else spec
 
-    @action_spec.setter
-    def action_spec(self, spec: TensorSpec) -> None:
-        self._set_spec("full_action_spec", spec, "action")
+    def __set__(self, env: Any, spec: TensorSpec) -> None:
+        """Give every env of the batch this spec."""
+        setattr(env, self.name, spec.expand(*env.batch_size, *spec.shape))
 
-    @property
-    def reward_spec(self) -> TensorSpec:
-        """The reward's spec: the leaf if there is one reward, the composite if there are several."""
-        return self._leaf_or_composite("full_reward_spec")
 
-    @reward_spec.setter
-    def reward_spec(self, spec: TensorSpec) -> None:
-        self._set_spec("full_reward_spec", spec, "reward")
+class SpecKeys:
+    """Property of an env: the keys of one of its composites, those at the root first.
 
-    @property
-    def done_spec(self) -> TensorSpec:
-        """The end signals' spec: "done" and "terminated" always, "truncated" where the env tells it."""
-        return self._leaf_or_composite("full_done_spec")
+    Args:
+        name: of the composite among ``env._specs``.
+        doc: the docstring of the property.
+    """
 
-    @done_spec.setter
-    def done_spec(self, spec: TensorSpec) -> None:
-        self._set_spec("full_done_spec", spec, DONE)
+    def __init__(self, name: str, doc: str) -> None:
+        self.name, self.__doc__ = name, doc
 
-    full_observation_spec = observation_spec
-    full_state_spec = state_spec
+    @overload
+    def __get__(self, env: None, owner: type | None = None) -> Self: ...
 
-    @property
-    def full_action_spec(self) -> Composite:
-        """The actions' specs as a composite."""
-        return self._specs["full_action_spec"]
+    @overload
+    def __get__(self, env: Any, owner: type | None = None) -> list[NestedKey]: ...
 
-    @full_action_spec.setter
-    def full_action_spec(self, spec: Composite) -> None:
-        self.action_spec = spec
+    def __get__(self, env: Any, owner: type | None = None) -> Any:
+        """Return a list of its own for each caller."""
+        return self if env is None else env._keys(self.name)
 
-    @property
-    def full_reward_spec(self) -> Composite:
-        """The rewards' specs as a composite."""
-        return self._specs["full_reward_spec"]
 
-    @full_reward_spec.setter
-    def full_reward_spec(self, spec: Composite) -> None:
-        self.reward_spec = spec
+class OnlyKey:
+    """Property of an env: the key of its only action, reward or "done".
 
-    @property
-    def full_done_spec(self) -> Composite:
-        """The end signals' specs as a composite."""
-        return self._specs["full_done_spec"]
+    Args:
+        what: "action", "reward" or "done".
+        doc: the docstring of the property.
+    """
 
-    @full_done_spec.setter
-    def full_done_spec(self, spec: Composite) -> None:
-        self.done_spec = spec
+    def __init__(self, what: str, doc: str) -> None:
+        self.what, self.__doc__ = what, doc
 
-    @property
-    def input_spec(self) -> Composite:
-        """What the env takes: "full_action_spec" and "full_state_spec". Locked."""
-        return self._group("input_spec", _INPUT)
+    @overload
+    def __get__(self, env: None, owner: type | None = None) -> Self: ...
 
-    @property
-    def output_spec(self) -> Composite:
-        """What the env gives: "full_observation_spec", "full_reward_spec" and "full_done_spec". Locked."""
-        return self._group("output_spec", _OUTPUT)
+    @overload
+    def __get__(self, env: Any, owner: type | None = None) -> NestedKey: ...
 
-    @property
-    def specs(self) -> Composite:
-        """Everything in one composite, "input_spec" and "output_spec", which outlives the env. Locked."""
-        groups = {"input_spec": self.input_spec, "output_spec": self.output_spec}
-        specs = Composite(groups, shape=self.batch_size, device=self.device)
-        return specs.lock_() if self.is_spec_locked else specs
-
-    def _group(self, name: str, members: tuple[str, ...]) -> Composite:
-        if name not in self._cache:
-            specs = {member: self._specs[member] for member in members}
-            group = Composite(specs, shape=self.batch_size, device=self.device)
-            if not self.is_spec_locked:
-                return group
-            self._cache[name] = group.lock_()
-        return self._cache[name]
-
-    # Keys ---------------------------------------------------------------------------------------------------------
-
-    @property
-    def action_keys(self) -> list[NestedKey]:
-        """The keys of the actions, those at the root first."""
-        return self._keys("full_action_spec")
-
-    @property
-    def action_key(self) -> NestedKey:
-        """The key of the action. Raises KeyError when there are several."""
-        return self._only_key("action")
-
-    @property
-    def reward_keys(self) -> list[NestedKey]:
-        """The keys of the rewards, those at the root first."""
-        return self._keys("full_reward_spec")
-
-    @property
-    def reward_key(self) -> NestedKey:
-        """The key of the reward. Raises KeyError when there are several."""
-        return self._only_key("reward")
-
-    @property
-    def done_keys(self) -> list[NestedKey]:
-        """The keys of the end signals: done, terminated and truncated of every level."""
-        return self._keys("full_done_spec")
-
-    @property
-    def done_key(self) -> NestedKey:
-        """The key of the "done" signal. Raises KeyError when there are several levels."""
-        return self._only_key("done")
-
-    @property
-    def state_keys(self) -> list[NestedKey]:
-        """The keys of the inputs that are no actions."""
-        return self._keys("full_state_spec")
-
-    @property
-    def observation_keys(self) -> list[NestedKey]:
-        """The keys of the observations, in the order of ``observation_spec``."""
-        if "observation_keys" not in self._cache:
-            self._cache["observation_keys"] = list(self.observation_spec.keys(True, True))
-        return list(self._cache["observation_keys"])
-
-    @property
-    def done_keys_groups(self) -> list[list[NestedKey]]:
-        """The end signals of each level together, in the order of :attr:`reset_keys`."""
-        if "done_keys_groups" not in self._cache:
-            groups: dict[tuple[str, ...], list[NestedKey]] = {}
-            for key in self.done_keys:
-                groups.setdefault(as_tuple(key)[:-1], []).append(key)
-            self._cache["done_keys_groups"] = list(groups.values())
-        return [list(group) for group in self._cache["done_keys_groups"]]
-
-    @property
-    def reset_keys(self) -> list[NestedKey]:
-        """A "_reset" key for each level that has end signals."""
-        return [as_key((*as_tuple(group[0])[:-1], "_reset")) for group in self.done_keys_groups]
-
-    def _keys(self, name: str) -> list[NestedKey]:
-        if name not in self._cache:
-            self._cache[name] = by_depth(self._specs[name].keys(True, True))
-        return list(self._cache[name])
-
-    def _only_key(self, what: str) -> NestedKey:
-        keys = getattr(self, f"{what}_keys")
+    def __get__(self, env: Any, owner: type | None = None) -> Any:
+        """Return the key, or raise KeyError if there is not exactly one."""
+        if env is None:
+            return self
+        what, keys = self.what, getattr(env, f"{self.what}_keys")
         if what == "done":
             keys = [key for key in keys if as_tuple(key)[-1] == DONE]
         if len(keys) != 1:
@@ -326,164 +147,278 @@ class EnvSpecs(UnbatchedSpecs, torch.nn.Module):
             )
         return keys[0]
 
-    # Life ---------------------------------------------------------------------------------------------------------
-
-    @property
-    def batch_size(self) -> torch.Size:
-        """How many envs are batched together: the leading shape of all data. ``__init__`` may set it."""
-        return self._batch_size
-
-    @batch_size.setter
-    def batch_size(self, batch_size: Sequence[int]) -> None:
-        size = torch.Size(batch_size)
-        if "_modules" not in self.__dict__:
-            self.__dict__["_early_batch_size"] = size
-            return
-        if size == self._batch_size:
-            return
-        own = [spec for spec in self._specs.values() if not spec.is_empty()]
-        if self.is_spec_locked or any(all(spec is not default for default in self._default_specs) for spec in own):
-            raise RuntimeError(
-                f"The batch size of {type(self).__name__} is {tuple(self._batch_size)}, and its specs have it already. "
-                "Fix: super().__init__(batch_size=...), or set it before the specs."
-            )
-        self._batch_size = size
-        self._specs = {name: Composite(shape=size, device=self._device) for name in self._specs}
-        self._set_default_specs()
-
-    @property
-    def shape(self) -> torch.Size:
-        """Another name of :attr:`batch_size`."""
-        return self.batch_size
-
-    def numel(self) -> int:
-        """Count the envs: the product of the batch size.
-
-        Returns:
-            A number, 1 for a single env.
-        """
-        return self.batch_size.numel()
-
-    @property
-    def batch_dims(self) -> int:
-        """The number of batch dimensions."""
-        return len(self._batch_size)
-
-    ndim = batch_dims
-
-    def ndimension(self) -> int:
-        """Return the number of batch dimensions, as :attr:`ndim` does."""
-        return self.batch_dims
-
-    @property
-    def device(self) -> torch.device | None:
-        """Device of the data; None leaves tensors where the env creates them. ``__init__`` may set it."""
-        return self._device
-
-    @device.setter
-    def device(self, device: torch.device | str | int | None) -> None:
-        found = None if device is None else torch.device(device)
-        if "_modules" not in self.__dict__:
-            self.__dict__["_early_device"] = found
-            return
-        if found == self._device:
-            return
-        if self.is_spec_locked or found is None:
-            raise RuntimeError(f"device cannot be set on a {type(self).__name__}. Fix: env = env.to({str(found)!r}).")
-        self._device = found
-        for name, spec in self._specs.items():
-            self._specs[name] = spec.to(found)
-        self._default_specs = self._specs["full_reward_spec"], self._specs["full_done_spec"]
-
-    def empty_cache(self) -> None:
-        """Forget what was derived from the specs, such as lists of keys."""
-        self._cache.clear()
-
-    def assert_distinct_keys(self) -> None:
-        """Refuse specs that put two things into one place.
-
-        Raises:
-            ValueError: if an entry is in two of the env's specs, or is called "next" or "_reset", or if an end signal
-                is called something else than one.
-        """
-        for key in self.done_keys:
-            if as_tuple(key)[-1] not in END_KEYS:
-                raise ValueError(
-                    f"done_spec has an entry {key!r}, and the key of an end signal ends with one of {END_KEYS}. "
-                    "Fix: rename it, or put it into observation_spec."
-                )
-        homes: dict[tuple[str, ...], str] = {}
-        for name, spec in self._specs.items():
-            for key in map(as_tuple, spec.keys(True, True)):
-                public = name.removeprefix("full_")
-                if key[0] == "next" or key[-1] == "_reset":
-                    raise ValueError(
-                        f"{public} has an entry {as_key(key)!r}, and 'next' and '_reset' are the names of places that "
-                        "every env has. Fix: give the entry another name."
-                    )
-                # A stateless env reads at the root what it wrote under "next": state and observation may share entries.
-                shared = {homes.get(key), public} == {"state_spec", "observation_spec"}
-                if key in homes and not shared:
-                    raise ValueError(
-                        f"The entry {as_key(key)!r} is in {homes[key]} and in {public}: one would overwrite the other. "
-                        "Fix: give one of them another name."
-                    )
-                homes[key] = public
-
-    def add_truncated_keys(self) -> EnvSpecs:
-        """Add a "truncated" signal beside each "done" in the spec.
-
-        Returns:
-            The env.
-        """
-        done = self.full_done_spec.clone()
-        for key in list(done.keys(True, True)):
-            path = as_tuple(key)
-            if path[-1] == DONE:
-                done[as_key((*path[:-1], TRUNCATED))] = done[key].clone()
-        self.done_spec = done
-        return self
-
-
-def with_twins(spec: Composite) -> Composite:
-    """Give every level that has an end signal both "done" and "terminated"."""
-    levels = {as_tuple(key)[:-1]: key for key in spec.keys(True, True) if as_tuple(key)[-1] in END_KEYS}
-    present = {as_tuple(key) for key in spec.keys(True, True)}
-    for level, key in levels.items():
-        for name in (DONE, TERMINATED):
-            if (*level, name) not in present:
-                spec[as_key((*level, name))] = spec[key].clone()
-    return spec
-
-
-def _check_batch(name: str, shape: torch.Size, batch_size: torch.Size) -> None:
-    if tuple(shape[: len(batch_size)]) == tuple(batch_size):
-        return
-    public = name.removeprefix("full_")
-    lead = ", ".join(map(str, (*batch_size, *shape)))
-    raise ValueError(
-        f"{public} has shape {tuple(shape)}, and the env's batch size is {tuple(batch_size)}: "
-        f"the shape of a spec starts with the batch size. "
-        f"Fix: give it shape=({lead}{',' if ',' not in lead else ''}), or call spec.expand({lead})."
-    )
-
-
-def _check_dims(name: str, spec: Composite) -> None:
-    """Refuse rewards and end signals without a dimension: they have one of size 1 behind those of the batch."""
-    for key, leaf in spec.items(True, True):
-        if leaf is not None and len(leaf.shape) == 0:
-            public = name.removeprefix("full_")
-            raise RuntimeError(
-                f"The entry {key!r} of {public} has shape (), and rewards and end signals have at least one dimension. "
-                f"Fix: {type(leaf).__name__.replace('Continuous', '')}(..., shape=(1,))."
-            )
-
 
 class ForgetfulCache(dict[str, Any]):
-    """A cache in which nothing is ever found, though what was just written can be read."""
+    """Cache of an env whose specs may change in place: reads back what was just written, and reports no key."""
 
     def __contains__(self, key: object) -> bool:
         return False
 
 
-__all__ = ["EnvSpecs", "ForgetfulCache", "with_twins"]
+# Assignment: EnvBase takes the first three as its methods, which some subclasses override -------------------------
+
+
+def assign_spec(env: Any, name: str, spec: TensorSpec, default_key: str) -> None:
+    """Replace one of an env's five composites; nothing changes if the spec does not fit.
+
+    Args:
+        env: the env.
+        name: of the composite, such as "full_reward_spec".
+        spec: a composite, or a leaf.
+        default_key: the key of a leaf.
+
+    Raises:
+        TypeError: If ``spec`` is not a spec.
+        ValueError: If it does not start with the batch size.
+    """
+    if not isinstance(spec, TensorSpec):
+        raise TypeError(
+            f"{name.removeprefix('full_')} must be a TensorSpec and is a {type(spec).__name__}. "
+            f"Wrap it, for example: env.{name.removeprefix('full_')} = Unbounded(shape=(3,))."
+        )
+    if "_modules" not in env.__dict__:  # before super().__init__(): kept until the batch size is known
+        env.__dict__.setdefault("_early_specs", {})[name] = spec, default_key
+        return
+    fitted = fitted_spec(name, spec, default_key, env)
+    env._specs[name] = fitted.lock_() if env.is_spec_locked else fitted
+    env._unchecked = {"reset", "step"}
+    env.empty_cache()
+
+
+def open_specs(env: Any) -> None:
+    """Let the specs of an env be edited in place. Nothing derived from them is cached from now on."""
+    env._specs_open, env._cache = True, ForgetfulCache()
+
+
+def close_specs(env: Any) -> None:
+    """Validate and lock specs that may have been edited in place."""
+    if env.is_spec_locked:
+        return
+    specs = {name: fitted_spec(name, spec, "", env) for name, spec in env._specs.items()}
+    env._specs = {name: spec.lock_() for name, spec in specs.items()}
+    env._specs_open, env._cache = False, {}
+    env.__dict__.pop("_default_specs", None)
+    env._unchecked = {"reset", "step"}
+
+
+def set_default_specs(env: Any) -> None:
+    """Give an env one reward of shape ``[*batch_size, 1]``, "done" and "terminated"."""
+    shape = (*env._batch_size, 1)
+    env.reward_spec = Unbounded(shape=shape, device=env._device)
+    env.done_spec = Categorical(2, shape=shape, dtype=torch.bool, device=env._device)
+    env._default_specs = env._specs["full_reward_spec"], env._specs["full_done_spec"]
+
+
+def set_batch_size(env: Any, size: torch.Size) -> None:
+    """Set the batch size of an env while its ``__init__`` runs and it has only the default specs.
+
+    Args:
+        env: the env.
+        size: the batch size.
+
+    Raises:
+        RuntimeError: If the env has specs of another batch size.
+    """
+    if "_modules" not in env.__dict__:  # before super().__init__()
+        env.__dict__["_early_batch_size"] = size
+        return
+    if size == env._batch_size:
+        return
+    own = [spec for spec in env._specs.values() if not spec.is_empty()]
+    if env.is_spec_locked or any(all(spec is not default for default in env._default_specs) for spec in own):
+        raise RuntimeError(
+            f"The batch size of {type(env).__name__} is {tuple(env._batch_size)}, and its specs have it already. "
+            "Fix: super().__init__(batch_size=...), or set it before the specs."
+        )
+    env._batch_size = size
+    env._specs = {name: Composite(shape=size, device=env._device) for name in env._specs}
+    set_default_specs(env)
+
+
+def set_device(env: Any, device: torch.device | None) -> None:
+    """Set the device of an env while its ``__init__`` runs.
+
+    Args:
+        env: the env.
+        device: the device.
+
+    Raises:
+        RuntimeError: If the env is finished.
+    """
+    if "_modules" not in env.__dict__:  # before super().__init__()
+        env.__dict__["_early_device"] = device
+        return
+    if device == env._device:
+        return
+    if env.is_spec_locked or device is None:
+        raise RuntimeError(f"device cannot be set on a {type(env).__name__}. Fix: env = env.to({str(device)!r}).")
+    env._device = device
+    for name, spec in env._specs.items():
+        env._specs[name] = spec.to(device)
+    env._default_specs = env._specs["full_reward_spec"], env._specs["full_done_spec"]
+
+
+def fitted_spec(name: str, spec: TensorSpec, default_key: str, env: Any) -> Composite:
+    """Make one of an env's five composites out of a spec that was assigned to it.
+
+    Args:
+        name: of the composite, such as "full_reward_spec".
+        spec: a composite, or a leaf that becomes the entry ``default_key``.
+        default_key: the key of a leaf.
+        env: whose batch size and device the result gets.
+
+    Returns:
+        A copy. Every level of "full_done_spec" with an end signal has both "done" and "terminated".
+
+    Raises:
+        ValueError: If the spec does not start with the batch size.
+        RuntimeError: If a reward or end signal has no dimension at all.
+    """
+    public, batch_size = name.removeprefix("full_"), env.batch_size
+    if tuple(spec.shape[: len(batch_size)]) != tuple(batch_size):
+        lead = ", ".join(map(str, (*batch_size, *spec.shape)))
+        raise ValueError(
+            f"{public} has shape {tuple(spec.shape)}, and the env's batch size is {tuple(batch_size)}: "
+            f"the shape of a spec starts with the batch size. "
+            f"Fix: give it shape=({lead}{',' if ',' not in lead else ''}), or call spec.expand({lead})."
+        )
+    if not isinstance(spec, Composite):
+        spec = Composite({default_key: spec}, shape=batch_size)
+    spec = spec.clone().unlock_()
+    if spec.shape != batch_size:  # more leading dimensions, which all entries share
+        spec.shape = batch_size
+    if name in ("full_reward_spec", "full_done_spec"):
+        for key, leaf in spec.items(True, True):
+            if leaf is not None and len(leaf.shape) == 0:
+                raise RuntimeError(
+                    f"The entry {key!r} of {public} has shape (), and rewards and end signals have at least one "
+                    f"dimension. Fix: {type(leaf).__name__.replace('Continuous', '')}(..., shape=(1,))."
+                )
+    if env._device is not None:
+        spec = spec.to(env._device)
+    return with_twins(spec) if name == "full_done_spec" else spec
+
+
+def with_twins(spec: Composite) -> Composite:
+    """Give every level that has an end signal both "done" and "terminated".
+
+    Args:
+        spec: the end signals; written to.
+
+    Returns:
+        ``spec``.
+    """
+    present = list(map(as_tuple, spec.keys(True, True)))
+    levels = {path[:-1]: path for path in present if path[-1] in END_KEYS}
+    for level, path in levels.items():
+        for name in (DONE, TERMINATED):
+            if (*level, name) not in present:
+                spec[as_key((*level, name))] = spec[as_key(path)].clone()
+    return spec
+
+
+def check_distinct_keys(specs: Mapping[str, Composite]) -> None:
+    """Raise if two specs of an env claim the same entry, or if an entry has a reserved name.
+
+    Args:
+        specs: the five composites by name.
+
+    Raises:
+        ValueError: If an entry is in two specs, or is called "next" or "_reset", or if an entry of the done spec has
+            a name that no end signal has.
+    """
+    for key in by_depth(specs["full_done_spec"].keys(True, True)):
+        if as_tuple(key)[-1] not in END_KEYS:
+            raise ValueError(
+                f"done_spec has an entry {key!r}, and the key of an end signal ends with one of {END_KEYS}. "
+                "Fix: rename it, or put it into observation_spec."
+            )
+    homes: dict[tuple[str, ...], str] = {}
+    for name, spec in specs.items():
+        public = name.removeprefix("full_")
+        for key in map(as_tuple, spec.keys(True, True)):
+            if key[0] == "next" or key[-1] == "_reset":
+                raise ValueError(
+                    f"{public} has an entry {as_key(key)!r}, and 'next' and '_reset' are the names of places that "
+                    "every env has. Fix: give the entry another name."
+                )
+            # A stateless env reads at the root what it wrote under "next": state and observation may share entries.
+            shared = {homes.get(key), public} == {"state_spec", "observation_spec"}
+            if key in homes and not shared:
+                raise ValueError(
+                    f"The entry {as_key(key)!r} is in {homes[key]} and in {public}: one would overwrite the other. "
+                    "Fix: give one of them another name."
+                )
+            homes[key] = public
+
+
+# Inference --------------------------------------------------------------------------------------------------------
+
+
+def infer_specs(
+    acted: Any, after: Any, batch_size: torch.Size, named: Mapping[str, NestedKey | list[NestedKey] | None]
+) -> dict[str, Composite]:
+    """Infer the specs of an env from the data of one reset and one step.
+
+    Args:
+        acted: the data of the reset with an action, a TensorDict.
+        after: the data of the step at its root, a TensorDict.
+        batch_size: of the env.
+        named: the keys of "action_spec", "done_spec", "observation_spec" and "reward_spec". ``None`` for the done
+            spec: every end signal.
+
+    Returns:
+        Specs by the name of the property. All leaves are unbounded; booleans are categorical. Entries that are not
+        named make up "state_spec".
+
+    Raises:
+        KeyError: If the data lacks an entry that is named.
+    """
+    paths = {as_tuple(key): value for data in (acted, after) for key, value in data.items(True, True)}
+    members = {
+        name: {as_tuple(key) for key in (keys if isinstance(keys, list) else [keys])}
+        for name, keys in named.items()
+        if keys is not None
+    }
+    missing = sorted(set().union(*(found for name, found in members.items() if name != "done_spec")) - paths.keys())
+    if missing:
+        raise KeyError(
+            f"auto_specs_ reads {as_key(missing[0])!r}, and the data has {sorted(map(as_key, paths), key=str)}."
+        )
+    members.setdefault("done_spec", {path for path in paths if path[-1] in END_KEYS})
+    members["state_spec"] = paths.keys() - set().union(*members.values())
+    specs = {}
+    for name, found in members.items():
+        if found or name == "state_spec":
+            specs[name] = Composite(shape=batch_size)
+            for path in sorted(found):
+                specs[name][as_key(path)] = _spec_like(torch.as_tensor(paths[path]))
+    return specs
+
+
+def _spec_like(value: torch.Tensor) -> TensorSpec:
+    if value.dtype is torch.bool:
+        return Categorical(2, shape=value.shape, dtype=torch.bool)
+    return Unbounded(shape=value.shape, dtype=value.dtype)
+
+
+__all__ = [
+    "INPUT_SPECS",
+    "OUTPUT_SPECS",
+    "CompositeProperty",
+    "ForgetfulCache",
+    "LeafProperty",
+    "OnlyKey",
+    "SpecKeys",
+    "Unbatched",
+    "assign_spec",
+    "check_distinct_keys",
+    "close_specs",
+    "fitted_spec",
+    "infer_specs",
+    "open_specs",
+    "set_batch_size",
+    "set_default_specs",
+    "set_device",
+    "with_twins",
+]

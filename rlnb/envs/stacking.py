@@ -1,4 +1,4 @@
-"""Steps stacked along time, leaf by leaf: many times faster than stacking TensorDicts, and gradients are kept."""
+"""Stacking steps along time, leaf by leaf, which is much faster than stacking TensorDicts and keeps gradients."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ def stack_steps(steps: list[TensorDictBase], dim: int, names: list[Any] | None =
 
     Args:
         steps: TensorDicts of one batch size.
-        dim: where the new dimension goes.
-        names: of the dimensions of the result.
+        dim: the position of the new dimension.
+        names: names of the dimensions of the result.
 
     Returns:
         A TensorDict with the entries that all the steps have.
 
     Raises:
-        RuntimeError: if an entry changes its shape from step to step.
+        RuntimeError: If an entry changes its shape from step to step.
 
     Example:
         >>> steps = [TensorDict({"observation": torch.tensor([float(t)])}) for t in range(3)]
@@ -50,7 +50,7 @@ def stack_steps(steps: list[TensorDictBase], dim: int, names: list[Any] | None =
 
 
 def _read(step: TensorDictBase, name: str, t: int) -> Any:
-    """Read an entry; None if it is not there."""
+    """Read an entry. None if it is missing."""
     try:
         return step.get(name, None)
     except RuntimeError:
@@ -70,15 +70,15 @@ def stack_leaf(key: NestedKey, values: list[torch.Tensor], dim: int) -> torch.Te
     """Stack one entry of all steps.
 
     Args:
-        key: of the entry, for the message.
+        key: of the entry, for the error text.
         values: a tensor for each step.
-        dim: where the new dimension goes.
+        dim: the position of the new dimension.
 
     Returns:
         The stacked tensor.
 
     Raises:
-        RuntimeError: if the shape changes from step to step.
+        RuntimeError: If the shape changes from step to step.
     """
     try:
         return torch.stack(values, dim)

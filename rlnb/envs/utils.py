@@ -1,9 +1,9 @@
-"""Helpers around environments, under the names that TorchRL's users know."""
+"""Helpers for environments, under TorchRL's dotted path."""
 
 from rlnb.data.specs.helpers import check_no_exclusive_keys, make_composite_from_td
 from rlnb.data.ted.step_mdp import step_mdp
 from rlnb.envs.check import check_env_specs
-from rlnb.envs.ended import terminated_or_truncated
+from rlnb.envs.end_signals import terminated_or_truncated
 from rlnb.envs.exploration import (
     ExplorationType,
     exploration_mode,

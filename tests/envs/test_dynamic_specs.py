@@ -18,7 +18,7 @@ from rlnb.envs import (
     check_env_specs,
     step_mdp,
 )
-from rlnb.envs.varying import varying_entries
+from rlnb.envs.check import varying_entries
 from tests.envs.dynamic import Comes, EnvWithDynamicSpec, Goes, MoreDims, Undeclared
 
 batches = pytest.mark.parametrize("batch", [SerialEnv, ParallelEnv])

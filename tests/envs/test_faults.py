@@ -307,7 +307,7 @@ def test_a_base_that_was_not_made():
 
 
 def test_a_batch_size_that_is_a_number():
-    text = "batch_size is a sequence of integers and is 3. Fix: batch_size=[3]."
+    text = "batch_size must be a sequence of integers, got 3. Fix: batch_size=[3]."
     with pytest.raises(TypeError, match=f"^{re.escape(text)}$"):
         CartPoleEnv(batch_size=3)
 

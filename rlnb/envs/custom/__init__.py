@@ -1,4 +1,4 @@
-"""Environments of rlnb's own, in torch: batched in tensors, seeded by themselves, ready for any device."""
+"""Built-in environments, written in torch: batched, seeded and ready for any device."""
 
 from rlnb.envs.custom.bandit import BanditEnv
 from rlnb.envs.custom.cart_pole import CartPoleEnv

@@ -1,4 +1,4 @@
-"""AgentGroups: from data of all agents to one nested entry a group, and back."""
+"""Conversion between data of all agents and one nested entry per group of agents."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from tensordict import TensorDictBase
 
 from rlnb._tensordict import fast_tensordict
-from rlnb.data import TensorSpec
+from rlnb.data.specs.base import TensorSpec
 from rlnb.data.ted.keys import as_key
 from rlnb.envs.marl import MarlGroupMapType, check_marl_grouping
 
@@ -17,13 +17,13 @@ Spec = TypeVar("Spec", bound=TensorSpec)
 
 
 class AgentGroups:
-    """Knows which agents lie together in which nested entry.
+    """Groups of agents, each of which shares a nested entry.
 
-    The data of all agents has its agents' dimension right behind those of the batch, ``[*batch_size, n_agents, ...]``;
-    that of a group likewise, ``[*batch_size, n_agents_of_the_group, ...]``, in the order in which the group lists them.
+    The data of all agents has a dimension for them behind those of the batch, ``[*batch_size, n_agents, ...]``; that of
+    a group has shape ``[*batch_size, n_agents_of_the_group, ...]``, in the order of the names in the group.
 
     Args:
-        group_map: the names of the agents in each group, by the group's name, or one of the usual ways to group them.
+        group_map: the names of the agents in each group, by the group's name, or one of the usual groupings.
         agent_names: the names of all agents, in the env's order.
         batch_dims: the number of batch dimensions.
 
@@ -31,7 +31,7 @@ class AgentGroups:
         group_map: the names of the agents in each group.
 
     Raises:
-        ValueError: if the grouping does not fit the agents.
+        ValueError: If the grouping does not fit the agents.
 
     Example:
         >>> groups = AgentGroups({"red": ["r0", "r1"], "blue": ["b0"]}, ["r0", "b0", "r1"])
@@ -46,7 +46,6 @@ class AgentGroups:
         agent_names: Sequence[str],
         batch_dims: int = 0,
     ) -> None:
-        """Look up the place of each agent, once."""
         if isinstance(group_map, MarlGroupMapType):
             group_map = group_map.get_group_map(agent_names)
         check_marl_grouping(group_map, agent_names)
@@ -61,10 +60,10 @@ class AgentGroups:
     def split(
         self, data: dict[str, Any], batch_size: torch.Size, device: torch.device | None = None
     ) -> dict[str, TensorDictBase]:
-        """Divide data of all agents into the nested entries.
+        """Split data of all agents into the nested entries.
 
         Args:
-            data: tensors ``[*batch_size, n_agents, ...]``, or dictionaries of such, by name. They are not copied where
+            data: tensors ``[*batch_size, n_agents, ...]``, or dictionaries of such, by name. They are not copied if
                 all agents are in one group, in their order.
             batch_size: of the env.
             device: of the env.
@@ -105,7 +104,7 @@ class AgentGroups:
         """Stack the specs of the agents, a group at a time.
 
         Args:
-            specs: one for each agent, in the env's order, each leading with the batch size.
+            specs: one for each agent, in the env's order, each starting with the batch size.
 
         Returns:
             The stacked specs by group.

@@ -1,4 +1,4 @@
-"""BanditEnv: slot machines with k arms, of Gaussian or Bernoulli rewards, any number of them at once."""
+"""Multi-armed bandits with Gaussian or Bernoulli rewards, batched."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from typing import Any, Literal, get_args
 
 import torch
 
-from rlnb.data import Bounded, Composite, TensorSpec, Unbounded
+from rlnb.data.specs.base import TensorSpec
+from rlnb.data.specs.bounded import Bounded
+from rlnb.data.specs.composite import Composite
+from rlnb.data.specs.unbounded import Unbounded
 from rlnb.envs.custom.tensor_env import TensorEnv
 
 Rewards = Literal["gaussian", "bernoulli"]
@@ -16,28 +19,28 @@ Rewards = Literal["gaussian", "bernoulli"]
 class BanditEnv(TensorEnv):
     """A stationary k-armed bandit: pulling arm a gives a random reward whose mean q*(a) stays the same.
 
-    The observation is how often each arm was pulled in the episode, ``[*batch_size, k]``. Nothing terminates an
-    episode; it is truncated after ``max_steps``. Without ``means``, a reset makes a new bandit: Gaussian arms get
-    means from N(0, 1), as in the 10-armed testbed (a batch of 2,000 is that testbed), Bernoulli arms from U(0, 1).
+    The observation is how often each arm was pulled in the episode, ``[*batch_size, k]``. Episodes never terminate;
+    they are truncated after ``max_steps``. Without ``means``, a reset makes a new bandit: the means of Gaussian arms
+    are drawn from N(0, 1), as in the 10-armed testbed (a batch of 2,000), those of Bernoulli arms from U(0, 1).
 
     Source: R. S. Sutton and A. G. Barto, "Reinforcement Learning: An Introduction", second edition, 2018,
     sections 2.1 and 2.3.
 
     Args:
-        means: the mean reward of each arm, ``[k]`` or ``[*batch_size, k]``: probabilities for Bernoulli arms. None
-            (the default): drawn at each reset.
-        n_arms: k, where no means are given.
+        means: the mean reward of each arm, ``[k]`` or ``[*batch_size, k]``: probabilities for Bernoulli arms.
+            ``None`` (the default): drawn at each reset.
+        n_arms: k, if no means are given.
         rewards: "gaussian" (the mean plus noise) or "bernoulli" (1 with the mean as its probability, else 0).
         std: the standard deviation of Gaussian rewards.
-        batch_size: how many copies there are. Default: one, with no batch dimension.
+        batch_size: the number of copies, as a shape. Default: a single one, without a batch dimension.
         device: see :class:`~rlnb.envs.custom.tensor_env.TensorEnv`.
         seed: as for :meth:`set_seed`.
-        max_steps: an episode is truncated after that many steps; None: never.
+        max_steps: an episode is truncated after that many steps. ``None``: never.
         categorical_action_encoding: actions are indices if True, else one-hot vectors (the default).
 
     Raises:
-        ValueError: if the means do not fit the batch size or are no probabilities, or another argument is none of
-            its legal values.
+        ValueError: If the means do not fit the batch size or are not probabilities, or another argument has an
+            illegal value.
 
     Example:
         >>> env = BanditEnv([0.2, 0.8], rewards="bernoulli", seed=0, categorical_action_encoding=True)
@@ -87,11 +90,11 @@ class BanditEnv(TensorEnv):
 
     @property
     def means(self) -> torch.Tensor | None:
-        """The mean reward of each arm in the present episode, ``[*batch_size, k]``; None before the first reset."""
+        """The mean reward of each arm in the current episode, ``[*batch_size, k]``; None before the first reset."""
         return None if self._state is None else self._state[..., 0, :].clone()
 
     def _initial_state(self) -> torch.Tensor:
-        """Lay means (row 0) and pulls (row 1, whole numbers) of the arms above one another: ``[*batch_size, 2, k]``."""
+        """Stack the means (row 0) and pulls (row 1, whole numbers) of the arms: ``[*batch_size, 2, k]``."""
         state = torch.zeros((*self.batch_size, 2, self.n_actions), device=self.device)
         means = state[..., 0, :]
         if self._means is not None:

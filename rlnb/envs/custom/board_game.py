@@ -1,4 +1,4 @@
-"""BoardGameEnv: what games of two players on a board share, who take turns and want a line of their pieces."""
+"""Base class of two-player board games that are won by a line of pieces, batched and stateless."""
 
 from __future__ import annotations
 
@@ -11,49 +11,51 @@ import torch
 from tensordict import TensorDictBase
 
 from rlnb._tensordict import fast_tensordict
-from rlnb.data import Binary, Bounded, Categorical, Composite, Unbounded
+from rlnb.data.specs.binary import Binary
+from rlnb.data.specs.bounded import Bounded
+from rlnb.data.specs.categorical import Categorical
+from rlnb.data.specs.composite import Composite
+from rlnb.data.specs.unbounded import Unbounded
 from rlnb.data.ted.keys import END_KEYS
 from rlnb.envs.base import EnvBase
-from rlnb.envs.custom import board_faults as faults
+from rlnb.envs.custom.board_rules import why_refused
 from rlnb.envs.custom.boards import EMPTY, choose_open, line_matrix, signed_board
 
 PLAYERS = ("player0", "player1")
 
 
 class BoardGameEnv(EnvBase):
-    """A game of two players without state of its own: a position comes in the TensorDict, the next one goes out.
+    """A stateless game of two players: reads a position from the TensorDict and returns the next one.
 
     The entries are
 
     - "board", int32 ``[..., rows, columns]``: -1 for an empty cell, else the player whose piece is there;
-    - "turn", int32 ``[..., 1]``: the player who is to move, 0 or 1; player 0 begins;
-    - "mask", bool ``[..., actions]``: where a piece can still be put. It speaks of room alone, so it may be True in a
-      position whose game is over;
-    - ("player0", "reward") and ("player1", "reward"), float32 ``[..., 1]``: 1 for the player who gets a line with this
-      move, 0 for the other and for both in all other moves, a draw included. The difference of the two is the
-      reward of a zero-sum game;
-    - "terminated" and "done": somebody has a line, or the board is full. "truncated" is always False.
+    - "turn", int32 ``[..., 1]``: the player to move, 0 or 1; player 0 begins;
+    - "mask", bool ``[..., actions]``: where there is room for a piece. It may be True although the game is over;
+    - ("player0", "reward") and ("player1", "reward"), float32 ``[..., 1]``: 1 for the player who completes a line with
+      this move, else 0. The difference of the two is the reward of a zero-sum game;
+    - "terminated" and "done": a player has a line, or the board is full. "truncated" is always False.
 
-    Any batch size may be handed in. A reset that is given a "board" starts there ("turn" follows from the number of
-    pieces) unless a "_reset" mask stands beside it, which asks for empty boards. Every step sees at once, for the
-    whole batch, that the position is one that the game can have, that it is not over, and that the action is legal;
-    else nothing is played, and the message names the first row, the rule and the position.
+    Inputs may have any batch size. A reset with a "board" starts there ("turn" follows from the number of pieces)
+    unless there is also a "_reset" mask, which asks for empty boards. Every step checks the whole batch first: the
+    position can arise in the game, it is not over, and the action is legal. Otherwise nothing is played, and the error
+    names the first row, the rule and the position.
 
-    A subclass sets ``name`` and writes ``_open``, ``_cell_of`` and ``_why_illegal``.
+    A subclass sets ``name`` and implements ``_open``, ``_cell_of`` and ``_why_illegal``.
 
     Args:
-        rows: of the board.
-        columns: of the board.
-        connect: how many pieces in a line win.
-        n_actions: how many actions there are.
-        single_player: the env answers for player 1, with a move drawn from the legal ones; a step is then two moves.
-        batch_size: how many boards a reset without a TensorDict makes, and the least that is handed in. Default: one,
-            with no batch dimension.
-        device: where the data lives; None (the default) for no statement.
-        seed: as for :meth:`set_seed`; None (the default) draws one from the system.
+        rows: number of rows of the board.
+        columns: number of columns of the board.
+        connect: the number of pieces in a line that win.
+        n_actions: the number of actions.
+        single_player: the env plays for player 1, drawing from the legal moves. A step is then two moves.
+        batch_size: the number of boards that a reset without a TensorDict makes, as a shape. Default: a single board,
+            without a batch dimension.
+        device: device of the returned tensors. ``None`` (the default) leaves them on the CPU.
+        seed: as for :meth:`set_seed`. ``None`` (the default) seeds with unpredictable numbers.
 
     Attributes:
-        generator: what the answers of ``single_player`` are drawn from; torch's own generator is left alone.
+        generator: generator of the moves of player 1 with ``single_player``. Torch's global generator is not used.
     """
 
     batch_locked = False
@@ -71,11 +73,11 @@ class BoardGameEnv(EnvBase):
         device: torch.device | str | int | None = None,
         seed: int | None = None,
     ) -> None:
-        line_matrix(rows, columns, connect, torch.device("cpu"))  # refuses a board without lines
+        line_matrix(rows, columns, connect, torch.device("cpu"))  # raises if the board has no lines
         super().__init__(device, batch_size)
         self.rows, self.columns, self.connect, self.n_actions = rows, columns, connect, n_actions
         self.single_player = single_player
-        # It stays on the CPU, so that a seed gives the same games on every device.
+        # Always on the CPU, so that a seed gives the same games on every device.
         self.generator = torch.Generator()
         self._seed: int | None = None
         self._make_specs()
@@ -102,18 +104,18 @@ class BoardGameEnv(EnvBase):
 
     @abstractmethod
     def _open(self, board: torch.Tensor) -> torch.Tensor:
-        """Tell which actions have room on boards ``[n, rows, columns]``, bool ``[n, actions]`` in memory of its own."""
+        """Find the actions with room on boards ``[n, rows, columns]``: bool ``[n, actions]``, a new tensor."""
 
     @abstractmethod
     def _cell_of(self, board: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
-        """Tell in which cell, as ``row * columns + column``, the piece of each action ``[n]`` comes to lie."""
+        """Find the cell, ``row * columns + column``, in which the piece of each action ``[n]`` lands."""
 
     @abstractmethod
     def _why_illegal(self, board: torch.Tensor, action: int) -> str:
-        """Say why an action has no room on one board ``[rows, columns]``."""
+        """Explain why there is no room for an action on a board ``[rows, columns]``; part of an error text."""
 
     def _floating(self, board: torch.Tensor) -> torch.Tensor | None:
-        """Tell which boards ``[n, rows, columns]`` have a piece where none can be; None if a piece can be anywhere."""
+        """Find boards ``[n, rows, columns]`` with a piece that floats. ``None`` if pieces may be anywhere."""
         return None
 
     # Reset --------------------------------------------------------------------------------------------------------
@@ -132,14 +134,14 @@ class BoardGameEnv(EnvBase):
         return fast_tensordict(self._observe(board, batch), batch, self.device)
 
     def _start(self, tensordict: TensorDictBase) -> torch.Tensor:
-        """Take positions to start from, or refuse them."""
+        """Read and validate positions to start from."""
         board = self._board_of(tensordict)
         counts = self._counts(board)
         bad = self._malformed(tensordict, board, counts) | self._has_line(counts) | ~self._open(board).any(-1)
         if self.single_player:
             bad |= counts[:, -1] != 0
         if bool(bad.any()):
-            raise ValueError(faults.position(self, "reset", tensordict, board))
+            raise ValueError(why_refused(self, "reset", tensordict, board))
         return board
 
     def _observe(self, board: torch.Tensor, batch: torch.Size) -> dict[str, Any]:
@@ -164,7 +166,7 @@ class BoardGameEnv(EnvBase):
         if self.single_player:
             bad |= counts[:, -1] != 0
         if bool(bad.any()):
-            raise ValueError(faults.position(self, "step", tensordict, board))
+            raise ValueError(why_refused(self, "step", tensordict, board))
         player = counts[:, -1]
         board, counts = self._put(board, counts, action, player)
         won = self._has_line(counts)
@@ -187,9 +189,9 @@ class BoardGameEnv(EnvBase):
     def _answer(
         self, board: torch.Tensor, counts: torch.Tensor, mask: torch.Tensor, goes_on: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Play a random legal move for player 1 where the game goes on; tell where that wins."""
+        """Play a random legal move for player 1 where the game goes on. Also returns where that wins."""
         share = torch.rand(len(board), generator=self.generator).to(board.device)
-        # A full board has no room for the move that is dropped below: it is taken on an empty one.
+        # A full board has no room, so the move is made on an empty one and discarded below.
         room = torch.where(mask.any(-1)[:, None, None], board, EMPTY)
         after, after_counts = self._put(room, counts, choose_open(mask, share), torch.ones_like(counts[:, -1]))
         won = goes_on & self._has_line(after_counts)
@@ -214,7 +216,7 @@ class BoardGameEnv(EnvBase):
             "turn": turn.to(torch.int32).reshape(column),
             "mask": mask.reshape(*batch, self.n_actions),
             "done": end.reshape(column),
-            # Each signal has its own memory: writing to one in place must not change another.
+            # Each signal gets its own memory: writing to one in place must not change another.
             "terminated": end.reshape(column).clone(),
             "truncated": torch.zeros(column, dtype=torch.bool, device=board.device),
         }
@@ -222,30 +224,47 @@ class BoardGameEnv(EnvBase):
             data[name] = {"reward": won.to(torch.float32).reshape(column)}
         return fast_tensordict(data, batch, self.device)
 
-    # What both need -----------------------------------------------------------------------------------------------
+    # Positions ----------------------------------------------------------------------------------------------------
 
     def _matrix(self, device: torch.device) -> torch.Tensor:
         return line_matrix(self.rows, self.columns, self.connect, device)
 
     def _counts(self, board: torch.Tensor) -> torch.Tensor:
-        """Count X as 1 and O as -1 along each line and, in the last column, on the whole board: that is the turn."""
+        """Sum pieces, X as 1 and O as -1, along each line and, in the last column, on the whole board: the turn."""
         return signed_board(board) @ self._matrix(board.device)
 
     def _has_line(self, counts: torch.Tensor) -> torch.Tensor:
         return counts[:, :-1].abs().amax(-1) == self.connect
 
     def _board_of(self, tensordict: TensorDictBase) -> torch.Tensor:
-        """Read the boards as ``[n, rows, columns]``, or refuse their shape or dtype."""
-        board = tensordict.get("board", None)
-        shape = (*tensordict.batch_size, self.rows, self.columns)
+        """Read the boards as ``[n, rows, columns]``, or raise if they are missing or have a wrong shape or dtype."""
+        board, name = tensordict.get("board", None), type(self).__name__
+        size = (self.rows, self.columns)
+        shape = (*tensordict.batch_size, *size)
         if board is None:
-            raise KeyError(faults.no_board(self, tensordict))
-        if board.shape != shape or board.dtype.is_floating_point or board.dtype == torch.bool:
-            raise ValueError(faults.board_shape(self, board, shape))
+            raise KeyError(
+                f"{name} keeps no state: step reads 'board' from the TensorDict, and found "
+                f"{sorted(map(str, tensordict.keys()))}. Fix: start from env.reset(), or from step_mdp(previous)."
+            )
+        integer = not board.dtype.is_floating_point and board.dtype != torch.bool
+        if board.shape != shape or not integer:
+            if integer and tuple(board.shape[-2:]) == size:
+                hint = (
+                    "The dimensions in front of a board are the batch size of the TensorDict. "
+                    f'Fix: TensorDict({{"board": board}}, batch_size={list(board.shape[:-2])}).'
+                )
+            else:
+                hint = (
+                    f"A board is {self.rows} x {self.columns}: -1 for an empty cell, 0 and 1 for the players' pieces."
+                )
+            raise ValueError(
+                f"{name} takes a 'board' of shape {shape} and an integer dtype, and got {tuple(board.shape)} and "
+                f"{board.dtype}. {hint}"
+            )
         return board.to(torch.int32).reshape(-1, self.rows, self.columns)
 
     def _malformed(self, tensordict: TensorDictBase, board: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
-        """Tell which positions no game can come to, as far as one can see without playing it back."""
+        """Find positions that no game can reach, as far as that shows without replaying it."""
         flat, difference = board.flatten(1), counts[:, -1]
         low, high = torch.aminmax(flat, dim=1)
         bad = (low < EMPTY) | (high > 1) | (difference < 0) | (difference > 1)
@@ -258,10 +277,10 @@ class BoardGameEnv(EnvBase):
     # Random moves, seeds ------------------------------------------------------------------------------------------
 
     def rand_action(self, tensordict: TensorDictBase | None = None) -> TensorDictBase:
-        """Write a random legal action: each one that "mask" leaves open is as likely.
+        """Write a random legal action, uniform over those that "mask" allows.
 
         Args:
-            tensordict: written to, if given. Without "mask" and "board" the action is drawn from all.
+            tensordict: written to, if given. Without "mask" and "board" the action is drawn from all actions.
 
         Returns:
             ``tensordict``, or a new one, with an action.
@@ -278,11 +297,11 @@ class BoardGameEnv(EnvBase):
         return tensordict.set("action", choose_open(mask, share.to(mask.device)))
 
     def _set_seed(self, seed: int | None) -> None:
-        self._seed = seed  # known until a reset draws with it, so that check_env_specs can give it back
+        self._seed = seed  # pending until a reset draws with it, so that check_env_specs can restore it
         if seed is None:
             self.generator.seed()
         else:
-            # The random actions are drawn with this very seed; answers drawn with it too would copy them.
+            # Random actions are drawn with this seed; the moves of player 1 must not copy them.
             self.generator.manual_seed(int(np.random.SeedSequence([seed, 1]).generate_state(1)[0]))
 
 

@@ -1,4 +1,4 @@
-"""Positions of connection games as tensors: lines, winners, whose turn it is, boards as text; all over any batch."""
+"""Positions of connection games as batched tensors: lines, winners, turns and boards as text."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from functools import cache
 
 import torch
 
-#: What stands in a cell: nothing, or the number of the player whose piece it is.
+#: The value of an empty cell. Other cells hold the number of the player whose piece it is.
 EMPTY = -1
-#: How the pieces of player 0 and player 1 are written.
+#: Symbols of the pieces of player 0 and player 1.
 SYMBOLS = ("X", "O")
 
 
@@ -16,15 +16,15 @@ def board_lines(rows: int, columns: int, connect: int) -> torch.Tensor:
     """List the lines of a board: across, down and along both diagonals.
 
     Args:
-        rows: of the board.
-        columns: of the board.
-        connect: how many cells make a line.
+        rows: number of rows of the board.
+        columns: number of columns of the board.
+        connect: the number of cells in a line.
 
     Returns:
         The cells of each line as ``row * columns + column``, int64 of shape ``[lines, connect]``.
 
     Raises:
-        ValueError: if a size is not positive, or no line fits.
+        ValueError: If a size is not positive, or no line fits.
 
     Example:
         >>> len(board_lines(3, 3, 3)), len(board_lines(6, 7, 4))
@@ -47,16 +47,16 @@ def board_lines(rows: int, columns: int, connect: int) -> torch.Tensor:
 
 @cache
 def line_matrix(rows: int, columns: int, connect: int, device: torch.device) -> torch.Tensor:
-    """Tell which cell lies on which line, so that one matrix product counts the pieces of all lines of all boards.
+    """Make the incidence matrix of cells and lines: one product with it counts the pieces on all lines of all boards.
 
     Args:
-        rows: of the board.
-        columns: of the board.
-        connect: how many cells make a line.
-        device: where the matrix lives; it is made once for each.
+        rows: number of rows of the board.
+        columns: number of columns of the board.
+        connect: the number of cells in a line.
+        device: device of the matrix. Results are cached.
 
     Returns:
-        Ones and zeros, float32 of shape ``[rows * columns, lines + 1]``; the last column is all the board.
+        Ones and zeros, float32 of shape ``[rows * columns, lines + 1]``. The last column is the whole board.
     """
     lines = board_lines(rows, columns, connect)
     matrix = torch.zeros(rows * columns, len(lines) + 1)
@@ -66,7 +66,7 @@ def line_matrix(rows: int, columns: int, connect: int, device: torch.device) -> 
 
 
 def signed_board(board: torch.Tensor) -> torch.Tensor:
-    """Write the pieces of player 0 as 1, those of player 1 as -1 and empty cells as 0.
+    """Encode the pieces of player 0 as 1, those of player 1 as -1 and empty cells as 0.
 
     Args:
         board: ``[..., rows, columns]`` of -1, 0 and 1.
@@ -83,15 +83,14 @@ def signed_board(board: torch.Tensor) -> torch.Tensor:
 
 
 def winner(board: torch.Tensor, connect: int) -> torch.Tensor:
-    """Find who has a line.
+    """Find the player who has a line.
 
     Args:
         board: positions, ``[..., rows, columns]`` of -1 (empty), 0 and 1.
-        connect: how many cells make a line.
+        connect: the number of cells in a line.
 
     Returns:
-        0 or 1 where that player has a line, -1 where nobody has one and 2 where both have (no game comes to that);
-        int64 of the batch shape.
+        The player who has a line, -1 for nobody and 2 for both (which no game reaches), int64 of the batch shape.
 
     Example:
         >>> board = torch.tensor([[0, 0, 0], [1, 1, -1], [-1, -1, -1]])
@@ -105,7 +104,7 @@ def winner(board: torch.Tensor, connect: int) -> torch.Tensor:
 
 
 def to_move(board: torch.Tensor) -> torch.Tensor:
-    """Tell whose turn it is: player 0 begins, and the two take turns.
+    """Find the player to move. Player 0 begins.
 
     Args:
         board: positions, ``[..., rows, columns]``.
@@ -121,14 +120,14 @@ def to_move(board: torch.Tensor) -> torch.Tensor:
 
 
 def choose_open(mask: torch.Tensor, share: torch.Tensor) -> torch.Tensor:
-    """Pick one of the open actions of each row: the one at a share of the way through them.
+    """Pick one of the open actions of each row, by its quantile among them.
 
     Args:
         mask: True for an open action, ``[..., actions]``.
-        share: in [0, 1), of the batch shape; uniform numbers make each open action as likely.
+        share: the quantile, in [0, 1), of the batch shape. Uniform numbers pick uniformly.
 
     Returns:
-        The actions, int64 of the batch shape; 0 where nothing is open.
+        The actions, int64 of the batch shape; 0 if nothing is open.
 
     Example:
         >>> choose_open(torch.tensor([[False, True, True]] * 2), torch.tensor([0.2, 0.7])).tolist()
@@ -141,7 +140,7 @@ def choose_open(mask: torch.Tensor, share: torch.Tensor) -> torch.Tensor:
 
 
 def board_text(board: torch.Tensor) -> str:
-    """Write one board in letters: X for player 0, O for player 1, a dot for an empty cell.
+    """Format a board as text: X for player 0, O for player 1, a dot for an empty cell.
 
     Args:
         board: ``[rows, columns]``.

@@ -1,4 +1,4 @@
-"""CartPoleEnv: thousands of poles balanced on carts, in one process."""
+"""Cart-pole, batched: thousands of poles on carts in one process."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from rlnb.data import Bounded, Composite
+from rlnb.data.specs.bounded import Bounded
+from rlnb.data.specs.composite import Composite
 from rlnb.envs.custom.tensor_env import TensorEnv
 
 GRAVITY = 9.8  # m / s^2
@@ -36,13 +37,13 @@ class CartPoleEnv(TensorEnv):
     equations of motion are those without friction.
 
     Args:
-        batch_size: how many copies there are. Default: one, with no batch dimension.
+        batch_size: the number of copies, as a shape. Default: a single one, without a batch dimension.
         device: see :class:`~rlnb.envs.custom.tensor_env.TensorEnv`.
         seed: as for :meth:`set_seed`.
-        max_steps: an episode is truncated after that many steps; None: never.
+        max_steps: an episode is truncated after that many steps. ``None``: never.
         categorical_action_encoding: actions are indices if True, else one-hot vectors (the default).
-        dtype: of the state between steps. In ``torch.float64`` the trajectories are Gymnasium's, which computes so;
-            ``torch.float32`` (the default) is faster. Observations are float32 either way.
+        dtype: dtype of the state between steps. ``torch.float64`` gives Gymnasium's trajectories; ``torch.float32``
+            (the default) is faster. Observations are float32 either way.
 
     Example:
         >>> env = CartPoleEnv(batch_size=[1024], seed=0)
@@ -92,7 +93,7 @@ class CartPoleEnv(TensorEnv):
 
 
 def move(state: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
-    """Let one time step pass, by Euler's method.
+    """Advance by one time step with Euler's method.
 
     Args:
         state: (x, x_dot, theta, theta_dot), ``[..., 4]``.
@@ -118,7 +119,7 @@ def move(state: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
 
 
 def _move_exactly(state: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
-    """Do what :func:`move` does in the order of Gymnasium's operations, and so with its rounding, bit for bit."""
+    """Same as :func:`move` in the order of Gymnasium's operations, so that the rounding is the same, bit for bit."""
     _, x_dot, theta, theta_dot = state.unbind(-1)
     force = (action.to(state.dtype) * 2 - 1) * FORCE
     cos, sin = theta.cos(), theta.sin()

@@ -1,4 +1,4 @@
-"""ConnectFourEnv: discs that fall into columns, for two players, any number of boards at once, from any position."""
+"""Connect Four for two players, batched and stateless."""
 
 from __future__ import annotations
 
@@ -11,24 +11,23 @@ from rlnb.envs.custom.boards import EMPTY
 
 
 class ConnectFourEnv(BoardGameEnv):
-    """Connect Four: the players drop discs into columns by turns, and four in a line win.
+    """Connect Four: two players take turns to drop discs into columns, and four in a line win.
 
-    The action is the column; the disc falls to its lowest free cell. Row 0 is the top one. The env keeps no state; the
-    entries and what is refused are those of :class:`~rlnb.envs.custom.board_game.BoardGameEnv`. Random actions are
-    legal ones.
+    The action is the column; the disc falls to its lowest free cell. Row 0 is the top row. The env is stateless. Its
+    entries and errors are those of :class:`~rlnb.envs.custom.board_game.BoardGameEnv`. Random actions are legal.
 
     Args:
-        rows: of the board.
-        columns: of the board.
-        connect: how many discs in a line win.
+        rows: number of rows of the board.
+        columns: number of columns of the board.
+        connect: the number of discs in a line that win.
         single_player: the learner is player 0, and the env answers each move with a random legal one.
-        batch_size: how many boards a reset without a TensorDict makes. Default: one, with no batch dimension. Whatever
-            it is, more boards may be handed in, ``env.reset(TensorDict(batch_size=[1024]))``.
-        device: where the data lives; None (the default) for no statement.
+        batch_size: the number of boards that a reset without a TensorDict makes, as a shape. Default: a single board,
+            without a batch dimension. Any env takes more: ``env.reset(TensorDict(batch_size=[1024]))``.
+        device: device of the returned tensors. ``None`` (the default) leaves them on the CPU.
         seed: as for :meth:`set_seed`.
 
     Raises:
-        ValueError: if a size is not positive, or no line fits on the board.
+        ValueError: If a size is not positive, or no line fits on the board.
 
     Example:
         >>> from rlnb.envs.custom.boards import board_text
@@ -81,7 +80,7 @@ class ConnectFourEnv(BoardGameEnv):
 
 
 def open_columns(board: torch.Tensor) -> torch.Tensor:
-    """Tell which columns are not full.
+    """Find the columns that are not full.
 
     Args:
         board: positions, ``[..., rows, columns]``; row 0 is the top one.
@@ -97,7 +96,7 @@ def open_columns(board: torch.Tensor) -> torch.Tensor:
 
 
 def landing_row(board: torch.Tensor, column: torch.Tensor) -> torch.Tensor:
-    """Tell in which row a disc comes to lie.
+    """Find the row in which a disc lands.
 
     Args:
         board: positions, ``[..., rows, columns]``; row 0 is the top one.

@@ -1,4 +1,4 @@
-"""GridWorldEnv: a map of letters to walk on, with walls, holes, goals and, if wanted, slippery ground."""
+"""Grid worlds on maps of letters, with walls, holes, goals and optionally slippery ground, batched."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ from collections.abc import Sequence
 
 import torch
 
-from rlnb.data import Binary, Categorical, Composite, TensorSpec
+from rlnb.data.specs.base import TensorSpec
+from rlnb.data.specs.binary import Binary
+from rlnb.data.specs.categorical import Categorical
+from rlnb.data.specs.composite import Composite
 from rlnb.envs.custom.tensor_env import TensorEnv
 
-#: What the letters of a map stand for.
+#: The letters of a map.
 LETTERS = {"S": "start", "G": "goal", "H": "hole", "#": "wall", ".": "free", "F": "free (frozen)"}
 #: The actions in order, as (rows down, columns right).
 MOVES = {"left": (0, -1), "down": (1, 0), "right": (0, 1), "up": (-1, 0)}
@@ -24,32 +27,31 @@ class GridWorldEnv(TensorEnv):
     A move into a wall or off the map leaves the agent where it is. An episode is terminated on a goal and in a hole,
     and truncated after ``max_steps``. The observation is the index of the cell, ``row * columns + column``.
 
-    Any map of Gymnasium's FrozenLake is one of these too; its ground is that of ``slip=2/3``.
+    Maps of Gymnasium's FrozenLake work, too; its slippery ground is that of ``slip=2/3``.
 
     Source: R. S. Sutton and A. G. Barto, "Reinforcement Learning: An Introduction", second edition, 2018, examples
     3.5 and 4.1.
 
     Args:
-        desc: the map, one string of letters for each row, or one string of several lines. None: a map of 4 x 8.
-        slip: the probability with which the agent goes to one of the two sides of where it wants to go (either with
-            half of it).
+        desc: the map, one string of letters for each row, or one string of several lines. ``None``: a map of 4 x 8.
+        slip: the probability that the agent moves to one of the two sides of the chosen direction (half of it each).
         goal_reward: of the step onto a goal.
         hole_reward: of the step into a hole.
         step_reward: of all other steps.
         action_mask: add the observation "action_mask", ``[*batch_size, 4]``: which moves lead to another
             cell if the agent does not slip. A cell that has no such move, such as a goal, has all.
-        batch_size: how many copies there are. Default: one, with no batch dimension.
+        batch_size: the number of copies, as a shape. Default: a single one, without a batch dimension.
         device: see :class:`~rlnb.envs.custom.tensor_env.TensorEnv`.
         seed: as for :meth:`set_seed`.
-        max_steps: an episode is truncated after that many steps; None: never.
+        max_steps: an episode is truncated after that many steps. ``None``: never.
         categorical_action_encoding: actions are indices if True, else one-hot vectors (the default).
 
     Attributes:
         desc: the map, a tuple of strings.
-        n_states: how many cells the map has, walls included.
+        n_states: the number of cells of the map, including walls.
 
     Raises:
-        ValueError: if the map is empty, ragged, has no start or a letter that means nothing, or ``slip`` is no
+        ValueError: If the map is empty, ragged, or has no start or an unknown letter, or if ``slip`` is not a
             probability.
 
     Example:
@@ -135,16 +137,16 @@ class GridWorldEnv(TensorEnv):
 
 
 def read_map(desc: str | Sequence[str]) -> tuple[str, ...]:
-    """Read a map, or say what is wrong with it.
+    """Read and validate a map.
 
     Args:
         desc: one string of letters for each row, or one string of several lines.
 
     Returns:
-        The rows, without space around them.
+        The rows, without surrounding spaces.
 
     Raises:
-        ValueError: if the map is empty, ragged, or has no start or a letter that means nothing.
+        ValueError: If the map is empty, ragged, or has no start or an unknown letter.
 
     Example:
         >>> read_map('''
@@ -167,7 +169,7 @@ def read_map(desc: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def _targets(rows: tuple[str, ...]) -> list[list[int]]:
-    """Tell for each cell and move where it leads; nothing leads on from a goal, a hole or a wall."""
+    """The target cell of each move from each cell. Moves from a goal, a hole or a wall stay there."""
     height, width = len(rows), len(rows[0])
 
     def target(r: int, c: int, down: int, right: int) -> int:

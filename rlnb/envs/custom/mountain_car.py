@@ -1,4 +1,4 @@
-"""MountainCarEnv: cars too weak for their hill, any number of them in one process."""
+"""Mountain car, batched: underpowered cars in a valley."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 import torch
 
-from rlnb.data import Bounded, Composite
+from rlnb.data.specs.bounded import Bounded
+from rlnb.data.specs.composite import Composite
 from rlnb.envs.custom.tensor_env import TensorEnv
 
 MIN_POSITION, MAX_POSITION = -1.2, 0.6
-MAX_SPEED = 0.07  # a step
+MAX_SPEED = 0.07  # per step
 GOAL_POSITION = 0.5
 FORCE, GRAVITY = 0.001, 0.0025
 START = (-0.6, -0.4)  # the first position is uniform between them, the first velocity 0
@@ -28,13 +29,13 @@ class MountainCarEnv(TensorEnv):
     example 10.1.
 
     Args:
-        batch_size: how many copies there are. Default: one, with no batch dimension.
+        batch_size: the number of copies, as a shape. Default: a single one, without a batch dimension.
         device: see :class:`~rlnb.envs.custom.tensor_env.TensorEnv`.
         seed: as for :meth:`set_seed`.
-        max_steps: an episode is truncated after that many steps; None: never.
+        max_steps: an episode is truncated after that many steps. ``None``: never.
         categorical_action_encoding: actions are indices if True, else one-hot vectors (the default).
-        dtype: of the state between steps. In ``torch.float64`` the trajectories are Gymnasium's, which computes so;
-            ``torch.float32`` (the default) is faster. Observations are float32 either way.
+        dtype: dtype of the state between steps. ``torch.float64`` gives Gymnasium's trajectories; ``torch.float32``
+            (the default) is faster. Observations are float32 either way.
 
     Example:
         >>> env = MountainCarEnv(batch_size=[3], seed=0)
@@ -76,14 +77,14 @@ class MountainCarEnv(TensorEnv):
         return {"observation": state.to(torch.float32, copy=True)}
 
     def _transition(self, state: torch.Tensor, action: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        state = move(state, action)
+        state = drive(state, action)
         position, velocity = state.unbind(-1)
         reward = torch.full(self.batch_size, -1.0, device=self.device)
         return state, reward, (position >= GOAL_POSITION) & (velocity >= 0)
 
 
-def move(state: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
-    """Let one time step pass.
+def drive(state: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
+    """Advance by one time step.
 
     Args:
         state: (position, velocity), ``[..., 2]``.
@@ -93,7 +94,7 @@ def move(state: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
         The next state, ``[..., 2]``. The car stops at the left wall.
 
     Example:
-        >>> move(torch.tensor([-1.2, -0.05]), torch.tensor(0))
+        >>> drive(torch.tensor([-1.2, -0.05]), torch.tensor(0))
         tensor([-1.2000,  0.0000])
     """
     position, velocity = state.unbind(-1)
@@ -104,4 +105,4 @@ def move(state: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
     return torch.stack((position, velocity), -1)
 
 
-__all__ = ["MountainCarEnv", "move"]
+__all__ = ["MountainCarEnv", "drive"]

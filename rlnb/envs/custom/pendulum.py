@@ -1,4 +1,4 @@
-"""PendulumEnv: a pendulum to swing up that keeps no state: what it needs is in the TensorDict, gradients included."""
+"""Stateless pendulum: state and parameters are entries of the TensorDict, and gradients flow through steps."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from typing import Any
 import torch
 from tensordict import TensorDict, TensorDictBase
 
-from rlnb.data import Bounded, Composite, Unbounded
+from rlnb.data.specs.bounded import Bounded
+from rlnb.data.specs.composite import Composite
+from rlnb.data.specs.unbounded import Unbounded
 from rlnb.envs.base import EnvBase
 
 DEFAULT_PARAMS = {"max_speed": 8.0, "max_torque": 2.0, "dt": 0.05, "g": 10.0, "m": 1.0, "l": 1.0}
@@ -23,24 +25,24 @@ class PendulumEnv(EnvBase):
     takes a TensorDict of any batch size, and gradients flow through a whole rollout. The action is the torque (N m),
     of shape ``[..., 1]``; the reward is ``-(th^2 + 0.1 thdot^2 + 0.001 torque^2)``. Episodes do not end.
 
-    A reset draws "th" and "thdot" anew, and keeps "params" if it is given them. To start somewhere else, write that
-    into what the reset returned.
+    A reset draws "th" and "thdot", and keeps "params" if its input has them. To start elsewhere, write "th" and
+    "thdot" into the output of the reset.
 
     The physics and the reward are those of Gymnasium's Pendulum-v1, which observes (cos th, sin th, thdot).
 
     Args:
-        td_params: the parameters of a reset that is not given any, as from :meth:`gen_params`; their batch size is
-            the env's. Default: those of Gymnasium, and no batch dimension.
-        seed: as for :meth:`set_seed`; None (the default) draws one from the system.
-        device: where the data lives; None (the default) for no statement.
+        td_params: the parameters of a reset without any, as from :meth:`gen_params`. Their batch size is the env's.
+            Default: those of Gymnasium, without a batch dimension.
+        seed: as for :meth:`set_seed`. ``None`` (the default) seeds with unpredictable numbers.
+        device: device of the returned tensors. ``None`` (the default) leaves them on the CPU.
 
     Attributes:
         DEFAULT_X: the first angle is uniform within +- this (rad).
         DEFAULT_Y: the first angular velocity is uniform within +- this (rad/s).
-        generator: what the env draws its random numbers from; torch's own generator is left alone.
+        generator: the env's random number generator. Torch's global generator is not used.
 
     Raises:
-        KeyError: if ``td_params`` lacks a parameter.
+        KeyError: If ``td_params`` lacks a parameter.
 
     Example:
         >>> env = PendulumEnv(seed=0)
@@ -105,12 +107,12 @@ class PendulumEnv(EnvBase):
 
         Args:
             g: the acceleration of gravity (m/s^2).
-            batch_size: how many pendulums. Default: one, with no batch dimension.
-            device: where the parameters live.
+            batch_size: the number of pendulums, as a shape. Default: one, without a batch dimension.
+            device: device of the parameters.
 
         Returns:
-            A TensorDict with the one entry "params": "max_speed" (rad/s), "max_torque" (N m), "dt" (s), "g" (m/s^2),
-            "m" (kg) and "l" (m), each of shape ``batch_size``. Any of them may be changed, row by row too.
+            A TensorDict with a single entry "params": "max_speed" (rad/s), "max_torque" (N m), "dt" (s), "g" (m/s^2),
+            "m" (kg) and "l" (m), each of shape ``batch_size``. They may be changed, also row by row.
 
         Example:
             >>> sorted(PendulumEnv.gen_params(batch_size=[2])["params"].keys())
@@ -159,14 +161,14 @@ class PendulumEnv(EnvBase):
         return TensorDict(data, batch, device=self.device)
 
     def _set_seed(self, seed: int | None) -> None:
-        self._seed = seed  # known until a reset draws with it, so that check_env_specs can give it back
+        self._seed = seed  # pending until a reset draws with it, so that check_env_specs can restore it
         if seed is None:
             self.generator.seed()
         else:
             self.generator.manual_seed(seed)
 
     def to(self, *args: Any, **kwargs: Any) -> PendulumEnv:
-        """Move the env to a device: its default parameters too. Its random numbers are drawn where they were.
+        """Move the env and its default parameters to a device. Its generator stays where it is.
 
         Args:
             *args: as for ``torch.nn.Module.to``.

@@ -1,20 +1,23 @@
-"""SpreadEnv: agents on a grid that must spread over as many landmarks, together, without running into one another."""
+"""Cooperative navigation on a grid: agents must cover landmarks without colliding, batched."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from tensordict import TensorDictBase
 
 from rlnb._tensordict import fast_tensordict
-from rlnb.data import Composite
+from rlnb.data.specs.base import TensorSpec
+from rlnb.data.specs.binary import Binary
+from rlnb.data.specs.bounded import Bounded
+from rlnb.data.specs.composite import Composite
 from rlnb.data.ted.keys import DONE, END_KEYS, TERMINATED, TRUNCATED, as_key
-from rlnb.envs import faults
+from rlnb.envs import errors
 from rlnb.envs.custom.agent_groups import AgentGroups
 from rlnb.envs.custom.spread_rules import MOVES, move_table, offsets, settle, steps_to
-from rlnb.envs.custom.spread_specs import AgentSpecs
 from rlnb.envs.custom.tensor_env import TensorEnv
 from rlnb.envs.marl import MarlGroupMapType
 
@@ -25,12 +28,12 @@ class SpreadEnv(TensorEnv):
     """Cooperative navigation on a grid: N agents must cover N landmarks, in any number of copies.
 
     All agents move at once: stay (0), left (1), down (2), right (3) or up (4). Agents that would meet in a cell, or
-    change places, stay where they are and have collided. The team is rewarded for being near the landmarks: minus the
-    moves from each landmark to the agent nearest to it. From that, each agent loses ``collision_penalty`` for every
-    other one that it has met. The episode is terminated when all landmarks are covered.
+    swap places, stay where they are and collide. The team is rewarded for being near the landmarks: minus the sum over
+    landmarks of the moves to the nearest agent. In addition, each agent loses ``collision_penalty`` for every other
+    agent that it collides with. The episode is terminated when all landmarks are covered.
 
-    What differs between agents is in a nested entry with a dimension for them, "agents" unless ``group_map`` says
-    otherwise. What they share is at the root::
+    Data that differs between agents is in a nested entry with a dimension for them, "agents" unless ``group_map`` says
+    otherwise. Shared data is at the root::
 
         ("agents", "observation")         [*batch_size, n_agents, 4 * n_agents]
         ("agents", "action")              [*batch_size, n_agents(, 5)]
@@ -38,44 +41,44 @@ class SpreadEnv(TensorEnv):
         "state"                           [*batch_size, 2 * n_agents, 3]
         "done", "terminated", "truncated" [*batch_size, 1]
 
-    An observation has the agent's row and column, then how many rows down and columns right of it each landmark is,
-    then each other agent. The "state", for a critic that sees everything, has a row for each agent (its row, its column
-    and with how many others it has just collided), then one for each landmark (row, column, and 1 if it is covered).
-    ``reset(state=...)`` starts in such a state.
+    An observation has the agent's row and column, then the offset (rows down, columns right) of each landmark, then
+    that of each other agent. The "state", for a centralized critic, has a row for each agent (its row, its column and
+    the number of agents that it has just collided with), then one for each landmark (row, column, and 1 if it is
+    covered). ``reset(state=...)`` starts in such a state.
 
     Source: R. Lowe et al., "Multi-Agent Actor-Critic for Mixed Cooperative-Competitive Environments", NeurIPS 2017,
     section 5, "cooperative navigation" ("simple spread" in code), here with cells and moves in place of physics.
 
     Args:
         n_agents: N.
-        size: of the grid: rows and columns, or one number for both.
-        shared_reward: one reward for all, the mean of the agents', at the root; else one for each.
-        agent_done: each agent has end signals of its own as well. One that stands on a landmark is terminated: it stays
-            there and earns 0 from then on. It can be reset alone, with ("agents", "_reset"); the others see its new
-            place from the next step on. At the root, everything ends when all agents are done.
-        done_on_any: with ``agent_done``: everything ends when one agent is done.
-        group_map: which agents' data lies together: the names ("agent_0" and so on) in each group, or a
+        size: rows and columns of the grid, or one number for both.
+        shared_reward: one reward for all at the root, the mean of the agents' rewards, instead of one for each.
+        agent_done: each agent has end signals, too. An agent on a landmark is terminated: it stays there and its
+            rewards are 0 from then on. It can be reset alone, with ("agents", "_reset"); the others observe its new
+            place from the next step on. At the root, the episode ends when all agents are done.
+        done_on_any: with ``agent_done``: the episode ends when one agent is done.
+        group_map: the names of the agents ("agent_0" and so on) in each group, or a
             :class:`~rlnb.envs.MarlGroupMapType`.
         action_mask: add the observation ("agents", "action_mask"), ``[*batch_size, n_agents, 5]``: the moves that do
             not lead off the grid. An agent that is done can only stay.
         info: add ("agents", "info", "distance"), the moves to the nearest landmark, and ("agents", "info",
-            "collisions"), with how many others the agent has just collided; both ``[*batch_size, n_agents, 1]``.
-        collision_penalty: what a collision with one other agent costs each of them.
-        batch_size: how many copies there are. Default: one, with no batch dimension.
+            "collisions"), the number of agents just collided with; both ``[*batch_size, n_agents, 1]``.
+        collision_penalty: the cost of a collision with one other agent, for each of them.
+        batch_size: the number of copies, as a shape. Default: a single one, without a batch dimension.
         device: see :class:`~rlnb.envs.custom.tensor_env.TensorEnv`.
         seed: as for :meth:`set_seed`.
-        max_steps: an episode is truncated after that many steps; None: never.
+        max_steps: an episode is truncated after that many steps. ``None``: never.
         categorical_action_encoding: actions are indices if True, else one-hot vectors (the default).
 
     Attributes:
         n_agents: N.
         agent_names: "agent_0", "agent_1" and so on.
         group_map: the names of the agents in each group.
-        rows: of the grid.
-        columns: of the grid.
+        rows: number of rows of the grid.
+        columns: number of columns of the grid.
 
     Raises:
-        ValueError: if the agents and landmarks do not fit on the grid, or the groups not the agents.
+        ValueError: If the agents and landmarks do not fit on the grid, or the groups do not match the agents.
 
     Example:
         >>> env = SpreadEnv(3, batch_size=[2], seed=0)
@@ -127,7 +130,7 @@ class SpreadEnv(TensorEnv):
         self._make_specs()
 
     def _make_tables(self, rows: int, columns: int) -> None:
-        """Look up once where moves lead, which are legal, where cells are and who the others of an agent are."""
+        """Precompute the targets of moves, their legality, the places of cells and the other agents of each agent."""
         self._targets = move_table(rows, columns).to(self.device)
         cell = torch.arange(rows * columns, device=self.device)
         self._mask = self._targets != cell.unsqueeze(-1)
@@ -138,7 +141,7 @@ class SpreadEnv(TensorEnv):
         self._others = self._ids.expand_as(others)[others].view(self.n_agents, self.n_agents - 1)
 
     def _make_specs(self) -> None:
-        """Stack the specs of the agents, and put what they share at the root."""
+        """Stack the specs of the agents, and add the shared ones at the root."""
         batch, n = self.batch_size, self.n_agents
         one, stack = AgentSpecs(n, self.rows, self.columns, batch, self.device), self._groups.stack
         observation = one.observation(self.action_mask, self.info)
@@ -180,9 +183,9 @@ class SpreadEnv(TensorEnv):
         return self._data(fresh, self._stays(fresh))
 
     def _masks(self, tensordict: TensorDictBase | None) -> tuple[torch.Tensor | None, torch.Tensor | None]:
-        """Return which copies, ``[*batch_size]``, or else which agents, ``[*batch_size, n_agents]``, are to be reset.
+        """Return the mask of copies, ``[*batch_size]``, or else of agents, ``[*batch_size, n_agents]``, to reset.
 
-        A mask at the root prevails.
+        A mask at the root takes precedence.
         """
         if tensordict is None:
             return None, None
@@ -201,11 +204,11 @@ class SpreadEnv(TensorEnv):
         return None, self._groups.join(masks, "_reset").squeeze(-1)
 
     def _clock_shape(self) -> tuple[int, ...]:
-        """An agent that can be done alone has a clock of its own."""
+        """Shape of the step counter: with ``agent_done``, one for each agent."""
         return (*self.batch_size, self.n_agents) if self.agent_done else tuple(self.batch_size)
 
     def _draw(self, n: int, taken: torch.Tensor | None = None) -> torch.Tensor:
-        """Draw n different cells for each copy, those that are not taken first."""
+        """Draw n different cells for each copy, free ones first."""
         shape = (*self.batch_size, self.rows * self.columns)
         scores = torch.rand(shape, generator=self.generator, device=self.generator.device)
         if taken is not None:
@@ -217,10 +220,10 @@ class SpreadEnv(TensorEnv):
         return torch.nn.functional.pad(places, (0, 1))
 
     def _place_again(self, state: torch.Tensor, agents: torch.Tensor) -> torch.Tensor:
-        """Give these agents new places, away from the other agents and from the landmarks."""
+        """Place these agents again, away from the other agents and from the landmarks."""
         n = self.n_agents
         cells = self._cells(state)
-        # The cell of an agent that leaves is free: a landmark's is named in its place.
+        # The cell of an agent that leaves is free: it is replaced by that of a landmark.
         taken = torch.where(torch.nn.functional.pad(agents, (0, n)), cells[..., n : n + 1], cells)
         place = (agents.cumsum(-1) - 1).clamp(min=0)
         cells = torch.where(agents, self._draw(n, taken).gather(-1, place), cells[..., :n])
@@ -247,7 +250,7 @@ class SpreadEnv(TensorEnv):
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         if self._state is None:
-            raise RuntimeError(faults.not_reset(self))
+            raise RuntimeError(errors.not_reset(self))
         action = self._action_index(self._groups.join(tensordict, "action"))
         state, reward, over = self._transition(self._state, action)
         self._state, self._steps = state, self._steps + 1
@@ -266,13 +269,13 @@ class SpreadEnv(TensorEnv):
         return state[..., 0] * self.columns + state[..., 1]
 
     def _state_of(self, cells: torch.Tensor, met: torch.Tensor, landmarks: torch.Tensor) -> torch.Tensor:
-        """Put a state together: the cells of the agents, whom they met, and the places of the landmarks."""
+        """Build a state from the cells of the agents, their collisions and the places of the landmarks."""
         covered = (cells.unsqueeze(-2) == self._cells(landmarks).unsqueeze(-1)).any(-1)
         marks = torch.cat((met, covered.to(met.dtype)), -1)
         return torch.cat((torch.cat((self._places[cells], landmarks), -2), marks.unsqueeze(-1)), -1)
 
     def _stays(self, state: torch.Tensor) -> torch.Tensor:
-        """Tell which agents are terminated, and do not move any more: ``[*batch_size, n_agents]``."""
+        """Find the agents that are terminated and do not move any more: bool ``[*batch_size, n_agents]``."""
         n = self.n_agents
         covered = state[..., n:, 2] > 0
         if not self.agent_done:
@@ -280,10 +283,10 @@ class SpreadEnv(TensorEnv):
         cells = self._cells(state)
         return (cells[..., :n].unsqueeze(-1) == cells[..., n:].unsqueeze(-2)).any(-1)
 
-    # What comes out -----------------------------------------------------------------------------------------------
+    # Outputs ------------------------------------------------------------------------------------------------------
 
     def _data(self, state: torch.Tensor, over: torch.Tensor, reward: torch.Tensor | None = None) -> TensorDictBase:
-        """Lay out what a state means: shared entries at the root, the agents' in their groups."""
+        """Return the data of a state: shared entries at the root, those of the agents in their groups."""
         data: dict[str, Any] = {"state": state.clone()}
         own: dict[str, Any] = self._observe(state)
         if reward is not None and self.shared_reward:
@@ -297,7 +300,7 @@ class SpreadEnv(TensorEnv):
         return fast_tensordict(data, self.batch_size, self.device)
 
     def _observe(self, state: torch.Tensor) -> dict[str, Any]:
-        """Return what the agents observe, ``[*batch_size, n_agents, ...]``."""
+        """Return the observations of the agents, ``[*batch_size, n_agents, ...]``."""
         n = self.n_agents
         places = state[..., :2]
         agents = places[..., :n, :]
@@ -319,7 +322,7 @@ class SpreadEnv(TensorEnv):
         return data
 
     def _ends(self, over: torch.Tensor) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
-        """Return the end signals of the agents, if they have any, and those of the root."""
+        """Return the end signals of the agents, if there are any, and those of the root."""
         late = self._steps >= (self.max_steps or torch.iinfo(torch.int64).max)
         if not self.agent_done:
             return {}, _signals(over[..., :1].clone(), late.unsqueeze(-1))
@@ -327,10 +330,83 @@ class SpreadEnv(TensorEnv):
             shared = _signals(over.any(-1, keepdim=True), late.any(-1, keepdim=True))
         else:
             terminated = over.all(-1, keepdim=True)
-            # Where some agents are terminated and time is up for the others, it was time that ended the episode.
+            # If some agents are terminated and time is up for the others, time ended the episode.
             cut = late.all(-1, keepdim=True) | ((over | late).all(-1, keepdim=True) & ~terminated)
             shared = _signals(terminated, cut)
         return _signals(over.unsqueeze(-1), late.unsqueeze(-1)), shared
+
+
+@dataclass(frozen=True)
+class AgentSpecs:
+    """Makes the specs of one agent, whose shapes start with the batch size of the env.
+
+    Args:
+        n_agents: the number of agents, and of landmarks.
+        rows: number of rows of the grid.
+        columns: number of columns of the grid.
+        batch_size: of the env.
+        device: of the env.
+
+    Example:
+        >>> AgentSpecs(2, 5, 5, torch.Size([3])).observation()["observation"].shape
+        torch.Size([3, 8])
+    """
+
+    n_agents: int
+    rows: int
+    columns: int
+    batch_size: torch.Size
+    device: torch.device | None = None
+
+    def entry(self, name: str, spec: TensorSpec) -> Composite:
+        """Name a spec in the nested entry.
+
+        Args:
+            name: of the entry.
+            spec: starts with the batch size.
+
+        Returns:
+            The composite with it.
+        """
+        return Composite({name: spec}, shape=self.batch_size, device=self.device)
+
+    def observation(self, action_mask: bool = False, info: bool = False) -> Composite:
+        """Make the spec of an agent's observations.
+
+        Args:
+            action_mask: with "action_mask".
+            info: with "info".
+
+        Returns:
+            The composite.
+        """
+        n, batch, device = self.n_agents, self.batch_size, self.device
+        high = torch.tensor([self.rows - 1.0, self.columns - 1.0], device=device).repeat(2 * n)
+        low = torch.cat((torch.zeros(2, device=device), -high[2:]))
+        shape = (*batch, 4 * n)
+        specs: dict[str, TensorSpec] = {"observation": Bounded(low.expand(shape), high.expand(shape), device=device)}
+        if action_mask:
+            moves = len(MOVES)
+            specs["action_mask"] = Binary(moves, shape=(*batch, moves), dtype=torch.bool, device=device)
+        if info:
+            most = float(self.rows + self.columns - 2)
+            entries = {
+                "distance": Bounded(0.0, most, shape=(*batch, 1), device=device),
+                "collisions": Bounded(0, max(n - 1, 1), shape=(*batch, 1), dtype=torch.int64, device=device),
+            }
+            specs["info"] = Composite(entries, shape=batch, device=device)
+        return Composite(specs, shape=batch, device=device)
+
+    def state(self) -> TensorSpec:
+        """Make the spec of the shared state.
+
+        Returns:
+            The spec, of shape ``[*batch_size, 2 * n_agents, 3]``.
+        """
+        n = self.n_agents
+        most = max(self.rows - 1, self.columns - 1, n - 1, 1)
+        shape = (*self.batch_size, 2 * n, 3)
+        return Bounded(0, most, shape=shape, dtype=torch.int64, device=self.device)
 
 
 def _signals(terminated: torch.Tensor, truncated: torch.Tensor) -> dict[str, torch.Tensor]:

@@ -1,4 +1,4 @@
-"""The rules of SpreadEnv: who moves where, who collides, and how far everyone is from the landmarks."""
+"""Rules of SpreadEnv: moves, collisions and distances."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ MOVES = {"stay": (0, 0), "left": (0, -1), "down": (1, 0), "right": (0, 1), "up":
 
 
 def move_table(rows: int, columns: int) -> torch.Tensor:
-    """Tell for each cell and move where it leads; a move off the grid leads nowhere.
+    """Make a table of the target cell of each move from each cell. Moves off the grid stay in the cell.
 
     Args:
-        rows: of the grid.
-        columns: of the grid.
+        rows: number of rows of the grid.
+        columns: number of columns of the grid.
 
     Returns:
         Cells as ``row * columns + column``, int64 of shape ``[rows * columns, 5]``.
@@ -30,17 +30,17 @@ def move_table(rows: int, columns: int) -> torch.Tensor:
 
 
 def settle(cells: torch.Tensor, wanted: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Let all agents move at once; those that would meet stay where they are.
+    """Move all agents at once. Those that would meet stay where they are.
 
-    Agents meet if they would be in one cell, or would change places. Who stays because of that may be in the way of
-    others, who then meet it. A ring of agents, each going where the next one was, turns freely.
+    Agents meet if they would be in one cell or swap places. An agent that stays may be in the way of others, which
+    then meet it. A ring of agents, each moving to the cell of the next one, rotates freely.
 
     Args:
         cells: where the agents are, all in different cells, ``[*, n_agents]``.
-        wanted: where each wants to go, ``[*, n_agents]``.
+        wanted: the target cell of each agent, ``[*, n_agents]``.
 
     Returns:
-        Where the agents are afterwards, all in different cells, and how many others each has met, both
+        The cells of the agents afterwards, all different, and the number of agents that each has met, both
         ``[*, n_agents]``.
 
     Example:
@@ -52,7 +52,7 @@ def settle(cells: torch.Tensor, wanted: torch.Tensor) -> tuple[torch.Tensor, tor
     into = wanted.unsqueeze(-1) == cells.unsqueeze(-2)
     met = into & into.mT & others
     held = met.any(-1)
-    # At least one more agent is held in each round, so there are at most n.
+    # Each round holds at least one more agent, so there are at most n rounds.
     while True:
         after = torch.where(held, cells, wanted)
         together = (after.unsqueeze(-1) == after.unsqueeze(-2)) & others
@@ -63,7 +63,7 @@ def settle(cells: torch.Tensor, wanted: torch.Tensor) -> tuple[torch.Tensor, tor
 
 
 def offsets(places: torch.Tensor, goals: torch.Tensor) -> torch.Tensor:
-    """Tell how many rows down and columns right each goal is from each place.
+    """Compute the offset, rows down and columns right, of each goal from each place.
 
     Args:
         places: rows and columns, ``[*, n, 2]``.

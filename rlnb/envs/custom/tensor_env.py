@@ -1,4 +1,4 @@
-"""TensorEnv: what the batched environments share, whose copies are the rows of a few tensors."""
+"""Base class of batched environments whose copies are the rows of a few tensors."""
 
 from __future__ import annotations
 
@@ -10,36 +10,38 @@ import torch
 from tensordict import TensorDictBase
 
 from rlnb._tensordict import fast_tensordict
-from rlnb.data import Categorical, Composite, OneHot
+from rlnb.data.specs.categorical import Categorical
+from rlnb.data.specs.composite import Composite
+from rlnb.data.specs.one_hot import OneHot
 from rlnb.data.ted.keys import END_KEYS
-from rlnb.envs import faults
+from rlnb.envs import errors
 from rlnb.envs.base import EnvBase
 
 
 class TensorEnv(EnvBase):
     """An env with discrete actions that runs any number of copies at once, as rows of tensors.
 
-    A subclass sets ``observation_spec`` and writes three methods: ``_initial_state``, ``_observe`` and
-    ``_transition``. Batches, time limits, partial resets, seeds and the encoding of actions are kept here.
-    ``reset(state=...)`` starts in a given state, ``[*batch_size, ...]``, in place of a random one.
+    A subclass sets ``observation_spec`` and implements ``_initial_state``, ``_observe`` and ``_transition``. This
+    class handles batches, time limits, partial resets, seeds and the encoding of actions. ``reset(state=...)`` starts
+    in a given state, ``[*batch_size, ...]``, instead of a random one.
 
     Args:
-        n_actions: how many actions there are.
-        batch_size: how many copies there are. Default: one, with no batch dimension.
+        n_actions: the number of actions.
+        batch_size: the number of copies, as a shape. Default: a single one, without a batch dimension.
         device: where the tensors live; None (the default) for the CPU without a statement of it.
-        seed: as for :meth:`set_seed`; None (the default) draws one from the system.
-        max_steps: an episode is truncated after that many steps; None: never.
+        seed: as for :meth:`set_seed`. ``None`` (the default) seeds with unpredictable numbers.
+        max_steps: an episode is truncated after that many steps. ``None``: never.
         categorical_action_encoding: actions are indices if True, else one-hot vectors (the default), as in
             :class:`~rlnb.envs.GymEnv`.
 
     Attributes:
-        generator: what the env draws its random numbers from; torch's own generator is left alone.
-        max_steps: the most steps of an episode, or None.
-        n_actions: how many actions there are.
+        generator: the env's random number generator. Torch's global generator is not used.
+        max_steps: the maximum length of an episode, or None.
+        n_actions: the number of actions.
         one_hot: whether actions are one-hot vectors.
 
     Raises:
-        ValueError: if ``max_steps`` is not positive.
+        ValueError: If ``max_steps`` is not positive.
     """
 
     def __init__(
@@ -77,17 +79,18 @@ class TensorEnv(EnvBase):
 
     @abstractmethod
     def _initial_state(self) -> torch.Tensor:
-        """Draw the state in which an episode starts, for each copy: ``[*batch_size, ...]``."""
+        """Draw the initial state of an episode for each copy: ``[*batch_size, ...]``."""
 
     @abstractmethod
     def _observe(self, state: torch.Tensor) -> dict[str, torch.Tensor]:
-        """Return the observations of a state by key, in memory of their own."""
+        """Return the observations of a state by key, in new tensors."""
 
     @abstractmethod
     def _transition(self, state: torch.Tensor, action: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """Return the state after actions given as indices, a new tensor, then the rewards, then what is terminated.
+        """Return the next state, in a new tensor, the rewards, and which copies are terminated.
 
-        The last two are of shape ``[*batch_size]``; ``self._over`` says which copies were terminated before.
+        Actions are indices. The last two results have shape ``[*batch_size]``. ``self._over`` marks the copies that
+        were terminated before the step.
         """
 
     # Reset and step -----------------------------------------------------------------------------------------------
@@ -113,7 +116,7 @@ class TensorEnv(EnvBase):
         return fast_tensordict({**self._observe(self._state), **self._no_end()}, self.batch_size, self.device)
 
     def _check_reset(self, options: dict[str, Any], mask: torch.Tensor | None) -> None:
-        """Refuse options that mean nothing here, and a partial reset before the first full one."""
+        """Raise if there are unknown options, or at a partial reset before the first full one."""
         if options:
             raise TypeError(f"{type(self).__name__}.reset takes a TensorDict and state=..., and got {sorted(options)}.")
         if mask is not None and self._state is None and not bool(mask.all()):
@@ -126,7 +129,7 @@ class TensorEnv(EnvBase):
         return {key: torch.zeros((*self.batch_size, 1), dtype=torch.bool, device=self.device) for key in END_KEYS}
 
     def _given_state(self, state: Any) -> torch.Tensor:
-        """Take a state that the user wants to start in, or refuse it."""
+        """Validate a state that the user wants to start in."""
         want = self._initial_state_like()
         found = torch.as_tensor(state, device=self.device)
         if found.shape != want.shape or not torch.can_cast(found.dtype, want.dtype):
@@ -146,7 +149,7 @@ class TensorEnv(EnvBase):
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         if self._state is None:
-            raise RuntimeError(faults.not_reset(self))
+            raise RuntimeError(errors.not_reset(self))
         action = self._action_index(tensordict.get("action"))
         state, reward, terminated = self._transition(self._state, action)
         steps = self._steps + 1
@@ -155,13 +158,13 @@ class TensorEnv(EnvBase):
         data = self._observe(state)
         data["reward"] = reward.unsqueeze(-1)
         data["done"] = (terminated | truncated).unsqueeze(-1)
-        # The env keeps what it returned as "terminated": a copy, so that nobody can write to it.
+        # A copy, because the env keeps "terminated" and callers may write to what is returned.
         data["terminated"] = terminated.unsqueeze(-1).clone()
         data["truncated"] = truncated.unsqueeze(-1)
         return fast_tensordict(data, self.batch_size, self.device)
 
     def _step_marked(self, tensordict: TensorDictBase, mask: torch.Tensor) -> TensorDictBase:
-        """Step where the mask says; the other copies keep their state."""
+        """Step the copies that the mask marks; the others keep their state."""
         before, steps, over = self._state, self._steps, self._over
         result = self._step(tensordict)
         mask, after = mask.to(over.device), self._state
@@ -172,7 +175,7 @@ class TensorEnv(EnvBase):
         return result
 
     def _action_index(self, action: torch.Tensor) -> torch.Tensor:
-        """Return actions as indices, or refuse values that are no action."""
+        """Convert actions into indices, or raise if a value is not an action."""
         if self.one_hot:
             hot = action.to(torch.int64)
             legal = (hot.amin(-1) == 0) & (hot.sum(-1) == 1)
@@ -193,16 +196,16 @@ class TensorEnv(EnvBase):
     # Seeds and devices --------------------------------------------------------------------------------------------
 
     def _set_seed(self, seed: int | None) -> None:
-        self._seed = seed  # known until a reset draws with it, so that check_env_specs can give it back
+        self._seed = seed  # pending until a reset draws with it, so that check_env_specs can restore it
         if seed is None:
             self.generator.seed()
         else:
             self.generator.manual_seed(seed)
 
     def to(self, *args: Any, **kwargs: Any) -> TensorEnv:
-        """Move the env to a device, with the state it is in.
+        """Move the env and its state to a device.
 
-        A generator cannot be moved: the one on the new device is seeded with a number drawn from the one before.
+        Generators cannot be moved: the one on the new device is seeded with a number drawn from the old one.
 
         Args:
             *args: as for ``torch.nn.Module.to``.

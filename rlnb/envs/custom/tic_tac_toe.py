@@ -1,4 +1,4 @@
-"""TicTacToeEnv: noughts and crosses for two players, any number of boards at once, from any position."""
+"""Tic-tac-toe for two players, batched and stateless."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ _SIDE = 3
 
 
 class TicTacToeEnv(BoardGameEnv):
-    """Tic-tac-toe: the players put their sign into one of nine cells by turns, and three in a line win.
+    """Tic-tac-toe: two players take turns to mark one of nine cells, and three in a line win.
 
-    The action is the cell, ``3 * row + column``. The env keeps no state; the entries and what is refused are those of
-    :class:`~rlnb.envs.custom.board_game.BoardGameEnv`. Random actions are legal ones.
+    The action is the cell, ``3 * row + column``. The env is stateless. Its entries and errors are those of
+    :class:`~rlnb.envs.custom.board_game.BoardGameEnv`. Random actions are legal.
 
     Args:
         single_player: the learner is player 0, and the env answers each move with a random legal one.
-        batch_size: how many boards a reset without a TensorDict makes. Default: one, with no batch dimension. Whatever
-            it is, more boards may be handed in, ``env.reset(TensorDict(batch_size=[1024]))``.
-        device: where the data lives; None (the default) for no statement.
+        batch_size: the number of boards that a reset without a TensorDict makes, as a shape. Default: a single board,
+            without a batch dimension. Any env takes more: ``env.reset(TensorDict(batch_size=[1024]))``.
+        device: device of the returned tensors. ``None`` (the default) leaves them on the CPU.
         seed: as for :meth:`set_seed`.
 
     Example:
@@ -75,7 +75,7 @@ class TicTacToeEnv(BoardGameEnv):
 
 
 def open_cells(board: torch.Tensor) -> torch.Tensor:
-    """Tell which cells are empty.
+    """Find the empty cells.
 
     Args:
         board: positions, ``[..., rows, columns]``.

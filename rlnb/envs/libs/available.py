@@ -1,4 +1,4 @@
-"""Which libraries of environments are installed."""
+"""Detection of installed libraries of environments."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from rlnb.envs.libs.gym.backend import GYM_BACKENDS, installed_backends
 
 
 def get_available_libraries() -> dict[str, bool]:
-    """Say which libraries that rlnb takes environments from are installed. None is imported for it.
+    """Check which libraries of environments are installed, without importing them.
 
     Returns:
-        By the name of each library, whether it is installed.
+        Whether each library is installed, by name.
 
     Example:
         >>> get_available_libraries()["gymnasium"]

@@ -1,4 +1,4 @@
-"""Environments of EnvPool: many envs in one process, stepped by threads of its own."""
+"""Environments of EnvPool: many envs in one process, stepped by a pool of threads."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from rlnb.envs.libs.gym.wrapper import GymWrapper
 
 
 class _PoolEnv(gymnasium.vector.VectorEnv):
-    """A pool as a vector env whose envs wait for their reset.
+    """Vector env around a pool, without autoreset.
 
-    A pool resets an env that is done at its next step; here it is told to before that step.
+    A pool resets an env that is done at its next step; a partial reset before that step prevents it.
 
     Args:
-        pool: what ``envpool.make`` or ``envpool.make_gymnasium`` returned.
+        pool: the output of ``envpool.make`` or ``envpool.make_gymnasium``.
     """
 
     def __init__(self, pool: Any) -> None:
@@ -29,7 +29,7 @@ class _PoolEnv(gymnasium.vector.VectorEnv):
         self.metadata = {"autoreset_mode": modes.DISABLED if modes is not None else None}
         self.pool = pool
         self.num_envs = int(pool.config["num_envs"])
-        # What Gymnasium calls single is what a pool has: its spaces are those of one env.
+        # The spaces of a pool are those of one env, which Gymnasium calls single.
         self.single_observation_space, self.single_action_space = pool.observation_space, pool.action_space
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
@@ -67,16 +67,16 @@ class _PoolEnv(gymnasium.vector.VectorEnv):
 
 
 class MultiThreadedEnvWrapper(GymWrapper):
-    """Wraps a pool of EnvPool, whose envs are stepped by threads of its own; the batch size is ``[num_envs]``.
+    """Wraps a pool of EnvPool, whose envs are stepped by threads. The batch size is ``[num_envs]``.
 
     Args:
-        env: what ``envpool.make(name, env_type="gymnasium", num_envs=n)`` returned.
+        env: the output of ``envpool.make(name, env_type="gymnasium", num_envs=n)``.
         categorical_action_encoding: see :class:`~rlnb.envs.GymWrapper`.
         device: see :class:`~rlnb.envs.GymWrapper`.
 
     Raises:
-        TypeError: if ``env`` is no such pool.
-        ValueError: if the pool is asynchronous: a step gives the data of some of its envs then.
+        TypeError: If ``env`` is not such a pool.
+        ValueError: If the pool is asynchronous, so that a step returns the data of only some of its envs.
 
     Example:
         .. code-block:: python
@@ -135,18 +135,18 @@ class MultiThreadedEnvWrapper(GymWrapper):
 
 
 class MultiThreadedEnv(MultiThreadedEnvWrapper):
-    """Envs of EnvPool, made by their id and stepped by threads; the batch size is ``[num_workers]``.
+    """Envs of EnvPool, made by their id and stepped by threads. The batch size is ``[num_workers]``.
 
     Args:
-        num_workers: how many envs.
+        num_workers: the number of envs.
         env_name: their id, one of ``envpool.list_all_envs()``.
-        create_env_kwargs: for ``envpool.make``, such as ``num_threads`` or what the env itself takes.
+        create_env_kwargs: for ``envpool.make``, such as ``num_threads`` or arguments of the env itself.
         categorical_action_encoding: see :class:`~rlnb.envs.GymWrapper`.
         device: see :class:`~rlnb.envs.GymWrapper`.
 
     Raises:
-        ImportError: if envpool is not installed.
-        ValueError: if ``num_workers`` is not positive.
+        ImportError: If envpool is not installed.
+        ValueError: If ``num_workers`` is not positive.
 
     Example:
         .. code-block:: python
@@ -175,7 +175,7 @@ class MultiThreadedEnv(MultiThreadedEnvWrapper):
     def _set_seed(self, seed: int | None) -> None:
         if seed is None:
             return
-        # envpool takes 32 bits, signed.
+        # envpool takes signed 32-bit seeds.
         pool = _make(self.env_name, self.num_workers, **{**self.create_env_kwargs, "seed": seed % (1 << 31)})
         self._adapter.pool.close()
         self._adapter.pool = pool
@@ -199,7 +199,7 @@ def _make(env_name: str, num_envs: int, **kwargs: Any) -> Any:
 
 
 def _copied(values: Any) -> Any:
-    """Copy observations: a pool writes the next ones to the same memory."""
+    """Copy observations, because a pool writes the next ones to the same memory."""
     if isinstance(values, Mapping):
         return {key: _copied(value) for key, value in values.items()}
     if isinstance(values, tuple):

@@ -1,4 +1,4 @@
-"""TorchRLWrapper: an environment of TorchRL as one of rlnb."""
+"""Wrapper that makes an environment of TorchRL an environment of rlnb."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rlnb.envs.base import EnvBase
 class TorchRLWrapper(EnvBase):
     """Wraps an environment of TorchRL, also one that is batched, transformed or stateless.
 
-    The entries, specs, batch size and device are those of the wrapped env. It keeps its own state, seeds and checks.
+    The entries, specs, batch size and device are those of the wrapped env, which keeps its state, seeds and checks.
     Attributes that the wrapper does not have are read from the wrapped env.
 
     Args:
@@ -40,7 +40,7 @@ class TorchRLWrapper(EnvBase):
                 f"TorchRLWrapper wraps an environment of torchrl.envs and got a {type(env).__name__}. "
                 "Fix: TorchRLWrapper(torchrl.envs.GymEnv('CartPole-v1')); environments of rlnb need no wrapper."
             )
-        # The wrapped env checks its own data, and says itself what it allows.
+        # The wrapped env checks its own data.
         super().__init__(env.device, env.batch_size, run_type_checks=False, allow_done_after_reset=True)
         self.__dict__["_env"] = env  # not a submodule: its parameters are its own
         self.batch_locked = bool(env.batch_locked)
@@ -60,11 +60,11 @@ class TorchRLWrapper(EnvBase):
         return self._owned(self._env.step(tensordict.copy()).get("next"))
 
     def _step_marked(self, tensordict: TensorDictBase, mask: torch.Tensor) -> TensorDictBase:
-        """Let the wrapped env step where the mask says, if it can."""
+        """Let the wrapped env take the partial step, if it can."""
         return self._step(tensordict.copy().set("_step", mask))
 
     def _owned(self, data: TensorDictBase) -> TensorDictBase:
-        """Copy what the wrapped env may write to again, as batched envs do."""
+        """Copy memory that the wrapped env may write to again, as batched envs do."""
         return data.clone() if self.batch_size else data.copy()
 
     def _set_seed(self, seed: int | None) -> None:
@@ -72,7 +72,7 @@ class TorchRLWrapper(EnvBase):
             self._env.set_seed(seed)
 
     def rand_action(self, tensordict: TensorDictBase | None = None) -> TensorDictBase:
-        """Write a random action, drawn as the wrapped env draws it: of masked actions a legal one.
+        """Write a random action, drawn by the wrapped env: of masked actions a legal one.
 
         Args:
             tensordict: written to, if given.
@@ -87,7 +87,7 @@ class TorchRLWrapper(EnvBase):
             return self._env.rand_action(tensordict)
 
     def close(self, *, raise_if_closed: bool = False) -> None:
-        """Close the wrapped env, too.
+        """Close the env and the wrapped one.
 
         Args:
             raise_if_closed: raise RuntimeError if the env is closed already.

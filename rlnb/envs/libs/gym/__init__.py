@@ -1,4 +1,4 @@
-"""Gymnasium's environments: GymEnv makes one by its id, GymWrapper takes one that exists."""
+"""Environments of Gymnasium: GymEnv makes one by its id, GymWrapper wraps an existing one."""
 
 from rlnb.envs.info import BaseInfoDictReader, default_info_dict_reader
 from rlnb.envs.libs.gym.backend import gym_backend, set_gym_backend

@@ -1,4 +1,4 @@
-"""The gym backend: which of gymnasium, gym and their relatives is in use."""
+"""The gym backend in use: gymnasium, gym or a compatible module."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from types import ModuleType
 from rlnb._utils import register_rivals
 
 GYM_BACKENDS = ("gymnasium", "gym")
-"""The backends that rlnb knows of, the default first."""
+"""Known backends, the default first."""
 
 Backend = str | ModuleType | Callable[[], ModuleType]
 
@@ -23,16 +23,16 @@ _in_use: ModuleType | None = None
 class set_gym_backend(contextlib.ContextDecorator):
     """Set the gym backend for a block of code, or while a decorated function runs.
 
-    Blocks can be nested; at the end of one, also by an error, the backend from before is back. The backend is that
-    of the whole process, not of one thread.
+    Blocks can be nested; the end of a block restores the previous backend, also after an error. The backend is set
+    for the whole process, not for one thread.
 
     Args:
-        backend: a module, its name, or a function that returns it. Names and functions are looked up when the block
-            begins, so that nothing is imported before.
+        backend: a module, its name, or a function that returns it. Names and functions are resolved when the block
+            begins, so nothing is imported earlier.
 
     Raises:
-        TypeError: if ``backend`` is none of these.
-        ImportError: when the block begins, if there is no such module or it makes no environments.
+        TypeError: If ``backend`` is neither a module nor a name nor a function.
+        ImportError: If there is no such module, or it has no function ``make``. Raised when the block begins.
 
     Example:
         >>> with set_gym_backend("gymnasium"):
@@ -55,7 +55,7 @@ class set_gym_backend(contextlib.ContextDecorator):
         self._before: list[ModuleType | None] = []
 
     def set(self) -> None:
-        """Set the backend for good."""
+        """Set the backend permanently."""
         global _in_use
         _in_use = _load(self.backend)
 
@@ -73,13 +73,13 @@ def gym_backend(submodule: str | None = None) -> ModuleType:
     """Return the gym backend in use.
 
     Args:
-        submodule: the name of one of its modules, such as ``"wrappers"``; None (the default) for the backend itself.
+        submodule: the name of one of its modules, such as ``"wrappers"``. ``None`` (the default): the backend itself.
 
     Returns:
-        The backend that :class:`set_gym_backend` has set, else gymnasium if it is installed, else gym; or its module.
+        The backend set by :class:`set_gym_backend`, else gymnasium if it is installed, else gym; or its submodule.
 
     Raises:
-        ImportError: if no backend is installed, or it has no such module.
+        ImportError: If no backend is installed, or it has no such module.
 
     Example:
         >>> gym_backend().__name__, gym_backend("wrappers").__name__
@@ -93,7 +93,7 @@ def gym_backend(submodule: str | None = None) -> ModuleType:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
-            raise  # the module is there, and what it needs is not
+            raise  # the module exists, and an import of its own failed
         names = ", ".join(sorted(module.name for module in pkgutil.iter_modules(getattr(backend, "__path__", []))))
         raise ModuleNotFoundError(
             f"The gym backend {backend.__name__} has no module {submodule!r}. It has: {names or 'none'}.", name=name

@@ -1,4 +1,4 @@
-"""Between Gymnasium's values and tensors: observations are written into rows, actions are read out of tensors."""
+"""Encoding of Gymnasium's observations as tensors or array rows, and decoding of actions."""
 
 from __future__ import annotations
 
@@ -10,18 +10,25 @@ import gymnasium
 import numpy as np
 import torch
 
-from rlnb.data import Bounded, Categorical, Composite, MultiOneHot, NonTensor, OneHot, TensorSpec, Unbounded
+from rlnb.data.specs.base import TensorSpec
+from rlnb.data.specs.bounded import Bounded
+from rlnb.data.specs.categorical import Categorical
+from rlnb.data.specs.composite import Composite
+from rlnb.data.specs.multi_one_hot import MultiOneHot
+from rlnb.data.specs.non_tensor import NonTensor
+from rlnb.data.specs.one_hot import OneHot
+from rlnb.data.specs.unbounded import Unbounded
 from rlnb.data.ted.keys import NestedKey, as_key
-from rlnb.envs.faults import same_but_ones
-from rlnb.envs.gym_reading import wrapped
+from rlnb.envs.gym_like import wrapped
+from rlnb.envs.validation import fit_shape
 
 
 class ObservationLeaf:
-    """One leaf of an observation: where it stands in the backend's value, and how it is encoded.
+    """Encoder of one leaf of an observation.
 
     Args:
-        key: in the TensorDict.
-        path: the keys and indices that lead to it in the backend's observation.
+        key: the entry of the TensorDict.
+        path: the keys and indices that lead to the leaf in the backend's observation.
         space: its Gymnasium space.
         spec: its spec.
     """
@@ -33,10 +40,10 @@ class ObservationLeaf:
         self.numpy_dtype = None if spec.dtype is None else torch.empty(0, dtype=spec.dtype).numpy().dtype
 
     def pick(self, observation: Any) -> Any:
-        """Take this leaf's value out of a whole observation.
+        """Extract this leaf's value from a whole observation.
 
         Args:
-            observation: as the backend gave it.
+            observation: as the backend returned it.
 
         Returns:
             The value of the leaf.
@@ -46,14 +53,13 @@ class ObservationLeaf:
         return observation
 
     def entry(self, observation: Any) -> Any:
-        """Make an entry of this leaf: a tensor with the shape that the backend gave it, or non-tensor data.
+        """Encode this leaf as an entry: a tensor of the shape that the backend returned, or non-tensor data.
 
         Args:
-            observation: as the backend gave it.
+            observation: as the backend returned it.
 
         Returns:
-            A new tensor, of the spec's dtype where no number is lost by that; or, of text and the like, a copy of the
-            data, wrapped.
+            A new tensor, of the spec's dtype if that is a safe cast. For text and the like, a wrapped copy of the data.
         """
         value = self.pick(observation) if self.path else observation
         if not self.is_tensor:
@@ -68,15 +74,15 @@ class ObservationLeaf:
         return self._shaped(tensor if dtype is None or not torch.can_cast(tensor.dtype, dtype) else tensor.to(dtype))
 
     def _shaped(self, value: torch.Tensor) -> torch.Tensor:
-        """Give a value the shape of its spec where only dimensions of size 1 differ, as a number for a (1,) Box."""
-        return value if value.shape == self.spec.shape else same_but_ones(value, self.spec.shape)
+        """Reshape a value that differs from its spec only in dimensions of size 1, such as a number for a (1,) Box."""
+        return value if value.shape == self.spec.shape else fit_shape(value, self.spec.shape)
 
     def writer(self) -> Callable[[np.ndarray, int, Any], None]:
         """Make the function that writes this leaf into a row.
 
         Returns:
             A function of the rows, the index of a row (which must hold zeros) and the whole observation. It raises
-            RuntimeError for a value that does not fit the spec's shape and dtype.
+            RuntimeError if a value does not fit the spec's shape and dtype.
         """
         pick = self.pick if self.path else None
         if isinstance(self.spec, OneHot) and self.spec.shape == (self.spec.n,):
@@ -90,13 +96,13 @@ class ObservationLeaf:
 
             return write_one_hot
         shape, dtype = tuple(self.spec.shape), self.numpy_dtype
-        assert dtype is not None  # a row has room for numbers only
+        assert dtype is not None  # rows hold only numbers
 
         def write(rows: np.ndarray, t: int, observation: Any) -> None:
             value = observation if pick is None else pick(observation)
             if self.encoded:
                 value = self.spec.encode(value).numpy()
-            # numpy would spread a smaller value over the row, and cut numbers off, without a word
+            # numpy would silently broadcast smaller values and truncate numbers
             elif type(value) is not np.ndarray or value.shape != shape or value.dtype != dtype:
                 value = np.asarray(value)
                 if value.shape != shape and [n for n in value.shape if n != 1] == [n for n in shape if n != 1]:
@@ -116,7 +122,7 @@ class ObservationLeaf:
 
 
 def observation_name(space: gymnasium.Space) -> str:
-    """Name the entry of an observation that has no names of its own.
+    """Name the entry of an observation that is not a Dict.
 
     Args:
         space: the observation space of one env, not a Dict.
@@ -138,17 +144,17 @@ def observation_name(space: gymnasium.Space) -> str:
 def observation_leaves(space: gymnasium.Space, spec: Composite) -> list[ObservationLeaf]:
     """List the leaves of an observation.
 
-    The entries of a Dict space stand at the root; any other space is the entry that :func:`observation_name` names.
+    The members of a Dict space are at the root; any other space is the entry that :func:`observation_name` names.
 
     Args:
         space: the observation space.
-        spec: the observation spec that was made of it.
+        spec: the observation spec made from it.
 
     Returns:
         The leaves, in the order of the spec.
 
     Raises:
-        TypeError: if a member's values have no common form, as those of a OneOf.
+        TypeError: If a member's values have no common form, such as those of a OneOf.
     """
     found: list[ObservationLeaf] = []
 
@@ -174,7 +180,7 @@ def observation_leaves(space: gymnasium.Space, spec: Composite) -> list[Observat
 
 
 def drawn_actions(spec: TensorSpec, actions: torch.Tensor) -> list[Any]:
-    """Turn a batch of actions that were drawn from their spec, and so are right, into actions of the backend.
+    """Decode a batch of actions that were drawn from their spec, so they need no check.
 
     Args:
         spec: of one action; a leaf.
@@ -188,7 +194,7 @@ def drawn_actions(spec: TensorSpec, actions: torch.Tensor) -> list[Any]:
 
 
 def native_action(spec: TensorSpec, action: torch.Tensor) -> Any:
-    """Turn one action, or one of each env of a vector env, into an action of the backend.
+    """Decode one action, or one of each env of a vector env, into an action of the backend.
 
     Args:
         spec: of the action; a leaf.
@@ -198,7 +204,7 @@ def native_action(spec: TensorSpec, action: torch.Tensor) -> Any:
         A numpy integer for a Discrete space, an array otherwise.
 
     Raises:
-        ValueError: if a one-hot vector is not one, or an index is none of the actions.
+        ValueError: If a vector is not one-hot, or an index is out of range.
     """
     action = action.detach().cpu()
     if isinstance(spec, OneHot):
@@ -221,17 +227,17 @@ def native_action(spec: TensorSpec, action: torch.Tensor) -> Any:
             f"The action {action.tolist()} does not fit into the env's dtype {spec.dtype}: the numbers would wrap "
             "around. See env.action_spec."
         )
-    # Bounds are the backend's to enforce: a Gaussian policy goes beyond them, and Gymnasium's envs clip.
+    # The backend enforces bounds: Gaussian policies exceed them, and Gymnasium's envs clip.
     return spec.to_numpy(cast, safe=not isinstance(spec, (Bounded, Unbounded)))
 
 
 def native_mapping(space: gymnasium.Space, spec: TensorSpec, action: Any) -> Any:
-    """Turn an action of a Dict or Tuple space into the form that the backend expects.
+    """Decode an action of a Dict or Tuple space into the form that the backend expects.
 
     Args:
-        space: the action space; that of one env for a vector env.
-        spec: the spec that was made of it.
-        action: a TensorDict, or a tensor where the space has no members.
+        space: the action space; for a vector env, that of a single env.
+        spec: the spec made from it.
+        action: a TensorDict, or a tensor if the space has no members.
 
     Returns:
         A dict, a tuple, or the action of a leaf.
@@ -245,7 +251,7 @@ def native_mapping(space: gymnasium.Space, spec: TensorSpec, action: Any) -> Any
 
 
 def _native_one_hots(spec: OneHot, actions: torch.Tensor) -> np.ndarray:
-    """Turn a batch of one-hot vectors, ``[*batch, n]``, into indices ``[*batch]``."""
+    """Decode a batch of one-hot vectors, ``[*batch, n]``, into indices ``[*batch]``."""
     array = actions.numpy()
     ones = array == 1
     legal = (ones.sum(-1) == 1) & (np.count_nonzero(array, -1) == 1)
@@ -255,7 +261,7 @@ def _native_one_hots(spec: OneHot, actions: torch.Tensor) -> np.ndarray:
 
 
 def _native_indices(spec: Categorical, actions: torch.Tensor) -> np.ndarray:
-    """Turn a batch of indices into those of the backend, or refuse it."""
+    """Decode a batch of indices, or raise if one is out of range."""
     array = actions.numpy()
     legal = (array >= spec.start) & (array < spec.start + spec.n)
     if not legal.all():
@@ -269,7 +275,7 @@ def _index_dtype(spec: Categorical | OneHot) -> np.dtype:
 
 @functools.cache
 def _integer_dtype(dtype: torch.dtype | None, first: int, last: int) -> np.dtype:
-    """The dtype of a Discrete space, as its spec has it; int64 where the spec's own holds no such numbers."""
+    """The dtype of a Discrete space: that of its spec, or int64 if that cannot hold the numbers."""
     found = torch.empty(0, dtype=dtype).numpy().dtype
     holds = found.kind in "iu" and np.iinfo(found).min <= first and last <= np.iinfo(found).max
     return found if holds else np.dtype(np.int64)

@@ -1,4 +1,4 @@
-"""GymEnv: an environment of Gymnasium, made by its id."""
+"""Environments of Gymnasium made by their ids."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 import gymnasium
 import torch
 
-from rlnb.envs.gym_reading import repeat_step
+from rlnb.envs.gym_like import repeat_step
 from rlnb.envs.libs.gym.making import make, make_vec
 from rlnb.envs.libs.gym.wrapper import GymWrapper
 
 
 class _AvailableEnvs:
-    """The ids that can be made, read from the registry each time: packages register theirs when imported."""
+    """Ids in the registry, read each time because packages register theirs when they are imported."""
 
     def __get__(self, instance: Any, owner: type) -> list[str]:
         return sorted(gymnasium.registry)
@@ -31,18 +31,18 @@ class GymEnv(GymWrapper):
         pixels_only: see :class:`GymWrapper`. Default: True.
         frame_skip: see :class:`GymWrapper`.
         device: see :class:`GymWrapper`.
-        num_envs: make a vector env of that many, with batch size ``[num_envs]``; 0 (the default) for a single env.
-            Sub-env i does what ``GymEnv(env_name)`` with the seed ``seed + i`` does. They run in this process;
-            ``vectorization_mode="async"`` gives each a process of its own, and ``"vector_entry_point"`` takes the
-            env's own batched implementation, where it has one. Of Gymnasium's ``make_vec`` come also
-            ``vector_kwargs`` and ``wrappers``.
-        num_workers: with 2 or more, make a :class:`~rlnb.envs.ParallelEnv` of that many such envs, each in a process
-            of its own, which start when they are needed. Default: 1, a single env in this process; 0 is the same.
+        num_envs: make a vector env with that many sub-envs and batch size ``[num_envs]``. 0 (the default) makes a
+            single env. Sub-env i behaves as ``GymEnv(env_name)`` with the seed ``seed + i``. The sub-envs run in this
+            process; ``vectorization_mode="async"`` runs each in its own process, and ``"vector_entry_point"`` uses
+            the env's batched implementation, if it has one. ``vector_kwargs`` and ``wrappers`` are passed to
+            Gymnasium's ``make_vec``, too.
+        num_workers: 2 or more make a :class:`~rlnb.envs.ParallelEnv` of that many such envs, each in its own process,
+            which start when they are needed. Default: 1, a single env in this process; 0 is the same.
         batch_size: see :class:`GymWrapper`.
         allow_done_after_reset: see :class:`GymWrapper`.
         convert_actions_to_numpy: see :class:`GymWrapper`.
         missing_obs_value: see :class:`GymWrapper`.
-        disable_env_checker: leave out Gymnasium's own checks of every step (the default); rlnb checks the first.
+        disable_env_checker: disable Gymnasium's own checks of every step (the default); rlnb checks the first one.
         **kwargs: passed to the environment's constructor.
 
     Attributes:
@@ -50,8 +50,8 @@ class GymEnv(GymWrapper):
 
     Raises:
         ValueError: If ``num_envs`` or ``num_workers`` is not a non-negative integer.
-        gymnasium.error.UnregisteredEnv: if there is no such environment; the nearest names are listed.
-        gymnasium.error.DependencyNotInstalled: if it needs a package that is not installed, with what to install.
+        gymnasium.error.UnregisteredEnv: If there is no such environment. The nearest names are listed.
+        gymnasium.error.DependencyNotInstalled: If it needs a package that is not installed, which is named.
 
     Example:
         >>> env = GymEnv("Pendulum-v1", g=9.81)
@@ -69,7 +69,7 @@ class GymEnv(GymWrapper):
     available_envs = _AvailableEnvs()
 
     def __new__(cls, *args: Any, num_workers: int = 1, **kwargs: Any) -> Any:
-        """Make a :class:`~rlnb.envs.ParallelEnv` for several workers, if that is wanted."""
+        """Make a :class:`~rlnb.envs.ParallelEnv` if there are several workers."""
         workers = None if isinstance(num_workers, bool) or not hasattr(num_workers, "__index__") else int(num_workers)
         if workers is None or workers < 0:
             raise ValueError(
@@ -130,7 +130,7 @@ class GymEnv(GymWrapper):
 
 
 class _FrameSkip(gymnasium.Wrapper):
-    """Repeats each action in a sub-env of a vector env."""
+    """Gymnasium wrapper that repeats each action, for the sub-envs of a vector env."""
 
     def __init__(self, env: gymnasium.Env, times: int) -> None:
         super().__init__(env)

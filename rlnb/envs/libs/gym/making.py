@@ -1,4 +1,4 @@
-"""Making environments of Gymnasium by their ids, and what to say when that fails."""
+"""Creation of Gymnasium environments by id, with errors that name similar ids and missing packages."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from rlnb.envs.libs.gym.backend import gym_backend
 from rlnb.envs.libs.gym.vector import DISABLED, HAS_MODES
 
 _EXTRAS = {"box2d": "box2d", "mujoco": "mujoco", "phys2d": "jax", "tabular": "jax"}
-"""The families of Gymnasium's envs that need a package more, and the extra that installs it."""
+"""Families of Gymnasium's envs that need another package, and the extra that installs it."""
 
 _PACKAGES = {"ALE": "ale-py", "dm_control": "shimmy[dm-control]", "bsuite": "shimmy[bsuite]"}
-"""Namespaces of ids, and the package that registers them."""
+"""Namespaces of ids, and the packages that register them."""
 
 
 def make(env_name: str, **kwargs: Any) -> gymnasium.Env:
@@ -28,11 +28,11 @@ def make(env_name: str, **kwargs: Any) -> gymnasium.Env:
         **kwargs: as for Gymnasium's ``make``.
 
     Returns:
-        The environment, with the wrappers that belong to its id.
+        The environment, with the wrappers that are registered with its id.
 
     Raises:
-        gymnasium.error.UnregisteredEnv: if there is no such environment; the nearest names are listed.
-        gymnasium.error.DependencyNotInstalled: if it needs a package that is not installed.
+        gymnasium.error.UnregisteredEnv: If there is no such environment. The nearest names are listed.
+        gymnasium.error.DependencyNotInstalled: If it needs a package that is not installed.
 
     Example:
         >>> make("CartPole-v1").spec.id
@@ -57,14 +57,14 @@ def make_vec(
     disable_env_checker: bool = True,
     **kwargs: Any,
 ) -> gymnasium.vector.VectorEnv:
-    """Make a vector environment, whose sub-envs are reset only when they are asked to, where it can be told so.
+    """Make a vector environment without autoreset, if Gymnasium's version supports that.
 
     Args:
         env_name: its id.
-        num_envs: how many sub-envs it has.
+        num_envs: the number of sub-envs.
         vectorization_mode: as for Gymnasium's ``make_vec``. Default: ``"sync"``.
         vector_kwargs: for ``SyncVectorEnv`` or ``AsyncVectorEnv``.
-        wrappers: around each sub-env.
+        wrappers: Gymnasium wrappers around each sub-env.
         disable_env_checker: as for Gymnasium's ``make``.
         **kwargs: passed to the environment's constructor.
 
@@ -72,8 +72,8 @@ def make_vec(
         The vector environment.
 
     Raises:
-        gymnasium.error.UnregisteredEnv: if there is no such environment; the nearest names are listed.
-        gymnasium.error.DependencyNotInstalled: if it needs a package that is not installed.
+        gymnasium.error.UnregisteredEnv: If there is no such environment. The nearest names are listed.
+        gymnasium.error.DependencyNotInstalled: If it needs a package that is not installed.
 
     Example:
         >>> make_vec("CartPole-v1", 2).metadata["autoreset_mode"].name
@@ -96,14 +96,14 @@ def make_vec(
 
 
 def _register(env_name: str) -> None:
-    """Import ale-py for the ids of Atari games, which are registered by that."""
+    """Import ale-py, which registers the ids of Atari games."""
     if env_name.startswith("ALE/"):
-        with contextlib.suppress(ModuleNotFoundError):  # an unregistered id is explained below
+        with contextlib.suppress(ModuleNotFoundError):  # _explain handles the unregistered id
             importlib.import_module("ale_py")
 
 
 def _explain(env_name: str, error: Exception) -> None:
-    """Raise an error that says what to do about Gymnasium's, if there is something to say."""
+    """Raise an error that explains Gymnasium's, if there is more to say."""
     if isinstance(error, (gymnasium.error.UnregisteredEnv, gymnasium.error.DeprecatedEnv)):
         raise type(error)(_not_registered(env_name)) from None
     family = _family(env_name)
@@ -119,7 +119,7 @@ def _explain(env_name: str, error: Exception) -> None:
 
 
 def _family(env_name: str) -> str:
-    """The part of Gymnasium that an env is from, such as "mujoco"; "" for others."""
+    """The part of Gymnasium that an env belongs to, such as "mujoco"; "" for other envs."""
     spec = gymnasium.registry.get(env_name)
     prefix, _, rest = str(None if spec is None else spec.entry_point).partition("gymnasium.envs.")
     return "" if prefix else rest.split(".")[0].split(":")[0]

@@ -1,4 +1,4 @@
-"""register_gym: an environment of rlnb in Gymnasium's registry, to be made by gymnasium.make."""
+"""Registration of rlnb environments in Gymnasium's registry, for ``gymnasium.make``."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ import torch
 from gymnasium.envs.registration import WrapperSpec
 from tensordict import TensorDictBase
 
-from rlnb.data import Composite
+from rlnb.data.specs.composite import Composite
 from rlnb.data.specs.spaces import space_from_spec
 from rlnb.data.ted.keys import DONE, TERMINATED, TRUNCATED, NestedKey, as_key, as_tuple
-from rlnb.envs import faults
+from rlnb.envs import errors
 from rlnb.envs.base import EnvBase
 from rlnb.envs.libs.gym.backend import gym_backend, set_gym_backend
 
@@ -40,34 +40,33 @@ def register_gym(
     apply_api_compatibility: bool = False,
     **kwargs: Any,
 ) -> None:
-    """Register an environment, so that ``gymnasium.make(id)`` makes it; see :class:`RegisteredEnv` for what it gives.
+    """Register an environment so that ``gymnasium.make(id)`` makes a :class:`RegisteredEnv` of it.
 
-    ``gymnasium.make`` takes ``transform``, ``info_keys``, ``to_numpy`` and the environment's own arguments, too:
-    they override those that are given here.
+    ``gymnasium.make`` takes ``transform``, ``info_keys``, ``to_numpy`` and the environment's own arguments, too. They
+    override those that are given here.
 
     Args:
-        entry_point_class: the class that is asked to register itself.
-        id: in the form that Gymnasium prescribes, such as ``"namespace/Name-v0"``.
-        entry_point: what makes the environment. Default: ``entry_point_class``.
-        transform: a transform, or several in a ``Compose``, around the environment. Each env that is made has its own
-            copy.
-        info_keys: entries that come with the info dictionary and not with the observations. Default: none.
+        entry_point_class: the class of the environment.
+        id: in Gymnasium's format, such as ``"namespace/Name-v0"``.
+        entry_point: makes the environment. Default: ``entry_point_class``.
+        transform: a transform, or several in a ``Compose``, around the environment. Each env gets its own copy.
+        info_keys: entries that are returned in the info dictionary, not in the observations. Default: none.
         backend: where to register: gymnasium, which is also the default. See :class:`~rlnb.envs.set_gym_backend`.
-        to_numpy: give numpy arrays and python numbers instead of tensors.
+        to_numpy: return numpy arrays and Python numbers instead of tensors.
         reward_threshold: the reward at which the task counts as solved.
-        nondeterministic: whether a seed and the actions do not determine what happens.
-        max_episode_steps: an episode is truncated after that many steps; None: never.
-        order_enforce: refuse a step before the first reset.
-        autoreset: let a step after the end of an episode reset it, by ``gymnasium.wrappers.Autoreset``.
-        disable_env_checker: leave out Gymnasium's checks of the first reset and step. They know numpy data only, so
-            they are left out unless ``to_numpy`` is set here.
-        apply_api_compatibility: without effect. It adapted the step of old versions, and environments of rlnb always
-            have that of the present one.
+        nondeterministic: whether a seed and the actions do not determine the data.
+        max_episode_steps: an episode is truncated after that many steps. ``None``: never.
+        order_enforce: raise an error at a step before the first reset.
+        autoreset: a step after the end of an episode resets it, by ``gymnasium.wrappers.Autoreset``.
+        disable_env_checker: disable Gymnasium's checks of the first reset and step. They support only numpy data, so
+            they are disabled unless ``to_numpy`` is set here.
+        apply_api_compatibility: without effect. It adapted the step of old versions, which environments of rlnb do
+            not need.
         **kwargs: passed to ``entry_point``.
 
     Raises:
-        TypeError: if ``entry_point`` cannot make an environment.
-        ValueError: if ``backend`` is not gymnasium.
+        TypeError: If ``entry_point`` cannot make an environment.
+        ValueError: If ``backend`` is not gymnasium.
 
     Example:
         >>> from rlnb.envs import PendulumEnv
@@ -100,26 +99,27 @@ def register_gym(
 
 
 class RegisteredEnv(gymnasium.Env):
-    """An environment of rlnb as one of Gymnasium.
+    """An environment of rlnb as an environment of Gymnasium.
 
-    Observations are a dictionary of entries, nested where the keys are. As tensors (the default) they are what the
-    env's TensorDicts hold, the reward and the end signals have shape ``[*batch_size, 1]``. As numpy data they are
-    values of ``observation_space``, in which one-hot vectors are integers; the reward and the end signals have shape
-    ``[*batch_size]``, or are a float and booleans where the env is a single one.
+    Observations are a dictionary of entries, nested like the keys. As tensors (the default) they are those of the
+    env's TensorDicts, and the reward and the end signals have shape ``[*batch_size, 1]``. As numpy data they are
+    values of ``observation_space``, in which one-hot vectors are integers, and the reward and the end signals have
+    shape ``[*batch_size]``, or are a float and booleans for a single env.
 
     An action is a value of ``action_space``, or a tensor as the env's policies write it.
 
     Args:
         make_env: makes the env.
         transform: a transform around it.
-        info_keys: entries that come with the info dictionary.
-        to_numpy: give numpy data.
+        info_keys: entries that are returned in the info dictionary.
+        to_numpy: return numpy data.
         render_mode: passed to ``make_env`` if it is given.
         **kwargs: passed to ``make_env``.
 
     Raises:
-        TypeError: if ``make_env`` makes no env of rlnb.
-        KeyError: if an entry of ``info_keys`` is no observation, the env has several rewards or no "done" at its root.
+        TypeError: If ``make_env`` does not return an env of rlnb.
+        KeyError: If an entry of ``info_keys`` is not an observation, or the env has no "done" at its root.
+        ValueError: If the env has several rewards.
 
     Example:
         >>> from rlnb.envs import GymEnv
@@ -173,7 +173,7 @@ class RegisteredEnv(gymnasium.Env):
         """Start an episode.
 
         Args:
-            seed: the env's seed; None: it goes on with its generator.
+            seed: the env's seed. ``None``: it goes on with its generator.
             options: passed to the env's reset as keyword arguments.
 
         Returns:
@@ -196,10 +196,10 @@ class RegisteredEnv(gymnasium.Env):
             dictionary.
 
         Raises:
-            RuntimeError: if the env was not reset.
+            RuntimeError: If the env was not reset.
         """
         if self._data is None:
-            raise RuntimeError(faults.not_reset(self.env))
+            raise RuntimeError(errors.not_reset(self.env))
         data = self.env.step(self._with_action(self._data.copy(), action))
         after = data.get("next")
         self._data = self.env._step_mdp(data)
@@ -211,7 +211,7 @@ class RegisteredEnv(gymnasium.Env):
         return observation, signals[0], signals[1], signals[2], info
 
     def render(self) -> Any:
-        """Return what the env's own ``render`` returns."""
+        """Return the output of the env's own ``render``."""
         render: Any = self.env.render
         return render()
 
@@ -224,7 +224,7 @@ class RegisteredEnv(gymnasium.Env):
         spec = self.env.action_spec
         if isinstance(spec, Composite):
             return data.update(action if isinstance(action, TensorDictBase) else spec.encode(action))
-        # A tensor of the spec's own shape is what a policy writes; everything else is a value of the space.
+        # A tensor of the spec's shape was written by a policy; everything else is a value of the space.
         written = isinstance(action, torch.Tensor) and action.shape == spec.shape
         return data.set(self.env.action_key, action if written else spec.encode(action))
 
@@ -232,7 +232,7 @@ class RegisteredEnv(gymnasium.Env):
         return self._entries(self._observed_spec, data), self._entries(self._info_spec, data)
 
     def _entries(self, spec: Composite, data: TensorDictBase) -> Any:
-        # A clone, so that who writes to an observation does not write to the state of a stateless env.
+        # A clone: writing to an observation must not change the state of a stateless env.
         entries: TensorDictBase = data.select(*spec.keys(True, True)).clone()
         return spec.to_numpy(entries.cpu(), safe=False) if self.to_numpy else entries.to_dict()
 
@@ -254,14 +254,14 @@ def _assert_gymnasium(backend: Any) -> None:
 
 
 def _transformed(env: EnvBase, transform: Any) -> EnvBase:
-    from rlnb.envs.transforms import TransformedEnv
+    from rlnb.envs.transforms.transformed_env import TransformedEnv
 
     clone = getattr(transform, "clone", None)
     return TransformedEnv(env, copy.deepcopy(transform) if clone is None else clone())
 
 
 def _split(env: EnvBase, info_keys: Sequence[NestedKey]) -> tuple[Composite, Composite]:
-    """Divide the observations' spec into what is observed and what is info; levels left empty are dropped."""
+    """Split the observation spec into observations and infos. Empty levels are dropped."""
     known = [as_tuple(key) for key in env.observation_keys]
     wanted = [as_tuple(key) for key in info_keys]
     for path in wanted:

@@ -1,4 +1,4 @@
-"""Vector environments of Gymnasium: every step a true transition, in whichever autoreset mode they run."""
+"""Vector environments of Gymnasium without autoreset: every step is a true transition, in any autoreset mode."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ import numpy as np
 import torch
 from gymnasium.vector.utils import batch_space
 
-from rlnb.data import Composite, TensorSpec
+from rlnb.data.specs.base import TensorSpec
+from rlnb.data.specs.composite import Composite
 from rlnb.data.specs.spaces import spec_from_space
 
 NEXT_STEP, SAME_STEP, DISABLED = "NextStep", "SameStep", "Disabled"
-"""When a vector env resets a sub-env that is done: at its next step, at once, or only when asked."""
+"""When a vector env resets a sub-env that is done: at its next step, at once, or only on request."""
 
 _FINAL = ("final_obs", "final_info", "_final_obs", "_final_info")
 HAS_MODES = hasattr(gymnasium.vector, "AutoresetMode")
@@ -23,15 +24,14 @@ HAS_MODES = hasattr(gymnasium.vector, "AutoresetMode")
 
 
 class VectorBackend:
-    """Resets and steps a vector env so that a step never holds the data of two episodes.
+    """Resets and steps a vector env so that no step mixes the data of two episodes.
 
-    Gymnasium's vector envs may reset a sub-env on their own. Here a sub-env that is done waits for its reset:
+    Gymnasium's vector envs may reset a sub-env by themselves. Here a sub-env that is done waits for its reset:
 
-    - in the mode DISABLED it does so by itself;
-    - in the mode NEXT_STEP the backend is told to reset it before its next step, so that the step which would have been
-      a reset in disguise never happens;
+    - in the mode DISABLED the backend waits, too;
+    - in the mode NEXT_STEP a partial reset before the next step prevents the backend from using that step as a reset;
     - in the mode SAME_STEP, where the backend has reset it already, the last observation is taken from
-      ``info["final_obs"]``, and the one of the reset is kept until it is asked for.
+      ``info["final_obs"]``, and the one of the reset is kept until the reset is requested.
 
     Args:
         env: the vector env.
@@ -40,7 +40,7 @@ class VectorBackend:
         mode: the autoreset mode, as Gymnasium spells it.
 
     Raises:
-        ValueError: if the env does not tell its mode, or runs in a mode in which it gives wrong data.
+        ValueError: If the env does not name its mode, or runs in a mode in which it gives wrong data.
     """
 
     def __init__(self, env: gymnasium.vector.VectorEnv) -> None:
@@ -51,7 +51,7 @@ class VectorBackend:
         self._fresh: tuple[Any, Mapping[str, Any]] | None = None
         self._started = False
         if self.mode == NEXT_STEP and getattr(env.unwrapped, "shared_memory", True) is False:
-            # Its workers forget about a reset that they were asked for: the next step would reset them again.
+            # Its workers forget a reset that was requested: the next step would reset them again.
             raise ValueError(
                 f"{_name(env)} with shared_memory=False resets its sub-envs twice in the autoreset mode {NEXT_STEP}, "
                 "and the second reset would look like a step. Fix: leave shared_memory=False out, or give "
@@ -64,15 +64,15 @@ class VectorBackend:
         """Start new episodes.
 
         Args:
-            mask: which sub-envs to reset, ``[num_envs]``; None for all.
-            seed: sub-env i is seeded with ``seed + i``; None: it goes on with its generator.
+            mask: which sub-envs to reset, bool ``[num_envs]``. ``None``: all.
+            seed: sub-env i is seeded with ``seed + i``. ``None``: it goes on with its generator.
             options: as for Gymnasium's reset.
 
         Returns:
-            The observations and the info dictionary. What they say of sub-envs that are not marked has no meaning.
+            The observations and the info dictionary. Those of sub-envs that are not marked have no meaning.
 
         Raises:
-            RuntimeError: if the env cannot reset some and leave the others, or was never reset as a whole.
+            RuntimeError: If the env cannot reset only some sub-envs, or was never reset as a whole.
         """
         if mask is None:
             mask, kept = np.ones_like(self._over), np.zeros_like(self._over)
@@ -105,10 +105,10 @@ class VectorBackend:
             actions: one of each sub-env, in the form that Gymnasium expects.
 
         Returns:
-            What Gymnasium's step returns, each observation and info being of the episode that the step belongs to.
+            The output of Gymnasium's step, with the observations and infos of the episode that the step belongs to.
 
         Raises:
-            RuntimeError: if a sub-env is done and was not reset.
+            RuntimeError: If a sub-env is done and was not reset.
         """
         if self._over.any():
             raise RuntimeError(
@@ -136,7 +136,7 @@ class VectorBackend:
 
 
 def autoreset_mode(env: gymnasium.vector.VectorEnv) -> str:
-    """Tell when a vector env resets a sub-env that is done.
+    """Read when a vector env resets a sub-env that is done.
 
     Args:
         env: the vector env.
@@ -145,7 +145,7 @@ def autoreset_mode(env: gymnasium.vector.VectorEnv) -> str:
         ``"NextStep"``, ``"SameStep"`` or ``"Disabled"``.
 
     Raises:
-        ValueError: if the env does not say.
+        ValueError: If the env does not name its mode.
 
     Example:
         >>> autoreset_mode(gymnasium.make_vec("CartPole-v1", num_envs=2, vectorization_mode="sync"))
@@ -165,7 +165,7 @@ def autoreset_mode(env: gymnasium.vector.VectorEnv) -> str:
 
 
 class _LastingOptions(dict[str, Any]):
-    """Keeps the mask: the env below takes it out, and wrappers such as RecordEpisodeStatistics look for it later."""
+    """Options that keep the mask although the env pops it: wrappers such as RecordEpisodeStatistics read it later."""
 
     def pop(self, key: str, *default: Any) -> Any:
         return self[key] if key == "reset_mask" else super().pop(key, *default)
@@ -177,13 +177,13 @@ _ResetSome = Callable[
 
 
 def _partial_reset(env: gymnasium.vector.VectorEnv, mode: str) -> _ResetSome:
-    """Choose how some of the sub-envs are reset: a function of the env, so that a copy of the env resets itself."""
+    """Choose how to reset some of the sub-envs: a function of the env, so that a copy of the env resets itself."""
     from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
 
     general = (gymnasium.vector.SyncVectorEnv, gymnasium.vector.AsyncVectorEnv)
     if HAS_MODES and (isinstance(env.unwrapped, general) or mode == DISABLED):
         return _reset_by_mask
-    # The wrappers around it would not see a reset behind their backs: bare only.
+    # Wrappers around it would not notice the reset, so only the bare env is reset this way.
     return _reset_cart_poles if type(env) is CartPoleVectorEnv else _refuse_to_reset
 
 
@@ -224,7 +224,7 @@ def batched_spec(
 
     Args:
         single: the space of one sub-env.
-        batched: that of all of them; its bounds count, which may differ between sub-envs.
+        batched: the space of all of them. Its bounds are used; they may differ between sub-envs.
         n: the number of sub-envs.
         device: as for :func:`~rlnb.data.specs.spaces.spec_from_space`.
         categorical: as for :func:`~rlnb.data.specs.spaces.spec_from_space`.
@@ -233,7 +233,7 @@ def batched_spec(
         A spec of shape ``[n, ...]``.
 
     Raises:
-        TypeError: if the sub-envs differ in more than the bounds of a Box.
+        TypeError: If the sub-envs differ in more than the bounds of a Box.
 
     Example:
         >>> from gymnasium.spaces import Discrete
@@ -259,7 +259,7 @@ def batched_spec(
 
 
 def _with_rows(space: gymnasium.Space, batch: Any, rows: np.ndarray, values: Any) -> Any:
-    """Copy a batch of observations with some rows replaced: by ``values[i]``, each one env's observation."""
+    """Copy a batch of observations, replacing some rows by ``values[i]``, the observation of one env."""
     at = np.flatnonzero(rows)
     if isinstance(space, gymnasium.spaces.Dict):
         members = {key: {i: values[i][key] for i in at} for key in batch}
@@ -267,7 +267,7 @@ def _with_rows(space: gymnasium.Space, batch: Any, rows: np.ndarray, values: Any
     if isinstance(space, gymnasium.spaces.Tuple):
         pairs = enumerate(zip(space.spaces, batch, strict=True))
         return tuple(_with_rows(member, part, rows, {i: values[i][k] for i in at}) for k, (member, part) in pairs)
-    if isinstance(batch, tuple):  # data that is no array, such as text
+    if isinstance(batch, tuple):  # data that is not an array, such as text
         return tuple(values[i] if row else part for i, (row, part) in enumerate(zip(rows, batch, strict=True)))
     replaced = np.array(batch)
     replaced[at] = [values[i] for i in at]
@@ -275,7 +275,7 @@ def _with_rows(space: gymnasium.Space, batch: Any, rows: np.ndarray, values: Any
 
 
 def _mix(rows: np.ndarray, chosen: Any, others: Any, space: gymnasium.Space | None = None) -> Any:
-    """Take the rows that are marked from one batch of values, of a space or of infos, and the others from another."""
+    """Take the marked rows from one batch of observations or infos, and the others from another."""
     if isinstance(chosen, Mapping) or isinstance(others, Mapping):
         chosen, others = chosen or {}, others or {}
         spaces = space.spaces if isinstance(space, gymnasium.spaces.Dict) else {}

@@ -1,4 +1,4 @@
-"""GymWrapper: an environment of Gymnasium, single or vector, as one over TensorDicts."""
+"""Wrapper that makes an environment of Gymnasium, single or vector, an environment over TensorDicts."""
 
 from __future__ import annotations
 
@@ -12,58 +12,62 @@ import torch
 from tensordict import TensorDictBase
 from torch.utils._pytree import tree_map
 
-from rlnb.data import Bounded, Composite
+from rlnb.data.specs.bounded import Bounded
+from rlnb.data.specs.composite import Composite
 from rlnb.data.specs.spaces import spec_from_space
-from rlnb.data.ted.keys import NestedKey
-from rlnb.envs.gym_like import GymLikeEnv
-from rlnb.envs.gym_reading import Outputs
+from rlnb.data.ted.block import LeafInfo
+from rlnb.data.ted.keys import END_KEYS, NestedKey
+from rlnb.envs.gym_like import GymLikeEnv, Outputs
 from rlnb.envs.libs.gym.backend import gym_backend
 from rlnb.envs.libs.gym.codec import (
-    ObservationLeaf,
+    drawn_actions,
     native_action,
     native_mapping,
     observation_leaves,
     observation_name,
 )
-from rlnb.envs.libs.gym.rows import GymRows
+from rlnb.envs.libs.gym.rows import row_functions
 from rlnb.envs.libs.gym.vector import DISABLED, SAME_STEP, VectorBackend, autoreset_mode, batched_spec
+from rlnb.envs.rows import overridden
+from rlnb.envs.validation import action_leaves
 
 
-class GymWrapper(GymRows):
+class GymWrapper(GymLikeEnv):
     """Wraps an environment of Gymnasium.
 
-    The entries of a Dict observation or action become entries of the TensorDict. An image, which is a Box of shape
-    ``[height, width, 3]`` from 0 to 255, is the entry "pixels", which image transforms read by default. Any other is
-    the entry "observation" or "action", and the members of a Tuple stand below it as "0", "1" and so on. Observations
-    of a Text, Sequence or Graph space become non-tensor data. The reward has shape
-    ``[1]``; "terminated" and "truncated" are Gymnasium's, "done" is their union.
+    The members of a Dict observation or action become entries of the TensorDict. An image, which is a Box of shape
+    ``[height, width, 3]`` from 0 to 255, becomes the entry "pixels", which image transforms read by default. Any other
+    observation or action is the entry "observation" or "action", with the members of a Tuple below it as "0", "1" and
+    so on. Observations of a Text, Sequence or Graph space become non-tensor data. The reward has shape ``[1]``;
+    "terminated" and "truncated" are Gymnasium's, "done" is their union.
 
-    A vector env of n sub-envs gives a batch of size ``[n]``. Sub-envs that are done wait for their reset, whatever the
-    vector env's autoreset mode, so ("next", "observation") is always the observation that the step led to; see
+    A vector env of n sub-envs has batch size ``[n]``. Sub-envs that are done wait for their reset, whatever the vector
+    env's autoreset mode, so ("next", "observation") is always the observation that the step led to; see
     :class:`~rlnb.envs.libs.gym.vector.VectorBackend`. After ``set_seed(s)`` sub-env i is seeded with ``s + i``.
 
     Args:
         env: the environment, a ``gymnasium.Env`` or a ``gymnasium.vector.VectorEnv``.
-        categorical_action_encoding: discrete values are integers. If False (the default), one-hot vectors.
+        categorical_action_encoding: encode discrete values as integers. ``False`` (the default): as one-hot vectors.
         from_pixels: add the rendered frame, as "pixels" of shape ``[height, width, 3]`` and dtype uint8. The env must
             have been made with ``render_mode="rgb_array"``. An observation that is an image is "pixels" already.
-        pixels_only: with ``from_pixels``, leave the env's own observation out. Default: False.
-        frame_skip: how many times each action is repeated; the rewards are added up, and an end stops it.
-        device: where the data goes; None (the default) for no statement.
-        batch_size: that of the data, if you want to name it: ``[]``, or ``[num_envs]`` for a vector env.
+        pixels_only: with ``from_pixels``, leave out the env's own observation. Default: False.
+        frame_skip: how many times each action is repeated. The rewards are summed, and the end of an episode stops
+            the repetition.
+        device: device of the returned tensors. ``None`` (the default) leaves them on the CPU.
+        batch_size: checked against the env, if given: ``[]``, or ``[num_envs]`` for a vector env.
         run_type_checks: see :class:`~rlnb.envs.EnvBase`.
         allow_done_after_reset: see :class:`~rlnb.envs.EnvBase`.
-        convert_actions_to_numpy: pass actions to the env as NumPy data (the default). If False, as tensors.
-        missing_obs_value: without effect. It stands for last observations that a vector env does not give, and here
-            they are always given.
+        convert_actions_to_numpy: pass actions to the env as NumPy data (the default). ``False``: as tensors.
+        missing_obs_value: without effect. In TorchRL it replaces last observations that a vector env does not return;
+            here they are always returned.
 
     Attributes:
         info_dict_reader: the readers that :meth:`set_info_dict_reader` added.
 
     Raises:
-        TypeError: if ``env`` is neither of the two, or has a space that no spec can describe.
-        ValueError: if ``from_pixels`` is asked of an env that renders no frames, if ``frame_skip`` is not positive or
-            is asked of a vector env, or if a vector env runs in an autoreset mode that gives wrong data.
+        TypeError: If ``env`` is neither of the two, or has a space that no spec can describe.
+        ValueError: If ``from_pixels`` is True and the env renders no frames, if ``frame_skip`` is not positive or the
+            env is a vector env, or if a vector env runs in an autoreset mode that gives wrong data.
 
     Example:
         >>> import gymnasium
@@ -90,8 +94,7 @@ class GymWrapper(GymRows):
         convert_actions_to_numpy: bool = True,
         missing_obs_value: Any = None,
     ) -> None:
-        if not isinstance(env, (gymnasium.Env, gymnasium.vector.VectorEnv)):
-            raise TypeError(_not_an_env(env))
+        _check_is_env(env)
         vector = env if isinstance(env, gymnasium.vector.VectorEnv) else None
         if vector is not None and frame_skip != 1:
             raise ValueError(
@@ -118,26 +121,8 @@ class GymWrapper(GymRows):
             self._advance = self._vector.step
         self.categorical_action_encoding = categorical_action_encoding
         self._seed: int | None = None
-
-        space = env.observation_space if vector is None else vector.single_observation_space
-        seen = self._spec_of(space, env.observation_space)
-        is_dict = isinstance(space, gymnasium.spaces.Dict)
-        name = observation_name(space)
-        spec = seen if is_dict else Composite({name: seen}, shape=self.batch_size, device=device)
-        # An image is shown as it is, and not rendered a second time.
-        self.from_pixels = from_pixels = from_pixels and (is_dict or name != "pixels")
-        self._leaves = [] if from_pixels and pixels_only else observation_leaves(space, spec)
-        if from_pixels:
-            spec = self._with_pixels(spec, pixels_only)
-        if getattr(env.unwrapped, "shared_memory", False) and not all(leaf.is_tensor for leaf in self._leaves):
-            raise ValueError(_stale_text(next(leaf for leaf in self._leaves if not leaf.is_tensor)))
-        self.observation_spec = spec
-        self._action_space = env.action_space if vector is None else vector.single_action_space
-        action = self._spec_of(self._action_space, env.action_space)
-        is_dict = isinstance(self._action_space, gymnasium.spaces.Dict)
-        self.action_spec = action if is_dict else Composite({"action": action}, shape=self.batch_size, device=device)
-        self._one_action = not isinstance(action, Composite)
-        self._assert_tensor_actions()
+        self._set_observation_spec(from_pixels, pixels_only)
+        self._set_action_spec()
         self.assert_distinct_keys()
 
     libname = "gymnasium"
@@ -153,8 +138,36 @@ class GymWrapper(GymRows):
             return spec_from_space(space, device=self.device, categorical=self.categorical_action_encoding)
         return batched_spec(space, batched, self.batch_size[0], self.device, self.categorical_action_encoding)
 
-    def _assert_tensor_actions(self) -> None:
-        for key, spec in self._action_leaves():
+    def _set_observation_spec(self, from_pixels: bool, pixels_only: bool) -> None:
+        batched = self._env.observation_space
+        space = batched if self._vector is None else self._env.single_observation_space
+        spec, name = self._spec_of(space, batched), ""
+        if not isinstance(space, gymnasium.spaces.Dict):
+            name = observation_name(space)
+            spec = Composite({name: spec}, shape=self.batch_size, device=self.device)
+        self.from_pixels = from_pixels and name != "pixels"  # an image observation is not rendered a second time
+        self._leaves = [] if self.from_pixels and pixels_only else observation_leaves(space, spec)
+        if self.from_pixels:
+            spec = self._with_pixels(spec, pixels_only)
+        text = next((leaf for leaf in self._leaves if not leaf.is_tensor), None)
+        if text is not None and getattr(self._env.unwrapped, "shared_memory", False):
+            raise ValueError(
+                f"The observation {text.key!r} has the space {text.space}, which an AsyncVectorEnv with "
+                "shared_memory=True reads once and never again. Fix: vectorization_mode='sync', or shared_memory=False "
+                "and autoreset_mode=gymnasium.vector.AutoresetMode.DISABLED."
+            )
+        self.observation_spec = spec
+
+    def _set_action_spec(self) -> None:
+        batched = self._env.action_space
+        self._action_space = batched if self._vector is None else self._env.single_action_space
+        action = self._spec_of(self._action_space, batched)
+        is_dict = isinstance(self._action_space, gymnasium.spaces.Dict)
+        self.action_spec = (
+            action if is_dict else Composite({"action": action}, shape=self.batch_size, device=self.device)
+        )
+        self._one_action = not isinstance(action, Composite)
+        for key, spec in action_leaves(self):
             if spec.dtype is None:
                 raise TypeError(
                     f"The action {key!r} has the space {self._action_space}, whose values are no tensors. "
@@ -204,16 +217,16 @@ class GymWrapper(GymRows):
         return tensordict.get("action") if self._one_action else tensordict
 
     def read_action(self, action: Any) -> Any:
-        """Turn an action into one of the backend's action space.
+        """Convert an action into one of the backend's action space.
 
         Args:
-            action: a tensor, or the TensorDict that has the entries of a Dict or Tuple action.
+            action: a tensor, or the TensorDict with the entries of a Dict or Tuple action.
 
         Returns:
             An integer, an array, a dictionary or a tuple.
 
         Raises:
-            ValueError: if it is no action of the env.
+            ValueError: If it is not an action of the env.
 
         Example:
             >>> from rlnb.envs import GymEnv
@@ -230,13 +243,13 @@ class GymWrapper(GymRows):
         return native if self.convert_actions_to_numpy else tree_map(torch.as_tensor, native)
 
     def read_obs(self, observations: Any) -> dict[NestedKey, Any]:
-        """Turn the backend's observation into entries.
+        """Convert the backend's observation into entries.
 
         Args:
             observations: a value of the observation space.
 
         Returns:
-            The entries, as new tensors or wrapped data; with ``from_pixels`` also the frame that is rendered now.
+            The entries, as new tensors or wrapped data, and with ``from_pixels`` the frame, which is rendered now.
         """
         entries = {leaf.key: leaf.entry(observations) for leaf in self._leaves}
         if self.from_pixels:
@@ -244,10 +257,10 @@ class GymWrapper(GymRows):
         return entries
 
     def render(self) -> Any:
-        """Render the env as it is now.
+        """Render the env in its present state.
 
         Returns:
-            What the env's render returns: with ``render_mode="rgb_array"`` an array of shape ``[height, width, 3]``.
+            The output of the env's ``render``: with ``render_mode="rgb_array"`` an array ``[height, width, 3]``.
 
         Raises:
             RuntimeError: If the env was made without a render mode, or was not reset.
@@ -261,6 +274,48 @@ class GymWrapper(GymRows):
             raise RuntimeError("render was called before reset, so there is no state to show. Fix: env.reset() first.")
         return self._env.render()
 
+    # Rows: see rlnb.envs.rows -------------------------------------------------------------------------------------
+
+    @property
+    def _fills_rows(self) -> bool:
+        if overridden(self, GymWrapper) or self.run_type_checks:
+            return False
+        if "fills_rows" not in self._cache:
+            # The specs may have been replaced by others than the rows are made for.
+            expected = {leaf.key for leaf in self._leaves} | ({"pixels"} if self.from_pixels else set())
+            self._cache["fills_rows"] = (
+                (self.device is None or self.device.type == "cpu")
+                and not self.batch_size
+                and all(leaf.is_tensor for leaf in self._leaves)
+                and set(self.observation_keys) == expected
+                and self.done_keys == list(END_KEYS)
+                and len(self.reward_keys) == 1
+                and self.reward_spec.shape.numel() == 1
+                and self._one_action
+                and self.convert_actions_to_numpy
+                and not self.info_dict_reader
+            )
+        return self._cache["fills_rows"]
+
+    def _row_leaves(self) -> tuple[dict[NestedKey, LeafInfo], dict[NestedKey, LeafInfo]]:
+        root: dict[NestedKey, LeafInfo] = {}
+        for composite in (self.observation_spec, self.full_done_spec):
+            for key in composite.keys(True, True):
+                spec = composite[key]
+                assert spec.dtype is not None  # envs with other observations fill no rows
+                root[key] = spec.shape, spec.dtype
+        reward = self.full_reward_spec[self.reward_key]
+        assert reward.dtype is not None  # a reward is a number
+        return root, {self.reward_key: (reward.shape, reward.dtype)}
+
+    _row_functions = row_functions
+
+    def _drawn_actions(self, actions: torch.Tensor) -> list[Any]:
+        return drawn_actions(self.action_spec, actions)
+
+    def _native_action(self, action: torch.Tensor) -> Any:
+        return native_action(self.action_spec, action)
+
     # Reset and seeds ----------------------------------------------------------------------------------------------
 
     def _restart(self, tensordict: TensorDictBase | None, **kwargs: Any) -> Any:
@@ -271,7 +326,7 @@ class GymWrapper(GymRows):
         else:
             mask = None if tensordict is None else tensordict.get("_reset", None)
             outputs = self._vector.reset(None if mask is None else mask.cpu().numpy().reshape(-1), **kwargs)
-        self._seed = None  # not before: a reset that fails leaves the seed for the next
+        self._seed = None  # only now: a reset that fails leaves the seed to the next
         return outputs
 
     def _set_seed(self, seed: int | None) -> None:
@@ -286,7 +341,7 @@ class GymWrapper(GymRows):
                 "episode its steps have no meaning. Fix: leave auto_reset out; rollouts reset it when it is done."
             )
 
-    # Life ---------------------------------------------------------------------------------------------------------
+    # The backend --------------------------------------------------------------------------------------------------
 
     def _backend_attribute(self, name: str) -> Any:
         return getattr(self._env, name) if self._vector is not None else self._env.get_wrapper_attr(name)
@@ -295,7 +350,7 @@ class GymWrapper(GymRows):
         return type(self._env.unwrapped).__name__
 
     def _id(self) -> str:
-        """The id that the env was made by, or the name of its class."""
+        """The id that the env was made with, or the name of its class."""
         spec = self._env.spec
         return self._backend_name() if spec is None else str(spec.id)
 
@@ -304,7 +359,7 @@ class GymWrapper(GymRows):
 
 
 def _never_restarts(env: Any) -> bool:
-    """Whether an env surely does not reset itself: one of Gymnasium's own without its wrapper that does so."""
+    """Whether an env certainly does not reset itself: one of Gymnasium without the autoreset wrapper."""
     if isinstance(env, gymnasium.vector.VectorEnv):
         return autoreset_mode(env) == DISABLED
     inner = env
@@ -315,23 +370,16 @@ def _never_restarts(env: Any) -> bool:
     return type(inner).__module__.startswith("gymnasium.envs.")
 
 
-def _stale_text(leaf: ObservationLeaf) -> str:
-    return (
-        f"The observation {leaf.key!r} has the space {leaf.space}, which an AsyncVectorEnv with shared_memory=True "
-        "reads once and never again. Fix: vectorization_mode='sync', or shared_memory=False and "
-        "autoreset_mode=gymnasium.vector.AutoresetMode.DISABLED."
-    )
-
-
-def _not_an_env(env: Any) -> str:
-    kinds = {base.__module__.partition(".")[0] for base in type(env).__mro__}
-    if "gym" in kinds:
-        return (
+def _check_is_env(env: Any) -> None:
+    if isinstance(env, (gymnasium.Env, gymnasium.vector.VectorEnv)):
+        return
+    if "gym" in {base.__module__.partition(".")[0] for base in type(env).__mro__}:
+        raise TypeError(
             f"GymWrapper wraps an environment of gymnasium, and this {type(env).__name__} is one of gym: two versions "
             "of the same library are in use. Fix: make it with gymnasium.make(id); where it exists in gym only, "
             'gymnasium.make("GymV26Environment-v0", env=env), with pip install "shimmy[gym-v26]".'
         )
-    return (
+    raise TypeError(
         f"GymWrapper wraps a gymnasium.Env and got a {type(env).__name__}. "
         "Fix: GymWrapper(gymnasium.make('CartPole-v1')), or GymEnv('CartPole-v1')."
     )

@@ -1,8 +1,8 @@
-"""What the board games say when a position or a move is refused: where in the batch, which rule, and how to go on."""
+"""Rules of the board games, in words: explains the first illegal position or move of a batch."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from tensordict import TensorDictBase
@@ -13,56 +13,35 @@ if TYPE_CHECKING:
     from rlnb.envs.custom.board_game import BoardGameEnv
 
 
-def no_board(env: BoardGameEnv, tensordict: TensorDictBase) -> str:
-    """Say that a step was given no position."""
-    return (
-        f"{type(env).__name__} keeps no state: step reads 'board' from the TensorDict, and found "
-        f"{sorted(map(str, tensordict.keys()))}. Fix: start from env.reset(), or from step_mdp(previous)."
-    )
-
-
-def board_shape(env: BoardGameEnv, board: Any, shape: tuple[int, ...]) -> str:
-    """Say that a board has another shape or dtype than the env's."""
-    text = (
-        f"{type(env).__name__} takes a 'board' of shape {shape} and an integer dtype, and got {tuple(board.shape)} and "
-        f"{board.dtype}. "
-    )
-    size = (env.rows, env.columns)
-    if tuple(board.shape[-2:]) != size or board.dtype.is_floating_point or board.dtype == torch.bool:
-        return text + f"A board is {env.rows} x {env.columns}: -1 for an empty cell, 0 and 1 for the players' pieces."
-    return text + (
-        "The dimensions in front of a board are the batch size of the TensorDict. "
-        f'Fix: TensorDict({{"board": board}}, batch_size={list(board.shape[:-2])}).'
-    )
-
-
-def position(env: BoardGameEnv, what: str, tensordict: TensorDictBase, boards: torch.Tensor) -> str:
-    """Find the first position or move of a batch that is to be refused, and say why.
+def why_refused(env: BoardGameEnv, what: str, tensordict: TensorDictBase, boards: torch.Tensor) -> str:
+    """Find the first illegal position or move of a batch, and explain which rule it breaks.
 
     Args:
         env: the env.
         what: "reset" or "step".
-        tensordict: what it was given.
-        boards: the positions, ``[n, rows, columns]``; one of them is at fault, or the move in it.
+        tensordict: the input of that method.
+        boards: the positions, ``[n, rows, columns]``. At least one of them, or the move in it, is illegal.
 
     Returns:
-        The message.
+        The error text.
     """
     turns = tensordict.get("turn", None)
     actions = tensordict.get("action").reshape(-1).tolist() if what == "step" else [None] * len(boards)
     given = [None] * len(boards) if turns is None else turns.reshape(-1).tolist()
     for i, (board, turn, action) in enumerate(zip(boards.cpu(), given, actions, strict=True)):
-        fault = _fault(env, board, turn, action)
-        if fault is not None:
+        found = _explain(env, board, turn, action)
+        if found is not None:
             at = tuple(torch.unravel_index(torch.tensor(i), tensordict.batch_size)) if tensordict.batch_size else ()
             where = f" at index {tuple(int(k) for k in at)}" if at else ""
             who, verb = type(env).__name__, "got" if what == "step" else "cannot start"
-            return f"{who}.{what} {verb} {fault[0]}{where}: {fault[1]}\n{board_text(board)}\n{fault[2]}"
-    raise AssertionError("no position is at fault")
+            return f"{who}.{what} {verb} {found[0]}{where}: {found[1]}\n{board_text(board)}\n{found[2]}"
+    raise AssertionError("every position and move is legal")
 
 
-def _fault(env: BoardGameEnv, board: torch.Tensor, turn: int | None, action: int | None) -> tuple[str, str, str] | None:
-    """Tell what is wrong with one position or move, which rule says so, and what to do."""
+def _explain(
+    env: BoardGameEnv, board: torch.Tensor, turn: int | None, action: int | None
+) -> tuple[str, str, str] | None:
+    """Name what is wrong with one position or move, the rule it breaks, and the fix. None if it is legal."""
     start = "from " if action is None else ""
     rule = _broken_rule(env, board, turn)
     if rule is not None:
@@ -89,7 +68,7 @@ def _fault(env: BoardGameEnv, board: torch.Tensor, turn: int | None, action: int
 
 
 def _broken_rule(env: BoardGameEnv, board: torch.Tensor, turn: int | None) -> str | None:
-    """Name the rule by which no game comes to a position; None if it may be one."""
+    """Name the rule by which a position cannot arise in a game. None if it can."""
     odd = ((board < EMPTY) | (board > 1)).nonzero()
     if len(odd):
         row, column = odd[0].tolist()
@@ -119,3 +98,6 @@ def _broken_rule(env: BoardGameEnv, board: torch.Tensor, turn: int | None) -> st
             f"after player {who} ({SYMBOLS[who]}) had won."
         )
     return None
+
+
+__all__ = ["why_refused"]

@@ -1,0 +1,496 @@
+"""Validation of an environment's inputs and outputs: batch sizes, actions, shapes and dtypes, missing entries."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import torch
+from tensordict import TensorDict, TensorDictBase
+
+from rlnb._tensordict import entry, raw_entries, shallow_copy
+from rlnb.data.specs.base import TensorSpec
+from rlnb.data.specs.one_hot import OneHot
+from rlnb.data.specs.violations import violations
+from rlnb.data.ted.keys import DONE, NestedKey, as_tuple, split_keys
+from rlnb.data.ted.leaves import leaf_keys
+from rlnb.envs import errors
+from rlnb.envs.partial_reset import FittedMask, Masks
+
+if TYPE_CHECKING:
+    from rlnb.envs.base import EnvBase
+
+# Inputs -----------------------------------------------------------------------------------------------------------
+
+
+def check_open(env: EnvBase, what: str) -> None:
+    """Check that the env is open. A reset opens it again; a backend that cannot start again raises an error itself.
+
+    Args:
+        env: the env.
+        what: the method that was called, such as "step".
+
+    Raises:
+        RuntimeError: If the env is closed and ``what`` is not "reset".
+    """
+    if env.is_closed:
+        if what != "reset":
+            raise RuntimeError(
+                f"{what} was called on a closed {type(env).__name__}. Fix: td = env.reset(), which starts it again."
+            )
+        env.is_closed = False
+
+
+def check_unlocked(tensordict: TensorDictBase, what: str) -> None:
+    """Check that a TensorDict can be written to.
+
+    Args:
+        tensordict: the input.
+        what: the method that was called, such as "step".
+
+    Raises:
+        RuntimeError: If it is locked.
+    """
+    if tensordict.is_locked:
+        raise RuntimeError(
+            f"{what} writes to the TensorDict that it is given, and this one is locked. Fix: env.{what}(td.clone())."
+        )
+
+
+def check_not_over(env: EnvBase, tensordict: TensorDictBase) -> None:
+    """Check that an episode goes on. In a batch, envs may go on while others wait for their reset.
+
+    Args:
+        env: the env.
+        tensordict: the input of a step.
+
+    Raises:
+        RuntimeError: If all envs are done.
+    """
+    done = entry(tensordict, DONE)
+    if done is None or env.allow_done_after_reset or env._clear_signal.is_known(done):
+        return
+    if bool(done.all()):
+        whose = "all of whose episodes are" if env.batch_size else "whose episode is"
+        raise RuntimeError(
+            f"step was called on a {type(env).__name__} {whose} over: 'done' is True, so there is no next state. Fix: "
+            "td = env.maybe_reset(td) before the step, or env.step_and_maybe_reset(td), which resets by itself."
+        )
+
+
+def check_batch_size(env: EnvBase, tensordict: TensorDictBase, what: str) -> None:
+    """Check that an input is a TensorDict of the env's batch size.
+
+    Args:
+        env: the env.
+        tensordict: the input. A stateless env takes any leading dimensions in front of its batch size.
+        what: the method that was called, such as "step".
+
+    Raises:
+        TypeError: If the input is not a TensorDict.
+        RuntimeError: If its batch size is wrong.
+    """
+    if type(tensordict) is not TensorDict and not isinstance(tensordict, TensorDictBase):
+        raise TypeError(errors.no_tensordict(what, tensordict))
+    got, want = tensordict.batch_size, env._batch_size
+    if got == want or (not env.batch_locked and got[len(got) - len(want) :] == want):
+        return
+    text = f"{what} got a TensorDict of batch size {tuple(got)}; the batch size of {type(env).__name__} is "
+    text += f"{tuple(want)}. "
+    wrong = [i for i, (a, b) in enumerate(zip(got, want, strict=False)) if a != b]
+    if len(got) == len(want) + 1 and got[:-1] == want:
+        text += "It has one dimension too many at the end: is it a rollout? One step of it is td[..., t]."
+    elif len(got) == len(want) and wrong:
+        text += f"Dimension {wrong[0]} is {got[wrong[0]]} and must be {want[wrong[0]]}."
+    else:
+        text += "Start from what env.reset() returns."
+    raise RuntimeError(text)
+
+
+def check_actions(env: EnvBase, tensordict: TensorDictBase) -> TensorDictBase:
+    """Check the shapes and dtypes of the actions in the input of a step.
+
+    Args:
+        env: the env.
+        tensordict: the input of a step.
+
+    Returns:
+        The input, or a copy whose actions were reshaped or cast to their specs.
+
+    Raises:
+        KeyError: If there is no action.
+        ValueError: If an action has the wrong shape, by more than missing dimensions of size 1.
+        TypeError: If an action is not a tensor, or casting it would change its values.
+    """
+    if "actions" not in env._cache:
+        env._cache["actions"] = [(key, spec, spec.shape, spec.dtype) for key, spec in action_leaves(env)]
+    given = tensordict
+    for key, spec, shape, dtype in env._cache["actions"]:
+        if -1 in shape:  # agents with actions of different shapes: no single tensor holds them
+            if not has_entry(tensordict, as_tuple(key)):
+                raise KeyError(errors.no_action(key, tensordict))
+            continue
+        action = entry(tensordict, key)
+        if action is None:
+            raise KeyError(errors.no_action(key, tensordict))
+        if not env.batch_locked:
+            shape = torch.Size((*tensordict.batch_size, *shape[env.ndim :]))
+        if type(action) is not torch.Tensor or action.dtype is not dtype or action.shape != shape:
+            fitted = fit_action(key, spec, action, shape)
+            if fitted is not action:
+                given = (shallow_copy(tensordict) if given is tensordict else given).set(key, fitted)
+    return given
+
+
+def action_leaves(env: EnvBase) -> list[tuple[NestedKey, TensorSpec]]:
+    """List the keys and specs of an env's actions.
+
+    Args:
+        env: the env.
+
+    Returns:
+        Pairs, those at the root first.
+    """
+    if "action_leaves" not in env._cache:
+        spec = env.full_action_spec
+        env._cache["action_leaves"] = [(key, spec[key]) for key in env.action_keys]
+    return env._cache["action_leaves"]
+
+
+def fit_action(key: NestedKey, spec: TensorSpec, action: Any, shape: torch.Size) -> torch.Tensor:
+    """Reshape or cast an action to its spec where that loses nothing.
+
+    Args:
+        key: of the action.
+        spec: of the action.
+        action: what the policy wrote.
+        shape: the shape it must have. Dimensions of size 1 may be missing.
+
+    Returns:
+        The action. It is cast if its dtype cannot be cast implicitly and all its values are whole numbers, such as
+        those of a one-hot vector in float32.
+
+    Raises:
+        ValueError: If the shape is wrong.
+        TypeError: If the action is not a tensor, or a cast would change its values.
+    """
+    if not isinstance(action, torch.Tensor):
+        kind = type(getattr(action, "data", action)).__name__
+        raise TypeError(
+            f"The action {key!r} must be a tensor of dtype {spec.dtype} and is a {kind}. "
+            f"Fix: env.action_spec.encode(action)."
+        )
+    if action.shape != shape:
+        if action.ndim >= len(shape) or fit_shape(action, shape) is action:
+            raise ValueError(
+                f"The action {key!r} must have shape {tuple(shape)} and has {tuple(action.shape)}. "
+                f"{_shape_fix(spec, action, shape)}"
+            )
+        action = action.reshape(shape)
+    if action.dtype != spec.dtype and spec.dtype is not None and not torch.can_cast(action.dtype, spec.dtype):
+        cast = action.to(spec.dtype)
+        if not torch.equal(cast.to(action.dtype), action):
+            fix = "action.long()." if spec.domain == "discrete" else f"action.to({spec.dtype})."
+            if isinstance(spec, OneHot):
+                fix = "if these are scores, env.action_spec.encode(scores.argmax(-1)) is the best action."
+            raise TypeError(
+                f"The action {key!r} must have dtype {spec.dtype} and has {action.dtype}, which would cut the numbers "
+                f"off. Fix: {fix}"
+            )
+        return cast
+    return action
+
+
+def _shape_fix(spec: TensorSpec, action: torch.Tensor, shape: torch.Size) -> str:
+    """Suggest what to do about an action of the wrong shape."""
+    integer = not action.dtype.is_floating_point
+    if isinstance(spec, OneHot) and integer and action.shape in (shape[:-1], (*shape[:-1], 1)):
+        return (
+            f"An index was given where a one-hot vector of {spec.space.n} is expected. "
+            "Fix: env.action_spec.encode(index), or make the env with categorical_action_encoding=True."
+        )
+    n = getattr(spec.space, "n", None)
+    if not isinstance(spec, OneHot) and isinstance(n, int) and action.shape == (*shape, n):
+        return (
+            f"A one-hot vector was given where an index (0 to {n - 1}) is expected. "
+            "Fix: action.argmax(-1), or make the env without categorical_action_encoding=True."
+        )
+    if action.shape == (*shape, 1):
+        return "It has one dimension too many at the end. Fix: action.squeeze(-1)."
+    if action.shape[1:] == shape:
+        return "It has one dimension too many: is it a whole batch? Fix: action[0]."
+    if shape[1:] == action.shape:
+        return f"The dimension of size {shape[0]} is missing. Fix: action.unsqueeze(0)."
+    return "See env.action_spec."
+
+
+# Outputs ----------------------------------------------------------------------------------------------------------
+
+
+def check_is_new(env: EnvBase, result: Any, given: TensorDictBase | None, method: str) -> None:
+    """Check that ``_reset`` or ``_step`` returned a new TensorDict of the env's batch size.
+
+    Args:
+        env: the env.
+        result: what the method returned.
+        given: what the method was given.
+        method: "_reset" or "_step".
+
+    Raises:
+        TypeError: If the result is not a TensorDict, or the one that was given.
+        RuntimeError: If its batch size is wrong.
+    """
+    name = f"{type(env).__name__}.{method}"
+    if type(result) is not TensorDict and not isinstance(result, TensorDictBase):
+        raise TypeError(f"{name} must return a TensorDict and returned a {type(result).__name__}.")
+    if result is given:
+        raise TypeError(
+            f"{name} returned the TensorDict that it was given. It must return a new one, with the data at its root; "
+            'it comes to its place (under "next" for a step) by itself. Fix: return TensorDict({...}, self.batch_size).'
+        )
+    if result.batch_size != env._batch_size and env.batch_locked:
+        raise RuntimeError(
+            f"{name} returned a TensorDict of batch size {tuple(result.batch_size)}, and it must be "
+            f"{tuple(env._batch_size)}. Fix: TensorDict({{...}}, batch_size={list(env._batch_size)})."
+        )
+
+
+def is_complete(env: EnvBase, data: TensorDictBase, moment: str) -> bool:
+    """Whether the output of a reset or step needs no further check.
+
+    Args:
+        env: the env.
+        data: the output.
+        moment: "reset" or "step".
+
+    Returns:
+        True if an earlier output of that kind was checked and this one has all entries.
+    """
+    if moment in env._unchecked or env._run_type_checks or env._misfit:
+        return False
+    return has_all_entries(env, data, moment)
+
+
+def has_all_entries(env: EnvBase, data: TensorDictBase, moment: str) -> bool:
+    """Whether the output of a reset or step has all entries that the specs name.
+
+    Args:
+        env: the env.
+        data: the output.
+        moment: "reset" or "step".
+
+    Returns:
+        True if none is missing.
+    """
+    if moment not in env._cache:
+        rewards = env.reward_keys if moment == "step" else ()
+        names, below = split_keys((*env.observation_keys, *rewards, *env.done_keys))
+        env._cache[moment] = frozenset(names), {name: tuple(paths) for name, paths in below.items()}
+    names, below = env._cache[moment]
+    if type(data) is not TensorDict:
+        # The rows of a lazy stack may differ in shape, so only the names can be read.
+        found = set(leaf_keys(data))
+        return found >= names and all((name, *p) in found for name, ps in below.items() for p in ps)
+    if not names.issubset(raw_entries(data)):
+        return False
+    return not below or all(has_entry(data, (name, *p)) for name, ps in below.items() for p in ps)
+
+
+def has_entry(data: Any, path: tuple[str, ...]) -> bool:
+    """Whether a TensorDict has an entry, even one that cannot be read because the rows of a lazy stack differ in shape.
+
+    Args:
+        data: any TensorDict.
+        path: the key of the entry, as a tuple.
+
+    Returns:
+        True if the entry exists.
+    """
+    for name in path[:-1]:
+        data = entry(data, name)
+        if not isinstance(data, TensorDictBase):
+            return False
+    return path[-1] in raw_entries(data) if type(data) is TensorDict else path[-1] in set(data.keys())
+
+
+def fit_data(env: EnvBase, data: TensorDictBase, moment: str) -> None:
+    """Convert rewards and end signals that differ from their specs only in dimensions of size 1 or in dtype.
+
+    The first conversion warns. Observations are never converted.
+
+    Args:
+        env: the env.
+        data: the output of a reset or step; written to.
+        moment: "reset" or "step".
+    """
+    if type(data) is not TensorDict:
+        return
+    ends = list(env.full_done_spec.items(True, True))
+    rewards = list(env.full_reward_spec.items(True, True)) if moment == "step" else []
+    for i, (key, spec) in enumerate([*ends, *rewards]):
+        value = data.get(key, None) if has_entry(data, as_tuple(key)) else None
+        if type(value) is not torch.Tensor:
+            continue
+        shape = spec.shape if env.batch_locked else torch.Size((*data.batch_size, *spec.shape[env.ndim :]))
+        fitted = fit_shape(value, shape)
+        # check_env_specs reports dtypes; with checks switched off, they stay as they are.
+        if env._checks_data and env._run_type_checks is not False:
+            fitted = _cast(fitted, spec.dtype, is_end=i < len(ends))
+        if fitted is value:
+            continue
+        data.set(key, fitted)
+        env._misfit = True
+        if value.shape != fitted.shape:
+            got, want = f"shape {tuple(value.shape)}", f"shape {tuple(fitted.shape)}"
+            fix = f"value.reshape({tuple(fitted.shape)})"
+        else:
+            got, want, fix = f"dtype {value.dtype}", f"dtype {fitted.dtype}", f"value.to({fitted.dtype})"
+        warn_once(
+            env,
+            f"{moment} {key!r}",
+            f"{type(env).__name__}._{moment} returned {key!r} with {got}, and its spec has {want}: it is converted, "
+            f"at every step. Fix: return {fix}.",
+        )
+
+
+def _cast(value: torch.Tensor, dtype: torch.dtype | None, is_end: bool) -> torch.Tensor:
+    """Cast a reward or end signal where the meaning is clear; elsewhere leave it to :func:`check_data` to complain."""
+    if dtype is None or value.dtype is dtype:
+        return value
+    if is_end:
+        return value != 0 if dtype is torch.bool else value
+    floats = value.dtype.is_floating_point and dtype.is_floating_point
+    return value.to(dtype) if floats or torch.can_cast(value.dtype, dtype) else value
+
+
+def warn_once(env: EnvBase, about: str, text: str) -> None:
+    """Warn, unless this env has warned about the same thing before.
+
+    Args:
+        env: the env.
+        about: identifies the warning.
+        text: the warning.
+    """
+    if about not in env._warned_about:
+        env._warned_about.add(about)
+        warnings.warn(text, UserWarning, stacklevel=4)
+
+
+def check_specs(env: EnvBase, moment: str) -> None:
+    """Check the specs themselves before the first data is compared with them.
+
+    Args:
+        env: the env.
+        moment: "reset" or "step".
+
+    Raises:
+        ValueError: As :meth:`~rlnb.envs.EnvBase.assert_distinct_keys`.
+    """
+    if moment in env._unchecked and env._run_type_checks is not False:
+        env.assert_distinct_keys()
+
+
+def check_data(env: EnvBase, data: TensorDictBase, moment: str) -> None:
+    """Compare the output of a reset or step with the specs: the first one, and any that lacks an entry.
+
+    Args:
+        env: the env.
+        data: the output.
+        moment: "reset" or "step".
+
+    Raises:
+        RuntimeError: If the keys, types, shapes or dtypes do not fit the specs, with all that is wrong.
+    """
+    if not env._checks_data:
+        return
+    if env._run_type_checks is False:
+        env._unchecked.discard(moment)
+        return
+    first = moment in env._unchecked
+    if not first and not env._run_type_checks and (moment == "reset" or has_all_entries(env, data, moment)):
+        return
+    kinds = {"missing", "type", "shape", "dtype"}
+    specs = [env.observation_spec, env.full_done_spec]
+    if moment == "step":
+        specs.append(env.full_reward_spec)
+    else:
+        kinds.remove("missing")  # a reset may leave entries out
+    found = [violation for spec in specs for violation in violations(spec, data) if violation.kind in kinds]
+    if found:
+        rows = "\n".join(f"  - {violation}" for violation in found)
+        raise RuntimeError(
+            f"The data of {type(env).__name__}'s {'first ' * first}{moment} does not fit its specs:\n{rows}\n"
+            "rlnb.envs.utils.check_env_specs(env) tells all about it, and proposes specs that fit; "
+            "run_type_checks=False switches this check off."
+        )
+    env._unchecked.discard(moment)
+
+
+def check_not_done(env: EnvBase, data: TensorDictBase, masks: Masks) -> None:
+    """Check that no env is done right after its reset.
+
+    Args:
+        env: the env.
+        data: the output of the reset.
+        masks: which envs were reset; empty for all.
+
+    Raises:
+        RuntimeError: If an env that was reset is done.
+    """
+    for key in env.done_keys:
+        path = as_tuple(key)
+        done = data.get(key, None)
+        if path[-1] != DONE or done is None:
+            continue
+        if masks:
+            mask = masks.get(path[:-1], masks.get(()))
+            if mask is None:  # only other levels were reset
+                continue
+            done = done & FittedMask(mask, env.batch_dims).spread(done)
+        if bool(done.any()):
+            raise RuntimeError(
+                f"{type(env).__name__} is done right after its reset ({key!r} is True), so it could never take a step. "
+                "If that is meant, make the env with allow_done_after_reset=True."
+            )
+
+
+def fit_shape(value: torch.Tensor, shape: torch.Size) -> torch.Tensor:
+    """Reshape a tensor whose shape differs only in dimensions of size 1.
+
+    Args:
+        value: the tensor.
+        shape: the shape that it should have.
+
+    Returns:
+        A view of that shape, or ``value`` itself if it has the shape already or differs in more.
+
+    Example:
+        >>> fit_shape(torch.zeros(4), torch.Size([4, 1])).shape
+        torch.Size([4, 1])
+        >>> fit_shape(torch.zeros(3), torch.Size([4, 1])).shape
+        torch.Size([3])
+    """
+    if value.shape == shape or [n for n in value.shape if n != 1] != [n for n in shape if n != 1]:
+        return value
+    return value.reshape(shape)
+
+
+__all__ = [
+    "action_leaves",
+    "check_actions",
+    "check_batch_size",
+    "check_data",
+    "check_is_new",
+    "check_not_done",
+    "check_not_over",
+    "check_open",
+    "check_specs",
+    "check_unlocked",
+    "fit_action",
+    "fit_data",
+    "fit_shape",
+    "has_all_entries",
+    "has_entry",
+    "is_complete",
+    "warn_once",
+]

@@ -1,0 +1,113 @@
+"""The rule for filling rows: an env that overrides anything is stepped method by method, with the same results."""
+
+from __future__ import annotations
+
+import types
+
+import pytest
+import torch
+
+from rlnb.envs import GymEnv, GymWrapper
+from rlnb.envs import rollout as rollout_module
+from rlnb.envs.rows import CONSTRUCTION, overridden
+
+MEMBERS = [name for name in dir(GymWrapper) if not name.startswith("__") and name != "_fills_rows"]
+ON_THE_ENV = [
+    "_assemble",
+    "_is_complete",
+    "_step",
+    "_step_mdp",
+    "maybe_reset",
+    "rand_action",
+    "read_obs",
+    "reset",
+    "step",
+]
+
+
+def overriding(name: str, calls: list[str]) -> type[GymEnv]:
+    """A subclass in which reading or calling one attribute is noted, and otherwise gives what it gave before."""
+    stored = next(vars(base)[name] for base in GymEnv.__mro__ if name in vars(base))
+    if isinstance(stored, types.FunctionType):
+
+        def method(self, *args, **kwargs):
+            calls.append(name)
+            return stored(self, *args, **kwargs)
+
+        return type("Own", (GymEnv,), {name: method})
+    if isinstance(stored, (classmethod, staticmethod)):
+        return type("Own", (GymEnv,), {name: type(stored)(stored.__func__)})
+    if hasattr(type(stored), "__get__"):
+
+        def read(self):
+            calls.append(name)
+            return stored.__get__(self, type(self))
+
+        setter = (lambda self, value: stored.__set__(self, value)) if hasattr(type(stored), "__set__") else None
+        return type("Own", (GymEnv,), {name: property(read, setter)})
+    return type("Own", (GymEnv,), {name: stored})
+
+
+def assert_same_both_ways(make, monkeypatch):
+    """Compare a rollout that may fill rows with one that may not: the data, and what was called for it."""
+    results = []
+    for slow in (False, True):
+        calls: list[str] = []
+        with monkeypatch.context() as patch:
+            if slow:
+                patch.setattr(rollout_module, "fills_rows", lambda env, act: False)
+            env = make(calls)
+            env.set_seed(3)
+            results.append((env.rollout(30, break_when_any_done=False), list(calls), env._generator_state))
+    (data, called, state), (slow_data, slow_called, slow_state) = results
+    assert set(data.keys(True, True)) == set(slow_data.keys(True, True))
+    assert bool((data == slow_data).all()) and torch.equal(state, slow_state)
+    return called, slow_called
+
+
+@pytest.mark.parametrize("name", MEMBERS)
+def test_an_override_of_any_attribute_is_honoured(name, monkeypatch):
+    called, slow_called = assert_same_both_ways(lambda calls: overriding(name, calls)("CartPole-v1"), monkeypatch)
+    assert called == slow_called
+
+
+@pytest.mark.parametrize("name", ON_THE_ENV)
+def test_a_method_that_is_replaced_on_the_env_is_called(name, monkeypatch):
+    def make(calls):
+        env = GymEnv("CartPole-v1")
+        before = getattr(env, name)
+
+        def method(*args, **kwargs):
+            calls.append(name)
+            return before(*args, **kwargs)
+
+        setattr(env, name, method)
+        return env
+
+    called, slow_called = assert_same_both_ways(make, monkeypatch)
+    assert called == slow_called and name in called
+
+
+class Mixin:
+    """Overrides a method from the side."""
+
+    def read_reward(self, reward):
+        return super().read_reward(2 * reward)
+
+
+def test_mixins_count_wherever_they_are():
+    own = type("Own", (Mixin, GymEnv), {})
+    assert overridden(own("CartPole-v1"), GymWrapper) == {"read_reward"}
+    assert own("CartPole-v1").rollout(3)["next", "reward"].flatten().tolist() == [2, 2, 2]
+
+
+def test_construction_and_new_names_may_differ():
+    def init(self):
+        GymEnv.__init__(self, "CartPole-v1")
+
+    hooks = {name: getattr(GymWrapper, name) for name in CONSTRUCTION if name.startswith("_") and "__" not in name[:2]}
+    hooks.pop("_abc_impl")
+    own = type("Own", (GymEnv,), {"__init__": init, "extra": lambda self: 1, **hooks})
+    env = own()
+    assert overridden(env, GymWrapper) == set() and env._fills_rows
+    assert GymEnv("CartPole-v1")._fills_rows and not overriding("_assemble", [])("CartPole-v1")._fills_rows
