@@ -1,22 +1,24 @@
-"""Trajectory ids: an integer for each episode of each env, over all batches."""
+"""Trajectory ids of a collector: an integer for each episode of each env, across batches."""
 
 from __future__ import annotations
 
 import torch
 from tensordict import TensorDictBase
 
-from rlnb.data.ted.keys import DONE, as_tuple
+from rlnb.data.ted.ends import episode_ends
+from rlnb.data.ted.keys import DONE, END_KEYS, as_tuple
 from rlnb.data.ted.leaves import leaf_keys
 
 
 class TrajectoryIds:
-    """Numbers the trajectories of a stream of batches, in the order in which they begin.
+    """Numbers the trajectories of consecutive batches by their first step.
 
     Args:
-        batch_size: of the env.
+        batch_size: batch size of the env.
 
     Attributes:
-        free: the first id that no trajectory has.
+        current: id of the trajectory of each env, ``[*batch_size]``.
+        free: the first id that is not in use.
 
     Example:
         >>> from tensordict import TensorDict
@@ -34,7 +36,7 @@ class TrajectoryIds:
         self.free = 0
 
     def restart(self) -> None:
-        """Begin a new trajectory in each env, such as before the first batch."""
+        """Begin a new trajectory in each env, for example before the first batch."""
         self.current = torch.arange(self.free, self.free + self.current.numel()).reshape(self.current.shape)
         self.free += self.current.numel()
 
@@ -42,7 +44,7 @@ class TrajectoryIds:
         """Begin a new trajectory in some envs.
 
         Args:
-            chosen: which, a mask of the env's batch size.
+            chosen: mask of the envs, ``[*batch_size]``.
         """
         fresh = self.free + torch.cumsum(chosen.flatten(), 0).reshape(chosen.shape) - 1
         self.current = torch.where(chosen, fresh, self.current)
@@ -52,11 +54,11 @@ class TrajectoryIds:
         """Write the ids of a batch, as ("collector", "traj_ids").
 
         Args:
-            data: the batch, of shape ``[*batch_size, time]``; written to.
-            last: its last step.
+            data: the batch, ``[*batch_size, time]``, which is written to.
+            last: its last step, ``[*batch_size]``.
         """
-        done = self._over(data)
-        # Where the step before was the last of its episode, a new one begins. Numbers are given in order of time.
+        done = _ends(data)
+        # A new trajectory begins where the step before has ended one.
         begins = torch.zeros_like(done)
         begins[..., 1:] = done[..., :-1]
         by_time = begins.movedim(-1, 0)
@@ -66,25 +68,22 @@ class TrajectoryIds:
         self.free += int(begins.sum())
         self.current = ids[..., -1]
         data.set(("collector", "traj_ids"), ids.to(data.device) if data.device is not None else ids)
-        self.renew(self._over(last))
+        self.renew(_ends(last))
 
-    def _over(self, data: TensorDictBase) -> torch.Tensor:
-        """Find the steps at which an env's episode ends, of the shape of ``data``.
 
-        Without a "done" at the root an episode ends with the first of its agents; one that is done already and waits
-        for the others ends nothing.
-        """
-        after = data.get("next")
-        if after.get(DONE, None) is not None:
-            return after.get(DONE).cpu().reshape(*data.batch_size, -1).any(-1)
-        over = torch.zeros(data.batch_size, dtype=torch.bool)
-        for key in leaf_keys(after):
-            if as_tuple(key)[-1] == DONE:
-                done = after.get(key).cpu()
-                before = data.get(key, None)
-                ends = done if before is None else done & ~before.cpu()
-                over |= ends.reshape(*data.batch_size, -1).any(-1)
-        return over
+def _ends(data: TensorDictBase) -> torch.Tensor:
+    """Find the steps at which an env's episode ends, ``[*data.batch_size]``."""
+    done = data.get("next").get(DONE, None)
+    if done is not None:
+        return done.cpu().reshape(*data.batch_size, -1).any(-1)
+    ends = episode_ends(_end_signals(data.get("next")), _end_signals(data.exclude("next")))
+    return ends[DONE].reshape(data.batch_size)
+
+
+def _end_signals(data: TensorDictBase) -> dict[tuple[str, ...], torch.Tensor]:
+    paths = [as_tuple(key) for key in leaf_keys(data)]
+    steps = data.batch_size.numel()
+    return {path: data.get(path).cpu().reshape(steps, -1) for path in paths if path[-1] in END_KEYS}
 
 
 __all__ = ["TrajectoryIds"]

@@ -52,9 +52,7 @@ def kwargs_each(given: Any, n: int, name: str = "create_env_kwargs") -> list[dic
     return [dict(kwargs) for kwargs in each]
 
 
-def check_batch_options(
-    name: str, *, pin_memory: Any = False, allow_step_when_done: Any = False, shutdown_timeout: Any = 1.0
-) -> None:
+def check_batch_options(name: str, pin_memory: Any, allow_step_when_done: Any, shutdown_timeout: Any) -> None:
     """Refuse options of a batch that are not supported.
 
     Args:

@@ -122,12 +122,7 @@ class BatchedEnvBase(EnvBase):
         # Before super().__init__(), in which torch.nn.Module and EnvBase read properties that depend on them.
         self.num_workers, self._infos, self._owner, self._block = int(num_workers), None, None, None
         self._stored_specs = {}
-        check_batch_options(
-            name,
-            pin_memory=pin_memory,
-            allow_step_when_done=allow_step_when_done,
-            shutdown_timeout=shutdown_timeout,
-        )
+        check_batch_options(name, pin_memory, allow_step_when_done, shutdown_timeout)
         self._shutdown_timeout = shutdown_timeout
         self._fns = one_each(create_env_fn, num_workers, "create_env_fn")
         self._kwargs = kwargs_each(create_env_kwargs, num_workers)
@@ -365,7 +360,7 @@ class BatchedEnvBase(EnvBase):
     def _configure(self, options: dict[str, Any]) -> None:
         """Set the options that this class reads."""
         shutdown_timeout = options.get("shutdown_timeout", self._shutdown_timeout)
-        check_batch_options(type(self).__name__, shutdown_timeout=shutdown_timeout)
+        check_batch_options(type(self).__name__, False, False, shutdown_timeout)
         self._shutdown_timeout = shutdown_timeout
         self.use_buffers = options.get("use_buffers", self.use_buffers)
         self._memmap = options.get("memmap", self._memmap)
@@ -433,7 +428,7 @@ class BatchedEnvBase(EnvBase):
     def __repr__(self) -> str:
         return f"{type(self).__name__}(num_workers={self.num_workers})"
 
-    # Step ---------------------------------------------------------------------------------------------------------
+    # Step and reset -----------------------------------------------------------------------------------------------
 
     def _is_complete(self, data: TensorDictBase, moment: str) -> bool:
         return True  # each env checks its own data
@@ -523,21 +518,15 @@ class BatchedEnvBase(EnvBase):
             assert self._block is not None
             stepped = self._copied(self._block.next_row(0))
             found = {i: stepped[i] for i in which}
-        kept_keys = [*self.observation_keys, *self.done_keys]
         rows = []
         for i, row in enumerate(tensordict.unbind(0)):
             if i in found:
                 rows.append(found[i])
                 continue
-            specs = self._infos[i].specs["output_spec"]
             kept = TensorDict({}, self._batch_size[1:], device=row.device)
-            for key in kept_keys:
-                value = row.get(key, None)
-                if value is None:
-                    name = "full_done_spec" if key in self.done_keys else "full_observation_spec"
-                    value = specs[name][key].zero()
-                kept.set(key, value.clone())
-            rows.append(kept.update(specs["full_reward_spec"].zero()))
+            for spec in self._infos[i].specs["output_spec"].values():
+                kept.update(spec.zero())
+            rows.append(kept.update(row.select(*self.observation_keys, *self.done_keys, strict=False).clone()))
         return self._join(rows)
 
     def _input_keys(self) -> list[NestedKey]:
@@ -548,8 +537,6 @@ class BatchedEnvBase(EnvBase):
                 keys = list(dict.fromkeys([*keys, *self.state_keys, *self.observation_keys, *self.done_keys]))
             self._cache["input_keys"] = keys
         return self._cache["input_keys"]
-
-    # Reset --------------------------------------------------------------------------------------------------------
 
     def _reset_where(self, tensordict: TensorDictBase | None, masks: Masks, **kwargs: Any) -> TensorDictBase:
         if not self._lazy or tensordict is None:
@@ -619,10 +606,8 @@ class BatchedEnvBase(EnvBase):
     def _has_spec_shape(self, key: NestedKey, value: Any) -> bool:
         """Whether the envs can read an entry, which a transform around the batch may have given another shape."""
         if "input_shapes" not in self._cache:
-            found: dict[NestedKey, torch.Size] = {}
-            for spec in self._specs.values():
-                found.update({leaf: spec[leaf].shape for leaf in spec.keys(True, True)})
-            self._cache["input_shapes"] = found
+            specs = self._specs.values()
+            self._cache["input_shapes"] = {key: spec[key].shape for spec in specs for key in spec.keys(True, True)}
         shape = self._cache["input_shapes"].get(key)
         return shape is None or -1 in shape or value.shape == shape
 
@@ -776,8 +761,6 @@ class BatchedEnvBase(EnvBase):
                 f"that selects at least one env, got {index!r}."
             )
         return BatchSlice(self, which)
-
-    # Trace --------------------------------------------------------------------------------------------------------
 
     @contextlib.contextmanager
     def tracing(self) -> Iterator[BatchTrace]:

@@ -46,18 +46,12 @@ class ParallelEnv(BatchedEnvBase):
         num_workers: number of envs.
         create_env_fn: function that makes an env, or a list with a function for each env, for different tasks. It may
             be a lambda, or be defined in a cell of a notebook.
-        create_env_kwargs: keyword arguments for ``create_env_fn``, or a list with keyword arguments for each env.
-        share_individual_td: whether each env has a TensorDict of its own, in a lazy stack. Default: only if the data
-            of the envs differs in shape.
         shared_memory: whether the workers write to memory that all processes share. If False, and without ``memmap``,
             data goes through messages, which is slower.
         memmap: whether the shared memory is in a temporary file on disk.
-        policy_proof: has no effect: the specs determine the entries of a step.
-        device: device of the returned tensors. Default: that of the envs.
         num_threads: number of threads of torch in this process while the workers run. Default: unchanged.
         num_sub_threads: number of threads of torch in each worker.
         serial_for_single: whether to make a :class:`SerialEnv` if there is only one env.
-        non_blocking: whether data is moved to ``device`` asynchronously.
         mp_start_method: how processes are started: "forkserver", "spawn" or "fork". Default: on Linux "fork" if this
             process has neither other Python threads nor CUDA when the workers start, and ``num_sub_threads`` is 1:
             then it is safe, and takes a tenth of a second. Otherwise, as in a notebook, "forkserver" where the system
@@ -66,12 +60,8 @@ class ParallelEnv(BatchedEnvBase):
         num_processes: number of processes, over which the envs are spread evenly. Default: one for each env. Fewer
             are faster if there are more envs than cores and a step is short.
         timeout: seconds that a step, a reset or any other call waits for the workers. ``None`` waits without a limit.
-        shutdown_timeout: seconds that :meth:`close` gives idle workers to close their envs, before it kills them.
-        pin_memory: must be False: the shared memory of the envs is not pinned.
-        allow_step_when_done: must be False: pass ``allow_done_after_reset`` to the envs that need it.
-        metadata_from_workers: has no effect: specs always come from the workers.
-        consolidate: has no effect: it changes how TorchRL packs messages, and no data.
-        daemon: has no effect: workers always end with this process, and may start processes.
+        **kwargs: other options of :class:`~rlnb.envs.batched_envs.BatchedEnvBase`, such as ``device`` and
+            ``shutdown_timeout``.
 
     Raises:
         ValueError: If ``num_workers`` is not positive, a list has another length, there is no such start method,
