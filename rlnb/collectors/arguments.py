@@ -162,7 +162,7 @@ _REASONS: dict[str, tuple[tuple[Any, ...], str, str]] = {
 _INERT = {"no_cuda_sync", "use_buffers", "worker_idx"}
 
 
-def check_options(options: dict[str, Any], known: Iterable[str]) -> None:
+def check_collector_options(options: dict[str, Any], known: Iterable[str]) -> None:
     """Refuse options of TorchRL's collector that are not supported.
 
     Args:
@@ -207,8 +207,8 @@ def check_receivers(postproc: Any, replay_buffer: Any) -> None:
 
 __all__ = [
     "Numbers",
+    "check_collector_options",
     "check_numbers",
-    "check_options",
     "check_receivers",
     "given_ids",
     "integer",

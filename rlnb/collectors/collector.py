@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from tensordict import TensorDictBase
 
-from rlnb.collectors.arguments import check_numbers, check_options, check_receivers, given_ids, make_env
+from rlnb.collectors.arguments import check_collector_options, check_numbers, check_receivers, given_ids, make_env
 from rlnb.collectors.trajectories import TrajectoryIds
 from rlnb.data.ted.keys import TRUNCATED, NestedKey, as_tuple
 from rlnb.data.ted.trajectories import split_trajectories
@@ -108,7 +108,7 @@ class Collector:
         post_collect_hook: Callable[[TensorDictBase], Any] | None = None,
         **options: Any,
     ) -> None:
-        check_options(options, inspect.signature(Collector).parameters)
+        check_collector_options(options, inspect.signature(Collector).parameters)
         numbers = check_numbers(frames_per_batch, total_frames, init_random_frames, max_frames_per_traj)
         check_receivers(postproc, replay_buffer)
         env_device = device if env_device is None else env_device

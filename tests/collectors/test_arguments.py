@@ -1,4 +1,4 @@
-"""Arguments of collectors that make no sense are refused when the collector is made."""
+"""Invalid arguments of collectors are refused when the collector is made."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ class EnvCreator:
             return self
         env = self.create_env_fn(**self.create_env_kwargs)
         if not isinstance(env, EnvBase):
-            raise TypeError(errors.not_an_env("create_env_fn", env))
+            raise TypeError(errors.wrong_return("create_env_fn", env))
         self._meta_data = EnvMetaData.metadata_from_env(env)
         self._shared = {}
         if self._shares:

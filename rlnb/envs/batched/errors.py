@@ -14,7 +14,7 @@ def not_an_env_function(fn: Any) -> str:
     )
 
 
-def not_an_env(function: str, made: Any) -> str:
+def wrong_return(function: str, made: Any) -> str:
     """Describe a function that has returned something else than an env."""
     return (
         f"{function} must return an env of rlnb, got a {type(made).__name__}. "

@@ -52,8 +52,9 @@ def choose_start_method(sub_threads: int) -> str:
     """Choose the fastest start method that is safe in this process.
 
     A fork starts at once, with everything imported. But it has only the thread that forked: a lock that another thread
-    held stays locked, and neither CUDA nor torch's own threads survive. It is chosen where none of these is in use.
-    Otherwise a fork server is, which imports torch once, and on systems without one, "spawn".
+    held stays locked, and neither CUDA nor torch's own threads survive. So a fork is chosen only if this process uses
+    neither other threads nor CUDA. Otherwise a fork server is chosen, which imports torch once, and "spawn" on systems
+    without one.
 
     Args:
         sub_threads: number of threads that torch may use in a worker.
@@ -67,7 +68,7 @@ def choose_start_method(sub_threads: int) -> str:
     return "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
 
 
-def start_lock() -> threading.RLock:  # type: ignore[valid-type]  # a function in Python 3.11
+def start_lock() -> threading.RLock:
     """Return the lock that is held while workers start, so that two threads do not start those of one batch twice."""
     return _start_lock
 

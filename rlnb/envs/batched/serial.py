@@ -67,7 +67,7 @@ class SerialEnv(BatchedEnvBase):
             for i, (fn, kwargs) in enumerate(zip(self._fns, self._kwargs, strict=True)):
                 made = fn(**kwargs)
                 if not isinstance(made, EnvBase):
-                    raise TypeError(errors.not_an_env(f"create_env_fn of env {i} of {self.num_workers}", made))
+                    raise TypeError(errors.wrong_return(f"create_env_fn of env {i} of {self.num_workers}", made))
                 envs.append(made)
             return [EnvInfo.of(env) for env in envs]
         finally:

@@ -362,7 +362,7 @@ class _Worker:
         fn, kwargs = makers[self.task.envs.index(i)]
         env = fn(**kwargs)
         if not isinstance(env, EnvBase):
-            raise TypeError(errors.not_an_env(f"create_env_fn of env {i} of {self.task.n}", env))
+            raise TypeError(errors.wrong_return(f"create_env_fn of env {i} of {self.task.n}", env))
         self.envs[i] = env
         return EnvInfo.of(env)
 

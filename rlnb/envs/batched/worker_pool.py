@@ -94,6 +94,8 @@ class WorkerPool:
         for attempt in range(1, _START_ATTEMPTS + 1):
             context: Any = multiprocessing.get_context(method)
             ours, theirs = socket.socketpair()
+            # Not a daemon: when a fork of this process exits, multiprocessing terminates all daemons, also those that
+            # are not children of the fork. What ends workers with this process is processes.register.
             process = context.Process(target=run, args=(theirs, task, shared), name=f"rlnb-worker-{p}")
             # Before it starts: Ctrl+C may come at any time, and the pool can end only the processes that it knows.
             self.channels.append(Channel(ours, blocking=False))

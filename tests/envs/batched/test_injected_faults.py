@@ -1,4 +1,4 @@
-"""Workers that are stopped, that close their pipes or ignore signals; threads; interrupts: no call waits for ever."""
+"""Workers that are stopped, close their pipes or ignore signals; threads; interrupts: every call ends in time."""
 
 from __future__ import annotations
 

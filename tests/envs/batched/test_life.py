@@ -1,4 +1,4 @@
-"""The life of a batch: made when needed, closed, made again; and where its data lives."""
+"""Batches are started when needed, closed and started again; their options, devices and gradients."""
 
 from __future__ import annotations
 
