@@ -13,8 +13,8 @@ from tensordict import TensorDictBase
 
 from rlnb.collectors.arguments import check_collector_options, check_numbers, check_receivers, given_ids, make_env
 from rlnb.collectors.trajectories import TrajectoryIds
+from rlnb.collectors.utils import split_trajectories
 from rlnb.data.ted.keys import TRUNCATED, NestedKey, as_tuple
-from rlnb.data.ted.trajectories import split_trajectories
 from rlnb.envs.base import EnvBase
 from rlnb.envs.exploration import ExplorationType, exploration_type, set_exploration_type
 from rlnb.envs.policies import is_random, make_policy
@@ -274,9 +274,9 @@ class Collector:
         self._ids.write(data, last)
         if not self.track_traj_ids:
             data.del_("collector")
-        return self._with_marks(data)
+        return self._marked(data)
 
-    def _with_marks(self, data: TensorDictBase) -> TensorDictBase:
+    def _marked(self, data: TensorDictBase) -> TensorDictBase:
         """Write the version of the policy, and mark the last step as truncated, if these are asked for."""
         if self._version is not None:
             for key in ("policy_version", ("next", "policy_version")):
@@ -394,15 +394,15 @@ class Collector:
         """
         env = self.env
         step = env.fake_tensordict()
-        zeros: dict[NestedKey, torch.Tensor] = {}
+        rows: dict[NestedKey, torch.Tensor] = {}
         if not is_random(env, self.policy):
             with torch.no_grad(), set_exploration_type(self.exploration_type):
-                zeros = self._zeros_of_policy(step.exclude("next", *env.action_keys))
+                rows = self._zeros_of_policy(step.exclude("next", *env.action_keys))
         data = stack_steps([step] * self._steps, step.batch_dims, [*[None] * step.batch_dims, "time"])
-        _add_zeros(data, zeros)
+        _add_zeros(data, rows)
         if self.track_traj_ids:
             data.set(("collector", "traj_ids"), torch.zeros(data.batch_size, dtype=torch.int64, device=data.device))
-        fake: TensorDictBase = self._processed(self._with_marks(data))
+        fake: TensorDictBase = self._processed(self._marked(data))
         return fake
 
     # Methods of collectors in other threads or processes ------------------------------------------------------------

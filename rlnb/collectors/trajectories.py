@@ -5,8 +5,7 @@ from __future__ import annotations
 import torch
 from tensordict import TensorDictBase
 
-from rlnb.data.ted.ends import episode_ends
-from rlnb.data.ted.keys import DONE, END_KEYS, as_tuple
+from rlnb.data.ted.keys import DONE, as_tuple
 from rlnb.data.ted.leaves import leaf_keys
 
 
@@ -57,8 +56,8 @@ class TrajectoryIds:
             data: the batch, ``[*batch_size, time]``, which is written to.
             last: its last step, ``[*batch_size]``.
         """
-        done = _ends(data)
-        # A new trajectory begins where the step before has ended one.
+        done = self._over(data)
+        # Where the step before was the last of its episode, a new one begins. Numbers are given in order of time.
         begins = torch.zeros_like(done)
         begins[..., 1:] = done[..., :-1]
         by_time = begins.movedim(-1, 0)
@@ -68,22 +67,25 @@ class TrajectoryIds:
         self.free += int(begins.sum())
         self.current = ids[..., -1]
         data.set(("collector", "traj_ids"), ids.to(data.device) if data.device is not None else ids)
-        self.renew(_ends(last))
+        self.renew(self._over(last))
 
+    def _over(self, data: TensorDictBase) -> torch.Tensor:
+        """Find the steps at which an env's episode ends, of the shape of ``data``.
 
-def _ends(data: TensorDictBase) -> torch.Tensor:
-    """Find the steps at which an env's episode ends, ``[*data.batch_size]``."""
-    done = data.get("next").get(DONE, None)
-    if done is not None:
-        return done.cpu().reshape(*data.batch_size, -1).any(-1)
-    ends = episode_ends(_end_signals(data.get("next")), _end_signals(data.exclude("next")))
-    return ends[DONE].reshape(data.batch_size)
-
-
-def _end_signals(data: TensorDictBase) -> dict[tuple[str, ...], torch.Tensor]:
-    paths = [as_tuple(key) for key in leaf_keys(data)]
-    steps = data.batch_size.numel()
-    return {path: data.get(path).cpu().reshape(steps, -1) for path in paths if path[-1] in END_KEYS}
+        Without a "done" at the root an episode ends with the first of its agents; one that is done already and waits
+        for the others ends nothing.
+        """
+        after = data.get("next")
+        if after.get(DONE, None) is not None:
+            return after.get(DONE).cpu().reshape(*data.batch_size, -1).any(-1)
+        over = torch.zeros(data.batch_size, dtype=torch.bool)
+        for key in leaf_keys(after):
+            if as_tuple(key)[-1] == DONE:
+                done = after.get(key).cpu()
+                before = data.get(key, None)
+                ends = done if before is None else done & ~before.cpu()
+                over |= ends.reshape(*data.batch_size, -1).any(-1)
+        return over
 
 
 __all__ = ["TrajectoryIds"]
