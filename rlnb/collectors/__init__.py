@@ -1,7 +1,7 @@
-"""Loops over environments, and what becomes of the batches that they collect."""
+"""Collectors, which step environments with a policy and yield batches of data."""
 
 from rlnb.collectors.collector import Collector, SyncDataCollector
-from rlnb.collectors.utils import split_trajectories
+from rlnb.data.ted.trajectories import split_trajectories
 from rlnb.envs.policies import RandomPolicy
 
 __all__ = ["Collector", "RandomPolicy", "SyncDataCollector", "split_trajectories"]

@@ -1,4 +1,4 @@
-"""What a collector is given: an env or what makes one, numbers of steps, and where batches go."""
+"""Arguments of a collector: checks, and the env that they describe."""
 
 from __future__ import annotations
 
@@ -7,61 +7,56 @@ import operator
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+import torch
+
 from rlnb.data.ted.keys import as_tuple
 from rlnb.envs.base import EnvBase
+from rlnb.envs.transforms.step_counter import StepCounter
 
 
-def make_env(create_env_fn: Any, kwargs: dict[str, Any]) -> EnvBase:
-    """Return an env.
+def make_env(
+    create_env_fn: Any, kwargs: dict[str, Any] | None, device: torch.device | str | int | None, max_frames: int
+) -> EnvBase:
+    """Make the env of a collector.
 
     Args:
-        create_env_fn: the env, or a function that makes one.
-        kwargs: its keyword arguments.
+        create_env_fn: an env, or a function that makes one.
+        kwargs: keyword arguments for the function.
+        device: device that the env is moved to. ``None`` leaves it where it is.
+        max_frames: number of steps after which a :class:`~rlnb.envs.transforms.StepCounter` truncates an episode.
+            0: no limit.
 
     Returns:
         The env.
 
     Raises:
-        TypeError: if it is none.
+        TypeError: If ``create_env_fn`` is neither an env nor a function that returns one.
+        ValueError: If ``max_frames`` is given for an env that counts its steps already.
     """
     if isinstance(create_env_fn, (list, tuple)) and len(create_env_fn) == 1:
         (create_env_fn,) = create_env_fn
-    env = (
-        create_env_fn if isinstance(create_env_fn, EnvBase) or not callable(create_env_fn) else create_env_fn(**kwargs)
-    )
+    env = create_env_fn
+    if not isinstance(env, EnvBase) and callable(env):
+        env = env(**(kwargs or {}))
     if not isinstance(env, EnvBase):
         raise TypeError(
-            f"Collector takes an env, or a function that makes one, and got a {type(env).__name__}. "
+            f"create_env_fn must be an env, or a function that makes one, got a {type(env).__name__}. "
             "Fix: Collector(GymEnv('CartPole-v1'), policy, frames_per_batch=100)."
         )
+    if max_frames:
+        if any(as_tuple(key)[-1] == "step_count" for key in env.observation_spec.keys(True, True)):
+            raise ValueError(
+                f"max_frames_per_traj={max_frames!r} counts steps in 'step_count', which the env has already. "
+                f"Fix: leave max_frames_per_traj out, and make the env with StepCounter(max_steps={max_frames!r})."
+            )
+        env = env.append_transform(StepCounter(max_steps=max_frames))
+    if device is not None:
+        env.to(device)
     return env
 
 
-def limited(env: EnvBase, max_frames: int) -> EnvBase:
-    """Truncate episodes after some steps.
-
-    Args:
-        env: the env.
-        max_frames: how many steps an episode has at the most.
-
-    Returns:
-        The env with a :class:`~rlnb.envs.transforms.StepCounter`.
-
-    Raises:
-        ValueError: if it has one already.
-    """
-    from rlnb.envs.transforms import StepCounter
-
-    if any(as_tuple(key)[-1] == "step_count" for key in env.observation_spec.keys(True, True)):
-        raise ValueError(
-            f"max_frames_per_traj={max_frames!r} counts steps in 'step_count', which the env has already. "
-            f"Fix: leave max_frames_per_traj out, and make the env with StepCounter(max_steps={max_frames!r})."
-        )
-    return env.append_transform(StepCounter(max_steps=max_frames))
-
-
 class Numbers(NamedTuple):
-    """Numbers of steps, as plain integers: those of numpy wrap around."""
+    """Numbers of steps, as integers of Python, which do not overflow as those of numpy do."""
 
     frames_per_batch: int
     total_frames: int
@@ -72,44 +67,44 @@ class Numbers(NamedTuple):
 def check_numbers(
     frames_per_batch: Any, total_frames: Any, init_random_frames: Any, max_frames_per_traj: Any
 ) -> Numbers:
-    """Refuse numbers of steps that make no sense.
+    """Check numbers of steps.
 
     Args:
-        frames_per_batch: the steps of a batch.
-        total_frames: the steps in all, -1 for no end.
-        init_random_frames: the steps with random actions; None for none.
-        max_frames_per_traj: the steps of the longest episode; None, 0 or -1 for no limit.
+        frames_per_batch: number of steps of a batch.
+        total_frames: number of all steps, -1 without an end.
+        init_random_frames: number of steps with random actions. ``None``: 0.
+        max_frames_per_traj: number of steps of the longest episode. ``None``, 0 or -1: no limit.
 
     Returns:
-        The numbers; 0 for None.
+        The numbers, 0 for ``None``.
 
     Raises:
-        ValueError: if one is no integer, or too small.
+        ValueError: If a number is not an integer, or too small.
     """
     if integer(max_frames_per_traj) == -1:
         max_frames_per_traj = None
     asked = [
         ("frames_per_batch", frames_per_batch, 1, "a positive integer", 100),
-        ("total_frames", total_frames, 1, "a positive integer, or -1 for no end,", -1),
+        ("total_frames", total_frames, 1, "a positive integer, or -1 for no end", -1),
         ("init_random_frames", init_random_frames, 0, "a non-negative integer", 0),
-        ("max_frames_per_traj", max_frames_per_traj, 0, "a positive integer, or None for no limit,", None),
+        ("max_frames_per_traj", max_frames_per_traj, 0, "a positive integer, or None for no limit", None),
     ]
     for name, value, least, expected, otherwise in asked:
         number = 0 if value is None and least == 0 else integer(value)
         if number is None or (number < least and number != otherwise):
             meant = int(value) if isinstance(value, float) and value >= 1 and value.is_integer() else otherwise
-            raise ValueError(f"{name} must be {expected} and is {value!r}. Fix: {name}={meant}.")
+            raise ValueError(f"{name} must be {expected}, got {value!r}. Fix: {name}={meant}.")
     return Numbers(*(integer(value) or 0 for _, value, *_ in asked))
 
 
 def integer(value: Any) -> int | None:
-    """Take an integer of whatever kind as Python's own.
+    """Convert an integer of Python, numpy or torch to one of Python.
 
     Args:
-        value: of Python, numpy or torch.
+        value: any object.
 
     Returns:
-        The integer; None for anything else, such as True or 2.0.
+        The integer, or None for any other object, such as True or 2.0.
     """
     try:
         return None if isinstance(value, bool) else operator.index(value)
@@ -118,40 +113,34 @@ def integer(value: Any) -> int | None:
 
 
 def given_ids(state_dict: dict[str, Any]) -> int:
-    """Read how many trajectory ids were given when a collector's state was saved.
+    """Read the number of trajectory ids in use from the state dict of a collector.
 
     Args:
-        state_dict: the state.
+        state_dict: the state dict.
 
     Returns:
-        The number; 0 if the state is of a version that did not save it.
+        The number, 0 if the state dict does not have it, as those of older versions.
 
     Raises:
-        ValueError: if it is no number of ids.
+        ValueError: If it is not a non-negative integer.
     """
     given = integer(value := state_dict.get("traj_ids", 0))
     if given is None or given < 0:
         raise ValueError(
-            "'traj_ids' in the state dict of a collector is how many trajectories got an id, a non-negative integer, "
-            f"and is {value!r}. It was probably changed after it was saved. "
+            "'traj_ids' in the state dict of a collector, the number of trajectories with an id, must be a "
+            f"non-negative integer, got {value!r}. Likely cause: it was changed after it was saved. "
             "Fix: load what collector.state_dict() returned."
         )
     return given
 
 
-SPLIT_BATCHES_DIFFER = (
-    "split_trajs=True pads each batch to the longest of its trajectories, so that no two batches have the same shape. "
-    "Fix: split_trajs=False, and a sampler that finds the trajectories in the buffer: "
-    'SliceSampler(slice_len=8, traj_key=("collector", "traj_ids")).'
-)
-
-
-#: Options of TorchRL's Collector that have no effect here, or can be kept only with the values named first.
+#: Options of TorchRL's Collector that are supported only with the values named first; the reason, and what to do
+#: instead.
 _REASONS: dict[str, tuple[tuple[Any, ...], str, str]] = {
     "backend": ((None, "direct"), "it collects in this process only", "put the envs in a ParallelEnv"),
     "backend_options": ((None, {}), "it collects in this process only", "put the envs in a ParallelEnv"),
     "num_collectors": ((None, 1), "it is a single collector", "put the envs in a ParallelEnv"),
-    "sync": ((None, True), "it collects in this process, in turns with the learner", "leave sync out"),
+    "sync": ((None, True), "it collects in this process, while the learner waits", "leave sync out"),
     "reset_when_done": ((True,), "deprecated in TorchRL; envs that are done are reset", "leave reset_when_done out"),
     "interruptor": ((None,), "no other process interrupts it", "leave interruptor out"),
     "extend_buffer": ((True,), "it writes whole batches", "frames_per_batch=env.batch_size.numel() for single steps"),
@@ -173,16 +162,16 @@ _REASONS: dict[str, tuple[tuple[Any, ...], str, str]] = {
 _INERT = {"no_cuda_sync", "use_buffers", "worker_idx"}
 
 
-def check_options(options: dict[str, Any], known: Iterable[str]) -> None:
-    """Refuse options of TorchRL's collector that cannot be kept.
+def check_collector_options(options: dict[str, Any], known: Iterable[str]) -> None:
+    """Refuse options of TorchRL's collector that are not supported.
 
     Args:
-        options: by name.
-        known: the names of all others.
+        options: options by name.
+        known: names of the options that are supported.
 
     Raises:
-        TypeError: if there is no such option.
-        ValueError: if one has a value that cannot be kept.
+        TypeError: If there is no such option.
+        ValueError: If the value of an option is not supported.
     """
     for name, value in options.items():
         if name in _INERT:
@@ -198,32 +187,30 @@ def check_options(options: dict[str, Any], known: Iterable[str]) -> None:
 
 
 def check_receivers(postproc: Any, replay_buffer: Any) -> None:
-    """Refuse what batches cannot be given to.
+    """Check the objects that a collector passes batches to.
 
     Args:
         postproc: a function of a batch, or None.
-        replay_buffer: a buffer, or None.
+        replay_buffer: a replay buffer, or None.
 
     Raises:
-        TypeError: if one is something else.
+        TypeError: If one is of another type.
     """
     if postproc is not None and not callable(postproc):
-        raise TypeError(f"postproc must be a function of a batch, and got: {type(postproc).__name__}.")
+        raise TypeError(f"postproc must be a function of a batch, got a {type(postproc).__name__}.")
     if replay_buffer is not None and (type(replay_buffer) is list or not hasattr(replay_buffer, "extend")):
         raise TypeError(
-            f"replay_buffer must be a replay buffer, and got: {type(replay_buffer).__name__}. "
+            f"replay_buffer must be a replay buffer, got a {type(replay_buffer).__name__}. "
             "Fix: ReplayBuffer(storage=LazyTensorStorage(1000))."
         )
 
 
 __all__ = [
-    "SPLIT_BATCHES_DIFFER",
     "Numbers",
+    "check_collector_options",
     "check_numbers",
-    "check_options",
     "check_receivers",
     "given_ids",
     "integer",
-    "limited",
     "make_env",
 ]

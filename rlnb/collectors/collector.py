@@ -1,4 +1,4 @@
-"""Collector: an endless loop over an environment that hands out its steps in batches."""
+"""Collector, which steps an environment with a policy and yields the data in batches."""
 
 from __future__ import annotations
 
@@ -11,15 +11,7 @@ from typing import Any
 import torch
 from tensordict import TensorDictBase
 
-from rlnb.collectors.arguments import (
-    SPLIT_BATCHES_DIFFER,
-    check_numbers,
-    check_options,
-    check_receivers,
-    given_ids,
-    limited,
-    make_env,
-)
+from rlnb.collectors.arguments import check_collector_options, check_numbers, check_receivers, given_ids, make_env
 from rlnb.collectors.trajectories import TrajectoryIds
 from rlnb.collectors.utils import split_trajectories
 from rlnb.data.ted.keys import COLLECTOR, TRAJ_IDS, TRUNCATED, NestedKey, as_tuple
@@ -31,54 +23,54 @@ from rlnb.envs.stacking import stack_steps
 
 
 class Collector:
-    """Steps an env with a policy, batch after batch; episodes go on from one batch to the next.
+    """Steps an env with a policy and yields batches of data. Episodes continue from one batch to the next.
 
-    Each batch is in the TED format, of shape ``[*batch_size, time]``, with the entry ("collector", "traj_ids"): an
-    integer for each trajectory, another one for each env and each episode.
+    Each batch is in the TED format, of shape ``[*batch_size, time]``. Its entry ("collector", "traj_ids") numbers the
+    trajectories: each episode of each env has its own integer.
 
     Args:
         create_env_fn: an env, or a function that makes one.
-        policy: what chooses the action, as for :meth:`~rlnb.envs.EnvBase.rollout`. None: random actions.
-        frames_per_batch: how many steps a batch has, those of all envs together. Rounded up to a multiple of the
+        policy: chooses the actions, as in :meth:`~rlnb.envs.EnvBase.rollout`. ``None``: random actions.
+        frames_per_batch: number of steps of a batch, over all envs together. It is rounded up to a multiple of the
             number of envs.
-        total_frames: how many steps are collected in all; -1: there is no end.
+        total_frames: number of steps after which iteration ends. -1: it does not end.
         create_env_kwargs: keyword arguments for ``create_env_fn``.
-        device: where env, policy and batches live, unless one of the next three says otherwise.
-        storing_device: where batches go.
-        env_device: where the env's data lives.
-        policy_device: where the policy lives; its input is moved there, and its output back.
-        init_random_frames: how many steps are taken with random actions first, at the least. What the policy writes
-            beside the action, such as its logits, is zero in them.
-        max_frames_per_traj: an episode is truncated after that many steps; -1: no limit.
-        reset_at_each_iter: start each batch with a reset.
-        postproc: called with each batch; what it returns is handed out.
-        split_trajs: hand out a row for each trajectory, padded, with ("collector", "mask") where there is data; see
-            :func:`~rlnb.collectors.utils.split_trajectories`.
-        exploration_type: of the policy while it collects.
-        return_same_td: write each batch over the last one.
-        replay_buffer: extended with each batch; the loop then hands out None.
-        trust_policy: take a callable as one that reads and writes a TensorDict, whatever it looks like.
-        policy_factory: makes the policy, in place of ``policy``.
-        set_truncated: mark the last step of each batch as truncated, for learners that treat a batch as whole
-            episodes. The episode itself goes on in the next batch.
-        track_traj_ids: if False, batches have no ("collector", "traj_ids").
-        track_policy_version: write the version of the policy that acted into each batch, as "policy_version" at the
-            root and under "next"; see :meth:`increment_version`.
+        device: device of env, policy and batches, unless one of the next three arguments is given.
+        storing_device: device that batches are moved to.
+        env_device: device of the env's data.
+        policy_device: device of the policy. Its input is moved there, and its output back.
+        init_random_frames: least number of steps that are taken with random actions first. Other entries of the
+            policy, such as logits, are zero in them.
+        max_frames_per_traj: number of steps after which an episode is truncated. -1: no limit.
+        reset_at_each_iter: whether each batch starts with a reset.
+        postproc: function of a batch that returns the data to yield.
+        split_trajs: whether to yield one row for each trajectory, padded, with ("collector", "mask") where there is
+            data; see :func:`~rlnb.collectors.utils.split_trajectories`.
+        exploration_type: exploration type of the policy while data is collected.
+        return_same_td: whether each batch overwrites the one before it.
+        replay_buffer: extended with each batch. The iterator then yields None.
+        trust_policy: whether to take a callable as a policy that reads and writes a TensorDict, whatever its signature.
+        policy_factory: function that makes the policy, instead of ``policy``.
+        set_truncated: whether to mark the last step of each batch as truncated, for learners that take a batch as whole
+            episodes. The episode itself continues in the next batch.
+        track_traj_ids: whether batches have the entry ("collector", "traj_ids").
+        track_policy_version: whether batches have the version of the policy, as "policy_version" at the root and
+            under "next"; see :meth:`increment_version`.
         pre_collect_hook: called before each batch.
-        post_collect_hook: called with each batch, before it is handed out or written.
-        **options: the other options of TorchRL's collector. ``no_cuda_sync``, ``use_buffers`` and ``worker_idx`` have
-            no effect; the rest is refused where its value cannot be kept.
+        post_collect_hook: called with each batch, before it is yielded or written.
+        **options: other options of TorchRL's collector. ``no_cuda_sync``, ``use_buffers`` and ``worker_idx`` have no
+            effect; a value of another option that is not supported raises an error.
 
     Attributes:
         env: the env.
-        policy: the policy that acts: the one that was given, or a copy of it on ``policy_device``.
-        frames: how many steps were handed out, or written into the buffer.
+        policy: the policy, or a copy of it on ``policy_device``.
+        frames: number of steps that were yielded or written to the buffer.
 
     Raises:
-        ValueError: if a number of frames is no integer or too small; if ``max_frames_per_traj`` is given for an env
+        ValueError: If a number of frames is not an integer or too small, or ``max_frames_per_traj`` is given for an env
             that counts its steps already.
-        TypeError: if ``create_env_fn`` is no env and makes none, ``postproc`` no function, or ``replay_buffer`` no
-            buffer.
+        TypeError: If ``create_env_fn`` is neither an env nor a function that returns one, ``postproc`` cannot be
+            called, or ``replay_buffer`` is not a replay buffer.
 
     Example:
         >>> from rlnb.envs import GymEnv
@@ -116,23 +108,22 @@ class Collector:
         post_collect_hook: Callable[[TensorDictBase], Any] | None = None,
         **options: Any,
     ) -> None:
-        check_options(options, inspect.signature(Collector).parameters)
+        check_collector_options(options, inspect.signature(Collector).parameters)
         numbers = check_numbers(frames_per_batch, total_frames, init_random_frames, max_frames_per_traj)
         check_receivers(postproc, replay_buffer)
-        self.env = make_env(create_env_fn, create_env_kwargs or {})
-        if numbers.max_frames_per_traj:
-            self.env = limited(self.env, numbers.max_frames_per_traj)
-        if (env_device := device if env_device is None else env_device) is not None:
-            self.env.to(env_device)
+        env_device = device if env_device is None else env_device
+        self.env = make_env(create_env_fn, create_env_kwargs, env_device, numbers.max_frames_per_traj)
         if policy_factory is not None:
             if policy is not None:
-                raise TypeError("Collector takes a policy or a policy_factory, and got both. Fix: leave one out.")
+                raise TypeError("Collector takes a policy or a policy_factory, got both. Fix: leave one out.")
             policy = policy_factory()
-        policy_device = device if policy_device is None else policy_device
         self._given_policy = policy
-        self.policy = policy = _on_device(policy, policy_device)
+        policy_device = device if policy_device is None else policy_device
+        self.policy = _on_device(policy, policy_device)
+        self._act = make_policy(
+            self.env, self.policy, bool(trust_policy), auto_cast_to_device=policy_device is not None
+        )
         self.storing_device = device if storing_device is None else storing_device
-        self._act = make_policy(self.env, policy, bool(trust_policy), auto_cast_to_device=policy_device is not None)
         envs = max(self.env.batch_size.numel(), 1)
         self._steps = -(-numbers.frames_per_batch // envs)
         self.frames_per_batch, self.total_frames = self._steps * envs, numbers.total_frames
@@ -140,21 +131,27 @@ class Collector:
         self.postproc, self.split_trajs, self.exploration_type = postproc, split_trajs, exploration_type
         self.return_same_td, self.replay_buffer = return_same_td, replay_buffer
         self.set_truncated, self.track_traj_ids = set_truncated, track_traj_ids
-        self._check_marks()
-        self._version = _first_version(track_policy_version)
         self.pre_collect_hook, self.post_collect_hook = pre_collect_hook, post_collect_hook
+        self._check_entries()
+        self._version = _first_version(track_policy_version)
+        self._contiguous = not any(-1 in spec.shape for spec in self.env.output_spec.values(True, True) if spec)
+        self._set_up_state()
+
+    def _set_up_state(self) -> None:
+        """Set the state of a collector that has collected nothing."""
         self.frames = self.iterations = 0
+        self._ids = TrajectoryIds(self.env.batch_size)
+        # The input of the next step, None if the next batch starts with a reset.
         self._root: TensorDictBase | None = None
         self._reset_kwargs: dict[str, Any] = {}
-        self._under_way = False
-        self._asked: tuple[Any, ...] | None = None
-        self._rows: dict[NestedKey, torch.Tensor] = {}
+        # Whether a batch was begun and neither yielded nor written.
+        self._unfinished = False
+        self._zeros_for: tuple[Any, ...] | None = None
+        self._zeros: dict[NestedKey, torch.Tensor] = {}
         self._same: TensorDictBase | None = None
-        self._ids = TrajectoryIds(self.env.batch_size)
-        self._contiguous = not any(-1 in spec.shape for spec in self.env.output_spec.values(True, True) if spec)
 
-    def _check_marks(self) -> None:
-        """Refuse marks that the batches cannot have."""
+    def _check_entries(self) -> None:
+        """Check options that need entries which batches may not have."""
         if self.set_truncated and not any(as_tuple(key)[-1] == TRUNCATED for key in self.env.done_keys):
             raise ValueError(
                 f"set_truncated=True marks the last step of a batch as truncated, and {type(self.env).__name__} has no "
@@ -162,7 +159,7 @@ class Collector:
             )
         if self.split_trajs and not self.track_traj_ids:
             raise ValueError(
-                "split_trajs=True cuts batches by their trajectory ids, and track_traj_ids=False leaves these out. "
+                "split_trajs=True splits batches by their trajectory ids, which track_traj_ids=False leaves out. "
                 "Fix: leave track_traj_ids out."
             )
 
@@ -172,17 +169,17 @@ class Collector:
         """Collect batches until there are ``total_frames`` steps.
 
         Yields:
-            A batch; None where batches go into a buffer.
+            A batch, or None if batches are written to a buffer.
         """
         while self.total_frames < 0 or self.frames < self.total_frames:
             yield self.next()
 
     def iterator(self) -> Iterator[Any]:
-        """Return an iterator over batches, as ``iter(collector)`` does."""
+        """Return an iterator over batches, the same as ``iter(collector)``."""
         return iter(self)
 
     def stats(self) -> dict[str, int | bool]:
-        """Return how far the collector is.
+        """Return the progress of the collector.
 
         Returns:
             "frames", "batches", "total_frames", "requested_frames_per_batch" and whether it is "completed".
@@ -203,11 +200,11 @@ class Collector:
     def next(self) -> Any:
         """Collect one batch.
 
-        If that is interrupted, or something fails before the batch is handed out or written, it is lost, and the next
-        one starts with a reset.
+        If an interrupt or an error prevents that the batch is returned or written, its steps are lost, and the next
+        batch starts with a reset.
 
         Returns:
-            The batch; None where batches go into a buffer.
+            The batch, or None if batches are written to a buffer.
         """
         if self.pre_collect_hook is not None:
             self.pre_collect_hook()
@@ -220,11 +217,11 @@ class Collector:
         elif self.return_same_td:
             same, fits = self._same, self._same is not None and self._same.batch_size == data.batch_size
             self._same = data = same.update_(data) if fits and same is not None else data
-        self._hand_over()
+        self._finish()
         return data
 
     def _processed(self, data: Any) -> Any:
-        """Make what is handed out of a batch."""
+        """Convert a batch to the data that is yielded or written."""
         if self.postproc is not None:
             data = self.postproc(data)
         if self.split_trajs:
@@ -232,46 +229,46 @@ class Collector:
         return data if self.storing_device is None else data.to(self.storing_device)
 
     def rollout(self) -> TensorDictBase:
-        """Take the steps of one batch.
+        """Collect one batch without ``postproc``, hooks and buffer.
 
-        If that is interrupted, or something fails, the steps taken so far are lost, and the next batch starts with a
-        reset.
+        After an interrupt or an error, the steps so far are lost, and the next batch starts with a reset.
 
         Returns:
-            The batch, before any ``postproc``.
+            The batch.
         """
         data = self._collect()
-        self._hand_over()
+        self._finish()
         return data
 
     def _collect(self) -> TensorDictBase:
-        """Take the steps of one batch, which is under way until it is handed over."""
+        """Take the steps of one batch, which :meth:`_finish` counts once it is yielded or written."""
         gradients, exploration = torch.is_grad_enabled(), exploration_type()
         try:
             with torch.no_grad(), set_exploration_type(self.exploration_type):
                 return self._take_steps()
         except BaseException:
-            # Ctrl+C can end the end of such a block, and what is learned from then on would have no gradients.
+            # Ctrl+C may interrupt the end of the with block itself. Without these two lines, code that learns after
+            # it would have no gradients.
             torch.set_grad_enabled(gradients)
             set_exploration_type(exploration).__enter__()
             raise
 
     def _take_steps(self) -> TensorDictBase:
         env = self.env
-        # After a batch that was lost on its way, to go on would leave a hole in a trajectory.
-        anew = self._root is None or self._under_way or self.reset_at_each_iter
-        self._under_way = True
         root = self._root
-        if anew or root is None:
+        # To continue after a batch that was lost would leave a gap in a trajectory.
+        start_anew = self._unfinished or self.reset_at_each_iter
+        self._unfinished = True
+        if root is None or start_anew:
             root = env.reset(**self._reset_kwargs)
             self._reset_kwargs = {}
             self._ids.restart()
         policy_acts = not is_random(env, self.policy)
         random = self.frames < self.init_random_frames and policy_acts
         act = self._act if policy_acts and not random else env.rand_action
-        rows = self._rows_beside_actions(root) if random else {}
+        zeros = self._zeros_of_policy(root) if random else {}
         data = collect(env, act, root, self._steps, contiguous=self._contiguous)
-        _add_zeros(data, rows)
+        _add_zeros(data, zeros)
         last = data[..., -1].clone()
         self._root = env.maybe_reset(env._step_mdp(last))
         self._ids.write(data, last)
@@ -280,7 +277,7 @@ class Collector:
         return self._marked(data)
 
     def _marked(self, data: TensorDictBase) -> TensorDictBase:
-        """Write what a batch has beside the data of the env and the policy."""
+        """Write the version of the policy, and mark the last step as truncated, if these are asked for."""
         if self._version is not None:
             for key in ("policy_version", ("next", "policy_version")):
                 data.set(key, torch.full(data.batch_size, self._version, device=data.device))
@@ -289,53 +286,59 @@ class Collector:
         return data
 
     def _write(self, data: TensorDictBase) -> None:
-        """Write a batch into the buffer."""
+        """Write a batch to the buffer."""
         written = getattr(self.replay_buffer, "write_count", None)
         try:
             self.replay_buffer.extend(data)
         except BaseException as error:
-            # A storage that is interrupted copies all rows before it says so. An interrupt between this call and
-            # _hand_over leaves them uncounted, and the next batch has new ids all the same.
+            # A storage finishes its write before it raises an interrupt. After an interrupt between this call and
+            # _finish the steps are not counted, but the next batch still has new ids.
             if getattr(self.replay_buffer, "write_count", None) != written:
                 self.frames, self.iterations = self.frames + self.frames_per_batch, self.iterations + 1
             if self.split_trajs and isinstance(error, ValueError):
-                raise ValueError(f"{error}\n{SPLIT_BATCHES_DIFFER}") from error
+                raise ValueError(
+                    f"{error}\nsplit_trajs=True pads each batch to the longest of its trajectories, so that no two "
+                    "batches have the same shape. "
+                    "Fix: split_trajs=False, and a sampler that finds the trajectories in the buffer: "
+                    'SliceSampler(slice_len=8, traj_key=("collector", "traj_ids")).'
+                ) from error
             raise
 
-    def _hand_over(self) -> None:
-        """Let the next batch go on from this one."""
+    def _finish(self) -> None:
+        """Count a batch that was yielded or written, and let the next one continue from it."""
         frames, iterations = self.frames + self.frames_per_batch, self.iterations + 1
-        # One statement without a call, in which Python lets no interrupt in.
-        self._under_way, self.frames, self.iterations = False, frames, iterations
+        # One statement without a call: CPython delivers signals after calls and at loop back-edges, so that Ctrl+C
+        # cannot separate the three.
+        self._unfinished, self.frames, self.iterations = False, frames, iterations
 
-    def _rows_beside_actions(self, root: TensorDictBase) -> dict[NestedKey, torch.Tensor]:
-        """A row of zeros for all that the policy writes beside actions: random batches have the same entries."""
-        # A policy may count its calls or keep a state: it is asked once.
-        if self._asked != (self.env, self._act):
-            self._rows = {
+    def _zeros_of_policy(self, root: TensorDictBase) -> dict[NestedKey, torch.Tensor]:
+        """A row of zeros for each entry that the policy writes beside actions, so that random batches have them too."""
+        # Once for an env and a policy: a policy may count its calls or have a state.
+        if self._zeros_for != (self.env, self._act):
+            self._zeros = {
                 key: value.new_zeros(value.shape[self.env.batch_dims :])
                 for key, value in self._written_by_policy(root).items()
             }
-            self._asked = self.env, self._act
-        return self._rows
+            self._zeros_for = self.env, self._act
+        return self._zeros
 
     def _written_by_policy(self, root: TensorDictBase) -> dict[NestedKey, torch.Tensor]:
-        """What the policy writes beside actions."""
+        """Call the policy, and return the entries that it writes beside actions."""
         given = root.clone()
         before = dict(given.items(True, True))
         with torch.random.fork_rng(devices=()):
             after = self._act(given)
-        known = set(self.env.action_keys)
+        actions = set(self.env.action_keys)
         written = {key: value for key, value in after.items(True, True) if value is not before.get(key)}
-        return {key: value for key, value in written.items() if key not in known and isinstance(value, torch.Tensor)}
+        return {key: value for key, value in written.items() if key not in actions and isinstance(value, torch.Tensor)}
 
     def reset(self, index: Any = None, **kwargs: Any) -> None:
-        """Start new episodes, and with them new trajectories, in all envs or in some.
+        """Start new episodes, and new trajectories, in all envs or in some.
 
         Args:
-            index: which envs of a batch of envs: an integer, a slice, a list of integers or a mask. Default: all,
-                which are reset when the next batch is collected. A single env is reset with any index.
-            **kwargs: passed to the env's reset.
+            index: envs of a batch of envs: an integer, a slice, a list of integers or a mask. Default: all envs, which
+                are reset when the next batch is collected. A single env is reset with any index.
+            **kwargs: keyword arguments for the env's reset.
 
         Raises:
             IndexError: If there are no such envs. Nothing is reset then.
@@ -356,16 +359,16 @@ class Collector:
                 chosen[index] = True
             except (IndexError, TypeError, ValueError, RuntimeError) as error:
                 raise IndexError(
-                    f"Collector.reset got index={index!r}, and its env has batch size {tuple(self.env.batch_size)}. "
+                    f"index must select envs of a batch of size {tuple(self.env.batch_size)}, got {index!r}. "
                     "Fix: collector.reset(0), or a slice, a list of integers or a mask for several envs."
                 ) from error
         if not chosen.any():
             return
-        # Before the first batch, and after a reset of all, the next batch resets every env anyway.
+        # The next batch resets all envs.
         if self._root is None or chosen.all():
             self._root, self._reset_kwargs = None, kwargs
             return
-        root, self._root = self._root.copy(), None  # if the reset fails, the next batch resets every env
+        root, self._root = self._root.copy(), None  # if the reset fails, the next batch resets all envs
         for key, (done, *_) in zip(self.env.reset_keys, self.env.done_keys_groups, strict=True):
             shape = self.env.full_done_spec[done].shape
             mask = chosen.reshape(*chosen.shape, *[1] * (len(shape) - chosen.ndim)).expand(shape)
@@ -376,13 +379,13 @@ class Collector:
         self._root = root
 
     def fake_tensordict(self) -> TensorDictBase:
-        """Return a batch of zeros with the keys, shapes and dtypes of a real one, without a step of the env.
+        """Return a batch of zeros with the keys, shapes and dtypes of a real one, without stepping the env.
 
-        The policy is called once with zeros, and a ``postproc`` once with the batch; hooks are not called. No
-        episode ends in it, so that ``split_trajs=True`` gives one trajectory for each env.
+        The policy is called once with zeros, and ``postproc`` once with the batch; hooks are not called. No episode
+        ends in the batch, so that ``split_trajs=True`` gives one trajectory for each env.
 
         Returns:
-            The batch, also where real ones go into a buffer. With ``set_truncated`` its last step is truncated.
+            The batch, even if real ones are written to a buffer. With ``set_truncated`` its last step is truncated.
 
         Example:
             >>> from rlnb.envs import GymEnv
@@ -394,7 +397,7 @@ class Collector:
         rows: dict[NestedKey, torch.Tensor] = {}
         if not is_random(env, self.policy):
             with torch.no_grad(), set_exploration_type(self.exploration_type):
-                rows = self._rows_beside_actions(step.exclude("next", *env.action_keys))
+                rows = self._zeros_of_policy(step.exclude("next", *env.action_keys))
         data = stack_steps([step] * self._steps, step.batch_dims, [*[None] * step.batch_dims, "time"])
         _add_zeros(data, rows)
         if self.track_traj_ids:
@@ -402,65 +405,65 @@ class Collector:
         fake: TensorDictBase = self._processed(self._marked(data))
         return fake
 
-    # What only collectors in other threads or processes can do -----------------------------------------------------
+    # Methods of collectors in other threads or processes ------------------------------------------------------------
 
     def start(self) -> None:
-        """Not supported: a collector collects when it is asked for a batch.
+        """Not supported: this collector collects a batch when it is called.
 
         Raises:
             NotImplementedError: Always.
         """
         raise NotImplementedError(
-            "Collector.start() is not supported: it would collect in a thread beside the learner, whose optimizer "
-            "changes the policy in the middle of a step. "
+            "Collector.start() is not supported: it would collect in another thread than the learner, whose optimizer "
+            "would change the policy in the middle of a step. "
             "Fix: for _ in collector: ..., with replay_buffer=..., and a ParallelEnv for several processes."
         )
 
     def pause(self) -> Any:
-        """Not supported: nothing is collected between two batches.
+        """Not supported: nothing is collected between two calls.
 
         Raises:
             NotImplementedError: Always, as in TorchRL.
         """
         raise NotImplementedError(
-            "Collector.pause() is not supported: this collector does not run on its own, and between two calls of "
-            "next() nothing is collected. Fix: leave pause() out."
+            "Collector.pause() is not supported: this collector does not run in the background, and collects nothing "
+            "between two calls of next(). Fix: leave pause() out."
         )
 
     def is_running(self) -> bool:
-        """Return whether data is collected in the background: False, since nothing is (see :meth:`start`)."""
+        """Return False: data is not collected in the background, see :meth:`start`."""
         return False
 
     def enable_profile(self, **options: Any) -> None:
-        """Not supported: the collector runs in this process, where torch's own profiler sees all of it.
+        """Not supported: the collector runs in this process, where torch's profiler can measure it.
 
         Args:
-            **options: those of TorchRL's method.
+            **options: options of TorchRL's method.
 
         Raises:
             NotImplementedError: Always.
         """
         raise NotImplementedError(
-            "Collector.enable_profile() is not supported: it collects in this process, where torch's own profiler "
-            "sees every step. Fix: with torch.profiler.profile() as profile: collector.next()."
+            "Collector.enable_profile() is not supported: this collector runs in this process, where torch's profiler "
+            "can measure it. Fix: with torch.profiler.profile() as profile: collector.next()."
         )
 
     # The policy ---------------------------------------------------------------------------------------------------
 
     def update_policy_weights_(self, policy_or_weights: Any = None, *, worker_ids: Any = None) -> None:
-        """Let the collector act with the newest weights of the policy.
+        """Update the weights of the policy that the collector uses.
 
-        The collector acts with the policy itself, so that what an optimizer changes is used from the next step on, and
-        nothing has to be copied. Only where it acts with a copy on another device are the weights copied.
+        The collector uses the policy itself, so that changes of an optimizer take effect with the next step without a
+        copy. Weights are copied only if the collector uses a copy of the policy on another device.
 
         Args:
-            policy_or_weights: a module, its parameters as a TensorDict, or a state dict, whose values are written into
-                the policy. None: those of the policy that the collector was made with.
-            worker_ids: accepted and not read: there are no workers.
+            policy_or_weights: a module, its parameters as a TensorDict, or a state dict, whose values are written to
+                the policy. Default: the weights of the policy that the collector was made with.
+            worker_ids: has no effect: there are no workers.
 
         Raises:
-            TypeError: if weights are given and the policy is not a module, or they are something else.
-            RuntimeError: if they do not fit the policy. Nothing is written then.
+            TypeError: If the policy is not a module, or the weights are of another type.
+            RuntimeError: If the weights do not fit the policy. Nothing is written then.
 
         Example:
             >>> from tensordict.nn import TensorDictModule
@@ -473,13 +476,13 @@ class Collector:
         self.increment_version()
 
     def _write_weights(self, source: Any) -> None:
-        """Write weights into the policy that acts."""
+        """Write weights to the policy that the collector uses."""
         if source is self.policy:
             return
         if not isinstance(self.policy, torch.nn.Module):
             raise TypeError(
-                f"update_policy_weights_ writes weights into a torch module, and the policy is a "
-                f"{type(self.policy).__name__}. Fix: leave the weights out, or Collector(env, TensorDictModule(...))."
+                f"update_policy_weights_ needs a policy that is a torch module, got a {type(self.policy).__name__}. "
+                "Fix: leave the weights out, or Collector(env, TensorDictModule(...))."
             )
         if isinstance(source, torch.nn.Module):
             source = source.state_dict()
@@ -488,11 +491,11 @@ class Collector:
             source = {**self.policy.state_dict(), **dict(flat.items())}
         elif not isinstance(source, Mapping):
             raise TypeError(
-                f"update_policy_weights_ takes a module, a TensorDict of parameters or a state dict, and got a "
+                f"policy_or_weights must be a module, a TensorDict of parameters or a state dict, got a "
                 f"{type(source).__name__}. Fix: collector.update_policy_weights_(policy)."
             )
         own = self.policy.state_dict()
-        wrong = [key for key in {*own, *source} if key not in own or key not in source or _shapes(own, source, key)]
+        wrong = [key for key in {*own, *source} if _differs(own, source, key)]
         if wrong:
             raise RuntimeError(
                 f"The weights do not fit the policy: these differ in name or shape: {sorted(wrong)}. "
@@ -502,21 +505,21 @@ class Collector:
 
     @property
     def policy_version(self) -> int | None:
-        """How often the policy was updated; None without ``track_policy_version=True``."""
+        """Number of updates of the policy. None without ``track_policy_version=True``."""
         return self._version
 
     def get_policy_version(self) -> int | None:
         """Return :attr:`policy_version`.
 
         Returns:
-            The version; None if versions are not tracked.
+            The version, None if versions are not tracked.
         """
         return self._version
 
     def increment_version(self) -> None:
-        """Count an update of the policy; :meth:`update_policy_weights_` does it, too.
+        """Count an update of the policy, as :meth:`update_policy_weights_` does.
 
-        Nothing is counted without ``track_policy_version=True``.
+        It has no effect without ``track_policy_version=True``.
 
         Example:
             >>> from rlnb.envs import GymEnv
@@ -532,7 +535,7 @@ class Collector:
         """Return a model by its name.
 
         Args:
-            model_id: "policy", or an attribute of the collector that is a module, such as "env.transform".
+            model_id: "policy", or the name of an attribute that is a module, such as "env.transform".
 
         Returns:
             The model.
@@ -546,67 +549,67 @@ class Collector:
         if found is None or (not isinstance(found, torch.nn.Module) and found is not self.policy):
             raise ValueError(
                 f"The collector has no model {model_id!r}. Its policy is a {type(self.policy).__name__}. "
-                "Fix: collector.get_model('policy'), of a collector that was made with a policy."
+                "Fix: collector.get_model('policy'), on a collector whose policy is a module."
             )
         return found
 
     def init_updater(self, *args: Any, **kwargs: Any) -> None:
-        """Do nothing, as in TorchRL for a collector without a weight updater: the learner's policy itself acts.
+        """Do nothing, as in TorchRL for a collector without a weight updater.
 
         Args:
-            *args: accepted and not read.
-            **kwargs: accepted and not read.
+            *args: have no effect.
+            **kwargs: have no effect.
         """
 
     def getattr_env(self, attr: str) -> Any:
-        """Read an attribute of the env.
+        """Return an attribute of the env.
 
         Args:
-            attr: its name.
+            attr: name of the attribute.
 
         Returns:
-            Its value.
+            The value.
         """
         return getattr(self.env, attr)
 
     def getattr_policy(self, attr: str) -> Any:
-        """Read an attribute of the policy.
+        """Return an attribute of the policy.
 
         Args:
-            attr: its name.
+            attr: name of the attribute.
 
         Returns:
-            Its value.
+            The value.
         """
         return getattr(self.policy, attr)
 
     def getattr_rb(self, attr: str) -> Any:
-        """Read an attribute of the replay buffer.
+        """Return an attribute of the replay buffer.
 
         Args:
-            attr: its name.
+            attr: name of the attribute.
 
         Returns:
-            Its value.
+            The value.
         """
         return getattr(self.replay_buffer, attr)
 
     def set_post_collect_hook(self, hook: Callable[[TensorDictBase], Any] | None) -> None:
-        """Set what is called with each batch.
+        """Set the function that is called with each batch.
 
         Args:
-            hook: the function; None for nothing.
+            hook: the function, or None.
         """
         self.post_collect_hook = hook
 
-    # Seeds, states, the end ---------------------------------------------------------------------------------------
+    # Seed, state dict and shutdown --------------------------------------------------------------------------------
 
     def set_seed(self, seed: int, static_seed: bool = False) -> int | None:
         """Seed the env. The next batch starts with a reset.
 
         Args:
-            seed: the seed.
-            static_seed: give all envs of a batch the same.
+            seed: a non-negative integer.
+            static_seed: whether all envs of a batch get the same seed.
 
         Returns:
             The seed for the next env of a chain.
@@ -615,11 +618,11 @@ class Collector:
         return self.env.set_seed(seed, static_seed=static_seed)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the states of env and policy, and how far the collector is.
+        """Return the state dicts of env and policy, and the progress of the collector.
 
         Returns:
-            "env_state_dict", "policy_state_dict" (where the policy is a module), "frames", "iter" and "traj_ids": how
-            many trajectories got an id; "policy_version" where versions are tracked.
+            A dictionary with "env_state_dict", "policy_state_dict" (if the policy is a module), "frames", "iter",
+            "traj_ids" (the number of trajectories with an id) and "policy_version" (if versions are tracked).
         """
         state = {"env_state_dict": self.env.state_dict(), "frames": self.frames, "iter": self.iterations}
         state["traj_ids"] = self._ids.free
@@ -630,25 +633,24 @@ class Collector:
         return state
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Load what :meth:`state_dict` returned. The next batch starts with a reset.
+        """Load a state dict. The next batch starts with a reset.
 
-        Its trajectories get ids that neither this collector nor the saved one gave before.
+        Its trajectories get ids that neither this collector nor the saved one has used. If loading fails, env and
+        policy are left unchanged.
 
         Args:
-            state_dict: the state. One without "traj_ids", of an older version, is loaded as well.
+            state_dict: the result of :meth:`state_dict`. "traj_ids" may be missing, as in older versions.
 
         Raises:
-            KeyError: if a part of it is missing.
-            ValueError: if "traj_ids" is no non-negative integer.
-            RuntimeError: if it does not fit the policy.
-
-        Whatever is raised, env and policy are as they were.
+            KeyError: If another part is missing.
+            ValueError: If "traj_ids" is not a non-negative integer.
+            RuntimeError: If it does not fit the policy.
         """
         wanted = ["env_state_dict", "frames", "iter"]
         wanted += ["policy_state_dict"] if isinstance(self.policy, torch.nn.Module) else []
         missing = [name for name in wanted if name not in state_dict]
         if missing:
-            raise KeyError(f"The state dict of a collector has {wanted}, and this one lacks {missing}.")
+            raise KeyError(f"The state dict of a collector must have {wanted}, got one without {missing}.")
         ids = max(given_ids(state_dict), self._ids.free)
         before = copy.deepcopy(self.state_dict())
         try:
@@ -670,9 +672,9 @@ class Collector:
         """Close the env.
 
         Args:
-            timeout: accepted and not read; ``ParallelEnv(shutdown_timeout=...)`` limits the time.
-            close_env: if False, leave the env open.
-            raise_on_error: if False, suppress what closing the env raises.
+            timeout: has no effect; ``ParallelEnv(shutdown_timeout=...)`` limits the time.
+            close_env: whether to close the env.
+            raise_on_error: whether to raise errors of closing the env.
         """
         self._root = None
         with contextlib.nullcontext() if raise_on_error else contextlib.suppress(Exception):
@@ -697,23 +699,23 @@ class Collector:
 
 
 def _first_version(track: Any) -> int | None:
-    """Return the version to count from; None if versions are not tracked."""
+    """Return the version of a policy without updates, None if versions are not tracked."""
     if not isinstance(track, bool | None):
         raise TypeError(
-            f"track_policy_version must be True or False and is a {type(track).__name__}. The Collector counts "
-            "versions with integers. Fix: Collector(..., track_policy_version=True)."
+            f"track_policy_version must be True or False, got a {type(track).__name__}. The Collector counts versions "
+            "with integers. Fix: Collector(..., track_policy_version=True)."
         )
     return 0 if track else None
 
 
 def _add_zeros(data: TensorDictBase, rows: Mapping[NestedKey, torch.Tensor]) -> None:
-    """Add entries of zeros, each shaped like its row at every step."""
+    """Add entries of zeros with the shape of their row at each step."""
     for key, row in rows.items():
         data.set(key, row.new_zeros((*data.batch_size, *row.shape)))
 
 
 def _on_device(policy: Any, device: Any) -> Any:
-    """Return the policy, or a copy of it if its parameters are on another device."""
+    """Return the policy, or a copy on the device if its parameters are on another one."""
     if device is None or not isinstance(policy, torch.nn.Module):
         return policy
     device = torch.empty(0, device=device).device  # with its index
@@ -721,8 +723,10 @@ def _on_device(policy: Any, device: Any) -> Any:
     return policy if all(tensor.device == device for tensor in tensors) else copy.deepcopy(policy).to(device)
 
 
-def _shapes(own: Mapping[str, Any], given: Mapping[str, Any], key: str) -> bool:
-    """Whether two states differ in the shape of an entry."""
+def _differs(own: Mapping[str, Any], given: Mapping[str, Any], key: str) -> bool:
+    """Return whether only one of two state dicts has an entry, or its shapes differ."""
+    if key not in own or key not in given:
+        return True
     return getattr(own[key], "shape", None) != getattr(given[key], "shape", None)
 
 

@@ -1,4 +1,4 @@
-"""Collectors, under TorchRL's dotted path."""
+"""Collectors, at the path of TorchRL."""
 
 from rlnb.collectors.collector import Collector, SyncDataCollector
 

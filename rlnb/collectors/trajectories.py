@@ -1,4 +1,4 @@
-"""Trajectory ids: an integer for each episode of each env, over all batches."""
+"""Trajectory ids of a collector: an integer for each episode of each env, across batches."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from rlnb.data.ted.keys import COLLECTOR, TRAJ_IDS
 
 
 class TrajectoryIds:
-    """Numbers the trajectories of a stream of batches, in the order in which they begin.
+    """Numbers the trajectories of consecutive batches by their first step.
 
     Args:
-        batch_size: of the env.
+        batch_size: batch size of the env.
 
     Attributes:
-        free: the first id that no trajectory has.
+        current: id of the trajectory of each env, ``[*batch_size]``.
+        free: the first id that is not in use.
 
     Example:
         >>> from tensordict import TensorDict
@@ -34,7 +35,7 @@ class TrajectoryIds:
         self.free = 0
 
     def restart(self) -> None:
-        """Begin a new trajectory in each env, such as before the first batch."""
+        """Begin a new trajectory in each env, for example before the first batch."""
         self.current = torch.arange(self.free, self.free + self.current.numel()).reshape(self.current.shape)
         self.free += self.current.numel()
 
@@ -42,7 +43,7 @@ class TrajectoryIds:
         """Begin a new trajectory in some envs.
 
         Args:
-            chosen: which, a mask of the env's batch size.
+            chosen: mask of the envs, ``[*batch_size]``.
         """
         fresh = self.free + torch.cumsum(chosen.flatten(), 0).reshape(chosen.shape) - 1
         self.current = torch.where(chosen, fresh, self.current)
@@ -52,8 +53,8 @@ class TrajectoryIds:
         """Write the ids of a batch, as ("collector", "traj_ids").
 
         Args:
-            data: the batch, of shape ``[*batch_size, time]``; written to.
-            last: its last step.
+            data: the batch, ``[*batch_size, time]``, which is written to.
+            last: its last step, ``[*batch_size]``.
         """
         done = episode_end_flags(data)
         # Where the step before was the last of its episode, a new one begins. Numbers are given in order of time.

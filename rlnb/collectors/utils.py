@@ -1,4 +1,4 @@
-"""Helpers around collected batches, under the path that is documented for them."""
+"""Functions for collected batches, at the path of TorchRL."""
 
 from rlnb.data.ted.trajectories import split_trajectories
 

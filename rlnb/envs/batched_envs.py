@@ -1,4 +1,4 @@
-"""Batched environments, under TorchRL's dotted path."""
+"""Batched environments, at the path of TorchRL."""
 
 from rlnb.envs.batched.batched_env import BatchedEnvBase
 from rlnb.envs.batched.parallel import ParallelEnv

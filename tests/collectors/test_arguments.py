@@ -1,4 +1,4 @@
-"""Arguments of collectors that make no sense are refused when the collector is made."""
+"""Invalid arguments of collectors are refused when the collector is made."""
 
 from __future__ import annotations
 
@@ -24,79 +24,79 @@ from rlnb.envs import (
         (
             {"frames_per_batch": 0},
             ValueError,
-            "frames_per_batch must be a positive integer and is 0. Fix: frames_per_batch=100.",
+            "frames_per_batch must be a positive integer, got 0. Fix: frames_per_batch=100.",
         ),
         (
             {"frames_per_batch": 5, "total_frames": 0},
             ValueError,
-            "total_frames must be a positive integer, or -1 for no end, and is 0. Fix: total_frames=-1.",
+            "total_frames must be a positive integer, or -1 for no end, got 0. Fix: total_frames=-1.",
         ),
         (
             {"frames_per_batch": 5, "total_frames": 1e6},
             ValueError,
-            "total_frames must be a positive integer, or -1 for no end, and is 1000000.0. Fix: total_frames=1000000.",
+            "total_frames must be a positive integer, or -1 for no end, got 1000000.0. Fix: total_frames=1000000.",
         ),
         (
             {"frames_per_batch": 2.0},
             ValueError,
-            "frames_per_batch must be a positive integer and is 2.0. Fix: frames_per_batch=2.",
+            "frames_per_batch must be a positive integer, got 2.0. Fix: frames_per_batch=2.",
         ),
         (
             {"frames_per_batch": True},
             ValueError,
-            "frames_per_batch must be a positive integer and is True. Fix: frames_per_batch=100.",
+            "frames_per_batch must be a positive integer, got True. Fix: frames_per_batch=100.",
         ),
         (
             {"frames_per_batch": torch.tensor(2.5)},
             ValueError,
-            "frames_per_batch must be a positive integer and is tensor(2.5000). Fix: frames_per_batch=100.",
+            "frames_per_batch must be a positive integer, got tensor(2.5000). Fix: frames_per_batch=100.",
         ),
         (
             {"frames_per_batch": 5, "total_frames": None},
             ValueError,
-            "total_frames must be a positive integer, or -1 for no end, and is None. Fix: total_frames=-1.",
+            "total_frames must be a positive integer, or -1 for no end, got None. Fix: total_frames=-1.",
         ),
         (
             {"frames_per_batch": 5, "init_random_frames": "x"},
             ValueError,
-            "init_random_frames must be a non-negative integer and is 'x'. Fix: init_random_frames=0.",
+            "init_random_frames must be a non-negative integer, got 'x'. Fix: init_random_frames=0.",
         ),
         (
             {"frames_per_batch": 5, "init_random_frames": -3},
             ValueError,
-            "init_random_frames must be a non-negative integer and is -3. Fix: init_random_frames=0.",
+            "init_random_frames must be a non-negative integer, got -3. Fix: init_random_frames=0.",
         ),
         (
             {"frames_per_batch": 5, "init_random_frames": 1e3},
             ValueError,
-            "init_random_frames must be a non-negative integer and is 1000.0. Fix: init_random_frames=1000.",
+            "init_random_frames must be a non-negative integer, got 1000.0. Fix: init_random_frames=1000.",
         ),
         (
             {"frames_per_batch": 5, "init_random_frames": True},
             ValueError,
-            "init_random_frames must be a non-negative integer and is True. Fix: init_random_frames=0.",
+            "init_random_frames must be a non-negative integer, got True. Fix: init_random_frames=0.",
         ),
         (
             {"frames_per_batch": 5, "max_frames_per_traj": -2},
             ValueError,
-            "max_frames_per_traj must be a positive integer, or None for no limit, and is -2. "
+            "max_frames_per_traj must be a positive integer, or None for no limit, got -2. "
             "Fix: max_frames_per_traj=None.",
         ),
         (
             {"frames_per_batch": 5, "max_frames_per_traj": 2.0},
             ValueError,
-            "max_frames_per_traj must be a positive integer, or None for no limit, and is 2.0. "
+            "max_frames_per_traj must be a positive integer, or None for no limit, got 2.0. "
             "Fix: max_frames_per_traj=2.",
         ),
         (
             {"frames_per_batch": 5, "postproc": "mean"},
             TypeError,
-            "postproc must be a function of a batch, and got: str.",
+            "postproc must be a function of a batch, got a str.",
         ),
         (
             {"frames_per_batch": 5, "replay_buffer": []},
             TypeError,
-            "replay_buffer must be a replay buffer, and got: list. Fix: ReplayBuffer(storage=LazyTensorStorage(1000)).",
+            "replay_buffer must be a replay buffer, got a list. Fix: ReplayBuffer(storage=LazyTensorStorage(1000)).",
         ),
     ],
 )
@@ -106,7 +106,7 @@ def test_bad_arguments(arguments, error, text):
 
 
 @pytest.mark.parametrize("kind", [int, np.uint8, np.int64, torch.tensor])
-def test_integers_of_every_kind(kind):  # CO-01
+def test_integers_of_every_kind(kind):
     env = CartPoleEnv(batch_size=[4])
     numbers = {"frames_per_batch": kind(10), "total_frames": kind(24), "init_random_frames": kind(3)}
     collector = Collector(env, max_frames_per_traj=kind(2), **numbers)
@@ -121,14 +121,14 @@ def test_integers_of_every_kind(kind):  # CO-01
 
 def test_what_is_no_env():
     text = (
-        "Collector takes an env, or a function that makes one, and got a str. "
+        "create_env_fn must be an env, or a function that makes one, got a str. "
         "Fix: Collector(GymEnv('CartPole-v1'), policy, frames_per_batch=100)."
     )
     with pytest.raises(TypeError, match=f"^{re.escape(text)}$"):
         Collector("CartPole-v1", frames_per_batch=5)
 
 
-def test_a_limit_for_an_env_that_counts_its_steps():  # CO-06
+def test_a_limit_for_an_env_that_counts_its_steps():
     env = TransformedEnv(GymEnv("CartPole-v1"), StepCounter())
     with pytest.raises(ValueError) as caught:
         Collector(env, frames_per_batch=5, max_frames_per_traj=3)

@@ -64,10 +64,10 @@ def test_weights_that_do_not_fit_change_nothing():
         collector.update_policy_weights_(torch.nn.Linear(3, 1))
     with pytest.raises(RuntimeError, match=r"^The weights do not fit the policy: .*\['module.weight'\]"):
         collector.update_policy_weights_({"module.weight": torch.zeros(3, 3), "module.bias": torch.zeros(1)})
-    with pytest.raises(TypeError, match=r"^update_policy_weights_ takes a module, a TensorDict of parameters"):
+    with pytest.raises(TypeError, match=r"^policy_or_weights must be a module, a TensorDict of parameters"):
         collector.update_policy_weights_(3)
     assert all((value == before[key]).all() for key, value in collector.policy.state_dict().items())
-    with pytest.raises(TypeError, match=r"^update_policy_weights_ writes weights into a torch module"):
+    with pytest.raises(TypeError, match=r"^update_policy_weights_ needs a policy that is a torch module"):
         Collector(pendulum(), frames_per_batch=5).update_policy_weights_(linear())
 
 
@@ -172,7 +172,7 @@ def test_an_env_without_truncated_cannot_be_marked():
 def test_batches_without_ids():
     batch = Collector(pendulum(), frames_per_batch=5, track_traj_ids=False).next()
     assert batch.get("collector", None) is None
-    with pytest.raises(ValueError, match=r"^split_trajs=True cuts batches by their trajectory ids"):
+    with pytest.raises(ValueError, match=r"^split_trajs=True splits batches by their trajectory ids"):
         Collector(pendulum(), frames_per_batch=5, track_traj_ids=False, split_trajs=True)
 
 

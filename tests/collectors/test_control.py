@@ -61,7 +61,7 @@ def test_an_empty_mask_resets_nothing():
 def test_an_index_without_an_env_resets_nothing(index):
     collector = Collector(SerialEnv(2, counted), frames_per_batch=4)
     collector.next()
-    with pytest.raises(IndexError, match=r"^Collector.reset got index=.*batch size \(2,\)\. Fix: "):
+    with pytest.raises(IndexError, match=r"^index must select envs of a batch of size \(2,\), got .*\. Fix: "):
         collector.reset(index)
     assert counts_and_ids(collector.next()) == ([[2, 3]] * 2, [[0, 0], [1, 1]])
 
@@ -133,7 +133,7 @@ def test_versions_that_are_not_tracked():
     collector = Collector(counted(), linear(), frames_per_batch=4)
     collector.increment_version()
     assert collector.get_policy_version() is None and collector.next().get("policy_version", None) is None
-    with pytest.raises(TypeError, match=r"^track_policy_version must be True or False and is a str\."):
+    with pytest.raises(TypeError, match=r"^track_policy_version must be True or False, got a str\."):
         Collector(counted(), frames_per_batch=4, track_policy_version="uuid")
 
 

@@ -59,7 +59,7 @@ def once(error: type[BaseException], call: Callable[..., Any]) -> Callable[..., 
 @pytest.mark.parametrize("place", ["postproc", "split", "to", "extend", "reset"])
 def test_a_failure_on_the_way_loses_a_batch_and_leaves_no_hole(
     error: type[BaseException], place: str, monkeypatch: pytest.MonkeyPatch
-) -> None:  # CO-04
+) -> None:
     rb = TensorDictReplayBuffer(storage=LazyTensorStorage(1000))
     options: dict[str, Any] = {}
     if place == "postproc":
@@ -90,7 +90,7 @@ def test_a_failure_on_the_way_loses_a_batch_and_leaves_no_hole(
     assert rb[:]["step_count"][5] == 0
 
 
-def test_batches_that_are_handed_out_have_no_hole_either() -> None:  # CO-04
+def test_batches_that_are_handed_out_have_no_hole_either() -> None:
     collector = Collector(counting(), frames_per_batch=5, postproc=once(OSError, lambda data: data))
     batches = [collector.next()]
     with pytest.raises(OSError, match="once"):
@@ -100,7 +100,7 @@ def test_batches_that_are_handed_out_have_no_hole_either() -> None:  # CO-04
     assert collector.frames == 15
 
 
-def test_an_iterator_that_is_closed_loses_nothing() -> None:  # CO-04
+def test_an_iterator_that_is_closed_loses_nothing() -> None:
     collector = Collector(counting(), frames_per_batch=5)
     collector.set_seed(1)
     batches = []
@@ -113,7 +113,7 @@ def test_an_iterator_that_is_closed_loses_nothing() -> None:  # CO-04
     assert rows["step_count"].flatten().tolist()[:6] == list(range(6)) and collector.frames == 15
 
 
-def test_a_postproc_may_ask_for_new_episodes() -> None:  # CO-07
+def test_a_postproc_may_ask_for_new_episodes() -> None:
     collector = Collector(counting(), frames_per_batch=5)
     collector.postproc = lambda data: collector.reset() or data
     assert torch.cat([collector.next(), collector.next()])["step_count"].flatten().tolist() == [*range(5)] * 2
@@ -124,7 +124,7 @@ CODES = {
     "collect": Collector._collect,
     "take steps": Collector._take_steps,
     "write": Collector._write,
-    "hand over": Collector._hand_over,
+    "finish": Collector._finish,
     "restart": TrajectoryIds.restart,
     "ids": TrajectoryIds.write,
     "storage": Storage.append,
@@ -132,7 +132,7 @@ CODES = {
 
 
 @pytest.mark.parametrize("code", CODES.values(), ids=CODES)
-def test_an_interrupt_in_any_line_leaves_no_hole(code: Any) -> None:  # CO-04
+def test_an_interrupt_in_any_line_leaves_no_hole(code: Any) -> None:
     for at in range(60):
         rb = TensorDictReplayBuffer(storage=LazyTensorStorage(100))
         collector = Collector(counting(), frames_per_batch=5, replay_buffer=rb, postproc=lambda data: data)
@@ -141,7 +141,7 @@ def test_an_interrupt_in_any_line_leaves_no_hole(code: Any) -> None:  # CO-04
             collector.reset()
         reached = interrupted(collector.next, code.__code__, at)
         assert collector.frames in (len(rb), len(rb) - 5)
-        assert collector.frames == len(rb) or code in (CODES["next"], CODES["write"], CODES["hand over"])
+        assert collector.frames == len(rb) or code in (CODES["next"], CODES["write"], CODES["finish"])
         collector.next()
         check_no_holes(rb[:])
         if not reached:
@@ -154,7 +154,7 @@ def test_an_interrupt_in_any_line_leaves_no_hole(code: Any) -> None:  # CO-04
 @pytest.mark.parametrize("end", ["__enter__", "__exit__"])
 def test_an_interrupt_of_a_blocks_ends_leaves_gradients_and_exploration_as_they_were(
     end: str, block: Any, learning: bool
-) -> None:  # CO-04
+) -> None:
     collector = Collector(counting(), frames_per_batch=5)
     for at in range(20):
         with torch.set_grad_enabled(learning), set_exploration_type("mode"):
@@ -166,7 +166,7 @@ def test_an_interrupt_of_a_blocks_ends_leaves_gradients_and_exploration_as_they_
 
 
 @pytest.mark.parametrize("count", [0, 3])
-def test_interrupts_at_any_time_leave_no_hole(count: int, missing: Any) -> None:  # CO-04
+def test_interrupts_at_any_time_leave_no_hole(count: int, missing: Any) -> None:
     if not hasattr(signal, "setitimer"):
         missing("setitimer", "interrupts at any time")
     env = SerialEnv(count, counting) if count else counting()

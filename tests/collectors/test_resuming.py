@@ -28,7 +28,7 @@ def ids_of(batch: Any) -> set[int]:
     return set(batch[IDS].flatten().tolist())
 
 
-def test_slices_of_a_resumed_buffer_cross_no_reset(tmp_path: Path) -> None:  # CO-03, CO-07
+def test_slices_of_a_resumed_buffer_cross_no_reset(tmp_path: Path) -> None:
     def buffer() -> TensorDictReplayBuffer:
         sampler = SliceSampler(slice_len=4, traj_key=IDS)
         return TensorDictReplayBuffer(storage=LazyTensorStorage(100), sampler=sampler, batch_size=256)
@@ -46,7 +46,7 @@ def test_slices_of_a_resumed_buffer_cross_no_reset(tmp_path: Path) -> None:  # C
 
 
 @pytest.mark.parametrize("batch_size", [[], [3]])
-def test_ids_go_on_where_the_saved_collector_stood(batch_size: list[int]) -> None:  # CO-03, CO-07
+def test_ids_go_on_where_the_saved_collector_stood(batch_size: list[int]) -> None:
     one = collector(CartPoleEnv(batch_size=batch_size))
     count = max(one.env.batch_size.numel(), 1)
     fresh = one.state_dict()
@@ -67,7 +67,7 @@ def test_ids_go_on_where_the_saved_collector_stood(batch_size: list[int]) -> Non
     assert not ids_of(two.next()) & given
 
 
-def test_a_state_without_ids_loads_as_before() -> None:  # CO-07
+def test_a_state_without_ids_loads_as_before() -> None:
     one, two = collector(), collector()
     one.next()
     old = one.state_dict()
@@ -86,7 +86,7 @@ def test_integers_of_every_kind_count_ids(kind: Any) -> None:
 
 
 @pytest.mark.parametrize("value", [-1, 2.0, True, None, "x"])
-def test_what_counts_no_ids_is_refused_and_nothing_changes(value: Any) -> None:  # CO-07
+def test_what_counts_no_ids_is_refused_and_nothing_changes(value: Any) -> None:
     policy = nn.Linear(3, 1)
     env = TransformedEnv(GymEnv("Pendulum-v1"), StepCounter())
     refusing = Collector(env, lambda observation, _: policy(observation), frames_per_batch=6)
@@ -95,8 +95,8 @@ def test_what_counts_no_ids_is_refused_and_nothing_changes(value: Any) -> None: 
     weights = {key: value + 1 for key, value in policy.state_dict().items()}
     state = {**refusing.state_dict(), "policy_state_dict": weights, "frames": 600, "traj_ids": value}
     text = (
-        "'traj_ids' in the state dict of a collector is how many trajectories got an id, a non-negative integer, "
-        f"and is {value!r}. It was probably changed after it was saved. "
+        "'traj_ids' in the state dict of a collector, the number of trajectories with an id, must be a non-negative "
+        f"integer, got {value!r}. Likely cause: it was changed after it was saved. "
         "Fix: load what collector.state_dict() returned."
     )
     with pytest.raises(ValueError, match=f"^{re.escape(text)}$"):

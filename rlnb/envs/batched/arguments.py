@@ -1,78 +1,86 @@
-"""Arguments for the envs of a batch, and entries by nested key."""
+"""Arguments of batched environments: one value for each env, and checks of options."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from rlnb.data.ted.keys import NestedKey, as_tuple
-from rlnb.envs.batched import faults
-
-
-def nested(entries: Mapping[NestedKey, Any]) -> dict[str, Any]:
-    """Nest entries by their keys.
-
-    Args:
-        entries: by key.
-
-    Returns:
-        Dictionaries within dictionaries.
-
-    Example:
-        >>> nested({"a": 1, ("b", "c"): 2})
-        {'a': 1, 'b': {'c': 2}}
-    """
-    found: dict[str, Any] = {}
-    for key, value in entries.items():
-        *path, name = as_tuple(key)
-        place = found
-        for part in path:
-            place = place.setdefault(part, {})
-        place[name] = value
-    return found
-
 
 def one_each(given: Any, n: int, name: str) -> list[Any]:
-    """Spell an argument as one for each env.
+    """Expand an argument to one value for each env.
 
     Args:
-        given: a list, or a single one for all.
-        n: how many envs there are.
-        name: of the argument, for the error.
+        given: a list with a value for each env, or a single value for all.
+        n: number of envs.
+        name: name of the argument, for the error.
 
     Returns:
-        A list of n.
+        A list of length ``n``.
 
     Raises:
-        ValueError: if a list has another length.
+        ValueError: If a list has another length.
     """
     if not isinstance(given, (list, tuple)):
         return [given] * n
     if len(given) != n:
-        raise ValueError(faults.list_length(name, len(given), n))
+        raise ValueError(
+            f"{name} must have one value for each of the {n} envs, got a list of {len(given)}. "
+            "Fix: a list of that length, or a single value for all envs."
+        )
     return list(given)
 
 
 def kwargs_each(given: Any, n: int, name: str = "create_env_kwargs") -> list[dict[str, Any]]:
-    """Spell keyword arguments as a dictionary for each env.
+    """Expand keyword arguments to one dictionary for each env.
 
     Args:
-        given: a mapping for all, a list of them, or None for none.
-        n: how many envs there are.
-        name: of the argument, for the error.
+        given: a mapping for all envs, or a list with a mapping for each. ``None``: no keyword arguments.
+        n: number of envs.
+        name: name of the argument, for the error.
 
     Returns:
-        New dictionaries.
+        A list of ``n`` new dictionaries.
 
     Raises:
-        ValueError: if a list has another length.
-        TypeError: if one is no mapping.
+        ValueError: If a list has another length.
+        TypeError: If a value is not a mapping.
     """
     each = one_each({} if given is None else given, n, name)
     for i, kwargs in enumerate(each):
         if not isinstance(kwargs, Mapping):
-            raise TypeError(faults.kwargs_type(name, i, kwargs))
+            raise TypeError(f"{name} must hold keyword arguments by name, got a {type(kwargs).__name__} for env {i}.")
     return [dict(kwargs) for kwargs in each]
 
 
-__all__ = ["kwargs_each", "nested", "one_each"]
+def check_batch_options(name: str, pin_memory: Any, allow_step_when_done: Any, shutdown_timeout: Any) -> None:
+    """Refuse options of a batch that are not supported.
+
+    Args:
+        name: name of the batch's class.
+        pin_memory: the option of that name.
+        allow_step_when_done: the option of that name.
+        shutdown_timeout: the option of that name.
+
+    Raises:
+        ValueError: If a value is not supported.
+    """
+    if pin_memory:
+        raise ValueError(
+            f"{name}(pin_memory=True) is not supported, and deprecated in TorchRL: the memory that the envs write to "
+            "is shared between processes and not pinned. Fix: leave pin_memory out, and pin what is sent to a GPU: "
+            "batch.pin_memory()."
+        )
+    if allow_step_when_done:
+        raise ValueError(
+            f"{name}(allow_step_when_done=True) is not supported, and deprecated in TorchRL: an env that is done must "
+            "be reset before its next step. Fix: leave allow_step_when_done out, and use env.step_and_maybe_reset(td)."
+        )
+    number = isinstance(shutdown_timeout, (int, float)) and not isinstance(shutdown_timeout, bool)
+    if not number or not shutdown_timeout > 0:
+        raise ValueError(
+            f"{name}(shutdown_timeout=...) must be a positive number of seconds, got {shutdown_timeout!r}. "
+            "Fix: shutdown_timeout=10.0."
+        )
+
+
+__all__ = ["check_batch_options", "kwargs_each", "one_each"]

@@ -1,4 +1,4 @@
-"""EnvCreator: a function that makes envs, all of which share their buffers and parameters, in whichever process."""
+"""Factory of envs that share buffers and parameters across processes."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from typing import Any
 import torch
 
 from rlnb.envs.base import EnvBase
-from rlnb.envs.batched import faults, sharing
+from rlnb.envs.batched import errors, pickling
 from rlnb.envs.metadata import EnvMetaData
 
 
 class EnvCreator:
-    """Makes envs that share the buffers and parameters of their transforms, and knows their metadata.
+    """Factory of envs that share the buffers and parameters of their transforms.
 
-    What one of the envs writes to a buffer in place, such as running statistics (``self.count += 1``), all others see,
-    in this process and in others. To assign a new tensor (``self.count = self.count + 1``) ends the sharing.
+    If one of the envs writes to a buffer in place, such as running statistics (``self.count += 1``), all others see
+    it, in this process and in others. Assigning a new tensor (``self.count = self.count + 1``) ends the sharing.
 
     Args:
-        create_env_fn: makes an env.
-        create_env_kwargs: keyword arguments for it.
-        share_memory: if False, each env keeps tensors of its own.
+        create_env_fn: function that makes an env.
+        create_env_kwargs: keyword arguments for ``create_env_fn``.
+        share_memory: whether the envs share tensors. If False, each env has its own.
         **kwargs: further keyword arguments for ``create_env_fn``.
 
     Raises:
-        TypeError: if ``create_env_fn`` cannot be called.
+        TypeError: If ``create_env_fn`` cannot be called.
 
     Example:
         >>> from rlnb.envs import GymEnv, SerialEnv
@@ -45,7 +45,7 @@ class EnvCreator:
         **kwargs: Any,
     ) -> None:
         if isinstance(create_env_fn, EnvBase) or not callable(create_env_fn):  # an env can be called, too
-            raise TypeError(faults.no_env_function(create_env_fn))
+            raise TypeError(errors.not_an_env_function(create_env_fn))
         self.create_env_fn = create_env_fn
         self.create_env_kwargs = {**(create_env_kwargs or {}), **kwargs}
         self._shares = share_memory
@@ -63,44 +63,44 @@ class EnvCreator:
         """
         self.init_()
         env = self.create_env_fn(**{**self.create_env_kwargs, **kwargs})
-        for name, (tensors, key) in _places(env):
+        for name, (tensors, key) in _state_tensors(env):
             shared = (self._shared or {}).get(name)
             if shared is not None and shared.shape == tensors[key].shape and shared.dtype == tensors[key].dtype:
                 tensors[key] = shared
         return env
 
     def init_(self) -> EnvCreator:
-        """Make an env, to learn its metadata and what there is to share.
+        """Make an env once, to read its metadata and to share its tensors.
 
-        What needs them calls this by itself, and so does the way to another process; only who forks by hand must.
+        Other methods, and pickling for another process, call it by themselves. Call it before ``os.fork``.
 
         Returns:
             The creator.
 
         Raises:
-            TypeError: if the function makes no env.
+            TypeError: If ``create_env_fn`` does not return an env.
         """
         if self._shared is not None:
             return self
         env = self.create_env_fn(**self.create_env_kwargs)
         if not isinstance(env, EnvBase):
-            raise TypeError(faults.creator_made(env))
+            raise TypeError(errors.wrong_return("create_env_fn", env))
         self._meta_data = EnvMetaData.metadata_from_env(env)
         self._shared = {}
         if self._shares:
-            self._shared = {name: tensors[key].share_memory_() for name, (tensors, key) in _places(env)}
+            self._shared = {name: tensors[key].share_memory_() for name, (tensors, key) in _state_tensors(env)}
         env.close()
         return self
 
     @property
     def meta_data(self) -> EnvMetaData:
-        """What the envs take and give."""
+        """Specs, batch size and device of the envs."""
         self.init_()
         assert self._meta_data is not None
         return self._meta_data
 
     def make_variant(self, **kwargs: Any) -> EnvCreator:
-        """Make a creator of other envs that share their tensors with these, where names, shapes and dtypes agree.
+        """Make a creator of other envs that share tensors with these if names, shapes and dtypes agree.
 
         Args:
             **kwargs: keyword arguments that override those of this creator.
@@ -128,22 +128,25 @@ class EnvCreator:
         return {name: tensor.detach() for name, tensor in (self._shared or {}).items()}
 
     def load_state_dict(self, state_dict: Mapping[str, torch.Tensor]) -> None:
-        """Write to the tensors that the envs share; all envs see it.
+        """Write to the tensors that the envs share. All envs see the new values.
 
         Args:
-            state_dict: what :meth:`state_dict` returned.
+            state_dict: the result of :meth:`state_dict`.
 
         Raises:
-            KeyError: if the names are others. Nothing is written then.
+            KeyError: If the names differ. Nothing is written then.
         """
         own = self.state_dict()
         if set(own) != set(state_dict):
-            raise KeyError(faults.shared_names(own, state_dict))
+            raise KeyError(
+                f"The state dict must have the tensors that the envs of this EnvCreator share, {sorted(own)}, got "
+                f"{sorted(map(str, state_dict))}."
+            )
         for name, tensor in own.items():
             tensor.copy_(state_dict[name])
 
     def __getstate__(self) -> dict[str, Any]:
-        self.init_()  # what travels must have something to share
+        self.init_()  # a pickle contains the shared tensors
         return vars(self)
 
     def __repr__(self) -> str:
@@ -151,8 +154,8 @@ class EnvCreator:
         return f"{type(self).__name__}({name}, {self.create_env_kwargs})"
 
 
-def _places(env: EnvBase) -> Iterator[tuple[str, tuple[dict[str, Any], str]]]:
-    """Find where an env and the envs inside it keep tensors that belong to their state."""
+def _state_tensors(env: EnvBase) -> Iterator[tuple[str, tuple[dict[str, Any], str]]]:
+    """Find the tensors in the state of an env and of the envs inside it: the dictionaries and keys of them, by name."""
     for path, module in env.named_modules():
         for tensors in (module._parameters, module._buffers):
             for key, tensor in tensors.items():
@@ -162,15 +165,15 @@ def _places(env: EnvBase) -> Iterator[tuple[str, tuple[dict[str, Any], str]]]:
 
 def _from_another_process(pickled: bytes, tensors: list[torch.Tensor]) -> EnvCreator:
     creator = EnvCreator.__new__(EnvCreator)
-    creator.__dict__.update(sharing.load(pickled, tensors))
+    creator.__dict__.update(pickling.load(pickled, tensors))
     return creator
 
 
 def _for_another_process(creator: EnvCreator) -> tuple[Any, tuple[bytes, list[torch.Tensor]]]:
-    return _from_another_process, sharing.dump(creator.__getstate__())
+    return _from_another_process, pickling.dump(creator.__getstate__())
 
 
-# An argument of multiprocessing.Process, too, keeps what is shared, and may be a lambda.
+# As an argument of multiprocessing.Process, too, a creator keeps its shared tensors, and may hold a lambda.
 reduction.register(EnvCreator, _for_another_process)
 
 __all__ = ["EnvCreator"]

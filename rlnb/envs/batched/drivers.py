@@ -1,10 +1,9 @@
-"""Drivers: what runs one env of a batch, in this process or in a worker, and puts its data where it belongs."""
+"""Drivers, each of which runs one env of a batch and passes its data on: as TensorDicts, or in rows of a block."""
 
 from __future__ import annotations
 
-import operator
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,45 +12,28 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 
 from rlnb._tensordict import shallow_copy
-from rlnb.data import Composite
+from rlnb.data.specs.composite import Composite
 from rlnb.data.ted.block import LeafInfo, Rows
 from rlnb.data.ted.keys import NestedKey
-from rlnb.envs import faults
+from rlnb.envs import faults as env_errors
 from rlnb.envs.base import EnvBase
-from rlnb.envs.transforms import ActionMask, TransformedEnv
-
-
-class Method:
-    """Stands for an attribute of an env that can be called."""
-
-
-@dataclass(frozen=True)
-class Remote:
-    """Stands for an env inside the env of a worker, such as ``unwrapped``: it stays in its process.
-
-    Args:
-        text: its ``repr``.
-    """
-
-    text: str
-
-    def __repr__(self) -> str:
-        return self.text
+from rlnb.envs.transforms.action_mask import ActionMask
+from rlnb.envs.transforms.transformed_env import TransformedEnv
 
 
 @dataclass(frozen=True)
 class EnvInfo:
-    """What a batch must know of one of its envs, picklable.
+    """Picklable description of an env of a batch.
 
     Args:
-        name: of its class.
+        name: name of its class.
         text: its ``repr``.
         specs: its input and output specs.
         batch_size: its batch size.
-        device: where its data lives.
-        root: of the rows that it can fill, the entries that a reset writes; None if it cannot fill rows.
-        next_only: of those rows, the entries that only a step writes.
-        draws: whether it draws random actions in a way of its own, such as legal ones only.
+        device: its device.
+        root: shape and dtype of the entries of a reset if it can fill rows (see :mod:`rlnb.envs.rows`), else None.
+        next_only: shape and dtype of the entries that only a step has if it can fill rows, else None.
+        draws: whether its ``rand_action`` does more than sample from the spec, such as to draw only legal actions.
     """
 
     name: str
@@ -65,14 +47,7 @@ class EnvInfo:
 
     @classmethod
     def of(cls, env: EnvBase) -> EnvInfo:
-        """Describe an env.
-
-        Args:
-            env: the env.
-
-        Returns:
-            The description.
-        """
+        """Describe an env."""
         rows: Any = env
         fills = getattr(env, "_fills_rows", False) and not env.batch_size
         root, next_only = rows._row_leaves() if fills else (None, None)
@@ -81,7 +56,7 @@ class EnvInfo:
 
 
 def _draws_actions(env: EnvBase) -> bool:
-    own = env.__dict__.get("_draws")  # a batch knows it of its envs
+    own = env.__dict__.get("_draws")  # set by a batch of envs
     if own is not None:
         return bool(own)
     if isinstance(env, TransformedEnv):
@@ -92,13 +67,13 @@ def _draws_actions(env: EnvBase) -> bool:
 
 
 class DataDriver:
-    """Runs any env, a TensorDict a step; keeps the root of its next step.
+    """Driver of any env, with one TensorDict a step. It keeps the input of the next step.
 
     Args:
         env: the env.
 
     Attributes:
-        moments: when what happened last, see :data:`~rlnb.envs.batched.trace.MOMENTS`.
+        moments: times of the last actions, ``[4]``; see :data:`~rlnb.envs.batched.trace.MOMENTS`.
     """
 
     def __init__(self, env: EnvBase) -> None:
@@ -110,8 +85,8 @@ class DataDriver:
         """Reset the env.
 
         Args:
-            given: entries for the reset, such as "_reset" masks of envs within this one; None for a full reset.
-            kwargs: for the env's reset.
+            given: entries for the reset, such as "_reset" masks of envs within this one. ``None``: a full reset.
+            kwargs: keyword arguments for the env's reset.
 
         Returns:
             The data of the reset.
@@ -125,10 +100,10 @@ class DataDriver:
         """Step the env.
 
         Args:
-            inputs: the actions, and whatever else the env is to read in place of what it gave last.
+            inputs: the actions, and entries that replace those of the last reset or step.
 
         Returns:
-            The results.
+            The data of the step.
         """
         root = TensorDict({}, self.env.batch_size) if self.root is None else shallow_copy(self.root)
         data = self.env.step(root.update(inputs))
@@ -137,13 +112,14 @@ class DataDriver:
 
 
 class BlockDriver(DataDriver):
-    """Runs any env, and writes its data into the first of its rows.
+    """Driver of any env that writes its data to a row of a block.
 
     Args:
         env: the env.
         rows: its rows of the batch's block.
-        inputs: what a step reads, by key: its parts of arrays, of shape ``[1, *batch_size, ...]``.
-        given: whether the batch wrote each of these; what it did not write is what the env gave last.
+        inputs: what a step reads, ``[1, *batch_size, ...]``, by key.
+        given: whether the batch has written each of the inputs, ``[number of inputs]``. Others are those of the last
+            reset or step.
     """
 
     def __init__(self, env: EnvBase, rows: Rows, inputs: Mapping[NestedKey, np.ndarray], given: np.ndarray) -> None:
@@ -155,14 +131,14 @@ class BlockDriver(DataDriver):
         )
 
     def reset_row(self, given: TensorDictBase | None, kwargs: Mapping[str, Any]) -> None:
-        """Reset the env; see :meth:`DataDriver.reset`."""
+        """Reset the env; see :meth:`DataDriver.reset` for the arguments."""
         data = self.reset(given, kwargs)
         self.moments[2] = time.perf_counter_ns()
         _write(self.root_row, data, "reset")
         self.moments[3] = time.perf_counter_ns()
 
     def step_row(self) -> None:
-        """Step the env."""
+        """Step the env with the inputs that the batch has written."""
         inputs = TensorDict({}, self.env.batch_size, device=self.env.device)
         for (key, tensor), given in zip(self.inputs.items(), self.given.tolist(), strict=True):
             if given:
@@ -175,12 +151,12 @@ class BlockDriver(DataDriver):
 
 
 class RowDriver:
-    """Runs an env that fills rows of numpy arrays.
+    """Driver of an env that fills rows of numpy arrays by itself.
 
     Args:
         env: a :class:`~rlnb.envs.rows.RowEnv`.
         rows: its rows of the batch's block.
-        actions: what the batch writes the backend's action to, an array of shape ``[1, ...]``.
+        actions: the action of the backend, ``[1, ...]``, which the batch writes.
     """
 
     def __init__(self, env: Any, rows: Rows, actions: np.ndarray) -> None:
@@ -194,8 +170,8 @@ class RowDriver:
         """Reset the env.
 
         Args:
-            given: not read: an env that fills rows has none within it.
-            kwargs: for the env's reset.
+            given: has no effect: there are no envs within an env that fills rows.
+            kwargs: keyword arguments for the env's reset.
         """
         if self.started and not kwargs and self.env._seed is None:
             for array in self._root:
@@ -209,62 +185,37 @@ class RowDriver:
         self.moments[2] = self.moments[3] = time.perf_counter_ns()
 
     def step_row(self) -> None:
-        """Step the env with the action that the batch wrote."""
+        """Step the env with the action that the batch has written."""
         if not self.started:
-            raise RuntimeError(faults.not_reset(self.env))
+            raise RuntimeError(env_errors.not_reset(self.env))
         for array in self._next:
             array[0] = 0
         action = self.actions[0]
-        # A backend may keep the action that it is given.
+        # A backend may keep the action.
         self._step(0, action.copy() if isinstance(action, np.ndarray) else action)
         self.moments[1] = self.moments[3] = time.perf_counter_ns()
 
 
-def _write(row: dict[NestedKey, torch.Tensor], data: TensorDictBase, moment: str) -> None:
-    """Copy data into a row, all of it or nothing."""
+def _write(row: dict[NestedKey, torch.Tensor], data: TensorDictBase, what: str) -> None:
+    """Copy data into a row: all of it, or nothing if an entry does not fit."""
     values = {}
     for key, tensor in row.items():
         value = data.get(key, None)
-        if value is None and moment == "reset":
+        if value is None and what == "reset":
             tensor.zero_()
             continue
         if not isinstance(value, torch.Tensor) or value.shape != tensor.shape or value.dtype != tensor.dtype:
             got = "nothing" if value is None else f"shape {tuple(value.shape)} and dtype {value.dtype}"
             raise RuntimeError(
-                f"The {moment} gave {got} for {key!r}, whose spec says shape {tuple(tensor.shape)} and dtype "
-                f"{tensor.dtype}. rlnb.envs.utils.check_env_specs(env) tells all about it. Where shapes are to change, "
-                "let the spec say so with -1."
+                f"The {what} must give {key!r} with the shape {tuple(tensor.shape)} and dtype {tensor.dtype} of its "
+                f"spec, got {got}. rlnb.envs.utils.check_env_specs(env) lists all differences. "
+                "Fix: correct the spec; a dimension that varies has size -1 in it."
             )
         values[key] = value
     for key, value in values.items():
         row[key].copy_(value)
 
 
-def read_attribute(env: EnvBase, name: str) -> Any:
-    """Read an attribute of an env.
-
-    Args:
-        env: the env.
-        name: of the attribute; with dots, of an attribute of an attribute, such as "unwrapped.g".
-
-    Returns:
-        Its value, or a :class:`Method` if it can be called.
-    """
-    value = operator.attrgetter(name)(env)
-    return Method() if callable(value) and not isinstance(value, torch.nn.Module) else value
-
-
 Driver = DataDriver | BlockDriver | RowDriver
-MakeEnv = Callable[..., EnvBase]
 
-__all__ = [
-    "BlockDriver",
-    "DataDriver",
-    "Driver",
-    "EnvInfo",
-    "MakeEnv",
-    "Method",
-    "Remote",
-    "RowDriver",
-    "read_attribute",
-]
+__all__ = ["BlockDriver", "DataDriver", "Driver", "EnvInfo", "RowDriver"]

@@ -1,30 +1,34 @@
-"""Memory that several processes see: anonymous, so that nothing is left behind however they end."""
+"""Shared memory of a ParallelEnv: anonymous memory, and the plan of the arrays of all envs in it."""
 
 from __future__ import annotations
 
 import mmap
 import os
 import tempfile
-from multiprocessing import reduction
-from multiprocessing.connection import Connection
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from rlnb.envs.batched.wire import Closed, Wire
+from rlnb.data.ted.block import LeafInfo, TEDBlock
+from rlnb.data.ted.keys import NestedKey
 
 _ALIGNMENT = 64
 
+ArrayInfo = tuple[tuple[int, ...], np.dtype]
+
 
 class SharedMemory:
-    """A piece of memory without a name, out of which numpy arrays are cut one after another.
+    """Memory without a name, which numpy arrays are cut from one after another.
 
-    It lives as long as a process has it open: there is no file to unlink and nothing to leak.
+    It exists as long as a process has it open, so nothing is left behind however the processes end.
+    ``multiprocessing.shared_memory`` has names, and leaks memory when processes are killed.
 
     Args:
-        size: in bytes, see :func:`bytes_for`.
-        on_disk: back it by a temporary file on disk rather than by RAM.
-        descriptor: of the memory that another process made; None to make it.
+        size: number of bytes; see :func:`bytes_for`.
+        on_disk: whether to back the memory by a temporary file on disk rather than by RAM.
+        descriptor: file descriptor of memory that another process has made. Default: make new memory.
 
     Example:
         >>> memory = SharedMemory(bytes_for([((2, 3), np.dtype("float32"))]))
@@ -39,11 +43,11 @@ class SharedMemory:
         self._used = 0
 
     def array(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-        """Cut the next array out; it holds zeros.
+        """Cut the next array from the memory. New memory holds zeros.
 
         Args:
-            shape: of the array.
-            dtype: of the array.
+            shape: shape of the array.
+            dtype: dtype of the array.
 
         Returns:
             The array, which keeps the memory alive.
@@ -53,35 +57,8 @@ class SharedMemory:
         self._used += _aligned(count * dtype.itemsize)
         return array
 
-    def send(self, wire: Wire, pid: int, until: float | None) -> None:
-        """Hand the memory to another process.
-
-        Args:
-            wire: to it.
-            pid: its process id.
-            until: when to give up, in seconds of ``time.monotonic``; None: never.
-        """
-        wire.wait_writable(until)
-        try:
-            reduction.send_handle(wire.connection, self.descriptor, pid)
-        except OSError as error:
-            raise Closed from error
-
-    @classmethod
-    def receive(cls, connection: Connection, size: int) -> SharedMemory:
-        """Take the memory that another process sends.
-
-        Args:
-            connection: to it.
-            size: of the memory, in bytes.
-
-        Returns:
-            The same memory, here.
-        """
-        return cls(size, descriptor=reduction.recv_handle(connection))
-
     def close(self) -> None:
-        """Give the descriptor back; the memory itself goes with the last array."""
+        """Close the descriptor. The memory itself is released with the last array."""
         if self.descriptor >= 0:
             os.close(self.descriptor)
             self.descriptor = -1
@@ -90,11 +67,11 @@ class SharedMemory:
         self.close()
 
 
-def bytes_for(arrays: list[tuple[tuple[int, ...], np.dtype]]) -> int:
-    """Tell how much memory arrays take.
+def bytes_for(arrays: list[ArrayInfo]) -> int:
+    """Count the bytes that arrays take in a :class:`SharedMemory`.
 
     Args:
-        arrays: the shape and dtype of each.
+        arrays: shape and dtype of each.
 
     Returns:
         The number of bytes.
@@ -111,11 +88,82 @@ def _new_descriptor(size: int, on_disk: bool) -> int:
     if memfd_create is not None and not on_disk:
         descriptor: int = memfd_create("rlnb")
     else:
-        # The file has no name from the start, or loses it at once.
-        with tempfile.TemporaryFile() as file:
+        with tempfile.TemporaryFile() as file:  # it has no name, or loses it at once
             descriptor = os.dup(file.fileno())
     os.ftruncate(descriptor, size)
     return descriptor
 
 
-__all__ = ["SharedMemory", "bytes_for"]
+class BlockLayout(NamedTuple):
+    """Arrays in the shared memory of a batch of ``n`` envs.
+
+    Args:
+        block: rows of all envs: one row each, which holds the last reset and the last step.
+        inputs: what a step reads, ``[n, ...]``, by key.
+        selected: the envs that are to be stepped or reset, ``[n]``.
+        moments: times of the last actions of each env, ``[n, 4]``; see :data:`~rlnb.envs.batched.trace.MOMENTS`.
+        given: whether the batch has written each of the inputs, ``[number of inputs]``.
+    """
+
+    block: TEDBlock
+    inputs: dict[NestedKey, np.ndarray]
+    selected: np.ndarray
+    moments: np.ndarray
+    given: np.ndarray
+
+
+@dataclass(frozen=True)
+class BlockPlan:
+    """Plan of the shared memory of a batch, from which each process finds the arrays of its envs.
+
+    Args:
+        n: number of envs.
+        root: shape and dtype of the entries of a reset, by key.
+        next_only: shape and dtype of the entries that only a step has, by key.
+        inputs: shape and dtype of what a step reads, by key.
+        fills_rows: whether the envs write rows of numpy arrays. The only input is then the action of the backend.
+        size: number of bytes of the memory.
+    """
+
+    n: int
+    root: dict[NestedKey, LeafInfo]
+    next_only: dict[NestedKey, LeafInfo]
+    inputs: dict[NestedKey, ArrayInfo]
+    fills_rows: bool
+    size: int = 0
+
+    def measured(self) -> BlockPlan:
+        """Compute the size of the memory.
+
+        Returns:
+            The plan with its size.
+
+        Example:
+            >>> BlockPlan(2, {}, {}, {"action": ((2, 3), np.dtype("float32"))}, fills_rows=False).measured().size
+            256
+        """
+        arrays: list[ArrayInfo] = []
+
+        def note(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+            arrays.append((shape, np.dtype(dtype)))
+            return np.zeros(shape, dtype)
+
+        self.lay_out(note)
+        return replace(self, size=bytes_for(arrays))
+
+    def lay_out(self, allocate: Callable[[tuple[int, ...], np.dtype], np.ndarray]) -> BlockLayout:
+        """Cut the arrays from memory, in the same order in every process.
+
+        Args:
+            allocate: returns the next array, given its shape and dtype.
+
+        Returns:
+            The arrays.
+        """
+        block = TEDBlock(self.root, self.next_only, 1, (self.n,), allocate)
+        inputs = {key: allocate(shape, dtype) for key, (shape, dtype) in self.inputs.items()}
+        selected, moments = allocate((self.n,), np.dtype("bool")), allocate((self.n, 4), np.dtype("int64"))
+        return BlockLayout(block, inputs, selected, moments, allocate((len(self.inputs),), np.dtype("bool")))
+
+
+__all__ = ["ArrayInfo", "BlockLayout", "BlockPlan", "SharedMemory", "bytes_for"]

@@ -1,4 +1,4 @@
-"""SerialEnv: several environments stepped one after another, in this process."""
+"""Batched environment whose envs are stepped one after another, in this process."""
 
 from __future__ import annotations
 
@@ -14,23 +14,28 @@ from tensordict import TensorDictBase
 
 from rlnb.data.ted.block import TEDBlock
 from rlnb.envs.base import EnvBase
-from rlnb.envs.batched import faults
-from rlnb.envs.batched.drivers import DataDriver, EnvInfo, RowDriver, read_attribute
-from rlnb.envs.batched.row_batch import RowBatch
+from rlnb.envs.batched import errors
+from rlnb.envs.batched.attributes import read_attribute
+from rlnb.envs.batched.batched_env import Arguments, BatchedEnvBase, ResetArguments
+from rlnb.envs.batched.drivers import DataDriver, EnvInfo, RowDriver
 
 
-class SerialEnv(RowBatch):
+class SerialEnv(BatchedEnvBase):
     """Several envs in one: they are stepped one after another, and their data is stacked.
 
-    The batch size is ``[num_workers, *that of an env]``. What works here works in a :class:`ParallelEnv`, and with the
-    same seed it gives the same data there; here, gradients pass, too.
+    The batch size is ``[num_workers, *batch_size]`` with the batch size of one env. A :class:`ParallelEnv` with the
+    same seed gives the same data, but gradients pass only through a ``SerialEnv``.
 
-    An attribute that the batch does not have is read from each env, as a list; a method is called on each.
+    An attribute that the batch does not have is read from each env, as a list; a method is called on each env.
 
     Args:
-        num_workers: how many envs.
-        create_env_fn: makes an env; or a list of functions, one for each env, for different tasks.
-        **kwargs: see :class:`~rlnb.envs.batched.BatchedEnvBase`; those that concern processes have no effect.
+        num_workers: number of envs.
+        create_env_fn: function that makes an env, or a list with a function for each env, for different tasks.
+        num_threads: has no effect: there are no worker processes.
+        num_sub_threads: has no effect, as ``num_threads``.
+        serial_for_single: has no effect, as ``num_threads``.
+        mp_start_method: has no effect, as ``num_threads``.
+        **kwargs: options of :class:`~rlnb.envs.batched_envs.BatchedEnvBase`.
 
     Example:
         >>> from rlnb.envs import GymEnv
@@ -62,7 +67,7 @@ class SerialEnv(RowBatch):
             for i, (fn, kwargs) in enumerate(zip(self._fns, self._kwargs, strict=True)):
                 made = fn(**kwargs)
                 if not isinstance(made, EnvBase):
-                    raise TypeError(faults.no_env(i, self.num_workers, made))
+                    raise TypeError(errors.wrong_return(f"create_env_fn of env {i} of {self.num_workers}", made))
                 envs.append(made)
             return [EnvInfo.of(env) for env in envs]
         finally:
@@ -70,7 +75,7 @@ class SerialEnv(RowBatch):
 
     def _end_envs(self) -> None:
         envs, self._envs, self._drivers = self._envs, [], []
-        with contextlib.ExitStack() as stack:  # one that fails to close keeps no other from it
+        with contextlib.ExitStack() as stack:  # which closes the others if one raises
             for env in envs:
                 stack.callback(env.close)
 
@@ -79,14 +84,13 @@ class SerialEnv(RowBatch):
             self._drivers = [DataDriver(env) for env in self._envs]
             return
         self._actions = self._action_array()
-        drivers = [RowDriver(env, block.env(i), self._actions[i : i + 1]) for i, env in enumerate(self._envs)]
-        self._drivers = drivers
+        self._drivers = [RowDriver(env, block.env(i), self._actions[i : i + 1]) for i, env in enumerate(self._envs)]
 
     def __deepcopy__(self, memo: dict[int, Any]) -> SerialEnv:
-        """Copy the envs with their states; the copy is stepped apart from this batch."""
+        """Copy the envs with their states."""
         copied: SerialEnv = type(self).__new__(type(self))
         memo[id(self)] = copied
-        own = {"_drivers", "_block"}  # drivers and blocks hold views of memory, which must be views of the copy's
+        own = {"_drivers", "_block"}  # they hold views of memory, which must be memory of the copy
         copied.__dict__.update({k: copy.deepcopy(v, memo) for k, v in vars(self).items() if k not in own})
         copied.__dict__.update({"_drivers": [], "_block": None})
         if not self._drivers:
@@ -117,12 +121,10 @@ class SerialEnv(RowBatch):
             else:
                 found[i] = driver.step(inputs[i])
                 driver.moments[1] = driver.moments[3] = time.perf_counter_ns()
-        self._note("step", which, start, [driver.moments for driver in self._drivers])
+        self._record("step", which, start, [driver.moments for driver in self._drivers])
         return None if inputs is None else found
 
-    def _reset_envs(
-        self, which: dict[int, tuple[TensorDictBase | None, Mapping[str, Any]]]
-    ) -> dict[int, TensorDictBase] | None:
+    def _reset_envs(self, which: dict[int, ResetArguments]) -> dict[int, TensorDictBase] | None:
         start, found = time.perf_counter_ns(), {}
         for i, arguments in which.items():
             driver = self._drivers[i]
@@ -132,21 +134,19 @@ class SerialEnv(RowBatch):
                 driver.moments[2] = driver.moments[3] = time.perf_counter_ns()
             else:
                 driver.reset_row(*arguments)
-        self._note("reset", list(which), start, [driver.moments for driver in self._drivers])
+        self._record("reset", list(which), start, [driver.moments for driver in self._drivers])
         return found if self._block is None else None
 
-    def _ask(self, name: str, arguments: list[tuple[tuple[Any, ...], dict[str, Any]]] | None) -> list[Any]:
-        if arguments is None:
-            return [read_attribute(env, name) for env in self._envs]
-        method = operator.attrgetter(name)
-        return [method(env)(*args, **kw) for env, (args, kw) in zip(self._envs, arguments, strict=True)]
+    def _read_each(self, name: str) -> list[Any]:
+        return [read_attribute(env, name) for env in self._envs]
 
-    def _ask_one(self, i: int, name: str, arguments: tuple[tuple[Any, ...], dict[str, Any]]) -> Any:
+    def _call_each(self, name: str, arguments: list[Arguments]) -> list[Any]:
+        return [self._call_one(i, name, given) for i, given in enumerate(arguments)]
+
+    def _call_one(self, i: int, name: str, arguments: Arguments) -> Any:
         self.start()
         args, kwargs = arguments
         return operator.attrgetter(name)(self._envs[i])(*args, **kwargs)
-
-    # A row at a time ----------------------------------------------------------------------------------------------
 
     def _row_functions(self, block: TEDBlock) -> tuple[Callable[[int, Any], bool], Callable[[int], None]]:
         functions = [env._row_functions(block.env(i)) for i, env in enumerate(self._envs)]
@@ -164,7 +164,7 @@ class SerialEnv(RowBatch):
             for i, step_env in enumerate(steps):
                 if step_env(t, actions[i]):
                     ended.append(i)
-            self._note("step", everyone, start, moments)
+            self._record("step", everyone, start, moments)
             return bool(ended)
 
         def reset(t: int) -> None:
@@ -173,12 +173,12 @@ class SerialEnv(RowBatch):
                 for array in roots:
                     array[i, t] = 0
                 resets[i](t)
-            self._note("reset", ended, start, moments)
+            self._record("reset", ended, start, moments)
 
         return step, reset
 
     def _stamped(self, i: int, act: Callable[..., Any], moment: int) -> Callable[..., Any]:
-        """Note when env i is told to act, and when it has."""
+        """Note the times before and after a step or reset of env ``i``."""
         moments = self._drivers[i].moments
 
         def stamped(*arguments: Any) -> Any:

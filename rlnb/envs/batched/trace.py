@@ -1,4 +1,4 @@
-"""What the envs of a batch did and when, measured."""
+"""Measured trace of a batched environment: what each env did, and when."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-#: The moments that are noted of an env: it is told to act, has stepped, has been reset, has written its row.
+#: Actions of an env whose times are recorded: it starts a step or reset, has stepped, has been reset, has written its
+#: row.
 MOMENTS = ("told", "stepped", "reset", "written")
 
 
@@ -16,10 +17,11 @@ class Turn:
 
     Args:
         what: "step" or "reset".
-        which: the envs that took part.
-        start: when the batch began, in nanoseconds of ``time.perf_counter_ns``, which all processes share.
-        stop: when it had all results.
-        moments: of each env, ``[num_workers, 4]``, see :data:`MOMENTS`; 0 where nothing of the kind happened.
+        which: indices of the envs that took part.
+        start: when the batch began, in nanoseconds of ``time.perf_counter_ns``, a clock that all processes share.
+        stop: when the batch had all results.
+        moments: times of the actions of each env, ``[num_workers, 4]``, in the order of :data:`MOMENTS`. 0 for an
+            action that did not take place.
     """
 
     what: str
@@ -31,12 +33,16 @@ class Turn:
 
 @dataclass
 class BatchTrace:
-    """The turns of a batch, in order.
+    """Steps and resets of a batch in order, as recorded by ``env.tracing()``.
 
     Args:
-        name: of the batch's class.
-        num_workers: how many envs it has.
-        turns: what happened.
+        name: name of the batch's class.
+        num_workers: number of envs.
+        turns: the steps and resets.
+
+    Example:
+        >>> BatchTrace("SerialEnv", num_workers=2)
+        BatchTrace(SerialEnv, num_workers=2, steps=0, resets=0)
     """
 
     name: str

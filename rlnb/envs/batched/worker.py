@@ -1,14 +1,15 @@
-"""The worker: a process that runs envs of a ParallelEnv, most often one."""
+"""Worker process of a ParallelEnv: its channel to the pool, and the loop that runs its envs."""
 
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
 import operator
 import os
+import pickle
 import random
-import select
 import signal
+import socket
+import struct
 import sys
 import threading
 import time
@@ -16,7 +17,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from multiprocessing.connection import Connection
+from multiprocessing.connection import wait
 from typing import Any
 
 import cloudpickle
@@ -24,36 +25,179 @@ import numpy as np
 import torch
 
 from rlnb.envs.base import EnvBase
-from rlnb.envs.batched import faults, sharing, start_method
-from rlnb.envs.batched.drivers import BlockDriver, DataDriver, Driver, EnvInfo, Remote, RowDriver, read_attribute
-from rlnb.envs.batched.memory import SharedMemory
-from rlnb.envs.batched.plan import BlockPlan
-from rlnb.envs.batched.wire import DONE, MESSAGE, RESET_ROW, STEP, Closed, Wire
+from rlnb.envs.batched import errors, pickling
+from rlnb.envs.batched.attributes import Remote, read_attribute
+from rlnb.envs.batched.drivers import BlockDriver, DataDriver, Driver, EnvInfo, RowDriver
+from rlnb.envs.batched.memory import BlockPlan, SharedMemory
+
+#: Signals, of one byte each. The first three are requests about data in shared memory: step all envs of the worker,
+#: step or reset those that are selected. DONE is the reply to them, and MESSAGE announces a pickled message.
+STEP, STEP_SELECTED, RESET_SELECTED, DONE, MESSAGE = b"s", b"w", b"r", b"d", b"m"
+_LENGTH = struct.Struct("!Q")
 
 
-def _directory() -> str | None:
+class ChannelClosed(Exception):
+    """The process at the other end has closed the channel, or has ended."""
+
+
+class ChannelTimeout(Exception):
+    """The process at the other end did not read or write in time."""
+
+
+class Channel:
+    """One end of a socket pair between a worker and its pool.
+
+    A signal is one byte, so that a step whose data is in shared memory costs one system call in each direction. A
+    message is the signal ``MESSAGE``, a length, and a pickle.
+
+    ``until`` is the time of ``time.monotonic`` at which a method gives up, also in the middle of a message: the process
+    at the other end may have been stopped. ``None`` waits without a limit.
+
+    Args:
+        connection: this end of the pair.
+        blocking: False for the end of the pool, which must be able to give up.
+    """
+
+    def __init__(self, connection: socket.socket, blocking: bool) -> None:
+        connection.setblocking(blocking)
+        self.socket, self._blocking = connection, blocking
+
+    def notify(self, signal: bytes, until: float | None = None) -> None:
+        """Send a signal.
+
+        Args:
+            signal: one byte.
+            until: when to give up.
+
+        Raises:
+            ChannelClosed: If the other end is closed.
+            ChannelTimeout: If the other end does not read in time.
+        """
+        try:
+            self.socket.send(signal)
+        except BlockingIOError:
+            self._before(until, self.socket.sendall, signal)
+        except OSError as error:
+            raise ChannelClosed from error
+
+    def send(self, message: Any, until: float | None = None) -> None:
+        """Send a message.
+
+        Args:
+            message: any object that cloudpickle can pickle, including functions and classes of a notebook or script.
+            until: when to give up.
+
+        Raises:
+            ChannelClosed: If the other end is closed.
+            ChannelTimeout: If the other end does not read in time.
+        """
+        content = cloudpickle.dumps(message)
+        self._before(until, self.socket.sendall, MESSAGE + _LENGTH.pack(len(content)))
+        self._before(until, self.socket.sendall, content)
+
+    def recv(self, until: float | None = None) -> tuple[bytes, Any]:
+        """Receive a signal or a message.
+
+        Args:
+            until: when to give up.
+
+        Returns:
+            The signal, and the message if the signal is ``MESSAGE``.
+
+        Raises:
+            ChannelClosed: If the other end is closed.
+            ChannelTimeout: If nothing arrives in time, or only a part of a message.
+        """
+        try:
+            signal = self.socket.recv(1)
+        except BlockingIOError:
+            signal = self._before(until, self.socket.recv, 1)
+        except OSError as error:
+            raise ChannelClosed from error
+        if not signal:
+            raise ChannelClosed
+        if signal != MESSAGE:
+            return signal, None
+        (size,) = _LENGTH.unpack(self._read(_LENGTH.size, until))
+        return signal, pickle.loads(self._read(size, until))
+
+    def send_descriptor(self, descriptor: int, until: float | None = None) -> None:
+        """Send a file descriptor, which the process at the other end receives as its own.
+
+        Args:
+            descriptor: an open descriptor of this process.
+            until: when to give up.
+
+        Raises:
+            ChannelClosed: If the other end is closed.
+            ChannelTimeout: If the other end does not read in time.
+        """
+        self._before(until, socket.send_fds, self.socket, [b"f"], [descriptor])
+
+    def recv_descriptor(self, until: float | None = None) -> int:
+        """Receive the file descriptor that :meth:`send_descriptor` sent.
+
+        Args:
+            until: when to give up.
+
+        Returns:
+            An open descriptor of this process.
+        """
+        _, descriptors, *_ = self._before(until, socket.recv_fds, self.socket, 1, 1)
+        if not descriptors:
+            raise ChannelClosed
+        return int(descriptors[0])
+
+    def close(self) -> None:
+        """Close this end; the other end notices that."""
+        self.socket.close()
+
+    def _read(self, size: int, until: float | None) -> bytearray:
+        content = bytearray(size)
+        left = memoryview(content)
+        while left:
+            count = self._before(until, self.socket.recv_into, left)
+            if not count:
+                raise ChannelClosed
+            left = left[count:]
+        return content
+
+    def _before(self, until: float | None, operation: Callable[..., Any], *arguments: Any) -> Any:
+        """Call an operation of the socket that may have to wait."""
+        try:
+            self.socket.settimeout(None if until is None else max(until - time.monotonic(), 0.0))
+            result = operation(*arguments)
+            self.socket.setblocking(self._blocking)
+        except (BlockingIOError, TimeoutError) as error:
+            raise ChannelTimeout from error
+        except OSError as error:
+            raise ChannelClosed from error
+        return result
+
+
+def _working_directory() -> str | None:
     try:
         return os.getcwd()
-    except OSError:  # somebody has deleted it
+    except OSError:  # it has been deleted
         return None
 
 
 @dataclass(frozen=True)
 class Task:
-    """What a worker is told when it starts.
+    """What a worker needs to know when it starts.
 
     Args:
-        envs: which of the envs it runs.
-        n: how many there are.
-        make: for each of them the function that makes it and keyword arguments, pickled.
-        threads: for torch.
-        quiet: leave warnings out.
-        seed: for the random generators of the process, which those of a fork server would all have alike.
-        registered: what was added to Gymnasium's registry, pickled by id.
-        path: ``sys.path``, where modules are found.
-        environ: the environment variables.
-        directory: the working directory.
-        parent: the process id of the batch's process.
+        envs: indices of the envs that it runs.
+        n: number of envs of the whole batch.
+        make: pickled list with a function and keyword arguments for each of its envs.
+        threads: number of threads of torch.
+        quiet: whether to suppress warnings.
+        seed: seed of the random generators of the process, which all workers of a fork server would otherwise share.
+        registered: specs that were added to Gymnasium's registry, pickled, by id.
+        path: ``sys.path``.
+        environ: environment variables.
+        directory: working directory, None if it does not exist.
+        parent: process id of the pool.
     """
 
     envs: list[int]
@@ -65,16 +209,16 @@ class Task:
     registered: dict[str, bytes]
     path: list[str] = field(default_factory=lambda: list(sys.path))
     environ: dict[str, str] = field(default_factory=lambda: dict(os.environ))
-    directory: str | None = field(default_factory=_directory)
+    directory: str | None = field(default_factory=_working_directory)
     parent: int = field(default_factory=os.getpid)
 
 
 @dataclass(frozen=True)
-class Failure:
-    """An exception in a worker.
+class WorkerFailure:
+    """Description of an exception that was raised in a worker.
 
     Args:
-        kind: its class, by name.
+        kind: name of its class.
         text: its message.
         lines: its traceback.
     """
@@ -84,7 +228,7 @@ class Failure:
     lines: str
 
     @classmethod
-    def of(cls, error: Exception) -> Failure:
+    def of(cls, error: Exception) -> WorkerFailure:
         """Describe an exception, even one whose own ``__str__`` or ``__repr__`` raises."""
         kind = type(error).__name__
         try:
@@ -98,24 +242,25 @@ class Failure:
         return cls(kind, text, lines)
 
 
-def run(connection: Connection, task: Task, shared: list[torch.Tensor]) -> None:
-    """Be a worker until the batch closes the wire or its process ends.
+def run(connection: socket.socket, task: Task, shared: list[torch.Tensor]) -> None:
+    """Run a worker until the pool closes the channel or its process ends.
 
     Args:
-        connection: to the batch.
-        task: what to do.
-        shared: the tensors in shared memory that the functions of the task refer to.
+        connection: the worker's end of the channel.
+        task: what the worker needs to know.
+        shared: tensors in shared memory that the pickled functions of the task refer to.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an Interrupt is for the batch's process, which then ends this one
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a handler of that process comes along with a fork
-    _settle_in(task)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C is handled by the pool, which then ends this process
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a fork inherits the handlers of the pool's process
+    _set_up_process(task)
     _end_with(task.parent)
-    with contextlib.suppress(Closed):
-        _Worker(Wire(connection), task).serve(shared)
+    channel = Channel(connection, blocking=True)
+    with contextlib.suppress(ChannelClosed), contextlib.closing(channel):
+        _Worker(channel, task).serve(shared)
 
 
-def _settle_in(task: Task) -> None:
-    """Find what the batch's process finds, where it finds it: a fork server may be older than that."""
+def _set_up_process(task: Task) -> None:
+    """Give this process the surroundings of the pool's process: a fork server may be older than those."""
     for name in set(os.environ) - set(task.environ):
         del os.environ[name]
     os.environ.update(task.environ)
@@ -123,87 +268,71 @@ def _settle_in(task: Task) -> None:
     if task.directory is not None:
         with contextlib.suppress(OSError):
             os.chdir(task.directory)
-    multiprocessing.current_process().daemon = False  # an env may have processes of its own
     torch.set_num_threads(task.threads)
     torch.manual_seed(task.seed)
-    np.random.seed(task.seed % 2**32)  # envs of others draw from it
+    np.random.seed(task.seed % 2**32)  # third-party envs draw from it
     random.seed(task.seed)
     if task.quiet:
         warnings.simplefilter("ignore")
-    start_method.register(task.registered)
+    pickling.load_registered(task.registered)
 
 
 class _Worker:
-    """The envs of a worker, and what the batch may ask of them."""
+    """The envs of a worker process, and the requests that the pool makes of them."""
 
-    def __init__(self, wire: Wire, task: Task) -> None:
-        self.wire, self.task = wire, task
+    def __init__(self, channel: Channel, task: Task) -> None:
+        self.channel, self.task = channel, task
         self.envs: dict[int, EnvBase] = {}
         self.drivers: dict[int, Driver] = {}
-        self.wanted: Any = None
+        self.selected: Any = None
 
     def serve(self, shared: list[torch.Tensor]) -> None:
-        if self.wire.connection.poll():
-            return  # the batch has gone before it said anything
+        if wait([self.channel.socket], 0):
+            return  # the pool has sent nothing yet, so it was closed meanwhile
         try:
             self._answer(dict.fromkeys(self.task.envs, ("make", (shared,))))
             while True:
-                signal = self.wire.hear()
+                signal, message = self.channel.recv()
                 if signal != MESSAGE:
-                    self._signalled(signal)
-                    continue
-                content = self.wire.take()
-                if content is None or isinstance(content, BlockPlan):
-                    self._connect(content)
+                    self._run_drivers(signal)
+                elif message is None or isinstance(message, BlockPlan):
+                    self._connect(message)
                 else:
-                    self._answer(content)
+                    self._answer(message)
         finally:
             for env in self.envs.values():
                 with contextlib.suppress(Exception):
                     env.close()
 
-    def _answer(self, messages: Mapping[int, tuple[str, tuple[Any, ...]]]) -> None:
-        """Do what is asked of each env, and send what came of it."""
-        answers = {}
-        for i, (name, arguments) in messages.items():
-            answers[i] = _tried(getattr(self, f"do_{name}"), i, *arguments)
-        try:
-            self.wire.send(answers)
-        except Closed:
-            raise
-        except Exception:  # something cannot be pickled
-            checked = {i: _tried(cloudpickle.dumps, answer) for i, answer in answers.items()}
-            self.wire.send({i: c if isinstance(c, Failure) else answers[i] for i, c in checked.items()})
-
-    def _signalled(self, signal: bytes) -> None:
-        """Step or reset; the data goes into the rows, and the answer is a byte."""
+    def _run_drivers(self, signal: bytes) -> None:
+        """Step or reset envs whose data is in shared memory. The reply is a signal, or a message of failures."""
         failures = {}
         drivers: dict[int, Any] = self.drivers
         for i, driver in drivers.items():
-            if signal != STEP and not self.wanted[i]:
+            if signal != STEP and not self.selected[i]:
                 continue
             driver.moments[0] = time.perf_counter_ns()
             try:
-                if signal == RESET_ROW:
+                if signal == RESET_SELECTED:
                     driver.reset_row(None, {})
                 else:
                     driver.step_row()
             except Exception as error:
-                failures[i] = Failure.of(error)
+                failures[i] = WorkerFailure.of(error)
         if failures:
-            self.wire.send(failures)
+            self.channel.send(failures)
         else:
-            self.wire.ring(DONE)
+            self.channel.notify(DONE)
 
     def _connect(self, plan: BlockPlan | None) -> None:
-        """Write to rows of the shared memory from now on; None: send data as messages."""
+        """Use shared memory from now on, or messages if there is no plan for it."""
         if plan is None:
             self.drivers = {i: DataDriver(env) for i, env in self.envs.items()}
         else:
-            memory = SharedMemory.receive(self.wire.connection, plan.size)
+            memory = SharedMemory(plan.size, descriptor=self.channel.recv_descriptor())
             layout = plan.lay_out(memory.array)
             memory.close()
-            self.wanted = layout.wanted
+            self.selected = layout.selected
             for i, env in self.envs.items():
                 inputs = {key: array[i : i + 1] for key, array in layout.inputs.items()}
                 if plan.fills_rows:
@@ -212,58 +341,69 @@ class _Worker:
                 else:
                     self.drivers[i] = BlockDriver(env, layout.block.env(i), inputs, layout.given)
                 self.drivers[i].moments = layout.moments[i]
-        self.wire.send(dict.fromkeys(self.envs))
+        self.channel.send(dict.fromkeys(self.envs))
 
-    # Messages -----------------------------------------------------------------------------------------------------
+    def _answer(self, requests: Mapping[int, tuple[str, tuple[Any, ...]]]) -> None:
+        """Call the ``do_...`` method that each request names, and send the results."""
+        answers = {}
+        for i, (name, arguments) in requests.items():
+            answers[i] = _result_or_failure(getattr(self, f"do_{name}"), i, *arguments)
+        try:
+            self.channel.send(answers)
+        except ChannelClosed:
+            raise
+        except Exception:  # an answer cannot be pickled
+            checked = {i: _result_or_failure(cloudpickle.dumps, answer) for i, answer in answers.items()}
+            self.channel.send({i: c if isinstance(c, WorkerFailure) else answers[i] for i, c in checked.items()})
 
     def do_make(self, i: int, shared: list[torch.Tensor]) -> EnvInfo:
         """Make an env."""
-        makers = sharing.load(self.task.make, shared)
+        makers = pickling.load(self.task.make, shared)
         fn, kwargs = makers[self.task.envs.index(i)]
         env = fn(**kwargs)
         if not isinstance(env, EnvBase):
-            raise TypeError(faults.no_env(i, self.task.n, env))
+            raise TypeError(errors.wrong_return(f"create_env_fn of env {i} of {self.task.n}", env))
         self.envs[i] = env
         return EnvInfo.of(env)
 
     def do_reset(self, i: int, given: Any, kwargs: Mapping[str, Any]) -> Any:
-        """Reset; the data is returned unless it goes into rows."""
+        """Reset an env; return the data unless it goes into shared memory."""
         driver: Any = self.drivers[i]
         return driver.reset(given, kwargs) if type(driver) is DataDriver else driver.reset_row(given, kwargs)
 
     def do_step(self, i: int, inputs: Any) -> Any:
-        """Step; the data is returned."""
+        """Step an env, and return the data."""
         driver: Any = self.drivers[i]
         with torch.no_grad():
             return driver.step(inputs)
 
     def do_read(self, i: int, name: str) -> Any:
-        """Read an attribute of the env."""
+        """Read an attribute of an env."""
         value = read_attribute(self.envs[i], name)
         return Remote(repr(value)) if hasattr(value, "step") and hasattr(value, "reset") else value
 
     def do_call(self, i: int, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """Call a method of the env."""
+        """Call a method of an env."""
         return operator.attrgetter(name)(self.envs[i])(*args, **kwargs)
 
 
-def _tried(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a function; return what it raises as a :class:`Failure`."""
+def _result_or_failure(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a function; return its result, or a :class:`WorkerFailure` if it raises."""
     try:
         return function(*arguments)
     except Exception as error:
-        return Failure.of(error)
+        return WorkerFailure.of(error)
 
 
 def _end_with(parent: int) -> None:
-    """End this process as soon as that of the batch has ended, even in the middle of a step."""
+    """End this process as soon as the process of the pool has ended, even in the middle of a step."""
 
     def watch() -> None:
-        pidfd_open = getattr(os, "pidfd_open", None)
+        pidfd_open = getattr(os, "pidfd_open", None)  # Linux
         try:
             if pidfd_open is not None:
                 descriptor = pidfd_open(parent)
-                select.select([descriptor], [], [])
+                wait([descriptor])
             else:
                 while True:
                     os.kill(parent, 0)
@@ -276,4 +416,16 @@ def _end_with(parent: int) -> None:
         threading.Thread(target=watch, daemon=True).start()
 
 
-__all__ = ["Failure", "Task", "run"]
+__all__ = [
+    "DONE",
+    "MESSAGE",
+    "RESET_SELECTED",
+    "STEP",
+    "STEP_SELECTED",
+    "Channel",
+    "ChannelClosed",
+    "ChannelTimeout",
+    "Task",
+    "WorkerFailure",
+    "run",
+]

@@ -1,4 +1,4 @@
-"""One env of every kind that a batch may hold; the workers import this module, so it imports no more than it needs."""
+"""One env of each kind that a batch may hold. Workers import this module, so its imports are kept to a minimum."""
 
 from __future__ import annotations
 

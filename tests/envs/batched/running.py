@@ -1,4 +1,4 @@
-"""Runs a script as a process group of its own, and looks at what it leaves behind."""
+"""Runs a script in its own process group, and checks that it leaves nothing behind."""
 
 from __future__ import annotations
 

@@ -29,11 +29,11 @@ def seen(creator) -> float:
     return creator.state_dict()["transform.seen"].item()
 
 
-def test_paths():  # BE-23
+def test_paths():
     assert rlnb.envs.env_creator.EnvCreator is EnvCreator
 
 
-def test_envs_of_one_process_share():  # BE-23
+def test_envs_of_one_process_share():
     make = EnvCreator(tallied)
     a, b = make(), make()
     a.reset()
@@ -43,7 +43,7 @@ def test_envs_of_one_process_share():  # BE-23
 
 
 @pytest.mark.parametrize("options", [{}, {"mp_start_method": "fork"}, {"num_processes": 1}, {"use_buffers": False}])
-def test_envs_of_several_processes_share(options):  # BE-23
+def test_envs_of_several_processes_share(options):
     make = EnvCreator(tallied)
     with ParallelEnv(2, make, **options) as env:
         td = env.reset()
@@ -60,14 +60,14 @@ def test_envs_of_several_processes_share(options):  # BE-23
         assert seen(make) > 101
 
 
-def test_a_creator_inside_a_function():  # BE-23
+def test_a_creator_inside_a_function():
     make = EnvCreator(tallied)
     with ParallelEnv(1, lambda: TransformedEnv(make(), StepCounter())) as env:
         env.reset()
     assert seen(make) == 1
 
 
-def test_spawned_workers_share():  # BE-23
+def test_spawned_workers_share():
     make = EnvCreator(tallied)
     with ParallelEnv(1, make, mp_start_method="spawn") as env:
         env.reset()
@@ -78,7 +78,7 @@ def reset_once(make):
     make().reset()
 
 
-def test_other_processes_share():  # BE-23: the example of EnvCreator, with multiprocessing itself
+def test_other_processes_share():  # the example of EnvCreator, with multiprocessing itself
     make = EnvCreator(lambda: tallied()).init_()  # a fork is no pickle
     for method in ("fork", "forkserver"):
         process = multiprocessing.get_context(method).Process(target=reset_once, args=(make,))
@@ -88,14 +88,14 @@ def test_other_processes_share():  # BE-23: the example of EnvCreator, with mult
     assert seen(make) == 2
 
 
-def test_without_sharing():  # BE-23
+def test_without_sharing():
     make = EnvCreator(tallied, share_memory=False)
     a, b = make(), make()
     a.reset()
     assert a.transform.seen.item() == 1 and b.transform.seen.item() == 0 and make.state_dict() == {}
 
 
-def test_metadata_is_made_once_and_late():  # BE-23
+def test_metadata_is_made_once_and_late():
     made = []
 
     def count():
@@ -110,14 +110,14 @@ def test_metadata_is_made_once_and_late():  # BE-23
     assert make.init_() is make and len(made) == 2
 
 
-def test_keyword_arguments():  # BE-23
+def test_keyword_arguments():
     make = EnvCreator(Counter, {"size": 2, "length": 7}, length=8)
     assert make().size == 2 and make().length == 8 and make(size=5).size == 5
     assert SerialEnv(2, make, create_env_kwargs=[{"size": 3}, {}]).size == [3, 2]
     assert repr(make) == "EnvCreator(Counter, {'size': 2, 'length': 8})"
 
 
-def test_variants():  # BE-23
+def test_variants():
     make = EnvCreator(tallied)
     variant = make.make_variant(max_episode_steps=3)
     env = variant()
@@ -128,19 +128,20 @@ def test_variants():  # BE-23
 
 
 def test_wrong_arguments():
-    with pytest.raises(TypeError, match=r"^create_env_fn must be a function that makes an env, and is an env of type"):
+    with pytest.raises(TypeError, match=r"^create_env_fn must be a function that makes an env, got an env of type"):
         EnvCreator(Counter())
     with pytest.raises(TypeError) as caught:
         EnvCreator(dict)()
     assert str(caught.value) == (
-        "create_env_fn made a dict, and it must make an env of rlnb. "
+        "create_env_fn must return an env of rlnb, got a dict. "
         "Fix: return GymEnv(...), GymWrapper(env) or another EnvBase."
     )
     make = EnvCreator(tallied)
     with pytest.raises(KeyError) as wrong:
         make.load_state_dict({"other": torch.ones(1)})
     assert wrong.value.args[0] == (
-        "The envs of this EnvCreator share ['transform.seen'], and the state dict has ['other']."
+        "The state dict must have the tensors that the envs of this EnvCreator share, ['transform.seen'], got "
+        "['other']."
     )
     assert seen(make) == 0
 

@@ -20,7 +20,7 @@ from rlnb.envs import (
 from tests.envs.batched.kinds import Counter
 
 
-def test_attributes_of_all_envs():  # BE-14
+def test_attributes_of_all_envs():
     def make_env():
         return GymEnv("Pendulum-v1", g=9.81)
 
@@ -32,14 +32,14 @@ def test_attributes_of_all_envs():  # BE-14
     env.close()
 
 
-def test_custom_attributes_and_methods():  # BE-14
+def test_custom_attributes_and_methods():
     env = ParallelEnv(3, Counter)
     assert env.colour == ["red"] * 3
     assert env.add(1, b=2) == [4] * 3
     env.close()
 
 
-def test_serial_and_parallel_from_one_creator():  # BE-01, BE-02, BE-10, BE-23
+def test_serial_and_parallel_from_one_creator():
     make_env = EnvCreator(lambda: GymEnv("Pendulum-v1"))
     env = SerialEnv(2, make_env)
     assert env.rollout(10).batch_size == (2, 10)
@@ -50,7 +50,7 @@ def test_serial_and_parallel_from_one_creator():  # BE-01, BE-02, BE-10, BE-23
     assert isinstance(env, SerialEnv)
 
 
-def test_two_tasks():  # BE-03
+def test_two_tasks():
     env = ParallelEnv(2, [lambda: GymEnv("Pendulum-v1", g=9.81), lambda: GymEnv("Pendulum-v1", g=1.62)])
     rollout = env.rollout(10)
     for i, g in enumerate(env.g):
@@ -60,7 +60,7 @@ def test_two_tasks():  # BE-03
     env.close()
 
 
-def test_specs_are_checked_first():  # BE-19
+def test_specs_are_checked_first():
     def make_env():
         return PendulumEnv()
 
@@ -72,7 +72,7 @@ def test_specs_are_checked_first():  # BE-19
 
 
 @pytest.mark.parametrize("batch", [SerialEnv, ParallelEnv])
-def test_a_partial_reset(batch):  # BE-16
+def test_a_partial_reset(batch):
     with batch(4, lambda: GymEnv("Pendulum-v1")) as env:
         data = env.rollout(3)[:, -1]
         reset = torch.tensor([[True], [False], [True], [False]])
@@ -111,7 +111,7 @@ def test_rollouts_with_transforms():  # the rollout examples, batched
     env.close()
 
 
-def test_start_and_close():  # BE-18
+def test_start_and_close():
     env = ParallelEnv(2, EnvCreator(lambda: GymEnv("CartPole-v1", render_mode="rgb_array")))
     env.start()
     env = env.append_transform(StepCounter())

@@ -1,4 +1,4 @@
-"""Workers that are stopped, that close their pipes or ignore signals; threads; interrupts: no call waits for ever."""
+"""Workers that are stopped, close their pipes or ignore signals; threads; interrupts: every call ends in time."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ def close_all(env):
         # A stopped worker does not act on SIGTERM.
         "env = ParallelEnv(2, Counter, mp_start_method='fork', shutdown_timeout=0.3)\n"
         "print(env.rollout(3).shape[1], flush=True)\n"
-        "stop_it = env._crew.processes[0].pid\nos.kill(stop_it, signal.SIGSTOP)",
+        "stop_it = env._pool.processes[0].pid\nos.kill(stop_it, signal.SIGSTOP)",
         # As in a process of multiprocessing, where atexit is not run.
         "def child():\n"
         "    global env\n"
         "    env = ParallelEnv(1, Counter, mp_start_method='fork', shutdown_timeout=0.3)\n"
         "    print(env.rollout(3).shape[1], flush=True)\n"
-        "    os.kill(env._crew.processes[0].pid, signal.SIGSTOP)\n"
+        "    os.kill(env._pool.processes[0].pid, signal.SIGSTOP)\n"
         "process = multiprocessing.get_context('fork').Process(target=child)\n"
         "process.start(); process.join(20); assert process.exitcode == 0, process.exitcode",
     ],
@@ -104,7 +104,7 @@ env = ParallelEnv(2, Large, mp_start_method="fork", timeout=2.0)
 env.reset()
 print(env.take(bytes(1 << 22)))
 if direction == "sent":
-    os.kill(env._crew.processes[1].pid, signal.SIGSTOP)
+    os.kill(env._pool.processes[1].pid, signal.SIGSTOP)
     call = lambda: env.take(bytes(1 << 22))
 else:
     call = env.give
@@ -129,7 +129,7 @@ class Wide(Counter):
 
 env = ParallelEnv(2, Wide, mp_start_method="fork", timeout=1.0, shared_memory=False)
 td = env.rand_action(env.reset())
-os.kill(env._crew.processes[0].pid, signal.SIGSTOP)
+os.kill(env._pool.processes[0].pid, signal.SIGSTOP)
 start = time.monotonic()
 print(says(lambda: env.step(td), TimeoutError).partition(". ")[0], time.monotonic() - start < 8)
 """

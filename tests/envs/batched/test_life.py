@@ -1,4 +1,4 @@
-"""The life of a batch: made when needed, closed, made again; and where its data lives."""
+"""Batches are started when needed, closed and started again; their options, devices and gradients."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ each_batch = pytest.mark.parametrize("batch", BATCHES.values(), ids=BATCHES)
 
 
 @each_batch
-def test_lazy_start_and_close(batch):  # BE-18
+def test_lazy_start_and_close(batch):
     made = []
     env = batch(2, lambda: made.append(1) or Counter()) if batch is SerialEnv else batch(2, Counter)
     assert env.is_closed and not made
@@ -37,7 +37,10 @@ def test_lazy_start_and_close(batch):  # BE-18
     env.close()
     with pytest.raises(RuntimeError) as caught:
         env.close(raise_if_closed=True)
-    assert str(caught.value) == f"{batch.__name__}.close was called, and its envs are not running."
+    assert str(caught.value) == (
+        f"close(raise_if_closed=True) was called on a {batch.__name__} whose envs are not running. "
+        "Fix: env.close(), which may be called twice."
+    )
     assert env.rollout(3).batch_size == (2, 3)  # started anew
     env.close(raise_if_closed=True)
 
@@ -68,7 +71,7 @@ def test_context_manager(batch):
 def test_the_processes_end():
     env = ParallelEnv(2, Counter)
     env.reset()
-    processes = [process.pid for process in env._crew.processes]
+    processes = [process.pid for process in env._pool.processes]
     env.close()
     for pid in processes:
         with pytest.raises(ProcessLookupError):
@@ -79,7 +82,7 @@ def test_the_processes_end():
 def test_a_batch_that_nobody_closed(batch):
     env = batch(2, Counter)
     env.reset()
-    pids = [process.pid for process in env._crew.processes] if batch is ParallelEnv else []
+    pids = [process.pid for process in env._pool.processes] if batch is ParallelEnv else []
     gone = weakref.ref(env)
     del env
     gc.collect()
@@ -121,7 +124,7 @@ def test_what_is_no_env(batch):
     with pytest.raises((TypeError, RuntimeError)) as caught:
         batch(2, [Counter, dict]).reset()
     assert (
-        "create_env_fn of env 1 of 2 made a dict, and it must make an env of rlnb. "
+        "create_env_fn of env 1 of 2 must return an env of rlnb, got a dict. "
         "Fix: return GymEnv(...), GymWrapper(env) or another EnvBase."
     ) in str(caught.value)
 
@@ -131,7 +134,7 @@ def test_what_is_no_env(batch):
 def test_wrong_numbers(batch, n):
     with pytest.raises(ValueError) as caught:
         batch(n, Counter)
-    assert str(caught.value) == f"num_workers is how many envs there are, a positive integer, and is {n!r}."
+    assert str(caught.value) == f"num_workers, the number of envs, must be a positive integer, got {n!r}."
 
 
 @each_batch
@@ -139,17 +142,18 @@ def test_wrong_functions(batch):
     with pytest.raises(TypeError) as caught:
         batch(2, Counter())
     assert str(caught.value) == (
-        "create_env_fn must be a function that makes an env, and is an env of type Counter: each env of a batch is "
-        "made anew. Fix: SerialEnv(4, lambda: GymEnv('CartPole-v1'))."
+        "create_env_fn must be a function that makes an env, got an env of type Counter. A batch makes each of its "
+        "envs anew. Fix: SerialEnv(4, lambda: GymEnv('CartPole-v1'))."
     )
-    with pytest.raises(TypeError, match=r"^create_env_fn must be a function that makes an env, and is 'CartPole-v1'"):
+    with pytest.raises(TypeError, match=r"^create_env_fn must be a function that makes an env, got 'CartPole-v1'"):
         batch(2, "CartPole-v1")
     with pytest.raises(ValueError) as lengths:
         batch(3, [Counter, Counter])
     assert str(lengths.value) == (
-        "create_env_fn is a list of 2, and there are 3 envs: give one for each, or a single one for all."
+        "create_env_fn must have one value for each of the 3 envs, got a list of 2. "
+        "Fix: a list of that length, or a single value for all envs."
     )
-    with pytest.raises(ValueError, match=r"^create_env_kwargs is a list of 1, and there are 3 envs"):
+    with pytest.raises(ValueError, match=r"^create_env_kwargs must have one value for each of the 3 envs"):
         batch(3, Counter, create_env_kwargs=[{}])
 
 
@@ -159,7 +163,7 @@ def test_wrong_functions(batch):
 @each_batch
 @pytest.mark.parametrize("inner", [None, "cpu"])
 @pytest.mark.parametrize("outer", [None, "cpu"])
-def test_device(batch, inner, outer):  # BE-08
+def test_device(batch, inner, outer):
     with batch(2, lambda: GymEnv("CartPole-v1", device=inner), device=outer) as env:
         want = None if inner is outer is None else torch.device("cpu")
         assert env.device == want and env.observation_spec.device == want
@@ -167,7 +171,7 @@ def test_device(batch, inner, outer):  # BE-08
 
 
 @each_batch
-def test_another_device(batch):  # BE-08, BE-11
+def test_another_device(batch):
     with batch(2, Counter, device="meta", non_blocking=True) as env:
         env.allow_done_after_reset = True  # nobody can look at tensors of this device
         td = env.reset()
@@ -176,7 +180,7 @@ def test_another_device(batch):  # BE-08, BE-11
 
 
 @each_batch
-def test_to(batch):  # BE-08
+def test_to(batch):
     with batch(2, CartPoleEnv) as env:
         assert env.to("cpu") is env and env.device == torch.device("cpu")
         assert env.rollout(3).device == torch.device("cpu")
@@ -185,17 +189,17 @@ def test_to(batch):  # BE-08
 
 
 OPTIONS = {
-    "memmap": {"memmap": True, "shared_memory": False},  # BE-06
+    "memmap": {"memmap": True, "shared_memory": False},
     "memmap and shared": {"memmap": True},
-    "not shared": {"shared_memory": False},  # BE-06
-    "no buffers": {"use_buffers": False},  # BE-13
+    "not shared": {"shared_memory": False},
+    "no buffers": {"use_buffers": False},
     "buffers": {"use_buffers": True},
-    "individual": {"share_individual_td": True},  # BE-05
+    "individual": {"share_individual_td": True},
     "together": {"share_individual_td": False},
-    "threads": {"num_threads": 1, "num_sub_threads": 2},  # BE-09
-    "policy": {"policy_proof": lambda td: td},  # BE-07
-    "blocking": {"non_blocking": False},  # BE-11
-    "spawn": {"mp_start_method": "spawn"},  # BE-12
+    "threads": {"num_threads": 1, "num_sub_threads": 2},
+    "policy": {"policy_proof": lambda td: td},
+    "blocking": {"non_blocking": False},
+    "spawn": {"mp_start_method": "spawn"},
     "fork": {"mp_start_method": "fork"},
     "forkserver": {"mp_start_method": "forkserver"},
     "no timeout": {"timeout": None},
@@ -220,7 +224,7 @@ def test_no_option_changes_the_data(options, kind):
         assert (found[0] == other).all()
 
 
-def test_threads():  # BE-09
+def test_threads():
     class Threads(Counter):
         def threads(self):
             return torch.get_num_threads()
@@ -233,7 +237,7 @@ def test_threads():  # BE-09
     assert torch.get_num_threads() == before
 
 
-def test_serial_for_single():  # BE-10
+def test_serial_for_single():
     env = ParallelEnv(1, Counter, serial_for_single=True, timeout=3, num_processes=1, mp_start_method="spawn")
     assert type(env) is SerialEnv and env.rollout(2).batch_size == (1, 2)
     assert type(ParallelEnv(2, Counter, serial_for_single=True)) is ParallelEnv
@@ -243,7 +247,7 @@ def test_serial_for_single():  # BE-10
 def test_wrong_options():
     with pytest.raises(ValueError) as caught:
         ParallelEnv(2, Counter, mp_start_method="thread")
-    assert str(caught.value) == "mp_start_method must be one of ['fork', 'spawn', 'forkserver'], and is 'thread'."
+    assert str(caught.value) == "mp_start_method must be one of ['fork', 'spawn', 'forkserver'], got 'thread'."
     with pytest.raises(ValueError) as caught:
         ParallelEnv(2, Counter, shared_memory=False, use_buffers=True)
     assert str(caught.value) == (
@@ -254,7 +258,8 @@ def test_wrong_options():
         with pytest.raises(ValueError) as caught:
             ParallelEnv(2, Counter, num_processes=wrong)
         assert str(caught.value) == (
-            f"num_processes is how many processes run the 2 envs, from 1 to 2, and is {wrong!r}."
+            "num_processes, the number of processes that run the 2 envs, must be an integer from 1 to 2, got "
+            f"{wrong!r}."
         )
 
 
@@ -305,7 +310,7 @@ def test_nested_processes():
 # Gradients ------------------------------------------------------------------------------------------------------------
 
 
-def test_gradients_pass_through_serial_envs():  # BE-01
+def test_gradients_pass_through_serial_envs():
     env = SerialEnv(2, PendulumEnv)
     env.set_seed(0)
     action = torch.zeros(2, 1, requires_grad=True)
@@ -334,7 +339,7 @@ def test_gradients_pass_through_serial_envs():  # BE-01
 
 @pytest.mark.parametrize("options", [{}, {"use_buffers": False}])
 @pytest.mark.parametrize("key", ["action", "th"])
-def test_gradients_are_detached_by_parallel_envs(key, options):  # BE-02
+def test_gradients_are_detached_by_parallel_envs(key, options):
     with ParallelEnv(2, PendulumEnv, **options) as env:
         td = env.rand_action(env.reset())
         want = env.step(td.clone())["next"]
@@ -354,12 +359,12 @@ def test_gradients_are_detached_by_parallel_envs(key, options):  # BE-02
             env.step(td.clone().set(key, td[key].clone().requires_grad_()))
 
 
-def test_filter_warnings_subprocess_has_a_place():  # BE-22; what it does: test_processes.py
+def test_filter_warnings_subprocess_has_a_place():  # what it does: test_processes.py
     assert rlnb.filter_warnings_subprocess is True
 
 
 @pytest.mark.parametrize("kind", [SerialEnv, ParallelEnv])
-def test_a_rollout_goes_on_until_each_env_has_been_done(kind):  # RS-16
+def test_a_rollout_goes_on_until_each_env_has_been_done(kind):
     with kind(8, lambda: GymEnv("CartPole-v1")) as env:
         env.set_seed(0)
         data = env.rollout(500, break_when_all_done=True)

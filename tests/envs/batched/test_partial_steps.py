@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import time
 
 import pytest
 import torch
@@ -67,6 +68,16 @@ def test_no_env_is_stepped(batch):
     assert env.rand_step(env._step_mdp(td).exclude("_step"))["next", "count"].flatten().tolist() == [1.0, 1.0]
 
 
+def test_rows_are_in_order_whichever_env_answers_first():
+    def wait(env):
+        time.sleep(0.3)
+
+    fns = [lambda: Counter(size=1, at=1, misbehave=wait, at_reset=wait), lambda: Counter(size=2)]
+    with ParallelEnv(2, fns, mp_start_method="fork", use_buffers=False) as env:
+        td = env.rand_step(env.reset())
+        assert td["next", "count"].flatten().tolist() == [1.0, 2.0]
+
+
 @pytest.mark.parametrize("kind", ["one-hot", "continuous", "torch batch", "stateless", "agents", "masked"])
 def test_envs_of_every_kind(batch, kind):
     env = batch(3, KINDS[kind])
@@ -89,7 +100,7 @@ def test_envs_of_every_kind(batch, kind):
 def test_masks_that_say_nothing(mask):
     env = SerialEnv(3, count(0))
     td = env.rand_action(env.reset()).set("_step", mask)
-    with pytest.raises(ValueError, match=r"The mask '_step' says which envs to step: a boolean tensor of shape \(3,\)"):
+    with pytest.raises(ValueError, match=r"The mask '_step', .*, must be a boolean tensor of shape \(3,\)"):
         env.step(td)
     assert env.rand_step(env.reset())["next", "count"].flatten().tolist() == [1.0] * 3
 
@@ -174,7 +185,7 @@ def test_a_slice_of_a_closed_batch_starts_it():
 
 @pytest.mark.parametrize("index", [3, -4, "a", None, [], 1.5, [5]], ids=str)
 def test_envs_that_are_not_there(index):
-    with pytest.raises(IndexError, match="A batch of 3 envs takes integers from -3 to 2"):
+    with pytest.raises(IndexError, match="The index of a batch of 3 envs must be an integer from -3 to 2"):
         SerialEnv(3, count(0))[index]
 
 
@@ -247,7 +258,7 @@ def test_options_of_torchrl(batch_class):
     )
     assert env.configure_parallel(num_threads=1, use_buffers=False, memmap=False, daemon=True) is env
     assert env.rollout(2).batch_size == (2, 2)
-    with pytest.raises(RuntimeError, match="configure_parallel changes how the envs"):
+    with pytest.raises(RuntimeError, match="configure_parallel changes how envs are made"):
         env.configure_parallel(num_threads=2)
     env.close()
     assert env.configure_parallel(num_threads=2).is_closed

@@ -101,7 +101,7 @@ KEPT = {"step(ouch)", "step(flood)"}  # the workers of the batch live on
 
 
 @pytest.mark.parametrize("method", ["forkserver", "fork"])
-def test_workers_that_fail(tmp_path, method):  # BE-21
+def test_workers_that_fail(tmp_path, method):
     calls = [*IN_STEPS, *BEFORE]
     script = FAULTS + "\n".join([f"METHOD = {{'mp_start_method': {method!r}}}", *calls])
     lines = iter(run(tmp_path, script, limit=120).lines)
@@ -113,7 +113,7 @@ def test_workers_that_fail(tmp_path, method):  # BE-21
     assert list(lines) == []
 
 
-def test_the_traceback_of_a_worker(tmp_path):  # BE-21
+def test_the_traceback_of_a_worker(tmp_path):
     ran = run(
         tmp_path,
         FAULTS
@@ -173,7 +173,7 @@ def test_interrupts(tmp_path, method):
     assert ran.lines == [*[STOPPED] * 4, "[]", "3"] * 2
 
 
-def test_spawned_workers(tmp_path):  # BE-21
+def test_spawned_workers(tmp_path):
     script = f"METHOD = 'spawn'\nKILLS = os.killpg,\n{INTERRUPTS}"
     script += FAULTS + "METHOD = {'mp_start_method': 'spawn'}\nreset(killed)\n"
     ran = run(tmp_path, script, limit=120)
@@ -308,7 +308,7 @@ for method in ("forkserver", "fork"):
 # What is defined in a script or a notebook ----------------------------------------------------------------------------
 
 
-def test_what_a_script_defines(tmp_path):  # BE-12: no if __name__ == "__main__"
+def test_what_a_script_defines(tmp_path):  # no if __name__ == "__main__"
     ran = run(
         tmp_path,
         """
@@ -342,7 +342,7 @@ for method, fns in {
     assert ran.lines == ["once"] + ["[12] [5]"] * 7
 
 
-def test_what_a_notebook_defines(tmp_path):  # BE-12
+def test_what_a_notebook_defines(tmp_path):
     """There is no script at all: what a cell defines is in a __main__ without a file."""
     code = (
         "from rlnb.envs import ParallelEnv, PendulumEnv\n"
@@ -353,7 +353,7 @@ def test_what_a_notebook_defines(tmp_path):  # BE-12
     assert done.stdout.splitlines() == ["['red']"], done.stderr
 
 
-def test_warnings(tmp_path):  # BE-22
+def test_warnings(tmp_path):
     ran = run(
         tmp_path,
         """

@@ -21,7 +21,7 @@ each_batch = pytest.mark.parametrize("batch", BATCHES.values(), ids=BATCHES)
 
 
 @each_batch
-def test_attributes_and_methods_right_after_construction(batch):  # BE-14
+def test_attributes_and_methods_right_after_construction(batch):
     env = batch(3, Counter, create_env_kwargs=[{"size": 1}, {"size": 2}, {"size": 3}])
     assert env.is_closed
     assert env.size == [1, 2, 3]
@@ -32,7 +32,7 @@ def test_attributes_and_methods_right_after_construction(batch):  # BE-14
 
 
 @each_batch
-def test_attributes_behind_the_wrappers_of_gymnasium(batch):  # BE-14
+def test_attributes_behind_the_wrappers_of_gymnasium(batch):
     with batch(2, lambda: TransformedEnv(GymEnv("Pendulum-v1", g=9.81), StepCounter())) as env:
         a, b = env.g
         assert a == b == 9.81
@@ -58,7 +58,7 @@ def test_private_attributes_start_nothing():
 def test_answers_that_cannot_travel():
     with ParallelEnv(2, Counter) as env:
         with pytest.raises(WorkerError, match=r"^Worker 0 of 2 failed in _cannot: TypeError: cannot pickle"):
-            env._ask("_cannot", [((), {})] * 2)
+            env._call_each("_cannot", [((), {})] * 2)
         assert env.size == [1, 1]
 
 
@@ -87,7 +87,7 @@ def test_a_method_that_raises(batch):
 
 
 @each_batch
-def test_states(batch):  # BE-25
+def test_states(batch):
     def make():
         return TransformedEnv(GymEnv("CartPole-v1"), Tally())
 
@@ -109,7 +109,8 @@ def test_states_of_another_batch(batch):
         with pytest.raises(KeyError) as caught:
             env.load_state_dict({"worker0": {"seen": torch.ones(1)}})
         assert caught.value.args[0] == (
-            "The state dict has no ['worker1']: it has ['worker0']. Was it that of a smaller batch?"
+            "The state dict of this batch must have ['worker1'], got ['worker0']. "
+            "Likely cause: it was saved by a smaller batch."
         )
         assert [state["seen"].item() for state in env.state_dict().values()] == [0, 0]
 
@@ -131,7 +132,7 @@ def test_seeds(batch):
 
 
 @each_batch
-def test_creation_arguments(batch):  # BE-04, BE-17
+def test_creation_arguments(batch):
     env = batch(2, Counter, create_env_kwargs={"size": 4, "length": 9})
     env.update_kwargs({"size": 5})
     env.update_kwargs([{"length": 2}, {}])
@@ -139,8 +140,8 @@ def test_creation_arguments(batch):  # BE-04, BE-17
     with pytest.raises(RuntimeError) as caught:
         env.update_kwargs({"size": 6})
     assert str(caught.value) == (
-        f"update_kwargs changes what envs are made with, and those of this {type(env).__name__} were made already. "
-        "Fix: call it before the first reset, or env.close() first."
+        f"update_kwargs changes what envs are made with, and those of this {type(env).__name__} are running. "
+        "Fix: call it before the first reset, or call env.close() first."
     )
     env.close()
     env.update_kwargs({"size": 6})

@@ -34,7 +34,7 @@ def made(request):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_partial_reset(made, kind):  # BE-16
+def test_partial_reset(made, kind):
     env = made(kind)
     env.set_seed(0)
     td = env.rollout(3)[:, -1].get("next").exclude("reward")
@@ -89,7 +89,7 @@ def test_wrong_masks_are_refused(batch):
         assert env.resets == [1, 1]
 
 
-def test_keyword_arguments(made):  # BE-15
+def test_keyword_arguments(made):
     env = made("counter")
     env.reset(place="here")
     assert [options[-1] for options in env.options] == [{"place": "here"}] * 3
@@ -97,7 +97,7 @@ def test_keyword_arguments(made):  # BE-15
     assert [o[-1] for o in env.options] == [{"time": 1, "place": 0}, {"time": 1}, {"time": 1, "place": 2}]
 
 
-def test_keyword_arguments_of_envs_that_are_not_reset_are_ignored(made):  # BE-15
+def test_keyword_arguments_of_envs_that_are_not_reset_are_ignored(made):
     env = made("counter")
     td = env.reset().set("_reset", torch.tensor([[False], [True], [False]]))
     before = [len(options) for options in env.options]

@@ -57,7 +57,7 @@ WAYS = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_same_trajectory(batches, way):  # BE-01, BE-02
+def test_same_trajectory(batches, way):
     found = []
     for env in batches:
         env.set_seed(7)
@@ -74,7 +74,7 @@ def test_the_envs_of_a_batch_differ(batches):
     assert any(not torch.equal(data[0][key], data[1][key]) for key in keys)
 
 
-def test_specs_hold(batches):  # BE-19
+def test_specs_hold(batches):
     for env in batches:
         check_env_specs(env)
     first = batches[0]
@@ -116,7 +116,7 @@ def test_transforms_around(kind):
     assert found[0]["next", "step_count"].max() == 4
 
 
-def test_nothing_is_overwritten_by_later_steps(batches):  # BE-20
+def test_nothing_is_overwritten_by_later_steps(batches):
     for env in batches:
         env.set_seed(2)
         first = env.reset()

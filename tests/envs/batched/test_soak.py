@@ -43,7 +43,7 @@ until = time.monotonic() + SECONDS
 while time.monotonic() < until:
     rounds += 1
     td = env.reset()
-    pids = [process.pid for process in env._crew.processes]
+    pids = [process.pid for process in env._pool.processes]
     used.update([os.getpid(), *pids])
     if descriptors is None:
         descriptors = len(os.listdir("/proc/self/fd"))

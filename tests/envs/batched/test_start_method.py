@@ -1,4 +1,4 @@
-"""How workers are started, and that what was registered with Gymnasium is there (BE-12)."""
+"""Start methods of workers, and Gymnasium's registry in them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import types
 import pytest
 import torch
 
-from rlnb.envs.batched.start_method import choose_start_method, dump_registered, register
+from rlnb.envs.batched.pickling import dump_registered, load_registered
+from rlnb.envs.batched.processes import choose_start_method
 from tests.envs.batched.running import run
 
 
@@ -99,7 +100,7 @@ def test_only_what_is_missing_is_registered():
     try:
         assert set(pickled) - before == {"Mine-v0"}
         spec = registry.pop("Mine-v0")
-        register({**pickled, "CartPole-v1": pickled["Mine-v0"], "Broken-v0": b"cut short"})
+        load_registered({**pickled, "CartPole-v1": pickled["Mine-v0"], "Broken-v0": b"cut short"})
         assert registry["Mine-v0"] == spec
         assert registry["CartPole-v1"].id == "CartPole-v1"
         assert "Broken-v0" not in registry

@@ -22,7 +22,7 @@ each_batch = pytest.mark.parametrize("batch", BATCHES.values(), ids=BATCHES)
 
 
 @each_batch
-def test_tasks_alike(batch):  # BE-03
+def test_tasks_alike(batch):
     tasks = [lambda: GymEnv("Pendulum-v1", g=1.0), lambda: GymEnv("Pendulum-v1", g=20.0)]
     with batch(2, tasks) as env:
         assert env.g == [1.0, 20.0]
@@ -32,7 +32,7 @@ def test_tasks_alike(batch):  # BE-03
 
 
 @each_batch
-def test_tasks_of_different_shapes(batch):  # BE-03
+def test_tasks_of_different_shapes(batch):
     tasks = [lambda: GymEnv("CartPole-v1"), lambda: GymEnv("Acrobot-v1")]
     with batch(2, tasks) as env:
         env.set_seed(0)
@@ -45,7 +45,7 @@ def test_tasks_of_different_shapes(batch):  # BE-03
 
 
 @each_batch
-def test_rollouts_of_different_shapes(batch):  # BE-03
+def test_rollouts_of_different_shapes(batch):
     with batch(2, [lambda: GymEnv("MountainCar-v0"), lambda: GymEnv("Acrobot-v1")]) as env:
         rollout = env.rollout(5, return_contiguous=False)
         assert rollout.batch_size == (2, 5) and rollout["action"].shape == (2, 5, 3)
@@ -79,9 +79,9 @@ def test_entries_that_one_task_lacks(batch):
     with pytest.raises(RuntimeError) as caught:
         batch(2, [lambda: GymEnv("CartPole-v1"), renamed]).reset()
     assert str(caught.value) == (
-        "Env 1 (TransformedEnv) and env 0 (GymEnv) have different entries in observation_spec: only env 1 has "
-        "['seen'], only env 0 has ['observation']. Fix: put a SelectTransform or ExcludeTransform around one of them, "
-        "or name entries alike with RenameTransform."
+        "The envs of a batch must have the same entries, and those in observation_spec differ: only env 1 "
+        "(TransformedEnv) has ['seen'], only env 0 (GymEnv) has ['observation']. Fix: put a SelectTransform or "
+        "ExcludeTransform around one of them, or give entries the same names with RenameTransform."
     )
 
 
@@ -90,18 +90,18 @@ def test_batch_sizes_that_differ(batch):
     with pytest.raises(RuntimeError) as caught:
         batch(2, [lambda: GymEnv("CartPole-v1"), lambda: GymEnv("CartPole-v1", num_envs=2)]).reset()
     assert str(caught.value) == (
-        "Env 1 (GymEnv) has the batch size (2,), and env 0 (GymEnv) has (): the envs of a batch must have the same."
+        "The envs of a batch must have the same batch size, got (2,) from env 1 (GymEnv) and () from env 0 (GymEnv)."
     )
 
 
 @each_batch
-def test_buffers_for_shapes_that_vary(batch):  # BE-13
+def test_buffers_for_shapes_that_vary(batch):
     tasks = [lambda: GymEnv("CartPole-v1"), lambda: GymEnv("Acrobot-v1")]
     with pytest.raises(RuntimeError) as caught:
         batch(2, tasks, use_buffers=True).reset()
     assert str(caught.value) == (
-        "use_buffers=True needs entries of fixed shape and dtype, and these have none: ['action', 'observation']. "
-        "Fix: leave use_buffers out; the data then goes to and fro as it is, which is slower."
+        "use_buffers=True needs entries of fixed shape and dtype, got these without: ['action', 'observation']. "
+        "Fix: leave use_buffers out. The data then goes through messages, which is slower."
     )
 
 
@@ -130,15 +130,15 @@ class Growing(Counter):
     ],
 )
 @pytest.mark.parametrize("options", [{}, {"num_processes": 1}])
-def test_a_wrong_spec_names_key_and_worker(wrong, got, options):  # BE-19
+def test_a_wrong_spec_names_key_and_worker(wrong, got, options):
     with ParallelEnv(2, Growing, create_env_kwargs=[{}, {"wrong": wrong}], **options) as env:
         td = env.rand_step(env.reset())
         with pytest.raises(WorkerError) as caught:
             env.rand_step(env._step_mdp(td))
         assert str(caught.value).startswith(
-            f"Worker 1 of 2 failed in step: RuntimeError: The step gave {got} for 'count', whose spec says shape (1,) "
-            "and dtype torch.float32. rlnb.envs.utils.check_env_specs(env) tells all about it. Where shapes are to "
-            "change, let the spec say so with -1.\n\nIn the worker:\nTraceback"
+            "Worker 1 of 2 failed in step: RuntimeError: The step must give 'count' with the shape (1,) and dtype "
+            f"torch.float32 of its spec, got {got}. rlnb.envs.utils.check_env_specs(env) lists all differences. "
+            "Fix: correct the spec; a dimension that varies has size -1 in it.\n\nIn the worker:\nTraceback"
         )
         assert env._block.next_row(0)["count"].tolist() == [[2.0], [1.0]]  # worker 1 wrote nothing
         assert env.rollout(1).batch_size == (2, 1)
@@ -166,7 +166,7 @@ class LyingMore(Lying):
 
 
 @each_batch
-def test_a_wrong_space_names_key_and_worker(batch):  # BE-19
+def test_a_wrong_space_names_key_and_worker(batch):
     with batch(2, [lambda: GymWrapper(Lying()), lambda: GymWrapper(LyingMore())]) as env:
         td = env.rand_step(env.reset())
         with pytest.raises((WorkerError, RuntimeError, ValueError)) as caught:
@@ -193,7 +193,7 @@ class Wide(Counter):
 
 
 @each_batch
-def test_a_missing_entry(batch):  # BE-19
+def test_a_missing_entry(batch):
     with batch(1, Wide) as env:
         td = env.reset()
         with pytest.raises((WorkerError, RuntimeError, KeyError), match="more"):

@@ -112,9 +112,9 @@ class BatchedEnvTimeline(TimeTraits, Visualizer):
 
 
 def _is_batch(value: Any) -> bool:
-    from rlnb.envs.batched.queries import BatchQueries
+    from rlnb.envs.batched.batched_env import BatchedEnvBase
 
-    return isinstance(value, BatchQueries)
+    return isinstance(value, BatchedEnvBase)
 
 
 def _is_trace(value: Any) -> bool:

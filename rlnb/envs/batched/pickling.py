@@ -1,0 +1,105 @@
+"""Pickling for worker processes: functions by value, tensors in shared memory by reference, Gymnasium's registry."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import pickle
+import sys
+from typing import Any
+
+import cloudpickle
+import torch
+
+
+class _Pickler(cloudpickle.Pickler):
+    """Replaces shared tensors with their index in a list."""
+
+    def __init__(self, file: io.BytesIO) -> None:
+        super().__init__(file)
+        self.tensors: list[torch.Tensor] = []
+
+    def persistent_id(self, obj: Any) -> int | None:
+        if not isinstance(obj, torch.Tensor) or not obj.is_shared():
+            return None
+        self.tensors.append(obj)
+        return len(self.tensors) - 1
+
+
+class _Unpickler(pickle.Unpickler):
+    """Replaces the indices of shared tensors with the tensors."""
+
+    def __init__(self, file: io.BytesIO, tensors: list[torch.Tensor]) -> None:
+        super().__init__(file)
+        self.tensors = tensors
+
+    def persistent_load(self, pid: int) -> torch.Tensor:
+        return self.tensors[pid]
+
+
+def dump(content: Any) -> tuple[bytes, list[torch.Tensor]]:
+    """Pickle an object for another process.
+
+    Args:
+        content: any object that cloudpickle can pickle, including functions and classes of a notebook or script.
+
+    Returns:
+        The pickle, and the tensors in shared memory that it refers to. ``multiprocessing`` passes those by reference.
+
+    Example:
+        >>> pickled, tensors = dump({"shared": torch.zeros(1).share_memory_(), "own": torch.ones(1)})
+        >>> tensors, load(pickled, tensors)["shared"] is tensors[0]
+        ([tensor([0.])], True)
+    """
+    file = io.BytesIO()
+    pickler = _Pickler(file)
+    pickler.dump(content)
+    return file.getvalue(), pickler.tensors
+
+
+def load(pickled: bytes, tensors: list[torch.Tensor]) -> Any:
+    """Unpickle the result of :func:`dump`.
+
+    Args:
+        pickled: the pickle.
+        tensors: the tensors that belong to it.
+
+    Returns:
+        The object.
+    """
+    return _Unpickler(io.BytesIO(pickled), tensors).load()
+
+
+def dump_registered() -> dict[str, bytes]:
+    """Pickle the specs that were added to Gymnasium's registry, which only a fork would inherit.
+
+    Returns:
+        The pickled specs by env id. A spec that cannot be pickled is left out.
+    """
+    gymnasium = sys.modules.get("gymnasium")
+    found = {}
+    for name, spec in [] if gymnasium is None else list(gymnasium.registry.items()):
+        if not str(spec.entry_point).startswith("gymnasium.envs."):
+            with contextlib.suppress(Exception):  # pickling runs code of the spec
+                found[name] = cloudpickle.dumps(spec)
+    return found
+
+
+def load_registered(pickled: dict[str, bytes]) -> None:
+    """Add specs to Gymnasium's registry, except for ids that it has already.
+
+    Args:
+        pickled: the result of :func:`dump_registered`. A spec that cannot be unpickled is left out: making its env
+            then raises Gymnasium's own error.
+    """
+    if not pickled:
+        return
+    import gymnasium
+
+    for name, spec in pickled.items():
+        if name not in gymnasium.registry:
+            with contextlib.suppress(Exception):  # such as a module that cannot be imported here
+                gymnasium.registry[name] = pickle.loads(spec)
+
+
+__all__ = ["dump", "dump_registered", "load", "load_registered"]

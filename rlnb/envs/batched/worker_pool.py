@@ -1,0 +1,354 @@
+"""Pool of the worker processes of a ParallelEnv: started, called and ended together."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import multiprocessing
+import selectors
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from rlnb.envs.batched import errors, pickling, processes
+from rlnb.envs.batched.memory import BlockPlan, SharedMemory
+from rlnb.envs.batched.worker import Channel, ChannelClosed, ChannelTimeout, Task, WorkerFailure, run
+
+# Seconds that workers are given to end: by themselves when their batch has failed, after SIGTERM, after SIGKILL.
+_CLOSE_TIME, _TERMINATE_TIME, _KILL_TIME = 0.2, 0.2, 5.0
+_START_ATTEMPTS = 3
+
+
+class WorkerError(RuntimeError):
+    """Raised when an env raises in its worker process, or the process ends.
+
+    Attributes:
+        failure: description of the exception in the worker, None if the process has ended.
+    """
+
+    def __init__(self, message: str, failure: WorkerFailure | None = None) -> None:
+        super().__init__(message)
+        self.failure = failure
+
+
+class WorkerPool:
+    """Worker processes, each with its channel and with one or more envs.
+
+    Args:
+        makers: for each env the function that makes it, and its keyword arguments.
+        method: start method: "forkserver", "spawn" or "fork".
+        n_processes: number of processes, over which the envs are spread evenly.
+        threads: number of threads of torch in each worker.
+        timeout: seconds to wait for an answer. ``None`` waits without a limit.
+        quiet: whether to suppress the warnings of workers.
+        shutdown_timeout: seconds that idle workers are given to close their envs, before they are terminated.
+
+    Attributes:
+        lock: held while a thread waits for answers.
+        processes: the processes.
+
+    Raises:
+        OSError: If a process cannot be started.
+    """
+
+    def __init__(
+        self,
+        makers: Sequence[tuple[Any, dict[str, Any]]],
+        method: str,
+        n_processes: int,
+        threads: int,
+        timeout: float | None,
+        quiet: bool,
+        shutdown_timeout: float = 2.0,
+    ) -> None:
+        self.timeout, self.n, self.shutdown_timeout = timeout, len(makers), shutdown_timeout
+        self.lock = threading.RLock()
+        self._closed_by_another_thread = False
+        self.processes: list[Any] = []
+        self.channels: list[Channel] = []
+        self._process_of = [i * n_processes // self.n for i in range(self.n)]
+        self._envs_of = [[i for i in range(self.n) if self._process_of[i] == p] for p in range(n_processes)]
+        # A plain poll, without a descriptor that forks would share, where the system has it.
+        self._selector: selectors.BaseSelector = getattr(selectors, "PollSelector", selectors.DefaultSelector)()
+        seeds = _seeds(n_processes, processes.register(self))
+        registered = {} if method == "fork" else pickling.dump_registered()
+        if method == "forkserver":
+            # The fork server imports these once, so that no worker has to.
+            multiprocessing.get_context(method).set_forkserver_preload(["rlnb.envs.batched.worker", "rlnb.envs"])
+        try:
+            for p, (envs, seed) in enumerate(zip(self._envs_of, seeds, strict=True)):
+                make, shared = pickling.dump([makers[i] for i in envs])
+                self._start_process(method, p, Task(envs, self.n, make, threads, quiet, seed, registered), shared)
+                self._selector.register(self.channels[p].socket, selectors.EVENT_READ, p)
+        except BaseException:
+            self.close(_CLOSE_TIME)
+            raise
+
+    def _start_process(self, method: str, p: int, task: Task, shared: list[Any]) -> None:
+        for attempt in range(1, _START_ATTEMPTS + 1):
+            context: Any = multiprocessing.get_context(method)
+            ours, theirs = socket.socketpair()
+            # Not a daemon: when a fork of this process exits, multiprocessing terminates all daemons, also those that
+            # are not children of the fork. What ends workers with this process is processes.register.
+            process = context.Process(target=run, args=(theirs, task, shared), name=f"rlnb-worker-{p}")
+            # Before it starts: Ctrl+C may come at any time, and the pool can end only the processes that it knows.
+            self.channels.append(Channel(ours, blocking=False))
+            self.processes.append(process)
+            try:
+                # A fork does not import the main script, and would inherit the lock while it is held.
+                with processes.interrupts_deferred() if method == "fork" else processes.main_hidden():
+                    process.start()
+                return
+            except (EOFError, OSError) as error:
+                if method != "forkserver" or attempt == _START_ATTEMPTS:
+                    raise
+                if isinstance(error, ChildProcessError):
+                    method = "spawn"  # this process is a fork of the one that started the fork server
+                else:
+                    time.sleep(0.1)  # the fork server is ending, perhaps by Ctrl+C; the next attempt starts another
+            finally:
+                theirs.close()
+            self.channels.pop().close()
+            self.processes.pop()
+
+    # Requests -----------------------------------------------------------------------------------------------------
+
+    def notify(self, which: Collection[int], signal: bytes, what: str) -> None:
+        """Let workers step or reset envs whose data is in shared memory, and wait until all have.
+
+        Args:
+            which: indices of the envs.
+            signal: what the workers are to do.
+            what: the same in a word, for errors.
+
+        Raises:
+            WorkerError: If an env raises, once all workers have answered, or a worker ends.
+            TimeoutError: If a worker does not answer in time. All workers are ended then.
+        """
+        pending = {self._process_of[i] for i in which}
+        with self._exchange():
+            until = self._deadline()
+            for p in pending:
+                self._send(p, what, self.channels[p].notify, signal, until)
+            self._gather(pending, what, until)
+
+    def request(self, messages: dict[int, tuple[str, tuple[Any, ...]]], what: str) -> dict[int, Any]:
+        """Send a message to each of some envs, and wait for the answers.
+
+        Args:
+            messages: name and arguments of each request, by the index of the env.
+            what: the same in a word, for errors.
+
+        Returns:
+            The answers by index, in the order of the messages.
+
+        Raises:
+            WorkerError: As for :meth:`notify`.
+            TimeoutError: As for :meth:`notify`.
+        """
+        by_process: dict[int, dict[int, Any]] = {}
+        for i, message in messages.items():
+            by_process.setdefault(self._process_of[i], {})[i] = message
+        with self._exchange():
+            until = self._deadline()
+            for p, requests in by_process.items():
+                self._send(p, what, self.channels[p].send, requests, until)
+            answers = self._gather(set(by_process), what, until)
+        return {i: answers[i] for i in messages}
+
+    def connect(self, plan: BlockPlan | None, memory: SharedMemory | None) -> None:
+        """Let the envs write to shared memory from now on.
+
+        Args:
+            plan: layout of the memory. ``None`` sends data as messages.
+            memory: memory with that layout.
+        """
+        with self._exchange():
+            until = self._deadline()
+            for p, channel in enumerate(self.channels):
+                self._send(p, "start", channel.send, plan, until)
+                if memory is not None:
+                    self._send(p, "start", channel.send_descriptor, memory.descriptor, until)
+            self._gather(set(range(len(self.channels))), "start", until)
+
+    def env_infos(self) -> list[Any]:
+        """Wait until all workers have made their envs.
+
+        Returns:
+            The :class:`~rlnb.envs.batched.drivers.EnvInfo` of each env.
+        """
+        with self._exchange():
+            answers = self._gather(set(range(len(self.channels))), "start", self._deadline())
+        return [answers[i] for i in range(self.n)]
+
+    def _deadline(self) -> float | None:
+        return None if self.timeout is None else time.monotonic() + self.timeout
+
+    def _send(self, p: int, what: str, send: Callable[..., Any], *arguments: Any) -> None:
+        try:
+            send(*arguments)
+        except ChannelClosed:
+            raise self._process_ended(p, what) from None
+        except ChannelTimeout:
+            raise self._timeout({p}, what) from None
+
+    def _gather(self, pending: set[int], what: str, until: float | None) -> dict[int, Any]:
+        """Receive an answer from each process. Failures are raised when no answer is outstanding any more."""
+        answers: dict[int, Any] = {}
+        pending = set(pending)
+        while pending:
+            ready = self._selector.select(None if until is None else max(0.0, until - time.monotonic()))
+            if not ready:
+                raise self._timeout(pending, what)
+            for key, _ in ready:
+                p = key.data
+                try:
+                    message = self.channels[p].recv(until)[1]
+                except ChannelClosed:
+                    raise self._process_ended(p, what) from None
+                except ChannelTimeout:
+                    raise self._timeout({p}, what) from None
+                if message is not None:
+                    answers.update(message)
+                pending.discard(p)
+        if answers:
+            self._raise_failures({i: a for i, a in answers.items() if isinstance(a, WorkerFailure)}, what)
+        return answers
+
+    def _raise_failures(self, failures: dict[int, WorkerFailure], what: str) -> None:
+        if not failures:
+            return
+        first = min(failures)
+        others = sorted(set(failures) - {first})
+        also = f" ({_workers(others).lower()} failed, too)" if others else ""
+        failure = failures[first]
+        raise WorkerError(
+            f"Worker {first} of {self.n} failed in {what}: {failure.kind}: {failure.text}{also}\n\n"
+            f"In the worker:\n{failure.lines}",
+            failure,
+        )
+
+    @contextlib.contextmanager
+    def _exchange(self) -> Iterator[None]:
+        """Close the pool if answers may be outstanding: they would be mistaken for those to the next request."""
+        with self.lock:
+            if not self.channels:
+                raise RuntimeError(errors.closed_by_another_thread("this call"))
+            try:
+                yield
+            except WorkerError as error:
+                if error.failure is None:
+                    self.close(_CLOSE_TIME)
+                raise
+            except BaseException:
+                self.close(_CLOSE_TIME)
+                raise
+
+    def _process_ended(self, p: int, what: str) -> RuntimeError:
+        if self._closed_by_another_thread:
+            return RuntimeError(errors.closed_by_another_thread(what))
+        process, envs = self.processes[p], self._envs_of[p]
+        processes.wait_for_exit([process], 1.0)
+        workers = f"{_workers(envs)} of {self.n}"
+        if len(envs) > 1:
+            workers += ", which share a process,"
+        return WorkerError(
+            f"{workers} {_how_it_ended(process.exitcode, len(envs) > 1)}, in the middle of {what}. All workers were "
+            "ended; env.reset() starts new ones. "
+            "To see what its env does, run it in this process: SerialEnv in place of ParallelEnv."
+        )
+
+    def _timeout(self, pending: set[int], what: str) -> TimeoutError:
+        workers = _workers([i for p in sorted(pending) for i in self._envs_of[p]])
+        return TimeoutError(
+            f"{workers} of {self.n} did not finish {what} within {self.timeout:g} s. All workers were ended; "
+            "env.reset() starts new ones. If it takes that long, give more time: ParallelEnv(..., timeout=600)."
+        )
+
+    # End ----------------------------------------------------------------------------------------------------------
+
+    @property
+    def alive(self) -> bool:
+        """Whether the pool has not been closed."""
+        return bool(self.channels)
+
+    def close(self, patience: float | None = None) -> None:
+        """End all workers: close their channels, then terminate and kill those that do not end by themselves.
+
+        Args:
+            patience: seconds that they are given to end by themselves. Default: ``shutdown_timeout``.
+        """
+        if not self.lock.acquire(blocking=False):
+            # Another thread waits for answers. It finds the channels closed, and releases the lock.
+            self._closed_by_another_thread = True
+            for process in self._running():
+                process.kill()
+            self.lock.acquire()
+        try:
+            self._close(self.shutdown_timeout if patience is None else patience)
+        finally:
+            self.lock.release()
+
+    def _close(self, patience: float) -> None:
+        self._close_channels()
+        try:
+            processes.wait_for_exit(self._running(), patience)
+            for process in self._running():
+                process.terminate()
+            processes.wait_for_exit(self._running(), _TERMINATE_TIME)
+        finally:  # at once on a second Ctrl+C
+            for process in self._running():
+                process.kill()
+            processes.wait_for_exit(self._running(), _KILL_TIME)
+            left, self.processes = self.processes, []
+            for process in left:
+                if process.pid is None or process.exitcode is not None:
+                    process.close()
+
+    def _close_channels(self) -> None:
+        channels, self.channels = self.channels, []
+        for channel in channels:
+            channel.close()
+        self._selector.close()
+
+    def _running(self) -> list[Any]:
+        return [process for process in self.processes if process.pid is not None and process.exitcode is None]
+
+    def forget(self) -> None:
+        """Release workers that belong to the process of which this one is a fork."""
+        self._close_channels()  # or the workers would not notice when the other process closes them
+        self.processes = []
+
+
+def _seeds(n: int, pools: int) -> list[int]:
+    """Derive seeds of workers from the state of torch's generator, and from the number of pools in use."""
+    state = hashlib.blake2b(torch.get_rng_state().numpy().tobytes(), digest_size=8).digest()
+    entropy = [int.from_bytes(state, "little"), pools]
+    return [int(seed) for seed in np.random.SeedSequence(entropy).generate_state(n, np.uint64) >> 1]
+
+
+def _workers(which: list[int]) -> str:
+    return f"Worker {which[0]}" if len(which) == 1 else f"Workers {', '.join(map(str, which))}"
+
+
+def _how_it_ended(code: int | None, several: bool) -> str:
+    """Describe the end of a process with its exit code, None if it still runs."""
+    if code is None:
+        return f"closed {'their' if several else 'its'} pipe and did not end"
+    if code >= 0:
+        return f"ended with exit code {code}"
+    name = signal.Signals(-code).name if -code in {s.value for s in signal.Signals} else f"signal {-code}"
+    why = {
+        "SIGKILL": ", which is how a system ends a process that takes too much memory",
+        "SIGSEGV": ": code outside of Python, such as a simulator's, has crashed",
+    }
+    return f"{'were' if several else 'was'} ended by {name}{why.get(name, '')}"
+
+
+__all__ = ["WorkerError", "WorkerPool"]
