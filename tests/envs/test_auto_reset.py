@@ -324,53 +324,53 @@ ERRORS = {
     "in a plain TransformedEnv": (
         lambda: TransformedEnv(CartPoleEnv(), AutoResetTransform()),
         ValueError,
-        "An AutoResetTransform is for an AutoResetEnv, and was put into a TransformedEnv, which would reset the "
-        "CartPoleEnv once more than it does by itself. Fix: AutoResetEnv(env, AutoResetTransform()), or "
+        "An AutoResetTransform belongs in an AutoResetEnv, and was put into a TransformedEnv, which would reset the "
+        "CartPoleEnv again after it resets itself. Fix: AutoResetEnv(env, AutoResetTransform()), or "
         "CartPoleEnv(..., auto_reset=True).",
     ),
     "not in front": (
         lambda: AutoResetEnv(CartPoleEnv(), Compose(StepCounter(), AutoResetTransform())),
         ValueError,
-        "An AutoResetEnv has one AutoResetTransform, in front of all others, and this would be ['StepCounter', "
-        "'AutoResetTransform']: what comes before it would not see where episodes begin. Fix: "
+        "An AutoResetEnv has one AutoResetTransform, before all other transforms, and this would be ['StepCounter', "
+        "'AutoResetTransform']: a transform before it would not see where episodes begin. Fix: "
         "AutoResetEnv(env).append_transform(transform), for one after the other.",
     ),
     "transformed": (
         lambda: AutoResetEnv(TransformedEnv(CartPoleEnv(), StepCounter())),
         ValueError,
-        "An env that resets itself is the innermost one, and this is a TransformedEnv with ['StepCounter'], which are "
-        "not told when the env in it restarts. Fix: TransformedEnv(AutoResetEnv(env), transform).",
+        "An env that resets itself must be the innermost one, and this is a TransformedEnv with ['StepCounter'], "
+        "which do not notice when the env in it restarts. Fix: TransformedEnv(AutoResetEnv(env), transform).",
     ),
     "a batch": (
         lambda: AutoResetEnv(SerialEnv(2, CartPoleEnv)),
         ValueError,
-        "It is each env of a SerialEnv that resets itself, and not the SerialEnv. Fix: SerialEnv(n, make, "
+        "Each env of a SerialEnv resets itself, and not the SerialEnv. Fix: SerialEnv(n, make, "
         "auto_reset=True), or SerialEnv(n, lambda: AutoResetEnv(make())).",
     ),
     "twice": (
         lambda: AutoResetEnv(CartPoleEnv(auto_reset=True)),
         ValueError,
-        "This env resets itself already: it was made with auto_reset=True, or is an AutoResetEnv.",
+        "This env already resets itself: it was made with auto_reset=True, or is an AutoResetEnv.",
     ),
     "fill_float": (
         lambda: AutoResetTransform(fill_float="none"),
         ValueError,
-        "fill_float must be a number, or 'nan', and is 'none'.",
+        "fill_float must be a number, or 'nan', got 'none'.",
     ),
     "fill_int": (
         lambda: AutoResetTransform(fill_int=0.5),
         ValueError,
-        "fill_int must be an integer and is 0.5.",
+        "fill_int must be an integer, got 0.5.",
     ),
     "fill_bool": (
         lambda: AutoResetTransform(fill_bool="no"),
         ValueError,
-        "fill_bool must be True or False and is 'no'.",
+        "fill_bool must be True or False, got 'no'.",
     ),
     "fill_int for bytes": (
         lambda: AutoResetEnv(Restarting(2), AutoResetTransform(fill_int=-2)),
         ValueError,
-        "fill_int=-2 is no number of dtype torch.uint8, which the observation 'byte' has. Fix: "
+        "fill_int=-2 is not a number of dtype torch.uint8, which the observation 'byte' has. Fix: "
         "AutoResetTransform(fill_int=n) with n from 0 to 255.",
     ),
 }
@@ -385,8 +385,8 @@ def test_errors(name):
 
 def test_what_cannot_stand_before_it_changes_nothing():
     env = restarting([2, 3])
-    with pytest.raises(ValueError, match=r"^An AutoResetEnv has one AutoResetTransform, in front of all others"):
+    with pytest.raises(ValueError, match=r"^An AutoResetEnv has one AutoResetTransform, before all other transforms"):
         env.insert_transform(0, StepCounter())
-    with pytest.raises(ValueError, match=r"^An AutoResetEnv has one AutoResetTransform, in front of all others"):
+    with pytest.raises(ValueError, match=r"^An AutoResetEnv has one AutoResetTransform, before all other transforms"):
         env.transform = StepCounter()
     assert torch.equal(rollout(env)["place"], times([2, 3], 12))

@@ -1,4 +1,4 @@
-"""Transforms: what changes the data of an env on its way out and in."""
+"""Transforms of the data that environments return and take, and that replay buffers store and sample."""
 
 from rlnb.envs.transforms.action_mask import ActionMask
 from rlnb.envs.transforms.action_projection import DiscreteActionProjection
@@ -14,25 +14,21 @@ from rlnb.envs.transforms.dtype import DoubleToFloat, DTypeCastTransform
 from rlnb.envs.transforms.end_of_life import EndOfLifeTransform
 from rlnb.envs.transforms.finite import FiniteTensorDictCheck
 from rlnb.envs.transforms.frame_skip import FrameSkipTransform, NoopResetEnv
-from rlnb.envs.transforms.gsde import gSDENoise
-from rlnb.envs.transforms.images import GrayScale, ToTensorImage
+from rlnb.envs.transforms.images import CenterCrop, GrayScale, Resize, ToTensorImage
 from rlnb.envs.transforms.init_tracker import InitTracker
 from rlnb.envs.transforms.kl_reward import KLRewardTransform
 from rlnb.envs.transforms.observation import ObservationTransform
 from rlnb.envs.transforms.observation_norm import ObservationNorm
-from rlnb.envs.transforms.primer import TensorDictPrimer
+from rlnb.envs.transforms.primer import TensorDictPrimer, gSDENoise
 from rlnb.envs.transforms.r3m import R3MTransform
 from rlnb.envs.transforms.random_crop import RandomCropTensorDict
-from rlnb.envs.transforms.rb_transforms import MultiStepTransform
+from rlnb.envs.transforms.rb_transforms import MultiStepTransform, Reward2GoTransform
 from rlnb.envs.transforms.rename import RenameTransform
-from rlnb.envs.transforms.resize import CenterCrop, Resize
-from rlnb.envs.transforms.reward2go import Reward2GoTransform
-from rlnb.envs.transforms.reward_sum import RewardSum
+from rlnb.envs.transforms.reward_sum import RewardSum, TargetReturn
 from rlnb.envs.transforms.rewards import BinarizeReward, RewardClipping, RewardScaling
 from rlnb.envs.transforms.select import ExcludeTransform, RemoveEmptySpecs, SelectTransform
 from rlnb.envs.transforms.shapes import FlattenObservation, PermuteTransform, SqueezeTransform, UnsqueezeTransform
 from rlnb.envs.transforms.step_counter import StepCounter
-from rlnb.envs.transforms.target_return import TargetReturn
 from rlnb.envs.transforms.time_max_pool import TimeMaxPool
 from rlnb.envs.transforms.transform import Transform
 from rlnb.envs.transforms.transformed_env import TransformedEnv

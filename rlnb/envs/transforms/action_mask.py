@@ -1,15 +1,20 @@
-"""ActionMask: random actions that are legal."""
+"""``ActionMask``, which writes the mask of legal actions into the action spec."""
 
 from __future__ import annotations
 
 import torch
 from tensordict import TensorDictBase
 
-from rlnb.data import Categorical, Composite, MultiCategorical, MultiOneHot, OneHot, TensorSpec
-from rlnb.data.specs.keys import unknown_key
+from rlnb.data.specs.base import TensorSpec
+from rlnb.data.specs.categorical import Categorical
+from rlnb.data.specs.composite import Composite
+from rlnb.data.specs.composite_keys import unknown_key
 from rlnb.data.specs.maskable import MaskableSpec
+from rlnb.data.specs.multi import MultiCategorical
+from rlnb.data.specs.multi_one_hot import MultiOneHot
+from rlnb.data.specs.one_hot import OneHot
 from rlnb.data.ted.keys import NestedKey
-from rlnb.envs.transforms import faults
+from rlnb.envs.transforms import errors
 from rlnb.envs.transforms.carried import choose_rows, find_mask
 from rlnb.envs.transforms.transform import Transform, key_list
 
@@ -17,17 +22,17 @@ from rlnb.envs.transforms.transform import Transform, key_list
 class ActionMask(Transform):
     """Writes the mask of legal actions into the action spec, after each step and each reset.
 
-    So ``env.rand_action`` and whatever else draws from ``env.action_spec`` draw legal actions. With a batched env it
-    belongs around the batch, not into its members.
+    ``env.rand_action`` and everything else that draws from ``env.action_spec`` then draws legal actions. With a batched
+    env, put the transform around the batch, not into its members.
 
     Args:
-        action_key: of the action, whose spec is one of choices, such as :class:`~rlnb.data.OneHot`.
-        mask_key: of the mask among the observations, True (or 1) where an action is legal.
+        action_key: the action, whose spec must be discrete, such as :class:`~rlnb.data.OneHot`.
+        mask_key: the mask among the observations, ``True`` (or 1) for legal actions.
 
     Raises:
-        KeyError: in an env that has no such action or no such mask.
-        TypeError: in an env whose action is no choice.
-        RuntimeError: if it is called without an env.
+        KeyError: If the env has no such action or no such mask.
+        TypeError: If the action of the env is not discrete.
+        RuntimeError: If it is called without an env.
 
     Example:
         >>> from rlnb.envs import GridWorldEnv, TransformedEnv
@@ -57,27 +62,27 @@ class ActionMask(Transform):
     def _write(self, mask: torch.Tensor) -> None:
         env = self._env()
         if env is None:
-            raise RuntimeError(faults.needs_env(self, "writes into the action spec of an env"))
+            raise RuntimeError(errors.needs_env(self, "writes into the action spec of an env"))
         self._mask = mask
-        # Gymnasium's masks are integers, 1 where an action is legal.
+        # Gymnasium's masks are integers, 1 for legal actions.
         env.full_action_spec[self.action_key].update_mask(mask.bool())
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Refuse: data has no action spec.
+        """Not supported: data has no action spec.
 
         Raises:
-            RuntimeError: always.
+            RuntimeError: Always.
         """
-        raise RuntimeError(faults.needs_env(self, "writes into the action spec of an env"))
+        raise RuntimeError(errors.needs_env(self, "writes into the action spec of an env"))
 
     def transform_action_spec(self, action_spec: Composite) -> Composite:
-        """Put the last mask into a spec that is made anew; see :class:`Transform`."""
+        """Write the last mask into a new spec; see :class:`Transform`."""
         self._need_composite(action_spec)
         if self.action_key not in action_spec:
             raise unknown_key(self.action_key, action_spec.keys(True, True), "the action spec")
         spec = action_spec[self.action_key]
         if not isinstance(spec, MaskableSpec):
-            raise faults.SpecTypeError(
+            raise errors.SpecTypeError(
                 f"ActionMask masks a choice among actions, and the spec of {self.action_key!r} is a "
                 f"{type(spec).__name__}. Specs that can be masked: Categorical, OneHot, MultiCategorical, MultiOneHot."
             )
@@ -86,7 +91,7 @@ class ActionMask(Transform):
         return action_spec
 
     def transform_observation_spec(self, observation_spec: Composite) -> Composite:
-        """Check that there is a mask; see :class:`Transform`."""
+        """Check that the mask exists; see :class:`Transform`."""
         self._need_composite(observation_spec)
         if self.mask_key not in observation_spec:
             raise unknown_key(self.mask_key, observation_spec.keys(True, True), "the observation spec")
@@ -98,10 +103,10 @@ class ActionMask(Transform):
 
     @property
     def action_spec(self) -> TensorSpec:
-        """The spec of the action in the env around."""
+        """The spec of the action in the env around the transform."""
         env = self._env()
         if env is None:
-            raise RuntimeError(faults.needs_env(self, "has the action spec of an env"))
+            raise RuntimeError(errors.needs_env(self, "has the action spec of an env"))
         spec: TensorSpec = env.full_action_spec[self.action_key]
         return spec
 

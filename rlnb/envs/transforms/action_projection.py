@@ -1,4 +1,4 @@
-"""DiscreteActionProjection: one action space for envs with different numbers of actions."""
+"""``DiscreteActionProjection``, one action space for envs with different numbers of actions."""
 
 from __future__ import annotations
 
@@ -8,25 +8,28 @@ from typing import Any
 import torch
 from tensordict import TensorDictBase
 
-from rlnb.data import Categorical, OneHot, TensorSpec
+from rlnb.data.specs.base import TensorSpec
+from rlnb.data.specs.categorical import Categorical
+from rlnb.data.specs.one_hot import OneHot
 from rlnb.data.ted.keys import NestedKey
 from rlnb.envs.transforms.transform import Transform, key_list
 
 
 class DiscreteActionProjection(Transform):
-    """Offers more actions than the env has; those that it does not have become random ones that it has.
+    """Extends the action space of an env; actions that the env does not have are replaced by random ones that it has.
 
-    So one policy can act in envs with different numbers of actions. Actions may be one-hot or numbers, as in the env.
+    With it, one policy can act in envs with different numbers of actions. Actions may be one-hot or integers, as in the
+    env.
 
     Args:
         num_actions_effective: the number of actions of the env.
-        max_actions: the number outside.
-        action_key: of the action.
-        include_forward: forwards, on sampled data, fill one-hot actions of the env up to ``max_actions``.
+        max_actions: the number of actions of the transformed env.
+        action_key: the action.
+        include_forward: whether to pad one-hot actions to ``max_actions`` in the forward direction, on sampled data.
 
     Raises:
-        ValueError: if there are fewer actions outside, or the env has another number of them.
-        TypeError: if the env's actions are not discrete.
+        ValueError: If ``max_actions`` is less than ``num_actions_effective``, or the env has another number of actions.
+        TypeError: If the env's actions are not discrete.
 
     Example:
         >>> from rlnb.envs import GymEnv, TransformedEnv
@@ -46,8 +49,8 @@ class DiscreteActionProjection(Transform):
         super().__init__(keys if include_forward else None, None, keys)
         if not 1 <= num_actions_effective <= max_actions:
             raise ValueError(
-                f"DiscreteActionProjection offers max_actions={max_actions} for an env with "
-                f"num_actions_effective={num_actions_effective}: it must be at least as many, and the env needs one."
+                f"max_actions={max_actions} must be at least num_actions_effective={num_actions_effective}, which must "
+                "be at least 1."
             )
         self.num_actions_effective, self.max_actions = num_actions_effective, max_actions
         self._one_hot = True
@@ -55,10 +58,10 @@ class DiscreteActionProjection(Transform):
     # Data ---------------------------------------------------------------------------------------------------------
 
     def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
-        return next_tensordict  # steps and resets give no actions
+        return next_tensordict  # steps and resets return no actions
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Fill one-hot actions of the env up with zeros; others stay as they are.
+        """Pad one-hot actions of the env with zeros, and leave integers unchanged.
 
         Args:
             tensordict: data of any batch size; written to.
@@ -67,7 +70,7 @@ class DiscreteActionProjection(Transform):
             The TensorDict.
 
         Raises:
-            KeyError: if there is no action.
+            KeyError: If the action is missing.
         """
         for key in self.in_keys:
             action = self._need(tensordict, key)
@@ -81,7 +84,7 @@ class DiscreteActionProjection(Transform):
         if self._one_hot:
             if value.shape[-1] != self.max_actions:
                 raise ValueError(
-                    f"The action {self.in_keys_inv[0]!r} must be one-hot, with {self.max_actions} entries, and has "
+                    f"The action {self.in_keys_inv[0]!r} must be one-hot, with {self.max_actions} entries, got "
                     f"shape {tuple(value.shape)}. Fix: torch.nn.functional.one_hot(number, {self.max_actions})."
                 )
             choices = value.to(torch.int8).argmax(-1)
@@ -98,13 +101,13 @@ class DiscreteActionProjection(Transform):
     def _inv_apply_to_spec(self, spec: TensorSpec) -> TensorSpec:
         if not isinstance(spec, (OneHot, Categorical)):
             raise TypeError(
-                f"DiscreteActionProjection needs discrete actions, one-hot or numbers, and {self.in_keys_inv[0]!r} has "
-                f"a {type(spec).__name__} spec."
+                f"DiscreteActionProjection needs discrete actions, one-hot or integers, and {self.in_keys_inv[0]!r} "
+                f"has a {type(spec).__name__} spec."
             )
         if spec.n != self.num_actions_effective:
             raise ValueError(
-                f"DiscreteActionProjection was told num_actions_effective={self.num_actions_effective}, and the env "
-                f"has {spec.n} actions. Fix: DiscreteActionProjection({spec.n}, {max(self.max_actions, spec.n)})."
+                f"DiscreteActionProjection got num_actions_effective={self.num_actions_effective}, but the env has "
+                f"{spec.n} actions. Fix: DiscreteActionProjection({spec.n}, {max(self.max_actions, spec.n)})."
             )
         self._one_hot = isinstance(spec, OneHot)
         if isinstance(spec, OneHot):

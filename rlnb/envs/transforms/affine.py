@@ -1,4 +1,4 @@
-"""Affine: numbers that are moved and scaled, the part that ObservationNorm and RewardScaling share."""
+"""``Affine``, the base class of transforms that shift and scale numbers."""
 
 from __future__ import annotations
 
@@ -6,38 +6,38 @@ from typing import Any
 
 import torch
 
-from rlnb.data import TensorSpec, Unbounded
-from rlnb.envs.transforms.bounds import through
+from rlnb.data.specs.base import TensorSpec
+from rlnb.data.specs.unbounded import Unbounded
+from rlnb.envs.transforms.bounds import mapped_spec
 from rlnb.envs.transforms.transform import Keys, Transform
 
 Number = float | torch.Tensor
 
 
 class Affine(Transform):
-    """Computes ``value * scale + loc``, or ``(value - loc) / scale``; the inverse goes the other way.
+    """Computes ``value * scale + loc``, or ``(value - loc) / scale``; the inverse undoes it.
 
     Args:
         loc: a number, or a tensor that broadcasts to the values.
-        scale: likewise.
-        standard_normal: take ``loc`` and ``scale`` as mean and standard deviation: ``(value - loc) / scale``.
-        in_keys: what is changed.
-        out_keys: where it goes. Default: ``in_keys``.
-        in_keys_inv: the inputs of the env that are changed back.
-        out_keys_inv: what they are called outside. Default: ``in_keys_inv``.
+        scale: a number, or a tensor that broadcasts to the values.
+        standard_normal: whether ``loc`` and ``scale`` are mean and standard deviation: ``(value - loc) / scale``.
+        in_keys: entries to change.
+        out_keys: where the results go. Default: ``in_keys``.
+        in_keys_inv: inputs of the env that the inverse changes.
+        out_keys_inv: names of these inputs outside. Default: ``in_keys_inv``.
 
     Attributes:
         loc: a buffer.
         scale: a buffer.
-        standard_normal: which of the two it is.
+        standard_normal: which of the two formulas applies.
 
     Raises:
-        TypeError: if one of ``loc`` and ``scale`` is no number.
-        ValueError: if only one is given, or a scale is 0.
+        TypeError: If ``loc`` or ``scale`` is not a number.
+        ValueError: If only one of them is given, or a scale is 0.
     """
 
     loc: torch.Tensor | None
     scale: torch.Tensor | None
-    _elementwise = True
 
     def __init__(
         self,
@@ -53,11 +53,11 @@ class Affine(Transform):
         self.standard_normal = bool(standard_normal)
         if (loc is None) != (scale is None):
             missing = "loc" if loc is None else "scale"
-            raise ValueError(f"{type(self).__name__} needs both loc and scale or none of them, and {missing} is None.")
+            raise ValueError(f"{type(self).__name__} needs both loc and scale or neither, and {missing} is None.")
         self.register_buffer("loc", None if loc is None else self._tensor("loc", loc))
         self.register_buffer("scale", None if scale is None else self._tensor("scale", scale))
         if self.scale is not None and not bool((self.scale != 0).all()):
-            raise ValueError(f"{type(self).__name__} cannot scale by 0, and scale is {scale!r}.")
+            raise ValueError(f"{type(self).__name__} cannot scale by 0, got scale={scale!r}.")
 
     def _tensor(self, name: str, value: Any) -> torch.Tensor:
         try:
@@ -71,21 +71,24 @@ class Affine(Transform):
     # Data ---------------------------------------------------------------------------------------------------------
 
     def _apply_transform(self, value: Any) -> torch.Tensor:
-        loc, scale = self._fitted(value)
+        loc, scale = self._loc_and_scale(value)
         return (value - loc) / scale if self.standard_normal else value * scale + loc
 
     def _inv_apply_transform(self, value: Any) -> torch.Tensor:
-        loc, scale = self._fitted(value)
+        loc, scale = self._loc_and_scale(value)
         return value * scale + loc if self.standard_normal else (value - loc) / scale
 
-    def _fitted(self, value: Any) -> tuple[torch.Tensor, torch.Tensor]:
-        """Loc and scale in the dtype of a value."""
+    def _loc_and_scale(self, value: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return ``loc`` and ``scale`` in the dtype of a value, after checking that they fit it."""
         loc, scale = self.loc, self.scale
         if loc is None or scale is None:
-            raise RuntimeError(self._unset())
+            raise RuntimeError(
+                f"{type(self).__name__} has no loc and scale yet. Fix: env.transform.init_stats(num_iter=1000), which "
+                f"estimates them from random steps, or {type(self).__name__}(loc, scale, in_keys=[...])."
+            )
         dtype = getattr(value, "dtype", None)
         if type(value) is not torch.Tensor or dtype is None or not dtype.is_floating_point:
-            raise TypeError(self._no_float(f"a value of dtype {dtype}" if dtype else f"a {type(value).__name__}"))
+            raise TypeError(self._not_float(f"a value of dtype {dtype}" if dtype else f"a {type(value).__name__}"))
         if loc.ndim or scale.ndim:
             self._check_shape(value.shape, loc, scale)
         return (loc, scale) if loc.dtype is scale.dtype is dtype else (loc.to(dtype), scale.to(dtype))
@@ -102,35 +105,29 @@ class Affine(Transform):
             f"{tuple(shape[-1:])}, or numbers."
         )
 
-    def _no_float(self, got: str) -> str:
+    def _not_float(self, got: str) -> str:
         return (
             f"{type(self).__name__} scales floating-point numbers, and got {got}; its keys are {self.in_keys} and "
             f"{self.in_keys_inv}. Fix: cast it first, DTypeCastTransform(dtype, torch.float32, in_keys=[...]), or "
             "leave its key out."
         )
 
-    def _unset(self) -> str:
-        return f"{type(self).__name__} has no loc and scale yet. Fix: give them."
-
     # Specs --------------------------------------------------------------------------------------------------------
 
     def _apply_to_spec(self, spec: TensorSpec) -> TensorSpec:
-        return self._spec(spec, self._apply_transform)
-
-    def _inv_apply_to_spec(self, spec: TensorSpec) -> TensorSpec:
-        # What outside is a value inside the bounds of the env: what the forward transform makes of these.
-        return self._spec(spec, self._apply_transform)
-
-    def _spec(self, spec: TensorSpec, change: Any) -> TensorSpec:
         if spec.dtype is None or not spec.dtype.is_floating_point:
-            raise TypeError(self._no_float(f"a spec of dtype {spec.dtype}"))
+            raise TypeError(self._not_float(f"a spec of dtype {spec.dtype}"))
         if self.loc is None or self.scale is None:
             return Unbounded(shape=spec.shape, dtype=spec.dtype, device=spec.device)  # bounds are not known yet
         if -1 not in spec.shape:
             self._check_shape(spec.shape, self.loc, self.scale)
         device = self.loc.device
         with torch.no_grad():
-            return through(spec, lambda bound: change(bound.to(device)).to(bound.device))
+            return mapped_spec(spec, lambda bound: self._apply_transform(bound.to(device)).to(bound.device))
+
+    def _inv_apply_to_spec(self, spec: TensorSpec) -> TensorSpec:
+        # The inverse maps outer values to inner ones, so the outer bounds are the forward results of the inner bounds.
+        return self._apply_to_spec(spec)
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any, **kwargs: Any) -> None:
         for name in ("loc", "scale"):

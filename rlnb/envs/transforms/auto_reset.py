@@ -1,4 +1,4 @@
-"""Envs that reset themselves: what the last step of an episode delivers is handed out by the reset that follows."""
+"""``AutoResetEnv`` and ``AutoResetTransform``, for envs that reset themselves at the end of each episode."""
 
 from __future__ import annotations
 
@@ -9,35 +9,34 @@ import torch
 from tensordict import LazyStackedTensorDict, NonTensorData, TensorDictBase, lazy_stack
 
 from rlnb._tensordict import fast_tensordict, shallow_copy
-from rlnb.data import Composite
+from rlnb.data.specs.composite import Composite
 from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
 from rlnb.envs.base import EnvBase
 from rlnb.envs.done import complete_done
 from rlnb.envs.partial_reset import Masks, deciding, end_masks, overwrite, reset_masks, rows_of
-from rlnb.envs.transforms import faults
 from rlnb.envs.transforms.compose import Compose
 from rlnb.envs.transforms.transform import Transform
 from rlnb.envs.transforms.transformed_env import TransformedEnv
 
 
 class AutoResetTransform(Transform):
-    """Puts the observations of an env that resets itself into the episodes that they belong to.
+    """Assigns the observations of an env that resets itself to the episodes that they belong to.
 
-    The step that ends an episode of such an env delivers the first observation of the next one. This transform keeps
-    it for the reset that follows, where it goes to the root, and replaces it under "next", where the last observation
-    of the episode that ended should stand, and is unknown.
+    The step that ends an episode of such an env returns the first observation of the next episode. This transform
+    stores that observation and returns it from the next reset. Under "next", it is replaced by a placeholder, because
+    the last observation of the old episode is unknown.
 
     It is the first transform of an :class:`AutoResetEnv`.
 
     Args:
-        replace: put a placeholder under "next". If False, leave the first observation of the next episode there.
-            Default: True.
-        fill_float: the placeholder of observations of floats.
-        fill_int: that of integers; -1 is the largest number of an unsigned dtype.
-        fill_bool: that of bools. The placeholder of data that is no tensor is None.
+        replace: whether to write a placeholder under "next". If ``False``, the first observation of the next episode
+            remains there. Default: ``True``.
+        fill_float: placeholder for float observations.
+        fill_int: placeholder for integers; -1 means the largest number of an unsigned dtype.
+        fill_bool: placeholder for booleans. The placeholder of non-tensor data is ``None``.
 
     Raises:
-        ValueError: if a placeholder does not fit the dtypes that it is for.
+        ValueError: If a placeholder does not fit the dtype of an observation.
 
     Example:
         >>> from rlnb.envs import CartPoleEnv
@@ -68,11 +67,11 @@ class AutoResetTransform(Transform):
         try:
             self.fill_float = float(fill_float)
         except (TypeError, ValueError):
-            raise ValueError(f"fill_float must be a number, or 'nan', and is {fill_float!r}.") from None
+            raise ValueError(f"fill_float must be a number, or 'nan', got {fill_float!r}.") from None
         if isinstance(fill_int, bool) or not hasattr(fill_int, "__index__"):
-            raise ValueError(f"fill_int must be an integer and is {fill_int!r}.")
+            raise ValueError(f"fill_int must be an integer, got {fill_int!r}.")
         if fill_bool not in (True, False):
-            raise ValueError(f"fill_bool must be True or False and is {fill_bool!r}.")
+            raise ValueError(f"fill_bool must be True or False, got {fill_bool!r}.")
         self.fill_int, self.fill_bool = int(fill_int), bool(fill_bool)
         self._forget()
 
@@ -81,15 +80,20 @@ class AutoResetTransform(Transform):
         self.forget()
 
     def forget(self) -> None:
-        """Forget what was kept: the next reset is one of the env below."""
+        """Discard the stored observations: the next reset resets the base env."""
         self.__dict__.update(_kept=None, _restarted={})
 
-    # What it learns of its env ------------------------------------------------------------------------------------
+    # Settings from the env ----------------------------------------------------------------------------------------
 
     def _learn_output(self, output_spec: Composite) -> None:
         env = self._env()
         if env is not None and not isinstance(env, AutoResetEnv):
-            raise ValueError(faults.no_auto_reset_env(env))
+            base = type(env.base_env).__name__
+            raise ValueError(
+                f"An AutoResetTransform belongs in an AutoResetEnv, and was put into a {type(env).__name__}, which "
+                f"would reset the {base} again after it resets itself. Fix: AutoResetEnv(env, AutoResetTransform()), "
+                f"or {base}(..., auto_reset=True)."
+            )
         observation = output_spec["full_observation_spec"]
         self._observations: list[NestedKey] = list(observation.keys(True, True))
         for key in self._observations:
@@ -101,7 +105,7 @@ class AutoResetTransform(Transform):
         info = torch.iinfo(dtype)
         if not info.min <= self._int_for(dtype) <= info.max:
             raise ValueError(
-                f"fill_int={self.fill_int} is no number of dtype {dtype}, which the observation {key!r} has. "
+                f"fill_int={self.fill_int} is not a number of dtype {dtype}, which the observation {key!r} has. "
                 f"Fix: AutoResetTransform(fill_int=n) with n from {info.min} to {info.max}."
             )
 
@@ -126,7 +130,7 @@ class AutoResetTransform(Transform):
         return next_tensordict
 
     def _placeholders(self, data: TensorDictBase, masks: Masks) -> TensorDictBase:
-        """Make placeholders of the observations that the end signals are about."""
+        """Make placeholders for the observations at or below the end signals."""
         if isinstance(data, LazyStackedTensorDict):
             rows = zip(data.unbind(0), rows_of(masks, len(data)), strict=True)
             return lazy_stack([self._placeholders(row, own) for row, own in rows], 0)
@@ -152,11 +156,11 @@ class AutoResetTransform(Transform):
     def hand_out(
         self, given: TensorDictBase | None, reset: Callable[[TensorDictBase | None], TensorDictBase]
     ) -> TensorDictBase:
-        """Give the data of a reset: what was kept, where the env has restarted, and else that of a reset below.
+        """Return the data of a reset: stored observations in rows that have restarted, and a new reset in the others.
 
         Args:
-            given: the input of the reset, with masks where it is a partial one.
-            reset: that of the env below, for what has not restarted.
+            given: the input of the reset, with masks if it is a partial one.
+            reset: resets the base env, for rows that have not restarted.
 
         Returns:
             The data of the reset.
@@ -189,25 +193,25 @@ class AutoResetTransform(Transform):
 
 
 class AutoResetEnv(TransformedEnv):
-    """An env that resets itself: what ``auto_reset=True`` makes of an env of any class.
+    """Wraps an env that resets itself; ``auto_reset=True`` wraps an env of any class in it.
 
-    Of such an env the observation of the step that ends an episode is the first one of the next episode. Here it is
-    the result of the reset that follows, and the env itself is not reset again. Rollouts, ``step_and_maybe_reset``
-    and partial resets go as with any env; in a batch, rows may restart at different times.
+    The step that ends an episode of such an env returns the first observation of the next episode. This class returns
+    it from the next reset instead, without resetting the env again. Rollouts, ``step_and_maybe_reset`` and partial
+    resets work as for any env; in a batch, rows may restart at different times.
 
-    ``reset()`` gives the observation that the whole env has restarted with, if the last step ended it and nobody has
-    had that observation, or else resets the env below: after :meth:`set_seed`, with keyword arguments, or in the
-    middle of an episode.
+    ``reset()`` returns the observation that the whole env has restarted with, if the last step ended it and that
+    observation was not returned yet. Otherwise it resets the base env: after :meth:`set_seed`, with keyword arguments,
+    or in the middle of an episode.
 
     Args:
-        base_env: the env. Its own reset needs no keyword arguments.
+        base_env: the env. Its own reset must not need keyword arguments.
         transform: an :class:`AutoResetTransform` (the default), or a :class:`Compose` that begins with one.
         cache_specs: see :class:`TransformedEnv`.
-        auto_unwrap: not read: this env stays as it is when it is put into a TransformedEnv.
+        auto_unwrap: ignored: a TransformedEnv around this env never unwraps it.
 
     Raises:
-        ValueError: if the base env is a TransformedEnv or a batch of envs, or if there is not exactly one
-            AutoResetTransform, in front.
+        ValueError: If the base env is a TransformedEnv or a batch of envs, or if there is not exactly one
+            AutoResetTransform, at the beginning.
 
     Example:
         >>> from rlnb.envs import GymEnv
@@ -233,23 +237,38 @@ class AutoResetEnv(TransformedEnv):
         *,
         auto_unwrap: bool = True,
     ) -> None:
+        name = type(base_env).__name__
+        if hasattr(base_env, "auto_reset_replace"):
+            raise ValueError("This env already resets itself: it was made with auto_reset=True, or is an AutoResetEnv.")
         if isinstance(base_env, TransformedEnv):
-            raise ValueError(faults.auto_reset_of_transformed(base_env))
+            chain = base_env.transform
+            members = [type(member).__name__ for member in (chain if isinstance(chain, Compose) else [chain])]
+            raise ValueError(
+                f"An env that resets itself must be the innermost one, and this is a {name} with {members}, which do "
+                "not notice when the env in it restarts. Fix: TransformedEnv(AutoResetEnv(env), transform)."
+            )
         if isinstance(base_env, EnvBase) and type(base_env)._auto_resetting is not EnvBase._auto_resetting:
-            raise ValueError(faults.auto_reset_of_batch(base_env))
+            raise ValueError(
+                f"Each env of a {name} resets itself, and not the {name}. "
+                f"Fix: {name}(n, make, auto_reset=True), or {name}(n, lambda: AutoResetEnv(make()))."
+            )
         chain = AutoResetTransform() if transform is None else transform
         super().__init__(base_env, chain, cache_specs, auto_unwrap=False)
 
-    def _changed(self) -> None:
+    def _refresh(self) -> None:
         members = list(self._chain) if isinstance(self._chain, Compose) else [self._chain]
         if [isinstance(member, AutoResetTransform) for member in members] != [True] + [False] * (len(members) - 1):
-            raise ValueError(faults.auto_reset_first(members))
+            raise ValueError(
+                "An AutoResetEnv has one AutoResetTransform, before all other transforms, and this would be "
+                f"{[type(member).__name__ for member in members]}: a transform before it would not see where episodes "
+                "begin. Fix: AutoResetEnv(env).append_transform(transform), for one after the other."
+            )
         self.__dict__["_keeper"] = members[0]
-        super()._changed()
+        super()._refresh()
 
     @property
     def auto_reset_replace(self) -> bool:
-        """Whether placeholders stand in the place of last observations."""
+        """Whether placeholders replace last observations."""
         return self._keeper.replace
 
     def _reset_base(self, given: TensorDictBase | None, **kwargs: Any) -> TensorDictBase:
@@ -259,18 +278,18 @@ class AutoResetEnv(TransformedEnv):
         self._keeper.forget()
         return fresh
 
-    def _before(self, members: list[Transform]) -> TransformedEnv:
-        return AutoResetEnv(self._base, Compose(*members)) if members else super()._before(members)
+    def _with_transforms(self, members: list[Transform]) -> TransformedEnv:
+        return AutoResetEnv(self._base, Compose(*members)) if members else super()._with_transforms(members)
 
     def set_seed(self, seed: int | None = None, static_seed: bool = False) -> int | None:
-        """Seed the base env, and the random actions; the next reset is one of the base env.
+        """Seed the base env and the random actions; the next reset resets the base env.
 
         Args:
             seed: see :meth:`EnvBase.set_seed`.
             static_seed: see :meth:`EnvBase.set_seed`.
 
         Returns:
-            The seed for the next env of a chain.
+            The seed for the next env of a series.
         """
         after = super().set_seed(seed, static_seed)
         self._keeper.forget()
@@ -282,7 +301,7 @@ class AutoResetEnv(TransformedEnv):
 
 
 def _marked(env: EnvBase, given: TensorDictBase | None, masks: Masks) -> TensorDictBase:
-    """Make the input of a reset that masks say; without masks if that is everything."""
+    """Make the input of a reset of the selected rows; without masks if all are selected."""
     assert given is not None
     below = given.exclude(*env.reset_keys)
     if not all(bool(mask.all()) for mask in masks.values()):

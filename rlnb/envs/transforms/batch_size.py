@@ -1,4 +1,4 @@
-"""BatchSizeTransform: another batch size."""
+"""``BatchSizeTransform``, which changes the batch size of an env."""
 
 from __future__ import annotations
 
@@ -8,26 +8,27 @@ from typing import Any
 import torch
 from tensordict import TensorDict, TensorDictBase
 
-from rlnb.data import Composite
+from rlnb.data.specs.composite import Composite
 from rlnb.envs.transforms.transform import Transform
 
 Reshape = Callable[[TensorDictBase], TensorDictBase]
 
 
 class BatchSizeTransform(Transform):
-    """Gives a stateless env a batch size, or an env another one.
+    """Sets the batch size of a stateless env, or reshapes the data of a batched one.
 
     Args:
-        batch_size: of the data of a stateless env, one with ``batch_locked = False``, from now on.
-        reshape_fn: turns data of the env's batch size into data of another: reshape, flatten, unflatten, squeeze or
-            unsqueeze. The order of the envs stays.
-        reset_func: with ``batch_size``: makes the data of a reset, of that batch size, from what the reset was given
-            and from what the env's own reset gave. Default: the env is reset as often as there are rows.
-        env_kwarg: with ``batch_size``: the env's own reset takes it, as ``_reset(tensordict, batch_size=...)``.
+        batch_size: new batch size of a stateless env, one with ``batch_locked = False``.
+        reshape_fn: changes the batch size of data: reshape, flatten, unflatten, squeeze or unsqueeze. It must keep the
+            order of the envs.
+        reset_func: with ``batch_size``: takes the input of a reset and the output of the env's own reset, and returns
+            the data of a reset with the new batch size. Default: the env is reset once for each row.
+        env_kwarg: with ``batch_size``: whether to pass it to the env's own reset, ``_reset(tensordict,
+            batch_size=...)``.
 
     Raises:
-        ValueError: if not exactly one of ``batch_size`` and ``reshape_fn`` is given, ``reset_func`` or ``env_kwarg``
-            without ``batch_size``, an env that is not stateless, or a ``reshape_fn`` that changes the order.
+        ValueError: If not exactly one of ``batch_size`` and ``reshape_fn`` is given; if ``reset_func`` or ``env_kwarg``
+            is given without ``batch_size``; if the env is not stateless; or if ``reshape_fn`` changes the order.
 
     Example:
         >>> from rlnb.envs import GymEnv, PendulumEnv, SerialEnv, TransformedEnv
@@ -49,12 +50,12 @@ class BatchSizeTransform(Transform):
         env_kwarg: bool = False,
     ) -> None:
         if (batch_size is None) == (reshape_fn is None):
-            got = "none" if batch_size is None else "both"
+            got = "neither" if batch_size is None else "both"
             raise ValueError(f"BatchSizeTransform needs one of batch_size and reshape_fn, and got {got}.")
         if reshape_fn is not None and (reset_func is not None or env_kwarg):
             raise ValueError("reset_func and env_kwarg go with batch_size, and BatchSizeTransform got reshape_fn.")
         if reset_func is not None and env_kwarg:
-            raise ValueError("reset_func makes the data of a reset and env_kwarg lets the env make it: give one.")
+            raise ValueError("reset_func makes the data of a reset and env_kwarg lets the env make it: pass only one.")
         super().__init__()
         self.batch_size = None if batch_size is None else torch.Size(batch_size)
         self.reshape_fn, self.reset_func, self.env_kwarg = reshape_fn, reset_func, bool(env_kwarg)
@@ -98,7 +99,7 @@ class BatchSizeTransform(Transform):
         return self.reshape_fn is not None
 
     def _step_input(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Turn the input of a step into what transforms before this one see."""
+        """Reshape the input of a step to the batch size before this transform."""
         if self.reshape_fn is None or self._inner is None:
             return tensordict
         return tensordict.reshape(self._inner)
@@ -112,13 +113,13 @@ class BatchSizeTransform(Transform):
         return self.reshape_fn is not None and self._inner is not None
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Reshape data; a ``batch_size`` says nothing of it.
+        """Reshape data; without ``reshape_fn``, return it unchanged.
 
         Args:
             tensordict: data of the env's batch size.
 
         Returns:
-            A TensorDict of another batch size, or the same one.
+            A TensorDict of the new batch size.
         """
         return self._call(tensordict)
 
@@ -144,7 +145,7 @@ class BatchSizeTransform(Transform):
         return Composite(changed, shape=self._outer)
 
     def _learn(self, inner: torch.Size) -> torch.Size:
-        """Find out the batch size after the transform."""
+        """Determine the batch size after the transform."""
         if self.reshape_fn is None:
             self._refuse_locked(inner)
         elif inner != self._inner:
@@ -153,8 +154,8 @@ class BatchSizeTransform(Transform):
             numbers = result.get("number")
             if result.batch_size.numel() != inner.numel() or not torch.equal(numbers.flatten(), count.flatten()):
                 raise ValueError(
-                    f"reshape_fn must keep the order of the envs, and made of {inner.numel()} envs numbered from 0 "
-                    f"{numbers.flatten().tolist()}. Fix: reshape, flatten, unflatten, squeeze or unsqueeze."
+                    f"reshape_fn must keep the order of the envs, but turned {inner.numel()} envs, numbered from 0, "
+                    f"into {numbers.flatten().tolist()}. Fix: reshape, flatten, unflatten, squeeze or unsqueeze."
                 )
             self._inner, self._outer = inner, result.batch_size
         return inner

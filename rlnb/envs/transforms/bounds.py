@@ -1,4 +1,4 @@
-"""Specs of numbers that a transform has changed: the bounds go through what the values go through."""
+"""Specs of numbers that a transform clips or maps through a monotone function."""
 
 from __future__ import annotations
 
@@ -7,71 +7,97 @@ from typing import Any
 
 import torch
 
-from rlnb.data import Bounded, TensorSpec, Unbounded
+from rlnb.data.specs.base import TensorSpec
+from rlnb.data.specs.bounded import Bounded
+from rlnb.data.specs.unbounded import Unbounded
 
 
-def through(spec: TensorSpec, change: Callable[[torch.Tensor], torch.Tensor]) -> TensorSpec:
-    """Make the spec of ``change(value)``.
+def mapped_spec(spec: TensorSpec, function: Callable[[torch.Tensor], torch.Tensor]) -> TensorSpec:
+    """Return the spec of ``function(value)``.
 
     Args:
-        spec: of ``value``.
-        change: rises or falls with each number.
+        spec: the spec of ``value``.
+        function: monotone in each number, increasing or decreasing.
 
     Returns:
         A spec with the bounds of the results, or without bounds if ``spec`` has none.
 
     Example:
-        >>> through(Bounded(-1, 2, shape=(1,)), lambda value: -value).space.low
+        >>> mapped_spec(Bounded(-1, 2, shape=(1,)), lambda value: -value).space.low
         tensor([-2.])
     """
     if not isinstance(spec, Bounded):
         return Unbounded(shape=spec.shape, dtype=spec.dtype, device=spec.device)
-    ends = change(spec.low), change(spec.high)
+    ends = function(spec.low), function(spec.high)
     return Bounded(torch.minimum(*ends), torch.maximum(*ends), shape=spec.shape, dtype=spec.dtype, device=spec.device)
 
 
-def clipped(spec: TensorSpec, low: float | None, high: float | None) -> TensorSpec:
-    """Make the spec of numbers that are clipped.
+def clipped_spec(spec: TensorSpec, low: float | None, high: float | None) -> TensorSpec:
+    """Return the spec of clipped numbers.
 
     Args:
-        spec: of the numbers before.
-        low: the lower bound; None for none.
-        high: the upper bound; None for none.
+        spec: the spec of the numbers before.
+        low: lower bound; ``None`` for no lower bound.
+        high: upper bound; ``None`` for no upper bound.
 
     Returns:
         A spec with bounds.
 
     Example:
-        >>> clipped(Bounded(-3, 0.5, shape=(1,)), -1, 1).space.high
+        >>> clipped_spec(Bounded(-3, 0.5, shape=(1,)), -1, 1).space.high
         tensor([0.5000])
     """
     if isinstance(spec, Bounded):
-        return through(spec, lambda value: value.clamp(low, high))
+        return mapped_spec(spec, lambda value: value.clamp(low, high))
     assert spec.dtype is not None
     info: Any = torch.finfo(spec.dtype) if spec.dtype.is_floating_point else torch.iinfo(spec.dtype)
-    endless = torch.inf if spec.dtype.is_floating_point else None
-    bottom = low if low is not None else info.min if endless is None else -endless
-    top = high if high is not None else info.max if endless is None else endless
+    infinity = torch.inf if spec.dtype.is_floating_point else None
+    bottom = low if low is not None else info.min if infinity is None else -infinity
+    top = high if high is not None else info.max if infinity is None else infinity
     return Bounded(bottom, top, shape=spec.shape, dtype=spec.dtype, device=spec.device)
 
 
-def whole(number: float | None, dtype: torch.dtype, name: str, transform: Any) -> None:
-    """Refuse a bound that integers cannot be clipped to.
+def check_bounds(transform: Any, low_name: str, low: float | None, high_name: str, high: float | None) -> None:
+    """Check the bounds that a transform clips to.
 
     Args:
-        number: the bound; None for none.
-        dtype: of the values.
-        name: of the bound, for the error.
-        transform: for the error.
+        transform: the transform, for the errors.
+        low_name: the name of the argument ``low``.
+        low: lower bound; ``None`` for no lower bound.
+        high_name: the name of the argument ``high``.
+        high: upper bound; ``None`` for no upper bound.
 
     Raises:
-        TypeError: if the values are integers and the bound is none.
+        TypeError: If both are ``None``, or one is not a number.
+        ValueError: If the lower bound is not below the upper bound.
     """
-    if number is not None and not dtype.is_floating_point and number != int(number):
-        raise TypeError(
-            f"{type(transform).__name__} would clip values of dtype {dtype} to {name}={number}, which is no integer. "
-            f"Fix: cast them first, DTypeCastTransform({dtype}, torch.float32, in_keys=[...])."
-        )
+    name = type(transform).__name__
+    if low is None and high is None:
+        raise TypeError(f"{name} needs a bound. Fix: {name}({low_name}=-1.0, {high_name}=1.0), or one of the two.")
+    for bound_name, bound in ((low_name, low), (high_name, high)):
+        if bound is not None and (isinstance(bound, bool) or not isinstance(bound, (int, float))):
+            raise TypeError(f"{bound_name} must be a number, got a {type(bound).__name__}.")
+    if low is not None and high is not None and not low < high:
+        raise ValueError(f"{low_name} must be below {high_name}, got {low} and {high}.")
 
 
-__all__ = ["clipped", "through", "whole"]
+def check_bound_dtype(transform: Any, dtype: torch.dtype, **bounds: float | None) -> None:
+    """Check that integers are clipped to integers.
+
+    Args:
+        transform: the transform, for the error.
+        dtype: dtype of the values.
+        **bounds: the bounds by the name of their argument; ``None`` for no bound.
+
+    Raises:
+        TypeError: If the values are integers and a bound is not.
+    """
+    for name, bound in bounds.items():
+        if bound is not None and not dtype.is_floating_point and bound != int(bound):
+            raise TypeError(
+                f"{type(transform).__name__} would clip values of dtype {dtype} to {name}={bound}, which is not an "
+                f"integer. Fix: cast them first, DTypeCastTransform({dtype}, torch.float32, in_keys=[...])."
+            )
+
+
+__all__ = ["check_bound_dtype", "check_bounds", "clipped_spec", "mapped_spec"]

@@ -1,4 +1,4 @@
-"""BurnInTransform: the recurrent state of a sampled sequence, from its own first steps."""
+"""``BurnInTransform``, which computes the initial recurrent state of a sampled sequence from its first steps."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import torch
 from tensordict import TensorDictBase
 from tensordict.nn import TensorDictModuleBase
 
-from rlnb.data import Composite
+from rlnb.data.specs.composite import Composite
 from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
-from rlnb.envs.transforms import faults
+from rlnb.envs.transforms import errors
 from rlnb.envs.transforms.transform import Transform, key_list
 from rlnb.modules.recurrent.mode import set_recurrent_mode
 
@@ -18,18 +18,17 @@ from rlnb.modules.recurrent.mode import set_recurrent_mode
 class BurnInTransform(Transform):
     """Runs recurrent modules over the first steps of sampled sequences, and drops these steps.
 
-    What is stored as the state of a recurrent policy was computed by the policy of that time. Here the present policy
-    computes it anew (Kapturowski and others, 2019), without gradients, and it is put to the first step that remains.
+    A buffer holds recurrent states that an older policy computed. This transform recomputes them with the current
+    policy (Kapturowski et al., 2019), without gradients, and writes the result to the first remaining step.
 
     Args:
-        modules: the recurrent modules, one after the other, such as :class:`~rlnb.modules.LSTMModule`; one module may
-            be given alone.
-        burn_in: how many steps they run over.
-        out_keys: the states. Default: what a module reads and writes under "next".
+        modules: the recurrent modules in order, such as :class:`~rlnb.modules.LSTMModule`, or a single one.
+        burn_in: the number of steps to run over.
+        out_keys: the states. Default: the entries that a module reads, and writes under "next".
 
     Raises:
-        TypeError: if one is no TensorDictModule.
-        ValueError: if ``burn_in`` is negative.
+        TypeError: If one is not a TensorDictModule.
+        ValueError: If ``burn_in`` is negative.
 
     Example:
         >>> from tensordict import TensorDict
@@ -56,7 +55,7 @@ class BurnInTransform(Transform):
                     "Fix: TensorDictModule(net, in_keys=[...], out_keys=[...])."
                 )
         if isinstance(burn_in, bool) or not isinstance(burn_in, int) or burn_in < 0:
-            raise ValueError(f"burn_in must be a number of steps, from 0 on, and is {burn_in!r}.")
+            raise ValueError(f"burn_in must be a non-negative integer, got {burn_in!r}.")
         super().__init__()
         # Not as submodules: they belong to the policy, which is trained, moved and saved as such.
         self.__dict__["modules_"] = chain
@@ -64,10 +63,10 @@ class BurnInTransform(Transform):
         self.out_keys = _states(chain) if out_keys is None else key_list(list(out_keys), "out_keys")
 
     def _pair_up(self) -> None:
-        """There are no in_keys."""
+        """Accept any ``out_keys``: there are no ``in_keys``."""
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Run the modules over the first steps, and drop these.
+        """Run the modules over the first steps, and drop them.
 
         Args:
             tensordict: sequences of shape ``[..., time]``. It is not changed.
@@ -76,8 +75,8 @@ class BurnInTransform(Transform):
             A new TensorDict without the first ``burn_in`` steps.
 
         Raises:
-            ValueError: if no steps would remain.
-            KeyError: if an entry that the modules read is not there.
+            ValueError: If no steps remain.
+            KeyError: If an input of the modules is missing.
         """
         if not self.burn_in:
             return tensordict
@@ -102,7 +101,7 @@ class BurnInTransform(Transform):
         return rest
 
     def _learn_output(self, output_spec: Composite) -> None:
-        raise ValueError(faults.buffer_only(self, "runs over sequences of steps"))
+        raise ValueError(errors.buffer_only(self, "runs over sequences of steps"))
 
     def __repr__(self) -> str:
         return f"BurnInTransform(burn_in={self.burn_in}, out_keys={self.out_keys})"

@@ -1,4 +1,4 @@
-"""What a transform carries from step to step, and which rows of it a reset starts anew."""
+"""``Carried``, the entries that a transform carries from step to step, and the selection of rows at resets."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from rlnb.data.ted.keys import NestedKey, as_tuple
 
 
 class Carried:
-    """The last values of the entries that a transform writes for its own use in the next step.
+    """The last values of entries that a transform writes for its own use in the next step.
 
-    They travel in the data, as all state of a transform does: the root of step t+1 has what step t wrote under "next".
-    Where the data has lost them, because a transform further out renames or removes the entry or because only the
-    action came over to a worker, the last value that was written counts.
+    Like all state of a transform, they travel in the data: the root of step t+1 holds what step t wrote under "next".
+    If the data has lost them, because a transform further out renames or removes the entry or because a worker receives
+    only the action, the last value that was written is used.
     """
 
     def __init__(self) -> None:
         self._last: dict[NestedKey, torch.Tensor] = {}
 
     def get(self, tensordict: TensorDictBase, key: NestedKey) -> torch.Tensor | None:
-        """Find the value of the step before.
+        """Return the value of the previous step.
 
         Args:
             tensordict: the input of a step or reset.
-            key: of the entry.
+            key: the entry.
 
         Returns:
-            The value, or None if there is none yet.
+            The value, or ``None`` if there is none yet.
         """
         value = tensordict.get(key, None)
         if value is None:
@@ -40,32 +40,32 @@ class Carried:
         return value
 
     def put(self, data: TensorDictBase, key: NestedKey, value: torch.Tensor) -> None:
-        """Write a value for the step that follows.
+        """Write a value for the next step.
 
         Args:
             data: the output of a step or reset.
-            key: of the entry.
-            value: what to write.
+            key: the entry.
+            value: the value.
         """
         self._last[key] = value
         data.set(key, value)
 
     def in_rows(self, key: NestedKey, rows: np.ndarray) -> Callable[[], np.ndarray]:
-        """Make the function that reads the last value of an entry which goes to rows of numpy arrays.
+        """Make a function that reads the last value of an entry that is stored in numpy rows.
 
         Args:
-            key: of the entry.
+            key: the entry.
             rows: an array of shape ``[n, ...]``.
 
         Returns:
-            A function that returns an array, always the same one. What is written to it is the last value then.
+            A function that returns always the same array, of shape ``[...]``. Writing to it changes the last value.
         """
         last, cell = self._last, np.zeros_like(rows[0])
         tensor = torch.from_numpy(cell)
 
         def read() -> np.ndarray:
             value = last.get(key)
-            if value is not tensor:  # a step or a reset of TensorDicts came between
+            if value is not tensor:  # a step or reset of TensorDicts happened in between
                 cell[...] = 0 if value is None else value.detach().cpu().numpy()
                 last[key] = tensor
             return cell
@@ -80,14 +80,14 @@ class Carried:
         fresh: torch.Tensor,
         reset_key: NestedKey | None = None,
     ) -> None:
-        """Write a value that starts anew in the rows that are reset, and stays as it was in the others.
+        """Write a fresh value in the rows that are reset, and keep the previous value in the others.
 
         Args:
             tensordict: the input of the reset.
             data: the output of the reset; written to.
-            key: of the entry.
-            fresh: the value of rows that are reset.
-            reset_key: of the mask that says which they are; None for the nearest one above the entry.
+            key: the entry.
+            fresh: the value for the rows that are reset.
+            reset_key: the mask that selects them; ``None`` for the nearest one at or above the entry.
         """
         mask = find_mask(tensordict, key) if reset_key is None else tensordict.get(reset_key, None)
         old = None if mask is None else self.get(tensordict, key)
@@ -95,14 +95,14 @@ class Carried:
 
 
 def find_mask(tensordict: TensorDictBase, key: NestedKey) -> torch.Tensor | None:
-    """Find the "_reset" mask that decides for an entry: the one at the root if there is one, else the nearest above it.
+    """Find the "_reset" mask of an entry: the one at the root if present, otherwise the nearest one above the entry.
 
     Args:
         tensordict: the input of a reset.
-        key: of the entry.
+        key: the entry.
 
     Returns:
-        The mask, or None if all rows are reset.
+        The mask, or ``None`` if all rows are reset.
 
     Example:
         >>> from tensordict import TensorDict
@@ -124,12 +124,12 @@ def find_mask(tensordict: TensorDictBase, key: NestedKey) -> torch.Tensor | None
 def choose_rows(
     mask: torch.Tensor | None, fresh: torch.Tensor, old: torch.Tensor | None, batch_dims: int
 ) -> torch.Tensor:
-    """Take new data in the rows that are reset, and old data in the others.
+    """Select new data in the rows that are reset, and old data in the others.
 
     Args:
-        mask: True where a row is reset, of shape ``[*batch_size, ...]``; None for everywhere.
-        fresh: data of shape ``[*batch_size, ...]``.
-        old: the data before, of the same shape; None if there is none.
+        mask: ``True`` for rows to reset, of shape ``[*batch_size, ...]``; ``None`` resets all rows.
+        fresh: new data of shape ``[*batch_size, ...]``.
+        old: old data of the same shape; ``None`` if there is none.
         batch_dims: the number of batch dimensions.
 
     Returns:

@@ -1,4 +1,4 @@
-"""CatFrames: the last frames of an observation as one."""
+"""``CatFrames``, the concatenation of the last frames of an observation."""
 
 from __future__ import annotations
 
@@ -8,45 +8,46 @@ import torch
 from tensordict import TensorDictBase
 from tensordict.nn import dispatch
 
-from rlnb.data import Bounded, Composite, TensorSpec, Unbounded
 from rlnb.data.replay_buffers.samplers.slice_sampler import SliceSampler
+from rlnb.data.specs.base import TensorSpec
+from rlnb.data.specs.bounded import Bounded
+from rlnb.data.specs.composite import Composite
+from rlnb.data.specs.unbounded import Unbounded
 from rlnb.data.ted.keys import NestedKey, as_tuple
 from rlnb.envs.transforms.compose import Compose
-from rlnb.envs.transforms.frame_transform import FrameTransform
-from rlnb.envs.transforms.frames import Frames, ages, per_row, time_dim
+from rlnb.envs.transforms.errors import assert_negative
+from rlnb.envs.transforms.frames import Frames, FrameTransform, ages, per_row, time_dim
 from rlnb.envs.transforms.select import ExcludeTransform
-from rlnb.envs.transforms.shape_faults import assert_negative
 from rlnb.envs.transforms.transform import Keys, Transform, key_list
 
 _PADDINGS = ("same", "constant", "zeros")
 
 
 class CatFrames(FrameTransform):
-    """Concatenates the last ``N`` frames, so that one observation shows what moves.
+    """Concatenates the last ``N`` frames, so that one observation shows motion.
 
-    In an env, the frames before the first one of an episode are padding, for each row that is reset. On plain data, as
-    a buffer samples it, the last batch dimension or the one named "time" is time, and ``("next", "done")`` tells
-    episodes apart; the result is that of the env, if ``in_keys`` and ``out_keys`` name the entries at the root and
-    under "next". What is older than the data is padding there too.
+    In an env, the frames before the first one of an episode are padding, for each row that is reset. On plain data,
+    such as a sample of a buffer, time is the batch dimension named "time", or the last one, and ``("next", "done")``
+    separates episodes. The result is that of the env if ``in_keys`` and ``out_keys`` name the entries at the root and
+    under "next". Frames before the start of the data are padding, too.
 
     Args:
         N: the number of frames.
-        dim: along which they are concatenated, counted from the end: -3 for images ``(..., C, H, W)``.
+        dim: the dimension to concatenate along, counted from the end: -3 for images ``(..., C, H, W)``.
         in_keys: the entries. Default: "pixels".
         out_keys: where the results go. Default: ``in_keys``.
-        padding: "same": the first frame of the episode stands for those before it; or "constant", or "zeros".
-        padding_value: of "constant".
-        as_inverse: concatenate when data is written to a buffer, by :meth:`inv`, and not when it is sampled. That is
-            for buffers alone.
-        reset_key: of the mask that says which rows a reset starts anew. Default: the nearest one above each entry.
-        done_key: of the end signal that tells episodes apart in plain data. Default: the nearest one above each entry.
-        future: concatenate each frame with the ``N - 1`` that follow it in its episode; for plain data only, where the
-            last frame of the episode, or ``padding_value``, stands for those after it.
-        mask_key: where to write which frames are padding, a boolean entry of shape ``[*batch, N]``; for plain data
-            only.
+        padding: "same" repeats the first frame of the episode; "constant" fills with ``padding_value``; "zeros".
+        padding_value: the value of "constant".
+        as_inverse: whether to concatenate when data is written to a buffer, by :meth:`inv`, and not when it is
+            sampled; for buffers only.
+        reset_key: the mask that selects the rows to reset. Default: the nearest one at or above each entry.
+        done_key: the end signal that separates episodes in plain data. Default: the nearest one at or above each entry.
+        future: whether to concatenate each frame with the ``N - 1`` frames after it, padded at the end of the episode
+            with its last frame or ``padding_value``; for plain data only.
+        mask_key: entry for a boolean mask of shape ``[*batch, N]``, ``True`` for padding; for plain data only.
 
     Raises:
-        ValueError: if ``N`` is not positive, ``dim`` is not negative or ``padding`` is neither of these.
+        ValueError: If ``N`` is not positive, ``dim`` is not negative or ``padding`` is unknown.
 
     Example:
         >>> from rlnb.envs import CartPoleEnv, Compose, StepCounter, TransformedEnv
@@ -75,10 +76,10 @@ class CatFrames(FrameTransform):
     ) -> None:
         if isinstance(N, bool) or not isinstance(N, int) or N < 1:
             raise ValueError(f"CatFrames takes N, the number of frames, as a positive integer and got {N!r}.")
-        assert_negative(type(self), dim=dim)
+        assert_negative(type(self), False, dim=dim)
         if padding not in _PADDINGS:
             legal = ", ".join(map(repr, _PADDINGS))
-            raise ValueError(f"CatFrames knows no padding {padding!r}. Legal: {legal}.")
+            raise ValueError(f"CatFrames has no padding {padding!r}. Legal: {legal}.")
         super().__init__(N, in_keys, out_keys, reset_key, done_key)
         self.N, self.dim = N, dim
         self.padding, self.padding_value, self.as_inverse = padding, padding_value, as_inverse
@@ -89,7 +90,7 @@ class CatFrames(FrameTransform):
         under_next = [key for key in self.in_keys if not isinstance(key, str) and key[0] == "next"]
         if self.future and under_next:
             raise NotImplementedError(
-                f"CatFrames(future=True) has no frames after those under 'next', and got in_keys={self.in_keys}. "
+                f"CatFrames(future=True) cannot look ahead of frames under 'next', and got in_keys={self.in_keys}. "
                 f"Fix: leave {under_next[0]!r} out."
             )
 
@@ -98,7 +99,7 @@ class CatFrames(FrameTransform):
     def _join(self, frames: Frames) -> torch.Tensor:
         return torch.cat(frames, self.dim)
 
-    def _before(self, frame: torch.Tensor) -> torch.Tensor:
+    def _pad(self, frame: torch.Tensor) -> torch.Tensor:
         return frame if self.padding == "same" else torch.full_like(frame, self.padding_value)
 
     def _assert_frame(self, frame: torch.Tensor, key: NestedKey, batch_dims: int) -> None:
@@ -118,7 +119,7 @@ class CatFrames(FrameTransform):
             ]
         return found
 
-    # As the inverse -----------------------------------------------------------------------------------------------
+    # On a rollout and as the inverse ------------------------------------------------------------------------------
 
     def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
         next_tensordict = super()._call(next_tensordict)
@@ -127,20 +128,20 @@ class CatFrames(FrameTransform):
         return next_tensordict
 
     def _padded(self, data: TensorDictBase) -> torch.Tensor:
-        """Which frames of the first of ``in_keys`` are padding, oldest first."""
+        """Return which frames of the first of ``in_keys`` are padding, oldest first."""
         age = per_row(self._ages(data, self.in_keys[0]), torch.empty(data.batch_size), data.ndim)
         steps = range(self.N) if self.future else range(self.N - 1, -1, -1)
         return torch.stack([age < back for back in steps], -1)
 
     def _ages(self, data: TensorDictBase, key: NestedKey) -> torch.Tensor:
-        """How many frames an episode has before each one; with ``future``, after it."""
+        """Count the frames of the episode before each frame; with ``future``, after it."""
         if not self.future:
             return ages(self, data, key, self.done_key)
         dim = time_dim(self, data)
         before = ages(self, data, key, self.done_key)
         if not before.numel():
             return before
-        # Seen from the end, an episode starts where the next step is the first of another.
+        # Backwards in time, an episode starts where the next step is the first of another one.
         first = torch.cat(
             (before.narrow(dim, 1, before.shape[dim] - 1), torch.zeros_like(before.narrow(dim, 0, 1))), dim
         )
@@ -161,7 +162,7 @@ class CatFrames(FrameTransform):
         """Concatenate the frames of a rollout, along its dimension of time.
 
         Args:
-            tensordict: in the TED format; written to.
+            tensordict: a rollout in the TED format; written to.
 
         Returns:
             The TensorDict.
@@ -204,10 +205,10 @@ class CatFrames(FrameTransform):
                     [1.]])
         """
         if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
-            raise ValueError(f"batch_size must be a positive integer, and got {batch_size!r}. Fix: batch_size=32.")
+            raise ValueError(f"batch_size must be a positive integer, got {batch_size!r}. Fix: batch_size=32.")
         for name in ("slice_len", "num_slices"):
             if name in sampler_kwargs:
-                raise TypeError(f"{name} follows from N={self.N}, and was given too. Fix: leave {name} out.")
+                raise TypeError(f"{name} follows from N={self.N}, and was passed too. Fix: leave {name} out.")
         sampler = SliceSampler(slice_len=self.N, **sampler_kwargs)
         sampler.steps_per_item = self.N
         both = [[*keys, *(("next", *as_tuple(key)) for key in keys)] for keys in (self.in_keys, self.out_keys)]
@@ -228,8 +229,8 @@ class CatFrames(FrameTransform):
         """Concatenate the frames of a rollout or of a sample of several; see :meth:`Transform.forward`.
 
         Raises:
-            KeyError: if there is no "done" under "next" to tell episodes apart.
-            ValueError: if there is no time dimension, or no dimension ``dim``.
+            KeyError: If there is no "done" under "next" to separate episodes.
+            ValueError: If there is no time dimension, or no dimension ``dim``.
         """
         return tensordict if self.as_inverse else self._call(tensordict)
 
@@ -247,12 +248,12 @@ class CatFrames(FrameTransform):
         if self.future or self.mask_key is not None:
             option = "future=True" if self.future else f"mask_key={self.mask_key!r}"
             raise RuntimeError(
-                f"CatFrames({option}) needs whole episodes, which an env does not have yet. Fix: use it on a rollout "
-                "or in a buffer, buffer.append_transform(CatFrames(...))."
+                f"CatFrames({option}) needs whole episodes, which an env has not finished yet. Fix: use it on a "
+                "rollout or in a buffer, buffer.append_transform(CatFrames(...))."
             )
         if self.as_inverse:
             raise ValueError(
-                "CatFrames(as_inverse=True) concatenates what is written to a buffer, and an env is no buffer. "
+                "CatFrames(as_inverse=True) concatenates data that is written to a buffer, and this is an env. "
                 "Fix: TransformedEnv(env, CatFrames(...)) without as_inverse."
             )
 
@@ -273,7 +274,7 @@ class CatFrames(FrameTransform):
         if self.padding == "same" or self.N == 1:
             low, high = self._join((low,) * self.N), self._join((high,) * self.N)
         else:
-            pad = self._before(blank)
+            pad = self._pad(blank)
             low = self._join((*[low.minimum(pad)] * (self.N - 1), low))
             high = self._join((*[high.maximum(pad)] * (self.N - 1), high))
         return Bounded(low, high, shape=shape, dtype=blank.dtype, device=blank.device)

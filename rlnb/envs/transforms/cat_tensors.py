@@ -1,4 +1,4 @@
-"""CatTensors: several entries as one."""
+"""``CatTensors``, the concatenation of several entries."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import torch
 from tensordict import TensorDictBase
 from tensordict.nn import dispatch
 
-from rlnb.data import Bounded, Composite, TensorSpec, Unbounded
+from rlnb.data.specs.base import TensorSpec
+from rlnb.data.specs.bounded import Bounded
+from rlnb.data.specs.composite import Composite
+from rlnb.data.specs.unbounded import Unbounded
 from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
 from rlnb.envs.transforms.transform import Keys, Transform, key_list
 
@@ -15,16 +18,16 @@ class CatTensors(Transform):
     """Concatenates entries into one.
 
     Args:
-        in_keys: the entries. Default: the observations of the env that are vectors (all of them, where none is one),
-            but for those that it reads back (its state).
-        out_key: of the result.
-        dim: along which they are concatenated, counted from the end.
-        del_keys: remove the entries.
-        unsqueeze_if_oor: give entries that do not have ``dim`` that dimension, with size 1.
-        sort: concatenate in the order of the keys' names, in place of the order in which they are given.
+        in_keys: the entries. Default: the observations of the env that are vectors (or all, if none is), except those
+            that it reads back (its state).
+        out_key: the result.
+        dim: the dimension to concatenate along, counted from the end.
+        del_keys: whether to remove the entries.
+        unsqueeze_if_oor: whether to add a missing dimension ``dim`` of size 1 to entries.
+        sort: whether to concatenate in the alphabetical order of the keys, instead of the order of ``in_keys``.
 
     Raises:
-        ValueError: if ``dim`` is not negative.
+        ValueError: If ``dim`` is not negative.
 
     Example:
         >>> from tensordict import TensorDict
@@ -55,7 +58,7 @@ class CatTensors(Transform):
         self._use(key_list(in_keys, "in_keys"))
 
     def _pair_up(self) -> None:
-        """There is one out_key for all in_keys."""
+        """Accept any number of ``in_keys``: there is one ``out_key`` for all."""
 
     def _use(self, keys: list[NestedKey]) -> None:
         self.in_keys = sorted(keys, key=as_tuple) if self.sort else keys
@@ -77,10 +80,10 @@ class CatTensors(Transform):
         """Concatenate the entries of data; see :meth:`Transform.forward`.
 
         Raises:
-            ValueError: if the transform has neither keys nor an env to find them in.
+            ValueError: If the transform has no keys, and no env to read them from.
         """
         if not self.in_keys:
-            raise ValueError("CatTensors does not know what to concatenate. Fix: CatTensors(in_keys=[...]).")
+            raise ValueError("CatTensors has no keys to concatenate. Fix: CatTensors(in_keys=[...]).")
         return self._call(tensordict)
 
     def _cat(self, values: list[torch.Tensor], batch_dims: int) -> torch.Tensor:
@@ -93,9 +96,9 @@ class CatTensors(Transform):
         except RuntimeError:
             shapes = ", ".join(f"{key!r} {tuple(v.shape)}" for key, v in zip(self.in_keys, values, strict=True))
             raise ValueError(
-                f"CatTensors concatenates along dimension {self.dim}, where all entries must have one and agree in all "
-                f"others, and got {shapes}, with {batch_dims} batch dimensions. Fix: unsqueeze_if_oor=True adds the "
-                "dimension where it is missing."
+                f"CatTensors concatenates along dimension {self.dim}, which all entries must have, with equal sizes in "
+                f"all others, and got {shapes}, with {batch_dims} batch dimensions. Fix: unsqueeze_if_oor=True adds a "
+                "missing dimension."
             ) from None
 
     def _with_dim(self, value: torch.Tensor, batch_dims: int) -> torch.Tensor:
@@ -116,7 +119,7 @@ class CatTensors(Transform):
             self._use(vectors or keys)
 
     def transform_observation_spec(self, observation_spec: Composite) -> Composite:
-        """Put the result in place of the entries; see :class:`Transform`."""
+        """Replace the entries by the result; see :class:`Transform`."""
         self._need_composite(observation_spec)
         specs = [observation_spec.get(key) for key in self.in_keys]
         if not specs or any(spec is None for spec in specs):
@@ -138,11 +141,11 @@ class CatTensors(Transform):
         return Unbounded(shape=blank.shape, dtype=blank.dtype, device=blank.device)
 
     def transform_reward_spec(self, reward_spec: Composite) -> Composite:
-        """Leave the rewards as they are; see :class:`Transform`."""
+        """Return the spec of the rewards unchanged; see :class:`Transform`."""
         return reward_spec
 
     def transform_done_spec(self, done_spec: Composite) -> Composite:
-        """Leave the end signals as they are; see :class:`Transform`."""
+        """Return the spec of the end signals unchanged; see :class:`Transform`."""
         return done_spec
 
     def __repr__(self) -> str:

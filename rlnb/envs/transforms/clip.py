@@ -1,4 +1,4 @@
-"""ClipTransform and SignTransform: entries within bounds, entries as signs."""
+"""``ClipTransform``, which clips entries to bounds, and ``SignTransform``, which replaces them by their signs."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ from typing import Any
 
 import torch
 
-from rlnb.data import Bounded, TensorSpec
-from rlnb.envs.transforms.bounds import clipped, through, whole
-from rlnb.envs.transforms.rewards import check_bounds
+from rlnb.data.specs.base import TensorSpec
+from rlnb.data.specs.bounded import Bounded
+from rlnb.envs.transforms.bounds import check_bound_dtype, check_bounds, clipped_spec, mapped_spec
 from rlnb.envs.transforms.transform import Keys, Transform
 
 
 class ClipTransform(Transform):
-    """Clips entries, and inputs of the env on their way in.
+    """Clips entries, and inputs of the env before they reach it.
 
     Args:
-        in_keys: what is clipped.
-        out_keys: where it goes. Default: ``in_keys``.
-        in_keys_inv: the inputs of the env that are clipped.
-        out_keys_inv: what they are called outside. Default: ``in_keys_inv``.
-        low: the least value; None for no such bound.
-        high: the greatest; None for no such bound.
+        in_keys: entries to clip.
+        out_keys: where the results go. Default: ``in_keys``.
+        in_keys_inv: inputs of the env to clip.
+        out_keys_inv: names of these inputs outside. Default: ``in_keys_inv``.
+        low: lower bound; ``None`` for no lower bound.
+        high: upper bound; ``None`` for no upper bound.
 
     Raises:
-        TypeError: without any bound, or if one is no number.
-        ValueError: if ``low`` is not below ``high``, or the keys do not pair up.
+        TypeError: If both bounds are ``None``, or one is not a number.
+        ValueError: If ``low`` is not below ``high``, or the keys do not pair up.
 
     Example:
         >>> from tensordict import TensorDict
@@ -51,35 +51,31 @@ class ClipTransform(Transform):
         self.low, self.high = low, high
 
     def _apply_transform(self, value: Any) -> torch.Tensor:
-        dtype = number_type(self, value)
-        whole(self.low, dtype, "low", self)
-        whole(self.high, dtype, "high", self)
+        check_bound_dtype(self, _number_dtype(self, value), low=self.low, high=self.high)
         return value.clamp(self.low, self.high)
 
     def _inv_apply_transform(self, value: Any) -> torch.Tensor:
         return self._apply_transform(value)
 
     def _apply_to_spec(self, spec: TensorSpec) -> TensorSpec:
-        dtype = number_type(self, spec)
-        whole(self.low, dtype, "low", self)
-        whole(self.high, dtype, "high", self)
-        return clipped(spec, self.low, self.high)
+        check_bound_dtype(self, _number_dtype(self, spec), low=self.low, high=self.high)
+        return clipped_spec(spec, self.low, self.high)
 
     def __repr__(self) -> str:
         return f"ClipTransform(low={self.low}, high={self.high}, keys={self.in_keys})"
 
 
 class SignTransform(Transform):
-    """Replaces entries by their signs, -1, 0 or 1; and inputs of the env on their way in.
+    """Replaces entries by their signs, -1, 0 or 1; and inputs of the env before they reach it.
 
     Args:
-        in_keys: what is replaced.
-        out_keys: where it goes. Default: ``in_keys``.
-        in_keys_inv: the inputs of the env that are replaced.
-        out_keys_inv: what they are called outside. Default: ``in_keys_inv``.
+        in_keys: entries to replace.
+        out_keys: where the results go. Default: ``in_keys``.
+        in_keys_inv: inputs of the env to replace.
+        out_keys_inv: names of these inputs outside. Default: ``in_keys_inv``.
 
     Raises:
-        ValueError: if the keys do not pair up.
+        ValueError: If the keys do not pair up.
 
     Example:
         >>> from tensordict import TensorDict
@@ -90,34 +86,21 @@ class SignTransform(Transform):
     _elementwise = True
 
     def _apply_transform(self, value: Any) -> torch.Tensor:
-        number_type(self, value)
+        _number_dtype(self, value)
         return value.sign()
 
     def _inv_apply_transform(self, value: Any) -> torch.Tensor:
         return self._apply_transform(value)
 
     def _apply_to_spec(self, spec: TensorSpec) -> TensorSpec:
-        number_type(self, spec)
+        dtype = _number_dtype(self, spec)
         if isinstance(spec, Bounded):
-            return through(spec, torch.sign)
-        assert spec.dtype is not None
-        least = -1 if spec.dtype.is_signed else 0
-        return Bounded(least, 1, shape=spec.shape, dtype=spec.dtype, device=spec.device)
+            return mapped_spec(spec, torch.sign)
+        return Bounded(-1 if dtype.is_signed else 0, 1, shape=spec.shape, dtype=dtype, device=spec.device)
 
 
-def number_type(transform: Transform, value: Any) -> torch.dtype:
-    """Read the dtype of numbers.
-
-    Args:
-        transform: for the error.
-        value: a tensor or a spec.
-
-    Returns:
-        The dtype.
-
-    Raises:
-        TypeError: if there is none, or it is that of truth values.
-    """
+def _number_dtype(transform: Transform, value: Any) -> torch.dtype:
+    """Return the dtype of a tensor or spec of numbers; raise ``TypeError`` for booleans and other data."""
     dtype = getattr(value, "dtype", None)
     if dtype is None or dtype == torch.bool:
         got = f"a value of dtype {dtype}" if dtype else f"a {type(value).__name__}"
@@ -128,4 +111,4 @@ def number_type(transform: Transform, value: Any) -> torch.dtype:
     return dtype
 
 
-__all__ = ["ClipTransform", "SignTransform", "number_type"]
+__all__ = ["ClipTransform", "SignTransform"]

@@ -1,4 +1,4 @@
-"""Compose: transforms in a row."""
+"""``Compose``, a chain of transforms."""
 
 from __future__ import annotations
 
@@ -8,25 +8,22 @@ from typing import Any, overload
 import torch
 from tensordict import TensorDictBase
 
-from rlnb.data import Composite
-from rlnb.envs.transforms import faults
-from rlnb.envs.transforms.call import as_transform
-from rlnb.envs.transforms.placement import Placed
-from rlnb.envs.transforms.transform import Transform, checked
+from rlnb.data.specs.composite import Composite
+from rlnb.envs.transforms.transform import Transform, as_transform, checked_result
 
 
 class Compose(Transform):
-    """Transforms in a row: forwards the first comes first, backwards the last.
+    """A chain of transforms: applied in order forward, and in reverse order by the inverse.
 
     Args:
         *transforms: transforms, or functions that take and return a TensorDict.
 
     Attributes:
-        transforms: them, as a ``torch.nn.ModuleList``.
+        transforms: the transforms, as a ``torch.nn.ModuleList``.
 
     Raises:
-        TypeError: if one is neither a transform nor a function.
-        RuntimeError: if one is in another env or Compose already.
+        TypeError: If one is neither a transform nor a function.
+        RuntimeError: If one is already in another env or Compose.
 
     Example:
         >>> from rlnb.envs import InitTracker, RewardSum, StepCounter
@@ -48,20 +45,21 @@ class Compose(Transform):
             for transform in self._members:
                 transform.reset_parent()
             raise
-        self._renew()
+        self._update_members()
 
-    def _renew(self) -> None:
-        """Derive from the members what is looked up often."""
+    def _update_members(self) -> None:
+        """Update the attributes that follow from the members."""
         self.transforms = torch.nn.ModuleList(self._members)
-        self._find_inverses()
+        self._update_flags()
 
-    def _find_inverses(self) -> None:
-        self._backwards = [member for member in reversed(self._members) if member.invertible]
+    def _update_flags(self) -> None:
+        """Cache the properties of the members that each step and reset looks up."""
+        self._inverses = [member for member in reversed(self._members) if member.invertible]
         self._any_changes_resets = any(member._changes_resets for member in self._members)
         self._any_fills_resets = any(member._fills_resets for member in self._members)
         self._any_changes_input = any(member._changes_input for member in self._members)
 
-    # As a list ----------------------------------------------------------------------------------------------------
+    # A list of transforms -----------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
         return len(self._members)
@@ -76,28 +74,34 @@ class Compose(Transform):
     def __getitem__(self, index: slice) -> Compose: ...
 
     def __getitem__(self, index: int | slice) -> Transform:
-        """Return one of the transforms itself, or a Compose of clones of several, which is in no env."""
+        """Return one of the transforms itself, or for a slice a Compose of clones, which is in no env."""
         if isinstance(index, slice):
             return Compose(*(member.clone() for member in self._members[index]))
         try:
             return self._members[index]
         except IndexError:
-            raise IndexError(faults.no_member(self, index)) from None
+            name, length = type(self).__name__, len(self)
+            if not length:
+                raise IndexError(f"This {name} is empty and has no transform [{index}].") from None
+            count = "1 transform" if length == 1 else f"{length} transforms"
+            raise IndexError(
+                f"This {name} has {count}, with indices from {-length} to {length - 1}, and no [{index}]."
+            ) from None
 
     def append(self, transform: Transform | Callable[[TensorDictBase], TensorDictBase]) -> None:
         """Add a transform at the end.
 
         Args:
-            transform: as for the constructor. If the env cannot take it, nothing changes.
+            transform: as for the constructor. If the env cannot take it, the chain is unchanged.
         """
         self.insert(len(self), transform)
 
     def insert(self, index: int, transform: Transform | Callable[[TensorDictBase], TensorDictBase]) -> None:
-        """Add a transform before another.
+        """Insert a transform before another one.
 
         Args:
-            index: of the other, as for ``list.insert``.
-            transform: as for the constructor. If the env cannot take it, nothing changes.
+            index: index of the other one, as for ``list.insert``.
+            transform: as for the constructor. If the env cannot take it, the chain is unchanged.
         """
         added = as_transform(transform)
         added.set_container(self)
@@ -106,13 +110,13 @@ class Compose(Transform):
         self._try(before, [added])
 
     def pop(self, index: int = -1) -> Transform:
-        """Take a transform out.
+        """Remove a transform and return it.
 
         Args:
-            index: of the transform.
+            index: index of the transform.
 
         Returns:
-            The transform, which is in no env any more.
+            The transform, which is no longer in an env.
         """
         before = list(self._members)
         taken = self._members.pop(index)
@@ -121,37 +125,37 @@ class Compose(Transform):
         return taken
 
     def _try(self, before: list[Transform], added: list[Transform]) -> None:
-        """Tell the env of a change, and take it back if the env refuses it."""
+        """Update the env after a change; if the env refuses it, restore the members from before."""
         try:
-            self._changed()
+            self._refresh()
         except Exception:
             self._members = before
             for transform in added:
                 transform.reset_parent()
-            self._changed()
+            self._refresh()
             raise
 
-    def _changed(self) -> None:
-        self._renew()
+    def _refresh(self) -> None:
+        self._update_members()
         self.empty_cache()
         holder = self.container
         if holder is not None:
-            holder._changed()
+            holder._refresh()
 
-    # Where it stands ----------------------------------------------------------------------------------------------
+    # Container and copies -----------------------------------------------------------------------------------------
 
     def empty_cache(self) -> None:
-        """Forget what was derived from the place of the transforms."""
+        """Discard the cached :attr:`parent` of the chain and of its transforms."""
         super().empty_cache()
         for member in self.__dict__.get("_members", ()):
             member.empty_cache()
 
-    def _clones_before(self, member: Placed) -> list[Transform]:
+    def _clones_before(self, member: Transform) -> list[Transform]:
         at = next(i for i, other in enumerate(self._members) if other is member)
         return [other.clone() for other in self._members[:at]]
 
     def clone(self) -> Compose:
-        """Copy the Compose and its transforms without their place; see :meth:`Transform.clone`."""
+        """Copy the chain and its transforms, without the container; see :meth:`Transform.clone`."""
         return self[:]
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -163,7 +167,7 @@ class Compose(Transform):
 
     def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
         for member in self._members:
-            next_tensordict = checked(member, member._call(next_tensordict))
+            next_tensordict = checked_result(member, member._call(next_tensordict))
         return next_tensordict
 
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
@@ -172,16 +176,16 @@ class Compose(Transform):
         for member in self._members:
             next_tensordict = member._step(tensordict, next_tensordict)
             if next_tensordict is None:
-                checked(member, None)
+                checked_result(member, None)
         return next_tensordict
 
     def _step_with_inputs(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
-        """The same, where a transform further in is given something else than one further out."""
+        """Apply the steps where inner transforms take another input than outer ones."""
         given = [tensordict] * len(self._members)
         for i in range(len(given) - 1, 0, -1):
             given[i - 1] = self._members[i]._step_input(given[i])
         for member, own in zip(self._members, given, strict=True):
-            next_tensordict = checked(member, member._step(own, next_tensordict))
+            next_tensordict = checked_result(member, member._step(own, next_tensordict))
         return next_tensordict
 
     @property
@@ -193,19 +197,19 @@ class Compose(Transform):
             tensordict = member._step_input(tensordict)
         return tensordict
 
-    def _reset_below(
+    def _reset_base_env(
         self, given: TensorDictBase | None, reset: Callable[[TensorDictBase | None], TensorDictBase]
     ) -> TensorDictBase:
-        return self._members[0]._reset_below(given, reset) if self._members else reset(given)
+        return self._members[0]._reset_base_env(given, reset) if self._members else reset(given)
 
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
         given = self._inputs(tensordict)
         for member, own in zip(self._members, given, strict=True):
-            tensordict_reset = checked(member, member._reset(own, tensordict_reset))
+            tensordict_reset = checked_result(member, member._reset(own, tensordict_reset))
         return tensordict_reset
 
     def _inputs(self, tensordict: TensorDictBase) -> list[TensorDictBase]:
-        """What each member's reset is given: what came from outside, as those further out hand it on."""
+        """Return the input of each member's reset: that of the whole reset, changed by the members further out."""
         given = [tensordict] * len(self._members)
         if self._any_changes_resets:
             for i in range(len(given) - 1, 0, -1):
@@ -219,14 +223,14 @@ class Compose(Transform):
         return tensordict
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Change data forwards, with one transform after the other; see :meth:`Transform.forward`."""
+        """Change data forward, one transform after the other; see :meth:`Transform.forward`."""
         for member in self._members:
-            tensordict = checked(member, member(tensordict))
+            tensordict = checked_result(member, member(tensordict))
         return tensordict
 
     def _inv_call(self, tensordict: TensorDictBase) -> TensorDictBase:
-        for member in self._backwards:
-            tensordict = checked(member, member._inv_call(tensordict))
+        for member in self._inverses:
+            tensordict = checked_result(member, member._inv_call(tensordict))
         return tensordict
 
     @property
@@ -239,11 +243,11 @@ class Compose(Transform):
 
     @property
     def invertible(self) -> bool:
-        """Whether the inverse of any of the transforms changes anything."""
+        """Whether the inverse of any transform changes anything."""
         return any(member.invertible for member in self._members)
 
     def set_missing_tolerance(self, mode: bool = False) -> None:
-        """Say for all transforms whether an entry that is not there is passed over."""
+        """Set for all transforms whether missing entries are skipped; see :class:`Transform`."""
         for member in self._members:
             member.set_missing_tolerance(mode)
 
@@ -253,31 +257,31 @@ class Compose(Transform):
             member.init(tensordict)
 
     def dump(self, **kwargs: Any) -> None:
-        """Write out what each of the transforms has recorded; see :meth:`Transform.dump`."""
+        """Write out the recorded data of each transform; see :meth:`Transform.dump`."""
         for member in self._members:
             member.dump(**kwargs)
 
     def close(self) -> None:
-        """Release what each of the transforms holds; see :meth:`Transform.close`."""
+        """Release the resources of each transform; see :meth:`Transform.close`."""
         for member in self._members:
             member.close()
 
     def transform_fake_tensordict(self, fake_tensordict: TensorDictBase) -> TensorDictBase:
-        """Change what ``env.fake_tensordict()`` returns, with one transform after the other."""
+        """Change the result of ``env.fake_tensordict()``, one transform after the other."""
         for member in self._members:
-            fake_tensordict = checked(member, member.transform_fake_tensordict(fake_tensordict))
+            fake_tensordict = checked_result(member, member.transform_fake_tensordict(fake_tensordict))
         return fake_tensordict
 
     # Specs --------------------------------------------------------------------------------------------------------
 
     def transform_output_spec(self, output_spec: Composite) -> Composite:
-        """Change the specs of all that the env gives, with one transform after the other."""
+        """Change the specs of everything that the env returns, one transform after the other."""
         for member in self._members:
             output_spec = member.transform_output_spec(output_spec)
         return output_spec
 
     def transform_observation_spec(self, observation_spec: Composite) -> Composite:
-        """Change the spec of the observations, with one transform after the other; see :class:`Transform`."""
+        """Change the spec of the observations, one transform after the other; see :class:`Transform`."""
         return self._through("transform_observation_spec", observation_spec)
 
     def transform_reward_spec(self, reward_spec: Composite) -> Composite:
@@ -302,10 +306,10 @@ class Compose(Transform):
         return spec
 
     def transform_input_spec(self, input_spec: Composite) -> Composite:
-        """Change the specs of all that the env takes, with one transform after the other."""
+        """Change the specs of everything that the env takes, one transform after the other."""
         for member in self._members:
             input_spec = member.transform_input_spec(input_spec)
-        self._find_inverses()  # a transform may learn from the specs that it has an inverse
+        self._update_flags()  # a transform may learn from the specs that it has an inverse
         return input_spec
 
     def transform_env_batch_size(self, batch_size: torch.Size) -> torch.Size:

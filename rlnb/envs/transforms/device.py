@@ -1,4 +1,4 @@
-"""DeviceCastTransform and PinMemoryTransform: data on another device, data that travels there fast."""
+"""``DeviceCastTransform`` and ``PinMemoryTransform``: data on another device, and in page-locked memory."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import torch
 from tensordict import TensorDictBase
 from tensordict.nn import dispatch
 
-from rlnb.data import Composite, TensorSpec
+from rlnb.data.specs.base import TensorSpec
+from rlnb.data.specs.composite import Composite
 from rlnb.data.ted.keys import NestedKey
 from rlnb.envs.transforms.transform import Keys, Transform
 
@@ -16,19 +17,19 @@ Device = torch.device | str | int
 
 
 class DeviceCastTransform(Transform):
-    """Moves data to a device, and the inputs of the env back to its own.
+    """Moves data to a device, and the inputs of the env back to its own device.
 
-    Without keys, all data is moved, and the env's ``device`` is the new one. With keys, only these entries are, and the
-    env, whose data is then in two places, has no device.
+    Without keys, all data is moved, and the device of the env changes. With keys, only these entries are moved, and the
+    device of the env is ``None``, because its data is on two devices.
 
     Args:
-        device: where the data goes.
-        orig_device: where inputs of the env go back to. Default: the device of the env; without an env, inputs stay
-            where they are.
-        in_keys: what is moved. Default: everything.
-        out_keys: where it goes. Default: ``in_keys``.
-        in_keys_inv: the inputs of the env that are moved back. Default: everything, if there are no ``in_keys``.
-        out_keys_inv: what they are called outside. Default: ``in_keys_inv``.
+        device: the target device.
+        orig_device: device that inputs of the env are moved back to. Default: the device of the env; without an env,
+            inputs are not moved.
+        in_keys: entries to move. Default: all.
+        out_keys: where the results go. Default: ``in_keys``.
+        in_keys_inv: inputs of the env to move back. Default: all, if there are no ``in_keys``.
+        out_keys_inv: names of these inputs outside. Default: ``in_keys_inv``.
 
     Example:
         >>> from rlnb.envs import CartPoleEnv, TransformedEnv
@@ -103,12 +104,14 @@ class DeviceCastTransform(Transform):
     _inv_apply_to_spec = _apply_to_spec
 
     def _forward_specs(self, composite: Composite) -> Composite:
-        return composite.to(self.device) if self._all else super()._forward_specs(_placeless(composite, self.in_keys))
+        return (
+            composite.to(self.device) if self._all else super()._forward_specs(_without_device(composite, self.in_keys))
+        )
 
     def _inverse_specs(self, composite: Composite) -> Composite:
         if self._all:
             return composite.to(self.device)
-        return super()._inverse_specs(_placeless(composite, self.in_keys_inv))
+        return super()._inverse_specs(_without_device(composite, self.in_keys_inv))
 
     def transform_env_device(self, device: torch.device | None) -> torch.device | None:
         """Return the device of the env's data after the transform."""
@@ -118,18 +121,18 @@ class DeviceCastTransform(Transform):
         return f"DeviceCastTransform(device={self.device}, orig_device={self.orig_device})"
 
 
-def _placeless(composite: Composite, keys: list[NestedKey]) -> Composite:
-    """A Composite that says nothing of devices, if entries of it are to be on another one."""
+def _without_device(composite: Composite, keys: list[NestedKey]) -> Composite:
+    """Clear the device of a Composite if some of its entries move to another one."""
     if not isinstance(composite, Composite):
         return composite
     return composite.clear_device_() if any(key in composite for key in keys) else composite
 
 
 class PinMemoryTransform(Transform):
-    """Puts data into page-locked memory, from where it gets to a GPU faster; for samples of a buffer.
+    """Copies data to page-locked memory, from which transfers to a GPU are faster; for samples of a buffer.
 
     Raises:
-        RuntimeError: when it is called on a machine without a GPU.
+        RuntimeError: If it is called on a machine without a GPU.
 
     Example:
         >>> PinMemoryTransform()
@@ -142,7 +145,7 @@ class PinMemoryTransform(Transform):
     def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
         if not torch.cuda.is_available():
             raise RuntimeError(
-                "PinMemoryTransform puts data into memory that a GPU reads directly, and torch finds no GPU. "
+                "PinMemoryTransform copies data to memory that a GPU reads directly, and torch finds no GPU. "
                 "Fix: leave it out on this machine, if torch.cuda.is_available(): buffer.append_transform(...)."
             )
         return next_tensordict.pin_memory()

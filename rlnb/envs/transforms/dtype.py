@@ -1,4 +1,4 @@
-"""DTypeCastTransform and DoubleToFloat: entries in another dtype."""
+"""``DTypeCastTransform`` and ``DoubleToFloat``, which cast entries to another dtype."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import torch
 from tensordict import TensorDictBase
 from tensordict.nn import dispatch
 
-from rlnb.data import Composite, TensorSpec
+from rlnb.data.specs.base import TensorSpec
+from rlnb.data.specs.composite import Composite
 from rlnb.data.ted.keys import NestedKey
 from rlnb.data.ted.leaves import leaf_keys
 from rlnb.envs.transforms.transform import Keys, Transform
@@ -17,20 +18,20 @@ from rlnb.envs.transforms.transform import Keys, Transform
 class DTypeCastTransform(Transform):
     """Casts entries from one dtype to another, and inputs of the env back.
 
-    Without any keys, these are all entries of ``dtype_in`` that the env's specs name: observations and rewards
-    forwards, actions and states backwards. On plain data, all such entries forwards, and none backwards, for data does
-    not say which of its entries once had ``dtype_in``.
+    Without any keys, it casts all entries of ``dtype_in`` in the env's specs: observations and rewards forward, actions
+    and states in the inverse. On plain data, it casts all such entries forward, and none in the inverse, because the
+    data does not show which entries originally had ``dtype_in``.
 
     Args:
-        dtype_in: of the env.
-        dtype_out: outside.
-        in_keys: what is cast from ``dtype_in`` to ``dtype_out``.
-        out_keys: where it goes. Default: ``in_keys``.
-        in_keys_inv: the inputs of the env that are cast from ``dtype_out`` to ``dtype_in``.
-        out_keys_inv: what they are called outside. Default: ``in_keys_inv``.
+        dtype_in: dtype in the base env.
+        dtype_out: dtype after the transform.
+        in_keys: entries to cast from ``dtype_in`` to ``dtype_out``.
+        out_keys: where the results go. Default: ``in_keys``.
+        in_keys_inv: inputs of the env to cast from ``dtype_out`` to ``dtype_in``.
+        out_keys_inv: names of these inputs outside. Default: ``in_keys_inv``.
 
     Raises:
-        ValueError: if the keys do not pair up.
+        ValueError: If the keys do not pair up.
 
     Example:
         >>> from tensordict import TensorDict
@@ -127,16 +128,18 @@ class DoubleToFloat(DTypeCastTransform):
     """Casts float64 to float32, and inputs of the env from float32 to float64; see :class:`DTypeCastTransform`.
 
     Args:
-        in_keys: what is cast to float32. Without any keys, all that is float64.
-        out_keys: where it goes. Default: ``in_keys``.
-        in_keys_inv: the inputs of the env that are cast to float64.
-        out_keys_inv: what they are called outside. Default: ``in_keys_inv``.
+        in_keys: entries to cast to float32. Without any keys, all float64 entries.
+        out_keys: where the results go. Default: ``in_keys``.
+        in_keys_inv: inputs of the env to cast to float64.
+        out_keys_inv: names of these inputs outside. Default: ``in_keys_inv``.
 
     Example:
         >>> from tensordict import TensorDict
         >>> DoubleToFloat()(TensorDict({"observation": torch.ones(2, dtype=torch.float64)}))["observation"]
         tensor([1., 1.])
     """
+
+    _elementwise = True
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""EndOfLifeTransform: marks the loss of a life in a game that has several."""
+"""``EndOfLifeTransform``, which marks the loss of a life in games with several lives."""
 
 from __future__ import annotations
 
@@ -9,26 +9,29 @@ import numpy as np
 import torch
 from tensordict import TensorDictBase
 
-from rlnb.data import Categorical, Composite, TensorSpec, Unbounded
+from rlnb.data.specs.base import TensorSpec
+from rlnb.data.specs.categorical import Categorical
+from rlnb.data.specs.composite import Composite
+from rlnb.data.specs.unbounded import Unbounded
 from rlnb.data.ted.keys import DONE, NestedKey
-from rlnb.envs.transforms import faults
+from rlnb.envs.transforms import errors
 from rlnb.envs.transforms.transform import Transform, key_list
 
 
 class EndOfLifeTransform(Transform):
-    """Adds the number of lives, and a flag that is True where a life was lost or the episode ended.
+    """Adds the number of lives, and a flag that is ``True`` if a life was lost or the episode ended.
 
-    An agent learns faster that losing a life is bad if its values end there; the episode goes on.
+    An agent learns faster to avoid losing a life if value estimates stop there, although the episode continues.
 
     Args:
-        eol_key: of the flag, in the shape of ``done_key``.
-        lives_key: of the number of lives, likewise, int64.
-        done_key: what ends the episode.
-        eol_attribute: where the env has its number of lives, a number or a function without arguments, dots between
-            the names.
+        eol_key: the flag, of the shape of ``done_key``.
+        lives_key: the number of lives, int64, of the shape of ``done_key``.
+        done_key: the end signal of the episode.
+        eol_attribute: dotted path of the env's attribute with the number of lives, a number or a function without
+            arguments.
 
     Raises:
-        TypeError: if ``eol_attribute`` is no name.
+        TypeError: If ``eol_attribute`` is not a string.
 
     Example:
         >>> from rlnb.envs import CartPoleEnv, TransformedEnv
@@ -49,7 +52,7 @@ class EndOfLifeTransform(Transform):
     ) -> None:
         if not isinstance(eol_attribute, str):
             raise TypeError(
-                f"eol_attribute must be the name of an attribute and is a {type(eol_attribute).__name__}. "
+                f"eol_attribute must be the name of an attribute, got a {type(eol_attribute).__name__}. "
                 "Fix: eol_attribute='unwrapped.ale.lives', which may be a number or a function."
             )
         super().__init__()
@@ -71,10 +74,10 @@ class EndOfLifeTransform(Transform):
         return tensordict_reset.set(self.eol_key, torch.zeros_like(done))
 
     def _lives(self, done: torch.Tensor) -> torch.Tensor:
-        """Ask the env, and give the answer the shape of "done"."""
+        """Return the number of lives of the env, in the shape of "done"."""
         env = self._env()
         if env is None:
-            raise RuntimeError(faults.needs_env(self, "asks an env for its lives"))
+            raise RuntimeError(errors.needs_env(self, "asks an env for its lives"))
         value: Any = env.base_env
         passed: list[str] = []
         for name in self.eol_attribute.split("."):
@@ -84,7 +87,7 @@ class EndOfLifeTransform(Transform):
                 found = ".".join(passed) or repr(env.base_env)
                 raise AttributeError(
                     f"EndOfLifeTransform looks for {self.eol_attribute!r}, and {found} has no attribute {name!r}. "
-                    "Fix: EndOfLifeTransform(eol_attribute=...), the place where this env has its number of lives."
+                    "Fix: EndOfLifeTransform(eol_attribute=...), the path of the number of lives in this env."
                 ) from None
             passed.append(name)
         lives = torch.as_tensor(np.asarray(value() if callable(value) else value), dtype=torch.int64)
@@ -97,18 +100,18 @@ class EndOfLifeTransform(Transform):
         return lives.to(done.device).clone()
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Refuse: plain data has no env to ask.
+        """Not supported: the number of lives is read from an env.
 
         Raises:
-            NotImplementedError: always.
+            NotImplementedError: Always.
         """
-        raise NotImplementedError(faults.needs_env(self, "asks an env for its lives"))
+        raise NotImplementedError(errors.needs_env(self, "asks an env for its lives"))
 
     def register_keys(self, loss_or_advantage: Any) -> None:
-        """Let a loss or an advantage take the loss of a life for the end of an episode.
+        """Make a loss or an advantage estimator treat the loss of a life as the end of an episode.
 
         Args:
-            loss_or_advantage: has ``set_keys(done=..., terminated=...)``.
+            loss_or_advantage: an object with ``set_keys(done=..., terminated=...)``.
         """
         set_keys: Callable[..., Any] = loss_or_advantage.set_keys
         set_keys(done=self.eol_key, terminated=self.eol_key)

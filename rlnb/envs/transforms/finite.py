@@ -1,4 +1,4 @@
-"""FiniteTensorDictCheck: an error at the first number that is none."""
+"""``FiniteTensorDictCheck``, which raises on the first NaN or infinite value."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from rlnb.envs.transforms.transform import Transform
 
 
 class FiniteTensorDictCheck(Transform):
-    """Raises an error where an entry is not finite: NaN or an infinity.
+    """Raises ``ValueError`` on the first NaN or infinite value.
 
-    The error names the entry, the place in it and, in an env, the step since the reset.
+    The error names the entry, the index and, in an env, the number of steps since the reset.
 
     Example:
         >>> from tensordict import TensorDict
@@ -50,19 +50,19 @@ class FiniteTensorDictCheck(Transform):
         self._check(tensordict_reset, "reset")
         return tensordict_reset
 
-    def _check(self, data: TensorDictBase, moment: str | None) -> None:
+    def _check(self, data: TensorDictBase, kind: str | None) -> None:
         for key in leaf_keys(data):
             value = data.get(key)
             if type(value) is torch.Tensor and value.dtype.is_floating_point and not bool(value.isfinite().all()):
-                raise ValueError(self._message(key, value, data.ndim, moment))
+                raise ValueError(self._message(key, value, data.ndim, kind))
 
-    def _message(self, key: Any, value: torch.Tensor, batch_dims: int, moment: str | None) -> str:
+    def _message(self, key: Any, value: torch.Tensor, batch_dims: int, kind: str | None) -> str:
         bad = ~value.isfinite()
         index = tuple(bad.nonzero()[0].tolist())
         when = ""
-        if moment == "reset":
+        if kind == "reset":
             when = " of a reset"
-        elif moment == "step":
+        elif kind == "step":
             steps = self._steps
             one = steps[index[:batch_dims]] if steps.shape == value.shape[:batch_dims] else steps.max()
             when = f" of step {int(one)} since the reset"

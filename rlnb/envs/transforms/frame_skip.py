@@ -1,4 +1,4 @@
-"""FrameSkipTransform and NoopResetEnv: several steps of the env below in one step, or in a reset."""
+"""``FrameSkipTransform`` and ``NoopResetEnv``, which take several steps of the base env in one step or reset."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tensordict import TensorDictBase
 
 from rlnb._tensordict import shallow_copy
 from rlnb.data.ted.keys import DONE, as_tuple
-from rlnb.envs.transforms import faults
+from rlnb.envs.transforms import errors
 from rlnb.envs.transforms.transform import Transform
 from rlnb.envs.transforms.transformed_env import TransformedEnv
 
@@ -15,17 +15,17 @@ _ATTEMPTS = 10
 
 
 class FrameSkipTransform(Transform):
-    """Repeats each action, and adds up the rewards; the end of an episode stops it.
+    """Repeats each action and sums the rewards, until the episode ends.
 
-    In a batch the end of one env stops the repetition for all in that step: put the transform around each env of a
-    :class:`~rlnb.envs.SerialEnv` or :class:`~rlnb.envs.ParallelEnv`. Transforms before this one see each step of the
-    env, those behind it one in ``frame_skip``.
+    In a batch, the end of one env stops the repetition for all in that step: put the transform around each env of a
+    :class:`~rlnb.envs.SerialEnv` or :class:`~rlnb.envs.ParallelEnv`. Transforms before this one see every step of the
+    base env, transforms after it one in ``frame_skip``.
 
     Args:
-        frame_skip: how many times an action is taken.
+        frame_skip: how many times to take each action.
 
     Raises:
-        ValueError: if that is not a positive integer.
+        ValueError: If ``frame_skip`` is not a positive integer.
 
     Example:
         >>> from rlnb.envs import CartPoleEnv, TransformedEnv
@@ -36,14 +36,14 @@ class FrameSkipTransform(Transform):
 
     def __init__(self, frame_skip: int = 1) -> None:
         if isinstance(frame_skip, bool) or not isinstance(frame_skip, int) or frame_skip < 1:
-            raise ValueError(f"frame_skip must be a positive integer and is {frame_skip!r}.")
+            raise ValueError(f"frame_skip must be a positive integer, got {frame_skip!r}.")
         super().__init__()
         self.frame_skip = frame_skip
         self._given: TensorDictBase | None = None
 
     @property
     def invertible(self) -> bool:
-        """Whether :meth:`inv` is asked in an env, where the transform must see the action that it is to repeat."""
+        """Whether the transform is in an env, where it reads the action to repeat in :meth:`inv`."""
         return self.frame_skip > 1 and self.container is not None
 
     def _inv_call(self, tensordict: TensorDictBase) -> TensorDictBase:
@@ -68,28 +68,28 @@ class FrameSkipTransform(Transform):
         return next_tensordict
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Refuse: plain data has no env to step.
+        """Not supported: plain data has no env to step.
 
         Raises:
-            NotImplementedError: always.
+            NotImplementedError: Always.
         """
-        raise NotImplementedError(faults.needs_env(self, "steps an env"))
+        raise NotImplementedError(errors.needs_env(self, "steps an env"))
 
     def __repr__(self) -> str:
         return f"FrameSkipTransform(frame_skip={self.frame_skip})"
 
 
 class NoopResetEnv(Transform):
-    """Takes random steps after each reset, so that episodes begin in different states.
+    """Takes random steps after each reset, so that episodes start in different states.
 
-    An episode that ends meanwhile is begun anew.
+    If the episode ends during these steps, the env is reset again.
 
     Args:
-        noops: how many steps, at the most.
-        random: draw the number of steps, from 0 to ``noops``. If False, it is ``noops``.
+        noops: the maximum number of steps.
+        random: whether to draw the number of steps from 0 to ``noops``. If ``False``, it is ``noops``.
 
     Raises:
-        ValueError: if ``noops`` is no number of steps, or the env is a batch.
+        ValueError: If ``noops`` is not a non-negative integer, or the env is a batch.
 
     Example:
         >>> from rlnb.envs import GridWorldEnv, StepCounter, TransformedEnv
@@ -101,7 +101,7 @@ class NoopResetEnv(Transform):
 
     def __init__(self, noops: int = 30, random: bool = True) -> None:
         if isinstance(noops, bool) or not isinstance(noops, int) or noops < 0:
-            raise ValueError(f"noops must be a number of steps, from 0 on, and is {noops!r}.")
+            raise ValueError(f"noops must be a non-negative integer, got {noops!r}.")
         super().__init__()
         self.noops, self.random = noops, bool(random)
 
@@ -123,15 +123,15 @@ class NoopResetEnv(Transform):
                 return data
             tensordict_reset = below.reset()
         raise RuntimeError(
-            f"NoopResetEnv took {count} random steps after a reset {_ATTEMPTS} times, and each time the episode ended "
-            "before. Fix: fewer noops."
+            f"NoopResetEnv tried {_ATTEMPTS} times to take {count} random steps after a reset, and each time the "
+            "episode ended before. Fix: fewer noops."
         )
 
     def transform_env_batch_size(self, batch_size: torch.Size) -> torch.Size:
-        """Refuse a batch; see :class:`Transform`.
+        """Check that the env is not a batch; see :class:`Transform`.
 
         Raises:
-            ValueError: if there is one.
+            ValueError: If it is.
         """
         if batch_size:
             raise ValueError(
@@ -142,19 +142,19 @@ class NoopResetEnv(Transform):
         return batch_size
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Refuse: plain data has no env to step.
+        """Not supported: plain data has no env to step.
 
         Raises:
-            NotImplementedError: always.
+            NotImplementedError: Always.
         """
-        raise NotImplementedError(faults.needs_env(self, "steps an env"))
+        raise NotImplementedError(errors.needs_env(self, "steps an env"))
 
     def __repr__(self) -> str:
         return f"NoopResetEnv(noops={self.noops}, random={self.random})"
 
 
 def _ended(env: TransformedEnv, data: TensorDictBase) -> bool:
-    """Whether data of a step ends anything."""
+    """Whether any "done" of the data of a step is set."""
     flags = [data.get(key, None) for key in env.done_keys if as_tuple(key)[-1] == DONE]
     return any(bool(flag.any()) for flag in flags if flag is not None)
 

@@ -1,4 +1,4 @@
-"""What a transform of several frames remembers, and the same frames found in a whole rollout."""
+"""``FrameTransform``, the base class of transforms of the last few frames, in envs and on rollouts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from tensordict import TensorDictBase
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from rlnb.data.ted.keys import DONE, NestedKey, as_key, as_tuple
-from rlnb.envs.transforms.faults import missing_key
+from rlnb.envs.transforms.carried import choose_rows, find_mask
+from rlnb.envs.transforms.errors import missing_key
+from rlnb.envs.transforms.observation import ObservationTransform
+from rlnb.envs.transforms.transform import Keys, key_list
 
 Frames = tuple[torch.Tensor, ...]
 
@@ -18,10 +21,10 @@ Frames = tuple[torch.Tensor, ...]
 class FrameMemory:
     """The last frames of each entry.
 
-    They are kept here and not in the data alone, for a transform further out may change what was written: frames that
-    are normalised after they were stacked must not come back as the frames before. Where the data holds the very
-    tensor that was written, its frames count, so that a step may be taken again from an earlier moment; where it does
-    not, the last frames do.
+    Frames cannot be recovered from the data alone, because a transform further out may change what was written: frames
+    that are normalized after stacking must not come back as previous frames. If the data holds the very tensor that was
+    written, the frames of that tensor are returned, so that a step may be repeated from an earlier state; otherwise the
+    latest ones.
     """
 
     def __init__(self) -> None:
@@ -29,14 +32,14 @@ class FrameMemory:
         self._of_output = WeakTensorKeyDictionary()
 
     def get(self, tensordict: TensorDictBase, key: NestedKey) -> Frames | None:
-        """Find the frames up to the step before.
+        """Return the frames up to the previous step.
 
         Args:
             tensordict: the input of a step or reset.
-            key: of the entry that was written.
+            key: the entry that was written.
 
         Returns:
-            The frames, oldest first, or None if there are none yet.
+            The frames, oldest first, or ``None`` if there are none yet.
         """
         value = tensordict.get(key, None)
         found = self._of_output.get(value) if isinstance(value, torch.Tensor) else None
@@ -46,12 +49,12 @@ class FrameMemory:
         return frames
 
     def put(self, key: NestedKey, output: torch.Tensor, frames: Frames) -> None:
-        """Remember frames.
+        """Store frames.
 
         Args:
-            key: of the entry that is written.
-            output: what is written: a tensor of its own.
-            frames: oldest first.
+            key: the entry that is written.
+            output: the tensor that is written, which nothing else refers to yet.
+            frames: the frames, oldest first.
         """
         self._last[key] = self._of_output[output] = frames
 
@@ -63,23 +66,138 @@ class FrameMemory:
         self._last.update(state["_last"])
 
 
-def time_dim(transform: Any, data: TensorDictBase) -> int:
-    """Find the dimension of time: the one named "time", or the last.
+class FrameTransform(ObservationTransform):
+    """Base class of :class:`CatFrames` and :class:`TimeMaxPool`, which combine the last ``n`` frames.
+
+    A subclass implements ``_join``. After a reset, the frames before the first one are copies of ``_pad`` of it.
 
     Args:
-        transform: for the error.
+        n: the number of frames.
+        in_keys: the entries.
+        out_keys: where the results go.
+        reset_key: the mask that selects the rows to reset. Default: the nearest one at or above each entry.
+        done_key: the end signal that separates episodes in a rollout. Default: the nearest one at or above each entry.
+    """
+
+    def __init__(
+        self,
+        n: int,
+        in_keys: Keys | None,
+        out_keys: Keys | None,
+        reset_key: NestedKey | None,
+        done_key: NestedKey | None,
+    ) -> None:
+        super().__init__(in_keys, out_keys)
+        self._n = n
+        self.reset_key = None if reset_key is None else key_list([reset_key], "reset_key")[0]
+        self.done_key = None if done_key is None else key_list([done_key], "done_key")[0]
+        self._memory = FrameMemory()
+
+    def _join(self, frames: Frames) -> torch.Tensor:
+        """Make a new tensor of the frames, oldest first."""
+        raise NotImplementedError
+
+    def _pad(self, frame: torch.Tensor) -> torch.Tensor:
+        """Return the padding before the first frame of an episode."""
+        return frame
+
+    def _assert_frame(self, frame: torch.Tensor, key: NestedKey, batch_dims: int) -> None:
+        """Raise ``ValueError`` if frames of this shape cannot be joined."""
+
+    # In an env ----------------------------------------------------------------------------------------------------
+
+    def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
+        for in_key, out_key in zip(self.in_keys, self.out_keys, strict=True):
+            frame = self._read(next_tensordict, in_key)
+            if frame is not None:
+                frames = self._memory.get(tensordict, out_key)
+                frames = self._padded_start(frame, in_key, tensordict.ndim) if frames is None else (*frames[1:], frame)
+                self._write(next_tensordict, out_key, frames)
+        return next_tensordict
+
+    def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
+        self.__dict__["_at_reset"] = True
+        try:
+            found = {in_key: self._read(tensordict_reset, in_key) for in_key in self.in_keys}
+        finally:
+            self.__dict__["_at_reset"] = False
+        for in_key, out_key in zip(self.in_keys, self.out_keys, strict=True):
+            if found[in_key] is not None:
+                fresh = self._padded_start(found[in_key], in_key, tensordict_reset.ndim)
+                self._write(tensordict_reset, out_key, self._restarted(tensordict, out_key, fresh))
+        return tensordict_reset
+
+    def _restarted(self, tensordict: TensorDictBase, out_key: NestedKey, fresh: Frames) -> Frames:
+        """Return fresh frames in the rows that are reset, and the previous ones in the others."""
+        mask = find_mask(tensordict, out_key) if self.reset_key is None else tensordict.get(self.reset_key, None)
+        old = None if mask is None else self._memory.get(tensordict, out_key)
+        if old is None:
+            return fresh
+        pairs = zip(fresh, old, strict=True)
+        return tuple(choose_rows(mask, new, kept, tensordict.ndim) for new, kept in pairs)
+
+    def _padded_start(self, frame: torch.Tensor, key: NestedKey, batch_dims: int) -> Frames:
+        """Return the frames at the start of an episode."""
+        self._assert_frame(frame, key, batch_dims)
+        return (*[self._pad(frame)] * (self._n - 1), frame)
+
+    def _write(self, data: TensorDictBase, key: NestedKey, frames: Frames) -> None:
+        output = self._join(frames)
+        self._memory.put(key, output, frames)
+        data.set(key, output)
+
+    def _forget(self) -> None:
+        super()._forget()
+        self._memory = FrameMemory()
+
+    # On a rollout -------------------------------------------------------------------------------------------------
+
+    def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
+        values = {key: self._read(next_tensordict, key) for key in self.in_keys}
+        found = {}
+        for in_key, out_key in zip(self.in_keys, self.out_keys, strict=True):
+            if values[in_key] is not None:
+                found[out_key] = self._join(self._frames(next_tensordict, in_key, values[in_key]))
+        for key, value in found.items():
+            next_tensordict.set(key, value)
+        return next_tensordict
+
+    def _frames(self, data: TensorDictBase, key: NestedKey, value: torch.Tensor) -> Frames:
+        """Return the frames of every step of a rollout, as an env would collect them."""
+        path = as_tuple(key)
+        under_next = path[0] == "next" and len(path) > 1
+        own = as_key(path[1:]) if under_next else key
+        age = per_row(ages(self, data, own, self.done_key), value, data.ndim)
+        self._assert_frame(value, key, data.ndim)
+        earlier = data.get(own, None) if under_next else None
+        dim = time_dim(self, data)
+        if earlier is None:
+            return (*self._past(value, age, dim, range(self._n - 1, 0, -1)), value)
+        # The frame under "next" follows those of the root of the same step, even where the episode ends.
+        return (*self._past(earlier, age, dim, range(self._n - 2, -1, -1)), value)
+
+    def _past(self, value: torch.Tensor, age: torch.Tensor, dim: int, steps: range) -> list[torch.Tensor]:
+        """Return the frames of earlier steps, padded at the start of an episode."""
+        return lookback(value, age, dim, steps)
+
+
+def time_dim(transform: Any, data: TensorDictBase) -> int:
+    """Return the time dimension: the one named "time", or the last one.
+
+    Args:
+        transform: the transform, for the error.
         data: a rollout, or a sample of several.
 
     Returns:
         The index of the dimension.
 
     Raises:
-        ValueError: if there is no batch dimension at all.
+        ValueError: If there is no batch dimension.
     """
     if not data.ndim:
         name = type(transform).__name__
         raise ValueError(
-            f"{name} looks back in time, and this data has no time dimension: its batch size is []. Fix: give it a "
+            f"{name} looks back in time, and this data has no time dimension: its batch size is []. Fix: pass a "
             f"rollout, in which the last batch dimension or the one named 'time' is time, or use {name} in an env: "
             f"TransformedEnv(env, {name}(...))."
         )
@@ -88,20 +206,20 @@ def time_dim(transform: Any, data: TensorDictBase) -> int:
 
 
 def ages(transform: Any, data: TensorDictBase, key: NestedKey, done_key: NestedKey | None) -> torch.Tensor:
-    """Count for each step of a rollout the steps before it in the same episode.
+    """Count the steps before each step of a rollout in the same episode.
 
     Args:
-        transform: for the errors.
+        transform: the transform, for the errors.
         data: a rollout in the TED format.
-        key: of the entry whose frames are looked for, without "next".
-        done_key: of its "done", without "next"; None: the nearest one above it.
+        key: the entry that holds the frames, without "next".
+        done_key: its "done", without "next"; ``None`` for the nearest one at or above it.
 
     Returns:
-        int64, of the shape of "done".
+        An int64 tensor of the shape of "done".
 
     Raises:
-        KeyError: if there is no "done" under "next".
-        ValueError: if there is no time dimension.
+        KeyError: If there is no "done" under "next".
+        ValueError: If there is no time dimension.
     """
     path = as_tuple(key)
     levels = [(*path[:depth], DONE) for depth in range(len(path) - 1, -1, -1)]
@@ -119,13 +237,13 @@ def ages(transform: Any, data: TensorDictBase, key: NestedKey, done_key: NestedK
 
 
 def lookback(value: torch.Tensor, age: torch.Tensor, dim: int, steps: Sequence[int]) -> list[torch.Tensor]:
-    """Find the frames that many steps earlier, or the first of the episode where it has not lasted that long.
+    """Return earlier frames, or the first frame of the episode if it is not long enough.
 
     Args:
-        value: frames, of shape ``[*batch, ...]``.
-        age: the steps before each one in its episode, of the leading shape of ``value``.
-        dim: the dimension of time.
-        steps: how many steps back, for each of the results.
+        value: frames of shape ``[*batch, ...]``.
+        age: the number of steps before each one in its episode, of the leading shape of ``value``.
+        dim: the time dimension.
+        steps: how many steps to go back, for each of the results.
 
     Returns:
         Tensors of the shape of ``value``.
@@ -141,19 +259,19 @@ def lookback(value: torch.Tensor, age: torch.Tensor, dim: int, steps: Sequence[i
     flat = value.reshape(*lead, -1).movedim(dim, 0)
     length, rows, features = lead[dim], age.numel() // max(lead[dim], 1), flat.shape[-1]
     flat = flat.reshape(length, rows, features)
-    moment = age.movedim(dim, 0).reshape(length, rows)
+    age = age.movedim(dim, 0).reshape(length, rows)
     at = torch.arange(length, device=value.device).unsqueeze(-1)
     row = torch.arange(rows, device=value.device)
     shape = (length, *(size for i, size in enumerate(lead) if i != dim), features)
     found = []
     for back in steps:
-        earlier = flat[at - moment.clamp(max=back), row] if back else flat
+        earlier = flat[at - age.clamp(max=back), row] if back else flat
         found.append(earlier.reshape(shape).movedim(0, dim).reshape(value.shape))
     return found
 
 
 def per_row(flags: torch.Tensor, value: torch.Tensor, batch_dims: int) -> torch.Tensor:
-    """Give a tensor that says something of rows the dimensions that it shares with their values.
+    """Reduce a tensor with one number per row to the dimensions that it shares with the values of the rows.
 
     Args:
         flags: of shape ``[*batch, ..., 1]``.
@@ -161,7 +279,7 @@ def per_row(flags: torch.Tensor, value: torch.Tensor, batch_dims: int) -> torch.
         batch_dims: the number of batch dimensions.
 
     Returns:
-        The tensor without what ``value`` does not have; the least where rows of it fall together.
+        The tensor without the dimensions that ``value`` lacks; the minimum over them.
     """
     while flags.ndim > batch_dims and flags.shape[-1] == 1:
         flags = flags.squeeze(-1)
@@ -170,4 +288,4 @@ def per_row(flags: torch.Tensor, value: torch.Tensor, batch_dims: int) -> torch.
     return flags
 
 
-__all__ = ["FrameMemory", "Frames", "ages", "lookback", "per_row", "time_dim"]
+__all__ = ["FrameMemory", "FrameTransform", "Frames", "ages", "lookback", "per_row", "time_dim"]

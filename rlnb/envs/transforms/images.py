@@ -1,4 +1,9 @@
-"""ToTensorImage and GrayScale: images as networks take them."""
+"""Image transforms: ``ToTensorImage``, ``GrayScale``, ``Resize`` and ``CenterCrop``.
+
+A chain of ToTensorImage, GrayScale and Resize, as Atari envs use it, is fused: the last of them does the work of all,
+without the large float images in between (see :mod:`rlnb.envs.transforms.shrink_gray`). Only these very classes fuse,
+in a plain :class:`Compose`; a subclass of one of them may override any method and is called as usual.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +11,24 @@ from typing import Any
 
 import torch
 from tensordict import TensorDictBase
+from torch.nn import functional
 
-from rlnb.data import Composite, TensorSpec
-from rlnb.envs.transforms import image_faults as faults
+from rlnb.data.specs.base import TensorSpec
+from rlnb.data.specs.bounded import Bounded
+from rlnb.data.specs.composite import Composite
+from rlnb.envs.transforms.compose import Compose
 from rlnb.envs.transforms.observation import ObservationTransform, spec_of
-from rlnb.envs.transforms.pixel_path import mixed
-from rlnb.envs.transforms.transform import Keys, Transform
+from rlnb.envs.transforms.shrink_gray import shrink_gray, to_gray
+from rlnb.envs.transforms.transform import Keys
+
+#: The numbers of channels that tell the channel dimension apart from rows and columns.
+_CHANNELS = (1, 2, 3, 4)
+#: The interpolation modes, and whether each smooths an image that it makes smaller.
+_MODES = {"bilinear": True, "bicubic": True, "nearest": False, "nearest-exact": False}
 
 
 class ImageTransform(ObservationTransform):
-    """The base of transforms of images, whose entry is called "pixels" unless they are told otherwise.
-
-    In a Compose in an env, a transform may do the work of the one right before it too (``_takes_over``), where nothing
-    sees what that one makes: large images of floats cost more than all that is done with them.
+    """Base class of image transforms, whose default key is "pixels".
 
     Args:
         in_keys: the images. Default: "pixels".
@@ -26,36 +36,38 @@ class ImageTransform(ObservationTransform):
     """
 
     _default_keys = ("pixels",)
-    _source: ImageTransform | None
-    _replaced: bool
+    #: The transform right before this one, whose work this one does too, and whether the next one does this one's.
+    _fused_source: ImageTransform | None
+    _fused_into_next: bool
 
     def __init__(self, in_keys: Keys | None = None, out_keys: Keys | None = None) -> None:
         super().__init__(in_keys, out_keys)
-        self._stand_alone()
+        self._unfuse()
 
-    def _stand_alone(self) -> None:
-        # Not by setattr: what comes before is no submodule.
-        self.__dict__.update(_source=None, _replaced=False)
+    def _unfuse(self) -> None:
+        # Not by setattr: the transform before is not a submodule.
+        self.__dict__.update(_fused_source=None, _fused_into_next=False)
 
-    def _takes_over(self, source: ImageTransform) -> bool:
-        """Whether this transform does the work of another too, which comes right before it."""
+    def _can_fuse(self, source: ImageTransform) -> bool:
+        """Whether this transform can do the work of another one right before it."""
         return False
 
-    def _whole(self, value: torch.Tensor) -> torch.Tensor:
-        """Do the work of all that this transform took over, and its own."""
-        return self._apply_transform(value if self._source is None else self._source._whole(value))
+    def _apply_fused(self, value: torch.Tensor) -> torch.Tensor:
+        """Do the work of all transforms that are fused into this one, and its own."""
+        source = self._fused_source
+        return self._apply_transform(value if source is None else source._apply_fused(value))
 
     def _learn_output(self, output_spec: Composite) -> None:
-        self._stand_alone()
+        self._unfuse()
         holder = self.container
-        members: list[Any] = list(getattr(holder, "transforms", ())) if isinstance(holder, Transform) else []
+        members = list(holder) if type(holder) is Compose else []
         at = next((i for i, member in enumerate(members) if member is self), 0)
         source = members[at - 1] if at else None
         if not isinstance(source, ImageTransform) or not source.out_keys == self.in_keys == self.out_keys:
             return
-        if self._takes_over(source):
-            self.__dict__["_source"] = source
-            source.__dict__["_replaced"] = True
+        if self._can_fuse(source):
+            self.__dict__["_fused_source"] = source
+            source.__dict__["_fused_into_next"] = True
 
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
         return self._call_in_env(next_tensordict, False)
@@ -64,11 +76,11 @@ class ImageTransform(ObservationTransform):
         return self._call_in_env(tensordict_reset, True)
 
     def _call_in_env(self, data: TensorDictBase, at_reset: bool) -> TensorDictBase:
-        if self._replaced:
+        if self._fused_into_next:
             return data
         first: ImageTransform = self
-        while first._source is not None:
-            first = first._source
+        while first._fused_source is not None:
+            first = first._fused_source
         first.__dict__["_at_reset"] = at_reset
         try:
             if first is self:
@@ -76,40 +88,59 @@ class ImageTransform(ObservationTransform):
             for in_key, out_key in zip(first.in_keys, self.out_keys, strict=True):
                 value = first._read(data, in_key)
                 if value is not None:
-                    data.set(out_key, self._whole(value))
+                    data.set(out_key, self._apply_fused(value))
             return data
         finally:
             first.__dict__["_at_reset"] = False
 
     def _forget(self) -> None:
         super()._forget()
-        self._stand_alone()
+        self._unfuse()
+
+    def _assert_image(self, value: torch.Tensor, layout: str) -> None:
+        if value.ndim < 3:
+            raise ValueError(
+                f"{type(self).__name__} takes images of shape {layout} and {_got(value)}. Fix: in_keys=[...] names the "
+                "entries that are images; add a missing channel dimension with "
+                "UnsqueezeTransform(dim=-3, in_keys=[...])."
+            )
 
     def _assert_channels_first(self, value: torch.Tensor) -> None:
-        if value.ndim < 3:
-            raise ValueError(faults.no_image(self, value, "(..., C, H, W)"))
-        if faults.looks_channels_last(value):
-            raise ValueError(faults.channels_last(self, value))
+        self._assert_image(value, "(..., C, H, W)")
+        integers = not value.is_floating_point()
+        if integers and value.shape[-1] in _CHANNELS and value.shape[-3] not in _CHANNELS:
+            name = type(self).__name__
+            raise ValueError(
+                f"{name} takes images with the channels before rows and columns, (..., C, H, W), and {_got(value)}: "
+                "the channels are last, as envs return them. Fix: put ToTensorImage() before it, as in "
+                f"Compose(ToTensorImage(), {name}(...))."
+            )
+
+    def _size(self, name: str, value: Any) -> int:
+        """Check a number of rows or columns."""
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise ValueError(f"{type(self).__name__} takes {name} as a positive integer of pixels and got {value!r}.")
+        return value
 
     def _apply_to_spec(self, spec: TensorSpec) -> TensorSpec:
         return spec_of(self._apply_transform, spec)
 
 
 class ToTensorImage(ImageTransform):
-    """Makes images of envs, ``(..., H, W, C)``, into images of networks, ``(..., C, H, W)``.
+    """Converts images of envs, ``(..., H, W, C)``, to images for networks, ``(..., C, H, W)``.
 
     Integers are scaled from 0..255 to 0..1. Floats keep their values.
 
     Args:
-        from_int: whether values are scaled. None (the default): where they are integers.
-        unsqueeze: add a dimension of size 1 before the channels.
-        dtype: of the result. Default: torch's default dtype.
+        from_int: whether to scale values. Default: if they are integers.
+        unsqueeze: whether to add a dimension of size 1 before the channels.
+        dtype: dtype of the result. Default: torch's default dtype.
         in_keys: the images. Default: "pixels".
         out_keys: where the results go. Default: ``in_keys``.
-        shape_tolerant: leave the layout of images alone whose last dimension is not 3.
+        shape_tolerant: whether to keep the layout of images whose last dimension is not 3.
 
     Raises:
-        TypeError: if ``from_int=True`` comes with an integer ``dtype``.
+        TypeError: If ``from_int=True`` is combined with an integer ``dtype``.
 
     Example:
         >>> from tensordict import TensorDict
@@ -132,39 +163,48 @@ class ToTensorImage(ImageTransform):
         super().__init__(in_keys, out_keys)
         self.from_int, self.unsqueeze, self.shape_tolerant = from_int, unsqueeze, shape_tolerant
         self.dtype = torch.get_default_dtype() if dtype is None else dtype
-        if from_int and not self.dtype.is_floating_point:
-            raise TypeError(faults.integer_image(self, self.dtype))
+        if from_int:
+            self._assert_float()
+
+    def _assert_float(self) -> None:
+        if not self.dtype.is_floating_point:
+            raise TypeError(
+                f"{type(self).__name__} scales integers to between 0 and 1, which {self.dtype} cannot hold. Fix: leave "
+                "dtype out for floats, or from_int=False, which does not scale."
+            )
 
     def _apply_transform(self, value: torch.Tensor) -> torch.Tensor:
         if not self.shape_tolerant:
-            if value.ndim < 3:
-                raise ValueError(faults.no_image(self, value, "(..., H, W, C)"))
-            if faults.looks_channels_first(value):
-                raise ValueError(faults.channels_first(self, value))
+            self._assert_image(value, "(..., H, W, C)")
+            if _looks_channels_first(value):
+                raise ValueError(
+                    f"{type(self).__name__} takes images with the channels last, (..., H, W, C), and {_got(value)}: "
+                    "the channels are already first. Fix: leave it out, or shape_tolerant=True, which keeps the "
+                    "layout of such images."
+                )
         moves = value.ndim > 2 and (value.shape[-1] == 3 or not self.shape_tolerant)
-        value = self._scaled(value)  # as it lies in memory: to move the channels is a matter of strides
+        value = self._scaled(value)  # first, in memory order: moving the channels only changes strides
         if moves:
             value = value.movedim(-1, -3)
         return value.unsqueeze(-4 if value.ndim > 2 else 0) if self.unsqueeze else value
 
     @property
     def makes_floats(self) -> bool:
-        """Whether bytes become floats from 0 to 1 of shape ``[..., C, H, W]``, and nothing else happens to them."""
+        """Whether bytes become floats from 0 to 1 of shape ``[..., C, H, W]``, and nothing else changes."""
         return self.from_int is not False and self.dtype.is_floating_point and not self.unsqueeze
 
     def _scaled(self, value: torch.Tensor) -> torch.Tensor:
         scaled = not value.is_floating_point() if self.from_int is None else self.from_int
         if not scaled:
             return value.to(self.dtype)
-        if not self.dtype.is_floating_point:
-            raise TypeError(faults.integer_image(self, self.dtype))
+        self._assert_float()
         if value.dtype is torch.uint8 and self.dtype is torch.get_default_dtype():
             return torch.div(value, 255)
         return value.to(self.dtype) / 255
 
 
 class GrayScale(ImageTransform):
-    """Makes RGB images, ``(..., 3, H, W)``, gray: ``(..., 1, H, W)``, as bright as the eye finds them.
+    """Converts RGB images, ``(..., 3, H, W)``, to gray ones, ``(..., 1, H, W)``, by their perceived brightness.
 
     The result keeps the dtype; integers are rounded down.
 
@@ -182,31 +222,202 @@ class GrayScale(ImageTransform):
     def _apply_transform(self, value: torch.Tensor) -> torch.Tensor:
         self._assert_channels_first(value)
         if value.shape[-3] != 3:
-            raise ValueError(faults.not_rgb(self, value))
+            raise ValueError(
+                f"{type(self).__name__} takes RGB images, (..., 3, H, W), and {_got(value)}, which has "
+                f"{value.shape[-3]} channels. Fix: put it right after ToTensorImage(), before transforms that change "
+                "the channels (such as CatFrames), and only once."
+            )
         planes = (value if value.is_floating_point() else value.float()).unbind(-3)
-        return mixed(*planes).to(value.dtype)
+        return to_gray(*planes).to(value.dtype)
 
-    def _takes_over(self, source: ImageTransform) -> bool:
-        return isinstance(source, ToTensorImage) and source.makes_floats
+    def _can_fuse(self, source: ImageTransform) -> bool:
+        return type(self) is GrayScale and type(source) is ToTensorImage and source.makes_floats
 
-    def _whole(self, value: torch.Tensor) -> torch.Tensor:
-        source = self._source
-        if isinstance(source, ToTensorImage) and is_frame(value):
-            return mixed(*(source._scaled(plane.contiguous()) for plane in value.unbind(-1)))
-        return super()._whole(value)
+    def _apply_fused(self, value: torch.Tensor) -> torch.Tensor:
+        source = self._fused_source
+        if isinstance(source, ToTensorImage) and _is_frame(value):
+            return to_gray(*(source._scaled(plane.contiguous()) for plane in value.unbind(-1)))
+        return super()._apply_fused(value)
 
 
-def is_frame(value: torch.Tensor) -> bool:
-    """Tell whether a value is an RGB image of bytes, as envs give it.
+class Resize(ImageTransform):
+    """Scales images, ``(..., C, H, W)``, to ``(..., C, w, h)``.
+
+    Bilinear and bicubic interpolation smooth an image that becomes smaller, so that thin lines do not vanish
+    (antialiasing). Integers are rounded and keep their dtype.
 
     Args:
-        value: any tensor.
+        w: size of dimension -2, the rows.
+        h: size of dimension -1, the columns. Default: ``w``.
+        interpolation: "bilinear", "bicubic", "nearest" or "nearest-exact".
+        in_keys: the images. Default: "pixels".
+        out_keys: where the results go. Default: ``in_keys``.
+
+    Raises:
+        ValueError: If the size is not positive, or the interpolation is unknown.
+
+    Example:
+        >>> from tensordict import TensorDict
+        >>> Resize(2, 3)(TensorDict({"pixels": torch.ones(3, 400, 600)}))["pixels"].shape
+        torch.Size([3, 2, 3])
+    """
+
+    def __init__(
+        self,
+        w: int,
+        h: int | None = None,
+        interpolation: str = "bilinear",
+        in_keys: Keys | None = None,
+        out_keys: Keys | None = None,
+    ) -> None:
+        super().__init__(in_keys, out_keys)
+        self.w, self.h = self._size("w", w), self._size("h", w if h is None else h)
+        self.interpolation: str = getattr(interpolation, "value", interpolation)  # torchvision's enumeration
+        if self.interpolation not in _MODES:
+            legal = ", ".join(map(repr, _MODES))
+            raise ValueError(f"Resize has no interpolation {interpolation!r}. Legal: {legal}.")
+
+    def _apply_transform(self, value: torch.Tensor) -> torch.Tensor:
+        self._assert_channels_first(value)
+        if value.shape[-2:] == (self.w, self.h):
+            return value
+        return resized(value, self.w, self.h, self.interpolation)
+
+    def _can_fuse(self, source: ImageTransform) -> bool:
+        # Not in float64: the fused result may differ in the last digits of float32.
+        first = source._fused_source
+        return (
+            type(self) is Resize
+            and type(source) is GrayScale
+            and isinstance(first, ToTensorImage)
+            and first.dtype is torch.float32
+            and self.interpolation == "bilinear"
+        )
+
+    def _apply_fused(self, value: torch.Tensor) -> torch.Tensor:
+        if self._fused_source is None or not _is_frame(value) or value.device.type != "cpu" or not value.numel():
+            return super()._apply_fused(value)
+        rows, columns, channels = value.shape[-3:]
+        shrink = shrink_gray((rows, columns), (self.w, self.h))
+        if value.ndim == 3:
+            return shrink(value)
+        small = [shrink(frame) for frame in value.reshape(-1, rows, columns, channels)]
+        return torch.stack(small).reshape(*value.shape[:-3], 1, self.w, self.h)
+
+    def _apply_to_spec(self, spec: TensorSpec) -> TensorSpec:
+        # Bicubic interpolation overshoots the bounds.
+        found = spec_of(self._apply_transform, spec, monotone=self.interpolation != "bicubic")
+        even = isinstance(spec, Bounded) and _is_even(spec.low) and _is_even(spec.high)
+        if not isinstance(found, Bounded) or not even:
+            return found
+        # The weights of some pixels do not add up to exactly 1: bounds that are equal in all pixels stay equal.
+        low, high = found.low.amin((-2, -1), keepdim=True), found.high.amax((-2, -1), keepdim=True)
+        low, high = low.expand(found.shape), high.expand(found.shape)
+        return Bounded(low, high, shape=found.shape, dtype=found.dtype, device=found.device)
+
+    def __repr__(self) -> str:
+        return f"Resize(w={self.w}, h={self.h}, interpolation={self.interpolation!r}, keys={self.in_keys})"
+
+
+class CenterCrop(ImageTransform):
+    """Crops the center, ``(..., C, w, h)``, of images ``(..., C, H, W)``; smaller images are padded with zeros.
+
+    Args:
+        w: size of dimension -2, the rows.
+        h: size of dimension -1, the columns. Default: ``w``.
+        in_keys: the images. Default: "pixels".
+        out_keys: where the results go. Default: ``in_keys``.
+
+    Raises:
+        ValueError: If the size is not positive.
+
+    Example:
+        >>> from tensordict import TensorDict
+        >>> CenterCrop(1, 2)(TensorDict({"pixels": torch.arange(12).reshape(1, 3, 4)}))["pixels"]
+        tensor([[[5, 6]]])
+    """
+
+    def __init__(self, w: int, h: int | None = None, in_keys: Keys | None = None, out_keys: Keys | None = None) -> None:
+        super().__init__(in_keys, out_keys)
+        self.w, self.h = self._size("w", w), self._size("h", w if h is None else h)
+
+    def _apply_transform(self, value: torch.Tensor) -> torch.Tensor:
+        self._assert_channels_first(value)
+        return center_cropped(value, self.w, self.h)
+
+    def __repr__(self) -> str:
+        return f"CenterCrop(w={self.w}, h={self.h}, keys={self.in_keys})"
+
+
+def center_cropped(value: torch.Tensor, w: int, h: int) -> torch.Tensor:
+    """Crop the center of images; smaller images are padded with zeros.
+
+    Args:
+        value: images of shape ``[..., C, H, W]``.
+        w: size of dimension -2.
+        h: size of dimension -1.
 
     Returns:
-        True for uint8 of shape ``[..., H, W, 3]``.
+        Images of shape ``[..., C, w, h]``.
     """
+    rows, columns = w - value.shape[-2], h - value.shape[-1]
+    if rows > 0 or columns > 0:
+        rows, columns = max(rows, 0), max(columns, 0)
+        value = functional.pad(value, (columns // 2, columns - columns // 2, rows // 2, rows - rows // 2))
+    top, left = round((value.shape[-2] - w) / 2), round((value.shape[-1] - h) / 2)
+    return value[..., top : top + w, left : left + h]
+
+
+def resized(value: torch.Tensor, w: int, h: int, interpolation: str) -> torch.Tensor:
+    """Scale images.
+
+    Args:
+        value: images of shape ``[..., C, H, W]`` and any dtype.
+        w: size of dimension -2.
+        h: size of dimension -1.
+        interpolation: a mode of ``torch.nn.functional.interpolate``.
+
+    Returns:
+        Images of shape ``[..., C, w, h]`` and of the same dtype.
+
+    Example:
+        >>> resized(torch.tensor([[[0, 100]]], dtype=torch.uint8), 1, 1, "bilinear")
+        tensor([[[50]]], dtype=torch.uint8)
+    """
+    if h == 1 and w > 1:
+        # torch 2.13 repeats the first row in results of interpolate(antialias=True) that are one column wide.
+        return resized(value.mT, 1, w, interpolation).mT
+    exact = value.dtype in (torch.float32, torch.float64)
+    # Channels are scaled independently, so those of all images can be the channels of one.
+    flat = value.reshape(1, -1, *value.shape[-2:])
+    flat = functional.interpolate(
+        flat if exact else flat.float(), size=(w, h), mode=interpolation, antialias=_MODES[interpolation]
+    )
+    if not value.is_floating_point():
+        info = torch.iinfo(value.dtype) if value.dtype is not torch.bool else None
+        flat = flat.clamp(0, 1) if info is None else flat.clamp(info.min, info.max)
+        flat = flat.round()
+    return flat.reshape(*value.shape[:-2], w, h).to(value.dtype)
+
+
+def _is_frame(value: torch.Tensor) -> bool:
+    """Whether a tensor is an RGB image of bytes as envs return it, ``[..., H, W, 3]``."""
     rgb = value.dtype is torch.uint8 and value.ndim > 2 and value.shape[-1] == 3
-    return rgb and not faults.looks_channels_first(value)
+    return rgb and not _looks_channels_first(value)
 
 
-__all__ = ["GrayScale", "ImageTransform", "ToTensorImage", "is_frame"]
+def _looks_channels_first(value: torch.Tensor) -> bool:
+    """Whether the shape ``(..., C, H, W)`` is likely: at most 4 channels first, and more than 4 columns last."""
+    return value.shape[-3] in _CHANNELS and value.shape[-1] not in _CHANNELS
+
+
+def _is_even(bound: torch.Tensor) -> bool:
+    """Whether a bound is the same in all pixels."""
+    return bool((bound == bound[..., :1, :1]).all())
+
+
+def _got(value: torch.Tensor) -> str:
+    return f"got shape {tuple(value.shape)} of dtype {value.dtype}"
+
+
+__all__ = ["CenterCrop", "GrayScale", "ImageTransform", "Resize", "ToTensorImage", "center_cropped", "resized"]

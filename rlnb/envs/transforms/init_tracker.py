@@ -1,27 +1,29 @@
-"""InitTracker: marks the first step of each episode."""
+"""``InitTracker``, which marks the first step of each episode."""
 
 from __future__ import annotations
 
 import torch
 from tensordict import TensorDictBase
 
-from rlnb.data import Categorical, Composite, TensorSpec
+from rlnb.data.specs.base import TensorSpec
+from rlnb.data.specs.categorical import Categorical
+from rlnb.data.specs.composite import Composite
 from rlnb.data.ted.keys import DONE, NestedKey, as_key, as_tuple
-from rlnb.envs.transforms import faults
+from rlnb.envs.transforms import errors
 from rlnb.envs.transforms.rows import Reset, RowRule, Rows, Step
 from rlnb.envs.transforms.transform import Transform
 
 
 class InitTracker(Transform):
-    """Adds a flag that is True after a reset and False after a step, for each level that has end signals.
+    """Adds a flag that is ``True`` after a reset and ``False`` after a step, for each level with end signals.
 
-    Recurrent policies read it, to start anew with each episode.
+    Recurrent policies read it to reset their state at the start of each episode.
 
     Args:
-        init_key: of the flag, which has the shape of "done".
+        init_key: the flag, of the shape of "done".
 
     Raises:
-        ValueError: if ``init_key`` is no name.
+        ValueError: If ``init_key`` is not a string.
 
     Example:
         >>> from rlnb.envs import CartPoleEnv, TransformedEnv
@@ -33,8 +35,7 @@ class InitTracker(Transform):
     def __init__(self, init_key: str = "is_init") -> None:
         if not isinstance(init_key, str):
             raise ValueError(
-                f"init_key must be a name, for each level gets a flag of this name beside its 'done', and is "
-                f"{init_key!r}."
+                f"init_key must be a string, the name of a flag beside each 'done' of the env, got {init_key!r}."
             )
         super().__init__()
         self.init_key = init_key
@@ -74,12 +75,12 @@ class InitTracker(Transform):
         return RowRule(bind, [], [flag_key])
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Refuse: where an episode starts, plain data does not say.
+        """Not supported: plain data does not show where an episode starts.
 
         Raises:
-            NotImplementedError: always.
+            NotImplementedError: Always.
         """
-        raise NotImplementedError(faults.needs_env(self, "marks what follows a reset"))
+        raise NotImplementedError(errors.needs_env(self, "marks what follows a reset"))
 
     def _learn_output(self, output_spec: Composite) -> None:
         done_spec = output_spec["full_done_spec"]
@@ -88,12 +89,12 @@ class InitTracker(Transform):
 
     @property
     def init_keys(self) -> list[NestedKey]:
-        """The flags, one for each level that has end signals."""
+        """The flags, one for each level with end signals."""
         return [flag_key for flag_key, _, _ in self._flags]
 
     @property
     def reset_keys(self) -> list[NestedKey]:
-        """The masks that say which rows a reset starts anew, one for each level."""
+        """The masks that select the rows to reset, one for each level."""
         return [as_key((*as_tuple(key)[:-1], "_reset")) for key in self.init_keys]
 
     def _new_keys(self) -> list[NestedKey]:

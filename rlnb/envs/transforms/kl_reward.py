@@ -1,4 +1,4 @@
-"""KLRewardTransform: a policy is held near the one that it once was, by its reward."""
+"""``KLRewardTransform``, a reward penalty on the divergence between a policy and a frozen copy of it."""
 
 from __future__ import annotations
 
@@ -8,34 +8,34 @@ from typing import Any
 import torch
 from tensordict import TensorDictBase
 
-from rlnb.data import TensorSpec, Unbounded
+from rlnb.data.specs.base import TensorSpec
+from rlnb.data.specs.unbounded import Unbounded
 from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
-from rlnb.envs.transforms import faults
-from rlnb.envs.transforms.rewards import OfRewards
+from rlnb.envs.transforms.rewards import RewardTransform
 from rlnb.envs.transforms.transform import Keys, key_list
 
 
-class KLRewardTransform(OfRewards):
-    """Subtracts from the reward what a step adds to the divergence between a policy and a frozen copy of it.
+class KLRewardTransform(RewardTransform):
+    """Subtracts from the reward the contribution of a step to the divergence between a policy and a frozen copy of it.
 
-    The step's part is ``log pi(a | s) - log pi_frozen(a | s)``, whose mean over actions is the Kullback-Leibler
-    divergence KL(pi || pi_frozen). ``log pi(a | s)`` is read from the data where the policy wrote it
-    (``return_log_prob=True``), else asked of the policy.
+    The contribution is ``log pi(a | s) - log pi_frozen(a | s)``, whose mean over actions is the Kullback-Leibler
+    divergence KL(pi || pi_frozen). ``log pi(a | s)`` is read from the data if the policy wrote it
+    (``return_log_prob=True``), otherwise computed by the policy.
 
     Args:
-        actor: the policy, a probabilistic TensorDictModule. It is copied as it is now.
-        coef: what the divergence is multiplied with.
-        in_keys: the rewards. Default: all of the env; on plain data, "reward".
-        out_keys: where they go. Default: ``in_keys``.
-        requires_grad: let gradients flow into the frozen copy.
-        log_prob_key: where the policy writes the log-probability of its action.
-        action_key: of the action.
+        actor: the policy, a probabilistic TensorDictModule. Its current state is copied.
+        coef: coefficient of the divergence.
+        in_keys: the rewards. Default: all rewards of the env; on plain data, "reward".
+        out_keys: where the results go. Default: ``in_keys``.
+        requires_grad: whether the frozen copy computes gradients.
+        log_prob_key: entry to which the policy writes the log-probability of its action.
+        action_key: the action.
 
     Attributes:
         frozen_actor: the copy.
 
     Raises:
-        TypeError: if the policy has no ``get_dist``.
+        TypeError: If the policy has no ``get_dist``.
 
     Example:
         >>> from tensordict import TensorDict
@@ -52,7 +52,6 @@ class KLRewardTransform(OfRewards):
 
     actor: Any
     frozen_actor: Any
-    _elementwise = False
 
     def __init__(
         self,
@@ -66,14 +65,14 @@ class KLRewardTransform(OfRewards):
     ) -> None:
         if not callable(getattr(actor, "get_dist", None)):
             raise TypeError(
-                "KLRewardTransform needs a policy that gives its distribution, and this "
-                f"{type(actor).__name__} has no get_dist. Fix: a ProbabilisticTensorDictSequential."
+                "KLRewardTransform needs a policy with get_dist, which returns its distribution, and got a "
+                f"{type(actor).__name__}. Fix: a ProbabilisticTensorDictSequential."
             )
         super().__init__()
         self._use_rewards(in_keys, out_keys)
         self.coef = float(coef)
         self.frozen_actor = copy.deepcopy(actor).requires_grad_(requires_grad)
-        # Not by setattr: the policy is no part of the env, and its parameters are not those of the transform.
+        # Not by setattr: the policy's parameters must not become parameters of the transform.
         self.__dict__["actor"] = actor
         self.log_prob_key = key_list([log_prob_key], "log_prob_key")[0]
         self.action_key = key_list([action_key], "action_key")[0]
@@ -98,7 +97,7 @@ class KLRewardTransform(OfRewards):
             The TensorDict.
 
         Raises:
-            KeyError: if there is no action or no reward.
+            KeyError: If the action or a reward is missing.
         """
         divergence = self._divergence(tensordict)
         for in_key, out_key in zip(self.in_keys, self.out_keys, strict=True):
@@ -107,7 +106,7 @@ class KLRewardTransform(OfRewards):
         return tensordict
 
     def _divergence(self, data: TensorDictBase) -> torch.Tensor:
-        """The difference of the log-probabilities, of the batch size of the data."""
+        """Return the difference of the log-probabilities, of the batch size of the data."""
         action = self._need(data, self.action_key)
         given = data.exclude("next")
         log_prob = data.get(self.log_prob_key, None)
@@ -130,7 +129,10 @@ class KLRewardTransform(OfRewards):
 
     def _apply_to_spec(self, spec: TensorSpec) -> TensorSpec:
         if spec.dtype is None or not spec.dtype.is_floating_point:
-            raise TypeError(faults.float_rewards(self, spec.dtype))
+            raise TypeError(
+                f"KLRewardTransform needs floating-point rewards, and these have dtype {spec.dtype}. Fix: put "
+                f"DTypeCastTransform({spec.dtype}, torch.float32, in_keys=['reward']) before it."
+            )
         return Unbounded(shape=spec.shape, dtype=spec.dtype, device=spec.device)
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""ObservationTransform: the base of transforms of observations, which know what these are called."""
+"""``ObservationTransform``, the base class of transforms of observations."""
 
 from __future__ import annotations
 
@@ -8,17 +8,19 @@ from typing import Any, ClassVar
 import torch
 from tensordict import TensorDictBase
 
-from rlnb.data import Bounded, Composite, TensorSpec, Unbounded
+from rlnb.data.specs.base import TensorSpec
+from rlnb.data.specs.bounded import Bounded
+from rlnb.data.specs.composite import Composite
+from rlnb.data.specs.unbounded import Unbounded
 from rlnb.data.ted.keys import NestedKey
 from rlnb.envs.transforms.transform import Keys, Transform
 
 
 class ObservationTransform(Transform):
-    """The base of transforms that change observations and leave rewards and end signals alone.
+    """Base class of transforms that change observations, but not rewards and end signals.
 
     Args:
-        in_keys: the observations. Default: "observation" and "pixels", whichever there are; transforms of images have
-            "pixels" alone.
+        in_keys: the observations. Default: "observation" and "pixels", whichever exist; for image transforms, "pixels".
         out_keys: where the results go. Default: ``in_keys``.
         in_keys_inv: as for :class:`Transform`.
         out_keys_inv: as for :class:`Transform`.
@@ -34,7 +36,7 @@ class ObservationTransform(Transform):
     """
 
     _default_keys: ClassVar[tuple[str, ...]] = ("observation", "pixels")
-    #: Whether one of the default keys is enough.
+    #: Whether one of the default keys suffices.
     _any_of = False
 
     def __init__(
@@ -54,25 +56,25 @@ class ObservationTransform(Transform):
         return super()._read(data, key) if value is None else value
 
     def transform_reward_spec(self, reward_spec: Composite) -> Composite:
-        """Leave the rewards as they are; see :class:`Transform`."""
+        """Return the spec of the rewards unchanged; see :class:`Transform`."""
         return reward_spec
 
     def transform_done_spec(self, done_spec: Composite) -> Composite:
-        """Leave the end signals as they are; see :class:`Transform`."""
+        """Return the spec of the end signals unchanged; see :class:`Transform`."""
         return done_spec
 
 
 def spec_of(function: Callable[[torch.Tensor], torch.Tensor], spec: TensorSpec, monotone: bool = True) -> TensorSpec:
-    """Find the spec of what a function makes of the values of a spec.
+    """Return the spec of the results of a function.
 
     Args:
-        function: of a tensor.
-        spec: of what it is given.
-        monotone: whether a greater value never has a smaller result, so that bounds stay bounds. That holds of floating
-            point sums with weights from 0 on too, rounding included.
+        function: maps a tensor to a tensor.
+        spec: the spec of its inputs.
+        monotone: whether a greater input never has a smaller result, so that bounds map to bounds. This also holds for
+            floating-point sums with non-negative weights, including rounding.
 
     Returns:
-        A Bounded spec if ``spec`` is one and the function is monotone, else an Unbounded one.
+        A Bounded spec if ``spec`` is Bounded and the function is monotone, otherwise an Unbounded one.
 
     Example:
         >>> spec_of(lambda x: x.float() / 255, Bounded(0, 255, shape=(3,), dtype=torch.uint8)).high

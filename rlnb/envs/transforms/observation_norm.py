@@ -1,4 +1,4 @@
-"""ObservationNorm: observations moved and scaled, by numbers that are given or found out."""
+"""``ObservationNorm``, which normalizes observations by given or estimated statistics."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
-from rlnb.data import Composite
+from rlnb.data.specs.composite import Composite
 from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
-from rlnb.envs.transforms import faults
+from rlnb.envs.transforms import errors
 from rlnb.envs.transforms.affine import Affine, Number
 from rlnb.envs.transforms.observation import ObservationTransform
 from rlnb.envs.transforms.transform import Keys, key_list
@@ -18,22 +18,22 @@ from rlnb.envs.transforms.transform import Keys, key_list
 class ObservationNorm(ObservationTransform, Affine):
     """Computes ``value * scale + loc``, or ``(value - loc) / scale``, of observations (or any entries).
 
-    ``loc`` and ``scale`` are given, or found out by :meth:`init_stats`, so that the results have mean 0 and standard
-    deviation 1. Actions in ``in_keys_inv`` are normalized outside, and changed back for the env.
+    ``loc`` and ``scale`` are given, or estimated by :meth:`init_stats` such that the results have mean 0 and standard
+    deviation 1. Actions in ``in_keys_inv`` are normalized outside, and denormalized for the env.
 
     Args:
-        loc: a number, or a tensor that broadcasts to the values. None: :meth:`init_stats` finds it out.
-        scale: likewise, with ``loc``.
-        in_keys: what is changed.
-        out_keys: where it goes. Default: ``in_keys``.
-        in_keys_inv: the inputs of the env that are changed back.
-        out_keys_inv: what they are called outside. Default: ``in_keys_inv``.
-        standard_normal: compute ``(value - loc) / scale``.
-        eps: the least standard deviation that :meth:`init_stats` divides by. Default: 1e-6.
+        loc: a number, or a tensor that broadcasts to the values. ``None`` leaves it to :meth:`init_stats`.
+        scale: a number, or a tensor that broadcasts to the values; given if ``loc`` is.
+        in_keys: entries to change.
+        out_keys: where the results go. Default: ``in_keys``.
+        in_keys_inv: inputs of the env that the inverse changes.
+        out_keys_inv: names of these inputs outside. Default: ``in_keys_inv``.
+        standard_normal: whether to compute ``(value - loc) / scale``.
+        eps: the minimum standard deviation that :meth:`init_stats` divides by. Default: 1e-6.
 
     Raises:
-        ValueError: without keys, if only one of ``loc`` and ``scale`` is given, or a scale is 0.
-        TypeError: if one is no number.
+        ValueError: If there are no keys, only one of ``loc`` and ``scale`` is given, or a scale is 0.
+        TypeError: If ``loc`` or ``scale`` is not a number.
 
     Example:
         >>> from rlnb.envs import GymEnv, TransformedEnv
@@ -43,6 +43,8 @@ class ObservationNorm(ObservationTransform, Affine):
         >>> env.transform.loc.shape, bool(env.rollout(10)["observation"].abs().max() < 5)
         (torch.Size([3]), True)
     """
+
+    _elementwise = True
 
     def __init__(
         self,
@@ -56,10 +58,8 @@ class ObservationNorm(ObservationTransform, Affine):
         eps: float | None = None,
     ) -> None:
         if in_keys is None and in_keys_inv is None:
-            raise ValueError(
-                "ObservationNorm does not know what to normalize. Fix: ObservationNorm(in_keys=['observation'])."
-            )
-        # The keys have no default here, so the constructor of ObservationTransform has nothing to do.
+            raise ValueError("ObservationNorm has no keys to normalize. Fix: ObservationNorm(in_keys=['observation']).")
+        # Not the constructor of ObservationTransform, which only adds default keys: this class has none.
         Affine.__init__(self, loc, scale, standard_normal, in_keys, out_keys, in_keys_inv, out_keys_inv)
         self.eps = 1e-6 if eps is None else float(eps)
 
@@ -69,7 +69,7 @@ class ObservationNorm(ObservationTransform, Affine):
 
     @property
     def initialized(self) -> bool:
-        """Whether ``loc`` and ``scale`` are there."""
+        """Whether ``loc`` and ``scale`` are set."""
         return self.loc is not None
 
     def init_stats(
@@ -80,21 +80,22 @@ class ObservationNorm(ObservationTransform, Affine):
         key: NestedKey | None = None,
         keep_dims: Sequence[int] | None = None,
     ) -> None:
-        """Find out ``loc`` and ``scale`` by random steps of the env, as the transforms before this one give them.
+        """Estimate ``loc`` and ``scale`` from random steps of the env with the transforms before this one.
 
         Args:
-            num_iter: how many steps to take.
-            reduce_dim: the dimensions of the data, ``[*batch_size, time, ...]``, that mean and standard deviation are
-                taken over; negative ones count from the end.
-            cat_dim: one of ``reduce_dim``, along which rollouts are joined. It may be left out if there is only one.
-            key: which of several ``in_keys`` to look at.
-            keep_dims: of ``reduce_dim``, those that stay, with size 1.
+            num_iter: number of steps.
+            reduce_dim: dimensions of the data, ``[*batch_size, time, ...]``, over which mean and standard deviation are
+                taken; negative ones count from the end.
+            cat_dim: the one of ``reduce_dim`` along which rollouts are concatenated. Default: ``reduce_dim``, if it is
+                a single dimension.
+            key: which of several ``in_keys`` to read.
+            keep_dims: those of ``reduce_dim`` that are kept, with size 1.
 
         Raises:
-            RuntimeError: if ``loc`` and ``scale`` are there, or the transform is in no env.
-            ValueError: if the dimension of time or ``cat_dim`` is not in ``reduce_dim``, a dimension is out of range or
+            RuntimeError: If ``loc`` and ``scale`` are set, or the transform is in no env.
+            ValueError: If the time dimension or ``cat_dim`` is not in ``reduce_dim``, a dimension is out of range or
                 given twice, or ``key`` is missing or not one of ``in_keys``.
-            KeyError: if the env gives no such entry.
+            KeyError: If the env does not return the entry.
 
         Example:
             >>> from rlnb.envs import CartPoleEnv, TransformedEnv
@@ -106,28 +107,28 @@ class ObservationNorm(ObservationTransform, Affine):
         """
         if self.initialized:
             raise RuntimeError(
-                "This ObservationNorm has its loc and scale already, and init_stats would replace them. Fix: make a "
+                "This ObservationNorm already has loc and scale, and init_stats would replace them. Fix: make a "
                 "new one, ObservationNorm(in_keys=[...]), without loc and scale."
             )
         below = self.parent
         if below is None:
-            raise RuntimeError(faults.needs_env(self, "takes random steps to find out loc and scale"))
+            raise RuntimeError(errors.needs_env(self, "takes random steps to estimate loc and scale"))
         key = self._key(key)
         rollout = below.rollout(num_iter, break_when_any_done=False)
         data = rollout.get(key, None)
         if data is None:
             data = rollout.get(as_key(("next", *as_tuple(key))), None)
         if data is None:
-            raise faults.missing_key(self, key, rollout, False)
+            raise errors.missing_key(self, key, rollout, False)
         dims = _dims(reduce_dim, data.ndim, "reduce_dim")
         kept = () if keep_dims is None else _dims(keep_dims, data.ndim, "keep_dims")
         self._check_dims(dims, reduce_dim, cat_dim, len(below.batch_size), data.ndim)
         if not set(kept) <= set(dims):
-            raise ValueError(f"keep_dims={keep_dims} must be among reduce_dim={reduce_dim}: others stay anyway.")
+            raise ValueError(f"keep_dims={keep_dims} must be among reduce_dim={reduce_dim}: others are kept anyway.")
         self._set(data.detach(), dims, kept)
 
     def _check_dims(self, dims: tuple[int, ...], reduce_dim: Any, cat_dim: int | None, time: int, ndim: int) -> None:
-        """Refuse dimensions by which each step would have a mean of its own."""
+        """Raise ``ValueError`` for dimensions with which each step would get a separate mean."""
         several = cat_dim is None and len(dims) > 1
         if several or time not in dims or (cat_dim is not None and _dims(cat_dim, ndim, "cat_dim")[0] not in dims):
             reduced = tuple(range(time + 1))
@@ -140,16 +141,16 @@ class ObservationNorm(ObservationTransform, Affine):
     def _key(self, key: NestedKey | None) -> NestedKey:
         if key is None:
             if len(self.in_keys) != 1:
-                raise ValueError(f"init_stats looks at one entry, and in_keys is {self.in_keys}. Fix: give key=.")
+                raise ValueError(f"init_stats reads one entry, and in_keys is {self.in_keys}. Fix: pass key=.")
             return self.in_keys[0]
         (key,) = key_list([key], "key")
         if key not in self.in_keys:
-            raise ValueError(f"init_stats was given key={key!r}, and in_keys is {self.in_keys}.")
+            raise ValueError(f"init_stats got key={key!r}, which is not among in_keys={self.in_keys}.")
         return key
 
     def _set(self, data: torch.Tensor, dims: tuple[int, ...], kept: tuple[int, ...]) -> None:
         if not data.dtype.is_floating_point:
-            raise TypeError(self._no_float(f"a value of dtype {data.dtype}"))
+            raise TypeError(self._not_float(f"a value of dtype {data.dtype}"))
         mean = data.mean(dims, keepdim=True)
         several = mean.numel() < data.numel()
         std = data.std(dims, keepdim=True, correction=int(several)).clamp_min(self.eps)
@@ -158,13 +159,7 @@ class ObservationNorm(ObservationTransform, Affine):
         self.loc, self.scale = (mean, std) if self.standard_normal else (-mean / std, 1 / std)
         holder = self.container
         if holder is not None:
-            holder._changed()
-
-    def _unset(self) -> str:
-        return (
-            "ObservationNorm has no loc and scale yet. Fix: env.transform.init_stats(num_iter=1000), which finds them "
-            "out by random steps, or ObservationNorm(loc, scale, in_keys=[...])."
-        )
+            holder._refresh()
 
     def __repr__(self) -> str:
         numbers = ""
@@ -174,7 +169,7 @@ class ObservationNorm(ObservationTransform, Affine):
 
 
 def _dims(given: int | Sequence[int], ndim: int, name: str) -> tuple[int, ...]:
-    """Count dimensions from the front."""
+    """Convert dimensions to non-negative ones."""
     dims = (given,) if isinstance(given, int) else tuple(given)
     if any(not -ndim <= dim < ndim for dim in dims):
         raise ValueError(f"init_stats got {name}={given}, and the data has {ndim} dimensions.")

@@ -1,16 +1,18 @@
-"""TensorDictPrimer: entries that an env does not give, such as a policy's hidden state, put there at each reset."""
+"""``TensorDictPrimer`` and ``gSDENoise``: entries that a policy needs, such as a hidden state, added at each reset."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 from tensordict import TensorDictBase
 
 from rlnb._tensordict import shallow_copy
-from rlnb.data import Composite, TensorSpec
+from rlnb.data.specs.base import TensorSpec
+from rlnb.data.specs.composite import Composite
+from rlnb.data.specs.unbounded import Unbounded
 from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
 from rlnb.envs.transforms.transform import Transform, key_list
 
@@ -18,28 +20,29 @@ Default = float | Callable[[], Any]
 
 
 class TensorDictPrimer(Transform):
-    """Adds entries at each reset, for the envs that are reset, and hands them on from step to step.
+    """Adds entries at each reset, in the rows that are reset, and carries them from step to step.
 
-    What is there already stays: what the env gives itself, and what a policy writes under "next". As a module it adds
-    the entries that data does not have.
+    Existing entries are kept: those of the env, and those that a policy writes under "next". Called as a module, it
+    adds the entries that are missing from the data.
 
     Args:
         primers: the specs of the entries, by key or as a Composite.
-        random: draw the values from the specs, in place of ``default_value``.
-        default_value: of all entries: a number, or a function without arguments that makes a tensor; or a dictionary
-            of these by key.
-        reset_key: of the mask that says which envs are reset. Default: the nearest one above each entry.
-        expand_specs: give the specs the batch size of the env in front. None (the default): those that do not begin
-            with it already, be it by chance. False: no, they have to begin with it.
-        single_default_value: ``default_value`` is a function that makes a TensorDict of all entries.
-        call_before_env_reset: add the entries to what the reset of the env is given, too, for an env that reads them.
+        random: whether to draw the values from the specs, instead of using ``default_value``.
+        default_value: the value of all entries: a number, or a function without arguments that returns a tensor; or a
+            dictionary of these by key.
+        reset_key: the mask that selects the rows to reset. Default: the nearest one at or above each entry.
+        expand_specs: whether to prepend the batch size of the env to the shapes of the specs. Default: for those that
+            do not already start with it. ``False``: they must start with it.
+        single_default_value: whether ``default_value`` is a function that returns a TensorDict of all entries.
+        call_before_env_reset: whether to add the entries to the input of the env's reset as well, for an env that reads
+            them.
         **kwargs: more specs by name.
 
     Raises:
-        ValueError: without any entry, for ``random`` with a ``default_value``, or in an env to whose batch size a spec
-            does not fit.
-        TypeError: for what is no spec, or no default value.
-        KeyError: for a default value of an entry that there is none of.
+        ValueError: If there are no entries, if ``random`` and ``default_value`` are combined, or in an env whose batch
+            size a spec does not fit.
+        TypeError: If something is not a spec, or not a default value.
+        KeyError: If ``default_value`` names an entry that has no spec.
 
     Example:
         >>> from rlnb.data import Unbounded
@@ -70,12 +73,12 @@ class TensorDictPrimer(Transform):
             raise ValueError("TensorDictPrimer adds nothing. Fix: TensorDictPrimer(hidden=Unbounded(shape=(64,))).")
         if random and default_value != 0.0:
             raise ValueError(
-                f"random=True draws the values, and default_value={default_value!r} gives them. Fix: leave one out."
+                f"random=True draws the values, and default_value={default_value!r} sets them. Fix: leave one out."
             )
         if single_default_value and not callable(default_value):
             raise TypeError(
-                "single_default_value=True needs a function that makes a TensorDict of all entries, and default_value "
-                f"is a {type(default_value).__name__}."
+                "single_default_value=True needs a function that returns a TensorDict of all entries, and "
+                f"default_value is a {type(default_value).__name__}."
             )
         self.random, self.default_value, self.single_default_value = bool(random), default_value, single_default_value
         self.reset_key = None if reset_key is None else key_list([reset_key], "reset_key")[0]
@@ -118,7 +121,7 @@ class TensorDictPrimer(Transform):
         return next_tensordict
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Add the entries that data does not have.
+        """Add the entries that are missing from the data.
 
         Args:
             tensordict: data of any batch size; written to.
@@ -145,13 +148,13 @@ class TensorDictPrimer(Transform):
     def _value(self, key: NestedKey, data: TensorDictBase) -> torch.Tensor:
         spec = self._fitted[key]
         if self.random:
-            # Dimensions of the data in front of those of the spec.
+            # rand() prepends the dimensions of the data that the spec lacks.
             return spec.rand(data.batch_size[: data.ndim - self._leading(spec, data)])
         default = self._defaults[key]
         return self._expanded(key, default() if callable(default) else default, data)
 
     def _leading(self, spec: TensorSpec, data: TensorDictBase) -> int:
-        """How many dimensions of a spec are batch dimensions of the data."""
+        """Return how many dimensions of a spec are batch dimensions of the data."""
         if self.expand_specs or self._env() is not None or self.primers.ndim:
             return self._batch_dims
         return data.ndim if spec.shape[: data.ndim] == data.batch_size else self._batch_dims
@@ -182,20 +185,20 @@ class TensorDictPrimer(Transform):
         if self.expand_specs is False and spec.shape[: len(batch_size)] != batch_size:
             raise ValueError(
                 f"The primer {key!r} has shape {tuple(spec.shape)}, and the env's batch size is {tuple(batch_size)}: "
-                "the shape of a spec starts with the batch size. Fix: leave expand_specs=False out."
+                "the shape of a spec must start with the batch size. Fix: leave expand_specs=False out."
             )
         if self.expand_specs is False:
             return spec
         return spec.expand(*batch_size, *spec.shape[self.primers.ndim :])
 
     def _new_keys(self) -> list[NestedKey]:
-        return []  # those that the env names are compared with its own below
+        return []  # transform_observation_spec compares primers with the env's own entries
 
     def transform_observation_spec(self, observation_spec: Composite) -> Composite:
-        """Add the entries; one that the env names has to be alike there.
+        """Add the entries; one that the env has already must have the same shape and dtype.
 
         Raises:
-            ValueError: if it is not.
+            ValueError: If it has not.
         """
         self._need_composite(observation_spec)
         for key, spec in self._fitted.items():
@@ -216,23 +219,70 @@ class TensorDictPrimer(Transform):
         return f"TensorDictPrimer(primers={primers}, default_value={default}, random={self.random})"
 
 
+class gSDENoise(TensorDictPrimer):
+    """Adds "_eps_gSDE", the noise matrix of generalized state-dependent exploration, drawn anew at each reset.
+
+    A policy with state-dependent exploration (Raffin et al., 2021) multiplies it by its features, so that its noise is
+    a function of the state that stays the same for an episode.
+
+    Args:
+        state_dim: the number of features.
+        action_dim: the size of an action. Without both, the entry is a placeholder, a single 0, for a policy that makes
+            its own matrix in the first step.
+        shape: the batch size of the env, if the shape of the entry includes it. Default: it is read from the env.
+        **kwargs: as for :class:`TensorDictPrimer`.
+
+    Raises:
+        ValueError: If only one of ``state_dim`` and ``action_dim`` is given.
+
+    Example:
+        >>> from rlnb.envs import PendulumEnv, TransformedEnv
+        >>> env = TransformedEnv(PendulumEnv(), gSDENoise(state_dim=3, action_dim=1))
+        >>> noise = env.rollout(3)["_eps_gSDE"]
+        >>> noise.shape, bool((noise == noise[0]).all())
+        (torch.Size([3, 1, 3]), True)
+    """
+
+    def __init__(
+        self,
+        state_dim: int | None = None,
+        action_dim: int | None = None,
+        shape: Sequence[int] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        if (state_dim is None) != (action_dim is None):
+            raise ValueError(
+                f"gSDENoise needs both state_dim and action_dim or neither, got state_dim={state_dim} and "
+                f"action_dim={action_dim}."
+            )
+        batch = tuple(shape or ())
+        lazy = state_dim is None or action_dim is None
+        features = (1,) if lazy else (action_dim, state_dim)
+        primers = Composite({"_eps_gSDE": Unbounded(shape=(*batch, *features))}, shape=batch)
+        super().__init__(primers, random=None if lazy else True, **kwargs)
+        self.state_dim, self.action_dim = state_dim, action_dim
+
+    def __repr__(self) -> str:
+        return f"gSDENoise(state_dim={self.state_dim}, action_dim={self.action_dim})"
+
+
 def _defaults(keys: list[NestedKey], given: Any) -> dict[NestedKey, Any]:
-    """The default value of each entry: a number or a function."""
+    """Return the default value of each entry: a number, a tensor or a function."""
     if not isinstance(given, Mapping):
         return {key: _default(key, given) for key in keys}
     named = {as_key(as_tuple(key)): value for key, value in given.items()}
     unknown = [key for key in named if key not in keys]
     if unknown:
-        raise KeyError(f"default_value has {unknown}, and the primers are {keys}.")
+        raise KeyError(f"default_value names {unknown}, but the primers are {keys}.")
     return {key: _default(key, named.get(key, 0.0)) for key in keys}
 
 
 def _default(key: NestedKey, value: Any) -> Any:
     if not callable(value) and not isinstance(value, (int, float, torch.Tensor)):
         raise TypeError(
-            f"The default value of {key!r} is a {type(value).__name__}, and must be a number, a tensor or a function."
+            f"The default value of {key!r} must be a number, a tensor or a function, got a {type(value).__name__}."
         )
     return value
 
 
-__all__ = ["TensorDictPrimer"]
+__all__ = ["TensorDictPrimer", "gSDENoise"]

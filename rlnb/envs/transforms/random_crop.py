@@ -1,4 +1,4 @@
-"""RandomCropTensorDict: a random piece of each trajectory."""
+"""``RandomCropTensorDict``, which cuts a random sequence of steps out of each trajectory."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from collections.abc import Sequence
 import torch
 from tensordict import TensorDictBase
 
-from rlnb.data import Composite
+from rlnb.data.specs.composite import Composite
 from rlnb.data.ted.keys import NestedKey
-from rlnb.envs.transforms import faults
+from rlnb.envs.transforms import errors
 from rlnb.envs.transforms.transform import Transform, key_list
 
 
 class RandomCropTensorDict(Transform):
-    """Cuts a random piece of consecutive steps out of each trajectory of a sample.
+    """Cuts a random sequence of consecutive steps out of each trajectory of a sample.
 
     Args:
-        sub_seq_len: how many steps.
-        sample_dim: the dimension of time.
-        mask_key: of the mask that says which steps are data and which are padding at the end. Default: all are data.
+        sub_seq_len: number of steps.
+        sample_dim: the time dimension.
+        mask_key: a boolean mask, ``True`` for data and ``False`` for padding at the end. Default: all steps are data.
 
     Raises:
-        ValueError: if ``sub_seq_len`` is no number of steps.
+        ValueError: If ``sub_seq_len`` is not a positive integer.
 
     Example:
         >>> from tensordict import TensorDict
@@ -34,24 +34,24 @@ class RandomCropTensorDict(Transform):
 
     def __init__(self, sub_seq_len: int, sample_dim: int = -1, mask_key: NestedKey | None = None) -> None:
         if isinstance(sub_seq_len, bool) or not isinstance(sub_seq_len, int) or sub_seq_len < 1:
-            raise ValueError(f"sub_seq_len must be a positive integer and is {sub_seq_len!r}.")
+            raise ValueError(f"sub_seq_len must be a positive integer, got {sub_seq_len!r}.")
         super().__init__()
         self.sub_seq_len, self.sample_dim = sub_seq_len, sample_dim
         self.mask_key = None if mask_key is None else key_list([mask_key], "mask_key")[0]
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Cut out the pieces.
+        """Cut out the sequences.
 
         Args:
             tensordict: trajectories of shape ``[..., time]``. It is not changed.
 
         Returns:
-            A new TensorDict, in which time is ``sub_seq_len`` long.
+            A new TensorDict of shape ``[..., sub_seq_len]``.
 
         Raises:
-            RuntimeError: if a trajectory is shorter than that, or there is no such dimension.
-            ValueError: if a mask has padding before data.
-            KeyError: if there is no mask.
+            RuntimeError: If a trajectory is too short, or there is no dimension ``sample_dim``.
+            ValueError: If the mask has padding before data.
+            KeyError: If the mask is missing.
         """
         ndim = tensordict.ndim
         if not -ndim <= self.sample_dim < ndim:
@@ -77,27 +77,27 @@ class RandomCropTensorDict(Transform):
         return tensordict[tuple(grid)]
 
     def _lengths(self, data: TensorDictBase, dim: int) -> torch.Tensor:
-        """The number of steps of each trajectory, of the batch size without time."""
+        """Return the number of steps of each trajectory, of the batch size without time."""
         shape: Sequence[int] = [size for d, size in enumerate(data.batch_size) if d != dim]
         if self.mask_key is None:
             return torch.full(shape, data.batch_size[dim], device=data.device)
         mask = self._need(data, self.mask_key).reshape(data.batch_size)
         if bool((mask & ~mask.cummin(dim)[0]).any()):
             raise ValueError(
-                f"The mask {self.mask_key!r} must be True up to the end of each trajectory and False from there on, "
-                "and has a False before a True."
+                f"The mask {self.mask_key!r} must be True up to the end of each trajectory and False after it, but has "
+                "a False before a True."
             )
         return mask.sum(dim)
 
     def _learn_output(self, output_spec: Composite) -> None:
-        raise ValueError(faults.buffer_only(self, "cuts trajectories into pieces"))
+        raise ValueError(errors.buffer_only(self, "cuts trajectories into pieces"))
 
     def __repr__(self) -> str:
         return f"RandomCropTensorDict(sub_seq_len={self.sub_seq_len}, sample_dim={self.sample_dim})"
 
 
 def _along(values: torch.Tensor, dim: int, ndim: int) -> torch.Tensor:
-    """Lay values along one of several dimensions."""
+    """Reshape values so that they lie along one of ``ndim`` dimensions."""
     return values.reshape([-1 if d == dim else 1 for d in range(ndim)])
 
 

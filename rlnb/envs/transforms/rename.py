@@ -1,4 +1,4 @@
-"""RenameTransform: entries under other names."""
+"""``RenameTransform``, which moves entries to other keys."""
 
 from __future__ import annotations
 
@@ -7,28 +7,27 @@ from typing import Any
 from tensordict import TensorDictBase
 
 from rlnb._tensordict import shallow_copy
-from rlnb.data import Composite
+from rlnb.data.specs.composite import Composite
 from rlnb.data.ted.keys import END_KEYS, NestedKey, as_key, as_tuple
 from rlnb.data.ted.leaves import is_branch
-from rlnb.envs.transforms.spec_rules import remove_spec
-from rlnb.envs.transforms.transform import Keys, Transform
+from rlnb.envs.transforms.transform import Keys, Transform, remove_spec
 
 
 class RenameTransform(Transform):
     """Moves entries to other keys, in the data and in the specs.
 
-    A renamed reward is a reward still, and so on: the keys of the env follow. All entries move at once, so that two may
-    change places.
+    A renamed reward is still a reward, and so on: ``env.reward_keys`` and the like follow. All entries move at once, so
+    two of them can be swapped.
 
     Args:
-        in_keys: what the entries are called in the env below.
-        out_keys: what they are called from here on.
-        in_keys_inv: what inputs (actions, states) are called in the env below.
-        out_keys_inv: what they are called outside.
-        create_copy: keep the entries under their old names too, backwards as well.
+        in_keys: the old keys of the entries.
+        out_keys: their new keys.
+        in_keys_inv: keys of inputs (actions, states) in the base env.
+        out_keys_inv: their keys outside.
+        create_copy: whether to keep the entries under their old keys, too; also in the inverse.
 
     Raises:
-        ValueError: if the keys do not pair up, two of them get one name, or an end signal gets a name that is none.
+        ValueError: If the keys do not pair up, two entries get the same key, or an end signal gets another name.
 
     Example:
         >>> from rlnb.envs import CartPoleEnv, TransformedEnv
@@ -49,7 +48,7 @@ class RenameTransform(Transform):
         for name, keys in (("in_keys", self.in_keys), ("out_keys", self.out_keys), ("in_keys_inv", self.in_keys_inv)):
             twice = [key for key in keys if keys.count(key) > 1]
             if twice:
-                raise ValueError(f"RenameTransform has {twice[0]!r} twice in {name}: an entry has one place.")
+                raise ValueError(f"RenameTransform has {twice[0]!r} twice in {name}, but an entry has only one key.")
         self.create_copy = create_copy
         self._levels: list[tuple[NestedKey, NestedKey]] = []
 
@@ -109,7 +108,7 @@ class RenameTransform(Transform):
         """Rename end signals; see :class:`Transform`.
 
         Raises:
-            ValueError: if one gets a name that is not that of an end signal.
+            ValueError: If the new name is not that of an end signal.
         """
         self._levels = []
         for in_key, out_key in zip(self.in_keys, self.out_keys, strict=True):
@@ -118,8 +117,8 @@ class RenameTransform(Transform):
             inner, outer = as_tuple(in_key), as_tuple(out_key)
             if outer[-1] not in END_KEYS:
                 raise ValueError(
-                    f"RenameTransform renames the end signal {in_key!r} to {out_key!r}, and an env's end signals are "
-                    f"called {', '.join(map(repr, END_KEYS))}, at any level. "
+                    f"RenameTransform renames the end signal {in_key!r} to {out_key!r}, but end signals must be "
+                    f"named {', '.join(map(repr, END_KEYS))}, at any level. "
                     f"Fix: a key such as {as_key(('agents', inner[-1]))!r}."
                 )
             masks = as_key((*outer[:-1], "_reset")), as_key((*inner[:-1], "_reset"))
@@ -129,11 +128,11 @@ class RenameTransform(Transform):
 
 
 def _remove(data: TensorDictBase, path: tuple[str, ...]) -> None:
-    """Delete an entry, and the TensorDicts above it that are empty then."""
+    """Delete an entry, and the TensorDicts around it that become empty."""
     data.del_(as_key(path))
     if len(path) > 1:
-        above = data.get(as_key(path[:-1]))
-        if is_branch(above) and above.is_empty():
+        outer = data.get(as_key(path[:-1]))
+        if is_branch(outer) and outer.is_empty():
             _remove(data, path[:-1])
 
 

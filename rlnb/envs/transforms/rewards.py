@@ -1,4 +1,4 @@
-"""BinarizeReward, RewardClipping and RewardScaling: rewards of another size."""
+"""Elementwise reward transforms: ``BinarizeReward``, ``RewardClipping`` and ``RewardScaling``."""
 
 from __future__ import annotations
 
@@ -6,23 +6,19 @@ from typing import Any
 
 import torch
 
-from rlnb.data import Binary, Composite, TensorSpec
+from rlnb.data.specs.base import TensorSpec
+from rlnb.data.specs.binary import Binary
+from rlnb.data.specs.composite import Composite
 from rlnb.envs.transforms.affine import Affine, Number
-from rlnb.envs.transforms.bounds import clipped, whole
+from rlnb.envs.transforms.bounds import check_bound_dtype, check_bounds, clipped_spec
 from rlnb.envs.transforms.transform import Keys, Transform, key_list
 
 
-class OfRewards(Transform):
-    """A transform of rewards: without keys, of all rewards of the env, in place.
-
-    Args:
-        in_keys: the rewards. Default: all of the env; on plain data, "reward".
-        out_keys: where they go. Default: ``in_keys``.
-    """
-
-    _elementwise = True
+class RewardTransform(Transform):
+    """Base class of transforms of rewards: by default, of all rewards of the env, in place."""
 
     def _use_rewards(self, in_keys: Keys | None, out_keys: Keys | None) -> None:
+        """Set the keys: those that are given, or "reward" until the specs of an env name its rewards."""
         self._all_rewards = in_keys is None and out_keys is None
         self.in_keys = key_list("reward" if in_keys is None else in_keys, "in_keys")
         self.out_keys = list(self.in_keys) if out_keys is None else key_list(out_keys, "out_keys")
@@ -34,18 +30,20 @@ class OfRewards(Transform):
             self.out_keys = list(self.in_keys)
 
 
-class BinarizeReward(OfRewards):
-    """Turns rewards into 1 where they are positive and 0 elsewhere, in their own dtype.
+class BinarizeReward(RewardTransform):
+    """Replaces rewards by 1 if they are positive, otherwise by 0, in their own dtype.
 
     Args:
-        in_keys: the rewards. Default: all of the env; on plain data, "reward".
-        out_keys: where they go. Default: ``in_keys``.
+        in_keys: the rewards. Default: all rewards of the env; on plain data, "reward".
+        out_keys: where the results go. Default: ``in_keys``.
 
     Example:
         >>> from tensordict import TensorDict
         >>> BinarizeReward()(TensorDict({"reward": torch.tensor([-2.0, 0.0, 0.5])}))["reward"]
         tensor([0., 0., 1.])
     """
+
+    _elementwise = True
 
     def __init__(self, in_keys: Keys | None = None, out_keys: Keys | None = None) -> None:
         super().__init__()
@@ -58,18 +56,18 @@ class BinarizeReward(OfRewards):
         return Binary(shape=spec.shape, dtype=spec.dtype, device=spec.device)
 
 
-class RewardClipping(OfRewards):
+class RewardClipping(RewardTransform):
     """Clips rewards.
 
     Args:
-        clamp_min: the least reward; None for no such bound.
-        clamp_max: the greatest; None for no such bound.
-        in_keys: the rewards. Default: all of the env; on plain data, "reward".
-        out_keys: where they go. Default: ``in_keys``.
+        clamp_min: lower bound; ``None`` for no lower bound.
+        clamp_max: upper bound; ``None`` for no upper bound.
+        in_keys: the rewards. Default: all rewards of the env; on plain data, "reward".
+        out_keys: where the results go. Default: ``in_keys``.
 
     Raises:
-        TypeError: without any bound.
-        ValueError: if the least is not below the greatest.
+        TypeError: If both bounds are ``None``.
+        ValueError: If ``clamp_min`` is not below ``clamp_max``.
 
     Example:
         >>> from rlnb.envs import PendulumEnv, TransformedEnv
@@ -77,6 +75,8 @@ class RewardClipping(OfRewards):
         >>> env.reward_spec.space.low, bool((env.rollout(20)["next", "reward"] >= -0.5).all())
         (tensor([-0.5000]), True)
     """
+
+    _elementwise = True
 
     def __init__(
         self,
@@ -95,33 +95,34 @@ class RewardClipping(OfRewards):
 
     def _apply_to_spec(self, spec: TensorSpec) -> TensorSpec:
         assert spec.dtype is not None
-        whole(self.clamp_min, spec.dtype, "clamp_min", self)
-        whole(self.clamp_max, spec.dtype, "clamp_max", self)
-        return clipped(spec, self.clamp_min, self.clamp_max)
+        check_bound_dtype(self, spec.dtype, clamp_min=self.clamp_min, clamp_max=self.clamp_max)
+        return clipped_spec(spec, self.clamp_min, self.clamp_max)
 
     def __repr__(self) -> str:
         return f"RewardClipping(clamp_min={self.clamp_min}, clamp_max={self.clamp_max}, keys={self.in_keys})"
 
 
-class RewardScaling(OfRewards, Affine):
+class RewardScaling(RewardTransform, Affine):
     """Computes ``reward * scale + loc``, or ``(reward - loc) / scale``.
 
     Args:
         loc: a number, or a tensor that broadcasts to the rewards.
-        scale: likewise.
-        in_keys: the rewards. Default: all of the env; on plain data, "reward".
-        out_keys: where they go. Default: ``in_keys``.
-        standard_normal: compute ``(reward - loc) / scale``.
+        scale: a number, or a tensor that broadcasts to the rewards.
+        in_keys: the rewards. Default: all rewards of the env; on plain data, "reward".
+        out_keys: where the results go. Default: ``in_keys``.
+        standard_normal: whether to compute ``(reward - loc) / scale``.
 
     Raises:
-        TypeError: if ``loc`` or ``scale`` is no number.
-        ValueError: if a scale is 0.
+        TypeError: If ``loc`` or ``scale`` is not a number.
+        ValueError: If a scale is 0.
 
     Example:
         >>> from tensordict import TensorDict
         >>> RewardScaling(loc=1.0, scale=0.5)(TensorDict({"reward": torch.tensor([4.0])}))["reward"]
         tensor([3.])
     """
+
+    _elementwise = True
 
     def __init__(
         self,
@@ -134,7 +135,7 @@ class RewardScaling(OfRewards, Affine):
         for name, value in (("loc", loc), ("scale", scale)):
             if value is None:
                 raise TypeError(f"RewardScaling takes a number or a tensor for {name}, and got a NoneType.")
-        super().__init__(loc, scale, standard_normal)  # the next class in line is Affine
+        Affine.__init__(self, loc, scale, standard_normal)
         self._use_rewards(in_keys, out_keys)
 
     def __repr__(self) -> str:
@@ -145,28 +146,4 @@ def _shown(value: torch.Tensor | None) -> Any:
     return None if value is None else value.item() if value.numel() == 1 else tuple(value.shape)
 
 
-def check_bounds(transform: Any, low_name: str, low: float | None, high_name: str, high: float | None) -> None:
-    """Refuse bounds that are none.
-
-    Args:
-        transform: for the errors.
-        low_name: what the lower bound is called.
-        low: the lower bound; None for none.
-        high_name: what the upper bound is called.
-        high: the upper bound; None for none.
-
-    Raises:
-        TypeError: without any bound, or if one is no number.
-        ValueError: if the lower is not below the upper.
-    """
-    name = type(transform).__name__
-    if low is None and high is None:
-        raise TypeError(f"{name} needs a bound. Fix: {name}({low_name}=-1.0, {high_name}=1.0), or one of the two.")
-    for bound_name, bound in ((low_name, low), (high_name, high)):
-        if bound is not None and (isinstance(bound, bool) or not isinstance(bound, (int, float))):
-            raise TypeError(f"{bound_name} must be a number, and is a {type(bound).__name__}.")
-    if low is not None and high is not None and not low < high:
-        raise ValueError(f"{low_name} must be below {high_name}, and they are {low} and {high}.")
-
-
-__all__ = ["BinarizeReward", "OfRewards", "RewardClipping", "RewardScaling", "check_bounds"]
+__all__ = ["BinarizeReward", "RewardClipping", "RewardScaling", "RewardTransform"]

@@ -1,4 +1,14 @@
-"""The fast rollout of a TransformedEnv: transforms that change the rows of a TED block as its base env fills them."""
+"""Row-by-row rollouts: transforms that change the numpy rows of a TED block as the base env fills them.
+
+A rollout of a single env fills one preallocated block row by row, without a TensorDict per step (see
+:mod:`rlnb.envs.rows`). A transform takes part if it has a :class:`RowRule`, which does to rows what its ``_step`` and
+``_reset`` do to TensorDicts.
+
+One rule decides which transforms have one: **a class has a rule only if its own body declares it**, by
+``_elementwise = True`` or by a ``_row_rule`` method. Declarations are not inherited. A subclass may therefore override
+any method and be sure that it is called; if it changes nothing that matters to rows, it may repeat the declaration. One
+transform without a rule sends the whole chain through TensorDicts.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +18,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import torch
 
-from rlnb.data import Composite, TensorSpec
+from rlnb.data.specs.base import TensorSpec
+from rlnb.data.specs.composite import Composite
 from rlnb.data.ted.block import LeafInfo, Rows
 from rlnb.data.ted.keys import NestedKey
 
@@ -16,9 +27,9 @@ if TYPE_CHECKING:
     from rlnb.envs.transforms.transform import Transform
 
 Leaves = dict[NestedKey, LeafInfo]
-#: What is done to "next" row t after a step, and whether that ends the episode.
+#: Changes "next" row t after a step; returns whether that ends the episode.
 Step = Callable[[int], bool]
-#: What is done to root row t after a reset.
+#: Changes root row t after a reset.
 Reset = Callable[[int], None]
 #: Makes the two for the rows before and after the transform.
 Bind = Callable[[Rows, Rows], tuple[Step | None, Reset | None]]
@@ -28,9 +39,9 @@ class RowRule(NamedTuple):
     """What a transform does to rows.
 
     Args:
-        bind: makes the functions that do it.
-        changed: the entries that it writes over. They have rows of their own before it.
-        added: the entries that there are only after it.
+        bind: makes the functions that change rows.
+        changed: entries that it overwrites. Their values before the transform have rows of their own.
+        added: entries that exist only after the transform.
     """
 
     bind: Bind
@@ -39,30 +50,41 @@ class RowRule(NamedTuple):
 
 
 class Stage(NamedTuple):
-    """A rule, and the entries that it starts from: those of a root row, and those that only a "next" row has."""
+    """A rule and the entries that it starts from: those of a root row, and those that only a "next" row has."""
 
     rule: RowRule
     root: Leaves
     next_only: Leaves
 
 
-def value_by_value(transform: Transform, output_spec: Composite) -> RowRule | None:
-    """Make the rule of a transform that does nothing but ``_apply_transform``, a function of one value.
+def row_rule(transform: Transform, output_spec: Composite) -> RowRule | None:
+    """Return the rule of a transform, if its class declares one in its own body.
 
     Args:
         transform: the transform.
-        output_spec: what the env below gives.
+        output_spec: the output specs of the env before it.
 
     Returns:
-        The rule, or None if it does more than that.
+        The rule, or ``None`` if the transform needs TensorDicts.
     """
-    from rlnb.envs.transforms.transform import Transform
+    declared = vars(type(transform))
+    if "_row_rule" in declared:
+        return transform._row_rule(output_spec)
+    return value_by_value(transform, output_spec) if declared.get("_elementwise", False) else None
 
+
+def value_by_value(transform: Transform, output_spec: Composite) -> RowRule | None:
+    """Make the rule of a transform that only calls ``_apply_transform``, a function of one value.
+
+    Args:
+        transform: the transform.
+        output_spec: the output specs of the env before it.
+
+    Returns:
+        The rule, or ``None`` if one of its keys is missing, is an end signal, or occurs in two pairs of keys.
+    """
     pairs = list(zip(transform.in_keys, transform.out_keys, strict=True))
     given, ends = _leaves(output_spec), set(output_spec["full_done_spec"].keys(True, True))
-    simple = all(getattr(type(transform), name) is getattr(Transform, name) for name in ("_call", "_step", "_reset"))
-    if not simple:
-        return None
     for at, (in_key, out_key) in enumerate(pairs):
         others = [key for pair in (*pairs[:at], *pairs[at + 1 :]) for key in pair]
         if in_key not in given or in_key in ends or {in_key, out_key} & set(others):
@@ -89,20 +111,21 @@ def value_by_value(transform: Transform, output_spec: Composite) -> RowRule | No
 
 
 def stages(transforms: list[Transform], output_spec: Composite, root: Leaves, next_only: Leaves) -> list[Stage] | None:
-    """Ask transforms for their rules.
+    """Collect the rules of transforms.
 
     Args:
         transforms: from the inside to the outside.
-        output_spec: what the base env gives.
+        output_spec: the output specs of the base env.
         root: the entries of a root row of the base env.
         next_only: the entries that only its "next" rows have.
 
     Returns:
-        A stage for each transform, and one without a rule for the rows in the end; None if one has no rule.
+        A stage for each transform, and a last one that describes the rows after all of them; ``None`` if a transform
+        has no rule.
     """
     found: list[Stage] = []
     for transform in transforms:
-        rule = transform._row_rule(output_spec)
+        rule = row_rule(transform, output_spec)
         if rule is None:
             return None
         found.append(Stage(rule, root, next_only))
@@ -123,11 +146,12 @@ def bind(chain: list[Stage], rows: Rows) -> tuple[Rows, list[Step], list[Reset]]
     """Make the functions of all transforms for the rows of a block.
 
     Args:
-        chain: the stages, but for the last.
-        rows: of the block.
+        chain: the stages, without the last one.
+        rows: the rows of the block.
 
     Returns:
-        The rows that the base env fills, and what follows its steps and its resets, in order.
+        The rows that the base env fills, the functions to call after its steps, and those to call after its resets,
+        in order.
     """
     steps: list[Step] = []
     resets: list[Reset] = []
@@ -141,7 +165,7 @@ def bind(chain: list[Stage], rows: Rows) -> tuple[Rows, list[Step], list[Reset]]
 
 
 def _rows_before(stage: Stage, rows: Rows) -> Rows:
-    """The rows before a transform: those after it, but for what it changes and adds."""
+    """Return the rows before a transform: those after it, except for entries that it changes or adds."""
     root, following = dict(rows.root), dict(rows.next)
     for key in stage.rule.added:
         root.pop(key, None)
@@ -164,7 +188,7 @@ def _leaves(output_spec: Composite) -> dict[NestedKey, TensorSpec]:
 
 
 def _info(spec: TensorSpec) -> LeafInfo | None:
-    """Shape and dtype of an entry that numpy can hold in rows."""
+    """Return the shape and dtype of an entry, or ``None`` if numpy rows cannot hold it."""
     if spec.dtype is None or -1 in spec.shape:
         return None
     try:
@@ -174,4 +198,4 @@ def _info(spec: TensorSpec) -> LeafInfo | None:
     return spec.shape, spec.dtype
 
 
-__all__ = ["Reset", "RowRule", "Rows", "Stage", "Step", "bind", "stages", "value_by_value"]
+__all__ = ["Reset", "RowRule", "Rows", "Stage", "Step", "bind", "row_rule", "stages", "value_by_value"]

@@ -1,24 +1,24 @@
-"""SelectTransform, ExcludeTransform and RemoveEmptySpecs: fewer entries."""
+"""``SelectTransform``, ``ExcludeTransform`` and ``RemoveEmptySpecs``, which remove entries."""
 
 from __future__ import annotations
 
 from tensordict import TensorDictBase
 
-from rlnb.data import Composite
+from rlnb.data.specs.composite import Composite
 from rlnb.data.ted.keys import END_KEYS, NestedKey, as_key, as_tuple
 from rlnb.data.ted.leaves import is_branch
 from rlnb.envs.transforms.transform import Transform, key_list
 
 
 class SelectTransform(Transform):
-    """Keeps only some entries of the data and of the specs.
+    """Keeps only the selected entries of the data and of the specs.
 
-    What an env reads back from its data (its state) is kept, too.
+    Entries that an env reads back from its data (its state) are kept, too.
 
     Args:
-        *selected_keys: the entries, or TensorDicts with all that is in them.
-        keep_rewards: keep the rewards, whatever they are called.
-        keep_dones: keep the end signals.
+        *selected_keys: the entries, or nested TensorDicts with all of their entries.
+        keep_rewards: whether to keep all rewards.
+        keep_dones: whether to keep all end signals.
 
     Example:
         >>> from rlnb.envs import PendulumEnv, StepCounter, TransformedEnv
@@ -36,7 +36,7 @@ class SelectTransform(Transform):
         self._state: list[NestedKey] = []
 
     def _kept(self) -> list[NestedKey]:
-        """What is kept without having been named."""
+        """Return the entries that are kept without being selected."""
         return (self._rewards if self.keep_rewards else []) + (self._dones if self.keep_dones else []) + self._state
 
     def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
@@ -45,7 +45,7 @@ class SelectTransform(Transform):
         return next_tensordict.select(*self.selected_keys, *self._kept(), strict=False)
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Keep only some entries of data. Rewards and end signals are kept under "next", too.
+        """Keep only the selected entries of data. Rewards and end signals are kept under "next", too.
 
         Args:
             tensordict: data of any batch size. It is not changed.
@@ -54,7 +54,7 @@ class SelectTransform(Transform):
             A new TensorDict.
 
         Raises:
-            KeyError: if a selected entry is not there.
+            KeyError: If a selected entry is missing.
         """
         for key in self.selected_keys:
             self._read(tensordict, key)
@@ -70,25 +70,26 @@ class SelectTransform(Transform):
         self._state = input_spec["full_state_spec"].keys(True, True)
 
     def transform_observation_spec(self, observation_spec: Composite) -> Composite:
-        """Keep only some entries; see :class:`Transform`."""
+        """Keep only the selected entries; see :class:`Transform`."""
         self._need_composite(observation_spec)
         return observation_spec.select(*self.selected_keys, *self._state, strict=False)
 
     def transform_reward_spec(self, reward_spec: Composite) -> Composite:
-        """Keep the rewards, or those that are selected; see :class:`Transform`."""
+        """Keep all rewards, or the selected ones; see :class:`Transform`."""
         return reward_spec if self.keep_rewards else reward_spec.select(*self.selected_keys, strict=False)
 
     def transform_done_spec(self, done_spec: Composite) -> Composite:
-        """Keep the end signals, or those that are selected; see :class:`Transform`."""
+        """Keep all end signals, or the selected ones; see :class:`Transform`."""
         return done_spec if self.keep_dones else done_spec.select(*self.selected_keys, strict=False)
 
 
 class ExcludeTransform(Transform):
-    """Removes entries from the data and from the specs; those that are not there are passed over.
+    """Removes entries from the data and from the specs; missing ones are ignored.
 
     Args:
-        *excluded_keys: the entries, or TensorDicts with all that is in them.
-        inverse: remove them from what goes into the env, or into a buffer, in place of what comes out.
+        *excluded_keys: the entries, or nested TensorDicts with all of their entries.
+        inverse: whether to remove them in the inverse, from the inputs of the env or from data that a buffer stores,
+            instead of forward.
 
     Example:
         >>> from rlnb.envs import CartPoleEnv, TransformedEnv
@@ -125,9 +126,9 @@ class ExcludeTransform(Transform):
 
 
 class RemoveEmptySpecs(Transform):
-    """Removes Composites without entries from the specs, and TensorDicts without entries from the data.
+    """Removes empty Composites from the specs, and empty TensorDicts from the data.
 
-    Gymnasium has no space for them.
+    Gymnasium has no equivalent space.
 
     Example:
         >>> from tensordict import TensorDict
@@ -142,7 +143,7 @@ class RemoveEmptySpecs(Transform):
         return next_tensordict
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Remove TensorDicts without entries; see :meth:`Transform.forward`."""
+        """Remove empty TensorDicts; see :meth:`Transform.forward`."""
         return self._call(tensordict)
 
     def _forward_specs(self, composite: Composite) -> Composite:

@@ -1,4 +1,4 @@
-"""FlattenObservation, UnsqueezeTransform, SqueezeTransform and PermuteTransform: values in another shape."""
+"""Shape transforms: ``FlattenObservation``, ``UnsqueezeTransform``, ``SqueezeTransform`` and ``PermuteTransform``."""
 
 from __future__ import annotations
 
@@ -7,17 +7,19 @@ from collections.abc import Sequence
 import torch
 from tensordict import TensorDictBase
 
-from rlnb.data import Composite, TensorSpec, Unbounded
-from rlnb.envs.transforms import shape_faults as faults
+from rlnb.data.specs.base import TensorSpec
+from rlnb.data.specs.composite import Composite
+from rlnb.data.specs.unbounded import Unbounded
+from rlnb.envs.transforms import errors
 from rlnb.envs.transforms.observation import ObservationTransform
 from rlnb.envs.transforms.transform import Keys, Transform
 
 
 class ShapeTransform(Transform):
-    """The base of transforms that rearrange the dimensions of values.
+    """Base class of transforms that rearrange the dimensions of values.
 
-    A subclass writes ``_change`` and, for an inverse, ``_change_back``. Both are given how many dimensions of the
-    tensor count, for that of a spec may have more of them at its end.
+    A subclass implements ``_change`` and, for an inverse, ``_change_back``. Both take the number of dimensions to
+    rearrange, because tensors of a spec may have more dimensions at the end.
     """
 
     _n_batch = 0
@@ -25,7 +27,11 @@ class ShapeTransform(Transform):
     def _pair_up(self) -> None:
         super()._pair_up()
         if not self.in_keys and not self.in_keys_inv:
-            raise ValueError(faults.no_keys(self))
+            name = type(self).__name__
+            raise ValueError(
+                f"{name} has neither in_keys nor in_keys_inv, so it would change nothing. Fix: "
+                f"{name}(..., in_keys=['observation'])."
+            )
 
     def _change(self, value: torch.Tensor, ndim: int) -> torch.Tensor:
         """Rearrange the first ``ndim`` dimensions."""
@@ -36,17 +42,21 @@ class ShapeTransform(Transform):
         raise NotImplementedError
 
     def _at(self, dim: int, ndim: int, value: torch.Tensor, reach: int = 0) -> int:
-        """Find a dimension of a value: from the end, or from 0 on counted after the batch dimensions.
+        """Return the index of a dimension of a value.
 
         Args:
-            dim: as the user wrote it.
+            dim: negative, counted from the end, or non-negative, counted after the batch dimensions.
             ndim: the number of dimensions.
-            value: for the error.
+            value: the value, for the error.
             reach: how many more dimensions the result has.
         """
         at = dim + ndim + reach if dim < 0 else dim + self._n_batch
         if not self._n_batch <= at < ndim + reach:
-            raise ValueError(faults.no_dim(self, dim, tuple(value.shape[:ndim]), self._n_batch))
+            raise ValueError(
+                f"{type(self).__name__} got dimension {dim}, and the value has shape {tuple(value.shape[:ndim])}, of "
+                f"which the first {self._n_batch} are batch dimensions. Fix: a dimension from {self._n_batch - ndim} "
+                "to -1, or other in_keys."
+            )
         return at
 
     # Data ---------------------------------------------------------------------------------------------------------
@@ -89,14 +99,18 @@ class ShapeTransform(Transform):
         return super()._inverse_specs(composite)
 
     def _apply_to_spec(self, spec: TensorSpec) -> TensorSpec:
-        if spec._event_dims:  # the encoding of a choice need not stay one
+        if spec._event_dims:  # a rearranged one-hot encoding may not be a one-hot encoding
             blank = self._apply_transform(spec.zero())
             return Unbounded(shape=blank.shape, dtype=blank.dtype, device=spec.device)
         return self._mapped(spec)
 
     def _inv_apply_to_spec(self, spec: TensorSpec) -> TensorSpec:
         if spec._event_dims:
-            raise ValueError(faults.encoded_choice(self, spec))
+            raise ValueError(
+                f"{type(self).__name__} would change the shape of an input of the env that is a {type(spec).__name__} "
+                f"of shape {tuple(spec.shape)}: its last dimension is the encoding of one choice. Fix: leave it out of "
+                "in_keys_inv, or use an env with categorical_action_encoding=True."
+            )
         return self._mapped(spec)
 
     def _mapped(self, spec: TensorSpec) -> TensorSpec:
@@ -104,17 +118,17 @@ class ShapeTransform(Transform):
 
 
 class FlattenObservation(ObservationTransform, ShapeTransform):
-    """Makes one dimension of several.
+    """Flattens several dimensions into one.
 
     Args:
-        first_dim: the first of them, negative: counted from the end.
-        last_dim: the last of them, likewise.
+        first_dim: the first of them, negative, counted from the end.
+        last_dim: the last of them, negative, counted from the end.
         in_keys: the observations. Default: "pixels".
         out_keys: where the results go. Default: ``in_keys``.
-        allow_positive_dim: take dimensions from 0 on too. They are counted after the batch dimensions.
+        allow_positive_dim: whether non-negative dimensions are accepted. They are counted after the batch dimensions.
 
     Raises:
-        ValueError: if a dimension is not negative, or the last one comes before the first.
+        ValueError: If a dimension is not negative, or the last one comes before the first.
 
     Example:
         >>> from tensordict import TensorDict
@@ -131,7 +145,7 @@ class FlattenObservation(ObservationTransform, ShapeTransform):
         allow_positive_dim: bool = False,
     ) -> None:
         if not allow_positive_dim:
-            faults.assert_negative(type(self), first_dim=first_dim, last_dim=last_dim)
+            errors.assert_negative(type(self), True, first_dim=first_dim, last_dim=last_dim)
         if (first_dim < 0) == (last_dim < 0) and first_dim > last_dim:
             raise ValueError(
                 f"FlattenObservation merges the dimensions from first_dim to last_dim, and first_dim={first_dim} comes "
@@ -151,15 +165,15 @@ class UnsqueezeTransform(ShapeTransform):
     """Adds a dimension of size 1; its inverse removes it.
 
     Args:
-        dim: where, negative: counted from the end of the result.
-        allow_positive_dim: take a ``dim`` from 0 on too. It is counted after the batch dimensions.
-        in_keys: what gets the dimension.
+        dim: index of the new dimension, negative, counted from the end of the result.
+        allow_positive_dim: whether a non-negative ``dim`` is accepted. It is counted after the batch dimensions.
+        in_keys: entries that get the dimension.
         out_keys: where the results go. Default: ``in_keys``.
-        in_keys_inv: the inputs of the env that are given with the dimension, and lose it.
-        out_keys_inv: what they are called outside. Default: ``in_keys_inv``.
+        in_keys_inv: inputs of the env that have the dimension outside, and lose it.
+        out_keys_inv: names of these inputs outside. Default: ``in_keys_inv``.
 
     Raises:
-        ValueError: if ``dim`` is not negative, or there are no keys.
+        ValueError: If ``dim`` is not negative, or there are no keys.
 
     Example:
         >>> from tensordict import TensorDict
@@ -179,7 +193,7 @@ class UnsqueezeTransform(ShapeTransform):
         out_keys_inv: Keys | None = None,
     ) -> None:
         if not allow_positive_dim:
-            faults.assert_negative(type(self), dim=dim)
+            errors.assert_negative(type(self), True, dim=dim)
         super().__init__(in_keys, out_keys, in_keys_inv, out_keys_inv)
         self.dim, self.allow_positive_dim = dim, allow_positive_dim
 
@@ -187,7 +201,7 @@ class UnsqueezeTransform(ShapeTransform):
         return value.unsqueeze(self._at(self.dim, ndim, value, 1))
 
     def _squeezed(self, value: torch.Tensor, ndim: int) -> torch.Tensor:
-        # As torch.squeeze: a dimension of another size stays. A buffer may be given data that lacks the dimension.
+        # As torch.squeeze: dimensions of other sizes are kept. Data of a buffer may lack the dimension.
         at = self.dim + ndim if self.dim < 0 else self.dim + self._n_batch
         if 0 <= at < min(self._n_batch, ndim) and value.shape[at] != 1:
             return value
@@ -205,15 +219,15 @@ class SqueezeTransform(UnsqueezeTransform):
     """Removes a dimension of size 1; its inverse adds it. See :class:`UnsqueezeTransform`.
 
     Args:
-        dim: which one, negative: counted from the end.
-        allow_positive_dim: take a ``dim`` from 0 on too. It is counted after the batch dimensions.
-        in_keys: what loses the dimension.
+        dim: index of the dimension, negative, counted from the end.
+        allow_positive_dim: whether a non-negative ``dim`` is accepted. It is counted after the batch dimensions.
+        in_keys: entries that lose the dimension.
         out_keys: where the results go. Default: ``in_keys``.
-        in_keys_inv: the inputs of the env that are given without the dimension, and get it.
-        out_keys_inv: what they are called outside. Default: ``in_keys_inv``.
+        in_keys_inv: inputs of the env that lack the dimension outside, and get it.
+        out_keys_inv: names of these inputs outside. Default: ``in_keys_inv``.
 
     Raises:
-        ValueError: if ``dim`` is not negative, or there are no keys.
+        ValueError: If ``dim`` is not negative, or there are no keys.
 
     Example:
         >>> from tensordict import TensorDict
@@ -226,18 +240,18 @@ class SqueezeTransform(UnsqueezeTransform):
 
 
 class PermuteTransform(ShapeTransform):
-    """Puts the last dimensions in another order; its inverse puts them back.
+    """Permutes the last dimensions; its inverse restores their order.
 
     Args:
         dims: the last dimensions, all negative, in their new order: ``[-1, -3, -2]`` puts the channels of an image
             ``(H, W, C)`` first.
-        in_keys: what is permuted.
+        in_keys: entries to permute.
         out_keys: where the results go. Default: ``in_keys``.
-        in_keys_inv: the inputs of the env that are given permuted, and put back.
-        out_keys_inv: what they are called outside. Default: ``in_keys_inv``.
+        in_keys_inv: inputs of the env that are permuted outside, and restored.
+        out_keys_inv: names of these inputs outside. Default: ``in_keys_inv``.
 
     Raises:
-        ValueError: if ``dims`` are not the last dimensions, each once, or there are no keys.
+        ValueError: If ``dims`` are not the last dimensions, each once, or there are no keys.
 
     Example:
         >>> from tensordict import TensorDict
@@ -256,7 +270,10 @@ class PermuteTransform(ShapeTransform):
     ) -> None:
         self.dims = list(dims)
         if sorted(self.dims) != list(range(-len(self.dims), 0)) or not self.dims:
-            raise ValueError(faults.no_permutation(self.dims))
+            raise ValueError(
+                f"PermuteTransform takes the last dimensions, negative and each once, in their new order, and got "
+                f"{self.dims}. Fix: [-1, -3, -2] puts the last of three dimensions first."
+            )
         super().__init__(in_keys, out_keys, in_keys_inv, out_keys_inv)
         back = [self.dims.index(dim) - len(self.dims) for dim in range(-len(self.dims), 0)]
         self._back = back
@@ -264,7 +281,11 @@ class PermuteTransform(ShapeTransform):
     def _permuted(self, value: torch.Tensor, ndim: int, dims: list[int]) -> torch.Tensor:
         lead = ndim - len(dims)
         if lead < self._n_batch:
-            raise ValueError(faults.too_few_dims(self, self.dims, tuple(value.shape[:ndim]), self._n_batch))
+            raise ValueError(
+                f"{type(self).__name__} permutes the last {len(self.dims)} dimensions, and the value has shape "
+                f"{tuple(value.shape[:ndim])}, of which the first {self._n_batch} are batch dimensions. Fix: fewer "
+                "dims, or other in_keys."
+            )
         return value.permute(*range(lead), *(dim + ndim for dim in dims), *range(ndim, value.ndim))
 
     def _change(self, value: torch.Tensor, ndim: int) -> torch.Tensor:

@@ -1,13 +1,16 @@
-"""StepCounter: counts the steps of an episode, and ends it after so many."""
+"""``StepCounter``, which counts the steps of an episode and truncates it after a maximum."""
 
 from __future__ import annotations
 
 import torch
 from tensordict import TensorDictBase
 
-from rlnb.data import Bounded, Categorical, Composite, TensorSpec
+from rlnb.data.specs.base import TensorSpec
+from rlnb.data.specs.bounded import Bounded
+from rlnb.data.specs.categorical import Categorical
+from rlnb.data.specs.composite import Composite
 from rlnb.data.ted.keys import DONE, TERMINATED, TRUNCATED, NestedKey, as_key, as_tuple
-from rlnb.envs.transforms import faults
+from rlnb.envs.transforms import errors
 from rlnb.envs.transforms.rows import Reset, RowRule, Rows, Step
 from rlnb.envs.transforms.transform import Transform, key_list
 
@@ -15,17 +18,17 @@ _MOST = torch.iinfo(torch.int64).max
 
 
 class StepCounter(Transform):
-    """Counts the steps since the reset, for each env of a batch and each level that has end signals.
+    """Counts the steps since the reset, for each env of a batch and each level with end signals.
 
     Args:
-        max_steps: an episode is truncated after that many steps; None (the default): never.
-        truncated_key: the end signal that is written then: "truncated", or "done", which is then the only one that is
-            written. Under another name it is an observation.
-        step_count_key: of the count, int64, in the shape of "done". It is 0 after a reset.
-        update_done: write "truncated" and "done" too. If False, nothing but ``truncated_key`` is written.
+        max_steps: number of steps after which an episode is truncated. Default: no limit.
+        truncated_key: the end signal that is set then: "truncated", or "done", which is then the only one that is set.
+            Any other name adds an observation.
+        step_count_key: the count, int64, of the shape of "done". It is 0 after a reset.
+        update_done: whether to set "truncated" and "done" as well as ``truncated_key``.
 
     Raises:
-        ValueError: if ``max_steps`` is not positive.
+        ValueError: If ``max_steps`` is not positive.
 
     Example:
         >>> from rlnb.envs import PendulumEnv, TransformedEnv
@@ -43,13 +46,13 @@ class StepCounter(Transform):
         update_done: bool = True,
     ) -> None:
         if max_steps is not None and (isinstance(max_steps, bool) or not isinstance(max_steps, int) or max_steps < 1):
-            raise ValueError(f"max_steps must be a positive integer, or None for no limit, and is {max_steps!r}.")
+            raise ValueError(f"max_steps must be a positive integer, or None for no limit, got {max_steps!r}.")
         super().__init__()
         truncated, count = key_list([truncated_key, step_count_key], "truncated_key or step_count_key")
         if not isinstance(truncated, str) or not isinstance(count, str):
             raise ValueError(
-                "StepCounter writes its entries beside each 'done' of the env, so truncated_key and step_count_key are "
-                f"names, and got {truncated_key!r} and {step_count_key!r}. Fix: step_count_key='step_count'."
+                "StepCounter writes its entries beside each 'done' of the env, so truncated_key and step_count_key "
+                f"must be strings, got {truncated_key!r} and {step_count_key!r}. Fix: step_count_key='step_count'."
             )
         self.max_steps, self.update_done = max_steps, update_done
         self.truncated_key, self.step_count_key = truncated, count
@@ -58,7 +61,7 @@ class StepCounter(Transform):
 
     @staticmethod
     def _count_spec(done: TensorSpec | None) -> TensorSpec | None:
-        """The spec of a count beside an end signal."""
+        """Return the spec of the count for an end signal."""
         return done and Bounded(0, _MOST, shape=done.shape, dtype=torch.int64, device=done.device)
 
     def _at_levels(self, name: str) -> list[NestedKey]:
@@ -66,12 +69,12 @@ class StepCounter(Transform):
 
     @property
     def step_count_keys(self) -> list[NestedKey]:
-        """The counts, one for each level that has end signals."""
+        """The counts, one for each level with end signals."""
         return self._at_levels(self.step_count_key)
 
     @property
     def truncated_keys(self) -> list[NestedKey]:
-        """The end signals that are written after ``max_steps``, one for each level."""
+        """The end signals that are set after ``max_steps``, one for each level."""
         return self._at_levels(self.truncated_key)
 
     @property
@@ -86,11 +89,11 @@ class StepCounter(Transform):
 
     @property
     def reset_keys(self) -> list[NestedKey]:
-        """The masks that say which rows a reset starts anew, one for each level."""
+        """The masks that select the rows to reset, one for each level."""
         return self._at_levels("_reset")
 
     def _use_levels(self, dones: dict[tuple[str, ...], TensorSpec | None]) -> None:
-        """Count at these levels: the spec of "done" by level."""
+        """Count at these levels; ``dones`` maps each to the spec of its "done"."""
         self._dones = dones
         self._plan: list[tuple[NestedKey, NestedKey, tuple[NestedKey, ...]]] = []
         others = (TRUNCATED, DONE) if self.update_done and self.truncated_key != DONE else ()
@@ -113,9 +116,9 @@ class StepCounter(Transform):
         return next_tensordict
 
     def _end(self, data: TensorDictBase, count: torch.Tensor, max_steps: int, ends: tuple[NestedKey, ...]) -> None:
-        """Write the end signals of envs that have taken all their steps."""
+        """Set the end signals of envs that have taken ``max_steps`` steps."""
         signals = [data.get(key, None) for key in ends]
-        # One number is looked at faster than a tensor is changed, and most steps are not the last.
+        # Reading one number is faster than changing a tensor, and most steps are not the last one.
         if count.numel() == 1 and count.item() < max_steps and all(signal is not None for signal in signals):
             return
         over = count >= max_steps
@@ -162,12 +165,12 @@ class StepCounter(Transform):
         return RowRule(bind, [], [count_key])
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Refuse: where an episode starts, plain data does not say.
+        """Not supported: plain data does not show where an episode starts.
 
         Raises:
-            NotImplementedError: always.
+            NotImplementedError: Always.
         """
-        raise NotImplementedError(faults.needs_env(self, "counts steps from a reset on"))
+        raise NotImplementedError(errors.needs_env(self, "counts steps from a reset on"))
 
     # Specs --------------------------------------------------------------------------------------------------------
 
@@ -176,7 +179,7 @@ class StepCounter(Transform):
         paths = [as_tuple(key) for key in done_spec.keys(True, True)]
         self._use_levels({path[:-1]: done_spec[as_key(path)] for path in paths if path[-1] == DONE})
 
-        # The count of a StepCounter before this one is the same number, so that both may write it.
+        # A StepCounter before this one writes the same number, so both may write the same entry.
         observations = output_spec["full_observation_spec"]
         counts = {as_key((*level, self.step_count_key)): self._count_spec(done) for level, done in self._dones.items()}
         self._shared = [key for key, spec in counts.items() if key in observations and observations[key] == spec]
@@ -188,7 +191,7 @@ class StepCounter(Transform):
         return own
 
     def transform_observation_spec(self, observation_spec: Composite) -> Composite:
-        """Add the count, and ``truncated_key`` if it is no end signal; see :class:`Transform`."""
+        """Add the count, and ``truncated_key`` if it is not an end signal; see :class:`Transform`."""
         self._need_composite(observation_spec)
         for level, done in self._dones.items():
             if done is None:
@@ -199,7 +202,7 @@ class StepCounter(Transform):
         return observation_spec
 
     def transform_done_spec(self, done_spec: Composite) -> Composite:
-        """Add "truncated" where it is written; see :class:`Transform`."""
+        """Add "truncated" if it is set; see :class:`Transform`."""
         writes = self.truncated_key != DONE and (self.update_done or self.truncated_key == TRUNCATED)
         for level, done in self._dones.items():
             key = as_key((*level, TRUNCATED))

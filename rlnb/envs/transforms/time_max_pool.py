@@ -1,4 +1,4 @@
-"""TimeMaxPool: the greatest of the last observations, entry by entry."""
+"""``TimeMaxPool``, the elementwise maximum of the last observations."""
 
 from __future__ import annotations
 
@@ -6,28 +6,28 @@ from functools import reduce
 
 import torch
 
-from rlnb.data import TensorSpec, Unbounded
+from rlnb.data.specs.base import TensorSpec
+from rlnb.data.specs.unbounded import Unbounded
 from rlnb.data.ted.keys import NestedKey
-from rlnb.envs.transforms.frame_transform import FrameTransform
-from rlnb.envs.transforms.frames import Frames
+from rlnb.envs.transforms.frames import Frames, FrameTransform
 from rlnb.envs.transforms.transform import Keys
 
 
 class TimeMaxPool(FrameTransform):
-    """Takes, entry by entry, the greatest of the last ``T`` observations of the episode.
+    """Takes the elementwise maximum of the last ``T`` observations of the episode.
 
-    Atari games draw some sprites on every other frame only; over two frames, each is there.
+    Atari games draw some sprites on every other frame only; the maximum over two frames shows them all.
 
-    As a module it does so along the last batch dimension of a rollout, or the one named "time".
+    On a rollout, time is the batch dimension named "time", or the last one.
 
     Args:
         in_keys: the observations. Default: "observation".
         out_keys: where the results go. Default: ``in_keys``.
         T: the number of observations.
-        reset_key: of the mask that says which rows a reset starts anew. Default: the nearest one above each entry.
+        reset_key: the mask that selects the rows to reset. Default: the nearest one at or above each entry.
 
     Raises:
-        ValueError: if ``T`` is not positive.
+        ValueError: If ``T`` is not positive.
 
     Example:
         >>> from tensordict import TensorDict
@@ -54,7 +54,7 @@ class TimeMaxPool(FrameTransform):
         return reduce(torch.maximum, frames) if len(frames) > 1 else frames[0].clone()
 
     def _apply_to_spec(self, spec: TensorSpec) -> TensorSpec:
-        if spec._event_dims:  # the greatest of several encoded choices encodes none
+        if spec._event_dims:  # the maximum of encoded choices is not an encoding
             return Unbounded(shape=spec.shape, dtype=spec.dtype, device=spec.device)
         return spec
 

@@ -2,12 +2,11 @@
 
 from rlnb.envs.transforms import *  # noqa: F403  # a list of names, and each is in __all__ of the package
 from rlnb.envs.transforms import __all__ as _names
-from rlnb.envs.transforms.call import _CallableTransform
-from rlnb.envs.transforms.spec_rules import _apply_to_composite, _apply_to_composite_inv
+from rlnb.envs.transforms.transform import _apply_to_composite, _apply_to_composite_inv, _CallableTransform
 
 #: The keys of images in TorchRL's transforms.
 IMAGE_KEYS = ["pixels"]
-#: What TorchRL's transforms say that work in an env only; to be formatted with the class.
+#: TorchRL's message for transforms that work in an env only; format it with the class.
 FORWARD_NOT_IMPLEMENTED = "class {} cannot be executed without a parent environment."
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""VecGymEnvTransform: the last observation of an episode, from a vector env that has reset itself already."""
+"""``VecGymEnvTransform``, for vector envs that reset their sub-envs in the step that ends an episode."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from typing import Any
 import torch
 from tensordict import TensorDictBase
 
-from rlnb.data import Composite
+from rlnb.data.specs.composite import Composite
 from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
 from rlnb.envs.partial_reset import deciding, end_masks, overwrite, reset_masks
 from rlnb.envs.transforms.auto_reset import AutoResetTransform
 
 
 class VecGymEnvTransform(AutoResetTransform):
-    """Puts the observations of a vector env that resets its sub-envs itself into the episodes that they belong to.
+    """Assigns the observations of a vector env that resets its sub-envs itself to the episodes that they belong to.
 
-    For a backend whose step returns, where an episode ended, the first observation of the next one, and tells the last
-    observation in its info dictionary. An info reader puts that into the data, under ``final_name``. Here it goes under
-    "next", where it belongs, and the first observation of the next episode to the root of the step that follows; the
-    sub-env is not reset again.
+    It is for backends whose step returns the first observation of the next episode where an episode ended, and the last
+    observation in its info dictionary. An info reader copies the latter to the data, under ``final_name``. This
+    transform moves it under "next", and returns the first observation of the next episode from the next reset, without
+    resetting the sub-env again.
 
-    Where the data has nothing under ``final_name`` nothing is changed: :class:`~rlnb.envs.GymWrapper` gives right
-    data in every autoreset mode of Gymnasium by itself. It is the first transform of its env.
+    Data without ``final_name`` is unchanged: :class:`~rlnb.envs.GymWrapper` returns correct data in every autoreset
+    mode of Gymnasium by itself. The transform must be the first one of its env.
 
     Args:
-        final_name: where the last observations are found, under the names of the observations.
-        missing_obs_value: what stands under "next" where an episode ended and its last observation is not told;
-            integers, for which there is no NaN, are 0 then.
-        native_autoreset: not supported if True.
+        final_name: the entry with the last observations, by the names of the observations.
+        missing_obs_value: value under "next" where an episode ended and its last observation is missing; 0 for
+            integers, which have no NaN.
+        native_autoreset: ``True`` is not supported.
 
     Example:
         >>> from rlnb.envs import GymEnv, TransformedEnv
@@ -44,10 +44,10 @@ class VecGymEnvTransform(AutoResetTransform):
         if native_autoreset:
             raise NotImplementedError(
                 "VecGymEnvTransform(native_autoreset=True) is not supported: the env would have to reset itself in "
-                "each step. Fix: leave it out; GymEnv(id, num_envs=n) gives right data in every autoreset mode."
+                "each step. Fix: leave it out; GymEnv(id, num_envs=n) returns correct data in every autoreset mode."
             )
         if not isinstance(final_name, str):
-            raise TypeError(f"final_name must be a name and is a {type(final_name).__name__}.")
+            raise TypeError(f"final_name must be a string, got a {type(final_name).__name__}.")
         super().__init__()
         self.final_name, self.missing_obs_value = final_name, missing_obs_value
 
@@ -57,7 +57,7 @@ class VecGymEnvTransform(AutoResetTransform):
         if members and members[0] is not self:
             raise ValueError(
                 f"VecGymEnvTransform must be the first transform of its env, and the first is a "
-                f"{type(members[0]).__name__}: what comes before it would not see where episodes begin. "
+                f"{type(members[0]).__name__}: a transform before it would not see where episodes begin. "
                 "Fix: env.insert_transform(0, VecGymEnvTransform())."
             )
         observation = output_spec["full_observation_spec"]
@@ -80,12 +80,12 @@ class VecGymEnvTransform(AutoResetTransform):
         return next_tensordict
 
     def _last(self, kept: TensorDictBase, final: TensorDictBase) -> TensorDictBase:
-        """The last observations, as far as they are told."""
+        """Return the last observations, or ``missing_obs_value`` where they are missing."""
         last = kept.empty()
         for key in self._observations:
             value = kept.get(key)
-            told = final.get(key, None)
-            last.set(key, self._missing(value) if told is None else told.to(value.dtype))
+            given = final.get(key, None)
+            last.set(key, self._missing(value) if given is None else given.to(value.dtype))
         return last
 
     def _missing(self, value: torch.Tensor) -> torch.Tensor:
@@ -96,7 +96,7 @@ class VecGymEnvTransform(AutoResetTransform):
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
         return tensordict_reset.exclude(self.final_name)
 
-    def _reset_below(
+    def _reset_base_env(
         self, given: TensorDictBase | None, reset: Callable[[TensorDictBase | None], TensorDictBase]
     ) -> TensorDictBase:
         env = self._env()

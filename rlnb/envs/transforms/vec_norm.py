@@ -1,4 +1,4 @@
-"""VecNorm: observations normalized by their running mean and standard deviation, which processes may share."""
+"""``VecNorm``, normalization by running mean and standard deviation, which processes may share."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from typing import Any, Self
 import torch
 from tensordict import TensorDict, TensorDictBase
 
-from rlnb.data import Composite, TensorSpec, Unbounded
+from rlnb.data.specs.base import TensorSpec
+from rlnb.data.specs.composite import Composite
+from rlnb.data.specs.unbounded import Unbounded
 from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
-from rlnb.envs.transforms import faults
+from rlnb.envs.transforms import errors
 from rlnb.envs.transforms.carried import find_mask
 from rlnb.envs.transforms.compose import Compose
 from rlnb.envs.transforms.observation_norm import ObservationNorm
@@ -24,28 +26,28 @@ _PARTS = ("sum", "ssq", "count")
 class VecNorm(Transform):
     """Subtracts the running mean and divides by the running standard deviation.
 
-    Each step and each reset counts before it is normalized; in a batch all envs that step, or are reset, count alike.
-    Past data counts less and less: by the factor ``decay`` at each step.
+    The data of each step and each reset updates the statistics before it is normalized; in a batch, all envs that step
+    or are reset have the same weight. Past data is discounted by ``decay`` at each step.
 
-    The statistics (the sum, the sum of squares and the count of each entry) are buffers in float64, changed in place
-    only: clones share them, and so do processes where the buffers are in shared memory. Give these a ``lock``, too.
-    Rows with a NaN or an infinity do not count; they are reported once, as a ``RuntimeWarning``.
+    The statistics (sum, sum of squares and count of each entry) are float64 buffers that are only changed in place, so
+    clones share them, and processes do if the buffers are in shared memory. Pass such processes a ``lock``, too. Rows
+    with NaN or infinite values are left out, with a single ``RuntimeWarning``.
 
     Args:
-        in_keys: what is normalized. Default: "observation" and "reward".
-        out_keys: where it goes. Default: ``in_keys``.
-        shared_td: statistics to go on with, as :meth:`build_td_for_shared_vecnorm` makes them; changed in place.
-        lock: of ``torch.multiprocessing`` or the like, held while statistics change.
-        decay: what past data counts after one step, from 0 to 1.
-        eps: the least variance that is divided by.
-        shapes: the shape of one row of each of ``in_keys``, without batch dimensions, if the statistics are to be there
-            before the first data. Default: found out.
-        new_api: not supported if True, which asks TorchRL for another class, ``VecNormV2``.
+        in_keys: entries to normalize. Default: "observation" and "reward".
+        out_keys: where the results go. Default: ``in_keys``.
+        shared_td: initial statistics, as from :meth:`build_td_for_shared_vecnorm`; changed in place.
+        lock: a lock, such as one of ``torch.multiprocessing``, held while statistics change.
+        decay: discount factor of past data per step, in [0, 1].
+        eps: the minimum variance to divide by.
+        shapes: the shape of one row of each of ``in_keys``, without batch dimensions, if the statistics must exist
+            before the first data. Default: read from the specs or the data.
+        new_api: ``True``, which means another class in TorchRL, ``VecNormV2``, is not supported.
 
     Raises:
-        NotImplementedError: for ``new_api=True``.
-        ValueError: if ``decay`` or ``eps`` is out of bounds, or the keys do not pair up.
-        KeyError: if ``shared_td`` lacks an entry.
+        NotImplementedError: If ``new_api=True``.
+        ValueError: If ``decay`` or ``eps`` is out of range, or the keys do not pair up.
+        KeyError: If an entry of ``shared_td`` is missing.
 
     Example:
         >>> from rlnb.envs import CartPoleEnv, TransformedEnv
@@ -68,9 +70,9 @@ class VecNorm(Transform):
     ) -> None:
         super().__init__(["observation", "reward"] if in_keys is None else in_keys, out_keys)
         if not 0 <= decay <= 1:
-            raise ValueError(f"decay says what past data counts after one step, from 0 to 1, and is {decay!r}.")
+            raise ValueError(f"decay must be a discount factor from 0 to 1, got {decay!r}.")
         if not eps > 0:
-            raise ValueError(f"eps is the least variance that is divided by, a positive number, and is {eps!r}.")
+            raise ValueError(f"eps must be positive, the minimum variance to divide by, got {eps!r}.")
         self.decay, self.eps, self.lock = float(decay), float(eps), lock
         if new_api:
             raise NotImplementedError(
@@ -79,7 +81,7 @@ class VecNorm(Transform):
         self._frozen = self._warned = False
         self._dtypes: dict[NestedKey, torch.dtype] = {}
         if shapes is not None and len(shapes) != len(self.in_keys):
-            raise ValueError(faults.unequal_keys(self, "in_keys", len(self.in_keys), "shapes", len(shapes)))
+            raise ValueError(errors.unequal_keys(self, "in_keys", len(self.in_keys), "shapes", len(shapes)))
         if shapes is not None and shared_td is None:
             for key, shape in zip(self.in_keys, shapes, strict=True):
                 self._begin(key, torch.Size(shape), torch.get_default_dtype(), None)
@@ -91,17 +93,17 @@ class VecNorm(Transform):
     # Statistics ---------------------------------------------------------------------------------------------------
 
     def _statistics(self, key: NestedKey) -> list[torch.Tensor] | None:
-        """The sum, the sum of squares and the count of an entry; None if there are none yet."""
+        """Return the sum, the sum of squares and the count of an entry; ``None`` if there are none yet."""
         found = [value for part in _PARTS if (value := self._buffers.get(_buffer(key, part))) is not None]
         return found if len(found) == len(_PARTS) else None
 
     def _begin(self, key: NestedKey, shape: torch.Size, dtype: torch.dtype, device: Any) -> list[torch.Tensor]:
-        """The statistics of an entry whose features have this shape; zeros if there are none yet."""
+        """Return the statistics of an entry whose features have this shape; zeros if there are none yet."""
         known = self._statistics(key)
         self._dtypes[key] = dtype
         if known is None:
             sizes = (shape, shape, (1,))
-            with torch.inference_mode(False):  # a tensor made in that mode could not be changed outside of it
+            with torch.inference_mode(False):  # a tensor made in that mode cannot be changed outside of it
                 known = [torch.zeros(size, dtype=_precise(device), device=device) for size in sizes]
             for part, value in zip(_PARTS, known, strict=True):
                 self.register_buffer(_buffer(key, part), value)
@@ -113,7 +115,7 @@ class VecNorm(Transform):
         return known
 
     def _count(self, key: NestedKey, value: torch.Tensor, rows: torch.Tensor) -> None:
-        """Let data count: ``rows`` of shape ``[n, *features]``."""
+        """Update the statistics by ``rows`` of shape ``[n, *features]``."""
         total, squares, count = self._begin(key, rows.shape[1:], value.dtype, value.device)
         rows = rows.to(total.dtype)
         new_total, new_squares = rows.sum(0), rows.square().sum(0)
@@ -128,7 +130,7 @@ class VecNorm(Transform):
             count.mul_(self.decay).add_(len(rows))
 
     def _finite_rows(self, key: NestedKey, rows: torch.Tensor) -> torch.Tensor:
-        """Leave out the rows with a NaN or an infinity, which would stay in the statistics for ever."""
+        """Leave out the rows with NaN or infinite values, which would ruin the statistics for good."""
         if not self._warned:
             self._warned = True
             warnings.warn(
@@ -176,7 +178,7 @@ class VecNorm(Transform):
             if value is None:
                 continue
             if type(value) is not torch.Tensor or not value.dtype.is_floating_point:
-                raise TypeError(self._no_float(in_key, getattr(value, "dtype", type(value).__name__)))
+                raise TypeError(self._not_float(in_key, getattr(value, "dtype", type(value).__name__)))
             if not self._frozen:
                 rows = self._rows(data, in_key, value, given)
                 if len(rows):
@@ -188,7 +190,7 @@ class VecNorm(Transform):
     def _rows(
         self, data: TensorDictBase, key: NestedKey, value: torch.Tensor, given: TensorDictBase | None
     ) -> torch.Tensor:
-        """What counts of an entry: all rows, or those that are reset."""
+        """Return the rows of an entry that update the statistics: all, or those that are reset."""
         rows = value.detach()
         mask = None if given is None else find_mask(given, key)
         features = value.shape[data.ndim :]
@@ -207,13 +209,13 @@ class VecNorm(Transform):
             self.__dict__["_at_reset"] = False
 
     def denorm(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Undo the normalization, by the statistics as they are now.
+        """Undo the normalization, by the current statistics.
 
         Args:
-            tensordict: with ``out_keys``, of any batch size. It is not changed.
+            tensordict: data with ``out_keys``, of any batch size. It is not changed.
 
         Returns:
-            A copy, in which ``in_keys`` are as the env gave them, as far as the statistics have not changed.
+            A copy with the original values in ``in_keys``, if the statistics have not changed since.
         """
         out = tensordict.copy()
         for in_key, out_key in zip(self.in_keys, self.out_keys, strict=True):
@@ -222,7 +224,7 @@ class VecNorm(Transform):
             out.set(in_key, (value * scale + mean).to(value.dtype))
         return out
 
-    def _no_float(self, key: NestedKey, dtype: Any) -> str:
+    def _not_float(self, key: NestedKey, dtype: Any) -> str:
         return (
             f"VecNorm normalizes floating-point numbers, and {key!r} is of type {dtype}. Fix: cast it first, "
             f"DTypeCastTransform(dtype, torch.float32, in_keys=[{key!r}]), or leave it out of in_keys."
@@ -232,11 +234,11 @@ class VecNorm(Transform):
 
     @property
     def frozen(self) -> bool:
-        """Whether the statistics stay as they are."""
+        """Whether the statistics are frozen."""
         return self._frozen
 
     def freeze(self) -> Self:
-        """Let no more data count.
+        """Stop updating the statistics.
 
         Returns:
             The transform.
@@ -245,7 +247,7 @@ class VecNorm(Transform):
         return self
 
     def unfreeze(self) -> Self:
-        """Let data count again.
+        """Resume updating the statistics.
 
         Returns:
             The transform.
@@ -254,20 +256,20 @@ class VecNorm(Transform):
         return self
 
     def frozen_copy(self) -> Self:
-        """Make a transform that normalizes by the statistics as they are now, and lets no data count.
+        """Make a frozen transform with a copy of the current statistics.
 
         Returns:
-            A VecNorm in no env, with its own statistics: for an env that policies are evaluated in.
+            A VecNorm in no env, such as for an env in which policies are evaluated.
         """
         new = self.clone()
         new._buffers = {name: None if value is None else value.clone() for name, value in self._buffers.items()}
         return new.freeze()
 
     def to_observation_norm(self) -> Compose | ObservationNorm:
-        """Make a transform that normalizes by the statistics as they are now.
+        """Make a transform that normalizes by the current statistics.
 
         Returns:
-            An :class:`ObservationNorm`, or a :class:`Compose` of one for each of several ``in_keys``.
+            An :class:`ObservationNorm`, or for several ``in_keys`` a :class:`Compose` with one for each.
         """
         made = []
         for in_key, out_key in zip(self.in_keys, self.out_keys, strict=True):
@@ -281,18 +283,18 @@ class VecNorm(Transform):
     def build_td_for_shared_vecnorm(
         env: Any, keys: Sequence[NestedKey] | None = None, memmap: bool = False
     ) -> TensorDictBase:
-        """Make statistics for the VecNorms of several processes.
+        """Make statistics that the VecNorms of several processes share.
 
         Args:
-            env: an env like theirs.
-            keys: what will be normalized. Default: "observation" and "reward".
-            memmap: keep the statistics in files. If False, in shared memory.
+            env: an env like those of the processes.
+            keys: entries to normalize. Default: "observation" and "reward".
+            memmap: whether to store the statistics in files instead of shared memory.
 
         Returns:
             The statistics, all 0.
 
         Raises:
-            KeyError: if the env has no such entry.
+            KeyError: If the env has no such entry.
 
         Example:
             >>> from rlnb.envs import GymEnv
@@ -305,7 +307,7 @@ class VecNorm(Transform):
         for key in ["observation", "reward"] if keys is None else keys:
             value = fake.get(key, None)
             if value is None:
-                raise faults.missing_key(VecNorm(), key, fake, False)
+                raise errors.missing_key(VecNorm(), key, fake, False)
             shape = value.shape[env.batch_dims :]
             for part in _PARTS:
                 size = (1,) if part == "count" else shape
@@ -333,9 +335,9 @@ class VecNorm(Transform):
 
     def _changed_spec(self, key: NestedKey, spec: TensorSpec, batch_dims: int) -> TensorSpec:
         if spec.dtype is None or not spec.dtype.is_floating_point:
-            raise TypeError(self._no_float(key, spec.dtype))
+            raise TypeError(self._not_float(key, spec.dtype))
         if -1 not in spec.shape:
-            # Now, and not with the first data: the buffers of an env that is made can be put into shared memory.
+            # Before the first data, so that the buffers can be moved to shared memory once the env is made.
             self._begin(key, spec.shape[batch_dims:], spec.dtype, spec.device)
         return Unbounded(shape=spec.shape, dtype=spec.dtype, device=spec.device)
 
@@ -344,7 +346,7 @@ class VecNorm(Transform):
 
 
 def _precise(device: torch.device | None) -> torch.dtype:
-    """The dtype of sums: the difference of large ones is small where the mean is far from 0."""
+    """Return the dtype of sums, whose differences lose digits if the mean is far from 0."""
     return torch.float32 if device is not None and torch.device(device).type == "mps" else torch.float64
 
 

@@ -1,4 +1,4 @@
-"""VIPTransform and VIPRewardTransform: images as vectors of VIP, and the way to a goal image as the reward."""
+"""``VIPTransform``, image embeddings of VIP, and ``VIPRewardTransform``, rewards for approaching a goal image."""
 
 from __future__ import annotations
 
@@ -8,49 +8,54 @@ from pathlib import Path
 import torch
 from tensordict import TensorDictBase
 
-from rlnb.data import Composite, Unbounded
+from rlnb.data.specs.composite import Composite
+from rlnb.data.specs.unbounded import Unbounded
 from rlnb.data.ted.keys import NestedKey
-from rlnb.envs.transforms import faults
-from rlnb.envs.transforms.embedding import ResNetEmbedding
+from rlnb.envs.transforms import errors
+from rlnb.envs.transforms.embedding import PixelEmbedding, legal_model, square
 from rlnb.envs.transforms.frames import FrameMemory
-from rlnb.envs.transforms.networks import Checkpoint, resnet
+from rlnb.envs.transforms.pretrained import Checkpoint, LazyNetwork, make_resnet, require_package
 from rlnb.envs.transforms.transform import Keys
 
-_FEATURES = 1024
+#: The models and the number of their features.
+_MODELS = {"resnet50": 1024}
 _WEIGHTS = Checkpoint(
     "vip_50.pt",
     "https://pytorch.s3.amazonaws.com/models/rl/vip/model.pt",
     wrappers=("vip", "state_dict", "model"),
     prefixes=("module.", "convnet."),
 )
-_MODELS = {"resnet50": (partial(resnet, "resnet50", _FEATURES), _FEATURES, _WEIGHTS)}
 _IMAGE, _GOAL = "goal_image", "goal_embedding"
 
 
-class VIPTransform(ResNetEmbedding):
-    """Puts vectors of VIP (Ma et al. 2023, https://arxiv.org/abs/2210.00030) in place of images.
+class VIPTransform(PixelEmbedding):
+    """Replaces images by embeddings of VIP (Ma et al. 2023, https://arxiv.org/abs/2210.00030).
 
-    The distance of two of them tells how far it is from one picture to the other. Nothing is loaded or computed before
-    the first image comes. The network stays as it is: no gradients, no batch statistics.
+    The distance between two embeddings measures how many steps lie between the images. Requires the extra
+    ``rlnb[pretrained]``. The network is made and its weights are loaded at the first image. It is frozen: it computes
+    no gradients and keeps its batch statistics.
 
     Args:
-        model_name: "resnet50", whose vectors have 1024 entries.
+        model_name: "resnet50", with 1024 features.
         in_keys: the images, of shape ``[..., H, W, 3]`` or ``[..., 3, H, W]``. They are removed. Default: "pixels".
-        out_keys: of the vectors. Default: "vip_vec", or "vip_vec_0", "vip_vec_1" and so on without ``stack_images``.
-        size: the rows and columns that images are scaled to.
-        stack_images: put the vectors of all ``in_keys`` into one entry, one after the other.
-        download: fetch the weights of VIP, once. False, without ``download_path``: random weights, always the same.
-        download_path: a file of weights, or the folder in which fetched weights are kept. Default: that of torch.hub.
-        tensor_pixels_keys: where the images are kept, as they came. Default: nowhere.
+        out_keys: the embeddings, of shape ``[..., 1024]``. Default: "vip_vec", or "vip_vec_0", "vip_vec_1" and so on
+            without ``stack_images``.
+        size: rows and columns that images are scaled to.
+        stack_images: whether to concatenate the embeddings of all ``in_keys`` in one entry.
+        download: whether to download the weights of VIP, once. ``False``, without ``download_path``: random weights,
+            always the same.
+        download_path: a file of weights, or the folder for downloaded weights. Default: the cache of torch.hub.
+        tensor_pixels_keys: entries that keep the original images. Default: they are not kept.
 
     Raises:
-        NotImplementedError: if there is no such model.
-        ValueError: if the keys do not pair up.
+        ImportError: If torchvision is not installed.
+        NotImplementedError: If the model is unknown.
+        ValueError: If the keys do not pair up.
 
     Example:
-        >>> from tensordict import TensorDict
-        >>> vip = VIPTransform("resnet50", size=64)
-        >>> vip(TensorDict({"pixels": torch.zeros(30, 40, 3, dtype=torch.uint8)}))["vip_vec"].shape
+        >>> from tensordict import TensorDict  # doctest: +SKIP
+        >>> vip = VIPTransform("resnet50", size=64)  # doctest: +SKIP
+        >>> vip(TensorDict({"pixels": torch.zeros(30, 40, 3, dtype=torch.uint8)}))["vip_vec"].shape  # doctest: +SKIP
         torch.Size([1024])
     """
 
@@ -65,48 +70,76 @@ class VIPTransform(ResNetEmbedding):
         download_path: str | Path | None = None,
         tensor_pixels_keys: Keys | None = None,
     ) -> None:
+        name = type(self).__name__
+        n_features = legal_model(name, model_name, _MODELS)
+        require_package("torchvision.models", name)
         if not isinstance(download, bool):
-            raise ValueError(
-                f"{type(self).__name__} knows no weights {download!r}. Legal for download: True (those of VIP), False."
-            )
+            raise ValueError(f"{name} has no weights {download!r}. Legal for download: True (those of VIP), False.")
         super().__init__(
-            model_name, _MODELS, "vip_vec", in_keys, out_keys, size, stack_images, download, download_path,
-            tensor_pixels_keys,
-        )  # fmt: skip
+            LazyNetwork(partial(make_resnet, model_name, n_features), _WEIGHTS, download, download_path),
+            n_features,
+            square(name, size),
+            in_keys,
+            out_keys,
+            vector_key="vip_vec",
+            stack_images=stack_images,
+            tensor_pixels_keys=tensor_pixels_keys,
+        )
+        self.model_name, self.size = model_name, size
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}(model_name={self.model_name!r}, in_keys={self.in_keys}, out_keys={self.out_keys}, "
+            f"size={self.size}, weights={self._weights})"
+        )
 
 
 class VIPRewardTransform(VIPTransform):
-    """Rewards steps towards a goal image: by how much nearer its vector of VIP has come.
+    """Rewards each step by how much closer it comes to a goal image, measured between embeddings of VIP.
 
-    A reset takes the goal as "goal_image", an image like those of the env. Its vector is in the data as
-    "goal_embedding". Without "goal_image", a reset keeps the goal of the episode before.
+    A reset reads the goal from "goal_image", an image like those of the env. Its embedding is in the data as
+    "goal_embedding". A reset without "goal_image" keeps the goal of the previous episode.
 
     Args:
         model_name: as for :class:`VIPTransform`, like all others.
         in_keys: the image. Default: "pixels".
-        out_keys: of its vector. Default: "vip_vec", or "vip_vec_0" without ``stack_images``.
-        size: the rows and columns that images are scaled to.
-        stack_images: whether images share an entry; there is one.
-        download: fetch the weights of VIP.
-        download_path: a file of weights, or the folder in which they are kept.
-        tensor_pixels_keys: where the image is kept, as it came.
+        out_keys: its embedding. Default: "vip_vec", or "vip_vec_0" without ``stack_images``.
+        size: rows and columns that the image is scaled to.
+        stack_images: only affects the default of ``out_keys``, since there is one image.
+        download: whether to download the weights of VIP.
+        download_path: a file of weights, or the folder for downloaded weights.
+        tensor_pixels_keys: the entry that keeps the original image.
 
     Raises:
-        NotImplementedError: if there is no such model.
-        ValueError: if there is more than one image.
+        ImportError: If torchvision is not installed.
+        NotImplementedError: If the model is unknown.
+        ValueError: If there is more than one image.
 
     Example:
-        >>> from tensordict import TensorDict
-        >>> from rlnb.envs import GymEnv, TransformedEnv
-        >>> base_env = GymEnv("CartPole-v1", from_pixels=True)
-        >>> env = TransformedEnv(base_env, VIPRewardTransform("resnet50", size=32))
-        >>> goal = base_env.reset()["pixels"]
-        >>> td = env.rand_step(env.reset(TensorDict({"goal_image": goal})))
-        >>> td["goal_embedding"].shape, td["next", "reward"].shape
+        >>> from tensordict import TensorDict  # doctest: +SKIP
+        >>> from rlnb.envs import GymEnv, TransformedEnv  # doctest: +SKIP
+        >>> base_env = GymEnv("CartPole-v1", from_pixels=True)  # doctest: +SKIP
+        >>> env = TransformedEnv(base_env, VIPRewardTransform("resnet50", size=32))  # doctest: +SKIP
+        >>> goal = base_env.reset()["pixels"]  # doctest: +SKIP
+        >>> td = env.rand_step(env.reset(TensorDict({"goal_image": goal})))  # doctest: +SKIP
+        >>> td["goal_embedding"].shape, td["next", "reward"].shape  # doctest: +SKIP
         (torch.Size([1024]), torch.Size([1]))
     """
 
-    _reward_key: NestedKey = "reward"
+    def __init__(
+        self,
+        model_name: str,
+        in_keys: Keys | None = None,
+        out_keys: Keys | None = None,
+        size: int = 244,
+        stack_images: bool = True,
+        download: bool = False,
+        download_path: str | Path | None = None,
+        tensor_pixels_keys: Keys | None = None,
+    ) -> None:
+        super().__init__(model_name, in_keys, out_keys, size, stack_images, download, download_path, tensor_pixels_keys)
+        self._reward_key: NestedKey = "reward"
+        self._memory = FrameMemory()
 
     def _pair_up(self) -> None:
         super()._pair_up()
@@ -115,7 +148,6 @@ class VIPRewardTransform(VIPTransform):
                 f"VIPRewardTransform compares one image with the goal, and got in_keys={self.in_keys}. "
                 "Fix: VIPRewardTransform(..., in_keys=['pixels'])."
             )
-        self._memory = FrameMemory()  # made here, so that the arguments stay those of VIPTransform
 
     # In an env ----------------------------------------------------------------------------------------------------
 
@@ -126,7 +158,7 @@ class VIPRewardTransform(VIPTransform):
         if image is None:
             found = sorted(map(str, tensordict.keys(True, True)))
             raise KeyError(
-                f"VIPRewardTransform needs the goal of the first episode, {_IMAGE!r}, and the reset was given {found}. "
+                f"VIPRewardTransform needs the goal of the first episode, {_IMAGE!r}, and the reset got {found}. "
                 f"Fix: env.reset(TensorDict({{{_IMAGE!r}: image}}, env.batch_size)), an image like those of the env."
             )
         tensordict_reset = super()._reset(tensordict, tensordict_reset)
@@ -139,26 +171,26 @@ class VIPRewardTransform(VIPTransform):
         next_tensordict = super()._step(tensordict, next_tensordict)
         before, goal = self._memory.get(tensordict, self.out_keys[0]), self._carried.get(tensordict, _GOAL)
         if before is None or goal is None:
-            raise faults.missing_key(self, _GOAL, tensordict, False)
+            raise errors.missing_key(self, _GOAL, tensordict, False)
         vector = next_tensordict.get(self.out_keys[0])
-        nearer = (before[0] - goal).norm(dim=-1, keepdim=True) - (vector - goal).norm(dim=-1, keepdim=True)
-        next_tensordict.set(self._reward_key, nearer)
+        closer = (before[0] - goal).norm(dim=-1, keepdim=True) - (vector - goal).norm(dim=-1, keepdim=True)
+        next_tensordict.set(self._reward_key, closer)
         self._carried.put(next_tensordict, _GOAL, goal)
         self._remember(next_tensordict)
         return next_tensordict
 
     def _remember(self, data: TensorDictBase) -> None:
         vector = data.get(self.out_keys[0])
-        # A view, for what is remembered must not keep alive what it is remembered by.
+        # A view: the memory refers to its key weakly, and its value must not keep the key alive.
         self._memory.put(self.out_keys[0], vector, (vector[...],))
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Refuse: plain data has no goal.
+        """Not supported: plain data has no goal.
 
         Raises:
-            NotImplementedError: always.
+            NotImplementedError: Always.
         """
-        raise NotImplementedError(faults.needs_env(self, "compares each step with the goal of a reset"))
+        raise NotImplementedError(errors.needs_env(self, "compares each step with the goal of a reset"))
 
     def _forget(self) -> None:
         super()._forget()
@@ -169,14 +201,14 @@ class VIPRewardTransform(VIPTransform):
     def _learn_output(self, output_spec: Composite) -> None:
         keys = output_spec["full_reward_spec"].keys(True, True)
         if len(keys) != 1:
-            raise ValueError(f"VIPRewardTransform makes the one reward of an env, and this env has {list(keys)}.")
+            raise ValueError(f"VIPRewardTransform replaces the only reward of an env, and this env has {list(keys)}.")
         self._reward_key = keys[0]
 
     def _new_keys(self) -> list[NestedKey]:
         return [*super()._new_keys(), _GOAL]
 
     def transform_observation_spec(self, observation_spec: Composite) -> Composite:
-        """Put the vector in place of the image, and add that of the goal; see :class:`Transform`."""
+        """Replace the image by its embedding, and add that of the goal; see :class:`Transform`."""
         image = observation_spec.get(self.in_keys[0])
         observation_spec = super().transform_observation_spec(observation_spec)
         return observation_spec if image is None else observation_spec.set(_GOAL, self._vector_spec(image))

@@ -27,7 +27,7 @@ from rlnb.envs import (
     UnsqueezeTransform,
     VC1Transform,
 )
-from rlnb.envs.transforms.networks import vit
+from rlnb.envs.transforms.pretrained import make_vit
 from tests.envs.transforms.cases import Agents, Case, Numbers, data
 
 H, W = 12, 10
@@ -40,7 +40,7 @@ def untrained():
     atexit.register(shutil.rmtree, folder)
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        torch.save(vit("tiny").state_dict(), f"{folder}/vc1.pth")
+        torch.save(make_vit("tiny").state_dict(), f"{folder}/vc1.pth")
     return f"{folder}/vc1.pth"
 
 

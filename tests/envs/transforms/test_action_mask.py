@@ -24,7 +24,7 @@ def legal(found):
 
 
 @pytest.mark.parametrize("batch_size", [(), (4,), (2, 3)], ids=str)
-def test_random_actions_are_legal(batch_size):  # TR-08, AM-04
+def test_random_actions_are_legal(batch_size):
     env = TransformedEnv(
         grid(batch_size), Compose(ActionMask(action_key="action", mask_key="action_mask"), StepCounter())
     )
@@ -38,7 +38,7 @@ def test_random_actions_are_legal(batch_size):  # TR-08, AM-04
     assert not legal(bare.rollout(60, break_when_any_done=False)), "without the transform they are not"
 
 
-def test_the_rows_that_are_not_reset_keep_their_masks():  # TR-08
+def test_the_rows_that_are_not_reset_keep_their_masks():
     env = TransformedEnv(grid((3,)), ActionMask())
     env.set_seed(0)
     td = env.reset()
@@ -57,7 +57,7 @@ def test_the_rows_that_are_not_reset_keep_their_masks():  # TR-08
     assert torch.equal(env.action_spec.mask, td["action_mask"]) and not torch.equal(td["action_mask"][1], before[1])
 
 
-def test_a_mask_survives_new_specs():  # TR-08
+def test_a_mask_survives_new_specs():
     env = TransformedEnv(grid(), ActionMask())
     mask = env.reset()["action_mask"]
     env.append_transform(StepCounter())
@@ -66,7 +66,7 @@ def test_a_mask_survives_new_specs():  # TR-08
     assert env.transform[0].clone()._mask is None
 
 
-def test_a_mask_of_another_name():  # TR-08
+def test_a_mask_of_another_name():
     env = TransformedEnv(
         grid(), Compose(RenameTransform("action_mask", ("m", "legal")), ActionMask(mask_key=("m", "legal")))
     )
@@ -107,7 +107,7 @@ def test_a_mask_of_another_name():  # TR-08
         ),
     ],
 )
-def test_refused(make, error, text):  # TR-08
+def test_refused(make, error, text):
     with pytest.raises(error) as raised:
         make()
     assert str(raised.value) == text

@@ -7,7 +7,7 @@ from tests.envs.transforms.test_every_transform import in_every_env
 
 
 @in_every_env
-def test_around_a_batch_whose_envs_end_at_different_times(case, env):  # TR-01
+def test_around_a_batch_whose_envs_end_at_different_times(case, env):
     """The data that a partial reset is given has been transformed: the batch must not take it for its own."""
     base = SerialEnv(3, lambda: env())
     transformed = TransformedEnv(base, case.make(base))

@@ -64,7 +64,7 @@ class Stateless(EnvBase):
 
 
 @pytest.mark.parametrize("kwargs", [{}, {"env_kwarg": True}, {"reset_func": "own"}])
-def test_a_stateless_env_gets_a_batch_size(kwargs):  # TR-11
+def test_a_stateless_env_gets_a_batch_size(kwargs):
     if kwargs.get("reset_func"):
         kwargs = {
             "reset_func": lambda given, fresh: TensorDict({k: v.expand(2, 3, 1) for k, v in fresh.items()}, [2, 3])
@@ -82,7 +82,7 @@ def test_a_stateless_env_gets_a_batch_size(kwargs):  # TR-11
     check_env_specs(env)
 
 
-def test_data_that_a_reset_is_given_already_has_the_batch_size():  # TR-11
+def test_data_that_a_reset_is_given_already_has_the_batch_size():
     env = TransformedEnv(Stateless(), BatchSizeTransform(batch_size=[4]))
     out = env.reset(TensorDict({"x": torch.zeros(4, 1)}, [4]))
     assert out.batch_size == (4,)
@@ -100,7 +100,7 @@ SHAPES = {
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("base", [Numbers, Agents])
-def test_a_batch_is_reshaped_with_all_that_is_in_it(shape, base):  # TR-11
+def test_a_batch_is_reshaped_with_all_that_is_in_it(shape, base):
     function, batch_size = SHAPES[shape]
 
     def inside():
@@ -133,7 +133,7 @@ def test_a_batch_is_reshaped_with_all_that_is_in_it(shape, base):  # TR-11
     assert same(found[1], found[0])
 
 
-def test_a_flattened_batch_of_envs():  # TR-11
+def test_a_flattened_batch_of_envs():
     inner = SerialEnv(2, lambda: CartPoleEnv(batch_size=[3]))
     env = TransformedEnv(inner, BatchSizeTransform(reshape_fn=lambda td: td.flatten(0, 1)))
     assert env.batch_size == (6,) and env.action_spec.shape == (6, 2)
@@ -143,7 +143,7 @@ def test_a_flattened_batch_of_envs():  # TR-11
     assert out.batch_size == (6,)
 
 
-def test_in_a_nested_compose_and_with_statistics():  # TR-11 TR-55
+def test_in_a_nested_compose_and_with_statistics():
     env = TransformedEnv(
         CartPoleEnv(batch_size=[4]),
         Compose(
@@ -155,21 +155,21 @@ def test_in_a_nested_compose_and_with_statistics():  # TR-11 TR-55
     assert found.batch_size == (2, 2, 12) and found["next", "step_count"].max() <= 5
 
 
-def test_alone_on_data():  # TR-11
+def test_alone_on_data():
     td = TensorDict({"x": torch.rand(4, 2)}, [4])
     assert BatchSizeTransform(reshape_fn=lambda td: td.reshape(2, 2))(td).batch_size == (2, 2)
     assert BatchSizeTransform(batch_size=[3])(td) is td
     assert BatchSizeTransform(batch_size=[3]).inv(td) is td
 
 
-def test_bad_input_of_batch_size():  # TR-11
-    with message(ValueError, "BatchSizeTransform needs one of batch_size and reshape_fn, and got none."):
+def test_bad_input_of_batch_size():
+    with message(ValueError, "BatchSizeTransform needs one of batch_size and reshape_fn, and got neither."):
         BatchSizeTransform()
     with message(ValueError, "BatchSizeTransform needs one of batch_size and reshape_fn, and got both."):
         BatchSizeTransform(batch_size=[2], reshape_fn=lambda td: td)
     with message(ValueError, "reset_func and env_kwarg go with batch_size, and BatchSizeTransform got reshape_fn."):
         BatchSizeTransform(reshape_fn=lambda td: td, env_kwarg=True)
-    with message(ValueError, "reset_func makes the data of a reset and env_kwarg lets the env make it: give one."):
+    with message(ValueError, "reset_func makes the data of a reset and env_kwarg lets the env make it: pass only one."):
         BatchSizeTransform(batch_size=[2], reset_func=lambda a, b: b, env_kwarg=True)
     locked = (
         "BatchSizeTransform(batch_size=...) is for a stateless env without a batch size, whose _step takes data of "
@@ -181,7 +181,8 @@ def test_bad_input_of_batch_size():  # TR-11
         TransformedEnv(CartPoleEnv(batch_size=[3]), BatchSizeTransform(batch_size=[2]))
     with message(
         ValueError,
-        "reshape_fn must keep the order of the envs, and made of 4 envs numbered from 0 [0, 2, 1, 3]. Fix: reshape, "
+        "reshape_fn must keep the order of the envs, but turned 4 envs, numbered from 0, into [0, 2, 1, 3]. Fix: "
+        "reshape, "
         "flatten, unflatten, squeeze or unsqueeze.",
     ):
         TransformedEnv(
@@ -201,7 +202,7 @@ def devices():
 
 @pytest.mark.parametrize("device", devices())
 @pytest.mark.parametrize("base", [Numbers, Agents, lambda batch=(): GymEnv("Pendulum-v1")])
-def test_an_env_on_another_device(device, base):  # TR-18
+def test_an_env_on_another_device(device, base):
     env = TransformedEnv(base(), Compose(StepCounter(8), DeviceCastTransform(device), RewardSum(), InitTracker()))
     assert env.device == torch.device(device) and env.base_env.device is None
     found = env.rollout(20, break_when_any_done=False)
@@ -211,7 +212,7 @@ def test_an_env_on_another_device(device, base):  # TR-18
 
 
 @pytest.mark.parametrize("device", devices())
-def test_some_entries_on_another_device(device):  # TR-18
+def test_some_entries_on_another_device(device):
     cast = DeviceCastTransform(device, in_keys=["position"], out_keys=["there"], in_keys_inv=["action"])
     env = TransformedEnv(Numbers((2,)), cast)
     assert env.device is None or device == "cpu"
@@ -221,7 +222,7 @@ def test_some_entries_on_another_device(device):  # TR-18
     assert found["velocity"].device.type == "cpu"
 
 
-def test_data_on_another_device():  # TR-18
+def test_data_on_another_device():
     td = TensorDict({"x": torch.ones(2), "y": torch.ones(2)})
     cast = DeviceCastTransform("meta", "cpu")
     assert cast(td).device.type == "meta" and cast.inv(td).device.type == "cpu"
@@ -231,6 +232,6 @@ def test_data_on_another_device():  # TR-18
     assert repr(cast) == "DeviceCastTransform(device=meta, orig_device=cpu)"
 
 
-def test_a_missing_entry_is_named():  # TR-18
+def test_a_missing_entry_is_named():
     with pytest.raises(KeyError, match="nothing"):
         DeviceCastTransform("cpu", in_keys=["nothing"])(TensorDict({}))

@@ -68,7 +68,7 @@ WHY = {
 
 
 @each
-def test_they_are_for_buffers(name):  # TR-43 TR-37 TR-13 TR-59
+def test_they_are_for_buffers(name):
     fix = f"so it works in a buffer only. Fix: buffer.append_transform({name}(...))."
     with message(ValueError, f"{name} {WHY[name]}, {fix}"):
         TransformedEnv(CartPoleEnv(), MAKERS[name]())
@@ -81,14 +81,14 @@ def test_they_are_for_buffers(name):  # TR-43 TR-37 TR-13 TR-59
 
 
 @each
-def test_they_are_copied(name):  # TR-06
+def test_they_are_copied(name):
     made = MAKERS[name]()
     for other in (copy.deepcopy(made), pickle.loads(pickle.dumps(made)), made.clone()):
         assert repr(other) == repr(made)
 
 
 @each
-def test_what_is_stored_and_sampled_stays_as_it_is(name):  # TR-02
+def test_what_is_stored_and_sampled_stays_as_it_is(name):
     transform, td = MAKERS[name](), steps(4, 8)
     td["observation"], td["is_init"] = torch.rand(4, 8, 3), torch.zeros(4, 8, 1, dtype=torch.bool)
     before = td.clone()
@@ -101,7 +101,7 @@ def test_what_is_stored_and_sampled_stays_as_it_is(name):  # TR-02
 
 
 @given(st.integers(0, 1000), st.floats(0, 1), st.sampled_from([(7,), (2, 5), (2, 3, 4)]))
-def test_reward_to_go(seed, gamma, batch):  # TR-43
+def test_reward_to_go(seed, gamma, batch):
     td = steps(*batch, seed=seed, ends=0.5)
     td["next", "done"].reshape(-1, batch[-1])[:, -1] = True
     found = Reward2GoTransform(gamma, out_keys=["to_go"]).inv(td)["to_go"]
@@ -113,15 +113,15 @@ def test_reward_to_go(seed, gamma, batch):  # TR-43
             assert found.reshape(-1, batch[-1])[row, t].item() == pytest.approx(expected)
 
 
-def test_reward_to_go_of_agents():  # TR-43
+def test_reward_to_go_of_agents():
     td = TensorDict({"next": {"agents": {"reward": torch.ones(4, 3, 1)}, "over": torch.ones(4, 1).bool()}}, [4])
     td["next", "over"][:3] = False
     transform = Reward2GoTransform(0.5, [("next", "agents", "reward")], done_key="over")
     assert transform.inv(td)["next", "agents", "reward"][:, 1, 0].tolist() == [1.875, 1.75, 1.5, 1.0]
 
 
-def test_bad_input_of_reward_to_go():  # TR-43
-    with message(ValueError, "gamma is a discount, from 0 to 1, and is 1.5."):
+def test_bad_input_of_reward_to_go():
+    with message(ValueError, "gamma must be a discount factor from 0 to 1, got 1.5."):
         Reward2GoTransform(1.5)
     with message(
         ValueError,
@@ -143,7 +143,7 @@ def test_bad_input_of_reward_to_go():  # TR-43
 
 
 @pytest.mark.parametrize(("batch", "dim"), [((20,), -1), ((3, 20), -1), ((3, 20), 1), ((20, 3), 0), ((2, 20, 3), -2)])
-def test_random_pieces(batch, dim):  # TR-37
+def test_random_pieces(batch, dim):
     time = torch.arange(20)
     grid = time.reshape([20 if d == dim % len(batch) else 1 for d in range(len(batch))]).expand(batch)
     td = TensorDict({"t": grid.clone(), "x": torch.rand(*batch, 2), "next": {"t": grid + 1}}, batch)
@@ -159,7 +159,7 @@ def test_random_pieces(batch, dim):  # TR-37
     assert starts <= set(range(15)) and {0, 14} & starts and len(starts) > 7
 
 
-def test_the_example_of_the_page():  # TR-37
+def test_the_example_of_the_page():
     obs = torch.randn(100, 50, 1)
     data = TensorDict({"obs": obs[:-1], "next": {"obs": obs[1:]}}, [99])
     sample = data[torch.randint(99, (128,))].set("index", torch.arange(128))
@@ -168,7 +168,7 @@ def test_the_example_of_the_page():  # TR-37
     assert (out["index"].diff() == 1).all()
 
 
-def test_pieces_without_padding():  # TR-37
+def test_pieces_without_padding():
     lengths = torch.tensor([3, 5, 9])
     td = TensorDict({"t": torch.arange(9).expand(3, 9), "mask": torch.arange(9) < lengths[:, None]}, [3, 9])
     last = torch.zeros(3, dtype=torch.long)
@@ -179,8 +179,8 @@ def test_pieces_without_padding():  # TR-37
     assert last.tolist() == [2, 4, 8]
 
 
-def test_bad_input_of_crops():  # TR-37
-    with message(ValueError, "sub_seq_len must be a positive integer and is 0."):
+def test_bad_input_of_crops():
+    with message(ValueError, "sub_seq_len must be a positive integer, got 0."):
         RandomCropTensorDict(0)
     with message(
         RuntimeError,
@@ -193,8 +193,8 @@ def test_bad_input_of_crops():  # TR-37
     td = steps(1, 4).set("mask", torch.tensor([[True, False, True, True]]))
     with message(
         ValueError,
-        "The mask 'mask' must be True up to the end of each trajectory and False from there on, and has a False before "
-        "a True.",
+        "The mask 'mask' must be True up to the end of each trajectory and False after it, but has a False "
+        "before a True.",
     ):
         RandomCropTensorDict(2, mask_key="mask")(td)
     with pytest.raises(KeyError, match="padding"):
@@ -205,7 +205,7 @@ def test_bad_input_of_crops():  # TR-37
 
 
 @pytest.mark.parametrize("kind", [GRUModule, LSTMModule])
-def test_burn_in_continues_as_though_from_the_start(kind):  # TR-13
+def test_burn_in_continues_as_though_from_the_start(kind):
     module = memory(kind)
     head = TensorDictModule(torch.nn.Linear(4, 2), ["features"], ["values"])
     policy = TensorDictSequential(module, head)
@@ -224,14 +224,14 @@ def test_burn_in_continues_as_though_from_the_start(kind):  # TR-13
     assert BurnInTransform(policy, 3).out_keys == module.in_keys[1:-1]
 
 
-def test_bad_input_of_burn_in():  # TR-13
+def test_bad_input_of_burn_in():
     with message(
         TypeError,
         "BurnInTransform runs TensorDictModules, and got a Linear. Fix: TensorDictModule(net, in_keys=[...], "
         "out_keys=[...]).",
     ):
         BurnInTransform([torch.nn.Linear(1, 1)], 1)
-    with message(ValueError, "burn_in must be a number of steps, from 0 on, and is -1."):
+    with message(ValueError, "burn_in must be a non-negative integer, got -1."):
         BurnInTransform([memory()], -1)
     data = TensorDict({"observation": torch.rand(5, 4, 3), "is_init": torch.zeros(5, 4, 1).bool()}, [5, 4])
     with message(
@@ -253,7 +253,7 @@ def test_bad_input_of_burn_in():  # TR-13
     st.sampled_from([(), (2,)]),
     st.integers(0, 100),
 )
-def test_extensions_give_what_the_whole_would(sizes, n, batch, seed):  # TR-59 DU-11
+def test_extensions_give_what_the_whole_would(sizes, n, batch, seed):
     whole = steps(*batch, sum(sizes), seed=seed)
     transform, parts = MultiStepTransform(n, 0.9), []
     for part in whole.split(sizes, -1):
@@ -264,7 +264,7 @@ def test_extensions_give_what_the_whole_would(sizes, n, batch, seed):  # TR-59 D
     assert same(found, expected)
 
 
-def test_multi_step_of_agents_and_masks():  # TR-59
+def test_multi_step_of_agents_and_masks():
     td = TensorDict({"next": {"a": {"reward": torch.ones(6, 2, 1)}, "over": torch.zeros(6, 1).bool()}}, [6])
     td["real"] = torch.tensor([True] * 4 + [False] * 2)
     transform = MultiStepTransform(2, 0.5, reward_keys=[("a", "reward")], done_keys=["over"], mask_key="real")
@@ -273,7 +273,7 @@ def test_multi_step_of_agents_and_masks():  # TR-59
     assert out["steps_to_next_obs"].tolist() == [2, 2, 2, 1]
 
 
-def test_a_clone_has_held_back_nothing():  # TR-59
+def test_a_clone_has_held_back_nothing():
     transform = MultiStepTransform(2, 0.5)
     transform.inv(steps(5))
     assert transform.inv(steps(5)).batch_size == (5,)
@@ -291,11 +291,11 @@ def test_multi_step_with_several_end_signals():
         MultiStepTransform(2, 0.5, done_keys=["over", "gone"]).inv(td)
 
 
-def test_bad_input_of_multi_step():  # TR-59
+def test_bad_input_of_multi_step():
     assert rb_transforms.MultiStepTransform is MultiStepTransform
-    with message(ValueError, "n_steps counts steps, from 1 on, and is 0."):
+    with message(ValueError, "n_steps must be a positive integer, got 0."):
         MultiStepTransform(0, 0.9)
-    with message(ValueError, "gamma is a discount, from 0 to 1, and is 2."):
+    with message(ValueError, "gamma must be a discount factor from 0 to 1, got 2."):
         MultiStepTransform(1, 2)
     with message(ValueError, "MultiStepTransform takes done_key or done_keys, and got both. Fix: leave done_key out."):
         MultiStepTransform(1, 0.9, done_key="done", done_keys=["over"])
@@ -309,7 +309,8 @@ def test_bad_input_of_multi_step():  # TR-59
     assert transform.inv(steps(5)).batch_size == (3,)
     with message(
         ValueError,
-        "MultiStepTransform joins what it held back, of batch size (2,), to what comes, of batch size (2, 5), and they "
+        "MultiStepTransform joins the steps that it held back, of batch size (2,), to new ones, of batch size "
+        "(2, 5), and they "
         "differ in their batch sizes. Fix: extend the buffer with data of one layout, of shape [*batch, time].",
     ):
         transform.inv(steps(2, 5))
@@ -323,13 +324,13 @@ def test_bad_input_of_multi_step():  # TR-59
 # PinMemory ----------------------------------------------------------------------------------------------------------
 
 
-def test_pin_memory():  # TR-35
+def test_pin_memory():
     data = TensorDict({"x": torch.ones(2)})
     if torch.cuda.is_available():
         assert PinMemoryTransform()(data)["x"].is_pinned()
         return
     text = (
-        "PinMemoryTransform puts data into memory that a GPU reads directly, and torch finds no GPU. Fix: leave it out "
+        "PinMemoryTransform copies data to memory that a GPU reads directly, and torch finds no GPU. Fix: leave it out "
         "on this machine, if torch.cuda.is_available(): buffer.append_transform(...)."
     )
     with message(RuntimeError, text):

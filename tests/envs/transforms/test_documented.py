@@ -13,7 +13,7 @@ def pendulum():
     return GymEnv("Pendulum-v1", from_pixels=True, device="cpu")
 
 
-def test_the_examples_in_a_row():  # TR-01, TR-02, TR-03, TR-04, TR-05, TR-06, TR-07, TR-61
+def test_the_examples_in_a_row():
     base_env = pendulum()
     transform = Compose(ToTensorImage(in_keys=["pixels"]), Resize(64, 64, in_keys=["pixels"]))
     env = TransformedEnv(base_env, transform)
@@ -45,19 +45,19 @@ def test_the_examples_in_a_row():  # TR-01, TR-02, TR-03, TR-04, TR-05, TR-06, T
     assert isinstance(last_two[1], type(transform3))
 
 
-def test_actions_of_float32_come_to_the_env_as_float64():  # TR-03, TR-20
+def test_actions_of_float32_come_to_the_env_as_float64():
     env = TransformedEnv(Numbers())  # which refuses any other dtype
     env.append_transform(DoubleToFloat(in_keys_inv=["action"]))
     assert env.action_spec.dtype == torch.float32 and env.base_env.action_spec.dtype == torch.float64
     assert env.rollout(3)["action"].dtype == torch.float32
 
 
-def test_vectorized_envs_are_transformed_alike():  # TR-01
+def test_vectorized_envs_are_transformed_alike():
     env = TransformedEnv(SerialEnv(2, pendulum), Compose(ToTensorImage(in_keys=["pixels"]), Resize(8)))
     assert env.rollout(2)["pixels"].shape == (2, 2, 3, 8, 8)
 
 
-def test_any_callable_is_a_transform():  # TR-01
+def test_any_callable_is_a_transform():
     env = TransformedEnv(Numbers(), lambda td: td.set("velocity", td["velocity"] + 1))
     env.set_seed(0)
     td = env.reset()

@@ -1,9 +1,14 @@
-"""R3M, VIP and VC-1: the networks, where their weights come from and whether they fit, and what goes in and out."""
+"""R3M, VIP and VC-1: the networks, where their weights come from and whether they fit, and what goes in and out.
+
+Most tests use small stand-ins for torchvision and timm, see ``conftest.py`` in this folder.
+"""
 
 from __future__ import annotations
 
+import doctest
+import importlib
 import pickle
-from functools import partial
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,8 +19,7 @@ from torch.nn import functional
 from rlnb.data import Composite, Unbounded
 from rlnb.envs import R3MTransform, TransformedEnv, VC1Transform, VIPRewardTransform, VIPTransform, check_env_specs
 from rlnb.envs.transforms import r3m as r3m_module
-from rlnb.envs.transforms.networks import RESNETS, ResNet, resnet, vit
-from rlnb.envs.transforms.networks.resnet import BasicBlock
+from rlnb.envs.transforms.pretrained import RESNET_FEATURES, make_resnet, make_vit
 from tests.envs.transforms.cases_images import Pictures
 
 MEAN = torch.tensor([0.485, 0.456, 0.406]).reshape(3, 1, 1)
@@ -26,11 +30,11 @@ def images(*batch, key="pixels"):
     return TensorDict({key: torch.randint(0, 256, (*batch, 30, 20, 3), dtype=torch.uint8)}, batch)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def r18():
     """A ResNet-18 with weights and batch statistics that are not the first ones."""
     torch.manual_seed(5)
-    network = resnet("resnet18")
+    network = make_resnet("resnet18")
     network(torch.rand(4, 3, 32, 32))  # moves the batch statistics
     return network.eval()
 
@@ -53,38 +57,95 @@ def expected(network, pixels, size):
 # The networks -------------------------------------------------------------------------------------------------------
 
 
-def test_the_networks_are_the_published_ones():  # TR-36 TR-56 TR-57
+@pytest.mark.usefixtures("real_networks")
+def test_the_networks_of_the_real_torchvision(missing):
+    try:
+        importlib.import_module("torchvision.models")
+    except Exception as error:  # a torchvision for another torch raises RuntimeError
+        missing("torchvision", f"it cannot be imported: {error}; pip install 'rlnb[pretrained]'", optional=True)
     counts = {"resnet18": (11_689_512, 122), "resnet34": (21_797_672, 218), "resnet50": (25_557_032, 320)}
     for name, (parameters, entries) in counts.items():
-        network = resnet(name, n_out=1000)
+        network = make_resnet(name, n_out=1000)
         assert (sum(p.numel() for p in network.parameters()), len(network.state_dict())) == (parameters, entries)
     shapes = {key: tuple(value.shape) for key, value in network.state_dict().items()}
     assert shapes["layer1.0.conv3.weight"] == (256, 64, 1, 1)
     assert shapes["layer4.0.downsample.0.weight"] == (2048, 1024, 1, 1)
     assert shapes["layer3.5.bn2.running_var"] == (256,) and shapes["fc.weight"] == (1000, 2048)
-    assert network.layer2[0].conv2.stride == (2, 2) and network.layer2[0].conv1.stride == (1, 1)
-    base = vit("base")
-    assert sum(p.numel() for p in base.parameters()) == 85_798_656  # timm's vit_base_patch16_224 without its head
+    for name, n_features in RESNET_FEATURES.items():
+        assert make_resnet(name).eval()(torch.zeros(1, 3, 64, 64)).shape == (1, n_features)
+
+
+@pytest.mark.usefixtures("real_networks")
+def test_the_networks_of_the_real_timm(missing):
+    try:
+        importlib.import_module("timm")
+    except Exception as error:
+        missing("timm", f"it cannot be imported: {error}; pip install 'rlnb[pretrained]'", optional=True)
+    base = make_vit("base")
+    assert sum(p.numel() for p in base.parameters()) == 85_798_656  # vit_base_patch16_224 without its head
     shapes = {key: tuple(value.shape) for key, value in base.state_dict().items()}
     assert shapes["pos_embed"] == (1, 197, 768) and shapes["blocks.11.attn.qkv.weight"] == (2304, 768)
     assert shapes["patch_embed.proj.weight"] == (768, 3, 16, 16) and shapes["blocks.0.mlp.fc2.weight"] == (768, 3072)
-
-
-def test_a_vision_transformer_step_by_step():  # TR-56
-    network = vit("tiny").eval()
+    tiny = make_vit("tiny").eval()
     image = torch.rand(2, 3, 224, 224)
-    patches = network.patch_embed.proj(image).flatten(2).transpose(1, 2)
-    x = torch.cat((network.cls_token.expand(2, -1, -1), patches), 1) + network.pos_embed
-    for block in network.blocks:
-        q, k, v = block.attn.qkv(block.norm1(x)).chunk(3, -1)
-        heads = []
-        for i in range(2):
-            at = slice(32 * i, 32 * i + 32)
-            scores = (q[..., at] @ k[..., at].transpose(1, 2) / 32**0.5).softmax(-1)
-            heads.append(scores @ v[..., at])
-        x = x + block.attn.proj(torch.cat(heads, -1))
-        x = x + block.mlp.fc2(functional.gelu(block.mlp.fc1(block.norm2(x))))
-    torch.testing.assert_close(network(image), network.norm(x)[:, 0])
+    assert tiny(image).shape == (2, 64)
+    torch.testing.assert_close(tiny(image), tiny.forward_features(image)[:, 0])  # the class token
+
+
+@pytest.mark.parametrize(
+    ("make", "package"),
+    [
+        (lambda: R3MTransform("resnet18"), "torchvision"),
+        (lambda: VIPTransform("resnet50"), "torchvision"),
+        (lambda: VIPRewardTransform("resnet50"), "torchvision"),
+        (lambda: VC1Transform(["pixels"], ["v"], download=True), "timm"),
+    ],
+    ids=["R3M", "VIP", "VIP reward", "VC1"],
+)
+@pytest.mark.parametrize("broken", [False, True], ids=["not installed", "broken"])
+def test_without_the_package(make, package, broken, tmp_path, monkeypatch):
+    name = {"torchvision": "torchvision.models"}.get(package, package)
+    if broken:
+        (tmp_path / package).mkdir()
+        (tmp_path / package / "__init__.py").write_text("raise RuntimeError('operator does not exist')")
+        monkeypatch.syspath_prepend(tmp_path)
+    else:
+        monkeypatch.setitem(sys.modules, package, None)
+        monkeypatch.setattr(importlib, "import_module", refusing(name))
+    with pytest.raises(ImportError) as error:
+        make()
+    kind = str(error.value).partition(" ")[0]
+    assert kind in ("R3MTransform", "VIPTransform", "VIPRewardTransform", "VC1Transform")
+    assert str(error.value) == (
+        f"{kind} needs the package {package}, which is installed but cannot be imported: operator does not exist. "
+        f"Fix: install the {package} that was built for torch {torch.__version__}."
+        if broken
+        else f"{kind} needs the package {package}, which is not installed. Fix: pip install 'rlnb[pretrained]'."
+    )
+
+
+def refusing(package):
+    """An ``import_module`` that finds no such package."""
+    real = importlib.import_module
+
+    def import_module(name, *args):
+        if name == package:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name.partition(".")[0])
+        return real(name, *args)
+
+    return import_module
+
+
+@pytest.mark.parametrize("kind", [R3MTransform, VIPTransform, VIPRewardTransform, VC1Transform])
+def test_the_documented_example(kind):
+    """Doctests leave these examples out, since they need the packages; here they run with the stand-ins."""
+    module = sys.modules[kind.__module__]
+    (example,) = doctest.DocTestFinder(recurse=False).find(kind, kind.__name__, globs=dict(vars(module)))
+    assert example.examples
+    for line in example.examples:
+        assert line.options.pop(doctest.SKIP)
+    result = doctest.DocTestRunner().run(example)
+    assert result.attempted == len(example.examples) and result.failed == 0
 
 
 # Weights ------------------------------------------------------------------------------------------------------------
@@ -99,7 +160,7 @@ def test_a_vision_transformer_step_by_step():  # TR-56
     ],
     ids=["own", "published", "torchvision"],
 )
-def test_weights_of_a_file(r18, tmp_path, wrapper, prefix, more):  # TR-36
+def test_weights_of_a_file(r18, tmp_path, wrapper, prefix, more):
     file = saved(r18, tmp_path / "weights.pt", wrapper, prefix, **more)
     td = images(4)
     out = R3MTransform("resnet18", ["pixels"], size=40, download_path=file)(td.copy())
@@ -107,7 +168,7 @@ def test_weights_of_a_file(r18, tmp_path, wrapper, prefix, more):  # TR-36
     assert list(out.keys()) == ["r3m_vec"], "the image is removed"
 
 
-def test_weights_kept_in_a_folder_and_fetched_into_it(r18, tmp_path, monkeypatch):  # TR-36
+def test_weights_kept_in_a_folder_and_fetched_into_it(r18, tmp_path, monkeypatch):
     published, kept = tmp_path / "published", tmp_path / "kept" / "here"
     published.mkdir()
     saved(r18, published / "r3m_18.pt", "r3m", "module.convnet.")
@@ -126,7 +187,7 @@ def test_weights_kept_in_a_folder_and_fetched_into_it(r18, tmp_path, monkeypatch
     assert torch.equal(R3MTransform("resnet18", ["pixels"], size=32, download=True)(td.copy())["r3m_vec"], out)
 
 
-def test_weights_of_torchvision_by_their_name(r18, tmp_path):  # TR-36
+def test_weights_of_torchvision_by_their_name(r18, tmp_path):
     saved(r18, tmp_path / "resnet18-f37072fd.pth")
     by_name = R3MTransform("resnet18", ["pixels"], size=32, download="IMAGENET1K_V1", download_path=tmp_path)
     td = images(2)
@@ -134,17 +195,17 @@ def test_weights_of_torchvision_by_their_name(r18, tmp_path):  # TR-36
     with pytest.raises(ValueError) as error:
         R3MTransform("resnet18", ["pixels"], download="IMAGENET1K_V2")
     assert str(error.value) == (
-        "R3MTransform knows no weights 'IMAGENET1K_V2' for resnet18. Legal for download: True (those of R3M), "
+        "R3MTransform has no weights 'IMAGENET1K_V2' for resnet18. Legal for download: True (those of R3M), "
         "'IMAGENET1K_V1' (those of torchvision), False."
     )
-    with pytest.raises(ValueError, match=r"VIPTransform knows no weights 'IMAGENET1K_V1'\. Legal for download: True"):
+    with pytest.raises(ValueError, match=r"VIPTransform has no weights 'IMAGENET1K_V1'\. Legal for download: True"):
         VIPTransform("resnet50", download="IMAGENET1K_V1")
 
 
-def test_nothing_happens_before_the_first_image(monkeypatch):  # TR-36
+def test_nothing_happens_before_the_first_image(monkeypatch):
     calls = []
     with monkeypatch.context() as patch:
-        patch.setattr(r3m_module, "resnet", lambda *args: calls.append(args) or resnet(*args))
+        patch.setattr(r3m_module, "make_resnet", lambda *args: calls.append(args) or make_resnet(*args))
         transform = R3MTransform("resnet18", ["pixels"], size=32)
     env = TransformedEnv(Pictures(), transform)
     assert env.observation_spec["r3m_vec"].shape == (512,) and "pixels" not in env.observation_spec
@@ -161,7 +222,7 @@ def test_nothing_happens_before_the_first_image(monkeypatch):  # TR-36
     assert torch.equal(pickle.loads(pickle.dumps(other))(batch.copy())["r3m_vec"], other(batch.copy())["r3m_vec"])
 
 
-def test_the_network_is_frozen(r18, tmp_path):  # TR-36
+def test_the_network_is_frozen(r18, tmp_path):
     file = saved(r18, tmp_path / "weights.pt")
     frozen = R3MTransform("resnet18", ["pixels"], size=32, download_path=file).train()
     first = frozen(images(2))
@@ -179,11 +240,11 @@ def refusal(kind, *args, **kwargs):
     return str(error.value)
 
 
-def test_weights_that_are_not_there(tmp_path):  # TR-36
+def test_weights_that_are_not_there(tmp_path):
     folder = str(tmp_path)
     assert refusal(FileNotFoundError, "resnet18", ["pixels"], download_path=folder) == (
-        f"download_path={folder!r} should be a file of weights, or a folder with 'r3m_18.pt', and there is no file "
-        "'r3m_18.pt'. Fix: download=True fetches it into that folder; without download_path, the weights are random."
+        f"download_path={folder!r} must be a file of weights, or a folder with 'r3m_18.pt', and there is no file "
+        "'r3m_18.pt'. Fix: download=True downloads it into that folder; without download_path, the weights are random."
     )
     nowhere = str(tmp_path / "none.pt")
     assert "there is neither a file nor a folder" in refusal(
@@ -192,24 +253,24 @@ def test_weights_that_are_not_there(tmp_path):  # TR-36
     with pytest.raises(FileNotFoundError) as error:
         VC1Transform(["pixels"], ["v"], "small", download=True, download_path=tmp_path)(images(1))
     assert str(error.value) == (
-        "Weights 'vc1_vits.pth' are published nowhere, so that download=True finds none. "
+        "Weights 'vc1_vits.pth' are not published, so download=True cannot find them. "
         "Fix: download_path='file of your own weights'."
     )
 
 
-def test_weights_that_cannot_be_fetched(tmp_path, monkeypatch):  # TR-36
+def test_weights_that_cannot_be_fetched(tmp_path, monkeypatch):
     monkeypatch.setattr(r3m_module, "_OWN_URL", (tmp_path / "gone").as_uri() + "/")
     text = refusal(ConnectionError, "resnet18", ["pixels"], download=True, download_path=tmp_path / "kept")
     assert text.startswith(
-        f"The weights 'r3m_18.pt' could not be fetched from {(tmp_path / 'gone').as_uri()}/r3m_18.pt"
+        f"The weights 'r3m_18.pt' could not be downloaded from {(tmp_path / 'gone').as_uri()}/r3m_18.pt"
     )
     assert text.endswith(
-        "Fix: check the connection, or fetch the file yourself and give download_path='.../r3m_18.pt'."
+        "Fix: check the connection, or download the file yourself and pass download_path='.../r3m_18.pt'."
     )
     assert list((tmp_path / "kept").iterdir()) == [], "nothing half fetched is left"
 
 
-def test_weights_that_do_not_fit(r18, tmp_path):  # TR-36
+def test_weights_that_do_not_fit(r18, tmp_path):
     state = r18.state_dict()
     del state["bn1.weight"]
     state["head.weight"] = torch.zeros(1)
@@ -217,7 +278,7 @@ def test_weights_that_do_not_fit(r18, tmp_path):  # TR-36
     torch.save(state, tmp_path / "odd.pt")
     assert refusal(ValueError, "resnet18", ["pixels"], download_path=tmp_path / "odd.pt") == (
         "The weights in 'odd.pt' do not fit this ResNet: missing: bn1.weight; unexpected: head.weight; of another "
-        "shape: conv1.weight (64, 1, 7, 7) for (64, 3, 7, 7). Fix: the file of this very model, or the model_name of "
+        "shape: conv1.weight (64, 1, 7, 7) for (8, 3, 7, 7). Fix: use the file of this model, or the model_name of "
         "this file."
     )
     saved(r18, tmp_path / "r18.pt")
@@ -233,7 +294,7 @@ class Unsafe:
 
 
 @pytest.mark.parametrize("what", ["code", "text", "list"])
-def test_a_file_is_read_as_data(tmp_path, monkeypatch, what):  # TR-36
+def test_a_file_is_read_as_data(tmp_path, monkeypatch, what):
     monkeypatch.chdir(tmp_path)
     file = tmp_path / "bad.pt"
     if what == "text":
@@ -244,11 +305,11 @@ def test_a_file_is_read_as_data(tmp_path, monkeypatch, what):  # TR-36
     assert not Path("it_was_run").exists()
     if what == "list":
         assert text == (
-            "'bad.pt' should hold tensors by name, or such a mapping under one of ['r3m', 'state_dict', 'model'], and "
+            "'bad.pt' must hold tensors by name, or such a mapping under one of ['r3m', 'state_dict', 'model'], and "
             "holds a dict of r3m, b. Fix: torch.save(network.state_dict(), file)."
         )
     else:
-        assert text.startswith("'bad.pt' is no file of weights that can be read as plain data: ")
+        assert text.startswith("'bad.pt' is not a file of weights that can be read as plain data: ")
         assert text.endswith("Fix: torch.save(network.state_dict(), file), with nothing but tensors in it.")
 
 
@@ -256,7 +317,7 @@ def test_a_file_is_read_as_data(tmp_path, monkeypatch, what):  # TR-36
 
 
 @pytest.mark.parametrize("stack", [True, False])
-def test_several_images(stack):  # TR-36
+def test_several_images(stack):
     td = images(2).update(images(2, key="other"))
     transform = R3MTransform(
         "resnet18", ["pixels", "other"], size=32, stack_images=stack, tensor_pixels_keys=["a", "b"]
@@ -269,7 +330,7 @@ def test_several_images(stack):  # TR-36
     assert set(out.keys()) == {"a", "b", *(["r3m_vec"] if stack else ["r3m_vec_0", "r3m_vec_1"])}
 
 
-def test_defaults():  # TR-36 TR-57
+def test_defaults():
     transform = VIPTransform("resnet50")
     assert transform.in_keys == ["pixels"] and transform.out_keys == ["vip_vec"] and transform.size == 244
     assert repr(transform) == (
@@ -293,17 +354,17 @@ class TwoRewards(Pictures):
         (
             lambda: R3MTransform("resnet19", ["pixels"]),
             NotImplementedError,
-            "R3MTransform knows no model 'resnet19'. Legal: 'resnet18', 'resnet34', 'resnet50'.",
+            "R3MTransform has no model 'resnet19'. Legal: 'resnet18', 'resnet34', 'resnet50'.",
         ),
         (
             lambda: VIPTransform("resnet18"),
             NotImplementedError,
-            "VIPTransform knows no model 'resnet18'. Legal: 'resnet50'.",
+            "VIPTransform has no model 'resnet18'. Legal: 'resnet50'.",
         ),
         (
             lambda: VC1Transform(["pixels"], ["v"], "huge"),
             NotImplementedError,
-            "VC1Transform knows no model 'huge'. Legal: 'default', 'small', 'base', 'large', 'vc1_vitb', 'vc1_vitl'.",
+            "VC1Transform has no model 'huge'. Legal: 'default', 'small', 'base', 'large', 'vc1_vitb', 'vc1_vitl'.",
         ),
         (
             lambda: R3MTransform("resnet18", ["a", "b"], ["c", "d"]),
@@ -314,7 +375,7 @@ class TwoRewards(Pictures):
         (
             lambda: R3MTransform("resnet18", ["a", "b"], ["c"], stack_images=False),
             ValueError,
-            "R3MTransform got 2 in_keys and 1 out_keys: they belong together one by one. A nested key is one key: "
+            "R3MTransform got 2 in_keys and 1 out_keys: they must pair up one by one. A nested key is one key: "
             "write [('nested', 'reward')] for a list of one.",
         ),
         (
@@ -337,18 +398,18 @@ class TwoRewards(Pictures):
         (
             lambda: TransformedEnv(TwoRewards(), VIPRewardTransform("resnet50", size=32)),
             ValueError,
-            "VIPRewardTransform makes the one reward of an env, and this env has ['first', 'second'].",
+            "VIPRewardTransform replaces the only reward of an env, and this env has ['first', 'second'].",
         ),
         (
             lambda: R3MTransform("resnet18", ["a", "b"], tensor_pixels_keys=["kept"]),
             ValueError,
-            "R3MTransform got 2 in_keys and 1 tensor_pixels_keys: they belong together one by one. A nested key is one "
+            "R3MTransform got 2 in_keys and 1 tensor_pixels_keys: they must pair up one by one. A nested key is one "
             "key: write [('nested', 'reward')] for a list of one.",
         ),
     ],
     ids=range(10),
 )
-def test_what_is_refused(make, kind, text):  # TR-36 TR-56 TR-57 TR-58
+def test_what_is_refused(make, kind, text):
     with pytest.raises(kind) as error:
         make()
     assert str(error.value) == text
@@ -357,9 +418,9 @@ def test_what_is_refused(make, kind, text):  # TR-36 TR-56 TR-57 TR-58
 # VC-1 ---------------------------------------------------------------------------------------------------------------
 
 
-def test_vc1_takes_the_middle_of_the_image(tmp_path):  # TR-56
+def test_vc1_takes_the_middle_of_the_image(tmp_path):
     torch.manual_seed(2)
-    network = vit("tiny").eval()
+    network = make_vit("tiny").eval()
     state = {**network.state_dict(), "mask_token": torch.zeros(1), "decoder_blocks.0.norm1.weight": torch.zeros(1)}
     torch.save({"model": state}, tmp_path / "vc1.pth")
     transform = VC1Transform(["pixels"], ["v"], del_keys=False, download_path=tmp_path / "vc1.pth")
@@ -385,21 +446,12 @@ def test_vc1_needs_weights():  # random vectors in place of those of VC-1 would 
 # The reward of VIP --------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def small_vip(monkeypatch):
-    """A network of two layers in place of the ResNet-50 of VIP, which takes its time."""
-    from rlnb.envs.transforms import vip
-
-    make = partial(ResNet, BasicBlock, (1, 1), 16)
-    monkeypatch.setattr(vip, "_MODELS", {"resnet50": (make, 16, vip._WEIGHTS)})
-
-
 def goal(*batch):
     return TensorDict({"goal_image": torch.randint(0, 256, (*batch, 12, 10, 3), dtype=torch.uint8)}, batch)
 
 
 @pytest.mark.parametrize("batch_size", [(), (3,)], ids=str)
-def test_the_reward_is_how_much_nearer_the_goal_has_come(small_vip, batch_size):  # TR-58
+def test_the_reward_is_how_much_nearer_the_goal_has_come(batch_size):
     env = TransformedEnv(Pictures(batch_size), VIPRewardTransform("resnet50", size=32))
     env.set_seed(0)
     image = goal(*batch_size)
@@ -418,7 +470,7 @@ def test_the_reward_is_how_much_nearer_the_goal_has_come(small_vip, batch_size):
     assert env.state_spec["goal_image"].shape == (*batch_size, 12, 10, 3)
 
 
-def test_a_partial_reset_changes_the_goals_of_its_rows(small_vip):  # TR-58
+def test_a_partial_reset_changes_the_goals_of_its_rows():
     env = TransformedEnv(Pictures((2,)), VIPRewardTransform("resnet50", size=32))
     env.set_seed(0)
     first = env.reset(goal(2))
@@ -430,20 +482,20 @@ def test_a_partial_reset_changes_the_goals_of_its_rows(small_vip):  # TR-58
     assert not torch.equal(after["goal_embedding"][1], first["goal_embedding"][1])
 
 
-def test_the_first_episode_needs_a_goal(small_vip):  # TR-58
+def test_the_first_episode_needs_a_goal():
     env = TransformedEnv(Pictures(), VIPRewardTransform("resnet50", size=32))
     with pytest.raises(KeyError) as error:
         env.reset()
     assert error.value.args[0] == (
-        "VIPRewardTransform needs the goal of the first episode, 'goal_image', and the reset was given []. Fix: "
+        "VIPRewardTransform needs the goal of the first episode, 'goal_image', and the reset got []. Fix: "
         "env.reset(TensorDict({'goal_image': image}, env.batch_size)), an image like those of the env."
     )
     with pytest.raises(NotImplementedError, match="compares each step with the goal of a reset, so it works in an env"):
         VIPRewardTransform("resnet50")(images())
 
 
-def test_sizes_of_vectors():  # TR-36 TR-57
-    for name, (_, _, n_features) in RESNETS.items():
+def test_sizes_of_vectors():
+    for name, n_features in RESNET_FEATURES.items():
         spec = TransformedEnv(Pictures((2,)), R3MTransform(name)).observation_spec
         assert spec["r3m_vec"].shape == (2, n_features)
     assert TransformedEnv(Pictures(), VIPTransform("resnet50")).observation_spec["vip_vec"].shape == (1024,)

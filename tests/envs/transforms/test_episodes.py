@@ -39,7 +39,7 @@ def message(error, text):
 # TargetReturn -------------------------------------------------------------------------------------------------------
 
 
-def test_target_return():  # TR-50
+def test_target_return():
     env = TransformedEnv(Agents((2,)), Compose(TargetReturn(5.0), TargetReturn(5.0, "constant", out_keys=["aim"])))
     env.set_seed(0)
     found = env.rollout(20, break_when_any_done=False)
@@ -50,7 +50,7 @@ def test_target_return():  # TR-50
     assert (found["aim"] == 5.0).all() and (found["next", "aim"] == 5.0).all()
 
 
-def test_bad_input_of_target_return():  # TR-50
+def test_bad_input_of_target_return():
     with message(ValueError, "There is no mode 'x'. The modes are: reduce, constant."):
         TargetReturn(1.0, "x")
     text = (
@@ -67,7 +67,7 @@ def test_bad_input_of_target_return():  # TR-50
 # FrameSkipTransform -------------------------------------------------------------------------------------------------
 
 
-def test_frame_skip_is_that_of_the_backend():  # TR-26
+def test_frame_skip_is_that_of_the_backend():
     skipping, plain = TransformedEnv(GymEnv("Pendulum-v1"), FrameSkipTransform(4)), GymEnv("Pendulum-v1", frame_skip=4)
     for env in (skipping, plain):
         env.set_seed(0)
@@ -76,12 +76,12 @@ def test_frame_skip_is_that_of_the_backend():  # TR-26
     torch.testing.assert_close(found["next", "reward"], expected["next", "reward"])
 
 
-def test_the_end_of_an_episode_stops_the_repetition():  # TR-26
+def test_the_end_of_an_episode_stops_the_repetition():
     env = TransformedEnv(CartPoleEnv(max_steps=5), FrameSkipTransform(3))
     assert env.rollout(10)["next", "reward"].flatten().tolist() == [3.0, 2.0]
 
 
-def test_transforms_inside_see_each_step_and_those_outside_one_in_n():  # TR-26
+def test_transforms_inside_see_each_step_and_those_outside_one_in_n():
     chain = Compose(StepCounter(step_count_key="frames"), RewardSum(), FrameSkipTransform(3), StepCounter())
     env = TransformedEnv(CartPoleEnv(max_steps=100), chain)
     env.set_seed(0)
@@ -92,7 +92,7 @@ def test_transforms_inside_see_each_step_and_those_outside_one_in_n():  # TR-26
 
 
 @pytest.mark.parametrize("inside", [True, False])
-def test_actions_are_repeated_as_the_env_below_takes_them(inside):  # TR-26 TR-03
+def test_actions_are_repeated_as_the_env_below_takes_them(inside):
     clip, skip = ClipTransform(in_keys_inv=["action"], low=-0.5, high=0.5), FrameSkipTransform(3)
     env = TransformedEnv(GymEnv("Pendulum-v1"), Compose(*((clip, skip) if inside else (skip, clip))))
     seen = []
@@ -102,7 +102,7 @@ def test_actions_are_repeated_as_the_env_below_takes_them(inside):  # TR-26 TR-0
     assert seen == [0.5] * 3
 
 
-def test_a_random_action_is_drawn_once():  # TR-26 TR-19
+def test_a_random_action_is_drawn_once():
     env = TransformedEnv(GridWorldEnv(), Compose(FrameSkipTransform(5), DiscreteActionProjection(4, 50)))
     seen = []
     step = env.base_env._step
@@ -113,7 +113,7 @@ def test_a_random_action_is_drawn_once():  # TR-26 TR-19
     assert len(set(seen)) == 1
 
 
-def test_in_a_batch_the_end_of_one_env_stops_the_repetition_for_all():  # TR-26
+def test_in_a_batch_the_end_of_one_env_stops_the_repetition_for_all():
     env = TransformedEnv(Numbers((3,)), Compose(StepCounter(step_count_key="frames"), FrameSkipTransform(4)))
     env.set_seed(0)
     found = env.rollout(30, break_when_any_done=False)
@@ -123,8 +123,8 @@ def test_in_a_batch_the_end_of_one_env_stops_the_repetition_for_all():  # TR-26
     assert (frames[full.expand_as(frames)] == 4).all() and (frames < 4).any()
 
 
-def test_bad_input_of_frame_skip():  # TR-26
-    with message(ValueError, "frame_skip must be a positive integer and is 0."):
+def test_bad_input_of_frame_skip():
+    with message(ValueError, "frame_skip must be a positive integer, got 0."):
         FrameSkipTransform(0)
     with pytest.raises(NotImplementedError, match=r"^FrameSkipTransform steps an env, so it works in an env only."):
         FrameSkipTransform(2)(TensorDict({}))
@@ -134,7 +134,7 @@ def test_bad_input_of_frame_skip():  # TR-26
 
 
 @pytest.mark.parametrize("base", [lambda: CartPoleEnv(), lambda: GymEnv("Pendulum-v1"), lambda: Numbers()])
-def test_noops(base):  # TR-31
+def test_noops(base):
     env = TransformedEnv(base(), Compose(StepCounter(step_count_key="frames"), NoopResetEnv(4, random=False)))
     env.append_transform(StepCounter()).append_transform(InitTracker())
     env.set_seed(3)
@@ -145,7 +145,7 @@ def test_noops(base):  # TR-31
     check_env_specs(env)
 
 
-def test_a_random_number_of_noops():  # TR-31
+def test_a_random_number_of_noops():
     env = TransformedEnv(GymEnv("Pendulum-v1"), Compose(StepCounter(), NoopResetEnv(3)))
     env.set_seed(0)
     first = [env.reset()["step_count"].item() for _ in range(40)]
@@ -154,15 +154,15 @@ def test_a_random_number_of_noops():  # TR-31
     assert set(first) == {0, 1, 2, 3}
 
 
-def test_noops_in_each_env_of_a_batch():  # TR-31
+def test_noops_in_each_env_of_a_batch():
     env = SerialEnv(2, lambda: TransformedEnv(GymEnv("CartPole-v1"), Compose(StepCounter(), NoopResetEnv(2, False))))
     env.set_seed(0)
     found = env.rollout(60, break_when_any_done=False)
     assert found["step_count"].min() == 2
 
 
-def test_bad_input_of_noops():  # TR-31
-    with message(ValueError, "noops must be a number of steps, from 0 on, and is -1."):
+def test_bad_input_of_noops():
+    with message(ValueError, "noops must be a non-negative integer, got -1."):
         NoopResetEnv(-1)
     with message(
         ValueError,
@@ -174,7 +174,7 @@ def test_bad_input_of_noops():  # TR-31
     env = TransformedEnv(CartPoleEnv(max_steps=5), NoopResetEnv(5, random=False))
     with message(
         RuntimeError,
-        "NoopResetEnv took 5 random steps after a reset 10 times, and each time the episode ended before. "
+        "NoopResetEnv tried 10 times to take 5 random steps after a reset, and each time the episode ended before. "
         "Fix: fewer noops.",
     ):
         env.reset()
@@ -186,7 +186,7 @@ def test_bad_input_of_noops():  # TR-31
 
 
 @pytest.mark.parametrize("batch_size", [(), (3,)])
-def test_end_of_life(batch_size):  # TR-22
+def test_end_of_life(batch_size):
     env = TransformedEnv(Lives(batch_size), EndOfLifeTransform(eol_attribute="lives"))
     env.set_seed(0)
     found = env.rollout(40, break_when_any_done=False)
@@ -196,7 +196,7 @@ def test_end_of_life(batch_size):  # TR-22
     assert found["lives"].shape == found["done"].shape and found["lives"].dtype == torch.int64
 
 
-def test_lives_may_be_asked_of_the_backend_by_a_function():  # TR-22
+def test_lives_may_be_asked_of_the_backend_by_a_function():
     env = TransformedEnv(GymEnv("CartPole-v1"), EndOfLifeTransform("eol", "left", eol_attribute="unwrapped.ale.lives"))
     unwrapped = env.base_env.unwrapped
 
@@ -216,7 +216,7 @@ def test_lives_may_be_asked_of_the_backend_by_a_function():  # TR-22
     assert td["eol"].tolist() == [False]
 
 
-def test_losses_are_told():  # TR-22
+def test_losses_are_told():
     class Loss:
         def set_keys(self, **keys):
             self.keys = keys
@@ -226,10 +226,10 @@ def test_losses_are_told():  # TR-22
     assert loss.keys == {"done": "eol", "terminated": "eol"}
 
 
-def test_bad_input_of_end_of_life():  # TR-22
+def test_bad_input_of_end_of_life():
     with message(
         TypeError,
-        "eol_attribute must be the name of an attribute and is a function. Fix: eol_attribute='unwrapped.ale.lives', "
+        "eol_attribute must be the name of an attribute, got a function. Fix: eol_attribute='unwrapped.ale.lives', "
         "which may be a number or a function.",
     ):
         EndOfLifeTransform(eol_attribute=lambda: 3)
@@ -237,7 +237,7 @@ def test_bad_input_of_end_of_life():  # TR-22
     with message(
         AttributeError,
         "EndOfLifeTransform looks for 'unwrapped.ale.lives', and unwrapped has no attribute 'ale'. Fix: "
-        "EndOfLifeTransform(eol_attribute=...), the place where this env has its number of lives.",
+        "EndOfLifeTransform(eol_attribute=...), the path of the number of lives in this env.",
     ):
         env.reset()
     with pytest.raises(KeyError, match="EndOfLifeTransform reads 'over', and the env's end signals are"):
@@ -273,7 +273,7 @@ class Breaking(PendulumEnv):
         return super()._reset(tensordict, **kwargs)
 
 
-def test_the_check_names_key_index_and_step():  # TR-24
+def test_the_check_names_key_index_and_step():
     env = TransformedEnv(Breaking(), FiniteTensorDictCheck())
     assert env.rollout(2).batch_size == (2,)
     with message(
@@ -284,7 +284,7 @@ def test_the_check_names_key_index_and_step():  # TR-24
         env.rollout(5)
 
 
-def test_the_check_counts_steps_of_each_env():  # TR-24
+def test_the_check_counts_steps_of_each_env():
     env = TransformedEnv(Numbers((3,)), FiniteTensorDictCheck())
     td = env.reset()
     for _ in range(2):
@@ -303,7 +303,7 @@ def test_the_check_counts_steps_of_each_env():  # TR-24
         env.step(td)
 
 
-def test_the_check_of_resets_and_of_data():  # TR-24
+def test_the_check_of_resets_and_of_data():
     check = FiniteTensorDictCheck()
     good = TensorDict({"x": torch.ones(2), "n": torch.tensor([1, 2]), "note": "text", "a": {"b": torch.zeros(1)}})
     assert check(good) is good

@@ -10,7 +10,7 @@ import torch
 
 from rlnb.data.ted.leaves import leaf_keys
 from rlnb.envs import Compose, EnvBase, InitTracker, StepCounter, TransformedEnv, check_env_specs, transforms
-from rlnb.envs.transforms.call import as_transform
+from rlnb.envs.transforms.transform import as_transform
 from tests.envs.transforms import cases, cases_images, cases_numbers
 
 CASES = [*cases.CASES, *cases_images.CASES, *cases_numbers.CASES]
@@ -37,7 +37,7 @@ def kinds(transform):
     return [type(transform).__name__, *members]
 
 
-def test_every_transform_has_a_place_in_the_table():  # TR-60
+def test_every_transform_has_a_place_in_the_table():
     listed = {kind for case in CASES for kind in kinds(as_transform(case.make(case.envs[0]())))}
     bases = {"Transform", "ObservationTransform", "TransformedEnv"}
     assert set(transforms.__all__) - bases - listed == set(APART)
@@ -75,7 +75,7 @@ def rollout(env, seed=0, steps=12):
 
 @in_every_env
 @any_batch
-def test_keeps_to_its_specs(case, env, batch_size):  # TR-01
+def test_keeps_to_its_specs(case, env, batch_size):
     base = env(batch_size)
     transformed = TransformedEnv(base, case.make(base))
     check_env_specs(transformed, seed=0)
@@ -87,7 +87,7 @@ def test_keeps_to_its_specs(case, env, batch_size):  # TR-01
 
 
 @in_every_env
-def test_begun_in_inference_mode_it_goes_on_outside_of_it(case, env):  # TR-01
+def test_begun_in_inference_mode_it_goes_on_outside_of_it(case, env):
     base = env((3,))
     transformed = TransformedEnv(base, case.make(base))
     with torch.inference_mode():
@@ -98,7 +98,7 @@ def test_begun_in_inference_mode_it_goes_on_outside_of_it(case, env):  # TR-01
 
 @in_every_env
 @any_batch
-def test_in_a_compose(case, env, batch_size):  # TR-04
+def test_in_a_compose(case, env, batch_size):
     base = env(batch_size)
     others = [StepCounter(step_count_key="before"), InitTracker("first")]
     others.insert(0 if case.takes_all else 1, case.make(base))
@@ -111,7 +111,7 @@ def test_in_a_compose(case, env, batch_size):  # TR-04
 
 @in_every_env
 @any_batch
-def test_step_and_maybe_reset_gives_the_same_data_as_a_rollout(case, env, batch_size):  # TR-01
+def test_step_and_maybe_reset_gives_the_same_data_as_a_rollout(case, env, batch_size):
     base, other = env(batch_size), env(batch_size)
     transformed, again = TransformedEnv(base, case.make(base)), TransformedEnv(other, case.make(other))
     torch.manual_seed(0)
@@ -126,7 +126,7 @@ def test_step_and_maybe_reset_gives_the_same_data_as_a_rollout(case, env, batch_
 
 
 @in_every_env
-def test_a_partial_reset_leaves_the_other_rows_alone(case, env):  # TR-01
+def test_a_partial_reset_leaves_the_other_rows_alone(case, env):
     base = env((3,))
     transformed = TransformedEnv(base, case.make(base))
     transformed.set_seed(0)
@@ -150,7 +150,7 @@ def test_a_partial_reset_leaves_the_other_rows_alone(case, env):  # TR-01
 
 @in_every_env
 @any_batch
-def test_actions_come_to_the_env_as_it_wants_them(case, env, batch_size):  # TR-03
+def test_actions_come_to_the_env_as_it_wants_them(case, env, batch_size):
     base = env(batch_size)
     transformed = TransformedEnv(base, case.make(base))
     td = transformed.rand_action(transformed.reset())
@@ -164,7 +164,7 @@ def test_actions_come_to_the_env_as_it_wants_them(case, env, batch_size):  # TR-
 
 
 @in_every_env
-def test_set_truncated_and_break_when_any_done(case, env):  # TR-01
+def test_set_truncated_and_break_when_any_done(case, env):
     base = env()
     transformed = TransformedEnv(base, case.make(base))
     transformed.set_seed(1)
@@ -175,7 +175,7 @@ def test_set_truncated_and_break_when_any_done(case, env):  # TR-01
 
 
 @in_every_env
-def test_fake_data_has_the_layout_of_real_data(case, env):  # TR-01
+def test_fake_data_has_the_layout_of_real_data(case, env):
     base = env((2,))
     transformed = TransformedEnv(base, case.make(base))
     fake, real = transformed.fake_tensordict(), rollout(transformed, steps=1)[:, 0]
@@ -188,7 +188,7 @@ def test_fake_data_has_the_layout_of_real_data(case, env):  # TR-01
 
 @in_every_env
 @pytest.mark.parametrize("way", ["deepcopy", "pickle", "clone"])
-def test_copies_do_the_same(case, env, way):  # TR-06
+def test_copies_do_the_same(case, env, way):
     base, other = env((2,)), env((2,))
     if way == "pickle" and "function" not in case.name:
         made = TransformedEnv(base, case.make(base))
@@ -210,7 +210,7 @@ def test_copies_do_the_same(case, env, way):  # TR-06
 
 
 @every
-def test_a_transform_serves_one_env(case):  # TR-05
+def test_a_transform_serves_one_env(case):
     env = case.envs[0]
     base = env()
     transform = as_transform(case.make(base))
@@ -236,7 +236,7 @@ def write_inputs(case, transform, td):
 
 @every
 @pytest.mark.parametrize("batch_size", [(), (2,), (2, 3)], ids=str)
-def test_alone_on_data(case, batch_size):  # TR-02
+def test_alone_on_data(case, batch_size):
     transform = as_transform(case.make(case.envs[0]()))
     td = case.data(batch_size)
     before = td.clone()
@@ -258,7 +258,7 @@ def test_alone_on_data(case, batch_size):  # TR-02
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if not case.fails and "random" not in case.name], ids=str)
-def test_on_a_sample_row_by_row(case):  # TR-02
+def test_on_a_sample_row_by_row(case):
     transform = as_transform(case.make(case.envs[0]()))
     stored = case.data((6,))
     index = torch.tensor([4, 0, 4])
@@ -266,7 +266,7 @@ def test_on_a_sample_row_by_row(case):  # TR-02
 
 
 @every
-def test_what_is_written_comes_back(case):  # TR-02
+def test_what_is_written_comes_back(case):
     transform = as_transform(case.make(case.envs[0]()))
     td = case.data((4,))
     if not transform.invertible:

@@ -48,7 +48,7 @@ PLACES = [(Numbers, "position"), (Pictures, "pixels"), (AgentPictures, ("agents"
 @pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
 @pytest.mark.parametrize(("env", "key"), PLACES, ids=lambda x: getattr(x, "__name__", None))
 @pytest.mark.parametrize("batch_size", [(), (3,)], ids=str)
-def test_a_rollout_gets_the_frames_that_the_env_gives(make, env, key, batch_size):  # TR-14 TR-52
+def test_a_rollout_gets_the_frames_that_the_env_gives(make, env, key, batch_size):
     found = rollout_of(TransformedEnv(env(batch_size), make([key])))
     plain = rollout_of(env(batch_size))
     assert torch.equal(found["action"] if "action" in found else found["agents", "action"],
@@ -65,7 +65,7 @@ def test_a_rollout_gets_the_frames_that_the_env_gives(make, env, key, batch_size
     assert torch.equal(written[key], found[key]) and torch.equal(written["next"][key], found["next"][key])
 
 
-def test_time_is_the_dimension_of_that_name():  # TR-14
+def test_time_is_the_dimension_of_that_name():
     plain = rollout_of(Numbers((3,)))
     expected = CatFrames(3, -1, both("position"))(plain.clone())
     turned = plain.transpose(0, 1).clone()
@@ -81,7 +81,7 @@ def test_time_is_the_dimension_of_that_name():  # TR-14
     done=st.lists(st.booleans(), min_size=1, max_size=9),
     padding=st.sampled_from(["same", "constant"]),
 )
-def test_frames_are_those_of_the_episode(n, done, padding):  # TR-14
+def test_frames_are_those_of_the_episode(n, done, padding):
     length = len(done)
     value = torch.arange(length).unsqueeze(-1)
     td = TensorDict({"x": value, "next": {"done": torch.tensor(done).unsqueeze(-1)}}, [length])
@@ -106,7 +106,7 @@ def test_frames_are_those_of_the_episode(n, done, padding):  # TR-14
     ],
     ids=["changed", "renamed", "removed", "by a function"],
 )
-def test_what_comes_after_does_not_come_back(after):  # TR-14
+def test_what_comes_after_does_not_come_back(after):
     plain = TransformedEnv(Numbers((2,)), CatFrames(3, -1, "position", "frames"))
     frames = CatFrames(3, -1, "position", "frames")
     keep = CatFrames(3, -1, "position")
@@ -126,7 +126,7 @@ class RecordPosition(Double):
         return value.clone()
 
 
-def test_a_step_may_be_taken_again_from_before():  # TR-14
+def test_a_step_may_be_taken_again_from_before():
     env = TransformedEnv(Numbers(), CatFrames(3, -1, "position"))
     env.set_seed(0)
     first = env.reset()
@@ -137,7 +137,7 @@ def test_a_step_may_be_taken_again_from_before():  # TR-14
 
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))], ids=["copy", "pickle"])
-def test_copies_remember(copied):  # TR-14
+def test_copies_remember(copied):
     env = TransformedEnv(Numbers((2,)), CatFrames(3, -1, "position"))
     env.set_seed(0)
     td = env._step_mdp(env.rand_step(env.reset()))
@@ -147,7 +147,7 @@ def test_copies_remember(copied):  # TR-14
     assert torch.equal(other.step(lost)["next", "position"], env.step(action.clone())["next", "position"])
 
 
-def test_a_reset_key_of_its_own():  # TR-14
+def test_a_reset_key_of_its_own():
     env = TransformedEnv(Numbers((2,)), CatFrames(2, -1, "position", "frames", reset_key="_reset"))
     env.set_seed(0)
     td = env._step_mdp(env.rand_step(env.reset()))
@@ -161,7 +161,7 @@ def test_a_reset_key_of_its_own():  # TR-14
 # Specs --------------------------------------------------------------------------------------------------------------
 
 
-def test_bounds_take_in_the_padding():  # TR-14
+def test_bounds_take_in_the_padding():
     env = TransformedEnv(Numbers(), CatFrames(2, -1, "velocity", padding="constant", padding_value=99))
     spec = env.observation_spec["velocity"]
     assert isinstance(spec, Bounded) and spec.high.tolist() == [99, 10] and spec.low.tolist() == [-10, -10]
@@ -184,7 +184,7 @@ def test_bounds_take_in_the_padding():  # TR-14
         ),
         (
             lambda: CatFrames(4, -1, padding="mirror"),
-            "CatFrames knows no padding 'mirror'. Legal: 'same', 'constant', 'zeros'.",
+            "CatFrames has no padding 'mirror'. Legal: 'same', 'constant', 'zeros'.",
         ),
         (
             lambda: TimeMaxPool(T=0),
@@ -197,25 +197,25 @@ def test_bounds_take_in_the_padding():  # TR-14
         ),
         (
             lambda: TransformedEnv(Numbers(), CatFrames(4, -1, "position", as_inverse=True)),
-            "CatFrames(as_inverse=True) concatenates what is written to a buffer, and an env is no buffer. Fix: "
+            "CatFrames(as_inverse=True) concatenates data that is written to a buffer, and this is an env. Fix: "
             "TransformedEnv(env, CatFrames(...)) without as_inverse.",
         ),
         (
             lambda: CatFrames(4, -1, "x")(TensorDict({"x": torch.zeros(2), "next": {"done": torch.ones(1).bool()}})),
-            "CatFrames looks back in time, and this data has no time dimension: its batch size is []. Fix: give it a "
-            "rollout, in which the last batch dimension or the one named 'time' is time, or use CatFrames in an env: "
+            "CatFrames looks back in time, and this data has no time dimension: its batch size is []. Fix: pass "
+            "a rollout, in which the last batch dimension or the one named 'time' is time, or use CatFrames in an env: "
             "TransformedEnv(env, CatFrames(...)).",
         ),
     ],
     ids=range(7),
 )
-def test_what_is_refused(make, text):  # TR-14 TR-52
+def test_what_is_refused(make, text):
     with pytest.raises(ValueError) as error:
         make()
     assert str(error.value) == text
 
 
-def test_episodes_must_be_told_apart():  # TR-14
+def test_episodes_must_be_told_apart():
     td = TensorDict({"x": torch.zeros(2, 1), "next": {"over": torch.zeros(2, 1).bool()}}, [2])
     with pytest.raises(KeyError, match=r"\('next', 'done'\).*the data that CatFrames reads"):
         CatFrames(2, -1, "x")(td)

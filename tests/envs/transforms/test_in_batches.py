@@ -20,7 +20,7 @@ def layout(td, n_lead):
 
 
 @in_every_env
-def test_inside_each_env(case, env):  # TR-01
+def test_inside_each_env(case, env):
     def make():
         base = env()
         return TransformedEnv(base, case.make(base))
@@ -49,7 +49,7 @@ def here_and_elsewhere(n, make):
 
 
 @every
-def test_in_a_worker(case):  # TR-01
+def test_in_a_worker(case):
     def make():
         base = case.envs[0]()
         return TransformedEnv(base, case.make(base))
@@ -63,7 +63,7 @@ def test_in_a_worker(case):  # TR-01
         assert same(here, elsewhere)
 
 
-def test_in_several_workers():  # TR-01
+def test_in_several_workers():
     def make():
         return TransformedEnv(Numbers(), Compose(StepCounter(3), RewardSum(), VecNorm(["position"])))
 

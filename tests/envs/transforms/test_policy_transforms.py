@@ -40,7 +40,7 @@ def log_prob(weight, data):
 
 @pytest.mark.parametrize("written", [True, False])
 @pytest.mark.parametrize("batch_size", [(), (3,)])
-def test_the_reward_less_the_divergence(written, batch_size):  # TR-30
+def test_the_reward_less_the_divergence(written, batch_size):
     policy = actor(return_log_prob=True, default_interaction_type="random")
     transform = KLRewardTransform(policy, coef=2.0, out_keys=["corrected"], in_keys=["reward"])
     with torch.no_grad():
@@ -53,7 +53,7 @@ def test_the_reward_less_the_divergence(written, batch_size):  # TR-30
     torch.testing.assert_close(found["next", "corrected"], expected)
 
 
-def test_what_the_policy_wrote_counts_and_not_what_it_would_write_now():  # TR-30
+def test_what_the_policy_wrote_counts_and_not_what_it_would_write_now():
     policy = actor(return_log_prob=True)
     transform = KLRewardTransform(policy)
     data = TensorDict({"position": torch.rand(4, 2).double(), "action": torch.rand(4, 1).double()}, [4])
@@ -64,7 +64,7 @@ def test_what_the_policy_wrote_counts_and_not_what_it_would_write_now():  # TR-3
     torch.testing.assert_close(transform(data)["next", "reward"], expected)
 
 
-def test_the_frozen_copy():  # TR-30
+def test_the_frozen_copy():
     policy = actor()
     transform = KLRewardTransform(policy)
     assert not any(parameter.requires_grad for parameter in transform.parameters())
@@ -75,10 +75,10 @@ def test_the_frozen_copy():  # TR-30
     assert not hasattr(env.reward_spec, "low")
 
 
-def test_bad_input_of_kl():  # TR-30
+def test_bad_input_of_kl():
     with message(
         TypeError,
-        "KLRewardTransform needs a policy that gives its distribution, and this Push has no get_dist. Fix: a "
+        "KLRewardTransform needs a policy with get_dist, which returns its distribution, and got a Push. Fix: a "
         "ProbabilisticTensorDictSequential.",
     ):
         KLRewardTransform(Push())
@@ -99,7 +99,7 @@ def test_bad_input_of_kl():  # TR-30
     whole.reward_spec = Unbounded(shape=(1,), dtype=torch.int64)
     with message(
         TypeError,
-        "KLRewardTransform needs rewards that are floating-point numbers, and theirs is torch.int64. Fix: put "
+        "KLRewardTransform needs floating-point rewards, and these have dtype torch.int64. Fix: put "
         "DTypeCastTransform(torch.int64, torch.float32, in_keys=['reward']) before it.",
     ):
         TransformedEnv(whole, KLRewardTransform(actor()))
@@ -109,7 +109,7 @@ def test_bad_input_of_kl():  # TR-30
 
 
 @pytest.mark.parametrize(("batch_size", "shape"), [((), None), ((4,), None), ((4,), (4,))])
-def test_the_noise_stays_for_an_episode(batch_size, shape):  # TR-28
+def test_the_noise_stays_for_an_episode(batch_size, shape):
     env = TransformedEnv(Numbers(batch_size), gSDENoise(state_dim=3, action_dim=2, shape=shape))
     env.set_seed(0)
     found = env.rollout(40, break_when_any_done=False)
@@ -121,7 +121,7 @@ def test_the_noise_stays_for_an_episode(batch_size, shape):  # TR-28
     assert 0.5 < starts.std() < 1.5
 
 
-def test_a_placeholder_for_the_noise():  # TR-28
+def test_a_placeholder_for_the_noise():
     noise = gSDENoise()
     assert isinstance(noise, TensorDictPrimer)
     td = TransformedEnv(PendulumEnv(), noise).reset()
@@ -130,7 +130,7 @@ def test_a_placeholder_for_the_noise():  # TR-28
     assert serial.reset()["_eps_gSDE"].shape == (2, 1, 3)
     with message(
         ValueError,
-        "gSDENoise needs both state_dim and action_dim, or none of them, and got state_dim=3 and action_dim=None.",
+        "gSDENoise needs both state_dim and action_dim or neither, got state_dim=3 and action_dim=None.",
     ):
         gSDENoise(3)
 
@@ -140,7 +140,7 @@ def test_a_placeholder_for_the_noise():  # TR-28
 
 @pytest.mark.parametrize("make", [one_hot_grid, grid_of_numbers])
 @pytest.mark.parametrize("batch_size", [(), (3,)])
-def test_actions_beyond_become_random_ones(make, batch_size):  # TR-19
+def test_actions_beyond_become_random_ones(make, batch_size):
     env = TransformedEnv(make(batch_size), DiscreteActionProjection(4, 7))
     kind = OneHot if make is one_hot_grid else Categorical
     assert isinstance(env.action_spec, kind) and env.action_spec.n == 7
@@ -162,7 +162,7 @@ def test_actions_beyond_become_random_ones(make, batch_size):  # TR-19
     assert seen == {0, 1, 2, 3}
 
 
-def test_the_projection_is_reproducible():  # TR-19
+def test_the_projection_is_reproducible():
     env = TransformedEnv(one_hot_grid(), DiscreteActionProjection(4, 20))
     state = torch.get_rng_state()
     runs = []
@@ -173,7 +173,7 @@ def test_the_projection_is_reproducible():  # TR-19
     assert torch.equal(torch.get_rng_state(), state)
 
 
-def test_stored_actions_are_filled_up():  # TR-19
+def test_stored_actions_are_filled_up():
     td = TensorDict({"action": torch.eye(2, dtype=torch.int64)}, [2])
     out = DiscreteActionProjection(2, 5)(td.clone())["action"]
     assert out.tolist() == [[1, 0, 0, 0, 0], [0, 1, 0, 0, 0]]
@@ -181,22 +181,21 @@ def test_stored_actions_are_filled_up():  # TR-19
     assert DiscreteActionProjection(2, 5, include_forward=False)(td.clone())["action"].shape == (2, 2)
 
 
-def test_bad_input_of_the_projection():  # TR-19
+def test_bad_input_of_the_projection():
     with message(
         ValueError,
-        "DiscreteActionProjection offers max_actions=2 for an env with num_actions_effective=5: it must be at least as "
-        "many, and the env needs one.",
+        "max_actions=2 must be at least num_actions_effective=5, which must be at least 1.",
     ):
         DiscreteActionProjection(5, 2)
     with message(
         ValueError,
-        "DiscreteActionProjection was told num_actions_effective=3, and the env has 4 actions. Fix: "
+        "DiscreteActionProjection got num_actions_effective=3, but the env has 4 actions. Fix: "
         "DiscreteActionProjection(4, 7).",
     ):
         TransformedEnv(GridWorldEnv(), DiscreteActionProjection(3, 7))
     with message(
         TypeError,
-        "DiscreteActionProjection needs discrete actions, one-hot or numbers, and 'action' has a BoundedContinuous "
+        "DiscreteActionProjection needs discrete actions, one-hot or integers, and 'action' has a BoundedContinuous "
         "spec.",
     ):
         TransformedEnv(PendulumEnv(), DiscreteActionProjection(2, 3))

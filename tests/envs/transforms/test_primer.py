@@ -23,7 +23,7 @@ from tests.envs.transforms.cases import Agents, Numbers
         ({}, [0, 0]),
     ],
 )
-def test_default_values(default, expected):  # TR-51
+def test_default_values(default, expected):
     env = TransformedEnv(Numbers((1,)), TensorDictPrimer(h=Unbounded(shape=(2,)), default_value=default))
     assert env.reset()["h"].tolist() == [expected]
     assert TensorDictPrimer(h=Unbounded(shape=(2,)), default_value=default)(TensorDict())["h"].tolist() == expected
@@ -33,13 +33,13 @@ def test_default_values(default, expected):  # TR-51
     "primers",
     [{"h": Unbounded(shape=(3,))}, Composite(h=Unbounded(shape=(3,))), Composite(h=Unbounded(shape=(3,))).lock_()],
 )
-def test_ways_to_name_them(primers):  # TR-51
+def test_ways_to_name_them(primers):
     primer = TensorDictPrimer(primers, more=Categorical(4))
     assert primer.primers.keys() == ["h", "more"]
     assert primer(TensorDict({}, [5]))["h"].shape == (5, 3)
 
 
-def test_random_values_are_drawn_for_the_env():  # TR-51
+def test_random_values_are_drawn_for_the_env():
     env = TransformedEnv(CartPoleEnv(batch_size=(3,)), TensorDictPrimer(h=Unbounded(shape=(2,)), random=True))
     env.set_seed(0)
     outer = torch.get_rng_state()
@@ -50,7 +50,7 @@ def test_random_values_are_drawn_for_the_env():  # TR-51
     assert torch.equal(env.reset()["h"], first)
 
 
-def test_carried_from_step_to_step_and_reset_row_by_row():  # TR-51
+def test_carried_from_step_to_step_and_reset_row_by_row():
     env = TransformedEnv(Numbers((3,)), Compose(StepCounter(), TensorDictPrimer(h=Unbounded(shape=(1,)))))
     td = env.reset().set("h", torch.tensor([[1.0], [2.0], [3.0]]))
     td = env._step_mdp(env.rand_step(td))
@@ -61,7 +61,7 @@ def test_carried_from_step_to_step_and_reset_row_by_row():  # TR-51
     assert env.rand_step(td)["next", "h"].unique().item() == 9, "what a policy writes stays"
 
 
-def test_a_chosen_mask():  # TR-51
+def test_a_chosen_mask():
     primer = TensorDictPrimer(h=Unbounded(shape=(1,)), reset_key=("agents", "_reset"))
     env = TransformedEnv(Agents((2,)), primer)
     td = env.reset().set("h", torch.ones(2, 1))
@@ -70,7 +70,7 @@ def test_a_chosen_mask():  # TR-51
     assert env.transform._reset(td, env.base_env.reset())["h"].flatten().tolist() == [1, 0]
 
 
-def test_one_function_for_all():  # TR-51
+def test_one_function_for_all():
     specs = {"h": Unbounded(shape=(2,)), ("deep", "n"): Categorical(5)}
     make = lambda: TensorDict({"h": torch.ones(2), "deep": {"n": 3}})  # noqa: E731 - as it is written in use
     env = TransformedEnv(Numbers((3,)), TensorDictPrimer(specs, default_value=make, single_default_value=True))
@@ -91,14 +91,14 @@ def test_one_function_for_all():  # TR-51
         (False, (2, 3), (2, 3)),
     ],
 )
-def test_batch_sizes(expand, shape, expected):  # TR-51
+def test_batch_sizes(expand, shape, expected):
     env = TransformedEnv(Numbers((2,)), TensorDictPrimer(h=Unbounded(shape=shape), expand_specs=expand))
     assert env.observation_spec["h"].shape == env.reset()["h"].shape == expected
     whole = Composite({"h": Unbounded(shape=(2, 3))}, shape=(2,))
     assert TransformedEnv(Numbers((2,)), TensorDictPrimer(whole)).reset()["h"].shape == (2, 3)
 
 
-def test_info_that_a_reset_does_not_give():  # EN-51
+def test_info_that_a_reset_does_not_give():
     import gymnasium
 
     def make():
@@ -116,7 +116,7 @@ def test_info_that_a_reset_does_not_give():  # EN-51
     assert set(fixed.observation_keys) == set(env.observation_keys)
 
 
-def test_as_a_module_what_is_there_stays():  # TR-51
+def test_as_a_module_what_is_there_stays():
     primer = TensorDictPrimer(a=Unbounded(shape=(1,)), b=Unbounded(shape=(1,)), default_value=7.0)
     out = primer(TensorDict({"a": torch.ones(3, 1)}, [3]))
     assert out["a"].unique().item() == 1 and out["b"].unique().item() == 7
@@ -133,28 +133,29 @@ def test_as_a_module_what_is_there_stays():  # TR-51
         (
             lambda: TensorDictPrimer(h=Unbounded(1), random=True, default_value=1.0),
             ValueError,
-            "random=True draws the values, and default_value=1.0 gives them. Fix: leave one out.",
+            "random=True draws the values, and default_value=1.0 sets them. Fix: leave one out.",
         ),
         (
             lambda: TensorDictPrimer(h=Unbounded(1), single_default_value=True),
             TypeError,
-            "single_default_value=True needs a function that makes a TensorDict of all entries, and default_value is a "
+            "single_default_value=True needs a function that returns a TensorDict of all entries, and "
+            "default_value is a "
             "float.",
         ),
         (
             lambda: TensorDictPrimer(h=Unbounded(1), default_value="zero"),
             TypeError,
-            "The default value of 'h' is a str, and must be a number, a tensor or a function.",
+            "The default value of 'h' must be a number, a tensor or a function, got a str.",
         ),
         (
             lambda: TensorDictPrimer(h=Unbounded(1), default_value={"g": 1.0}),
             KeyError,
-            "default_value has ['g'], and the primers are ['h'].",
+            "default_value names ['g'], but the primers are ['h'].",
         ),
         (
             lambda: TransformedEnv(Numbers((2,)), TensorDictPrimer(h=Unbounded(shape=(3,)), expand_specs=False)),
             ValueError,
-            "The primer 'h' has shape (3,), and the env's batch size is (2,): the shape of a spec starts with the "
+            "The primer 'h' has shape (3,), and the env's batch size is (2,): the shape of a spec must start with the "
             "batch size. Fix: leave expand_specs=False out.",
         ),
         (
@@ -170,7 +171,7 @@ def test_as_a_module_what_is_there_stays():  # TR-51
         ),
     ],
 )
-def test_refused(make, error, text):  # TR-51
+def test_refused(make, error, text):
     with pytest.raises(error) as raised:
         make()
     assert raised.value.args[0] == text

@@ -14,7 +14,7 @@ from rlnb.envs import GymWrapper, RenameTransform, TransformedEnv, check_env_spe
 from tests.envs.transforms.cases import ENDS, Agents, Numbers
 
 
-def test_the_documented_nested_reward():  # TR-38, EN-15
+def test_the_documented_nested_reward():
     env = TransformedEnv(GymWrapper(gymnasium.make("Pendulum-v1")), RenameTransform("reward", ("nested", "reward")))
     assert env.full_reward_spec.keys(True, True) == [("nested", "reward")]
     assert env.reward_key == ("nested", "reward") and env.reward_spec.shape == (1,)
@@ -24,7 +24,7 @@ def test_the_documented_nested_reward():  # TR-38, EN-15
     check_env_specs(env)
 
 
-def test_an_action_under_another_name():  # TR-38
+def test_an_action_under_another_name():
     env = TransformedEnv(Numbers(), RenameTransform([], [], ["action"], [("push", "force")]))
     assert env.action_keys == [("push", "force")] and env.base_env.action_keys == ["action"]
     td = env.rand_action(env.reset())
@@ -35,7 +35,7 @@ def test_an_action_under_another_name():  # TR-38
     assert set(leaf_keys(data)) == {("push", "force"), "other"}
 
 
-def test_two_that_change_places():  # TR-38
+def test_two_that_change_places():
     swap = RenameTransform(["position", "velocity"], ["velocity", "position"])
     env = TransformedEnv(Numbers(), swap)
     assert (env.observation_spec["position"].shape, env.observation_spec["velocity"].shape) == ((1,), (2,))
@@ -43,7 +43,7 @@ def test_two_that_change_places():  # TR-38
     assert swap(TensorDict({"position": 1, "velocity": 2})).to_dict() == {"velocity": 1, "position": 2}
 
 
-def test_copies():  # TR-38
+def test_copies():
     env = TransformedEnv(Numbers(), RenameTransform(["position", "reward"], ["p", "r"], create_copy=True))
     assert env.reward_keys == ["r", "reward"]
     found = env.rollout(3)
@@ -51,14 +51,14 @@ def test_copies():  # TR-38
     assert torch.equal(found["next", "r"], found["next", "reward"])
 
 
-def test_a_tensordict_that_is_empty_then_goes():  # TR-38
+def test_a_tensordict_that_is_empty_then_goes():
     env = TransformedEnv(Agents(), RenameTransform(("agents", "reward"), "reward"))
     assert env.full_reward_spec.keys() == ["reward"] and ("agents", "done") in env.done_keys
     moved = RenameTransform(("a", "b", "c"), "c")(TensorDict({"a": {"b": {"c": 1}}, "d": 2}))
     assert list(moved.keys()) == ["d", "c"]
 
 
-def test_ends_at_another_level():  # TR-38
+def test_ends_at_another_level():
     env = TransformedEnv(Numbers((3,)), RenameTransform(list(ENDS), [("all", key) for key in ENDS]))
     assert env.reset_keys == [("all", "_reset")] and env.done_keys_groups == [[("all", key) for key in ENDS]]
     env.set_seed(0)
@@ -68,7 +68,7 @@ def test_ends_at_another_level():  # TR-38
     assert torch.equal(anew, found["next", "all", "done"][:, :-1, 0])
 
 
-def test_one_end_alone_gets_its_twins():  # TR-38
+def test_one_end_alone_gets_its_twins():
     env = TransformedEnv(Numbers(), RenameTransform("done", ("all", "done"), create_copy=True))
     assert set(env.done_keys) == {*ENDS, ("all", "done"), ("all", "terminated")}
     env.set_seed(0)
@@ -81,32 +81,33 @@ def test_one_end_alone_gets_its_twins():  # TR-38
     [
         (
             lambda: RenameTransform("reward", ["a", "b"]),
-            "RenameTransform got 1 in_keys and 2 out_keys: they belong together one by one. A nested key is one key: "
+            "RenameTransform got 1 in_keys and 2 out_keys: they must pair up one by one. A nested key is one key: "
             "write [('nested', 'reward')] for a list of one.",
         ),
         (
             lambda: RenameTransform(["a", "b"], ["c", "c"]),
-            "RenameTransform has 'c' twice in out_keys: an entry has one place.",
+            "RenameTransform has 'c' twice in out_keys, but an entry has only one key.",
         ),
         (
             lambda: TransformedEnv(Numbers(), RenameTransform("done", "over")),
-            "RenameTransform renames the end signal 'done' to 'over', and an env's end signals are called 'done', "
+            "RenameTransform renames the end signal 'done' to 'over', but end signals must be named 'done', "
             "'terminated', 'truncated', at any level. Fix: a key such as ('agents', 'done').",
         ),
         (
             lambda: TransformedEnv(Numbers(), RenameTransform("position", "velocity")),
-            "RenameTransform writes 'velocity' (in observation_spec), which the env has already and which is none of "
-            "its in_keys: one would overwrite the other. Fix: give it another out_key, or rename the env's entry first "
+            "RenameTransform writes 'velocity' (in observation_spec), which the env already has and which is not "
+            "among its in_keys: one would overwrite the other. Fix: give it another out_key, or rename the env's "
+            "entry first "
             "with RenameTransform.",
         ),
     ],
 )
-def test_refused(make, text):  # TR-38
+def test_refused(make, text):
     with pytest.raises(ValueError, match=f"^{re.escape(text)}$"):
         make()
 
 
-def test_on_a_data_set():  # TR-38, DA-12
+def test_on_a_data_set():
     data = TensorDict({"done": torch.zeros(4, 1), "next": {"done": torch.ones(4, 1), "x": torch.ones(4)}}, [4])
     out = RenameTransform(["done", ("next", "done")], ["terminal", ("next", "terminal")])(data)
     assert set(leaf_keys(out)) == {"terminal", ("next", "terminal"), ("next", "x")}

@@ -12,7 +12,7 @@ from rlnb.envs import CartPoleEnv, Compose, RenameTransform, RewardSum, Transfor
 from tests.envs.transforms.cases import Agents, Numbers
 
 
-def test_sums_up_and_starts_anew():  # TR-42
+def test_sums_up_and_starts_anew():
     env = TransformedEnv(CartPoleEnv(batch_size=(3,), seed=0), RewardSum())
     found = env.rollout(80, break_when_any_done=False)
     total, before = found["next", "episode_reward"], found["episode_reward"]
@@ -21,7 +21,7 @@ def test_sums_up_and_starts_anew():  # TR-42
     assert not before[:, 0].any() and found["next", "done"].any()
 
 
-def test_rewards_of_other_names_and_levels():  # TR-42
+def test_rewards_of_other_names_and_levels():
     env = TransformedEnv(Agents((2,)), RewardSum())
     assert env.observation_spec["agents", "episode_reward"].shape == (2, 3, 1)
     assert env.transform.in_keys == [("agents", "reward")]
@@ -30,7 +30,7 @@ def test_rewards_of_other_names_and_levels():  # TR-42
     assert RewardSum([("a", "reward")]).out_keys == [("a", "episode_reward")]
 
 
-def test_a_chosen_mask_resets_the_sum():  # TR-42
+def test_a_chosen_mask_resets_the_sum():
     for reset_keys, expected in ((None, [0, 1]), (("agents", "_reset"), [0, 0])):
         env = TransformedEnv(Agents((2,)), RewardSum([("agents", "reward")], ["total"], reset_keys))
         env.set_seed(0)
@@ -42,7 +42,7 @@ def test_a_chosen_mask_resets_the_sum():  # TR-42
         assert env.transform._reset(td, env.base_env.reset())["total"][:, 0, 0].tolist() == expected
 
 
-def test_along_a_rollout_as_in_an_env():  # TR-42
+def test_along_a_rollout_as_in_an_env():
     env = TransformedEnv(Numbers((3,)), RewardSum())
     env.set_seed(0)
     online = env.rollout(30, break_when_any_done=False)
@@ -56,7 +56,7 @@ def test_along_a_rollout_as_in_an_env():  # TR-42
     assert torch.equal(offline["next", "agents", "episode_reward"], online["next", "agents", "episode_reward"])
 
 
-def test_along_a_rollout_with_an_end_for_all():  # TR-42
+def test_along_a_rollout_with_an_end_for_all():
     data = TensorDict(
         {"next": {"done": torch.tensor([[False], [True], [False]]), "agents": {"reward": torch.ones(3, 2, 1)}}},
         [3],
@@ -72,7 +72,7 @@ def test_along_a_rollout_with_an_end_for_all():  # TR-42
         (
             lambda: RewardSum()(TensorDict({"next": {"reward": torch.ones(2, 1)}}, [2])),
             ValueError,
-            "RewardSum adds up along the dimension named 'time', and the dimensions of this data are called [None]. "
+            "RewardSum sums along the dimension named 'time', and the dimensions of this data are named [None]. "
             "Fix: data.names = [..., 'time'] if it is a rollout; a sample of single steps has no sums.",
         ),
         (
@@ -84,17 +84,17 @@ def test_along_a_rollout_with_an_end_for_all():  # TR-42
         (
             lambda: RewardSum(["a", "b"], ["c"]),
             ValueError,
-            "RewardSum got 2 in_keys and 1 out_keys: they belong together one by one. A nested key is one key: write "
+            "RewardSum got 2 in_keys and 1 out_keys: they must pair up one by one. A nested key is one key: write "
             "[('nested', 'reward')] for a list of one.",
         ),
         (
             lambda: RewardSum(["a", "b", "c"], reset_keys=["d", "e"]),
             ValueError,
-            "RewardSum got 3 in_keys and 2 reset_keys: they belong together one by one. A nested key is one key: write "
+            "RewardSum got 3 in_keys and 2 reset_keys: they must pair up one by one. A nested key is one key: write "
             "[('nested', 'reward')] for a list of one.",
         ),
     ],
 )
-def test_refused(make, error, text):  # TR-42
+def test_refused(make, error, text):
     with pytest.raises(error, match=f"^{re.escape(text)}$"):
         make()

@@ -90,7 +90,7 @@ def by_tensordict(monkeypatch):
 
 @chains
 @pytest.mark.parametrize("stop", [True, False])
-def test_the_same_data(chain, stop, by_tensordict):  # TR-01
+def test_the_same_data(chain, stop, by_tensordict):
     def collect(env):
         env.set_seed(3)
         whole = env.rollout(60, break_when_any_done=stop)
@@ -103,7 +103,7 @@ def test_the_same_data(chain, stop, by_tensordict):  # TR-01
 
 
 @chains
-def test_the_same_data_with_a_policy(chain, by_tensordict):  # TR-01
+def test_the_same_data_with_a_policy(chain, by_tensordict):
     seen = []
 
     class Choose(torch.nn.Module):
@@ -122,7 +122,7 @@ def test_the_same_data_with_a_policy(chain, by_tensordict):  # TR-01
 
 
 @chains
-def test_an_env_goes_on_where_its_rows_ended(chain, by_tensordict):  # TR-01
+def test_an_env_goes_on_where_its_rows_ended(chain, by_tensordict):
     """What the transforms carry from step to step is as though they had been called for each of them."""
 
     def collect(env):
@@ -136,7 +136,7 @@ def test_an_env_goes_on_where_its_rows_ended(chain, by_tensordict):  # TR-01
 
 
 @chains
-def test_more_steps_than_a_block_has_rows_at_first(chain, monkeypatch, by_tensordict):  # TR-01
+def test_more_steps_than_a_block_has_rows_at_first(chain, monkeypatch, by_tensordict):
     monkeypatch.setattr("rlnb.data.ted.block._FIRST_BYTES", 1)
 
     def collect(env):
@@ -147,7 +147,7 @@ def test_more_steps_than_a_block_has_rows_at_first(chain, monkeypatch, by_tensor
 
 
 @chains
-def test_in_a_serial_env(chain, by_tensordict):  # TR-01
+def test_in_a_serial_env(chain, by_tensordict):
     def collect(env):
         env.set_seed(4)
         whole = env.rollout(40, break_when_any_done=False)
@@ -165,7 +165,7 @@ def test_in_a_serial_env(chain, by_tensordict):  # TR-01
         assert same(found, other)
 
 
-def test_a_transform_of_ones_own_may_declare_itself():  # TR-02
+def test_a_transform_of_ones_own_may_declare_itself():
     class Twice(Transform):
         _elementwise = True
 
@@ -177,6 +177,80 @@ def test_a_transform_of_ones_own_may_declare_itself():  # TR-02
     env.set_seed(0)
     env.base_env.set_seed(0)
     assert torch.equal(env.rollout(3)["next", "reward"], torch.full((3, 1), 2.0))
+
+
+#: The public and protected methods and properties of Transform, but for the one that declares a rule.
+OVERRIDABLE = sorted(
+    name
+    for name, value in vars(Transform).items()
+    if (callable(value) or isinstance(value, property)) and not name.startswith("__") and name != "_row_rule"
+)
+
+
+def overriding(base, name):
+    """A subclass that overrides a method or property, and lists the overrides that were called."""
+    called, inherited = [], getattr(base, name)
+
+    if isinstance(inherited, property):
+
+        def override(self):
+            called.append(name)
+            return inherited.fget(self)
+
+        return type("Own", (base,), {name: property(override)}), called
+
+    def override(self, *args, **kwargs):
+        called.append(name)
+        return inherited(self, *args, **kwargs)
+
+    return type("Own", (base,), {name: override}), called
+
+
+@pytest.mark.parametrize("name", OVERRIDABLE)
+@pytest.mark.parametrize(
+    ("base", "make"),
+    [
+        (StepCounter, lambda kind: kind(7)),
+        (ObservationNorm, lambda kind: kind(0.25, 3.0, in_keys=["observation"])),
+        (Compose, lambda kind: kind(StepCounter(7))),
+    ],
+    ids=["rule", "elementwise", "chain"],
+)
+def test_a_subclass_that_overrides_any_method_does_not_go_by_rows(base, make, name):
+    """A class has a row rule only if its own body declares it, so whatever a subclass overrides is called."""
+
+    def collect(transform):
+        env = TransformedEnv(GymEnv("CartPole-v1"), transform)
+        env.set_seed(3)
+        return env, env.rollout(20, break_when_any_done=False)
+
+    kind, called = overriding(base, name)
+    env, found = collect(make(kind))
+    assert not env._fills_rows
+    if name in ("_step", "_reset", "transform_output_spec"):
+        assert name in called
+    plain, expected = collect(make(base))
+    assert plain._fills_rows
+    assert same(found, expected)
+
+
+def test_a_subclass_may_repeat_the_declaration():
+    class Shifted(ObservationNorm):
+        _elementwise = True
+
+        def _apply_transform(self, value):
+            return super()._apply_transform(value) + 1
+
+    class Counter(StepCounter):
+        def _row_rule(self, output_spec):
+            return super()._row_rule(output_spec)
+
+    env = TransformedEnv(GymEnv("CartPole-v1"), Compose(Shifted(0.0, 1.0, in_keys=["observation"]), Counter()))
+    assert env._fills_rows
+    env.set_seed(0)
+    found = env.rollout(5)
+    env.base_env.set_seed(0)
+    assert torch.equal(found["observation"][0], env.base_env.reset()["observation"] + 1)
 
 
 class Own(ObservationNorm):
@@ -211,13 +285,30 @@ def trainable():
         lambda: DTypeCastTransform(torch.int64, torch.int32, [], [], ["action"]),
     ],
 )
-def test_what_cannot_go_by_rows_does_not(transform):  # TR-01
+def test_what_cannot_go_by_rows_does_not(transform):
     env = TransformedEnv(GymEnv("CartPole-v1"), transform())
     assert not env._fills_rows
     assert env.rollout(3).batch_size == (3,)
 
 
-def test_an_env_with_methods_of_its_own_does_not_go_by_rows():  # TR-01
+@pytest.mark.parametrize(
+    "name", [name for name, value in vars(TransformedEnv).items() if callable(value) and not name.startswith("__")]
+)
+def test_a_subclass_of_the_env_does_not_go_by_rows(name):
+    """It may override any method, so rows would go past some of them."""
+    kind, called = overriding(TransformedEnv, name)
+    env = kind(GymEnv("CartPole-v1"), StepCounter(7))
+    assert not env._fills_rows
+    env.set_seed(3)
+    found = env.rollout(20)
+    plain = TransformedEnv(GymEnv("CartPole-v1"), StepCounter(7))
+    plain.set_seed(3)
+    assert same(found, plain.rollout(20))
+    if name in ("_reset", "_reset_base", "_step", "_after_step"):
+        assert name in called
+
+
+def test_an_env_with_methods_of_its_own_does_not_go_by_rows():
     assert not OwnEnv(GymEnv("CartPole-v1"), StepCounter())._fills_rows
     assert not TransformedEnv(SerialEnv(2, lambda: GymEnv("CartPole-v1")), StepCounter())._fills_rows
     assert (
@@ -227,7 +318,7 @@ def test_an_env_with_methods_of_its_own_does_not_go_by_rows():  # TR-01
     )
 
 
-def test_rows_follow_the_transforms(by_tensordict):  # TR-01
+def test_rows_follow_the_transforms(by_tensordict):
     env = make("one")
     assert env.rollout(20, break_when_any_done=True)["next", "step_count"].max() == 7
     env.transform.max_steps = 4
@@ -239,7 +330,7 @@ def test_rows_follow_the_transforms(by_tensordict):  # TR-01
     assert not env._fills_rows
 
 
-def test_a_wrapped_env_of_ones_own(by_tensordict):  # TR-01
+def test_a_wrapped_env_of_ones_own(by_tensordict):
     class Slow(Poles):
         def step(self, action):
             observation, reward, *rest = super().step(action)

@@ -45,13 +45,13 @@ def shaped(transform, shape, batch=()):
         (lambda: PermuteTransform([-1, -2], "x"), (3, 4, 5), (3, 5, 4)),
     ],
 )
-def test_shapes(make, before, after, batch):  # TR-25 TR-34 TR-47 TR-48
+def test_shapes(make, before, after, batch):
     assert shaped(make(), before, batch) == (*batch, *after)
 
 
 @settings(max_examples=50, deadline=None)
 @given(data=st.data(), n=st.integers(1, 4))
-def test_a_permutation_and_its_inverse(data, n):  # TR-34
+def test_a_permutation_and_its_inverse(data, n):
     dims = data.draw(st.permutations(range(-n, 0)))
     value = torch.arange(2 * 2 * 3 * 4 * 5).reshape(2, 2, 3, 4, 5)
     td = TensorDict({"x": value}, [2])
@@ -62,7 +62,7 @@ def test_a_permutation_and_its_inverse(data, n):  # TR-34
     assert torch.equal(permute.inv(out)["x"], value)
 
 
-def test_inverses_of_actions():  # TR-47 TR-48
+def test_inverses_of_actions():
     base = Numbers((2,))
     env = TransformedEnv(base, UnsqueezeTransform(-2, in_keys_inv="action", out_keys_inv="push"))
     spec = env.full_action_spec["push"]
@@ -75,7 +75,7 @@ def test_inverses_of_actions():  # TR-47 TR-48
     assert squeezed.transform.inv(td)["action"].tolist() == [[0.5], [-0.25]]
 
 
-def test_a_choice_stays_a_choice():  # TR-48
+def test_a_choice_stays_a_choice():
     env = TransformedEnv(GridWorldEnv(["S.", ".G"]), UnsqueezeTransform(-1, in_keys="observation"))
     spec = env.observation_spec["observation"]
     assert spec.shape[-1] == 1
@@ -86,12 +86,12 @@ def test_a_choice_stays_a_choice():  # TR-48
         TransformedEnv(base, UnsqueezeTransform(-1, in_keys_inv="action"))
     assert str(error.value) == (
         "UnsqueezeTransform would change the shape of an input of the env that is a OneHot of shape (2,): its last "
-        "dimension is the encoding of one choice. Fix: leave it out of in_keys_inv, or take an env with "
+        "dimension is the encoding of one choice. Fix: leave it out of in_keys_inv, or use an env with "
         "categorical_action_encoding=True."
     )
 
 
-def test_images_are_what_is_flattened_by_default():  # TR-25
+def test_images_are_what_is_flattened_by_default():
     env = TransformedEnv(Pictures((2,)), FlattenObservation(-3, -1))
     assert env.observation_spec["pixels"].shape == (2, 360)
     image = torch.arange(360).reshape(12, 10, 3)
@@ -119,7 +119,7 @@ COUNT = (
         (lambda: SqueezeTransform(1, in_keys="x"), f"SqueezeTransform got dim=1, {COUNT}"),
         (
             lambda: SqueezeTransform(-1),
-            "SqueezeTransform has neither in_keys nor in_keys_inv, so that it would change nothing. Fix: "
+            "SqueezeTransform has neither in_keys nor in_keys_inv, so it would change nothing. Fix: "
             "SqueezeTransform(..., in_keys=['observation']).",
         ),
         (
@@ -140,7 +140,7 @@ COUNT = (
     ],
     ids=range(9),
 )
-def test_what_is_refused(make, text):  # TR-25 TR-34 TR-47 TR-48
+def test_what_is_refused(make, text):
     with pytest.raises(ValueError) as error:
         make()
     assert str(error.value) == text

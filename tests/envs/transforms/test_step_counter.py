@@ -21,7 +21,7 @@ from rlnb.envs import (
 from tests.envs.transforms.cases import Agents, Numbers
 
 
-def test_the_documented_rollout():  # TR-49
+def test_the_documented_rollout():
     env = TransformedEnv(GymEnv("Pendulum-v1"), StepCounter(max_steps=20))
     rollout = env.rollout(max_steps=1000)
     assert rollout.shape == (20,) and rollout.names == ["time"]
@@ -33,7 +33,7 @@ def test_the_documented_rollout():  # TR-49
 
 @pytest.mark.parametrize("update_done", [True, False])
 @pytest.mark.parametrize("key", ["truncated", "over"])
-def test_what_is_written_at_the_limit(counter, key, update_done):  # TR-49
+def test_what_is_written_at_the_limit(counter, key, update_done):
     env = TransformedEnv(counter(length=100), StepCounter(2, truncated_key=key, update_done=update_done))
     env.reset()
     after = env.rollout(5)["next"][1]
@@ -46,19 +46,19 @@ def test_what_is_written_at_the_limit(counter, key, update_done):  # TR-49
     assert ("truncated" in env.done_keys) is (update_done or key == "truncated")
 
 
-def test_without_a_limit_only_the_count_is_added(counter):  # TR-49
+def test_without_a_limit_only_the_count_is_added(counter):
     env = TransformedEnv(counter(length=2), StepCounter(step_count_key="n"))
     assert env.done_keys == ["done", "terminated"] and env.observation_keys == ["observation", "n"]
     assert env.rollout(5)["next", "n"].flatten().tolist() == [1, 2]
 
 
-def test_an_end_of_the_env_stays_an_end(counter):  # TR-49
+def test_an_end_of_the_env_stays_an_end(counter):
     env = TransformedEnv(counter((2,), length=2), StepCounter(2))
     after = env.rollout(5)["next"][:, -1]
     assert after["terminated"].all() and after["truncated"].all() and after["done"].all()
 
 
-def test_each_env_of_a_batch_counts_by_itself():  # TR-49
+def test_each_env_of_a_batch_counts_by_itself():
     env = TransformedEnv(CartPoleEnv(batch_size=(2, 2), seed=0), StepCounter(50))
     found = env.rollout(60, break_when_any_done=False)
     count, done = found["next", "step_count"], found["next", "done"]
@@ -71,7 +71,7 @@ def test_each_env_of_a_batch_counts_by_itself():  # TR-49
     assert len(count[:, :, -1].unique()) > 1, "they end at different times"
 
 
-def test_each_level_counts_by_itself():  # TR-49
+def test_each_level_counts_by_itself():
     env = TransformedEnv(Agents((2,)), StepCounter(3))
     env.set_seed(0)
     found = env.rollout(20, break_when_any_done=False)["next"]
@@ -82,7 +82,7 @@ def test_each_level_counts_by_itself():  # TR-49
         assert torch.equal(level["truncated"], level["step_count"] >= 3)
 
 
-def test_a_stateless_env_counts_in_its_data():  # TR-49
+def test_a_stateless_env_counts_in_its_data():
     env = TransformedEnv(PendulumEnv(), StepCounter(4))
     td = env.reset(env.gen_params(batch_size=[3]))
     assert td["step_count"].shape == (3, 1)
@@ -96,7 +96,7 @@ def test_a_stateless_env_counts_in_its_data():  # TR-49
 @pytest.mark.parametrize(
     "away", [ExcludeTransform("step_count"), SelectTransform("position"), RenameTransform("step_count", "count")]
 )
-def test_a_count_that_is_out_of_sight_goes_on(away):  # TR-49
+def test_a_count_that_is_out_of_sight_goes_on(away):
     env = TransformedEnv(Numbers((2,)), Compose(StepCounter(3), away.clone(), InitTracker()))
     env.set_seed(2)
     found = env.rollout(12, break_when_any_done=False)
@@ -107,7 +107,7 @@ def test_a_count_that_is_out_of_sight_goes_on(away):  # TR-49
         assert bool((found["next", "done"][:, t, 0] | (since < 3)).all())
 
 
-def test_a_clone_does_not_remember():  # TR-06
+def test_a_clone_does_not_remember():
     counter = StepCounter()
     env = TransformedEnv(Numbers(), counter)
     env.rollout(3)
@@ -117,13 +117,13 @@ def test_a_clone_does_not_remember():  # TR-06
 
 
 @pytest.mark.parametrize("bad", [0, -1, 2.5, True, "ten"])
-def test_max_steps(bad):  # TR-49
+def test_max_steps(bad):
     with pytest.raises(ValueError) as raised:
         StepCounter(bad)
-    assert str(raised.value) == f"max_steps must be a positive integer, or None for no limit, and is {bad!r}."
+    assert str(raised.value) == f"max_steps must be a positive integer, or None for no limit, got {bad!r}."
 
 
-def test_alone():  # TR-49
+def test_alone():
     for name, transform, what in (
         ("StepCounter", StepCounter(), "counts steps from a reset on"),
         ("InitTracker", InitTracker(), "marks what follows a reset"),
@@ -135,7 +135,7 @@ def test_alone():  # TR-49
         )
 
 
-def test_init_tracker():  # TR-29
+def test_init_tracker():
     env = TransformedEnv(Agents((2,)), InitTracker("first"))
     env.set_seed(0)
     found = env.rollout(15, break_when_any_done=False)
@@ -148,6 +148,5 @@ def test_init_tracker():  # TR-29
     with pytest.raises(ValueError) as raised:
         InitTracker(("agents", "first"))
     assert str(raised.value) == (
-        "init_key must be a name, for each level gets a flag of this name beside its 'done', and is "
-        "('agents', 'first')."
+        "init_key must be a string, the name of a flag beside each 'done' of the env, got ('agents', 'first')."
     )

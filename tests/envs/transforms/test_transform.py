@@ -23,7 +23,7 @@ from tests.envs.transforms.cases import Double, Numbers
         ([("reward",)], ["reward"]),
     ],
 )
-def test_keys_are_spelled_in_one_way(given, keys):  # TR-02
+def test_keys_are_spelled_in_one_way(given, keys):
     transform = Transform(given, in_keys_inv=given)
     assert transform.in_keys == transform.out_keys == transform.in_keys_inv == transform.out_keys_inv == keys
     assert transform.in_keys is not transform.out_keys
@@ -35,49 +35,50 @@ def test_keys_are_spelled_in_one_way(given, keys):  # TR-02
         (
             lambda: Transform("a", ["b", "c"]),
             ValueError,
-            "Transform got 1 in_keys and 2 out_keys: they belong together one by one. A nested key is one key: write "
+            "Transform got 1 in_keys and 2 out_keys: they must pair up one by one. A nested key is one key: write "
             "[('nested', 'reward')] for a list of one.",
         ),
         (
             lambda: Transform(in_keys_inv=["a", "b"], out_keys_inv="a"),
             ValueError,
-            "Transform got 2 in_keys_inv and 1 out_keys_inv: they belong together one by one. A nested key is one key: "
+            "Transform got 2 in_keys_inv and 1 out_keys_inv: they must pair up one by one. A nested key is one key: "
             "write [('nested', 'reward')] for a list of one.",
         ),
         (
             lambda: Transform([3]),
             TypeError,
-            "in_keys must be keys, each a string or a tuple of strings, and has 3 of type int.",
+            "in_keys must be keys, each a string or a tuple of strings, got 3 of type int.",
         ),
         (
             lambda: Transform(3),
             TypeError,
-            "in_keys must be keys, each a string or a tuple of strings, and has 3 of type int.",
+            "in_keys must be keys, each a string or a tuple of strings, got 3 of type int.",
         ),
         (
             lambda: Transform(("a", 1)),
             TypeError,
-            "in_keys must be keys, each a string or a tuple of strings, and has 1 of type int.",
+            "in_keys must be keys, each a string or a tuple of strings, got 1 of type int.",
         ),
     ],
 )
-def test_keys_that_are_none_or_do_not_pair_up(make, error, text):  # TR-02
+def test_keys_that_are_none_or_do_not_pair_up(make, error, text):
     with pytest.raises(error, match=f"^{re.escape(text)}$"):
         make()
 
 
-def test_what_an_own_transform_does_not_say(counter):  # TR-02
+def test_what_an_own_transform_does_not_say(counter):
     env = TransformedEnv(counter(), Transform("observation"))
     with pytest.raises(NotImplementedError) as raised:
         env.reset()
     assert str(raised.value) == (
-        "Transform has in_keys=['observation'], and does not say what to do with them. Fix: write _apply_transform, "
+        "Transform has in_keys=['observation'], but does not define what to do with them. Fix: implement "
+        "_apply_transform, "
         "which changes one value, or _call, which changes the data of a step."
     )
     with pytest.raises(NotImplementedError) as raised:
         Transform(in_keys_inv="action").inv(TensorDict({"action": 1}))
     assert str(raised.value) == (
-        "Transform has in_keys_inv=['action'], and no inverse. Fix: leave in_keys_inv out, or write "
+        "Transform has in_keys_inv=['action'], but no inverse. Fix: leave in_keys_inv out, or implement "
         "_inv_apply_transform."
     )
 
@@ -102,7 +103,7 @@ class Recorder(Transform):
         return tensordict
 
 
-def test_the_override_points_and_what_they_see(counter):  # TR-02
+def test_the_override_points_and_what_they_see(counter):
     env = TransformedEnv(counter(), Recorder())
     td = env.reset()
     env.step(env.rand_action(td))
@@ -116,7 +117,7 @@ def test_the_override_points_and_what_they_see(counter):  # TR-02
     ]
 
 
-def test_a_value_is_changed_forwards_and_back():  # TR-02, TR-03
+def test_a_value_is_changed_forwards_and_back():
     env = TransformedEnv(Numbers(), Double("velocity", "speed", "action", "push"))
     env.set_seed(0)
     td = env.reset()
@@ -138,7 +139,7 @@ class Shifted(Transform):
         return Bounded(spec.low + 1, spec.high + 1, shape=spec.shape, dtype=spec.dtype)
 
 
-def test_a_spec_is_changed_as_its_value_is():  # TR-02
+def test_a_spec_is_changed_as_its_value_is():
     env = TransformedEnv(Numbers((2,)), Shifted("position", "moved"))
     spec = env.observation_spec["moved"]
     assert (spec.shape, spec.low.unique().item(), spec.high.unique().item()) == ((2, 2), -99, 101)
@@ -151,11 +152,11 @@ def test_a_spec_is_changed_as_its_value_is():  # TR-02
 @pytest.mark.parametrize(
     ("moment", "hint"),
     [
-        ("reset", "If only steps give it: transform.set_missing_tolerance(True)."),
+        ("reset", "If only steps return it: transform.set_missing_tolerance(True)."),
         ("forward", "The keys are those that the transforms before this one leave."),
     ],
 )
-def test_a_missing_entry(moment, hint):  # TR-02
+def test_a_missing_entry(moment, hint):
     transform = Double("positoin")
     with pytest.raises(KeyError) as raised:
         if moment == "reset":
@@ -169,13 +170,13 @@ def test_a_missing_entry(moment, hint):  # TR-02
     )
 
 
-def test_what_steps_alone_give_may_be_missing_at_a_reset():  # TR-02
+def test_what_steps_alone_give_may_be_missing_at_a_reset():
     env = TransformedEnv(CartPoleEnv(), Double("reward"))
     assert "reward" not in env.reset()
     assert env.rollout(2)["next", "reward"].flatten().tolist() == [2, 2]
 
 
-def test_missing_entries_can_be_tolerated():  # TR-02
+def test_missing_entries_can_be_tolerated():
     chain = Compose(Double("nothing"), RenameTransform("nobody", "somebody"))
     chain.set_missing_tolerance(True)
     env = TransformedEnv(Numbers(), chain)
@@ -186,7 +187,7 @@ def test_missing_entries_can_be_tolerated():  # TR-02
         env.reset()
 
 
-def test_a_state_that_a_reset_reads_is_changed_back(counter):  # TR-02
+def test_a_state_that_a_reset_reads_is_changed_back(counter):
     seen = []
 
     def look(env):
@@ -206,21 +207,21 @@ def test_a_state_that_a_reset_reads_is_changed_back(counter):  # TR-02
 # As a module --------------------------------------------------------------------------------------------------------
 
 
-def test_called_with_tensors():  # TR-02
+def test_called_with_tensors():
     double = Double(["a", "b"], ["c", "d"])
     first, second = double(a=torch.ones(2), b=torch.zeros(2))
     assert first.tolist() == [2, 2] and second.tolist() == [0, 0]
     assert DoubleToFloat("a")(torch.ones(1, dtype=torch.float64)).dtype == torch.float32
 
 
-def test_next_is_a_key_like_any_other():  # TR-02
+def test_next_is_a_key_like_any_other():
     td = TensorDict({"a": torch.ones(4, 1), "next": {"a": torch.ones(4, 1)}}, [4])
     out = Double(["a", ("next", "a")])(td)
     assert out is td
     assert out["a"].unique().item() == out["next", "a"].unique().item() == 2
 
 
-def test_parameters_of_a_transform_learn():  # TR-02
+def test_parameters_of_a_transform_learn():
     class Scale(Transform):
         def __init__(self):
             super().__init__("velocity")

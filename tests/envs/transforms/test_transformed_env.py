@@ -30,7 +30,7 @@ from rlnb.envs import (
 from tests.envs.transforms.cases import Double, Numbers
 
 
-def test_every_name_is_in_both_places():  # TR-60
+def test_every_name_is_in_both_places():
     import rlnb.envs
 
     for name in transforms.__all__:
@@ -38,7 +38,7 @@ def test_every_name_is_in_both_places():  # TR-60
         assert name in rlnb.envs.__all__
 
 
-def test_printed():  # EN-45, TR-01
+def test_printed():
     env = TransformedEnv(GymEnv("CartPole-v1"), lambda data: data.set("observation", data.get("observation") - 0.5))
     assert repr(env) == (
         "TransformedEnv(\n"
@@ -55,7 +55,7 @@ def test_printed():  # EN-45, TR-01
     )
 
 
-def test_a_function_sees_resets_and_steps():  # EN-45
+def test_a_function_sees_resets_and_steps():
     base = CartPoleEnv(seed=0)
     env = TransformedEnv(base, lambda data: data.set("observation", data.get("observation") * 0))
     check_env_specs(env)
@@ -63,7 +63,7 @@ def test_a_function_sees_resets_and_steps():  # EN-45
     assert not found["observation"].any() and not found["next", "observation"].any()
 
 
-def test_a_function_that_adds_an_entry_is_reported():  # EN-45
+def test_a_function_that_adds_an_entry_is_reported():
     env = TransformedEnv(CartPoleEnv(), lambda td: td.set("sum", td["observation"].sum(-1, keepdim=True)))
     assert env.rollout(2)["next", "sum"].shape == (2, 1)
     with pytest.raises(AssertionError, match="sum    extra"):
@@ -73,7 +73,7 @@ def test_a_function_that_adds_an_entry_is_reported():  # EN-45
 # Specs --------------------------------------------------------------------------------------------------------------
 
 
-def test_specs_are_locked_and_those_of_the_base_env_stay():  # TR-01
+def test_specs_are_locked_and_those_of_the_base_env_stay():
     base = Numbers()
     before = base.specs
     env = TransformedEnv(base, Compose(StepCounter(3), DoubleToFloat(), RenameTransform("reward", ("n", "reward"))))
@@ -84,7 +84,7 @@ def test_specs_are_locked_and_those_of_the_base_env_stay():  # TR-01
     assert env.observation_spec["position"].dtype == torch.float32
 
 
-def test_batch_size_and_device_are_those_of_the_base_env():  # TR-01
+def test_batch_size_and_device_are_those_of_the_base_env():
     env = TransformedEnv(CartPoleEnv(batch_size=(4,), device="cpu"), StepCounter())
     assert (env.batch_size, env.device, env.batch_locked) == ((4,), torch.device("cpu"), True)
     assert env.observation_spec["step_count"].device == torch.device("cpu")
@@ -95,7 +95,7 @@ def test_batch_size_and_device_are_those_of_the_base_env():  # TR-01
 
 
 @pytest.mark.parametrize("name", ["observation_spec", "action_spec", "full_reward_spec", "done_spec", "state_spec"])
-def test_specs_cannot_be_set(name):  # TR-01
+def test_specs_cannot_be_set(name):
     env = TransformedEnv(Numbers(), StepCounter())
     before = env.specs
     public = name.removeprefix("full_")
@@ -108,7 +108,7 @@ def test_specs_cannot_be_set(name):  # TR-01
     assert env.specs == before
 
 
-def test_a_report_says_where_the_specs_come_from():  # TR-01
+def test_a_report_says_where_the_specs_come_from():
     class Degrees(Transform):
         def _apply_transform(self, value):
             return value.rad2deg()
@@ -117,15 +117,15 @@ def test_a_report_says_where_the_specs_come_from():  # TR-01
         check_env_specs(TransformedEnv(PendulumEnv(), Degrees(in_keys=["th"])), seed=0)
     assert str(raised.value).endswith(
         "Or, if the data is right and the specs are wrong, specs that fit what was seen.\n"
-        "Those of a TransformedEnv follow from its base env and its transforms. A transform says in "
-        "_apply_to_spec(self, spec)\n"
-        "what it does to the spec of a value, and adds entries in transform_observation_spec(self, observation_spec):\n"
+        "The specs of a TransformedEnv follow from its base env and its transforms. A transform changes the spec of a "
+        "value in\n"
+        "_apply_to_spec(self, spec), and adds entries in transform_observation_spec(self, observation_spec):\n"
         "  in the observation_spec, 'th': Bounded(-137.956, 13.9849, shape=(), dtype=torch.float32)\n"
         "  in the state_spec, 'th': Bounded(-137.956, 13.9849, shape=(), dtype=torch.float32)"
     )
 
 
-def test_a_second_transform_is_not_lost_in_the_next_argument():  # TR-01
+def test_a_second_transform_is_not_lost_in_the_next_argument():
     counter = StepCounter()
     with pytest.raises(TypeError) as raised:
         TransformedEnv(Numbers(), counter, RewardSum())
@@ -139,7 +139,7 @@ def test_a_second_transform_is_not_lost_in_the_next_argument():  # TR-01
 
 
 @pytest.mark.parametrize("cache_specs", [True, False])
-def test_specs_follow_those_of_the_base_env(cache_specs):  # TR-01
+def test_specs_follow_those_of_the_base_env(cache_specs):
     base = CartPoleEnv()
     env = TransformedEnv(base, RenameTransform("observation", "seen"), cache_specs)
     assert env.observation_keys == ["seen"]
@@ -150,7 +150,7 @@ def test_specs_follow_those_of_the_base_env(cache_specs):  # TR-01
     assert sorted(env.observation_keys) == ["more", "seen"]
 
 
-def test_add_truncated_keys(counter):  # TR-01
+def test_add_truncated_keys(counter):
     env = TransformedEnv(counter(), StepCounter())
     assert env.done_keys == ["done", "terminated"]
     assert env.add_truncated_keys() is env
@@ -158,7 +158,7 @@ def test_add_truncated_keys(counter):  # TR-01
     assert env.rollout(2, set_truncated=True)["next", "truncated"].flatten().tolist() == [False, True]
 
 
-def test_specs_that_are_not_cached_show_what_a_transform_does_now():  # TR-01
+def test_specs_that_are_not_cached_show_what_a_transform_does_now():
     class Growing(Double):
         names = ("velocity",)
 
@@ -176,11 +176,12 @@ def test_specs_that_are_not_cached_show_what_a_transform_does_now():  # TR-01
         assert "late" in env.observation_keys
 
 
-def test_an_entry_is_not_overwritten():  # TR-01
+def test_an_entry_is_not_overwritten():
     with pytest.raises(ValueError) as raised:
         TransformedEnv(CartPoleEnv(), RenameTransform("observation", "reward"))
     assert str(raised.value) == (
-        "RenameTransform writes 'reward' (in reward_spec), which the env has already and which is none of its in_keys: "
+        "RenameTransform writes 'reward' (in reward_spec), which the env already has and which is not among its "
+        "in_keys: "
         "one would overwrite the other. Fix: give it another out_key, or rename the env's entry first with "
         "RenameTransform."
     )
@@ -188,7 +189,7 @@ def test_an_entry_is_not_overwritten():  # TR-01
         TransformedEnv(CartPoleEnv(), RenameTransform("observation", "action"))
 
 
-def test_what_a_spec_method_must_return():  # TR-02
+def test_what_a_spec_method_must_return():
     class Leaf(Double):
         def transform_reward_spec(self, reward_spec):
             return reward_spec["reward"]
@@ -204,7 +205,7 @@ def test_what_a_spec_method_must_return():  # TR-02
 # The chain ----------------------------------------------------------------------------------------------------------
 
 
-def test_an_env_around_an_env_is_one_chain():  # TR-01
+def test_an_env_around_an_env_is_one_chain():
     base = Numbers()
     inner = TransformedEnv(base, StepCounter(5))
     outer = TransformedEnv(inner, RewardSum())
@@ -219,7 +220,7 @@ def test_an_env_around_an_env_is_one_chain():  # TR-01
     assert three.rollout(3).shape == (3,), "an env that goes does not close what is in it"
 
 
-def test_a_chain_can_be_left_nested():  # TR-01
+def test_a_chain_can_be_left_nested():
     inner = TransformedEnv(Numbers(), StepCounter(5))
     outer = TransformedEnv(inner, RewardSum(), auto_unwrap=False)
     assert outer.base_env is inner
@@ -232,7 +233,7 @@ def test_a_chain_can_be_left_nested():  # TR-01
     assert TransformedEnv(special, RewardSum()).base_env is special
 
 
-def test_a_failed_wrap_leaves_the_transforms_free():  # TR-05
+def test_a_failed_wrap_leaves_the_transforms_free():
     inner = TransformedEnv(Numbers(), InitTracker())
     tracker, chain = InitTracker(), Compose(StepCounter(), InitTracker())
     for what in (tracker, chain):
@@ -243,7 +244,7 @@ def test_a_failed_wrap_leaves_the_transforms_free():  # TR-05
     assert TransformedEnv(Numbers(), chain).transform is chain
 
 
-def test_append_and_insert():  # TR-01
+def test_append_and_insert():
     env = TransformedEnv(Numbers(), RewardSum())
     assert env.append_transform(InitTracker()) is env
     assert env.insert_transform(0, StepCounter()) is env
@@ -257,7 +258,7 @@ def test_append_and_insert():  # TR-01
         assert str(raised.value) == f"insert_transform takes an index from -4 to 4 for 4 transforms, and got {index}."
 
 
-def test_append_that_fails_leaves_a_single_transform_as_it_was():  # TR-01
+def test_append_that_fails_leaves_a_single_transform_as_it_was():
     env = TransformedEnv(Numbers(), InitTracker())
     own, refused = env.transform, InitTracker()
     with pytest.raises(ValueError, match="InitTracker writes 'is_init'"):
@@ -266,7 +267,7 @@ def test_append_that_fails_leaves_a_single_transform_as_it_was():  # TR-01
     env.rollout(2)
 
 
-def test_the_transform_can_be_exchanged():  # TR-01
+def test_the_transform_can_be_exchanged():
     env = TransformedEnv(Numbers(), StepCounter())
     old = env.transform
     env.transform = RewardSum()
@@ -277,13 +278,13 @@ def test_the_transform_can_be_exchanged():  # TR-01
     assert isinstance(env.transform, RewardSum)
     with pytest.raises(AttributeError) as raised:
         env.base_env = Numbers()
-    assert str(raised.value) == "The base env of a TransformedEnv stays what it is. Fix: make a new TransformedEnv."
+    assert str(raised.value) == "The base env of a TransformedEnv cannot be replaced. Fix: make a new TransformedEnv."
 
 
 # Steps --------------------------------------------------------------------------------------------------------------
 
 
-def test_entries_under_next_prevail():  # TR-01
+def test_entries_under_next_prevail():
     env = TransformedEnv(CartPoleEnv(), Compose(StepCounter(), RewardSum()))
     td = env.rand_action(env.reset())
     td["next"] = TensorDict({"step_count": torch.tensor([41])})
@@ -292,7 +293,7 @@ def test_entries_under_next_prevail():  # TR-01
     assert env.rand_step(env._step_mdp(after))["next", "step_count"].item() == 42
 
 
-def test_data_that_does_not_fit_is_told_of(counter):  # TR-01
+def test_data_that_does_not_fit_is_told_of(counter):
     def wrong(env, tensordict):
         return TensorDict({"observation": torch.zeros(2), "reward": torch.zeros(1), "done": torch.zeros(1).bool()})
 
@@ -303,7 +304,7 @@ def test_data_that_does_not_fit_is_told_of(counter):  # TR-01
         check_env_specs(env)
 
 
-def test_an_action_that_the_inverse_spoils(counter):  # TR-03
+def test_an_action_that_the_inverse_spoils(counter):
     class Wrong(Double):
         def _inv_apply_transform(self, value):
             return value.repeat(2)
@@ -313,7 +314,7 @@ def test_an_action_that_the_inverse_spoils(counter):  # TR-03
         env.rand_step(env.reset())
 
 
-def test_random_moves_of_a_board_game_stay_legal():  # TR-01
+def test_random_moves_of_a_board_game_stay_legal():
     env = TransformedEnv(TicTacToeEnv(), Compose(StepCounter(), RewardSum()))
     env.set_seed(0)
     assert env.rollout(200, break_when_any_done=False)["next", "step_count"].max() <= 9
@@ -322,7 +323,7 @@ def test_random_moves_of_a_board_game_stay_legal():  # TR-01
 # What is shared with the base env -----------------------------------------------------------------------------------
 
 
-def test_attributes_are_those_of_the_base_env():  # TR-01
+def test_attributes_are_those_of_the_base_env():
     env = TransformedEnv(PendulumEnv(), StepCounter())
     assert env.gen_params == env.base_env.gen_params
     with pytest.raises(AttributeError) as raised:
@@ -333,7 +334,7 @@ def test_attributes_are_those_of_the_base_env():  # TR-01
     assert not hasattr(env, "nothing")
 
 
-def test_seeds_are_shared():  # TR-01
+def test_seeds_are_shared():
     base = Numbers()
     env = TransformedEnv(base, StepCounter())
     following = env.set_seed(7)
@@ -352,7 +353,7 @@ def test_seeds_are_shared():  # TR-01
     assert torch.equal(wrapped.reset()["observation"], start), "a seed from before is kept, over the check too"
 
 
-def test_close_is_shared():  # TR-01
+def test_close_is_shared():
     base = Numbers()
     env = TransformedEnv(base, StepCounter())
     env.close()
@@ -366,7 +367,7 @@ def test_close_is_shared():  # TR-01
     assert not env.is_closed and not base.is_closed
 
 
-def test_settings_are_shared(counter):  # TR-01
+def test_settings_are_shared(counter):
     base = counter(length=0, allow_done_after_reset=True, run_type_checks=True)
     env = TransformedEnv(base, StepCounter())
     assert env.allow_done_after_reset and env.run_type_checks
@@ -374,7 +375,7 @@ def test_settings_are_shared(counter):  # TR-01
     assert not base.run_type_checks
 
 
-def test_modes_and_devices():  # TR-01
+def test_modes_and_devices():
     env = TransformedEnv(Numbers(), Compose(StepCounter(), Double("velocity")))
     env.transform[1].register_buffer("loc", torch.ones(1))
     env.eval()
@@ -387,7 +388,7 @@ def test_modes_and_devices():  # TR-01
     assert env.observation_spec.device == env.fake_tensordict().device == torch.device("cpu")
 
 
-def test_state_dict_is_that_of_the_transforms():  # TR-01
+def test_state_dict_is_that_of_the_transforms():
     def make(value):
         double = Double("velocity")
         double.register_buffer("loc", torch.tensor([value]))
@@ -400,7 +401,7 @@ def test_state_dict_is_that_of_the_transforms():  # TR-01
 
 
 @pytest.mark.parametrize("what", [3, None, StepCounter()], ids=["int", "None", "a transform"])
-def test_what_is_no_env(what):  # TR-01
+def test_what_is_no_env(what):
     with pytest.raises(TypeError) as raised:
         TransformedEnv(what, StepCounter())
     assert str(raised.value) == (
@@ -409,7 +410,7 @@ def test_what_is_no_env(what):  # TR-01
     )
 
 
-def test_it_is_an_env():  # TR-01
+def test_it_is_an_env():
     env = TransformedEnv(GymEnv("CartPole-v1"))
     assert isinstance(env, EnvBase) and len(env.transform) == 0
     env.set_seed(0)

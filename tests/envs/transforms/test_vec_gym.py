@@ -87,7 +87,7 @@ def check(env, steps=30):
 
 
 @pytest.mark.parametrize("wrap", [TransformedEnv, AutoResetEnv])
-def test_last_and_first_observations_go_where_they_belong(wrap):  # TR-54
+def test_last_and_first_observations_go_where_they_belong(wrap):
     env = wrap(CounterEnv(), VecGymEnvTransform())
     found = check(env)
     assert torch.equal(found["next", "n"], found["n"] + 1) and found["n"].dtype == torch.int64
@@ -97,14 +97,14 @@ def test_last_and_first_observations_go_where_they_belong(wrap):  # TR-54
     check(env)
 
 
-def test_other_transforms_see_where_episodes_begin():  # TR-54
+def test_other_transforms_see_where_episodes_begin():
     env = TransformedEnv(CounterEnv(), Compose(VecGymEnvTransform(), StepCounter(), RewardSum()))
     found = check(env)
     assert torch.equal(found["next", "step_count"], found["next", "n"])
     assert torch.equal(found["next", "episode_reward"], found["next", "n"].float())
 
 
-def test_a_last_observation_that_is_not_told_is_missing():  # TR-54
+def test_a_last_observation_that_is_not_told_is_missing():
     env = TransformedEnv(CounterEnv(keys=("n",)), VecGymEnvTransform(missing_obs_value=-1.0))
     found = env.rollout(20, break_when_any_done=False)
     assert torch.equal(found["next", "x"] == -1, found["next", "done"])
@@ -114,7 +114,7 @@ def test_a_last_observation_that_is_not_told_is_missing():  # TR-54
     assert not found["next", "x"].isnan().any()
 
 
-def test_a_reset_in_the_middle_resets_the_backend():  # TR-54
+def test_a_reset_in_the_middle_resets_the_backend():
     env = TransformedEnv(CounterEnv(), VecGymEnvTransform())
     env.rollout(3)
     assert env.reset()["x"].flatten().tolist() == [0.0, 0.0, 0.0] and env.base_env._env.restarts == 2
@@ -124,7 +124,7 @@ modes = list(gymnasium.vector.AutoresetMode)
 
 
 @pytest.mark.parametrize("mode", modes, ids=str)
-def test_gymnasium_needs_no_help(mode):  # TR-54
+def test_gymnasium_needs_no_help(mode):
     def make():
         vector = gymnasium.make_vec(
             "CartPole-v1", num_envs=3, vectorization_mode="sync", vector_kwargs={"autoreset_mode": mode}
@@ -140,11 +140,11 @@ def test_gymnasium_needs_no_help(mode):  # TR-54
         assert torch.equal(found[0][key], found[1][key])
 
 
-def test_bad_input():  # TR-54
-    with pytest.raises(TypeError, match=r"^final_name must be a name and is a tuple.$"):
+def test_bad_input():
+    with pytest.raises(TypeError, match=r"^final_name must be a string, got a tuple.$"):
         VecGymEnvTransform(("a", "b"))
     text = (
-        "VecGymEnvTransform must be the first transform of its env, and the first is a StepCounter: what comes before "
+        "VecGymEnvTransform must be the first transform of its env, and the first is a StepCounter: a transform before "
         "it would not see where episodes begin. Fix: env.insert_transform(0, VecGymEnvTransform())."
     )
     env = TransformedEnv(GymEnv("CartPole-v1", num_envs=2), StepCounter())

@@ -28,7 +28,7 @@ def feed(norm, *values):
     return torch.stack([norm(TensorDict({"x": torch.as_tensor(value)}))["x"] for value in values])
 
 
-def test_running_mean_and_deviation():  # TR-55
+def test_running_mean_and_deviation():
     values = torch.tensor([[1.0], [2.0], [5.0], [10.0]])
     out = feed(VecNorm(["x"], decay=1.0, eps=1e-8), *values)
     for t in range(1, 4):
@@ -38,7 +38,7 @@ def test_running_mean_and_deviation():  # TR-55
     assert out[0] == 0
 
 
-def test_statistics_begun_in_inference_mode_go_on_outside_of_it():  # TR-55
+def test_statistics_begun_in_inference_mode_go_on_outside_of_it():
     norm, values = VecNorm(["x"], decay=1.0), ([1.0], [2.0], [5.0])
     with torch.inference_mode():
         feed(norm, *values[:2])
@@ -46,7 +46,7 @@ def test_statistics_begun_in_inference_mode_go_on_outside_of_it():  # TR-55
     assert norm.loc["x"].item() == pytest.approx(8 / 3)
 
 
-def test_the_past_decays():  # TR-55
+def test_the_past_decays():
     norm = VecNorm(["x"], decay=0.5)
     feed(norm, [1.0], [2.0], [5.0], [10.0])
     weights = torch.tensor([0.125, 0.25, 0.5, 1.0])
@@ -58,13 +58,13 @@ def test_the_past_decays():  # TR-55
     assert norm.standard_normal
 
 
-def test_eps_is_the_least_variance():  # TR-55
+def test_eps_is_the_least_variance():
     norm = VecNorm(["x"], decay=1.0, eps=0.25)
     assert feed(norm, [0.0], [0.1]).flatten().tolist() == pytest.approx([0.0, 0.1])
     assert norm.scale["x"].item() == 0.5
 
 
-def test_a_batch_counts_each_of_its_rows():  # TR-55
+def test_a_batch_counts_each_of_its_rows():
     norm = VecNorm(["x"], decay=1.0)
     batch = torch.rand(5, 7, 3)
     out = norm(TensorDict({"x": batch.clone()}, [5, 7]))["x"]
@@ -74,7 +74,7 @@ def test_a_batch_counts_each_of_its_rows():  # TR-55
     assert norm._statistics("x")[2].item() == 35
 
 
-def test_only_rows_that_are_reset_count():  # TR-55
+def test_only_rows_that_are_reset_count():
     norm = VecNorm(["position"], decay=1.0)
     env = TransformedEnv(Numbers((4,)), norm)
     td = env.reset()
@@ -89,7 +89,7 @@ def test_only_rows_that_are_reset_count():  # TR-55
     assert torch.equal(out["position"][[1, 3]], kept["position"][[1, 3]])
 
 
-def test_nested_partial_resets_count_by_the_mask_at_the_root():  # TR-55
+def test_nested_partial_resets_count_by_the_mask_at_the_root():
     norm = VecNorm([("agents", "reward"), "position"], decay=1.0)
     env = TransformedEnv(Agents((2,)), norm)
     env.rollout(3, break_when_any_done=False)
@@ -97,7 +97,7 @@ def test_nested_partial_resets_count_by_the_mask_at_the_root():  # TR-55
     assert norm._statistics(("agents", "reward"))[0].shape == (3, 1)
 
 
-def test_specs_and_checks():  # TR-55
+def test_specs_and_checks():
     env = TransformedEnv(GymEnv("Pendulum-v1"), VecNorm())
     assert env.observation_spec["observation"].domain == "continuous"
     assert not hasattr(env.observation_spec["observation"], "low")
@@ -105,7 +105,7 @@ def test_specs_and_checks():  # TR-55
     assert env.rollout(3)["next", "reward"].shape == (3, 1)
 
 
-def test_clones_share_their_statistics_and_copies_do_not():  # TR-55
+def test_clones_share_their_statistics_and_copies_do_not():
     norm = VecNorm(["x"])
     feed(norm, [1.0], [2.0])
     clone, copied = norm.clone(), copy.deepcopy(norm)
@@ -113,7 +113,7 @@ def test_clones_share_their_statistics_and_copies_do_not():  # TR-55
     assert norm.loc["x"] == clone.loc["x"] > copied.loc["x"]
 
 
-def test_freezing():  # TR-55
+def test_freezing():
     norm = VecNorm(["x"])
     feed(norm, [1.0], [2.0])
     frozen, mean = norm.frozen_copy(), norm.loc["x"].clone()
@@ -129,7 +129,7 @@ def test_freezing():  # TR-55
     assert norm.loc["x"] > mean
 
 
-def test_to_observation_norm():  # TR-55
+def test_to_observation_norm():
     norm = VecNorm(["x"], ["y"])
     feed_out = [norm(TensorDict({"x": torch.tensor([value])})) for value in (1.0, 4.0, 6.0)]
     static = norm.to_observation_norm()
@@ -141,7 +141,7 @@ def test_to_observation_norm():  # TR-55
     assert both(td)["z"] == 1
 
 
-def test_denorm():  # TR-55
+def test_denorm():
     norm = VecNorm(["x"])
     feed(norm, [1.0], [2.0], [7.0])
     out = norm.freeze()(TensorDict({"x": torch.tensor([3.0])}))
@@ -149,7 +149,7 @@ def test_denorm():  # TR-55
     assert out["x"] != 3.0
 
 
-def test_state_dict():  # TR-55
+def test_state_dict():
     norm = VecNorm([("a", "x"), "y"])
     norm(TensorDict({"a": {"x": torch.ones(2)}, "y": torch.full((1,), 5.0)}))
     other = VecNorm([("a", "x"), "y"])
@@ -166,7 +166,7 @@ def count_up(shared, lock, value):
     feed(norm, *[[value]] * 100)
 
 
-def test_processes_share_statistics():  # TR-55
+def test_processes_share_statistics():
     context = mp.get_context("spawn")
     lock = context.Lock()
     shared = TensorDict({"x_sum": torch.zeros(1), "x_ssq": torch.zeros(1), "x_count": torch.zeros(1)}).share_memory_()
@@ -181,7 +181,7 @@ def test_processes_share_statistics():  # TR-55
     assert (norm.loc["x"].item(), norm.scale["x"].item()) == (2.0, 1.0)
 
 
-def test_statistics_are_changed_in_place():  # TR-55
+def test_statistics_are_changed_in_place():
     """What is put in the place of a buffer, such as a tensor in shared memory, is what counts from then on."""
     norm = VecNorm(["observation"], decay=1.0)
     env = TransformedEnv(GymEnv("Pendulum-v1"), norm)
@@ -196,7 +196,7 @@ def test_statistics_are_changed_in_place():  # TR-55
     assert buffers["observation_count"].item() == 0
 
 
-def test_envs_of_a_batch_share_statistics():  # TR-55
+def test_envs_of_a_batch_share_statistics():
     shared = VecNorm.build_td_for_shared_vecnorm(GymEnv("Pendulum-v1"), ["observation"])
     assert shared.is_shared()
 
@@ -208,7 +208,7 @@ def test_envs_of_a_batch_share_statistics():  # TR-55
     assert shared["observation_count"].item() == 3 * 5
 
 
-def test_shared_statistics_in_files(tmp_path):  # TR-55
+def test_shared_statistics_in_files(tmp_path):
     found = VecNorm.build_td_for_shared_vecnorm(TransformedEnv(CartPoleEnv(batch_size=[3])), memmap=True)
     assert found.is_memmap() and found["observation_sum"].shape == (4,) and found["reward_count"].shape == (1,)
 
@@ -220,10 +220,10 @@ def message(error, text):
     return pytest.raises(error, match=f"^{re.escape(text)}$")
 
 
-def test_bad_input():  # TR-55
-    with message(ValueError, "decay says what past data counts after one step, from 0 to 1, and is 1.5."):
+def test_bad_input():
+    with message(ValueError, "decay must be a discount factor from 0 to 1, got 1.5."):
         VecNorm(decay=1.5)
-    with message(ValueError, "eps is the least variance that is divided by, a positive number, and is 0."):
+    with message(ValueError, "eps must be positive, the minimum variance to divide by, got 0."):
         VecNorm(eps=0)
     with pytest.raises(KeyError, match="x_ssq"):
         VecNorm(["x"], shared_td=TensorDict({"x_sum": torch.zeros(1)}))

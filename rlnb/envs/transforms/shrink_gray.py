@@ -1,4 +1,4 @@
-"""ShrinkGray: a frame of an env as a small gray image, without the large images of floats in between."""
+"""``ShrinkGray``, a fast conversion of RGB frames to small gray images, without large float images in between."""
 
 from __future__ import annotations
 
@@ -9,38 +9,36 @@ from functools import lru_cache
 import torch
 from torch.nn import functional
 
-#: How bright the eye finds red, green and blue (ITU-R BT.601), to the digits that torchvision uses.
+#: Perceived brightness of red, green and blue (ITU-R BT.601), to the digits that torchvision uses.
 LUMA = (0.2989, 0.587, 0.114)
+#: The number of floats in a strip, such that a strip fits in the cache of a core.
+_STRIP = 200_000
 
 
-def mixed(red: torch.Tensor, green: torch.Tensor, blue: torch.Tensor) -> torch.Tensor:
-    """Mix the planes of an RGB image into a gray one.
+def to_gray(red: torch.Tensor, green: torch.Tensor, blue: torch.Tensor) -> torch.Tensor:
+    """Mix the planes of an RGB image.
 
     Args:
-        red: of shape ``[..., H, W]``, floats.
-        green: likewise.
-        blue: likewise.
+        red: floats of shape ``[..., H, W]``.
+        green: floats of shape ``[..., H, W]``.
+        blue: floats of shape ``[..., H, W]``.
 
     Returns:
-        Of shape ``[..., 1, H, W]``.
+        The gray image, of shape ``[..., 1, H, W]``.
     """
     return (red * LUMA[0]).add_(green, alpha=LUMA[1]).add_(blue, alpha=LUMA[2]).unsqueeze(-3)
 
 
-#: How many floats are worked on at a time: those that the cache of a core holds.
-_STRIP = 200_000
-
-
 class ShrinkGray:
-    """Scales a frame to between 0 and 1, mixes its channels, and resizes it (bilinear, smoothed).
+    """Scales a frame to between 0 and 1, converts it to gray, and resizes it (bilinear, with antialiasing).
 
-    All three are linear, and resizing treats rows and columns apart, so that their order is free but for rounding: the
-    rows come first, as a product with a sparse matrix, for that leaves the least to do for all the rest. It goes strip
-    by strip, and the floats of a strip never leave the cache.
+    All three are linear, and resizing treats rows and columns separately, so their order only affects rounding. The
+    rows are resized first, as a product with a sparse matrix, because that leaves the least data for the other steps.
+    It works strip by strip, so that the floats of a strip never leave the cache.
 
     Args:
-        size: the rows and columns of a frame ``[H, W, 3]``, bytes.
-        target: the rows and columns of the result, ``[1, w, h]``, floats.
+        size: the rows and columns of a frame ``[H, W, 3]`` of bytes.
+        target: the rows and columns of the result ``[1, w, h]``, floats.
     """
 
     def __init__(self, size: tuple[int, int], target: tuple[int, int]) -> None:
@@ -49,19 +47,19 @@ class ShrinkGray:
         rows = functional.interpolate(unit, size=(target[0], size[0]), mode="bilinear", antialias=True)[0, 0]
         self._strips = list(_strips(rows / 255, max(1, _STRIP // (3 * size[1]))))
         self._luma = torch.tensor(LUMA)
-        # No rounding may lead out of the bounds that the spec of the env gives.
-        white = mixed(*torch.ones(3, *size))
+        # Rounding must not leave the bounds of the env's spec.
+        white = to_gray(*torch.ones(3, *size))
         self._most = functional.interpolate(white[None], size=target, mode="bilinear", antialias=True)[0]
         self._local = threading.local()
 
     def __call__(self, frame: torch.Tensor) -> torch.Tensor:
-        """Turn a frame into a small gray image.
+        """Convert a frame.
 
         Args:
-            frame: of shape ``[H, W, 3]``, uint8.
+            frame: uint8, of shape ``[H, W, 3]``.
 
         Returns:
-            Of shape ``[1, w, h]``, float32.
+            The gray image, float32, of shape ``[1, w, h]``.
         """
         columns = self.size[1]
         floats, gray = self._memory()
@@ -73,7 +71,7 @@ class ShrinkGray:
         return small.clamp_(max=self._most)
 
     def _memory(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Memory of this thread for a strip and for the gray rows: to get it anew takes longer than to fill it."""
+        """Return this thread's buffers for a strip and for the gray rows: allocating them takes longer than filling."""
         found: tuple[torch.Tensor, torch.Tensor] | None = getattr(self._local, "memory", None)
         if found is None:
             most = max(read.stop - read.start for _, read, _ in self._strips)
@@ -83,10 +81,10 @@ class ShrinkGray:
 
 
 def _strips(rows: torch.Tensor, most: int) -> Iterator[tuple[slice, slice, torch.Tensor]]:
-    """Cut the weights that make rows of rows, ``[made, read]``, into strips that read at most so many (if they can).
+    """Cut the weights that resize rows, ``[target rows, rows]``, into strips that read at most ``most`` rows.
 
     Yields:
-        The rows that are made, those that are read, and the weights, sparse.
+        The target rows, the rows that they are computed from, and the weights as a sparse matrix.
     """
     used = rows != 0
     first = used.int().argmax(1).tolist()
@@ -103,14 +101,14 @@ def _strips(rows: torch.Tensor, most: int) -> Iterator[tuple[slice, slice, torch
 
 @lru_cache(maxsize=16)
 def shrink_gray(size: tuple[int, int], target: tuple[int, int]) -> ShrinkGray:
-    """Return the :class:`ShrinkGray` for these sizes, made once.
+    """Return the :class:`ShrinkGray` for these sizes, from a cache.
 
     Args:
         size: the rows and columns of a frame.
         target: the rows and columns of the result.
 
     Returns:
-        It.
+        The converter.
 
     Example:
         >>> frame = torch.full((40, 60, 3), 255, dtype=torch.uint8)
@@ -121,4 +119,4 @@ def shrink_gray(size: tuple[int, int], target: tuple[int, int]) -> ShrinkGray:
     return ShrinkGray(size, target)
 
 
-__all__ = ["LUMA", "ShrinkGray", "mixed", "shrink_gray"]
+__all__ = ["LUMA", "ShrinkGray", "shrink_gray", "to_gray"]
