@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import nn
 
-if TYPE_CHECKING:
-    from rlnb.envs.transforms import Compose, TensorDictPrimer
+from rlnb.envs.transforms.compose import Compose
+from rlnb.envs.transforms.primer import TensorDictPrimer
 
 
 def get_primers_from_module(module: nn.Module, warn: bool = True) -> TensorDictPrimer | Compose | None:
@@ -28,8 +28,6 @@ def get_primers_from_module(module: nn.Module, warn: bool = True) -> TensorDictP
         >>> list(get_primers_from_module(nn.Sequential(net)).primers.keys())
         ['recurrent_state']
     """
-    from rlnb.envs.transforms import Compose  # envs use modules, too
-
     makers: list[Any] = [getattr(part, "make_tensordict_primer", None) for part in module.modules()]
     primers = [make() for make in makers if make is not None]
     if not primers:

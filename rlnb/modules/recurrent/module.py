@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import torch
 from tensordict import TensorDictBase
 from tensordict.nn import TensorDictModuleBase, dispatch
 from torch import nn
 
-from rlnb.data import Unbounded
+from rlnb.data.specs.unbounded import Unbounded
 from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
 from rlnb.data.ted.leaves import leaf_keys
-from rlnb.modules.recurrent.mode import recurrent_mode
+from rlnb.envs.recurrent_mode import recurrent_mode
+from rlnb.envs.transforms.primer import TensorDictPrimer
 from rlnb.modules.recurrent.sequences import run_sequences
-
-if TYPE_CHECKING:
-    from rlnb.envs.transforms import TensorDictPrimer
 
 _IS_INIT = "is_init"
 
@@ -186,8 +184,6 @@ class RecurrentModule(TensorDictModuleBase):
             >>> env.reset()["recurrent_state"].shape
             torch.Size([1, 8])
         """
-        from rlnb.envs.transforms import TensorDictPrimer  # envs use modules, too
-
         dtype = next(self.net.parameters()).dtype
         keys = self.in_keys[1:-1]
         specs = {
