@@ -6,8 +6,8 @@ from itertools import chain
 
 import numpy as np
 
-from rlnb.search import MCTS
-from rlnb.search.changes import change_columns
+from rlnb.search.history import change_columns
+from rlnb.search.mcts import MCTS
 from rlnb_widgets.tree_explorer import layout
 from rlnb_widgets.tree_explorer.schema import CHANGED, Edges, Nodes, Records, TreeModel, Values
 from rlnb_widgets.tree_explorer.scores import known_rule, rule_facts
