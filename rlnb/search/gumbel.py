@@ -66,13 +66,14 @@ def sigma(
     """
     taken = visits > 0
     q = value_sum / np.maximum(visits, 1)
-    weight = np.where(taken, np.maximum(prior, formulas.TINY), 0.0)
-    known = (weight * q).sum(-1) / np.maximum(weight.sum(-1), formulas.TINY)
+    share = np.where(taken, np.maximum(prior, formulas.TINY), 0.0)
+    known = (share * q).sum(-1) / np.maximum(share.sum(-1), formulas.TINY)
     mixed = formulas.gumbel_mixed_value(evaluation, known, visits.sum(-1))
     q = np.where(taken, q, mixed[:, None])
     low = np.where(legal, q, np.inf).min(-1, keepdims=True)
     span = np.where(legal, q, -np.inf).max(-1, keepdims=True) - low
-    return np.asarray(formulas.gumbel_sigma(q, low, span, visits.max(-1, keepdims=True), c_visit, c_scale))
+    weight = formulas.gumbel_weight(visits.max(-1, keepdims=True), c_visit, c_scale)
+    return np.asarray(weight * formulas.gumbel_stretched(q, low, span))
 
 
 class Gumbel(Rule):
@@ -81,8 +82,8 @@ class Gumbel(Rule):
     At the root the score is ``g + log(prior) + sigma(q)``, with one draw ``g`` from the Gumbel distribution per action;
     sequential halving decides which actions are compared. Below the root the rule selects the action whose share of
     the visits is furthest below the improved policy, ``softmax(log(prior) + sigma(q))``. An action never taken has the
-    value :func:`rlnb.modules.mcts.formulas.gumbel_mixed_value`; ``sigma`` is
-    :func:`rlnb.modules.mcts.formulas.gumbel_sigma`.
+    value :func:`rlnb.modules.mcts.formulas.gumbel_mixed_value`. ``sigma(q)`` is
+    :func:`~rlnb.modules.mcts.formulas.gumbel_weight` times :func:`~rlnb.modules.mcts.formulas.gumbel_stretched`.
 
     Source: I. Danihelka et al., "Policy improvement by planning with Gumbel", ICLR 2022.
 
@@ -161,7 +162,7 @@ class Gumbel(Rule):
         Returns:
             float64 ``[k, A]``; minus infinity for illegal actions.
         """
-        logits = np.log(np.maximum(tree.flat.prior[rows], formulas.TINY)) + self.completed(tree, rows)
+        logits = formulas.gumbel_logit(tree.flat.prior[rows], self.completed(tree, rows))
         return np.where(tree.flat.legal[rows], logits, -np.inf)
 
     def improved(self, tree: SearchTree, rows: Array) -> Array:

@@ -146,7 +146,7 @@ class ScoreRule(Rule):
         Returns:
             A number or an array; :meth:`formula` takes it as ``total``.
         """
-        return formulas.log(total)
+        return math.log(total) if isinstance(total, int) else np.log(total)
 
     @abstractmethod
     def formula(self, value: Any, square: Any, visits: Any, total: Any, prior: Any) -> Any:

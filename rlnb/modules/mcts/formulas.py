@@ -2,7 +2,7 @@
 
 The search, the modules of :mod:`rlnb.modules.mcts.scores` and the widgets all compute their scores here. Apart from
 :func:`softmax`, the functions use operators, :func:`log` and :func:`clip` alone, so that they also accept symbols: the
-tree explorer calls them with symbols to get the expressions that its page evaluates.
+tree explorer calls them with symbols to write them in JavaScript for its page.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-#: Ranges of values below this are not stretched to [0, 1] by :func:`gumbel_sigma`.
+#: Ranges of values below this are not stretched to [0, 1] by :func:`gumbel_stretched`.
 CLOSE = 1e-8
-#: Smallest prior probability that has a usable logarithm.
+#: Prior probabilities below this count as this, so that they have a logarithm.
 TINY = float(np.finfo(np.float64).tiny)
 
 
@@ -93,6 +93,22 @@ def ucb1_tuned_variance(value: Any, square: Any, visits: Any, log_total: Any, c:
     return square - value * value + (c * (log_total / visits)) ** 0.5
 
 
+def ucb1_tuned_capped(variance: Any) -> Any:
+    """Cap a bound of the variance at 1/4, the greatest variance of returns in [0, 1].
+
+    Args:
+        variance: what :func:`ucb1_tuned_variance` returned.
+
+    Returns:
+        The bound, from 0 to 1/4.
+
+    Example:
+        >>> ucb1_tuned_capped(1.0)
+        0.25
+    """
+    return clip(variance, 0, 0.25)
+
+
 def ucb1_tuned(value: Any, square: Any, visits: Any, log_total: Any, c: Any = 2.0) -> Any:
     """Score actions by UCB1-Tuned, which explores actions less if their returns vary little.
 
@@ -112,7 +128,7 @@ def ucb1_tuned(value: Any, square: Any, visits: Any, log_total: Any, c: Any = 2.
         >>> round(ucb1_tuned(0.5, 0.25, 4, 2.0), 4), round(ucb1_tuned(0.5, 0.25, 400, 2.0), 4)
         (0.8536, 0.5224)
     """
-    capped = clip(ucb1_tuned_variance(value, square, visits, log_total, c), 0, 0.25)
+    capped = ucb1_tuned_capped(ucb1_tuned_variance(value, square, visits, log_total, c))
     return value + (log_total / visits * capped) ** 0.5
 
 
@@ -198,27 +214,59 @@ def gumbel_mixed_value(evaluation: Any, known: Any, total: Any) -> Any:
     return (evaluation + total * known) / (total + 1)
 
 
-def gumbel_sigma(value: Any, low: Any, span: Any, most: Any, c_visit: Any, c_scale: Any) -> Any:
-    """Return ``sigma(q)`` of Gumbel AlphaZero: values stretched to [0, 1], times a factor that grows with the visits.
-
-    Source: as for :func:`gumbel_mixed_value`.
+def gumbel_stretched(value: Any, low: Any, span: Any) -> Any:
+    """Stretch the values of the actions of a node to [0, 1], as Gumbel AlphaZero does.
 
     Args:
         value: value of each action.
         low: least value in the node.
         span: greatest value in the node minus the least.
+
+    Returns:
+        ``(value - low) / span``.
+
+    Example:
+        >>> gumbel_stretched(0.5, 0.0, 2.0)
+        0.25
+    """
+    return (value - low) / clip(span, CLOSE)
+
+
+def gumbel_weight(most: Any, c_visit: Any, c_scale: Any) -> Any:
+    """Return the weight of the values against the prior in Gumbel AlphaZero, which grows with the visits.
+
+    Source: as for :func:`gumbel_mixed_value`. ``sigma(q)`` there is this weight times :func:`gumbel_stretched`.
+
+    Args:
         most: most visits of an action of the node.
         c_visit: constant added to the visits.
         c_scale: scale of the values.
 
     Returns:
-        ``(c_visit + most) * c_scale * (value - low) / span``.
+        ``(c_visit + most) * c_scale``.
 
     Example:
-        >>> gumbel_sigma(0.5, 0.0, 1.0, 10, 50.0, 0.1)
-        3.0
+        >>> gumbel_weight(10, 50.0, 0.1)
+        6.0
     """
-    return (c_visit + most) * c_scale * (value - low) / clip(span, CLOSE)
+    return (c_visit + most) * c_scale
+
+
+def gumbel_logit(prior: Any, sigma: Any) -> Any:
+    """Return the logit of an action under the improved policy of Gumbel AlphaZero, ``log(prior) + sigma(q)``.
+
+    Args:
+        prior: probability of the action under the policy.
+        sigma: :func:`gumbel_weight` times :func:`gumbel_stretched`.
+
+    Returns:
+        The logit; finite for a prior of 0, too.
+
+    Example:
+        >>> gumbel_logit(1.0, 0.5)
+        0.5
+    """
+    return log(clip(prior, TINY)) + sigma
 
 
 def gumbel_score(improved: Any, visits: Any, total: Any) -> Any:
@@ -259,6 +307,6 @@ def softmax(logits: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 __all__ = [
-    "clip", "exp3", "gumbel_mixed_value", "gumbel_score", "gumbel_sigma", "log", "puct", "puct_constant", "softmax",
-    "sqrt", "ucb1", "ucb1_tuned", "ucb1_tuned_variance",
+    "clip", "exp3", "gumbel_logit", "gumbel_mixed_value", "gumbel_score", "gumbel_stretched", "gumbel_weight", "log",
+    "puct", "puct_constant", "softmax", "sqrt", "ucb1", "ucb1_tuned", "ucb1_tuned_capped", "ucb1_tuned_variance",
 ]  # fmt: skip
