@@ -1,4 +1,4 @@
-"""Recurrent modules: policies and values with a memory."""
+"""Recurrent modules over TensorDicts: GRU and LSTM, step by step or over whole sequences."""
 
 from rlnb.envs.recurrent_mode import recurrent_mode, set_recurrent_mode
 from rlnb.modules.recurrent.cells import GRU, LSTM, GRUCell, LSTMCell
