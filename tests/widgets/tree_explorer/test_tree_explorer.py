@@ -141,7 +141,7 @@ def test_a_button_that_fails_is_answered_in_words_each_time():
     assert len({answer for answer, _ in answers}) == 7
     assert answers[0][1] == answers[1][1]
     assert answers[0][1].startswith("There is no recorded simulation to take back")
-    assert answers[2][1] == "run(n) does n simulations, a positive integer, and got 'ten'. Fix: explorer.run(100)."
+    assert answers[2][1] == "run(n) takes a positive number of simulations, got 'ten'. Fix: explorer.run(100)."
     assert answers[4][1] == (
         "advance got the action 99 for tree 0, and the legal actions of its root are [0, 1, 2, 3, 4, 5, 6, 7, 8]."
     )

@@ -16,7 +16,7 @@ from rlnb.search.mcts import MCTS
 from rlnb_widgets._core.text import key_text, number, shorten
 from rlnb_widgets.scenes import Scene, find_scene
 
-__all__ = ["Positions", "labeller", "observer", "poses_as_json"]
+__all__ = ["Positions", "labeller", "observer"]
 
 _MOST_PAIRS, _MOST_NUMBERS, _LONGEST = 16, 16, 160
 
@@ -120,7 +120,7 @@ class Positions:
             scene = self._posed(nodes)
         except Exception as error:  # shown in place of the drawing, as above
             return [None] * len(nodes), [_cannot_draw(error)] * len(nodes)
-        return poses_as_json(scene.poses[1::2]), [scene.caption_at(2 * i + 1) for i in range(len(nodes))]
+        return scene.poses_as_lists(slice(1, None, 2)), [scene.caption_at(2 * i + 1) for i in range(len(nodes))]
 
     def _labelled(self, node: int) -> str:
         if self._label is None:
@@ -161,15 +161,3 @@ def _value_text(value: Any) -> str:
         return f"{str(value.dtype).removeprefix('torch.')} {list(value.shape)}"
     flat = value.detach().cpu().reshape(-1).tolist()
     return ", ".join(number(x) if isinstance(x, (bool, int, float)) else str(x) for x in flat)
-
-
-def poses_as_json(poses: np.ndarray) -> list[list[list[float] | None]]:
-    """Convert poses to JSON, with None for hidden parts.
-
-    Args:
-        poses: poses of the parts, ``[frames, parts, 3]``; NaN for hidden parts.
-    """
-    return [
-        [None if any(v != v for v in pose) else [round(v, 2) for v in pose] for pose in frame]
-        for frame in poses.tolist()
-    ]
