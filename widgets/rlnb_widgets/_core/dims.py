@@ -1,4 +1,4 @@
-"""Dimensions and what they stand for: batch, time, nested batch and features told apart in text and in pictures."""
+"""Kinds of dimensions (batch, time, nested batch, features) and how text and pictures mark them."""
 
 from __future__ import annotations
 

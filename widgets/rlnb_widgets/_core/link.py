@@ -1,4 +1,4 @@
-"""Ties playheads and selections of several visualizers: in the page without a round trip, and in Python too."""
+"""Links between the playheads and selections of several visualizers, in the page and in Python."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Write values that come from data as short text on one line."""
+"""Formatting of values from data as short text on one line."""
 
 from __future__ import annotations
 

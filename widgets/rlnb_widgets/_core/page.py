@@ -1,4 +1,4 @@
-"""Writes one self-contained HTML page around a widget: its module, its style, its traits and a model without kernel."""
+"""Self-contained HTML pages of widgets: module, style, traits and a model that needs no kernel."""
 
 from __future__ import annotations
 

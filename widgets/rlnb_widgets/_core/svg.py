@@ -1,4 +1,4 @@
-"""A small SVG writer: everything escaped, coordinates to a tenth, colours by role with light and dark in one file."""
+"""SVG writer with escaped text, rounded coordinates, and colour roles for light and dark."""
 
 from __future__ import annotations
 

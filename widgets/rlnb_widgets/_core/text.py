@@ -1,4 +1,4 @@
-"""Helpers for the text face: tables of fixed width, sparklines, numbers and keys written the same way everywhere."""
+"""Helpers for text views: fixed-width tables, sparklines, and consistent numbers and keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The shared notion of time: a playhead with range, speed and loop, as traits for visualizers and as a widget."""
+"""Shared timeline: a playhead with range, speed and loop, as traits of visualizers and as a widget."""
 
 from __future__ import annotations
 

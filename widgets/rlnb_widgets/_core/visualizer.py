@@ -1,4 +1,4 @@
-"""The base class of every visualizer: one model, shown as text, as a static picture and as a live widget."""
+"""Base class of all visualizers: one model, shown as text, as a static SVG and as a live widget."""
 
 from __future__ import annotations
 

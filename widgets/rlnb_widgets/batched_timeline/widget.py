@@ -1,4 +1,4 @@
-"""The live timeline: a widget that measures batched envs, or shows traces of them."""
+"""The live timeline: a widget that measures batched envs, or shows their traces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The live explorer: a buffer looked at, and written and read before one's eyes."""
+"""The live buffer explorer: a widget that shows a buffer as it is written and sampled."""
 
 from __future__ import annotations
 

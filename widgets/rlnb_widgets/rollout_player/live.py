@@ -1,4 +1,4 @@
-"""The live player: a widget whose frames, strips and playhead all live in the page."""
+"""The live player: a widget whose frames, strips and playhead live in the page."""
 
 from __future__ import annotations
 

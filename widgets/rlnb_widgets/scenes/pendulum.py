@@ -1,4 +1,4 @@
-"""Pendulum as a picture: the rod, its pivot and the torque as a round arrow."""
+"""Scenes of Pendulum: the rod, its pivot and the torque as a round arrow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which scene draws which environment: look one up by env or id, or add your own."""
+"""Registry of scenes by environment: look one up by env or id, or add your own."""
 
 from __future__ import annotations
 

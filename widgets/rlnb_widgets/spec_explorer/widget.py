@@ -1,4 +1,4 @@
-"""The spec explorer: one model as text, as a picture and live."""
+"""The live spec explorer: a widget over one spec or two."""
 
 from __future__ import annotations
 

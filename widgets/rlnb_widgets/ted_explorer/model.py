@@ -1,4 +1,4 @@
-"""From a TensorDict to the plain model that a TED explorer shows."""
+"""Conversion of a TensorDict to the model that a TED explorer shows."""
 
 from __future__ import annotations
 

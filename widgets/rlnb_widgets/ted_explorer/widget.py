@@ -1,4 +1,4 @@
-"""The TED explorer: one model as text, as a picture and live."""
+"""The live TED explorer: a widget over TensorDicts in the TED format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The inspector of a transform chain: one model as text, as a picture and live."""
+"""The live transform inspector: a widget over the transforms of an env."""
 
 from __future__ import annotations
 
