@@ -1,4 +1,4 @@
-"""Modules: the parts that policies are made of."""
+"""Building blocks of policies: distributions of actions, recurrent modules, and scores of tree search."""
 
 from rlnb.modules import recurrent
 from rlnb.modules.distributions import MaskedCategorical, MaskedOneHotCategorical, ReparamGradientStrategy

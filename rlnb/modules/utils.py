@@ -1,26 +1,26 @@
-"""What modules have in common: the first states of all recurrent parts of a policy."""
+"""Helpers for policies with recurrent modules."""
 
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import nn
 
-if TYPE_CHECKING:
-    from rlnb.envs.transforms import Compose, TensorDictPrimer
+from rlnb.envs.transforms.compose import Compose
+from rlnb.envs.transforms.primer import TensorDictPrimer
 
 
 def get_primers_from_module(module: nn.Module, warn: bool = True) -> TensorDictPrimer | Compose | None:
-    """Make the transform that puts the first states of all recurrent modules in a policy into the data of an env.
+    """Make the transform that adds the initial states of all recurrent modules of a policy to the data of an env.
 
     Args:
         module: the policy.
-        warn: warn if there is no recurrent module in it.
+        warn: whether to warn if the policy has no recurrent module.
 
     Returns:
-        A :class:`~rlnb.envs.TensorDictPrimer`, a :class:`~rlnb.envs.Compose` of several, or None if there is nothing to
-        put there.
+        A :class:`~rlnb.envs.TensorDictPrimer`, a :class:`~rlnb.envs.Compose` of several, or None without recurrent
+        modules.
 
     Example:
         >>> from rlnb.modules import GRUModule
@@ -28,14 +28,12 @@ def get_primers_from_module(module: nn.Module, warn: bool = True) -> TensorDictP
         >>> list(get_primers_from_module(nn.Sequential(net)).primers.keys())
         ['recurrent_state']
     """
-    from rlnb.envs.transforms import Compose  # envs use modules, too
-
     makers: list[Any] = [getattr(part, "make_tensordict_primer", None) for part in module.modules()]
     primers = [make() for make in makers if make is not None]
     if not primers:
         if warn:
             warnings.warn(
-                f"There is no recurrent module in this {type(module).__name__}, and so no state to begin with. "
+                f"This {type(module).__name__} has no recurrent module, so there is no initial state. "
                 "Fix: get_primers_from_module(module, warn=False) if none is expected.",
                 stacklevel=2,
             )

@@ -1,20 +1,15 @@
-"""A search tree seen as a Tree."""
+"""Views of a search tree as an ``rlnb.data.Tree``."""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from tensordict import TensorDict, TensorDictBase
 
-from rlnb.data import Tree
 from rlnb.data.map.tree.arrays import TreeArrays
-from rlnb.search.games import Game
+from rlnb.data.map.tree.node import Tree
+from rlnb.search.games import Array, Game
 from rlnb.search.tree import SearchTree
-
-if TYPE_CHECKING:
-    from rlnb.search.games import Array
 
 
 def as_tree(nodes: SearchTree, game: Game, tree: int) -> Tree:
@@ -22,11 +17,11 @@ def as_tree(nodes: SearchTree, game: Game, tree: int) -> Tree:
 
     Args:
         nodes: the trees.
-        game: whose positions they are.
-        tree: which.
+        game: the game that is searched.
+        tree: index of the tree.
 
     Returns:
-        The Tree. Its counts and wins are the memory of the search.
+        The root. Its counts and wins share memory with the search.
     """
     n = int(nodes.count[tree])
     observations = game.observe(nodes.states[tree, :n])
@@ -43,7 +38,7 @@ def as_tree(nodes: SearchTree, game: Game, tree: int) -> Tree:
 
 
 def _steps(nodes: SearchTree, game: Game, tree: int, observations: TensorDictBase) -> TensorDict:
-    """Write the steps that led to the nodes, a row each; that of the root does not count."""
+    """Return the step that led to each node, one row per node; the row of the root has no meaning."""
     n = len(observations)
     before = np.maximum(nodes.parent[tree, :n], 0)
     steps = TensorDict(dict(observations[torch.from_numpy(before.astype(np.int64))].items()), batch_size=[n])

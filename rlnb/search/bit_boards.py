@@ -1,4 +1,4 @@
-"""BitBoards: connection games on bits, the same rules for a plain integer and for an array of positions."""
+"""Bit boards of connection games, for a single position as an integer and for arrays of positions."""
 
 from __future__ import annotations
 
@@ -8,27 +8,29 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-#: A board of at most so many bits looks up who has won in a table with an entry for each set of stones.
+from rlnb.envs.custom.boards import board_lines
+
+#: A board of at most this many bits looks up lines in a table with an entry for each set of stones.
 TABLE_BITS = 16
 #: Sets of stones are 64-bit integers.
 WORD = 64
 
 
 class BitBoards:
-    """A board on which a line of one's own stones wins: where the cells are, what a move does, what a line is.
+    """The geometry of a board on which a line of stones wins: cells, moves and lines.
 
     A cell is a bit: ``column * (rows + 1) + height`` from the bottom. The bit above each column is always empty, so
-    that no line runs from one column into the next. Stones are Python integers or uint64 arrays.
+    that no line continues from one column into the next. Stones are Python integers or uint64 arrays.
 
     Args:
-        rows: of the board.
-        columns: of the board.
-        connect: how many stones in a line win.
-        gravity: an action is a column, and a stone falls to its lowest free cell; else an action is a cell,
+        rows: number of rows.
+        columns: number of columns.
+        connect: number of stones in a line that win.
+        gravity: True: an action is a column, and a stone falls to its lowest free cell. False: an action is a cell,
             ``row * columns + column`` with row 0 at the top.
 
     Raises:
-        ValueError: if the board has more than 64 bits.
+        ValueError: If the board has more than 64 bits.
 
     Example:
         >>> boards = BitBoards(3, 3, 3, gravity=False)
@@ -45,18 +47,18 @@ class BitBoards:
                 f"A board of {rows} x {columns} takes {self.n_bits} bits, columns * (rows + 1), and a word has {WORD}."
             )
         self.n_actions = columns if gravity else rows * columns
-        # In the order of rows from the top: the bit of each cell.
+        # The bit of each cell, row by row from the top.
         self.bits = [c * (rows + 1) + rows - 1 - r for r in range(rows) for c in range(columns)]
         self.cells = [1 << bit for bit in self.bits]
         self.bottoms = [1 << c * (rows + 1) for c in range(columns)]
         self.column_masks = [((1 << rows) - 1) << c * (rows + 1) for c in range(columns)]
-        #: What must be free for each action: the top cell of a column, or the cell.
+        #: The cell that must be free for each action: the top of the column, or the cell itself.
         self.gates = self.cells[:columns] if gravity else self.cells
         self.full = sum(self.cells)
         self.shifts = self._shifts()
 
     def _shifts(self) -> list[list[int]]:
-        """List, for each direction, the shifts that fold a set of stones onto itself until only lines are left."""
+        """List for each direction the shifts that leave only complete lines of a set of stones; see :meth:`fold`."""
         folds, length = [], 1
         while length < self.connect:
             fold = min(length, self.connect - length)
@@ -64,8 +66,19 @@ class BitBoards:
             length += fold
         return [[fold * step for fold in folds] for step in (1, self.rows + 1, self.rows, self.rows + 2)]
 
+    def moves(self, occupied: int) -> list[int]:
+        """List the actions that have room.
+
+        Args:
+            occupied: all stones.
+
+        Returns:
+            The actions, in order.
+        """
+        return [action for action, gate in enumerate(self.gates) if not occupied & gate]
+
     def place(self, occupied: int, action: int) -> int:
-        """Tell the bit that a legal move sets.
+        """Return the bit that a legal move sets.
 
         Args:
             occupied: all stones.
@@ -99,20 +112,20 @@ class BitBoards:
             occupied: all stones, uint64 ``[k]``.
 
         Returns:
-            The bits, uint64 ``[k, actions]``; without meaning for what is illegal.
+            The bits, uint64 ``[k, actions]``; without meaning for illegal actions.
         """
         if self.gravity:
             return (occupied[:, None] + self._bottoms) & self._columns
         return np.broadcast_to(self._cells, (len(occupied), self.n_actions))
 
     def fold(self, stones: Any) -> Any:
-        """Find lines by shifting.
+        """Find lines by shifting and intersecting.
 
         Args:
-            stones: of one player; a number or an array.
+            stones: stones of one player, a number or an array.
 
         Returns:
-            Something other than 0 where there is a line.
+            A number or an array, not 0 where there is a line.
         """
         lines = stones ^ stones  # 0, of the type of the stones
         for shifts in self.shifts:
@@ -123,13 +136,13 @@ class BitBoards:
         return lines
 
     def won(self, stones: int) -> Any:
-        """Tell whether a player has a line.
+        """Return whether a player has a line.
 
         Args:
-            stones: of the player.
+            stones: stones of the player.
 
         Returns:
-            Something true if so.
+            A truthy value if there is a line.
         """
         return self.fold(stones) if self.table is None else self.table[stones]
 
@@ -137,49 +150,49 @@ class BitBoards:
         """Do :meth:`won` for an array of positions.
 
         Args:
-            stones: uint64 ``[k]``.
+            stones: stones of a player, uint64 ``[k]``.
 
         Returns:
-            bool ``[k]``.
+            Whether there is a line, bool ``[k]``.
         """
         return np.asarray(self.fold(stones) != 0 if self._table is None else self._table[stones])
 
     def legal_all(self, occupied: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Tell which actions have room.
+        """Do :meth:`moves` for an array of positions.
 
         Args:
             occupied: all stones, uint64 ``[k]``.
 
         Returns:
-            bool ``[k, actions]``.
+            Whether each action has room, bool ``[k, actions]``.
         """
         return (occupied[:, None] & self._gates) == 0
 
     def spread(self, stones: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Write stones as booleans.
+        """Convert stones to booleans.
 
         Args:
-            stones: uint64 ``[k]``.
+            stones: stones as bits, uint64 ``[k]``.
 
         Returns:
-            bool ``[k, rows * columns]``, row 0 at the top.
+            Whether each cell has a stone, bool ``[k, rows * columns]``, row 0 at the top.
         """
         return (stones[:, None] & self._cells) != 0
 
     def pack(self, stones: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Read stones from booleans; the inverse of :meth:`spread`.
+        """Convert booleans to stones; the inverse of :meth:`spread`.
 
         Args:
-            stones: bool ``[k, rows * columns]``.
+            stones: whether each cell has a stone, bool ``[k, rows * columns]``.
 
         Returns:
-            uint64 ``[k]``.
+            Stones as bits, uint64 ``[k]``.
         """
         return np.where(stones, self._cells, np.uint64(0)).sum(-1, dtype=np.uint64)
 
     @cached_property
     def table(self) -> bytes | None:
-        """Whether each set of stones has a line, where the board is small; else None."""
+        """Whether each set of stones has a line; None for a large board."""
         return None if self._table is None else self._table.tobytes()
 
     @cached_property
@@ -191,8 +204,6 @@ class BitBoards:
     @cached_property
     def lines(self) -> npt.NDArray[Any]:
         """The cells of each line, int64 ``[lines, connect]``, as ``row * columns + column``."""
-        from rlnb.envs.custom.boards import board_lines
-
         return board_lines(self.rows, self.columns, self.connect).numpy()
 
     @cached_property

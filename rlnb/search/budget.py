@@ -1,4 +1,4 @@
-"""How long a search runs: its budget, its progress, and an interrupt that waits until a simulation is whole."""
+"""Budgets of simulations and seconds, progress reports, and interrupts that wait for the end of a simulation."""
 
 from __future__ import annotations
 
@@ -10,26 +10,31 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from rlnb.search import faults
-
-#: Called with the simulations done, how many there shall be (None without a limit) and the seconds that passed.
+#: Called with the simulations done, their total (None without a limit) and the seconds elapsed.
 Progress = Callable[[int, int | None, float], Any]
 #: Seconds between two reports.
 INTERVAL = 0.1
+#: Width of the progress bar in characters.
 _WIDTH = 30
 
 
 class Budget:
-    """Counts simulations and seconds, and reports them.
+    """Counts simulations and seconds against their limits, and reports progress.
 
     Args:
-        simulations: the most; None: no limit.
-        seconds: the most; None: no limit. The simulation in which they end is completed.
-        progress: True for a bar of text on stderr, or a function to be told.
-        clock: in seconds.
+        simulations: the most simulations. None: no limit.
+        seconds: the most seconds; the last simulation may exceed them. None: no limit.
+        progress: True for a progress bar on stderr, or a function to call.
+        clock: returns the time in seconds.
 
     Raises:
-        ValueError: if there is no limit, or one is not positive.
+        ValueError: If there is no limit, or a limit is not positive.
+
+    Example:
+        >>> budget = Budget(simulations=1, seconds=None)
+        >>> budget.count()
+        >>> budget.spent()
+        True
     """
 
     def __init__(
@@ -41,39 +46,42 @@ class Budget:
     ) -> None:
         fine = simulations is None or (not isinstance(simulations, bool) and simulations == int(simulations) > 0)
         if not fine or not (seconds is None or seconds > 0) or (simulations is None and seconds is None):
-            raise ValueError(faults.budget(simulations, seconds))
+            raise ValueError(
+                "run takes a budget: simulations, a positive integer, or seconds, a positive number, or both; it got "
+                f"simulations={simulations!r}, seconds={seconds!r}. Fix: search.run(simulations=100)."
+            )
         self.simulations, self.seconds, self.clock = simulations, seconds, clock
-        self.report: Progress | None = bar if progress is True else (progress or None)
+        self._progress: Progress | None = bar if progress is True else (progress or None)
         self.done, self.start = 0, clock()
         self._next = self.start
 
     def spent(self) -> bool:
-        """Tell whether the budget is used up."""
+        """Return whether the budget is used up."""
         if self.done == self.simulations:
             return True
         return self.seconds is not None and self.done > 0 and self.clock() - self.start >= self.seconds
 
     def count(self) -> None:
-        """Count a simulation, and report if it is time to."""
+        """Count a simulation, and report progress if the last report is old enough."""
         self.done += 1
-        if self.report is not None and self.clock() >= self._next:
-            self.tell()
+        if self._progress is not None and self.clock() >= self._next:
+            self.report()
 
-    def tell(self) -> None:
-        """Report."""
-        if self.report is not None:
+    def report(self) -> None:
+        """Report progress now."""
+        if self._progress is not None:
             now = self.clock()
             self._next = now + INTERVAL
-            self.report(self.done, self.simulations, now - self.start)
+            self._progress(self.done, self.simulations, now - self.start)
 
 
 def bar(done: int, total: int | None, seconds: float) -> None:
-    """Write a progress bar over the one before.
+    """Write a progress bar to stderr, over the previous one.
 
     Args:
-        done: simulations.
-        total: how many there shall be, None without a limit.
-        seconds: that passed.
+        done: simulations done.
+        total: simulations in total. None: no limit.
+        seconds: seconds elapsed.
     """
     rate = f"{done / seconds:,.0f} simulations/s" if seconds > 0 else ""
     if total is None:
@@ -86,19 +94,20 @@ def bar(done: int, total: int | None, seconds: float) -> None:
 
 
 class Interrupt:
-    """Whether an interrupt was asked for."""
+    """Whether an interrupt has arrived."""
 
     asked = False
 
 
 @contextmanager
 def held_interrupt() -> Iterator[Interrupt]:
-    """Hold an interrupt (Ctrl-C, or the stop button of a notebook) until it is looked at; a second one is not held.
+    """Defer an interrupt (Ctrl-C, or the stop button of a notebook); a second one raises ``KeyboardInterrupt``.
 
-    Only the main thread gets interrupts, and only there anything is changed; on leaving all is as before.
+    Only the main thread receives interrupts, so in other threads this does nothing. The previous handler is restored
+    at the end.
 
     Yields:
-        What tells whether an interrupt was asked for.
+        An object whose ``asked`` tells whether an interrupt has arrived.
     """
     interrupt = Interrupt()
     if threading.current_thread() is not threading.main_thread():
@@ -114,7 +123,7 @@ def held_interrupt() -> Iterator[Interrupt]:
     try:
         yield interrupt
     finally:
-        # None: the handler before was set by no Python code, and cannot be set again.
+        # None: the previous handler was not installed from Python, and cannot be restored from Python.
         signal.signal(signal.SIGINT, signal.default_int_handler if before is None else before)
 
 

@@ -1,31 +1,28 @@
-"""ConnectionGame: tic-tac-toe and Connect Four for a search, on bits and without a TensorDict."""
+"""Tic-tac-toe and Connect Four on bit boards, without TensorDicts."""
 
 from __future__ import annotations
 
 from random import Random
-from typing import TYPE_CHECKING
+from typing import Any, TypeGuard
 
 import numpy as np
 import torch
-from tensordict import TensorDict
+from tensordict import TensorDict, TensorDictBase
 
-from rlnb.envs.custom import ConnectFourEnv
-from rlnb.search.bit_boards import BitBoards
+from rlnb.envs.custom.board_game import BoardGameEnv
+from rlnb.envs.custom.connect_four import ConnectFourEnv
+from rlnb.envs.custom.tic_tac_toe import TicTacToeEnv
+from rlnb.search.bit_boards import WORD, BitBoards
 from rlnb.search.games import Array, Game, Positions
-
-if TYPE_CHECKING:
-    from tensordict import TensorDictBase
-
-    from rlnb.envs.custom.board_game import BoardGameEnv
 
 
 class ConnectionGame(Game):
-    """The rules of a board game env as functions on bits.
+    """The rules of a board game env as functions of bit boards.
 
-    A state is two uint64: the stones of the player who is to move, and those of the other.
+    A state is two uint64: the stones of the player to move, and those of the other player.
 
     Args:
-        env: whose game it is. It is asked to read roots, and never stepped.
+        env: the env, tic-tac-toe or Connect Four. It validates the roots, and is never stepped.
 
     Example:
         >>> from rlnb.envs import TicTacToeEnv
@@ -47,12 +44,21 @@ class ConnectionGame(Game):
         self.boards = BitBoards(env.rows, env.columns, env.connect, gravity=gravity)
         self.n_actions = env.n_actions
         self.most_positions = 3 ** (env.rows * env.columns)
-        # A draw of times has the columns first, from the bottom, where stones fall; this is the cell of each.
+        # Cells column by column from the bottom, the order in which `_ranks` draws times for falling stones.
         order = np.arange(env.rows * env.columns).reshape(env.rows, env.columns)
         self._fall_order = order[::-1].T.reshape(-1)
 
+    @staticmethod
+    def fits(env: Any) -> TypeGuard[BoardGameEnv]:
+        """Return whether an env plays such a game, for two players and on a board that fits into a word.
+
+        A subclass may have other rules, so it does not count.
+        """
+        known = type(env) in (TicTacToeEnv, ConnectFourEnv) and not env.single_player
+        return known and env.columns * (env.rows + 1) <= WORD
+
     def start(self, tensordict: TensorDictBase | None) -> Positions:
-        """Read boards; see :meth:`Game.start`. The env refuses what is no position of the game."""
+        """Read boards; see :meth:`Game.start`. The env rejects boards that are not positions of the game."""
         given = None if tensordict is None else tensordict.select("board", "turn", strict=False)
         board = self.env.reset(given)["board"].reshape(-1, self.env.rows * self.env.columns).cpu().numpy()
         stones = np.stack([self.boards.pack(board == player) for player in (0, 1)])
@@ -69,6 +75,21 @@ class ConnectionGame(Game):
         turn = (np.bitwise_count(occupied) + 1) % 2
         return self._positions(np.stack((theirs, after), -1), turn, won), won.astype(np.float64)
 
+    def step_one(self, mine: int, theirs: int, action: int) -> tuple[int, int, list[int], bool]:
+        """Do :meth:`step` for a single position on Python numbers.
+
+        Args:
+            mine: stones of the player to move.
+            theirs: stones of the other player.
+            action: the move.
+
+        Returns:
+            The stones of the player to move next and of the other one, the free actions, and whether the move wins.
+        """
+        boards = self.boards
+        after = mine | boards.place(mine | theirs, action)
+        return theirs, after, boards.moves(after | theirs), bool(boards.won(after))
+
     def _positions(self, states: Array, turn: Array, won: Array | None) -> Positions:
         legal = self.boards.legal_all(states[:, 0] | states[:, 1])
         over: Array = ~np.atleast_1d(legal.any(-1))
@@ -77,10 +98,10 @@ class ConnectionGame(Game):
         return Positions(states, turn.astype(np.int8), legal, over)
 
     def outlook(self, positions: Positions, discount: float) -> tuple[Array, Array]:
-        """See lines that can be completed at once, by either player; see :meth:`Game.outlook`.
+        """Find lines that either player can complete with one move; see :meth:`Game.outlook`.
 
-        A line of one's own wins. Else, if the other player threatens to complete one, every action that leaves the
-        threat loses. An action that fills the board without a line is a draw.
+        Completing a line wins. Otherwise, if the other player threatens to complete one, every action that does not
+        block the threat loses. An action that fills the board without a line is a draw.
         """
         mine, theirs, legal = positions.states[:, 0], positions.states[:, 1], positions.legal
         occupied = mine | theirs
@@ -95,16 +116,16 @@ class ConnectionGame(Game):
         return np.where(lost, -discount, lower), upper
 
     def outlook_one(self, mine: int, theirs: int, moves: list[int], discount: float) -> list[tuple[float, float]]:
-        """Do :meth:`outlook` for a single position on plain numbers.
+        """Do :meth:`outlook` for a single position on Python numbers.
 
         Args:
-            mine: stones of the player who is to move.
-            theirs: stones of the other.
+            mine: stones of the player to move.
+            theirs: stones of the other player.
             moves: the legal actions.
-            discount: of rewards, for each step.
+            discount: discount of rewards per step.
 
         Returns:
-            What each of ``moves`` gains at least and at most.
+            Lower and upper bound of the return of each of ``moves``.
         """
         boards, occupied = self.boards, mine | theirs
         won = boards.table.__getitem__ if boards.table else boards.fold
@@ -123,8 +144,8 @@ class ConnectionGame(Game):
         """Play to the end without a loop over the moves; see :meth:`Game.playout`.
 
         Each free cell draws the time at which it is filled, and the order of the times is the order of the moves.
-        Where stones fall, a cell is filled an exponential time after the one below it. That is a uniform choice among
-        the columns with room at each move, since an exponential time does not remember how long one has waited.
+        With gravity a cell is filled an exponential time after the cell below it. Since the exponential distribution is
+        memoryless, every move is then a uniform choice among the columns with room.
         """
         mine, theirs = self.boards.spread(positions.states[:, 0]), self.boards.spread(positions.states[:, 1])
         free = ~(mine | theirs)
@@ -142,7 +163,7 @@ class ConnectionGame(Game):
         return value if discount == 1 else value * discount ** moves.astype(np.float64)
 
     def _ranks(self, free: Array, rng: np.random.Generator) -> Array:
-        """Draw in which order free cells are filled, int8 from 0; -1 where a stone lies already."""
+        """Draw the order in which free cells are filled, int8 from 0; -1 for cells with a stone."""
         if self.boards.gravity:
             waits = np.where(free[:, self._fall_order], rng.standard_exponential(free.shape), 0.0)
             grid = waits.reshape(-1, self.boards.columns, self.boards.rows).cumsum(-1)
@@ -158,22 +179,22 @@ class ConnectionGame(Game):
         return np.maximum(rank, np.int8(-1))
 
     def playout_one(self, mine: int, theirs: int, random: Random, discount: float, max_steps: int | None) -> float:
-        """Play one position to the end, on plain integers: for one position faster than arrays are.
+        """Play one position to the end on Python integers, which for one position are faster than arrays.
 
         Args:
-            mine: stones of the player who is to move.
-            theirs: stones of the other.
-            random: what is drawn from.
-            discount: of rewards, for each step.
-            max_steps: the most steps; None: no limit.
+            mine: stones of the player to move.
+            theirs: stones of the other player.
+            random: random generator.
+            discount: discount of rewards per step.
+            max_steps: the most steps. None: no limit.
 
         Returns:
-            The return for the player who is to move.
+            The return for the player to move.
         """
         boards, draw = self.boards, random.random
         won, place = boards.table.__getitem__ if boards.table else boards.fold, boards.place
         gates, occupied = boards.gates, mine | theirs
-        actions = [action for action, gate in enumerate(gates) if not occupied & gate]
+        actions = boards.moves(occupied)
         sign, steps = 1.0, 0
         while actions and steps != max_steps:
             i = int(draw() * len(actions))
@@ -190,7 +211,7 @@ class ConnectionGame(Game):
         return 0.0
 
     def observe(self, states: Array) -> TensorDictBase:
-        """Return boards, whose turn it is and the mask; see :meth:`Game.observe`."""
+        """Return boards, turns and masks; see :meth:`Game.observe`."""
         mine, theirs = self.boards.spread(states[:, 0]), self.boards.spread(states[:, 1])
         free = ~(mine | theirs)
         turn = ((~free).sum(-1, keepdims=True) % 2).astype(np.int32)

@@ -1,4 +1,4 @@
-"""EnvGame: any env with discrete actions as a game for a search, by steps of the env itself."""
+"""The game of any env with discrete actions, played by stepping the env itself."""
 
 from __future__ import annotations
 
@@ -9,40 +9,42 @@ import numpy as np
 import torch
 from tensordict import TensorDict, TensorDictBase
 
-from rlnb.data import Categorical, OneHot, TensorSpec
+from rlnb.data.specs.base import TensorSpec
+from rlnb.data.specs.categorical import Categorical
+from rlnb.data.specs.one_hot import OneHot
 from rlnb.data.ted.step_mdp import step_mdp
 from rlnb.envs.base import EnvBase
-from rlnb.envs.custom import ConnectFourEnv, TicTacToeEnv
 from rlnb.envs.custom.board_game import PLAYERS
-from rlnb.search import faults
+from rlnb.envs.custom.connect_four import ConnectFourEnv
+from rlnb.envs.custom.tic_tac_toe import TicTacToeEnv
 from rlnb.search.games import Array, Game, Positions
 
-#: Where an env may say which actions are legal.
+#: Entries that may hold the mask of the legal actions.
 MASK_KEYS = ("action_mask", "mask")
 
 
 class State(NamedTuple):
-    """A position of an env: what it returned, and the env as it then was if it keeps a state."""
+    """A position of an env: the TensorDict it returned and, for an env that keeps a state, a copy of the env."""
 
     tensordict: TensorDictBase
     env: EnvBase | None
 
 
 class EnvGame(Game):
-    """Steps an env, from its TensorDict alone if it is stateless and else in copies of it.
+    """The game of an env: a stateless env is stepped from its TensorDict, any other env is copied before each step.
 
-    A step is taken once for each node and remembered. With an env that draws random numbers the tree holds one outcome
-    of each action; all actions of a node are tried with the same numbers to come. The user's env is copied at
+    Each node is stepped to once, and the result is stored. With a stochastic env the tree holds one outcome of each
+    action; all actions of a node are tried with the same state of the random generator. The user's env is copied by
     :meth:`start` and never stepped.
 
-    Who is to move is read from "turn", the legal actions from "action_mask" or "mask", rewards from the only reward,
-    or as the difference of ("player0", "reward") and ("player1", "reward").
+    The player to move is read from "turn", the legal actions from "action_mask" or "mask". The reward is the only
+    reward, or ("player0", "reward") minus ("player1", "reward").
 
     Args:
         env: the env.
 
     Raises:
-        TypeError: if it is no env, cannot be copied, or its actions are not discrete.
+        TypeError: If it is not an env, cannot be copied, or its actions are not discrete.
 
     Example:
         >>> from rlnb.envs import GridWorldEnv
@@ -55,15 +57,25 @@ class EnvGame(Game):
 
     def __init__(self, env: EnvBase) -> None:
         if not isinstance(env, EnvBase):
-            raise TypeError(faults.not_an_env(env))
+            raise TypeError(
+                f"A search takes an env or a Game, and got a {type(env).__name__}. "
+                "Fix: MCTS(TicTacToeEnv()), or MCTS(GymWrapper(env)) for a Gymnasium env."
+            )
         self.env = env
         spec = env.full_action_spec[env.action_key] if len(env.action_keys) == 1 else env.full_action_spec
         self.stateless = not env.batch_locked and not env.state_spec.is_empty()
         single = spec.shape[:-1] if isinstance(spec, OneHot) else spec.shape
         if not isinstance(spec, (OneHot, Categorical)) or single.numel() != env.batch_size.numel():
-            raise TypeError(faults.no_discrete_actions(env, spec))
+            raise TypeError(
+                "A search tries one action after the other, so there must be a number of them, and the action_spec of "
+                f"this {type(env).__name__} is a {type(spec).__name__} of shape {tuple(getattr(spec, 'shape', ()))}. "
+                "Fix: an env with a Categorical or OneHot action_spec of one action."
+            )
         if env.batch_size and not self.stateless:
-            raise TypeError(faults.batched_env(env))
+            raise TypeError(
+                f"This {type(env).__name__} keeps the states of a batch of {list(env.batch_size)} envs, and a search "
+                "copies one episode at a time. Fix: an env without a batch_size, and a search for each."
+            )
         self.spec, self.n_actions = spec, int(spec.space.n)
         self.two_players = all((player, "reward") in env.reward_keys for player in PLAYERS)
         self.n_players = 2 if self.two_players else 1
@@ -72,20 +84,26 @@ class EnvGame(Game):
         if type(env) in (TicTacToeEnv, ConnectFourEnv) and self.two_players:  # a subclass may give other rewards
             self.returns = (-1.0, 1.0)
         self.turn = self.two_players and "turn" in keys
-        self._copy(env)  # says now what would be said at the first step
+        self._copy(env)  # raises now what the first step would raise
 
     def _copy(self, env: EnvBase) -> EnvBase:
-        """Copy an env and what it is in; its specs are shared, as nobody writes to them."""
+        """Copy an env with its state. The specs are shared, since they are read-only."""
         memo: dict[int, Any] = {id(part): part for part in vars(env).values() if isinstance(part, TensorSpec)}
         try:
             return copy.deepcopy(env, memo)
-        except Exception as error:  # whatever an env of somebody else's raises when it is copied
-            raise TypeError(faults.not_searchable(env, f"{type(error).__name__}: {error}")) from error
+        except Exception as error:  # a user's env may raise anything when it is copied
+            raise TypeError(
+                "A search tries actions and takes them back. It needs an env that keeps no state (its step reads all "
+                "from the TensorDict, as TicTacToeEnv's does) or one that copy.deepcopy can copy, and this "
+                f"{type(env).__name__} is neither: {type(error).__name__}: {error}\n"
+                "Fix: search a single env in this process, such as GymEnv('CartPole-v1'), or give your env a "
+                "__deepcopy__."
+            ) from error
 
     # Roots --------------------------------------------------------------------------------------------------------
 
     def start(self, tensordict: TensorDictBase | None) -> Positions:
-        """Take the present state of the env as the root, or positions if it is stateless; see :meth:`Game.start`."""
+        """Take the state of the env, or the given positions of a stateless env, as roots; see :meth:`Game.start`."""
         env = self._copy(self.env)
         if tensordict is None:
             tensordict = env.reset()
@@ -93,22 +111,29 @@ class EnvGame(Game):
             tensordict = step_mdp(tensordict)
         batch = tensordict.batch_size
         if not self.stateless and batch:
-            raise ValueError(faults.one_root(self.env, batch))
+            raise ValueError(
+                f"reset got a TensorDict of batch size {list(batch)}, and this {type(self.env).__name__} keeps one "
+                "state, which is the only root that it can be searched from. Fix: search.reset(td) with what "
+                "env.reset() or env.step() returned last."
+            )
         if self.stateless and any(tensordict.get(key, None) is None for key in self.env.observation_keys):
-            tensordict = env.reset(tensordict)  # a batch size alone, or a part of what tells the position
+            tensordict = env.reset(tensordict)  # only a batch size, or some of the observations
         if self.stateless:
             tensordict = self._position(tensordict)
         rows = list(tensordict.reshape(-1).unbind(0))
         self._env = env
         positions = self._positions([self._state(row, None if self.stateless else env) for row in rows])
         if positions.terminal.any():
-            raise ValueError(faults.ended(int(positions.terminal.argmax())))
+            raise ValueError(
+                f'The episode of root {int(positions.terminal.argmax())} has ended ("done" is True), so there is '
+                "nothing to search. Fix: search.reset(env.reset())."
+            )
         return positions
 
     def _position(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Keep the entries that every position has, so that positions of any depth can be stacked.
+        """Keep the entries that every position has, so that positions of different depths can be stacked.
 
-        What only a step returns, rewards and actions, is left out; an end signal that a root lacks is False.
+        Rewards and actions, which a root lacks, are dropped. An end signal that a root lacks is set to False.
         """
         found = tensordict.exclude(*self.env.reward_keys, *self.env.action_keys).filter_empty_()
         for key in self.env.done_keys:
@@ -160,7 +185,7 @@ class EnvGame(Game):
         return self._positions([self._state(td, None) for td in self._position(step_mdp(after)).unbind(0)]), rewards
 
     def _advance(self, env: EnvBase, tensordict: TensorDictBase, action: int) -> tuple[TensorDictBase, float]:
-        """Step one env, which then is in another state."""
+        """Step one env in place; return the root of the next step and the reward of the player who moved."""
         chosen = self.encode(np.array([action])).reshape(self.spec.shape)
         after = env.step(tensordict.clone(False).set(env.action_key, chosen))
         reward = float(self._reward(after.get("next")).sum())
@@ -169,24 +194,24 @@ class EnvGame(Game):
         return step_mdp(after), reward
 
     def encode(self, actions: Array) -> torch.Tensor:
-        """Write actions as indices or one-hot vectors; see :meth:`Game.encode`."""
+        """Encode actions as the env does, by index or one-hot; see :meth:`Game.encode`."""
         index = torch.as_tensor(actions, device=self.spec.device)
         if isinstance(self.spec, OneHot):
             index = torch.nn.functional.one_hot(index, self.n_actions)
         return index.to(self.spec.dtype)
 
     def _reward(self, after: TensorDictBase) -> torch.Tensor:
-        """Return what player 0, or the only one, gained."""
+        """Return the reward of player 0, or of the only player."""
         if self.two_players:
             return after.get((PLAYERS[0], "reward")) - after.get((PLAYERS[1], "reward"))
         return after.get(self.env.reward_key)
 
     def playout(self, positions: Positions, rng: np.random.Generator, discount: float, max_steps: int | None) -> Array:
-        """Step to the end with random actions; see :meth:`Game.playout`."""
+        """Play random actions to the end; see :meth:`Game.playout`."""
         n = len(positions.terminal)
         total, weight = np.zeros(n), np.ones(n)
         first, current, rows, steps = positions.to_play, positions, np.arange(n), 0
-        if not self.stateless:  # one copy a playout, that is stepped on
+        if not self.stateless:  # one copy for the whole playout, stepped in place
             copies = [State(state.tensordict, self._copy(state.env)) for state in positions.states]
             current = positions._replace(states=self._positions(copies).states)
         while len(rows) and steps != max_steps:
@@ -201,7 +226,7 @@ class EnvGame(Game):
         return total
 
     def _play_on(self, states: Array, actions: Array) -> tuple[Positions, Array]:
-        """Step states that nobody needs any more."""
+        """Step states in place; they are not used again."""
         if self.stateless:
             return self._step_rows(states, actions)
         after, rewards = [], np.zeros(len(states))
@@ -216,7 +241,7 @@ class EnvGame(Game):
         return TensorDict.stack([state.tensordict.select(*keys) for state in states], 0)
 
     def _stack(self, states: Array) -> TensorDictBase:
-        """Put the TensorDicts of some states into one, in memory of its own."""
+        """Stack the TensorDicts of some states, copying them."""
         return TensorDict.stack([state.tensordict for state in states], 0)
 
 

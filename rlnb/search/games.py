@@ -1,18 +1,16 @@
-"""Game: what a search needs of an env, as numpy arrays; and the game that an env is."""
+"""Games: the rules that a search plays by, as functions of numpy arrays, and their construction from envs."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from tensordict import TensorDictBase
 
-if TYPE_CHECKING:
-    from tensordict import TensorDictBase
-
-    from rlnb.envs import EnvBase
+from rlnb.envs.base import EnvBase
 
 Array = npt.NDArray[Any]
 
@@ -21,9 +19,9 @@ class Positions(NamedTuple):
     """Positions of a game, ``k`` of them.
 
     Attributes:
-        states: all that the rules need, ``[k, *state_shape]``.
-        to_play: who is to move, int8 ``[k]``; always 0 with one player.
-        legal: which actions are legal, bool ``[k, actions]``.
+        states: everything that the rules depend on, ``[k, *state_shape]``.
+        to_play: player to move, int8 ``[k]``; always 0 with one player.
+        legal: legal actions, bool ``[k, actions]``.
         terminal: whether the episode has ended, bool ``[k]``.
     """
 
@@ -37,13 +35,13 @@ class Game(ABC):
     """The rules of a game as pure functions on arrays of positions.
 
     Attributes:
-        n_actions: how many actions there are.
-        n_players: 1 or 2. With two, what one wins the other loses.
-        state_shape: of one position.
-        state_dtype: of the positions; ``object`` where they are no numbers.
-        returns: the least and the greatest return from any position, for any player; None if the game does not know.
-        most_positions: no more positions than these can come up; None if the game does not know. A search solves a game
-            that is small by this number unless told otherwise, see ``rlnb.search.mcts.SMALL_GAME``.
+        n_actions: number of actions.
+        n_players: 1 or 2. With two players the game is zero-sum.
+        state_shape: shape of the state of one position.
+        state_dtype: dtype of the states; ``object`` if they are not numbers.
+        returns: the least and the greatest return from any position, for any player; None if they are not known.
+        most_positions: upper bound of the number of positions; None if it is not known. By default a search solves
+            games with few positions, see ``rlnb.search.mcts.SMALL_GAME``.
     """
 
     n_actions: int
@@ -55,10 +53,10 @@ class Game(ABC):
 
     @abstractmethod
     def start(self, tensordict: TensorDictBase | None) -> Positions:
-        """Read the roots of a search.
+        """Return the roots of a search.
 
         Args:
-            tensordict: what the env returned, ``[*batch]``; None for a new episode.
+            tensordict: data that the env returned, ``[*batch]``. None: a new episode.
 
         Returns:
             The positions, one for each root.
@@ -69,11 +67,11 @@ class Game(ABC):
         """Play an action in each position.
 
         Args:
-            states: none of them terminal, ``[k, *state_shape]``; not written to.
-            actions: legal ones, ``[k]``.
+            states: states that are not terminal, ``[k, *state_shape]``; they are not modified.
+            actions: legal actions, ``[k]``.
 
         Returns:
-            What comes of it, and the rewards of the players who moved, float64 ``[k]``.
+            The next positions, and the rewards of the players who moved, float64 ``[k]``.
         """
 
     @abstractmethod
@@ -81,62 +79,62 @@ class Game(ABC):
         """Play random legal actions to the end.
 
         Args:
-            positions: none of them terminal.
-            rng: what is drawn from.
-            discount: of rewards, for each step.
-            max_steps: the most steps; None: no limit.
+            positions: ``k`` positions that are not terminal.
+            rng: random generator.
+            discount: discount of rewards per step.
+            max_steps: the most steps. None: no limit.
 
         Returns:
-            The return of each, for the player who is to move, float64 ``[k]``.
+            The return of each, for the player to move in it, float64 ``[k]``.
         """
 
     def outlook(self, positions: Positions, discount: float) -> tuple[Array, Array] | None:
-        """Tell at a glance what actions lead to, for a solver: which of them win, or lose, within a move or two.
+        """Bound the returns of actions without a search, for a solver: which of them win or lose in a move or two.
 
         Args:
-            positions: any.
-            discount: of rewards, for each step.
+            positions: any positions, ``k`` of them.
+            discount: discount of rewards per step.
 
         Returns:
-            What each action gains at least and at most, float64 ``[k, A]`` each, infinite where this is not known;
-            None (the default) if nothing is known without steps.
+            Lower and upper bounds of the returns of the actions, float64 ``[k, A]`` each, infinite where they are not
+            known; None (the default) if the game knows no bounds.
         """
         return None
 
     @abstractmethod
     def observe(self, states: Array) -> TensorDictBase:
-        """Return what a policy sees in each position.
+        """Return the observation of each position.
 
         Args:
-            states: ``[k, *state_shape]``.
+            states: states of the positions, ``[k, *state_shape]``.
 
         Returns:
             A TensorDict ``[k]`` with the env's observations.
         """
 
     def encode(self, actions: Array) -> torch.Tensor:
-        """Write actions as the env has them.
+        """Encode actions as the env does.
 
         Args:
-            actions: int64 ``[k]``.
+            actions: indices of actions, int64 ``[k]``.
 
         Returns:
-            ``[k, ...]``; the indices themselves, unless the env has another form.
+            The encoded actions, ``[k, ...]``; by default the indices themselves.
         """
         return torch.from_numpy(actions)
 
 
 def game_of(env: EnvBase | Game) -> Game:
-    """Make the game that an env is: rules on bits for the boards that fit, steps of the env for all the rest.
+    """Return the game of an env: bit boards for small board games, steps of the env for everything else.
 
     Args:
-        env: an env without state of its own, or one that can be copied. A game is returned as it is.
+        env: a stateless env, or one that can be copied. A game is returned as it is.
 
     Returns:
         The game.
 
     Raises:
-        TypeError: if it is neither; the message says what was found and what to do.
+        TypeError: If it is not an env, cannot be copied, or its actions are not discrete.
 
     Example:
         >>> from rlnb.envs import TicTacToeEnv
@@ -146,16 +144,10 @@ def game_of(env: EnvBase | Game) -> Game:
     """
     if isinstance(env, Game):
         return env
-    from rlnb.envs.custom import ConnectFourEnv, TicTacToeEnv
-    from rlnb.envs.custom.board_game import BoardGameEnv
-    from rlnb.search.bit_boards import WORD
-    from rlnb.search.connection import ConnectionGame
+    from rlnb.search.connection import ConnectionGame  # subclasses of Game, which is defined here
     from rlnb.search.env_game import EnvGame
 
-    # A subclass may play by other rules, so these two and no others.
-    if type(env) in (TicTacToeEnv, ConnectFourEnv) and not env.single_player and env.columns * (env.rows + 1) <= WORD:
-        return ConnectionGame(cast(BoardGameEnv, env))
-    return EnvGame(env)
+    return ConnectionGame(env) if ConnectionGame.fits(env) else EnvGame(env)
 
 
 __all__ = ["Game", "Positions", "game_of"]

@@ -1,4 +1,4 @@
-"""Gumbel: planning with few simulations, by sequential halving at the root and a deterministic rule below it."""
+"""The Gumbel rule for few simulations: sequential halving at the root, a deterministic rule below it."""
 
 from __future__ import annotations
 
@@ -7,32 +7,28 @@ from functools import cache
 
 import numpy as np
 
+from rlnb.modules.mcts import formulas
 from rlnb.search.games import Array
 from rlnb.search.rules import Rule
 from rlnb.search.tree import SearchTree
 
-#: Shares of the prior below this count as this, so that they have a logarithm.
-_TINY = np.finfo(np.float64).tiny
-#: Values closer than this are not stretched to [0, 1].
-_CLOSE = 1e-8
-
 
 @cache
 def considered_visits(considered: int, simulations: int, length: int) -> tuple[int, ...]:
-    """Lay out sequential halving: how often the action that a simulation tries was tried before.
+    """Plan sequential halving: for each simulation, how often the action that it tries was tried before.
 
-    In each of ``log2(considered)`` phases the actions left are tried equally often; then the better half goes on, two
-    at the least.
+    In each of ``log2(considered)`` phases the remaining actions are tried equally often. Then the better half remains,
+    at least two actions.
 
     Source: Z. Karnin, T. Koren and O. Somekh, "Almost Optimal Exploration in Multi-Armed Bandits", ICML 2013, figure 3.
 
     Args:
-        considered: how many actions there are in the first phase.
-        simulations: the budget.
-        length: how many numbers are wanted; beyond the budget the last phase goes on.
+        considered: number of actions in the first phase.
+        simulations: budget of simulations.
+        length: number of simulations to plan; beyond the budget the last phase continues.
 
     Returns:
-        The number of visits, for each simulation.
+        The number of visits for each simulation.
 
     Example:
         >>> considered_visits(4, 8, 8)
@@ -51,30 +47,59 @@ def considered_visits(considered: int, simulations: int, length: int) -> tuple[i
     return tuple(plan[:length])
 
 
-class Gumbel(Rule):
-    """Gumbel AlphaZero: the root draws actions without replacement and halves them, so that play improves the policy.
+def sigma(
+    visits: Array, value_sum: Array, prior: Array, evaluation: Array, legal: Array, c_visit: float, c_scale: float
+) -> Array:
+    """Return ``sigma(q)`` of the actions of some nodes; an action never taken has the mixed value of its node.
 
-    At the root the score is ``g + log(prior) + sigma(q)``, with one draw ``g`` from the Gumbel distribution for each
-    action; sequential halving says which actions are compared. Below it the action is the one whose share of the visits
-    is furthest below the improved policy, ``softmax(log(prior) + sigma(q))``. There ``q`` of an action never taken is
-    an average of what is known of the node, and ``sigma(q) = (c_visit + most visits) * c_scale * q``, ``q`` stretched
-    to [0, 1].
+    Args:
+        visits: visits of the actions, ``[k, A]``.
+        value_sum: sum of their returns, ``[k, A]``.
+        prior: their prior, ``[k, A]``.
+        evaluation: estimated value of the nodes, ``[k]``.
+        legal: legal actions, bool ``[k, A]``.
+        c_visit: constant added to the visits.
+        c_scale: scale of the values.
+
+    Returns:
+        float64 ``[k, A]``.
+    """
+    taken = visits > 0
+    q = value_sum / np.maximum(visits, 1)
+    share = np.where(taken, np.maximum(prior, formulas.TINY), 0.0)
+    known = (share * q).sum(-1) / np.maximum(share.sum(-1), formulas.TINY)
+    mixed = formulas.gumbel_mixed_value(evaluation, known, visits.sum(-1))
+    q = np.where(taken, q, mixed[:, None])
+    low = np.where(legal, q, np.inf).min(-1, keepdims=True)
+    span = np.where(legal, q, -np.inf).max(-1, keepdims=True) - low
+    weight = formulas.gumbel_weight(visits.max(-1, keepdims=True), c_visit, c_scale)
+    return np.asarray(weight * formulas.gumbel_stretched(q, low, span))
+
+
+class Gumbel(Rule):
+    """Gumbel AlphaZero: samples actions of the root without replacement and halves them, which improves the policy.
+
+    At the root the score is ``g + log(prior) + sigma(q)``, with one draw ``g`` from the Gumbel distribution per action;
+    sequential halving decides which actions are compared. Below the root the rule selects the action whose share of
+    the visits is furthest below the improved policy, ``softmax(log(prior) + sigma(q))``. An action never taken has the
+    value :func:`rlnb.modules.mcts.formulas.gumbel_mixed_value`. ``sigma(q)`` is
+    :func:`~rlnb.modules.mcts.formulas.gumbel_weight` times :func:`~rlnb.modules.mcts.formulas.gumbel_stretched`.
 
     Source: I. Danihelka et al., "Policy improvement by planning with Gumbel", ICLR 2022.
 
     Args:
-        simulations: for how many simulations the halving is laid out.
-        considered: how many actions of a root are tried at the most.
-        c_visit: see above.
-        c_scale: see above.
-        noise: False leaves out the draws, for play without chance.
+        simulations: number of simulations that the halving is planned for.
+        considered: the most actions of a root that are tried.
+        c_visit: constant added to the visits in ``sigma``.
+        c_scale: scale of the values in ``sigma``.
+        noise: whether to draw ``g``. False: ``g`` is 0, for deterministic play.
 
     Attributes:
-        draws: a number for each action of each root, float64 ``[B, A]``.
-        before: how often each action of a root had been taken when the search began, ``[B, A]``.
+        draws: ``g`` of each action of each root, float64 ``[B, A]``.
+        before: visits of each action of a root when the search began, ``[B, A]``.
 
     Raises:
-        ValueError: if a number is not positive.
+        ValueError: If a number is not positive.
 
     Example:
         >>> Gumbel(simulations=32)
@@ -92,7 +117,7 @@ class Gumbel(Rule):
     ) -> None:
         if simulations < 1 or considered < 1 or not (c_visit >= 0 and c_scale > 0):
             raise ValueError(
-                f"Gumbel takes positive numbers, and got simulations={simulations!r}, considered={considered!r}, "
+                f"Gumbel takes positive numbers, got simulations={simulations!r}, considered={considered!r}, "
                 f"c_visit={c_visit!r}, c_scale={c_scale!r}."
             )
         self.simulations, self.considered = simulations, considered
@@ -101,13 +126,13 @@ class Gumbel(Rule):
         self._plan = np.zeros((0, 0), dtype=np.int64)
 
     def start(self, tree: SearchTree, rng: np.random.Generator) -> None:
-        """Draw a number for each action of each root; see :meth:`Rule.start`."""
+        """Draw ``g`` for each action of each root and plan the halving; see :meth:`Rule.start`."""
         shape = tree.edge_visits[:, 0].shape
         self.draws = rng.gumbel(size=shape) if self.noise else np.zeros(shape)
         self.before = tree.edge_visits[:, 0].copy()
-        self._lay_out(self.simulations)
+        self._make_plan(self.simulations)
 
-    def _lay_out(self, length: int) -> None:
+    def _make_plan(self, length: int) -> None:
         most = min(self.considered, self.draws.shape[-1])
         self._plan = np.array([considered_visits(m, self.simulations, length) for m in range(most + 1)])
 
@@ -116,36 +141,28 @@ class Gumbel(Rule):
 
         Args:
             tree: the trees.
-            rows: of the nodes in ``tree.flat``, ``[k]``.
+            rows: rows of the nodes in ``tree.flat``, ``[k]``.
 
         Returns:
             float64 ``[k, A]``.
         """
         flat = tree.flat
-        visits, legal, prior = flat.edge_visits[rows], flat.legal[rows], np.maximum(flat.prior[rows], _TINY)
-        taken = visits > 0
-        q = flat.edge_value_sum[rows] / np.maximum(visits, 1)
-        weight = np.where(taken, prior, 0.0)
-        known = (weight * q).sum(-1) / np.maximum(weight.sum(-1), _TINY)
-        total = visits.sum(-1)
-        mixed = (flat.evaluation[rows] + total * known) / (total + 1)
-        q = np.where(taken, q, mixed[:, None])
-        low = np.where(legal, q, np.inf).min(-1, keepdims=True)
-        span = np.where(legal, q, -np.inf).max(-1, keepdims=True) - low
-        scale = (self.c_visit + visits.max(-1, keepdims=True)) * self.c_scale
-        return scale * (q - low) / np.maximum(span, _CLOSE)
+        return sigma(
+            flat.edge_visits[rows], flat.edge_value_sum[rows], flat.prior[rows], flat.evaluation[rows],
+            flat.legal[rows], self.c_visit, self.c_scale,
+        )  # fmt: skip
 
     def logits(self, tree: SearchTree, rows: Array) -> Array:
         """Return ``log(prior) + sigma(q)``, the logits of the improved policy.
 
         Args:
             tree: the trees.
-            rows: of the nodes in ``tree.flat``, ``[k]``.
+            rows: rows of the nodes in ``tree.flat``, ``[k]``.
 
         Returns:
-            float64 ``[k, A]``; minus infinity for what is illegal.
+            float64 ``[k, A]``; minus infinity for illegal actions.
         """
-        logits = np.log(np.maximum(tree.flat.prior[rows], _TINY)) + self.completed(tree, rows)
+        logits = formulas.gumbel_logit(tree.flat.prior[rows], self.completed(tree, rows))
         return np.where(tree.flat.legal[rows], logits, -np.inf)
 
     def improved(self, tree: SearchTree, rows: Array) -> Array:
@@ -153,20 +170,18 @@ class Gumbel(Rule):
 
         Args:
             tree: the trees.
-            rows: of the nodes in ``tree.flat``, ``[k]``.
+            rows: rows of the nodes in ``tree.flat``, ``[k]``.
 
         Returns:
             Probabilities, float64 ``[k, A]``.
         """
-        logits = self.logits(tree, rows)
-        shares = np.exp(logits - logits.max(-1, keepdims=True))
-        return shares / shares.sum(-1, keepdims=True)
+        return formulas.softmax(self.logits(tree, rows))
 
     def scores(self, tree: SearchTree, rows: Array) -> Array:
-        """Score the actions, those of a root as a root's; see :meth:`Rule.scores`."""
+        """Score the actions, those of roots by sequential halving; see :meth:`Rule.scores`."""
         root = rows % tree.capacity == 0
         visits = tree.flat.edge_visits[rows]
-        scores = self.improved(tree, rows) - visits / (1 + visits.sum(-1, keepdims=True))
+        scores = formulas.gumbel_score(self.improved(tree, rows), visits, visits.sum(-1, keepdims=True))
         scores[~tree.flat.open[rows]] = -np.inf
         if root.any():
             scores[root] = self._root_scores(tree, rows[root])
@@ -177,11 +192,11 @@ class Gumbel(Rule):
         visits = tree.flat.edge_visits[rows] - self.before[trees]
         turn = visits.sum(-1)
         if turn.max() >= self._plan.shape[-1]:
-            self._lay_out(2 * int(turn.max()) + 1)
+            self._make_plan(2 * int(turn.max()) + 1)
         considered = np.minimum(tree.flat.legal[rows].sum(-1), len(self._plan) - 1)
         wanted = self._plan[considered, turn][:, None]
         scores = self.draws[trees] + self.logits(tree, rows)
-        # A closed action takes no more visits, so there may be no action with as many as are wanted: then the nearest.
+        # A closed action takes no more visits, so perhaps no action has the wanted number; then take the nearest.
         distance = np.where(tree.selectable(rows), np.abs(visits - wanted), np.iinfo(np.int64).max)
         return np.where(distance == distance.min(-1, keepdims=True), scores, -np.inf)
 
@@ -190,7 +205,7 @@ class Gumbel(Rule):
         return self.improved(tree, tree.roots)
 
     def best(self, tree: SearchTree) -> Array:
-        """Return, of the open actions visited most, the one with the best score; see :meth:`Rule.best`."""
+        """Return the action with the best score among the most visited open actions; see :meth:`Rule.best`."""
         visits = np.where(tree.selectable(tree.roots), tree.edge_visits[:, 0] - self.before, -1)
         scores = self.draws + self.logits(tree, tree.roots)
         return np.where(visits == visits.max(-1, keepdims=True), scores, -np.inf).argmax(-1)
@@ -199,4 +214,4 @@ class Gumbel(Rule):
         return ("simulations", "considered", "c_visit", "c_scale", "noise")
 
 
-__all__ = ["Gumbel", "considered_visits"]
+__all__ = ["Gumbel", "considered_visits", "sigma"]

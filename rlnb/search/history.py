@@ -1,28 +1,34 @@
-"""History: the simulations of a search one by one, with every number that changed, to be taken back and done again."""
+"""Recorded simulations of a search: every number that each one changed, with undo and redo."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from itertools import pairwise
+from random import Random
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from rlnb.search.games import Array
+from rlnb.search.phases import Selected
 from rlnb.search.tree import SearchTree
+
+#: The state of both random generators of a search.
+RandomState = tuple[Any, Any]
 
 
 class Change(NamedTuple):
-    """One number of a tree that a simulation changed.
+    """A number in the arrays of a tree that a simulation changed.
 
     Attributes:
         phase: "expand" or "back up".
-        tree: in which tree.
-        name: of the array.
-        node: in which row.
-        action: in which column; None for what a node has only one of.
-        before: the number until then.
-        after: the number since then.
+        tree: index of the tree.
+        name: name of the array.
+        node: row of the array.
+        action: column of the array; None for an array with one number per node.
+        before: the number before the phase.
+        after: the number after the phase.
     """
 
     phase: str
@@ -36,15 +42,15 @@ class Change(NamedTuple):
 
 @dataclass
 class Record:
-    """One simulation: the paths that were selected, what was found, and what changed.
+    """One simulation: the paths it selected, the values it found, and the numbers it changed.
 
     Attributes:
-        number: of the simulation, from 0.
-        trees: which trees took part.
-        paths: for each of them the pairs of node and action, from the root on.
-        leaves: for each of them the node where the path ends.
-        added: for each of them whether that node is new.
-        values: for each of them what the leaf was said to be worth, for the player who is to move there.
+        number: number of the simulation, counted from 0.
+        trees: the trees that took part.
+        paths: for each of these trees, the (node, action) pairs from the root on.
+        leaves: for each of them, the last node of the path.
+        added: for each of them, whether that node is new.
+        values: for each of them, the estimated value of that node for the player to move there.
     """
 
     number: int
@@ -53,16 +59,20 @@ class Record:
     leaves: list[int]
     added: list[bool]
     values: list[float]
+    #: Tree and node of every row that the simulation writes to.
     _rows: tuple[Array, Array] = field(repr=False)
+    #: Copies of these rows: before the simulation, after "expand", after "back up".
     _stages: list[dict[str, Array]] = field(repr=False)
+    #: Number of nodes of each tree, before and after.
     _counts: tuple[Array, Array] = field(repr=False)
-    _randomness: tuple[Any, Any] = field(repr=False)
+    #: State of the random generators, before and after.
+    _randomness: tuple[RandomState, RandomState] = field(repr=False)
 
     def changes(self, tree: int | None = None) -> list[Change]:
-        """List every number that changed, in the order of phases, arrays and nodes.
+        """List every number that changed, ordered by phase, array and node.
 
         Args:
-            tree: in which tree; None: in all of them.
+            tree: index of a tree. None: all trees.
 
         Returns:
             The changes.
@@ -70,13 +80,13 @@ class Record:
         return [change for change in self._changes() if tree is None or change.tree == tree]
 
     def proven(self, tree: int | None = None) -> list[tuple[int, int, float]]:
-        """List the nodes that this simulation proved; none without a solver.
+        """List the nodes that this simulation proved. Without a solver the list is empty.
 
         Args:
-            tree: in which tree; None: in all of them.
+            tree: index of a tree. None: all trees.
 
         Returns:
-            Tree, node and the return with best play, for the player who is to move there.
+            Tree, node and the return under best play, for the player to move there.
         """
         first, last = self._stages[0], self._stages[-1]
         if "lower" not in last:
@@ -101,7 +111,11 @@ class Record:
 
 
 class History:
-    """The recorded simulations of a search, and where among them the search is.
+    """The recorded simulations of a search, and how many of them are in effect.
+
+    Attributes:
+        records: the recorded simulations, in order.
+        position: number of records in effect; those after it were undone.
 
     Example:
         >>> from rlnb.envs import TicTacToeEnv
@@ -119,50 +133,210 @@ class History:
         self.position = 0
 
     def clear(self) -> None:
-        """Forget all."""
+        """Remove all records."""
         self.records, self.position = [], 0
 
     def append(self, record: Record) -> None:
-        """Add the simulation that was just done; what was taken back before is forgotten.
+        """Add the simulation that was just done, and remove those that were undone.
 
         Args:
-            record: of it.
+            record: the record of the simulation.
         """
-        del self.records[self.position :]
+        self.drop_undone()
         self.records.append(record)
         self.position += 1
 
+    def drop_undone(self) -> None:
+        """Remove the simulations that were undone, so that they cannot be redone."""
+        del self.records[self.position :]
+
     @property
     def can_redo(self) -> bool:
-        """Whether simulations were taken back that can be done again."""
+        """Whether a simulation was undone that can be redone."""
         return self.position < len(self.records)
 
+    def undo(self, tree: SearchTree, rng: np.random.Generator, random: Random) -> Record:
+        """Restore trees and random generators to their state before the last simulation.
 
-def snapshot(tree: SearchTree, rows: tuple[Array, Array]) -> dict[str, Array]:
-    """Copy some rows of all arrays.
+        Args:
+            tree: the trees.
+            rng: random generator of the array phases.
+            random: random generator of the scalar phases.
+
+        Returns:
+            The record that was undone.
+        """
+        self.position -= 1
+        record = self.records[self.position]
+        _restore(tree, record, 0, rng, random)
+        return record
+
+    def redo(self, tree: SearchTree, rng: np.random.Generator, random: Random) -> Record:
+        """Restore trees and random generators to their state after the simulation that was undone last.
+
+        Args:
+            tree: the trees.
+            rng: random generator of the array phases.
+            random: random generator of the scalar phases.
+
+        Returns:
+            The record that was redone.
+        """
+        record = self.records[self.position]
+        _restore(tree, record, -1, rng, random)
+        self.position += 1
+        return record
+
+
+class SimulationPhases(Protocol):
+    """The phases of a simulation, on arrays or on Python numbers; a path has the form that ``select`` returns."""
+
+    def select(self, trees: Array) -> Any:
+        """Select a path in each tree."""
+
+    def as_selected(self, path: Any) -> Selected:
+        """Convert paths to :class:`~rlnb.search.phases.Selected`."""
+
+    def expand(self, path: Any) -> tuple[Any, Any]:
+        """Add a node at the end of each path; return the nodes and their values."""
+
+    def back_up(self, path: Any, leaves: Any, values: Any) -> bool:
+        """Add the returns along the paths; return whether the bounds of a root changed."""
+
+
+def record_simulation(
+    phases: SimulationPhases,
+    tree: SearchTree,
+    live: Array,
+    number: int,
+    rng: np.random.Generator,
+    random: Random,
+) -> Record:
+    """Do a simulation and record every number that it changes.
 
     Args:
+        phases: the phases of the search.
         tree: the trees.
-        rows: tree and node of each.
+        live: the trees that take part, ``[k]``.
+        number: number of the simulation.
+        rng: random generator of the array phases.
+        random: random generator of the scalar phases.
 
     Returns:
-        The copies by name.
+        The record.
     """
+    count, randomness = tree.count.copy(), _random_state(rng, random)
+    path = phases.select(live)
+    selected = phases.as_selected(path)
+    ends = np.where(selected.children < 0, tree.count[selected.trees], selected.children)
+    rows = (
+        np.concatenate([*(selected.trees[level.who] for level in selected.levels), selected.trees]),
+        np.concatenate([*(level.nodes for level in selected.levels), ends]),
+    )
+    stages = [_snapshot(tree, rows)]
+    leaves, values = phases.expand(path)
+    stages.append(_snapshot(tree, rows))
+    phases.back_up(path, leaves, values)
+    stages.append(_snapshot(tree, rows))
+    return Record(
+        number=number,
+        trees=selected.trees.tolist(),
+        paths=[selected.path(b) for b in selected.trees.tolist()],
+        leaves=np.atleast_1d(leaves).tolist(),
+        added=(selected.children < 0).tolist(),
+        values=np.atleast_1d(values).tolist(),
+        _rows=rows,
+        _stages=stages,
+        _counts=(count, tree.count.copy()),
+        _randomness=(randomness, _random_state(rng, random)),
+    )
+
+
+def _random_state(rng: np.random.Generator, random: Random) -> RandomState:
+    return rng.bit_generator.state, random.getstate()
+
+
+def _snapshot(tree: SearchTree, rows: tuple[Array, Array]) -> dict[str, Array]:
+    """Copy some rows of all arrays."""
     return {name: array[rows] for name, array in tree.arrays.items()}
 
 
-def restore(tree: SearchTree, rows: tuple[Array, Array], numbers: dict[str, Array], count: Array) -> None:
-    """Write back what :func:`snapshot` copied.
+def _restore(tree: SearchTree, record: Record, stage: int, rng: np.random.Generator, random: Random) -> None:
+    """Write the state before (0) or after (-1) a simulation back."""
+    for name, array in tree.arrays.items():
+        array[record._rows] = record._stages[stage][name]
+    tree.count[:] = record._counts[stage]
+    rng.bit_generator.state, state = record._randomness[stage]
+    random.setstate(state)
+
+
+class ChangeColumns(NamedTuple):
+    """Changes of many simulations as columns, ordered by simulation and phase.
+
+    Attributes:
+        record: index of the simulation in the list of records, ``[k]``.
+        phase: 0 "expand", 1 "back up", ``[k]``.
+        name: index of the array in the list of names, ``[k]``.
+        node: row of the array, ``[k]``.
+        action: column of the array; -1 for an array with one number per node, ``[k]``.
+        before: the number before the phase, float64 ``[k]``.
+        after: the number after the phase, float64 ``[k]``.
+    """
+
+    record: Array
+    phase: Array
+    name: Array
+    node: Array
+    action: Array
+    before: Array
+    after: Array
+
+
+def change_columns(records: Sequence[Record], tree: int, names: Sequence[str]) -> ChangeColumns:
+    """Collect the changes of many simulations: those of ``record.changes(tree)``, for some of the arrays.
 
     Args:
-        tree: the trees.
-        rows: tree and node of each.
-        numbers: by name.
-        count: how many nodes each tree has.
+        records: the simulations.
+        tree: index of the tree.
+        names: names of the arrays; those that the tree does not have are skipped.
+
+    Returns:
+        The changes.
+
+    Example:
+        >>> from rlnb.envs import TicTacToeEnv
+        >>> from rlnb.search import MCTS
+        >>> search = MCTS(TicTacToeEnv(), seed=0).reset().run(simulations=2, record=True)
+        >>> found = change_columns(search.history.records, 0, ["visits"])
+        >>> list(zip(*(column.tolist() for column in (found.record, found.node, found.before, found.after))))
+        [(0, 0, 1.0, 2.0), (0, 1, 0.0, 1.0), (1, 0, 2.0, 3.0), (1, 2, 0.0, 1.0)]
     """
-    for name, array in tree.arrays.items():
-        array[rows] = numbers[name]
-    tree.count[:] = count
+    found = [np.zeros((7, 0))]
+    rows = [np.flatnonzero(record._rows[0] == tree) for record in records]
+    whole = all(len(row) == len(record._rows[0]) for row, record in zip(rows, records, strict=True))
+    owner = np.repeat(np.arange(len(records)), [len(row) for row in rows])
+    nodes = _joined([record._rows[1] for record in records], rows, whole)
+    for place, name in enumerate(names):
+        if not records or name not in records[0]._stages[0]:
+            continue
+        stages = [_joined([record._stages[i][name] for record in records], rows, whole) for i in range(3)]
+        for phase, (before, after) in enumerate(pairwise(stages)):
+            at = np.nonzero(before != after)
+            action = at[1] if len(at) > 1 else np.full(len(at[0]), -1)
+            same = np.ones(len(at[0]))
+            found.append(
+                np.stack((owner[at[0]], phase * same, place * same, nodes[at[0]], action, before[at], after[at]))
+            )
+    table = np.concatenate(found, 1)
+    table = table[:, np.lexsort((table[1], table[0]))]
+    return ChangeColumns(*table[:5].astype(np.int64), *table[5:])
 
 
-__all__ = ["Change", "History", "Record", "restore", "snapshot"]
+def _joined(arrays: list[Array], rows: list[Array], whole: bool) -> Array:
+    """Concatenate the rows of one tree from the arrays of all simulations; ``whole``: all rows are of that tree."""
+    if not arrays:
+        return np.zeros(0, dtype=np.int64)
+    return np.concatenate(arrays if whole else [array[row] for array, row in zip(arrays, rows, strict=True)])
+
+
+__all__ = ["Change", "ChangeColumns", "History", "Record", "change_columns", "record_simulation"]

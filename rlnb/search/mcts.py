@@ -1,4 +1,4 @@
-"""MCTS: a Monte Carlo tree search over one root or many, run or stepped forwards and backwards."""
+"""Monte Carlo tree search (MCTS) over one root or a batch of roots, with results, undo and redo."""
 
 from __future__ import annotations
 
@@ -6,72 +6,98 @@ import copy
 import math
 import warnings
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from tensordict import TensorDictBase
 
-from rlnb.search import faults, phases
+from rlnb.data.map.tree.node import Tree
+from rlnb.envs.base import EnvBase
+from rlnb.search import errors
+from rlnb.search.as_tree import as_tree
 from rlnb.search.budget import Budget, Progress, held_interrupt
 from rlnb.search.evaluation import Evaluation, RandomRollout
 from rlnb.search.games import Array, Game, game_of
 from rlnb.search.gumbel import Gumbel
-from rlnb.search.history import History, Record
+from rlnb.search.history import History, Record, SimulationPhases, record_simulation
 from rlnb.search.noise import RootNoise
-from rlnb.search.recording import record_simulation, redo, undo
-from rlnb.search.results import SearchResults
+from rlnb.search.phases import Phases, Selected, evaluate
 from rlnb.search.rules import UCB1, Rule
-from rlnb.search.single import SingleTree, fits_single, single_tree
+from rlnb.search.scalar_phases import ScalarPhases
 from rlnb.search.solver import Solver
 from rlnb.search.tree import FIRST_CAPACITY, SearchTree
 
-if TYPE_CHECKING:
-    from tensordict import TensorDictBase
-
-    from rlnb.data import Tree
-    from rlnb.envs import EnvBase
-
-#: A game with at most so many positions is small: unless told otherwise, a search solves it.
+#: A game with at most this many positions is solved by default.
 SMALL_GAME = 100_000
-#: For how many simulations room is made at once; beyond that it grows as it is filled.
+#: Most simulations that memory is reserved for in advance; beyond that it grows as the trees do.
 MOST_AHEAD = 4096
 
 
-class MCTS(SearchResults):
+class ActionRow(NamedTuple):
+    """The statistics of one action of a node.
+
+    Attributes:
+        action: index of the action.
+        legal: whether the action is legal.
+        visits: number of simulations that took it.
+        value: mean return for the player who takes it; 0 if it was never taken.
+        prior: probability under the policy.
+        score: the score that the rule selects by.
+        child: the node that it leads to; -1 if it was never taken.
+        lower: lower bound of its return that a solver has proven; None without a solver or if the action is illegal.
+        upper: upper bound, likewise. The return is proven where both are equal.
+    """
+
+    action: int
+    legal: bool
+    visits: int
+    value: float
+    prior: float
+    score: float
+    child: int
+    lower: float | None = None
+    upper: float | None = None
+
+
+class MCTS:
     """Monte Carlo tree search: select, expand and evaluate, back up.
 
-    A simulation goes down from the root by the rule, adds one node, evaluates it, and adds what it found to all that
-    lies on the way back. With many roots each has its own tree, and a simulation adds one node to each of them with
-    one call of the network. In a game of two players the values of a node are those of the player who is to move.
+    A simulation descends from the root by the rule, adds one node, evaluates it, and adds the result to every node and
+    action on the way back up. With a batch of roots each has its own tree; a simulation adds one node to each of them,
+    with one call of the network. In a game of two players the values of a node are those of the player to move there.
 
     A new root is evaluated and counts as visited once. So the visits of a node are 1 plus those of its actions, unless
-    the episode ends there.
+    the node is terminal.
+
+    The results (:attr:`visits`, :attr:`q_values`, :attr:`policy` and so on) are arrays over the batch of roots:
+    ``[*batch, A]``, or ``[A]`` for a single root.
 
     Args:
-        env: what is searched: an env whose step reads all from the TensorDict, one that ``copy.deepcopy`` copies, or
-            a :class:`Game`. It is not stepped.
+        env: the env to search: one whose ``step`` reads everything from the TensorDict, one that ``copy.deepcopy`` can
+            copy, or a :class:`Game`. The env itself is never stepped.
         rule: selects the actions: :class:`UCB1` (the default), :class:`UCB1Tuned`, :class:`PUCT`, :class:`EXP3` or
             :class:`Gumbel`.
-        evaluation: of the leaves: :class:`RandomRollout` (the default) or :class:`Network`.
-        discount: of rewards, for each step, above 0 and at most 1.
-        value_range: the least and the greatest return. The rules are made for returns of about -1 to 1, and others
-            are mapped to that before they are scored. Where each of at most 50 steps gives 1, it is (0, 50).
-        solver: whether wins, losses and draws that are proven are backed up, and what is settled is searched no more: a
-            :class:`Solver`. It needs an env without chance. None (the default): where the game is small, that is, where
-            its ``most_positions`` are known and at most ``SMALL_GAME``, as those of tic-tac-toe are. Proofs rest on
-            the least and the greatest return: those of ``value_range`` if it is given, else those of the game.
-        noise: mixed into the prior of the roots; None: none.
-        seed: of all that is drawn here: one seed, one search. None draws one from the system.
+        evaluation: estimates the value of new nodes: :class:`RandomRollout` (the default) or :class:`Network`.
+        discount: discount of rewards per step, above 0 and at most 1.
+        value_range: the least and the greatest return. The rules are tuned for returns from about -1 to 1; returns are
+            mapped to that range before they are scored. If each of at most 50 steps gives 1, it is (0, 50).
+        solver: whether proven wins, losses and draws are backed up, and proven nodes are no longer searched; see
+            :class:`Solver`. The env must be deterministic. None (the default): if the game is small, that is, if its
+            ``most_positions`` is known and at most ``SMALL_GAME``, as that of tic-tac-toe is. Proofs rely on the least
+            and the greatest return: those of ``value_range`` if it is given, else those of the game.
+        noise: noise to mix into the prior of the roots. None: no noise.
+        seed: seed of everything random in the search. None: a random seed.
 
     Attributes:
         nodes: the trees, a :class:`SearchTree`.
         history: the recorded simulations, a :class:`History`.
-        simulations: how many were done since the reset, or since the roots advanced.
-        interrupted: whether the last run ended by an interrupt.
-        reused: how many nodes of each tree were kept when its root advanced, int64 ``[B]``; they are its first ones.
+        simulations: number of simulations since the last :meth:`reset` or :meth:`advance`.
+        interrupted: whether the last :meth:`run` ended by an interrupt.
+        reused: number of nodes of each tree that the last :meth:`advance` kept, int64 ``[B]``; they come first.
 
     Raises:
-        TypeError: if the env can be neither stepped from a TensorDict nor copied, or its actions are not discrete.
-        ValueError: if ``discount`` is not in (0, 1], or ``value_range`` is empty.
+        TypeError: If the env can be neither stepped from a TensorDict nor copied, or its actions are not discrete.
+        ValueError: If ``discount`` is not in (0, 1], or ``value_range`` is empty.
 
     Example:
         >>> import torch
@@ -100,14 +126,19 @@ class MCTS(SearchResults):
         known = self.game.returns if value_range is None else value_range
         low, high = known or (-1.0, 1.0)
         if not 0 < discount <= 1:
-            raise ValueError(f"discount is above 0 and at most 1, and is {discount!r}.")
+            raise ValueError(f"discount must be above 0 and at most 1, got {discount!r}.")
         if not low < high:
-            raise ValueError(f"value_range is the least and the greatest return, and is {value_range!r}.")
-        # A rule knows its draws and its range, so two searches share none.
+            raise ValueError(f"value_range must be (least return, greatest return), got {value_range!r}.")
+        # A copy, since a rule holds the draws and the range of one search.
         self.rule = UCB1() if rule is None else copy.copy(rule)
         self.evaluation = RandomRollout() if evaluation is None else evaluation
         if isinstance(rule, Gumbel) and isinstance(self.evaluation, RandomRollout) and self.evaluation.rollouts == 1:
-            warnings.warn(faults.noisy_gumbel(), stacklevel=2)
+            warnings.warn(
+                "Gumbel drops half of the actions after a few visits, so it needs accurate values, which a single "
+                "random rollout is not: more simulations do not make the play better. "
+                "Fix: MCTS(..., evaluation=Network(module)) or RandomRollout(rollouts=16), or rule=UCB1().",
+                stacklevel=2,
+            )
         self.rule.scale(low, high)
         self.discount, self.value_range, self.noise, self.seed = discount, (low, high), noise, seed
         if solver is None:
@@ -117,7 +148,6 @@ class MCTS(SearchResults):
         self.history = History()
         self.simulations, self.interrupted = 0, False
         self._nodes: SearchTree | None = None
-        self._single: SingleTree | None = None
         self._live = self.reused = np.zeros(0, dtype=np.int64)
         self._shape: tuple[int, ...] = ()
 
@@ -127,24 +157,24 @@ class MCTS(SearchResults):
         """Start from new roots.
 
         Args:
-            tensordict: what ``env.reset()`` or ``env.step()`` returned last, ``[*batch]``. For an env that keeps a
-                state there is one root, the state that the env is in. None: a new episode.
-            seed: starts all draws again; None: they go on.
+            tensordict: what ``env.reset()`` or ``env.step()`` returned last, ``[*batch]``. An env that keeps a state
+                has one root, its current state. None: a new episode.
+            seed: new seed of everything random. None: the random generators continue.
 
         Returns:
-            The search.
+            The search itself.
 
         Raises:
-            ValueError: if an episode has ended or a root has no legal action. The search is left as it was.
+            ValueError: If an episode has ended or a root has no legal action. The search then stays unchanged.
         """
         game = self.game
         positions = game.start(tensordict)
         stuck = ~positions.legal.any(-1)
         if stuck.any():
-            raise ValueError(faults.no_legal(int(stuck.argmax()), "root"))
+            raise ValueError(errors.no_legal_action(int(stuck.argmax()), "root"))
         if seed is not None:
             self.seed, self.rng, self.random = seed, np.random.default_rng(seed), Random(seed)
-        prior, value, bounds = phases.evaluate(game, self.evaluation, positions, self.rng, self.discount, self.solver)
+        prior, value, bounds = evaluate(game, self.evaluation, positions, self.rng, self.discount, self.solver)
         batch = len(value)
         tree = SearchTree(
             batch, game.n_actions, game.state_shape, game.state_dtype,
@@ -160,7 +190,7 @@ class MCTS(SearchResults):
         return self
 
     def _begin(self) -> None:
-        """Prepare the roots, which are there, for a search."""
+        """Prepare a search from the roots that the trees now have."""
         tree = self.nodes
         self.history.clear()
         self.simulations = 0
@@ -168,14 +198,14 @@ class MCTS(SearchResults):
         if self.noise is not None:
             tree.prior[:, 0] = self.noise(tree.prior[:, 0], tree.legal[:, 0], self.rng)
         self.rule.start(tree, self.rng)
-        self._single = None
-        if fits_single(tree.batch, self.game, self.rule, self.evaluation):
-            self._single = single_tree(
-                tree, self.game, self.rule, self.evaluation, self.random, self.discount, self.solver
-            )
+        scalar = ScalarPhases.of(tree, self.game, self.rule, self.evaluation, self.random, self.discount, self.solver)
+        self._phases: SimulationPhases = self._array_phases() if scalar is None else scalar
+
+    def _array_phases(self) -> Phases:
+        return Phases(self.nodes, self.game, self.rule, self.evaluation, self.rng, self.discount, self.solver)
 
     def _unsettled(self) -> Array:
-        """Return the trees in which there is something to search: no end of an episode, no proven root."""
+        """Return the trees that are still searched: those whose root is neither terminal nor proven."""
         tree = self.nodes
         open_ = ~tree.terminal[:, 0]
         if self.solver is not None:
@@ -183,32 +213,35 @@ class MCTS(SearchResults):
         return np.flatnonzero(open_)
 
     def advance(self, actions: Any) -> MCTS:
-        """Take an action in each root: its subtree is kept, with all that is known of it, and the rest is dropped.
+        """Take an action in each root. Its subtree is kept, with all statistics; the rest of the tree is dropped.
 
-        The record of the simulations ends here. A root whose episode has ended stays as it is.
+        This clears the history. A root whose episode has ended stays as it is.
 
         Args:
-            actions: one for each root, ``[*batch]``; a number where there is one root.
+            actions: one action for each root, ``[*batch]``; a number for a single root.
 
         Returns:
-            The search.
+            The search itself.
 
         Raises:
-            ValueError: if an action is illegal. The search is left as it was.
+            ValueError: If an action is illegal. The search then stays unchanged.
         """
         tree = self.nodes
         chosen = np.broadcast_to(np.asarray(actions).reshape(-1), (tree.batch,)).astype(np.int64)
         playing = np.flatnonzero(~tree.terminal[:, 0])
         for b in playing.tolist():
             if not 0 <= chosen[b] < tree.n_actions or not tree.legal[b, 0, chosen[b]]:
-                raise ValueError(faults.illegal_action(b, int(chosen[b]), tree.legal[b, 0]))
+                raise ValueError(
+                    f"advance got the action {int(chosen[b])} for tree {b}, and the legal actions of its root are "
+                    f"{np.flatnonzero(tree.legal[b, 0]).tolist()}."
+                )
         children = tree.children[playing, 0, chosen[playing]]
         new = playing[children < 0]
         if len(new):
             tree.reserve(1)
             zeros = np.zeros(len(new), dtype=np.int64)
-            selected = phases.Selected(new, nodes=zeros, actions=chosen[new], children=zeros - 1)
-            leaves, values = self._expand(selected)
+            selected = Selected(new, nodes=zeros, actions=chosen[new], children=zeros - 1)
+            leaves, values = self._array_phases().expand(selected)
             tree.visits[new, leaves], tree.value_sum[new, leaves] = 1, values
         for b in playing.tolist():
             tree.keep_subtree(b, int(tree.children[b, 0, chosen[b]]))
@@ -221,7 +254,9 @@ class MCTS(SearchResults):
     def nodes(self) -> SearchTree:
         """The trees."""
         if self._nodes is None:
-            raise RuntimeError(faults.no_roots())
+            raise RuntimeError(
+                "The search has no root. Fix: search.reset(td) with what env.reset() or env.step() returned, then run."
+            )
         return self._nodes
 
     # Simulations --------------------------------------------------------------------------------------------------
@@ -234,30 +269,30 @@ class MCTS(SearchResults):
         progress: bool | Progress = False,
         record: bool = False,
     ) -> MCTS:
-        """Do simulations until a budget is spent, or an interrupt comes; the tree is whole in either case.
+        """Run simulations until a budget is spent or an interrupt arrives. Either way no simulation is left half done.
 
-        With a solver, a tree whose root is proven takes no more simulations, and the run ends when all of them are.
+        With a solver, trees whose root is proven are no longer searched, and the run ends when all roots are proven.
 
         Args:
-            simulations: the most; each adds a node to every tree.
-            seconds: the most.
-            progress: True writes a bar to stderr; a function is called with the simulations done, how many there
-                shall be, and the seconds that passed.
-            record: keep what is needed to go :meth:`back`.
+            simulations: the most simulations to run; each adds a node to every tree.
+            seconds: the most seconds to run.
+            progress: True writes a progress bar to stderr. A function is called with the simulations done, their total
+                and the seconds elapsed.
+            record: record the simulations, so that :meth:`back` can undo them.
 
         Returns:
-            The search.
+            The search itself.
 
         Raises:
-            RuntimeError: if there is no root, or all of them are ends of episodes.
-            ValueError: if there is no budget.
+            RuntimeError: If there is no root, or all roots are terminal.
+            ValueError: If there is no budget.
         """
         budget = Budget(simulations, seconds, progress)
         tree = self._ready()
         self.interrupted = False
         if simulations is not None:
             tree.reserve(min(simulations, MOST_AHEAD))
-        del self.history.records[self.history.position :]
+        self.history.drop_undone()
         if not record:
             self.history.clear()
         simulate = self._recorded if record else self._simulate
@@ -266,98 +301,257 @@ class MCTS(SearchResults):
                 simulate()
                 budget.count()
         self.interrupted = interrupt.asked
-        budget.tell()
+        budget.report()
         return self
 
     def step(self) -> Record:
-        """Do one simulation and record it; or, after :meth:`back`, do again the one that was taken back.
+        """Run one simulation and record it; after :meth:`back`, redo the simulation that was undone last.
 
         Returns:
-            What it did.
+            The record of the simulation.
 
         Raises:
-            RuntimeError: if there is no root, or all of them are ends of episodes or proven.
+            RuntimeError: If there is no root, or all roots are terminal or proven.
         """
         tree = self._ready()
-        if not len(self._live) and not self.history.can_redo:
-            raise RuntimeError(faults.solved())
         if self.history.can_redo:
-            record = redo(tree, self.history, self.rng, self.random)
+            record = self.history.redo(tree, self.rng, self.random)
             self.simulations += 1
             self._live = self._unsettled()
             return record
+        if not len(self._live):
+            raise RuntimeError(
+                "Every root is proven, so no simulation can find out more. Fix: play search.best_action, advance, or "
+                "make the search with solver=False."
+            )
         return self._recorded()
 
     def back(self) -> Record:
-        """Take the last simulation back: every number of the tree, and what is drawn next, is as before it.
+        """Undo the last simulation: every number of the tree and every future random draw is as before it.
 
         Returns:
-            What is taken back.
+            The record of the simulation.
 
         Raises:
-            RuntimeError: if no simulation is recorded that could be.
+            RuntimeError: If there is no recorded simulation to undo.
         """
         tree = self.nodes
         if self.history.position == 0:
-            raise RuntimeError(faults.nothing_to_undo())
+            raise RuntimeError(
+                "There is no recorded simulation to take back: the search is at its first one, or the simulations were "
+                "run without a record. Fix: search.step(), or search.run(..., record=True), records them."
+            )
         self.simulations -= 1
-        record = undo(tree, self.history, self.rng, self.random)
+        record = self.history.undo(tree, self.rng, self.random)
         self._live = self._unsettled()
         return record
-
-    def tree(self, tree: int = 0) -> Tree:
-        """View one tree as a :class:`~rlnb.data.Tree`, to be walked, printed and plotted.
-
-        Its counts are the visits and its wins the sums of the returns, for the player who is to move in a node; both
-        are the memory of the search. Nodes that are added later need a new view.
-
-        Args:
-            tree: which.
-
-        Returns:
-            The Tree.
-        """
-        from rlnb.search.as_tree import as_tree  # a search that nobody views does not load the trees of rlnb.data
-
-        return as_tree(self.nodes, self.game, tree)
 
     def _ready(self) -> SearchTree:
         tree = self.nodes
         if tree.terminal[:, 0].all():
-            raise RuntimeError(faults.over())
+            raise RuntimeError(
+                "All roots are ends of episodes, so there is nothing to search. Fix: search.reset(td) with a new "
+                "episode."
+            )
         return tree
 
     def _simulate(self) -> None:
-        """Do the three phases."""
-        tree, rule, single = self.nodes, self.rule, self._single
+        """Run one simulation."""
+        tree, phases = self.nodes, self._phases
         if int(tree.count.max()) == tree.capacity:
             tree.reserve(1)
-        if single is not None:
-            path = single.select()
-            leaf, found = single.expand(path)
-            root_changed = single.back_up(path, leaf, found)
-        else:
-            selected = phases.select(tree, rule, self._live, self.rng)
-            leaves, values = self._expand(selected)
-            root_changed = phases.back_up(tree, rule, selected, leaves, values, self.discount, self.solver)
+        path = phases.select(self._live)
+        leaves, values = phases.expand(path)
+        root_changed = phases.back_up(path, leaves, values)
         self.simulations += 1
         if root_changed:
             self._live = self._unsettled()
 
-    def _expand(self, selected: phases.Selected) -> tuple[Array, Array]:
-        return phases.expand(self.nodes, self.game, self.evaluation, selected, self.rng, self.discount, self.solver)
-
     def _recorded(self) -> Record:
-        self.nodes.reserve(1)
-        record = record_simulation(self, self._single, self._live)
+        """Run one simulation and record it."""
+        tree = self.nodes
+        tree.reserve(1)
+        record = record_simulation(self._phases, tree, self._live, self.simulations, self.rng, self.random)
         self.history.append(record)
         self.simulations += 1
         self._live = self._unsettled()
         return record
+
+    # Results ------------------------------------------------------------------------------------------------------
+
+    def _shaped(self, array: Array) -> Array:
+        return array.reshape((*self._shape, *array.shape[1:])).copy()
+
+    @property
+    def visits(self) -> Array:
+        """Visits of each action of a root, int64 ``[*batch, A]``."""
+        return self._shaped(self.nodes.edge_visits[:, 0])
+
+    @property
+    def q_values(self) -> Array:
+        """Mean return of each action of a root, float64 ``[*batch, A]``; NaN for actions never taken.
+
+        With a solver, means are clipped to the proven bounds.
+        """
+        nodes = self.nodes
+        known = nodes.edge_visits[:, 0] > 0
+        if self.solver is not None:
+            known |= nodes.legal[:, 0] & (nodes.edge_lower[:, 0] == nodes.edge_upper[:, 0])
+        return self._shaped(np.where(known, self._means(nodes.roots), np.nan))
+
+    @property
+    def value(self) -> Array:
+        """Mean return of a root for the player to move, float64 ``[*batch]``; the proven return of a proven root."""
+        nodes = self.nodes
+        means = nodes.value_sum[:, 0] / nodes.visits[:, 0]
+        if self.solver is not None:
+            means = np.minimum(np.maximum(means, nodes.lower[:, 0]), nodes.upper[:, 0])
+        return self._shaped(means)
+
+    @property
+    def solved(self) -> Array:
+        """Whether a solver has proven the return of a root under best play, bool ``[*batch]``."""
+        return self._shaped(~np.isnan(self._proven()))
+
+    @property
+    def proven(self) -> Array:
+        """The proven return of a root under best play, float64 ``[*batch]``; NaN where none is proven.
+
+        It is the return of the player to move; in a game with one winner 1 is a win, 0 a draw and -1 a loss.
+        """
+        return self._shaped(self._proven())
+
+    def _proven(self) -> Array:
+        nodes = self.nodes
+        if self.solver is None:
+            return np.full(nodes.batch, np.nan)
+        lower, upper = nodes.lower[:, 0], nodes.upper[:, 0]
+        return np.where(lower == upper, lower, np.nan)
+
+    def _means(self, rows: Array) -> Array:
+        """Mean returns of the actions of some nodes, 0 without a visit; with a solver clipped to their bounds."""
+        flat = self.nodes.flat
+        means: Array = flat.edge_value_sum[rows] / np.maximum(flat.edge_visits[rows], 1)
+        if self.solver is not None:
+            lower, upper = flat.edge_lower[rows], flat.edge_upper[rows]
+            means = np.where(flat.legal[rows], np.minimum(np.maximum(means, lower), upper), means)
+        return means
+
+    def _worthy(self, rows: Array) -> Array:
+        """Return which actions of some nodes may be best, bool ``[k, A]``: with a solver, those not proven worse."""
+        flat = self.nodes.flat
+        if self.solver is None:
+            legal: Array = flat.legal[rows]
+            return legal
+        lower, upper = flat.lower[rows][:, None], flat.upper[rows][:, None]
+        best = flat.edge_lower[rows] == lower  # in a proven node, only the actions proven to be as good
+        return flat.legal[rows] & np.where(lower == upper, best, flat.edge_upper[rows] >= lower)
+
+    @property
+    def prior(self) -> Array:
+        """Prior probability of each action of a root, noise included, float64 ``[*batch, A]``."""
+        return self._shaped(self.nodes.prior[:, 0])
+
+    @property
+    def policy(self) -> Array:
+        """The policy found by the search, float64 ``[*batch, A]``: shares of the visits, or Gumbel's improved policy.
+
+        With a solver, actions that are proven to be worse than another action have probability 0.
+        """
+        policy = self.rule.policy(self.nodes)
+        if self.solver is not None:
+            worthy = self._worthy(self.nodes.roots)
+            policy = np.where(worthy, policy, 0.0)
+            total = policy.sum(-1, keepdims=True)
+            policy = np.where(total > 0, policy / np.where(total > 0, total, 1), worthy / worthy.sum(-1, keepdims=True))
+        return self._shaped(policy)
+
+    @property
+    def best_action(self) -> Array:
+        """The action to play, int64 ``[*batch]``.
+
+        With a solver, the action with the greatest proven return, unless another action has a better mean.
+        """
+        nodes = self.nodes
+        best = self.rule.best(nodes)
+        if self.solver is not None:
+            trees, certain = np.arange(nodes.batch), nodes.edge_lower[:, 0] == nodes.lower[:, :1]
+            settle = (self._means(nodes.roots)[trees, best] <= nodes.lower[:, 0]) | ~nodes.open[:, 0].any(-1)
+            # Among actions with the same proven return, prefer the one with the best mean of the evaluations.
+            means = nodes.edge_value_sum[:, 0] / np.maximum(nodes.edge_visits[:, 0], 1)
+            best = np.where(settle, np.where(certain, means, -np.inf).argmax(-1), best)
+        return self._shaped(best)
+
+    def table(self, node: int = 0, tree: int = 0) -> list[ActionRow]:
+        """List the statistics of the actions of a node.
+
+        Args:
+            node: index of the node; 0 is the root.
+            tree: index of the tree.
+
+        Returns:
+            A row for each action.
+        """
+        nodes = self.nodes
+        rows = np.array([tree * nodes.capacity + node])
+        lower, upper = self._bounds_of(rows)
+        columns: tuple[Any, ...] = (
+            range(nodes.n_actions),
+            nodes.legal[tree, node].tolist(),
+            nodes.edge_visits[tree, node].tolist(),
+            self._means(rows)[0].tolist(),
+            nodes.prior[tree, node].tolist(),
+            self.rule.scores(nodes, rows)[0].tolist(),
+            nodes.children[tree, node].tolist(),
+            lower,
+            upper,
+        )
+        return [ActionRow(*row) for row in zip(*columns, strict=True)]
+
+    def _bounds_of(self, rows: Array) -> list[list[float | None]]:
+        """Return the lower and the upper bounds of the actions of a node."""
+        legal = self.nodes.flat.legal[rows][0].tolist()
+        if self.solver is None:
+            return [[None] * len(legal)] * 2
+        bounds = self.nodes.flat.edge_lower[rows][0], self.nodes.flat.edge_upper[rows][0]
+        return [[b if ok else None for b, ok in zip(bound.tolist(), legal, strict=True)] for bound in bounds]
+
+    def principal_variation(self, tree: int = 0) -> list[int]:
+        """List the most visited actions from the root on, among equals the one with the best value.
+
+        With a solver, actions that are proven to be worse than another action are left out.
+
+        Args:
+            tree: index of the tree.
+
+        Returns:
+            The actions; an empty list if nothing was visited.
+        """
+        nodes, node, actions = self.nodes, 0, []
+        while nodes.edge_visits[tree, node].any():
+            rows = np.array([tree * nodes.capacity + node])
+            visits, mean = np.where(self._worthy(rows)[0], nodes.edge_visits[tree, node], -1), self._means(rows)[0]
+            actions.append(int(np.where(visits == visits.max(), mean, -np.inf).argmax()))
+            node = int(nodes.children[tree, node, actions[-1]])
+        return actions
+
+    def tree(self, tree: int = 0) -> Tree:
+        """View one tree as a :class:`~rlnb.data.Tree`, to walk, print and plot it.
+
+        Its counts are the visits and its wins the sums of the returns for the player to move in a node. Both share
+        memory with the search. Nodes that are added later need a new view.
+
+        Args:
+            tree: index of the tree.
+
+        Returns:
+            The root of the view.
+        """
+        return as_tree(self.nodes, self.game, tree)
 
     def __repr__(self) -> str:
         where = "no root" if self._nodes is None else f"{self.nodes.batch} roots, {self.simulations} simulations"
         return f"MCTS({self.rule!r}, {self.evaluation!r}: {where.replace('1 roots', '1 root')})"
 
 
-__all__ = ["MCTS"]
+__all__ = ["MCTS", "ActionRow"]

@@ -1,4 +1,4 @@
-"""RootNoise: noise on the prior of a root, so that self-play tries what the policy thinks little of."""
+"""Dirichlet noise on the prior of a root, so that self-play explores actions that the policy rates low."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ class RootNoise:
     self-play", Science 362, 2018: ``(1 - fraction) * prior + fraction * noise``.
 
     Args:
-        alpha: of the symmetric Dirichlet distribution; AlphaZero has 0.3 in chess and 0.03 in Go, about 10 over the
-            number of legal actions.
-        fraction: how much of the prior is noise, from 0 to 1.
+        alpha: concentration of the symmetric Dirichlet distribution. AlphaZero uses 0.3 in chess and 0.03 in Go, about
+            10 divided by the number of legal actions.
+        fraction: share of the noise, from 0 to 1.
 
     Raises:
-        ValueError: if ``alpha`` is not positive, or ``fraction`` no fraction.
+        ValueError: If ``alpha`` is not positive, or ``fraction`` is not from 0 to 1.
 
     Example:
         >>> noise = RootNoise(alpha=0.3)
@@ -32,26 +32,26 @@ class RootNoise:
     def __init__(self, alpha: float = 0.3, fraction: float = 0.25) -> None:
         if not alpha > 0 or not 0 <= fraction <= 1:
             raise ValueError(
-                f"RootNoise takes a positive alpha and a fraction from 0 to 1, and got alpha={alpha!r}, "
+                f"RootNoise takes a positive alpha and a fraction from 0 to 1, got alpha={alpha!r}, "
                 f"fraction={fraction!r}."
             )
         self.alpha, self.fraction = alpha, fraction
 
     def __call__(self, prior: Array, legal: Array, rng: np.random.Generator) -> Array:
-        """Mix noise in.
+        """Mix noise into a prior.
 
         Args:
-            prior: ``[k, A]``.
-            legal: bool ``[k, A]``.
-            rng: what is drawn from.
+            prior: prior of the actions, ``[k, A]``.
+            legal: legal actions, bool ``[k, A]``.
+            rng: random generator.
 
         Returns:
-            Probabilities, ``[k, A]``, in memory of their own.
+            The new prior, a new array ``[k, A]``.
         """
         drawn = np.where(legal, rng.standard_gamma(self.alpha, size=prior.shape), 0.0)
         total = drawn.sum(-1, keepdims=True)
         count = np.maximum(legal.sum(-1, keepdims=True), 1)
-        # With a small alpha all draws may be too small for a float: then the noise is uniform.
+        # With a small alpha all draws may underflow to 0. The noise is then uniform.
         noise = np.where(total > 0, drawn / np.where(total > 0, total, 1), legal / count)
         return (1 - self.fraction) * prior + self.fraction * noise
 

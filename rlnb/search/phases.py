@@ -1,31 +1,28 @@
-"""The three phases of a simulation, for all trees at once: select, expand (and evaluate), back up."""
+"""The phases of a simulation over a batch of trees: select, expand (which evaluates), back up."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rlnb.search import faults
+from rlnb.search import errors
+from rlnb.search.evaluation import Evaluation
 from rlnb.search.games import Array, Game, Positions
+from rlnb.search.rules import Rule
+from rlnb.search.solver import Bounds, Solver
 from rlnb.search.tree import SearchTree
-
-if TYPE_CHECKING:
-    from rlnb.search.evaluation import Evaluation
-    from rlnb.search.rules import Rule
-    from rlnb.search.solver import Bounds, Solver
 
 
 @dataclass
-class Step:
-    """One level of the paths of a simulation: the trees that come so far, where they are and what they select.
+class Level:
+    """One level of the selected paths, for the trees whose path is that deep.
 
     Attributes:
         who: positions in ``Selected.trees``, ``[k]``.
-        nodes: where the action is taken, ``[k]``.
-        actions: which, ``[k]``.
-        children: where it leads; -1 if it was never taken, ``[k]``.
+        nodes: the node of each tree on this level, ``[k]``.
+        actions: the selected actions, ``[k]``.
+        children: the nodes that the actions lead to; -1 if an action was never taken, ``[k]``.
     """
 
     who: Array
@@ -36,111 +33,177 @@ class Step:
 
 @dataclass
 class Selected:
-    """What the first phase found: a path in each tree, from the root to an action never taken or to an end.
+    """The path selected in each tree, from the root to an action never taken or to a terminal node.
 
     Attributes:
-        trees: which trees take part, ``[k]``.
-        steps: of the paths, a level each.
-        nodes: the last node in which an action was selected, ``[k]``.
-        actions: which, ``[k]``.
-        children: where it leads; -1 for a node that is to be added, ``[k]``.
+        trees: the trees that take part, ``[k]``.
+        levels: the paths, level by level from the root.
+        nodes: the last node of each path in which an action was selected, ``[k]``.
+        actions: the last action of each path, ``[k]``.
+        children: the node that the last action leads to; -1 if it has yet to be added, ``[k]``.
     """
 
     trees: Array
-    steps: list[Step] = field(default_factory=list)
+    levels: list[Level] = field(default_factory=list)
     nodes: Array = field(default_factory=lambda: np.empty(0, np.int64))
     actions: Array = field(default_factory=lambda: np.empty(0, np.int64))
     children: Array = field(default_factory=lambda: np.empty(0, np.int64))
 
     def path(self, tree: int) -> list[tuple[int, int]]:
-        """List the pairs of node and action that were gone through in one tree.
+        """List the (node, action) pairs of the path in one tree.
 
         Args:
-            tree: which.
+            tree: index of the tree.
 
         Returns:
-            The pairs, from the root on.
+            The pairs, starting at the root.
         """
         at = int(np.flatnonzero(self.trees == tree)[0])
         pairs = []
-        for step in self.steps:
-            for i in np.flatnonzero(step.who == at):
-                pairs.append((int(step.nodes[i]), int(step.actions[i])))
+        for level in self.levels:
+            for i in np.flatnonzero(level.who == at):
+                pairs.append((int(level.nodes[i]), int(level.actions[i])))
         return pairs
 
 
-def select(tree: SearchTree, rule: Rule, trees: Array, rng: np.random.Generator) -> Selected:
-    """Go down from the root by the rule until an action was never taken or the episode ends; nothing is written.
+class Phases:
+    """The phases of a simulation, each for all trees at once.
 
     Args:
         tree: the trees.
+        game: the rules of the game.
         rule: selects the actions.
-        trees: which trees take part, ``[k]``.
-        rng: what the rule draws from.
-
-    Returns:
-        The paths.
+        evaluation: estimates the value and the prior of new nodes.
+        rng: random generator of the rule and of the evaluation.
+        discount: discount of rewards per step.
+        solver: backs up proofs; None without a solver.
     """
-    found = Selected(trees)
-    nodes = np.zeros(len(trees), dtype=np.int64)
-    found.nodes, found.actions, found.children = nodes.copy(), nodes.copy(), nodes.copy()
-    who, base = np.arange(len(trees)), tree.roots[trees]
-    flat_children, terminal = tree.flat.children.reshape(-1), tree.flat.terminal
-    while len(who):
-        rows = base + nodes
-        actions = rule.choose(tree, rows, len(found.steps), rng)
-        children = flat_children[rows * tree.n_actions + actions]
-        found.steps.append(Step(who, nodes, actions, children))
-        going = children >= 0
-        going &= ~terminal[base + np.maximum(children, 0)]
-        if not going.all():
-            stop = ~going
-            last = who[stop]
-            found.nodes[last], found.actions[last], found.children[last] = nodes[stop], actions[stop], children[stop]
-            who, base, children = who[going], base[going], children[going]
-        nodes = children
-    return found
 
+    def __init__(
+        self,
+        tree: SearchTree,
+        game: Game,
+        rule: Rule,
+        evaluation: Evaluation,
+        rng: np.random.Generator,
+        discount: float,
+        solver: Solver | None = None,
+    ) -> None:
+        self.tree, self.game, self.rule, self.evaluation = tree, game, rule, evaluation
+        self.rng, self.discount, self.solver = rng, discount, solver
 
-def expand(
-    tree: SearchTree,
-    game: Game,
-    evaluation: Evaluation,
-    selected: Selected,
-    rng: np.random.Generator,
-    discount: float,
-    solver: Solver | None = None,
-) -> tuple[Array, Array]:
-    """Play the selected actions, evaluate where they lead, and add a node for each that is new.
+    def select(self, trees: Array) -> Selected:
+        """Descend from the roots by the rule until an action was never taken or a node is terminal.
 
-    All that may fail is done before the first number is written.
+        Nothing is written to the trees.
 
-    Args:
-        tree: the trees.
-        game: the rules.
-        evaluation: says what a position is worth, and how likely its actions are.
-        selected: by :func:`select`.
-        rng: what the evaluation draws from.
-        discount: of rewards, for each step.
-        solver: keeps the bounds of the nodes; None where there are none.
+        Args:
+            trees: the trees that take part, ``[k]``.
 
-    Returns:
-        The node where each path ends and its value there, for the player who is to move, ``[k]`` each.
-    """
-    leaves, values = selected.children.copy(), np.zeros(len(selected.trees))
-    new = np.flatnonzero(leaves < 0)
-    if not len(new):
+        Returns:
+            The paths.
+        """
+        tree, rule = self.tree, self.rule
+        found = Selected(trees)
+        nodes = np.zeros(len(trees), dtype=np.int64)
+        found.nodes, found.actions, found.children = nodes.copy(), nodes.copy(), nodes.copy()
+        who, base = np.arange(len(trees)), tree.roots[trees]
+        flat_children, terminal = tree.flat.children.reshape(-1), tree.flat.terminal
+        while len(who):
+            rows = base + nodes
+            actions = rule.choose(tree, rows, len(found.levels), self.rng)
+            children = flat_children[rows * tree.n_actions + actions]
+            found.levels.append(Level(who, nodes, actions, children))
+            going = children >= 0
+            going &= ~terminal[base + np.maximum(children, 0)]
+            if not going.all():
+                stop = ~going
+                last = who[stop]
+                found.nodes[last], found.actions[last] = nodes[stop], actions[stop]
+                found.children[last] = children[stop]
+                who, base, children = who[going], base[going], children[going]
+            nodes = children
+        return found
+
+    def as_selected(self, path: Selected) -> Selected:
+        """Return a path of :meth:`select` as :class:`Selected`, which it is."""
+        return path
+
+    def expand(self, selected: Selected) -> tuple[Array, Array]:
+        """Play the last action of each path, evaluate the new positions and add a node for each of them.
+
+        Everything that can fail happens before the first write to the trees.
+
+        Args:
+            selected: the paths that :meth:`select` returned.
+
+        Returns:
+            The last node of each path and its value for the player to move there, ``[k]`` each. The value of a node
+            that is not new is 0: it is terminal.
+        """
+        tree = self.tree
+        leaves, values = selected.children.copy(), np.zeros(len(selected.trees))
+        new = np.flatnonzero(leaves < 0)
+        if not len(new):
+            return leaves, values
+        trees, nodes, actions = selected.trees[new], selected.nodes[new], selected.actions[new]
+        rows = tree.roots[trees] + nodes
+        positions, rewards = self.game.step(tree.flat.states[rows], actions)
+        prior, value, bounds = evaluate(self.game, self.evaluation, positions, self.rng, self.discount, self.solver)
+        added = tree.add(trees, positions, rewards, prior, value, bounds)
+        to = tree.roots[trees] + added
+        tree.flat.parent[to], tree.flat.action[to] = nodes, actions
+        tree.flat.children[rows, actions] = added
+        leaves[new], values[new] = added, value
         return leaves, values
-    trees, nodes, actions = selected.trees[new], selected.nodes[new], selected.actions[new]
-    rows = tree.roots[trees] + nodes
-    positions, rewards = game.step(tree.flat.states[rows], actions)
-    prior, value, bounds = evaluate(game, evaluation, positions, rng, discount, solver)
-    added = tree.add(trees, positions, rewards, prior, value, bounds)
-    to = tree.roots[trees] + added
-    tree.flat.parent[to], tree.flat.action[to] = nodes, actions
-    tree.flat.children[rows, actions] = added
-    leaves[new], values[new] = added, value
-    return leaves, values
+
+    def back_up(self, selected: Selected, leaves: Array, values: Array) -> bool:
+        """Add the returns to all nodes and actions on the paths, from the last one up to the root.
+
+        A return changes its sign where the player to move changes. With a solver, a return is clipped to the proven
+        bounds of each node it passes, since best play would not leave them.
+
+        Args:
+            selected: the paths that :meth:`select` returned.
+            leaves: the last node of each path, ``[k]``.
+            values: their values, ``[k]``.
+
+        Returns:
+            Whether the solver tightened the bounds of a root.
+        """
+        tree, rule, discount, solver = self.tree, self.rule, self.discount, self.solver
+        flat, n = tree.flat, tree.n_actions
+        edge_visits, edge_sum = flat.edge_visits.reshape(-1), flat.edge_value_sum.reshape(-1)
+        base = tree.roots[selected.trees]
+        rows = base + leaves
+        flat.visits[rows] += 1
+        flat.value_sum[rows] += values
+        returns = values.copy()
+        below = rows
+        tightened = np.zeros(0, dtype=bool)
+        if solver is not None:
+            tightened = solver.tightens(tree, rows)
+        for level in reversed(selected.levels):
+            who = level.who
+            after = below[who]
+            rows = base[who] + level.nodes
+            gained = returns[who]
+            if discount != 1:
+                gained = gained * discount
+            gained = np.where(flat.to_play[after] == flat.to_play[rows], gained, -gained) + flat.reward[after]
+            rule.learn(tree, rows, level.actions, gained)
+            edges = rows * n + level.actions
+            edge_visits[edges] += 1
+            edge_sum[edges] += gained
+            if solver is not None:
+                moved = np.flatnonzero(tightened[who])
+                if len(moved):
+                    tightened[who[moved]] = solver.update(tree, rows[moved], level.actions[moved], after[moved])
+                gained = np.minimum(np.maximum(gained, flat.lower[rows]), flat.upper[rows])
+            flat.visits[rows] += 1
+            flat.value_sum[rows] += gained
+            returns[who], below[who] = gained, rows
+        return bool(tightened.any())
 
 
 def evaluate(
@@ -151,27 +214,28 @@ def evaluate(
     discount: float,
     solver: Solver | None = None,
 ) -> tuple[Array, Array, Bounds | None]:
-    """Evaluate positions in one call, all but ends of episodes.
+    """Evaluate all positions that are not terminal in one call.
 
-    With a solver, what is proven at a glance is worth what is proven.
+    With a solver, values are clipped to the bounds that the game proves without a search.
 
     Args:
-        game: the rules.
-        evaluation: says what a position is worth.
-        positions: any.
-        rng: what the evaluation draws from.
-        discount: of rewards, for each step.
-        solver: knows what actions gain at least and at most; None where there is none.
+        game: the rules of the game.
+        evaluation: estimates values and priors.
+        positions: the positions, ``k`` of them.
+        rng: random generator of the evaluation.
+        discount: discount of rewards per step.
+        solver: bounds the returns of actions; None without a solver.
 
     Returns:
-        The prior, ``[k, A]``, and the value, ``[k]``, zeros at an end; and the bounds of the actions, with a solver.
+        The prior, ``[k, A]``, and the value, ``[k]``, both 0 for terminal positions; with a solver, the bounds of the
+        actions, else None.
 
     Raises:
-        ValueError: if a position has no legal action and is no end.
+        ValueError: If a position that is not terminal has no legal action.
     """
     stuck = ~positions.terminal & ~positions.legal.any(-1)
     if stuck.any():
-        raise ValueError(faults.no_legal(int(stuck.argmax()), "position"))
+        raise ValueError(errors.no_legal_action(int(stuck.argmax()), "position"))
     bounds = None if solver is None else solver.outlook(game, positions)
     if not positions.terminal.any():
         prior, value = evaluation(game, positions, rng, discount)
@@ -186,64 +250,4 @@ def evaluate(
     return prior, value, bounds
 
 
-def back_up(
-    tree: SearchTree,
-    rule: Rule,
-    selected: Selected,
-    leaves: Array,
-    values: Array,
-    discount: float,
-    solver: Solver | None = None,
-) -> bool:
-    """Add the returns to all nodes and actions on the paths, from the last to the root.
-
-    Where another player is to move than in the node after it, the return changes its sign. With a solver no return
-    leaves the bounds of its node: the player to move there would not let it.
-
-    Args:
-        tree: the trees.
-        rule: takes note of the returns, if it does.
-        selected: by :func:`select`.
-        leaves: where the paths end, ``[k]``.
-        values: what was found there, ``[k]``.
-        discount: of rewards, for each step.
-        solver: keeps the bounds of the nodes; None where there are none.
-
-    Returns:
-        Whether the solver changed the bounds of a root.
-    """
-    flat, n = tree.flat, tree.n_actions
-    edge_visits, edge_sum = flat.edge_visits.reshape(-1), flat.edge_value_sum.reshape(-1)
-    base = tree.roots[selected.trees]
-    rows = base + leaves
-    flat.visits[rows] += 1
-    flat.value_sum[rows] += values
-    returns = values.copy()
-    below = rows
-    tightened = np.zeros(0, dtype=bool)
-    if solver is not None:
-        tightened = solver.tightens(tree, rows)
-    for step in reversed(selected.steps):
-        who = step.who
-        after = below[who]
-        rows = base[who] + step.nodes
-        gained = returns[who]
-        if discount != 1:
-            gained = gained * discount
-        gained = np.where(flat.to_play[after] == flat.to_play[rows], gained, -gained) + flat.reward[after]
-        rule.learn(tree, rows, step.actions, gained)
-        edges = rows * n + step.actions
-        edge_visits[edges] += 1
-        edge_sum[edges] += gained
-        if solver is not None:
-            moved = np.flatnonzero(tightened[who])
-            if len(moved):
-                tightened[who[moved]] = solver.update(tree, rows[moved], step.actions[moved], after[moved])
-            gained = np.minimum(np.maximum(gained, flat.lower[rows]), flat.upper[rows])
-        flat.visits[rows] += 1
-        flat.value_sum[rows] += gained
-        returns[who], below[who] = gained, rows
-    return bool(tightened.any())
-
-
-__all__ = ["Selected", "Step", "back_up", "evaluate", "expand", "select"]
+__all__ = ["Level", "Phases", "Selected", "evaluate"]

@@ -1,4 +1,4 @@
-"""The rules that select an action in a node: UCB1, UCB1-Tuned, PUCT and EXP3."""
+"""Rules that select actions in a node: UCB1, UCB1-Tuned, PUCT and EXP3."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from rlnb.search.tree import SearchTree
 
 
 class Rule(ABC):
-    """How a search selects actions, and how it plays in the end.
+    """Base class of rules: selects actions during a search, and the action to play after it.
 
     Attributes:
-        fields: what the tree keeps for the rule, see ``rlnb.search.tree.RULE_FIELDS``.
+        fields: names of the arrays that the tree keeps for the rule, see ``rlnb.search.tree.RULE_FIELDS``.
         low: the least return.
         high: the greatest return.
     """
@@ -26,11 +26,11 @@ class Rule(ABC):
     low, high = -1.0, 1.0
 
     def scale(self, low: float, high: float) -> None:
-        """Say between what the returns lie.
+        """Set the range of the returns.
 
         Args:
-            low: the least.
-            high: the greatest.
+            low: the least return.
+            high: the greatest return.
         """
         self.low, self.high = low, high
 
@@ -40,28 +40,28 @@ class Rule(ABC):
 
         Args:
             tree: the trees.
-            rows: of the nodes in ``tree.flat``, ``[k]``.
+            rows: rows of the nodes in ``tree.flat``, ``[k]``.
 
         Returns:
-            float64 ``[k, A]``; minus infinity for what is illegal or closed, infinity for what is to be tried first.
+            float64 ``[k, A]``; minus infinity for illegal or closed actions, infinity for actions to try first.
         """
 
     def start(self, tree: SearchTree, rng: np.random.Generator) -> None:  # noqa: B027 - most rules draw nothing
         """Prepare for a search from new roots.
 
         Args:
-            tree: the trees; their roots are there.
-            rng: what is drawn from.
+            tree: the trees, which have their roots.
+            rng: random generator.
         """
 
     def choose(self, tree: SearchTree, rows: Array, depth: int, rng: np.random.Generator) -> Array:
-        """Select an action in some nodes: the best score, and of several the first action.
+        """Select an action in some nodes: the one with the best score, the first one among equals.
 
         Args:
             tree: the trees.
-            rows: of the nodes in ``tree.flat``, ``[k]``.
-            depth: of the nodes; 0 is a root.
-            rng: what is drawn from.
+            rows: rows of the nodes in ``tree.flat``, ``[k]``.
+            depth: depth of the nodes; 0 is a root.
+            rng: random generator.
 
         Returns:
             The actions, int64 ``[k]``.
@@ -69,17 +69,17 @@ class Rule(ABC):
         return self.scores(tree, rows).argmax(-1)
 
     def learn(self, tree: SearchTree, rows: Array, actions: Array, returns: Array) -> None:  # noqa: B027 - see start
-        """Take note of returns, before they are counted.
+        """Update the rule's arrays with returns, before the tree adds them to its own.
 
         Args:
             tree: the trees.
-            rows: of the nodes where actions were taken, ``[k]``.
-            actions: which, ``[k]``.
-            returns: what came of them, for the player who took them, ``[k]``.
+            rows: rows of the nodes where the actions were taken, ``[k]``.
+            actions: the actions, ``[k]``.
+            returns: their returns for the players who took them, ``[k]``.
         """
 
     def policy(self, tree: SearchTree) -> Array:
-        """Return the policy that a search found, for training: the shares of the visits.
+        """Return the policy that the search found at the roots, for training: the shares of the visits.
 
         Args:
             tree: the trees.
@@ -92,13 +92,13 @@ class Rule(ABC):
         return np.where(total > 0, visits / np.maximum(total, 1), tree.prior[:, 0])
 
     def best(self, tree: SearchTree) -> Array:
-        """Return the action to play: the open one visited most, and of several the one with the best value.
+        """Return the action to play: the most visited open action, the one with the best value among equals.
 
         Args:
             tree: the trees.
 
         Returns:
-            int64 ``[B]``.
+            The actions, int64 ``[B]``.
         """
         visits, legal = tree.edge_visits[:, 0], tree.selectable(tree.roots)
         value = np.where(visits > 0, tree.edge_value_sum[:, 0] / np.maximum(visits, 1), tree.prior[:, 0] + self.low - 1)
@@ -114,44 +114,50 @@ class Rule(ABC):
 
 
 class ScoreRule(Rule):
-    """A rule whose score is a formula of value, visits, prior and the visits of the node.
+    """A rule whose score is a formula of the value, visits and prior of an action and the visits of the node.
 
     Args:
-        c: how much is explored.
+        c: exploration constant.
+
+    Raises:
+        ValueError: If ``c`` is negative, infinite or NaN.
     """
 
-    #: The score of an action that was never taken; None where the formula knows one.
+    #: Score of an action that was never taken. None: the formula gives one.
     unvisited: float | None = math.inf
 
     def __init__(self, c: float) -> None:
         if not (math.isfinite(c) and c >= 0):
-            raise ValueError(f"{type(self).__name__}(c=...) is a number from 0 on, and is {c!r}.")
+            raise ValueError(f"{type(self).__name__}(c=...) must be a number of at least 0, got {c!r}.")
         self.c = c
         self._middle, self._half = 0.0, 1.0
 
     def scale(self, low: float, high: float) -> None:
-        """Say between what the returns lie; see :meth:`Rule.scale`. Values are scored as if from -1 to 1."""
+        """Set the range of the returns, which scores map to [-1, 1]; see :meth:`Rule.scale`."""
         super().scale(low, high)
         self._middle, self._half = (low + high) / 2, (high - low) / 2
 
-    def of_total(self, total: float) -> Any:
-        """Return what the formula wants of the visits of a node: their logarithm."""
-        return math.log(total)
+    def total_term(self, total: Any) -> Any:
+        """Return the part of the formula that depends on the node alone: here the logarithm of its visits.
 
-    def of_totals(self, totals: Array) -> Array:
-        """Do :meth:`of_total` for an array."""
-        return np.log(totals)
+        Args:
+            total: visits of the nodes, a number or an array.
+
+        Returns:
+            A number or an array; :meth:`formula` takes it as ``total``.
+        """
+        return math.log(total) if isinstance(total, int) else np.log(total)
 
     @abstractmethod
     def formula(self, value: Any, square: Any, visits: Any, total: Any, prior: Any) -> Any:
-        """Score actions; numbers or arrays.
+        """Score actions, given as numbers or as arrays.
 
         Args:
             value: mean return.
-            square: mean square of the returns mapped to [0, 1]; 0 if the rule does not keep it.
-            visits: how often each was taken, at least once unless ``unvisited`` is None.
-            total: what :meth:`of_total` returned.
-            prior: the probability of each.
+            square: mean of the squared returns, mapped to [0, 1]; 0 if the rule does not keep it.
+            visits: visits of the action, at least 1 unless ``unvisited`` is None.
+            total: what :meth:`total_term` returned.
+            prior: prior probability.
 
         Returns:
             The scores.
@@ -164,7 +170,7 @@ class ScoreRule(Rule):
         least = np.maximum(visits, 1)
         value = flat.edge_value_sum[rows] / least
         square = flat.edge_square_sum[rows] / least if self.fields else 0.0
-        total = self.of_totals(flat.visits[rows])[:, None]
+        total = self.total_term(flat.visits[rows])[:, None]
         if self.unvisited is None:
             scores = self.formula(value, square, visits, total, flat.prior[rows])
         else:
@@ -175,16 +181,15 @@ class ScoreRule(Rule):
 
 
 class UCB1(ScoreRule):
-    """UCB1 in trees (UCT): the mean return, and more for actions that were seldom taken.
+    """UCB1 in trees (UCT): the mean return plus a bonus for rarely taken actions.
 
-    Actions never taken come first, in their order. The score is
-    ``value + c * sqrt(log(visits of the node) / visits of the action)``.
+    Actions never taken come first, in order. The score is
+    ``value + c * sqrt(log(visits of the node) / visits of the action)``, :func:`rlnb.modules.mcts.formulas.ucb1`.
 
-    Source: L. Kocsis and C. Szepesvari, "Bandit Based Monte-Carlo Planning", ECML 2006; the formula:
-    :func:`rlnb.modules.mcts.formulas.ucb1`.
+    Source: L. Kocsis and C. Szepesvari, "Bandit Based Monte-Carlo Planning", ECML 2006.
 
     Args:
-        c: how much is explored.
+        c: exploration constant.
 
     Example:
         >>> UCB1()
@@ -200,12 +205,12 @@ class UCB1(ScoreRule):
 
 
 class UCB1Tuned(ScoreRule):
-    """UCB1-Tuned: as UCB1, and actions whose returns vary little are explored less. Returns are mapped to [0, 1].
+    """UCB1-Tuned: like UCB1, but explores actions less if their returns vary little. Returns are mapped to [0, 1].
 
-    Source: :func:`rlnb.modules.mcts.formulas.ucb1_tuned`.
+    The score is :func:`rlnb.modules.mcts.formulas.ucb1_tuned`.
 
     Args:
-        c: how much is added to the variance for what was not seen yet.
+        c: constant of the confidence term of the variance.
 
     Example:
         >>> UCB1Tuned(c=1.0)
@@ -222,22 +227,24 @@ class UCB1Tuned(ScoreRule):
         return formulas.ucb1_tuned((value - self.low) / (self.high - self.low), square, visits, total, self.c)
 
     def learn(self, tree: SearchTree, rows: Array, actions: Array, returns: Array) -> None:
-        """Add the squares of returns; see :meth:`Rule.learn`."""
+        """Add the squared returns; see :meth:`Rule.learn`."""
         tree.flat.edge_square_sum[rows, actions] += ((returns - self.low) / (self.high - self.low)) ** 2
 
 
 class PUCT(ScoreRule):
-    """PUCT, as in AlphaZero: the mean return, and more for actions that the policy likes and that were seldom taken.
+    """PUCT, as in AlphaZero: the mean return plus a bonus for rarely taken actions that the policy rates high.
 
-    The score is ``value + c * prior * sqrt(visits of the node) / (1 + visits of the action)``. With a ``base`` the
-    constant grows with the visits: ``c + log((visits + base + 1) / base)``.
-
-    Source: :func:`rlnb.modules.mcts.formulas.puct`.
+    The score is ``value + c * prior * sqrt(visits of the node) / (1 + visits of the action)``,
+    :func:`rlnb.modules.mcts.formulas.puct`. With a ``base`` the constant grows with the visits:
+    ``c + log((visits + base + 1) / base)``.
 
     Args:
-        c: how much is explored.
-        base: None (the default), or how many visits it takes until the constant grows; AlphaZero has 19652.
-        first_play: the value, within the range of returns, of an action that was never taken.
+        c: exploration constant.
+        base: number of visits after which the constant grows; AlphaZero uses 19652. None (the default): it is constant.
+        first_play: value of an action that was never taken, in the range of the returns.
+
+    Raises:
+        ValueError: If ``c`` is negative, infinite or NaN, or ``base`` is not positive.
 
     Example:
         >>> PUCT(c=2.0, base=19652)
@@ -249,20 +256,13 @@ class PUCT(ScoreRule):
     def __init__(self, c: float = 1.25, base: float | None = None, first_play: float = 0.0) -> None:
         super().__init__(c)
         if base is not None and not base > 0:
-            raise ValueError(f"PUCT(base=...) is a positive number of visits or None, and is {base!r}.")
+            raise ValueError(f"PUCT(base=...) must be a positive number of visits or None, got {base!r}.")
         self.base, self.first_play = base, first_play
 
-    def of_total(self, total: float) -> Any:
-        """Return the square root of the visits times the constant."""
-        return math.sqrt(total) * (
-            self.c if self.base is None else self.c + math.log((total + self.base + 1) / self.base)
-        )
-
-    def of_totals(self, totals: Array) -> Array:
-        """Do :meth:`of_total` for an array."""
-        return np.sqrt(totals) * (
-            self.c if self.base is None else self.c + np.log((totals + self.base + 1) / self.base)
-        )
+    def total_term(self, total: Any) -> Any:
+        """Return the square root of the visits times the constant; see :meth:`ScoreRule.total_term`."""
+        constant = self.c if self.base is None else formulas.puct_constant(total, self.c, self.base)
+        return formulas.sqrt(total) * constant
 
     def formula(self, value: Any, square: Any, visits: Any, total: Any, prior: Any) -> Any:
         """Score actions; see :meth:`ScoreRule.formula`."""
@@ -277,15 +277,17 @@ class PUCT(ScoreRule):
 
 
 class EXP3(Rule):
-    """EXP3: draws actions by weights that grow with what they gained; for opponents and rewards that change.
+    """EXP3: draws actions by weights that grow with their returns; for opponents and rewards that change.
 
-    An action is drawn with the probability ``(1 - gamma) * weight / sum of weights + gamma / actions``; its weight is
-    then multiplied by ``exp(gamma * gain / probability / actions)``, where the gain is the return mapped to [0, 1].
-
-    Source: :func:`rlnb.modules.mcts.formulas.exp3`.
+    An action is drawn with the probability ``(1 - gamma) * weight / sum of weights + gamma / actions``,
+    :func:`rlnb.modules.mcts.formulas.exp3`. Its weight is then multiplied by
+    ``exp(gamma * gain / probability / actions)``, where the gain is the return mapped to [0, 1].
 
     Args:
-        gamma: how much of the choice is uniform, above 0 and at most 1.
+        gamma: share of uniform exploration, above 0 and at most 1.
+
+    Raises:
+        ValueError: If ``gamma`` is not in (0, 1].
 
     Example:
         >>> EXP3(gamma=0.2)
@@ -297,38 +299,36 @@ class EXP3(Rule):
     def __init__(self, gamma: float = 0.1) -> None:
         if not 0 < gamma <= 1:
             raise ValueError(
-                f"EXP3(gamma=...) is the share of uniform choices, above 0 and at most 1, and is {gamma!r}."
+                f"EXP3(gamma=...), the share of uniform choices, must be above 0 and at most 1, got {gamma!r}."
             )
         self.gamma = gamma
 
     def probabilities(self, tree: SearchTree, rows: Array) -> Array:
-        """Return how likely each action is drawn.
+        """Return the probability that each action is drawn.
 
         Args:
             tree: the trees.
-            rows: of the nodes in ``tree.flat``, ``[k]``.
+            rows: rows of the nodes in ``tree.flat``, ``[k]``.
 
         Returns:
-            float64 ``[k, A]``; 0 for what is illegal or closed.
+            float64 ``[k, A]``; 0 for illegal or closed actions.
         """
         legal = tree.selectable(rows)
-        logs = np.where(legal, tree.flat.log_weight[rows], -np.inf)
-        weights = np.exp(logs - logs.max(-1, keepdims=True))  # as shares they are the same, and none is too large
-        share = weights / weights.sum(-1, keepdims=True)
+        share = formulas.softmax(np.where(legal, tree.flat.log_weight[rows], -np.inf))
         return np.where(legal, formulas.exp3(share, legal.sum(-1, keepdims=True), self.gamma), 0.0)
 
     def scores(self, tree: SearchTree, rows: Array) -> Array:
-        """Score the actions by their probabilities; see :meth:`Rule.scores`."""
+        """Return the probabilities as scores; see :meth:`Rule.scores`."""
         return np.where(tree.selectable(rows), self.probabilities(tree, rows), -np.inf)
 
     def choose(self, tree: SearchTree, rows: Array, depth: int, rng: np.random.Generator) -> Array:
-        """Draw an action in some nodes; see :meth:`Rule.choose`."""
+        """Draw an action in each node; see :meth:`Rule.choose`."""
         edges = self.probabilities(tree, rows).cumsum(-1)
         drawn = rng.random((len(rows), 1)) * edges[:, -1:]
         return (edges > drawn).argmax(-1)
 
     def learn(self, tree: SearchTree, rows: Array, actions: Array, returns: Array) -> None:
-        """Let the weights of actions grow; see :meth:`Rule.learn`."""
+        """Update the weights of the actions; see :meth:`Rule.learn`."""
         chances = self.probabilities(tree, rows)[np.arange(len(rows)), actions]
         gain = (returns - self.low) / (self.high - self.low)
         tree.flat.log_weight[rows, actions] += self.gamma * gain / chances / tree.selectable(rows).sum(-1)

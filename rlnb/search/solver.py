@@ -1,4 +1,4 @@
-"""MCTS-Solver: proven wins, losses and draws are backed up as bounds on the return of each node."""
+"""MCTS-Solver: proven wins, losses and draws, backed up as bounds on the return of each node."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from rlnb.search.tree import SearchTree
 
 
 class Bounds(NamedTuple):
-    """Between which bounds the returns of actions lie, for the player who takes them; float64 ``[k, A]`` each.
+    """Bounds on the returns of actions for the player who takes them, float64 ``[k, A]`` each.
 
     Attributes:
-        lower: what each action gains at least; minus infinity for an illegal one.
-        upper: what each action gains at most; minus infinity for an illegal one.
+        lower: lower bounds; minus infinity for illegal actions.
+        upper: upper bounds; minus infinity for illegal actions.
     """
 
     lower: Array
@@ -24,24 +24,24 @@ class Bounds(NamedTuple):
 
 
 class Solver:
-    """Keeps, for each node, between which bounds its return lies with best play, and backs proofs up.
+    """Keeps bounds on the return of each node under best play, and backs up proofs.
 
-    An action that was never taken has the bounds of the game, or those that the game sees at a glance
-    (:meth:`Game.outlook`); an end of an episode has the bounds 0 and 0. A node gains at least what its best action
-    gains at least, and at most the greatest upper bound of its actions. Where both are equal the node is *proven*: a
-    win, a loss or a draw in a game of two players, the greatest return with one. An action that cannot gain more than
-    another one gains for certain is closed: the rule no longer selects it. So no simulation ends in a proven node.
+    An action that was never taken has the bounds of the game, or tighter ones that the game finds without a search
+    (:meth:`Game.outlook`). A terminal node has the bounds 0 and 0. The lower bound of a node is the greatest lower
+    bound of its actions, its upper bound the greatest upper bound. Where both are equal the node is *proven*: a win, a
+    loss or a draw in a game of two players, the greatest return with one player. An action whose upper bound does not
+    exceed the lower bound of its node is closed: the rule no longer selects it. So no simulation ends in a proven node.
 
-    This is MCTS-Solver with score bounds, which hold for any rewards. It needs an env without chance: in a tree that
-    holds one outcome of each action, a proof is about that outcome only.
+    This is MCTS-Solver with score bounds, which work with any rewards. The env must be deterministic: the tree holds
+    one outcome of each action, and a proof covers only that outcome.
 
     Source: M. Winands, Y. Björnsson and J.-T. Saito, "Monte-Carlo Tree Search Solver", CG 2008; T. Cazenave and
     A. Saffidine, "Score Bounded Monte-Carlo Tree Search", CG 2010.
 
     Args:
-        low: no return is less, from any position, for any player; minus infinity if this is not known.
-        high: no return is greater; infinity if this is not known.
-        discount: of rewards, for each step.
+        low: least return from any position for any player; minus infinity if it is not known.
+        high: greatest return; infinity if it is not known.
+        discount: discount of rewards per step.
 
     Example:
         >>> from rlnb.envs import TicTacToeEnv
@@ -55,14 +55,14 @@ class Solver:
         self.low, self.high, self.discount = low, high, discount
 
     def outlook(self, game: Game, positions: Positions) -> Bounds:
-        """Return the bounds that the actions of new nodes have.
+        """Return the first bounds of the actions of new nodes.
 
         Args:
-            game: the rules.
-            positions: the nodes, ``k`` of them.
+            game: the rules of the game.
+            positions: the positions of the nodes, ``k`` of them.
 
         Returns:
-            The bounds; 0 for all actions at an end of an episode.
+            The bounds; 0 for all actions of a terminal node.
         """
         seen = game.outlook(positions, self.discount)
         lower, upper = (self.low, self.high) if seen is None else (np.maximum(seen[0], self.low), seen[1])
@@ -73,11 +73,11 @@ class Solver:
         )
 
     def tightens(self, tree: SearchTree, rows: Array) -> Array:
-        """Tell which new nodes say more of the action that led to them than was known.
+        """Return which new nodes tighten the bounds of the action that led to them.
 
         Args:
             tree: the trees.
-            rows: of the nodes in ``tree.flat``, ``[k]``.
+            rows: rows of the nodes in ``tree.flat``, ``[k]``.
 
         Returns:
             bool ``[k]``.
@@ -87,16 +87,16 @@ class Solver:
         return ~within | (flat.reward[rows] != 0) | (self.discount != 1)
 
     def update(self, tree: SearchTree, rows: Array, actions: Array, after: Array) -> Array:
-        """Back the bounds of some nodes up to the nodes before them.
+        """Back up the bounds of some nodes to their parents.
 
         Args:
             tree: the trees.
-            rows: of the nodes before, in ``tree.flat``, ``[k]``.
-            actions: that were taken there, ``[k]``.
+            rows: rows of the parents in ``tree.flat``, ``[k]``.
+            actions: the actions taken in the parents, ``[k]``.
             after: rows of the nodes that they lead to, ``[k]``.
 
         Returns:
-            Whether the bounds of each node before have changed, bool ``[k]``.
+            Whether the bounds of each parent have changed, bool ``[k]``.
         """
         flat = tree.flat
         same = flat.to_play[after] == flat.to_play[rows]
@@ -112,17 +112,17 @@ class Solver:
         return changed
 
     def update_one(self, memory: Any, node: int, action: int, child: int, n_actions: int) -> bool:
-        """Do :meth:`update` for one node of a single tree in which two players take turns, on plain numbers.
+        """Do :meth:`update` for one node of a single tree in which two players alternate, on Python numbers.
 
         Args:
-            memory: the arrays of the tree as flat memory, see :class:`~rlnb.search.single.SingleTree`.
-            node: the node before.
-            action: that was taken there.
+            memory: memory views of the tree's arrays, see :class:`~rlnb.search.scalar_phases.ScalarPhases`.
+            node: the parent.
+            action: the action taken there.
             child: the node that it leads to.
-            n_actions: how many actions there are.
+            n_actions: number of actions.
 
         Returns:
-            Whether the bounds of the node before have changed.
+            Whether the bounds of the parent have changed.
         """
         first = node * n_actions
         edge, last = first + action, first + n_actions

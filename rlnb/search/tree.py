@@ -1,4 +1,4 @@
-"""SearchTree: the trees of a search as a struct of arrays, filled in place."""
+"""The trees of a search as a struct of arrays that is filled in place."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from rlnb.search.games import Array, Positions
 
-#: What is kept of each node: dtype, and what stands where there is no node yet.
+#: Arrays with one number per node: dtype, and the value of rows without a node.
 NODE_FIELDS: dict[str, tuple[Any, Any]] = {
     "parent": (np.int32, -1),
     "action": (np.int32, -1),
@@ -20,7 +20,7 @@ NODE_FIELDS: dict[str, tuple[Any, Any]] = {
     "visits": (np.int64, 0),
     "value_sum": (np.float64, 0.0),
 }
-#: What is kept of each action of a node.
+#: Arrays with one number per action of a node.
 EDGE_FIELDS: dict[str, tuple[Any, Any]] = {
     "children": (np.int32, -1),
     "legal": (np.bool_, False),
@@ -28,59 +28,60 @@ EDGE_FIELDS: dict[str, tuple[Any, Any]] = {
     "edge_visits": (np.int64, 0),
     "edge_value_sum": (np.float64, 0.0),
 }
-#: What some rules keep besides, of each action.
+#: Additional arrays of some rules, with one number per action.
 RULE_FIELDS: dict[str, tuple[Any, Any]] = {
     "edge_square_sum": (np.float64, 0.0),
     "log_weight": (np.float64, 0.0),
 }
-#: What a solver keeps besides: of each node, and of each action.
+#: Additional arrays of a solver: one number per node, and one per action.
 SOLVER_NODE_FIELDS: dict[str, tuple[Any, Any]] = {"lower": (np.float64, 0.0), "upper": (np.float64, 0.0)}
 SOLVER_EDGE_FIELDS: dict[str, tuple[Any, Any]] = {
     "open": (np.bool_, False),
     "edge_lower": (np.float64, 0.0),
     "edge_upper": (np.float64, 0.0),
 }
-#: How much is made room for where nobody says how much is needed.
+#: Number of nodes that memory is reserved for at first.
 FIRST_CAPACITY = 64
 
 
 class SearchTree:
     """``B`` trees of at most ``N`` nodes with ``A`` actions each. Node 0 of a tree is its root.
 
-    All values of a node are those of the player who is to move there. A return is what is gained from the node on.
+    All values of a node are those of the player to move there. Its return is the discounted sum of the rewards that
+    follow it.
 
     Args:
-        batch: how many trees, B.
-        n_actions: A.
-        state_shape: of the state of a node.
-        state_dtype: of the states.
-        capacity: N; it grows by :meth:`reserve`.
-        rule_fields: which of ``RULE_FIELDS`` are kept.
-        solver: whether a solver keeps bounds.
+        batch: number of trees, B.
+        n_actions: number of actions, A.
+        state_shape: shape of the state of a node.
+        state_dtype: dtype of the states.
+        capacity: number of nodes that memory is reserved for, N; it grows by :meth:`reserve`.
+        rule_fields: names of the additional arrays of the rule, from ``RULE_FIELDS``.
+        solver: whether to keep the bounds of a solver.
 
     Attributes:
-        count: how many nodes each tree has, int64 ``[B]``.
-        parent: node before, int32 ``[B, N]``; -1 at the root.
-        action: which led there from the parent, int32 ``[B, N]``; -1 at the root.
-        to_play: who is to move, int8 ``[B, N]``.
-        terminal: whether the episode ends there, bool ``[B, N]``.
-        reward: of the step to the node, for the player who made it, float64 ``[B, N]``.
-        evaluation: what the node was said to be worth when it was added, float64 ``[B, N]``.
-        visits: how many simulations came to the node, the one that added it included, int64 ``[B, N]``.
+        count: number of nodes of each tree, int64 ``[B]``.
+        parent: parent of the node, int32 ``[B, N]``; -1 for the root.
+        action: action that led from the parent to the node, int32 ``[B, N]``; -1 for the root.
+        to_play: player to move, int8 ``[B, N]``.
+        terminal: whether the episode ends at the node, bool ``[B, N]``.
+        reward: reward of the step to the node, for the player who made it, float64 ``[B, N]``.
+        evaluation: estimated value of the node when it was added, float64 ``[B, N]``.
+        visits: simulations that reached the node, the one that added it included, int64 ``[B, N]``.
         value_sum: sum of the returns that were backed up, float64 ``[B, N]``.
-        children: node after each action, int32 ``[B, N, A]``; -1 where it was never taken.
-        legal: which actions are, bool ``[B, N, A]``.
-        prior: probability that the policy gives each, float64 ``[B, N, A]``.
-        edge_visits: how often each was taken, int64 ``[B, N, A]``.
-        edge_value_sum: sum of the returns after each, its reward included, float64 ``[B, N, A]``.
-        open: actions that the rule may select, bool ``[B, N, A]``: the legal ones, without those that a solver closed.
+        children: node after each action, int32 ``[B, N, A]``; -1 if it was never taken.
+        legal: whether each action is legal, bool ``[B, N, A]``.
+        prior: probability of each action under the policy, float64 ``[B, N, A]``.
+        edge_visits: visits of each action, int64 ``[B, N, A]``.
+        edge_value_sum: sum of the returns of each action, its reward included, float64 ``[B, N, A]``.
+        open: actions that the rule may select, bool ``[B, N, A]``: the legal ones except those that a solver closed.
             Without a solver it is ``legal`` itself.
-        lower: with a solver, what the return of the node is at least, float64 ``[B, N]``.
-        upper: with a solver, what it is at most, float64 ``[B, N]``; equal to ``lower`` where the node is proven.
-        edge_lower: with a solver, what each action gains at least, float64 ``[B, N, A]``.
-        edge_upper: with a solver, what each action gains at most, float64 ``[B, N, A]``.
-        states: of the nodes, ``[B, N, *state_shape]``.
-        flat: all of these with the trees one after the other, ``[B * N, ...]``: row ``tree * N + node``.
+        lower: with a solver, lower bound of the return of the node, float64 ``[B, N]``.
+        upper: with a solver, upper bound, float64 ``[B, N]``; equal to ``lower`` if the node is proven.
+        edge_lower: with a solver, lower bound of the return of each action, float64 ``[B, N, A]``.
+        edge_upper: with a solver, upper bound, float64 ``[B, N, A]``.
+        states: states of the game, ``[B, N, *state_shape]``.
+        flat: the same arrays with the trees concatenated, ``[B * N, ...]``; node n of tree b is row ``b * N + n``.
 
     Example:
         >>> tree = SearchTree(2, 9, (), np.int64, capacity=16)
@@ -147,17 +148,17 @@ class SearchTree:
             setattr(self, name, array)
         if not self.solver:
             self.open, self.flat.open = self.legal, self.flat.legal
-        #: The row of each root.
+        #: Row of each root in ``flat``.
         self.roots = np.arange(self.batch) * capacity
 
     def reserve(self, nodes: int) -> bool:
-        """Make room.
+        """Reserve memory for more nodes.
 
         Args:
-            nodes: how many more nodes each tree may get.
+            nodes: number of nodes that may be added to each tree.
 
         Returns:
-            Whether the arrays are new ones. They at least double, so that growing costs no more than filling.
+            Whether the arrays were reallocated. They at least double, so the cost per node is constant.
         """
         need = int(self.count.max()) + nodes
         if need <= self.capacity:
@@ -174,18 +175,18 @@ class SearchTree:
         value: Array,
         bounds: tuple[Array, Array] | None = None,
     ) -> Array:
-        """Add a node to some trees, with nothing that leads to it and no visit.
+        """Add a node to some trees, without visits and not yet linked to a parent.
 
         Args:
-            trees: which, each at most once, ``[k]``.
-            positions: one for each.
-            rewards: of the steps to them, ``[k]``.
-            prior: of the actions, ``[k, A]``.
-            value: what they are said to be worth, ``[k]``.
-            bounds: lower and upper ones of their actions, from a solver, ``[k, A]`` each.
+            trees: the trees, each at most once, ``[k]``.
+            positions: the positions of the nodes, ``k`` of them.
+            rewards: rewards of the steps to them, ``[k]``.
+            prior: prior of their actions, ``[k, A]``.
+            value: their estimated values, ``[k]``.
+            bounds: lower and upper bounds of their actions from a solver, ``[k, A]`` each.
 
         Returns:
-            The nodes, ``[k]``.
+            The indices of the nodes, ``[k]``.
         """
         nodes = self.count[trees]
         rows, flat = trees * self.capacity + nodes, self.flat
@@ -205,10 +206,10 @@ class SearchTree:
         return nodes
 
     def selectable(self, rows: Array) -> Array:
-        """Return which actions of some nodes are open; all legal ones where none is.
+        """Return the open actions of some nodes, or all legal actions of a node without open ones.
 
         Args:
-            rows: of the nodes in ``flat``, ``[k]``.
+            rows: rows of the nodes in ``flat``, ``[k]``.
 
         Returns:
             bool ``[k, A]``.
@@ -219,21 +220,21 @@ class SearchTree:
         return np.where(open_.any(-1, keepdims=True), open_, self.flat.legal[rows])
 
     def clear(self, tree: int, first: int = 0) -> None:
-        """Drop the last nodes of a tree.
+        """Remove the last nodes of a tree.
 
         Args:
-            tree: which.
-            first: the first of the nodes that are dropped.
+            tree: index of the tree.
+            first: the first node to remove.
         """
         for name, (_, blank, _) in self.layout.items():
             self.arrays[name][tree, first : self.count[tree]] = blank
         self.count[tree] = first
 
     def keep_subtree(self, tree: int, node: int) -> None:
-        """Make a node the root of its tree, with all below it, and drop the rest.
+        """Make a node the root of its tree; keep its subtree and remove all other nodes.
 
         Args:
-            tree: which.
+            tree: index of the tree.
             node: the new root.
         """
         parents = self.parent[tree, : self.count[tree]].tolist()
@@ -242,7 +243,7 @@ class SearchTree:
         for i in range(node + 1, len(parents)):  # a child is always added after its parent
             kept[i] = kept[parents[i]] if parents[i] >= 0 else False
         old = np.flatnonzero(kept)
-        new = np.full(len(parents) + 1, -1, dtype=np.int32)  # the last one is what -1 leads to
+        new = np.full(len(parents) + 1, -1, dtype=np.int32)  # one more entry, so that -1 maps to -1
         new[old] = np.arange(len(old))
         for array in self.arrays.values():
             array[tree, : len(old)] = array[tree, old]
@@ -255,11 +256,11 @@ class SearchTree:
         """List the actions that lead from the root to a node.
 
         Args:
-            node: which.
-            tree: in which tree.
+            node: index of the node.
+            tree: index of the tree.
 
         Returns:
-            The actions; none for the root.
+            The actions; an empty list for the root.
         """
         actions: list[int] = []
         while node > 0:
@@ -271,11 +272,11 @@ class SearchTree:
         """Return the mean of the returns of a node.
 
         Args:
-            node: which.
-            tree: in which tree.
+            node: index of the node.
+            tree: index of the tree.
 
         Returns:
-            The mean, for the player who is to move there; 0 without a visit.
+            The mean, for the player to move there; 0 without a visit.
         """
         return float(self.value_sum[tree, node]) / max(int(self.visits[tree, node]), 1)
 

@@ -101,8 +101,8 @@ def test_a_missing_mask_is_named():  # AM-03
     with pytest.raises(ValueError) as caught:
         make_actor(MaskedCategorical)(data)
     assert str(caught.value) == (
-        "MaskedCategorical takes a mask (booleans, True for a legal action) or indices (of the legal actions), and "
-        "got neither. In a policy, see that the TensorDict has the entry that in_keys names, such as 'action_mask'."
+        "MaskedCategorical takes a mask (booleans, True for a legal action) or indices (of the legal actions), "
+        "got neither. In a policy, check that the TensorDict has the entry that in_keys names, such as 'action_mask'."
     )
 
 

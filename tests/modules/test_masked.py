@@ -14,7 +14,7 @@ LOGITS = torch.tensor([0.1, 0.2, 0.3, 0.4])
 MASK = torch.tensor([True, False, True, True])
 
 
-def test_documented_values():  # AM-02
+def test_documented_values():
     dist = MaskedCategorical(probs=torch.ones(10) / 10, mask=torch.tensor([False] + [True] * 9))
     expected = torch.tensor([-float("inf")] + [-2.1972] * 9)
     assert torch.allclose(dist.log_prob(torch.arange(10)), expected, atol=1e-4)
@@ -22,7 +22,7 @@ def test_documented_values():  # AM-02
 
 
 @pytest.mark.parametrize("weights", ["logits", "probs"])
-def test_legal_actions_are_drawn_as_often_as_their_probabilities_say(weights):  # AM-02
+def test_legal_actions_are_drawn_as_often_as_their_probabilities_say(weights):
     torch.manual_seed(0)
     values = torch.tensor([1.0, 5.0, 2.0, 1.0])
     dist = MaskedCategorical(**{weights: values if weights == "probs" else values.log()}, mask=MASK)
@@ -87,13 +87,13 @@ def test_modules_are_reached_lazily():
 
 
 NEITHER = (
-    "{0} takes a mask (booleans, True for a legal action) or indices (of the legal actions), and got {1}. "
-    "In a policy, see that the TensorDict has the entry that in_keys names, such as 'action_mask'."
+    "{0} takes a mask (booleans, True for a legal action) or indices (of the legal actions), got {1}. "
+    "In a policy, check that the TensorDict has the entry that in_keys names, such as 'action_mask'."
 )
 REFUSED = {
-    "no weights": ({"mask": MASK}, ValueError, "{0} takes logits or probs, and got neither."),
+    "no weights": ({"mask": MASK}, ValueError, "{0} takes logits or probs, got neither."),
     "both weights": (
-        {"logits": LOGITS, "probs": LOGITS, "mask": MASK}, ValueError, "{0} takes logits or probs, and got both."
+        {"logits": LOGITS, "probs": LOGITS, "mask": MASK}, ValueError, "{0} takes logits or probs, got both."
     ),
     "no mask": ({"logits": LOGITS}, ValueError, NEITHER.replace("{1}", "neither")),
     "mask and indices": (
@@ -102,37 +102,37 @@ REFUSED = {
     "a scalar": (
         {"logits": torch.tensor(1.0), "mask": MASK},
         ValueError,
-        "{0} needs a number for each action, and got a single one: 1.",
+        "{0} needs one number per action, got a single number: 1.",
     ),
     "mask of numbers": (
         {"logits": LOGITS, "mask": MASK.to(torch.int8)},
         TypeError,
-        "The mask of {0} must have dtype torch.bool and has torch.int8. Fix: mask.bool().",
+        "The mask of {0} must have dtype torch.bool, got torch.int8. Fix: mask.bool().",
     ),
     "mask too long": (
         {"logits": LOGITS, "mask": torch.ones(2, 5, dtype=torch.bool)},
         ValueError,
-        "The mask of {0} must have an entry for each of the 4 actions in its last dimension, and has shape [2, 5].",
+        "The mask of {0} must have an entry for each of the 4 actions in its last dimension, got shape [2, 5].",
     ),
     "batches": (
         {"logits": LOGITS.expand(2, 4), "mask": MASK.expand(3, 4)},
         ValueError,
-        "The batch dimensions of {0} do not fit: logits of shape [2, 4], mask for [3].",
+        "The batch dimensions of {0} do not match: logits of shape [2, 4], mask for [3].",
     ),
     "batches of indices": (
         {"probs": LOGITS.expand(2, 4), "indices": torch.zeros(3, 1, dtype=torch.int64)},
         ValueError,
-        "The batch dimensions of {0} do not fit: probs of shape [2, 4], indices for [3].",
+        "The batch dimensions of {0} do not match: probs of shape [2, 4], indices for [3].",
     ),
     "indices of floats": (
         {"logits": LOGITS, "indices": torch.tensor([0.0])},
         TypeError,
-        "The indices of {0} must be integers and have dtype torch.float32. Fix: indices.long().",
+        "The indices of {0} must be integers, got dtype torch.float32. Fix: indices.long().",
     ),
     "indices of booleans": (
         {"logits": LOGITS, "indices": MASK},
         TypeError,
-        "The indices of {0} must be integers and have dtype torch.bool. Fix: pass booleans as mask=.",
+        "The indices of {0} must be integers, got dtype torch.bool. Fix: pass booleans as mask=.",
     ),
     "one index": (
         {"logits": LOGITS, "indices": torch.tensor(1)},
@@ -142,25 +142,25 @@ REFUSED = {
     "index outside": (
         {"logits": LOGITS, "indices": torch.tensor([0, -1])},
         ValueError,
-        "The indices of {0} must lie between 0 and 3, and one is -1. "
-        "If it fills up a shorter row, say so: padding_value=-1.",
+        "The indices of {0} must be between 0 and 3, got -1. "
+        "If it pads a shorter row: padding_value=-1.",
     ),
     "nothing legal": (
         {"logits": LOGITS, "mask": torch.zeros(4, dtype=torch.bool)},
         ValueError,
-        "{0} has no legal action: its mask is False throughout. The usual cause is the mask of an episode that has "
+        "{0} has no legal action: its mask is all False. The usual cause is the mask of an episode that has "
         "ended. Fix: reset before acting, or leave such rows out: data[data['action_mask'].any(-1)].",
     ),
     "nothing legal in a row": (
         {"probs": LOGITS, "mask": torch.stack([MASK, MASK ^ MASK])},
         ValueError,
-        "{0} has no legal action in row [1]: its mask is False throughout. The usual cause is the mask of an episode "
+        "{0} has no legal action in row [1]: its mask is all False. The usual cause is the mask of an episode "
         "that has ended. Fix: reset before acting, or leave such rows out: data[data['action_mask'].any(-1)].",
     ),
     "nothing legal, all padding": (
         {"logits": LOGITS, "indices": torch.tensor([-1, -1]), "padding_value": -1},
         ValueError,
-        "{0} has no legal action: its mask is False throughout. The usual cause is the mask of an episode that has "
+        "{0} has no legal action: its mask is all False. The usual cause is the mask of an episode that has "
         "ended. Fix: reset before acting, or leave such rows out: data[data['action_mask'].any(-1)].",
     ),
     "NaN": (
@@ -227,6 +227,6 @@ def test_integers_have_no_moments(what):
     with pytest.raises(ValueError) as caught:
         getattr(MaskedCategorical(logits=LOGITS, mask=MASK), what)
     assert str(caught.value) == (
-        f"MaskedCategorical has no {what}: its actions are labels, not amounts. "
+        f"MaskedCategorical has no {what}: its actions are labels, not quantities. "
         "Fix: take dist.mode, or set_exploration_type(ExplorationType.MODE) around the policy."
     )

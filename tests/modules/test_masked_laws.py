@@ -1,4 +1,4 @@
-"""Laws of the masked distributions, over generated weights, masks and batch shapes."""  # AM-02
+"""Laws of the masked distributions, over generated weights, masks and batch shapes."""
 
 from __future__ import annotations
 

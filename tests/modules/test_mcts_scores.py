@@ -79,7 +79,7 @@ def test_a_missing_entry():
 def test_gamma_is_a_share():
     with pytest.raises(ValueError) as caught:
         EXP3Score(gamma=2)
-    assert str(caught.value) == "EXP3Score(gamma=...) is the share of uniform choices, from 0 to 1, and is 2."
+    assert str(caught.value) == "EXP3Score(gamma=...), the share of uniform choices, must be from 0 to 1, got 2."
 
 
 @given(st.floats(0, 1), st.floats(0, 1), st.integers(1, 1000), st.integers(1, 10_000), st.floats(0, 1), st.floats(0, 3))

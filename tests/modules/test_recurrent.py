@@ -83,7 +83,7 @@ def step_by_step(module, data):
 @pytest.mark.parametrize("layers", [1, 2])
 @pytest.mark.parametrize("starts", [0.0, 0.3, 1.0])
 @pytest.mark.parametrize("batch", [(), (5,), (2, 3)], ids=str)
-def test_sequences_give_what_steps_give(kind, python_based, layers, starts, batch):  # RS-26 RS-27
+def test_sequences_give_what_steps_give(kind, python_based, layers, starts, batch):
     module = make(kind, num_layers=layers, python_based=python_based)
     data = sequences(batch, 9, module, starts)
     expected, after = step_by_step(module, data)
@@ -98,7 +98,7 @@ def test_sequences_give_what_steps_give(kind, python_based, layers, starts, batc
 
 @kinds
 @python_based
-def test_gradients_of_sequences_are_those_of_steps(kind, python_based):  # RS-27
+def test_gradients_of_sequences_are_those_of_steps(kind, python_based):
     module = make(kind, num_layers=2, python_based=python_based)
     data = sequences((3,), 7, module)
     step_by_step(module, data)[0].square().sum().backward()
@@ -111,7 +111,7 @@ def test_gradients_of_sequences_are_those_of_steps(kind, python_based):  # RS-27
 
 
 @kinds
-def test_a_start_forgets_the_state_and_only_there(kind):  # RS-27
+def test_a_start_forgets_the_state_and_only_there(kind):
     module = make(kind)
     data = sequences((4,), 1, module, starts=0)[:, 0]
     data["is_init"] = torch.tensor([[True], [False], [True], [False]])
@@ -122,7 +122,7 @@ def test_a_start_forgets_the_state_and_only_there(kind):  # RS-27
 
 
 @pytest.mark.filterwarnings("ignore:LSTM with projections")
-def test_a_projected_lstm():  # RS-27
+def test_a_projected_lstm():
     module = make(LSTMModule, proj_size=2)
     data = sequences((3,), 6, module)
     with set_recurrent_mode(True):
@@ -133,7 +133,7 @@ def test_a_projected_lstm():  # RS-27
 
 
 @kinds
-def test_own_keys(kind):  # RS-27
+def test_own_keys(kind):
     n = len(kind.DEFAULT_IN_KEYS)
     inner = [("deep", f"h{i}") for i in range(n)]
     module = kind(3, 4, in_keys=["x", *inner, "first"], out_keys=["y", *(("next", *key) for key in inner)])
@@ -145,7 +145,7 @@ def test_own_keys(kind):  # RS-27
 
 
 @kinds
-def test_as_a_function(kind):  # RS-27
+def test_as_a_function(kind):
     module = make(kind)
     zeros = [torch.zeros(1, 4) for _ in states(module)]
     out = module(
@@ -181,7 +181,7 @@ class Choice(nn.Linear):
         lambda: SerialEnv(2, lambda: GymEnv("CartPole-v1")),
     ],
 )
-def test_a_rollout_and_its_replay_in_recurrent_mode(kind, base):  # RS-26 RS-27
+def test_a_rollout_and_its_replay_in_recurrent_mode(kind, base):
     torch.manual_seed(0)
     actor = policy(kind)
     env = TransformedEnv(base(), InitTracker()).append_transform(get_primers_from_module(actor))
@@ -201,7 +201,7 @@ def test_a_rollout_and_its_replay_in_recurrent_mode(kind, base):  # RS-26 RS-27
 
 
 @kinds
-def test_primers(kind):  # RS-27
+def test_primers(kind):
     module = make(kind, num_layers=2)
     primer = module.make_tensordict_primer()
     assert isinstance(primer, TensorDictPrimer)
@@ -213,13 +213,13 @@ def test_primers(kind):  # RS-27
     assert spec.dtype == torch.float64
 
 
-def test_primers_of_a_policy():  # RS-27
+def test_primers_of_a_policy():
     assert from_utils is get_primers_from_module
     both = get_primers_from_module(nn.Sequential(make(GRUModule), make(LSTMModule)))
     assert isinstance(both, Compose) and len(both) == 2
     one = get_primers_from_module(make(GRUModule))
     assert isinstance(one, TensorDictPrimer)
-    with pytest.warns(UserWarning, match="^There is no recurrent module in this Linear, and so no state to begin"):
+    with pytest.warns(UserWarning, match="^This Linear has no recurrent module, so there is no initial state"):
         assert get_primers_from_module(nn.Linear(1, 1)) is None
     assert get_primers_from_module(nn.Linear(1, 1), warn=False) is None
 
@@ -227,7 +227,7 @@ def test_primers_of_a_policy():  # RS-27
 # Modes --------------------------------------------------------------------------------------------------------------
 
 
-def test_modes():  # RS-27
+def test_modes():
     assert recurrent_mode() is None
     with set_recurrent_mode("recurrent"):
         assert recurrent_mode() is True
@@ -256,7 +256,7 @@ def test_modes():  # RS-27
 
 
 @kinds
-def test_the_mode_of_a_module(kind):  # RS-27
+def test_the_mode_of_a_module(kind):
     module = make(kind)
     whole = module.set_recurrent_mode(True)
     assert (module.recurrent_mode, whole.recurrent_mode) == (False, True) and whole is not module
@@ -276,7 +276,7 @@ def test_the_mode_of_a_module(kind):  # RS-27
 
 
 @kinds
-def test_python_and_torch_are_exchanged_with_their_parameters(kind):  # RS-27
+def test_python_and_torch_are_exchanged_with_their_parameters(kind):
     module = make(kind, num_layers=2)
     data = sequences((2,), 5, module)
     parameters = dict(module.named_parameters())
@@ -293,7 +293,7 @@ def test_python_and_torch_are_exchanged_with_their_parameters(kind):  # RS-27
 
 @pytest.mark.parametrize(("python", "torchs"), [(GRU, nn.GRU), (LSTM, nn.LSTM)])
 @pytest.mark.parametrize("batch_first", [True, False])
-def test_networks_in_python(python, torchs, batch_first):  # RS-27
+def test_networks_in_python(python, torchs, batch_first):
     torch.manual_seed(0)
     fast = torchs(3, 4, num_layers=2, batch_first=batch_first)
     slow = python(3, 4, num_layers=2, batch_first=batch_first)
@@ -309,7 +309,7 @@ def test_networks_in_python(python, torchs, batch_first):  # RS-27
 
 @pytest.mark.parametrize(("python", "torchs"), [(GRUCell, nn.GRUCell), (LSTMCell, nn.LSTMCell)])
 @pytest.mark.parametrize("bias", [True, False])
-def test_cells_in_python(python, torchs, bias):  # RS-27
+def test_cells_in_python(python, torchs, bias):
     slow, fast = python(3, 4, bias=bias), torchs(3, 4, bias=bias)
     slow.load_state_dict(fast.state_dict())
     value = torch.randn(5, 3)
@@ -319,7 +319,7 @@ def test_cells_in_python(python, torchs, bias):  # RS-27
         torch.testing.assert_close(slow(value, state), fast(value, expected), atol=1e-6, rtol=0)
 
 
-def test_networks_in_python_can_be_mapped():  # RS-27
+def test_networks_in_python_can_be_mapped():
     nets = [GRU(3, 4) for _ in range(3)]
     parameters, _ = torch.func.stack_module_state(nets)
     value = torch.randn(2, 5, 3)
@@ -333,8 +333,8 @@ def test_networks_in_python_can_be_mapped():  # RS-27
 
 
 @kinds
-def test_a_network_that_is_given_and_copies(kind):  # RS-27
-    net = kind._torchs(3, 4, batch_first=True)
+def test_a_network_that_is_given_and_copies(kind):
+    net = kind._torch_class(3, 4, batch_first=True)
     module = kind(**{kind._name: net}, in_key="observation", out_key="features")
     assert module.net is net and f"{kind._name}={net!r}" in repr(module)
     data = sequences((2,), 1, module)[:, 0]
@@ -347,51 +347,51 @@ def test_a_network_that_is_given_and_copies(kind):  # RS-27
 
 
 @kinds
-def test_bad_input_of_the_constructor(kind):  # RS-27
+def test_bad_input_of_the_constructor(kind):
     name, n = kind.__name__, len(kind.DEFAULT_IN_KEYS) + 1
-    with message(ValueError, f"{name} needs one of in_key and in_keys, and got none. Fix: in_key='observation'."):
+    with message(ValueError, f"{name} needs one of in_key and in_keys, got none. Fix: in_key='observation'."):
         kind(3, 4, out_key="y")
-    with message(ValueError, f"{name} needs one of out_key and out_keys, and got both. Fix: out_key='features'."):
+    with message(ValueError, f"{name} needs one of out_key and out_keys, got both. Fix: out_key='features'."):
         kind(3, 4, in_key="x", out_key="y", out_keys=["y"])
     with message(
         ValueError,
-        f"{name} reads {n} entries (features, {', '.join(kind.DEFAULT_IN_KEYS)}), may be told how 'is_init' is called, "
-        f"and writes {n}; it got in_keys=['x'] and out_keys={['y', *kind.DEFAULT_OUT_KEYS]}.",
+        f"{name} reads {n} entries (features, {', '.join(kind.DEFAULT_IN_KEYS)}), optionally 'is_init' under another "
+        f"key, and writes {n}; got in_keys=['x'] and out_keys={['y', *kind.DEFAULT_OUT_KEYS]}.",
     ):
         kind(3, 4, in_keys=["x"], out_key="y")
-    with message(TypeError, f"input_size must be an integer, and is None. Fix: {name}(input_size=64, ...)."):
+    with message(TypeError, f"input_size must be an integer, got None. Fix: {name}(input_size=64, ...)."):
         kind(in_key="x", out_key="y")
     with message(ValueError, f"{name} takes data of shape [batch, time, ...]. Fix: batch_first=True."):
         kind(3, 4, batch_first=False, in_key="x", out_key="y")
     with message(
         ValueError,
-        f"{name} runs step by step, too, where nothing is known of later steps, so it cannot be bidirectional. "
+        f"{name} must also run step by step, without later steps, so it cannot be bidirectional. "
         "Fix: leave bidirectional out.",
     ):
         kind(3, 4, bidirectional=True, in_key="x", out_key="y")
     wrong = nn.RNN(3, 4, batch_first=True)
-    with message(TypeError, f"{kind._name}= must be a {kind._torchs.__name__}, and is a RNN."):
+    with message(TypeError, f"{kind._name}= must be a {kind._torch_class.__name__}, got a RNN."):
         kind(**{kind._name: wrong}, in_key="x", out_key="y")
-    net = kind._torchs(3, 4, batch_first=True)
-    with message(ValueError, f"{name} got {kind._name}=, and sizes of another one. Fix: give one of them."):
+    net = kind._torch_class(3, 4, batch_first=True)
+    with message(ValueError, f"{name} takes either {kind._name}= or sizes, got both. Fix: give one of them."):
         kind(3, **{kind._name: net}, in_key="x", out_key="y")
-    python = kind._pythons.__name__
+    python = kind._python_class.__name__
     with message(
         ValueError,
         f"{python} of rlnb.modules, which is written in Python, has no bidirectional. "
         f"Fix: torch.nn.{python}(..., bidirectional=True).",
     ):
-        kind._pythons(3, 4, bidirectional=True)
+        kind._python_class(3, 4, bidirectional=True)
 
 
 @kinds
-def test_bad_data(kind):  # RS-27
+def test_bad_data(kind):
     module, name = make(kind), kind.__name__
     data = sequences((2,), 5, module)
     with message(
         KeyError,
         repr(
-            f"{name} reads 'is_init', and the data has: 'observation'. It says where the state starts anew. "
+            f"{name} reads 'is_init', and the data has: 'observation'. It marks where the state is reset. "
             "Fix: env.append_transform(InitTracker())."
         ),
     ):
@@ -400,14 +400,14 @@ def test_bad_data(kind):  # RS-27
         module(data.exclude("observation"))
     with message(
         ValueError,
-        f"{name} reads 'observation' of shape (2, 5, 3), and it has (2, 5, 7). Fix: {name}(input_size=7), or flatten "
+        f"{name} reads 'observation' of shape (2, 5, 3), got (2, 5, 7). Fix: {name}(input_size=7), or flatten "
         "it first.",
     ):
         module(data.clone().set("observation", torch.zeros(2, 5, 7)))
     key = states(module)[0]
     with message(
         ValueError,
-        f"The state {key!r} must have shape (2, 5, 1, 4), [*batch, num_layers, size], and has (2, 5, 4). "
+        f"The state {key!r} must have shape (2, 5, 1, 4), [*batch, num_layers, size], got (2, 5, 4). "
         "Fix: env.append_transform(module.make_tensordict_primer()).",
     ):
         module(data.clone().set(key, torch.zeros(2, 5, 4)))

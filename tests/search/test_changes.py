@@ -8,7 +8,7 @@ from tensordict import TensorDict
 
 from rlnb.envs import TicTacToeEnv
 from rlnb.search import EXP3, MCTS, Gumbel, UCB1Tuned
-from rlnb.search.changes import change_columns
+from rlnb.search.history import change_columns
 
 NAMES = ["visits", "value_sum", "children", "edge_visits", "legal", "log_weight", "edge_square_sum", "parent"]
 

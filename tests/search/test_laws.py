@@ -12,6 +12,9 @@ from tensordict import TensorDict
 
 from rlnb.envs import ConnectFourEnv, TicTacToeEnv
 from rlnb.search import EXP3, MCTS, PUCT, UCB1, Gumbel, RootNoise, UCB1Tuned
+from rlnb.search.connection import ConnectionGame
+from rlnb.search.phases import Phases
+from rlnb.search.scalar_phases import ScalarPhases
 from tests.search.table_game import TableGame, TableNetwork, TwoPlayerTableGame
 
 RULES = st.sampled_from([UCB1(), UCB1(0.3), UCB1Tuned(), PUCT(), PUCT(base=20, first_play=-1), EXP3(), Gumbel(20, 4)])
@@ -157,9 +160,7 @@ def test_one_seed_one_search_however_it_is_run(args, simulations, solver):
 @pytest.mark.parametrize("solver", [False, True])
 @pytest.mark.parametrize("rule", [UCB1(), UCB1Tuned(), PUCT()], ids=repr)
 def test_one_tree_on_plain_numbers_is_the_tree_on_arrays(rule, solver, monkeypatch):
-    from rlnb.search.connection import ConnectionGame
-
-    # Both are told the same of a leaf: a number made of its stones.
+    # Both get the same value for a leaf: a number computed from its stones.
     monkeypatch.setattr(ConnectionGame, "playout_one", lambda self, mine, theirs, *_: (mine * 7 + theirs) % 13 / 6 - 1)
     monkeypatch.setattr(
         ConnectionGame,
@@ -169,7 +170,7 @@ def test_one_tree_on_plain_numbers_is_the_tree_on_arrays(rule, solver, monkeypat
     for env, discount in ((TicTacToeEnv(), 1.0), (ConnectFourEnv(), 0.9 if solver else 1.0)):
         plain = MCTS(env, rule=rule, solver=solver, discount=discount).reset().run(300)
         many = MCTS(env, rule=rule, solver=solver, discount=discount).reset(TensorDict(batch_size=[2])).run(300)
-        assert plain._single is not None and many._single is None
+        assert isinstance(plain._phases, ScalarPhases) and isinstance(many._phases, Phases)
         names = ["visits", "children", "to_play", "terminal", "reward", "parent", "legal", "states", "edge_visits"]
         names += ["lower", "upper", "open", "edge_lower", "edge_upper"] if solver else []
         for name in names:

@@ -53,7 +53,7 @@ def test_progress_is_told_and_drawn(capsys):
     budget = Budget(4, None, lambda *args: told.append(args), clock=lambda: next(now))
     while not budget.spent():
         budget.count()
-    budget.tell()
+    budget.report()
     assert [done for done, _, _ in told] == [1, 3, 4] and {total for _, total, _ in told} == {4}
     bar(15, 30, 2.0)
     bar(30, 30, 0.0)
@@ -153,10 +153,10 @@ def broken(kind, calls):
 
 
 NETWORKS = {
-    "few logits": "The network's logits is of shape (3, 8), and a logit for each action is wanted: (3, 9). It was "
-    "given 3 positions at once, so its first dimension is the batch. Fix: let the network return logits of shape "
+    "few logits": "The network's logits must have shape (3, 9), one logit per action, got (3, 8). It was called with 3 "
+    "positions at once, so its first dimension is the batch. Fix: let the network return logits of shape "
     "[batch, actions].",
-    "long value": "The network's value is of shape (1,), and a value for each position is wanted: (3,). It was given "
+    "long value": "The network's value must have shape (3,), one value per position, got (1,). It was called with "
     "3 positions at once, so its first dimension is the batch. Fix: let the network return value of shape [batch].",
     "nan prior": "The network's logits has a value that is NaN or infinite for a legal action, first in position 0 of "
     "the batch. The tree was left as it was. Likely cause: the network diverged in training (look at its loss, or "
@@ -164,9 +164,9 @@ NETWORKS = {
     "inf value": "The network's value has a value that is NaN or infinite, first in position 0 of the batch. The tree "
     "was left as it was. Likely cause: the network diverged in training (look at its loss, or lower the learning "
     "rate), or its input is not finite.",
-    "one tensor": "The network returned a Tensor. It is wanted to return the pair (logits, value), or a TensorDict "
+    "one tensor": "The network returned a Tensor. It must return the pair (logits, value), or a TensorDict "
     'with "logits" and "state_value". Fix: Network(module, logits_key=..., value_key=...) names other entries.',
-    "other keys": "The network returned a TensorDict with the entries ['action']. It is wanted to return the pair "
+    "other keys": "The network returned a TensorDict with the entries ['action']. It must return the pair "
     '(logits, value), or a TensorDict with "logits" and "state_value". Fix: Network(module, logits_key=..., '
     "value_key=...) names other entries.",
 }
@@ -280,22 +280,22 @@ def test_no_root_and_nothing_to_take_back():
 @pytest.mark.parametrize(
     ("make", "text"),
     [
-        (lambda: MCTS(TicTacToeEnv(), discount=0), "discount is above 0 and at most 1, and is 0."),
+        (lambda: MCTS(TicTacToeEnv(), discount=0), "discount must be above 0 and at most 1, got 0."),
         (
             lambda: MCTS(TicTacToeEnv(), value_range=(1, 1)),
-            "value_range is the least and the greatest return, and is (1, 1).",
+            "value_range must be (least return, greatest return), got (1, 1).",
         ),
-        (lambda: UCB1(-1), "UCB1(c=...) is a number from 0 on, and is -1."),
-        (lambda: PUCT(base=0), "PUCT(base=...) is a positive number of visits or None, and is 0."),
-        (lambda: EXP3(0), "EXP3(gamma=...) is the share of uniform choices, above 0 and at most 1, and is 0."),
-        (lambda: RandomRollout(0), "RandomRollout takes positive integers, and got rollouts=0, max_steps=None."),
+        (lambda: UCB1(-1), "UCB1(c=...) must be a number of at least 0, got -1."),
+        (lambda: PUCT(base=0), "PUCT(base=...) must be a positive number of visits or None, got 0."),
+        (lambda: EXP3(0), "EXP3(gamma=...), the share of uniform choices, must be above 0 and at most 1, got 0."),
+        (lambda: RandomRollout(0), "RandomRollout takes positive integers, got rollouts=0, max_steps=None."),
         (
             lambda: RootNoise(alpha=0),
-            "RootNoise takes a positive alpha and a fraction from 0 to 1, and got alpha=0, fraction=0.25.",
+            "RootNoise takes a positive alpha and a fraction from 0 to 1, got alpha=0, fraction=0.25.",
         ),
         (
             lambda: Gumbel(0),
-            "Gumbel takes positive numbers, and got simulations=0, considered=16, c_visit=50.0, c_scale=0.1.",
+            "Gumbel takes positive numbers, got simulations=0, considered=16, c_visit=50.0, c_scale=0.1.",
         ),
     ],
 )  # fmt: skip

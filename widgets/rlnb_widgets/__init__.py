@@ -1,4 +1,4 @@
-"""Visualizers for reinforcement-learning data: each is text, a static picture and a live widget.
+"""Visualizers of reinforcement-learning data: each is a text, a static SVG and a live widget.
 
 Importing this package is cheap: a visualizer's module is loaded when its name is first used.
 """

@@ -1,4 +1,4 @@
-"""Errors of notebook cells: the message first, with a proposal, then the learner's own lines; library frames folded."""
+"""Short tracebacks of errors in notebook cells: message, suggestion and the learner's own lines."""
 
 from __future__ import annotations
 

@@ -11,8 +11,8 @@ from tensordict.nn import TensorDictModuleBase
 from rlnb.data.specs.composite import Composite
 from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
 from rlnb.envs.transforms import errors
+from rlnb.envs.recurrent_mode import set_recurrent_mode
 from rlnb.envs.transforms.transform import Transform, key_list
-from rlnb.modules.recurrent.mode import set_recurrent_mode
 
 
 class BurnInTransform(Transform):

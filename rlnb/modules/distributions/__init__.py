@@ -1,6 +1,9 @@
-"""Distributions of actions, beside those of torch."""
+"""Distributions over actions of which only some are legal."""
 
-from rlnb.modules.distributions.masked_categorical import MaskedCategorical
-from rlnb.modules.distributions.masked_one_hot import MaskedOneHotCategorical, ReparamGradientStrategy
+from rlnb.modules.distributions.masked import (
+    MaskedCategorical,
+    MaskedOneHotCategorical,
+    ReparamGradientStrategy,
+)
 
 __all__ = ["MaskedCategorical", "MaskedOneHotCategorical", "ReparamGradientStrategy"]

@@ -1,4 +1,4 @@
-"""Monte Carlo tree search: the scores by which actions are selected, as modules."""
+"""Scores of Monte Carlo tree search, as formulas and as modules over TensorDicts."""
 
 from rlnb.modules.mcts.scores import EXP3Score, MCTSScore, MCTSScores, PUCTScore, UCB1TunedScore, UCBScore
 

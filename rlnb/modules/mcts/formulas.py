@@ -1,14 +1,57 @@
-"""The formulas of the scores, each written once: for plain numbers, numpy arrays and torch tensors alike.
+"""The score formulas of tree search, each written once, for numbers, numpy arrays and torch tensors alike.
 
-They use operators alone, so that a search over one tree, a search over many and a module compute the same thing.
+The search, the modules of :mod:`rlnb.modules.mcts.scores` and the widgets all compute their scores here. Apart from
+:func:`softmax`, the functions use operators, :func:`log` and :func:`clip` alone, so that they also accept symbols: the
+tree explorer calls them with symbols to write them in JavaScript for its page.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 
-def ucb1(value: Any, visits: Any, log_total: Any, c: float) -> Any:
+#: Ranges of values below this are not stretched to [0, 1] by :func:`gumbel_stretched`.
+CLOSE = 1e-8
+#: Prior probabilities below this count as this, so that they have a logarithm.
+TINY = float(np.finfo(np.float64).tiny)
+
+
+def log(x: Any) -> Any:
+    """Return the natural logarithm of a number, an array, a tensor or a symbol.
+
+    Example:
+        >>> log(1), float(log(np.ones(1))[0])
+        (0.0, 0.0)
+    """
+    if isinstance(x, (int, float)):
+        return math.log(x)
+    return x.log() if hasattr(x, "log") else np.log(x)
+
+
+def sqrt(x: Any) -> Any:
+    """Return the square root of a number, an array, a tensor or a symbol.
+
+    Example:
+        >>> sqrt(4)
+        2.0
+    """
+    return math.sqrt(x) if isinstance(x, (int, float)) else x**0.5
+
+
+def clip(x: Any, low: float, high: float = math.inf) -> Any:
+    """Limit a number, an array, a tensor or a symbol to a range.
+
+    Example:
+        >>> clip(3.0, 0.0, 1.0)
+        1.0
+    """
+    return x.clip(low, high) if hasattr(x, "clip") else min(max(x, low), high)
+
+
+def ucb1(value: Any, visits: Any, log_total: Any, c: Any) -> Any:
     """Score actions by UCB1, ``value + c * sqrt(log(total) / visits)``.
 
     Source: P. Auer, N. Cesa-Bianchi and P. Fischer, "Finite-time Analysis of the Multiarmed Bandit Problem", Machine
@@ -16,9 +59,9 @@ def ucb1(value: Any, visits: Any, log_total: Any, c: float) -> Any:
 
     Args:
         value: mean return of each action.
-        visits: how often each was taken, at least once.
-        log_total: the logarithm of the visits of the node.
-        c: how much is explored.
+        visits: visits of each action, at least 1.
+        log_total: logarithm of the visits of the node.
+        c: exploration constant.
 
     Returns:
         The scores.
@@ -30,30 +73,81 @@ def ucb1(value: Any, visits: Any, log_total: Any, c: float) -> Any:
     return value + c * (log_total / visits) ** 0.5
 
 
-def ucb1_tuned(value: Any, square: Any, visits: Any, log_total: Any, c: float = 2.0) -> Any:
-    """Score actions by UCB1-Tuned, where an action whose returns vary little is explored less.
+def ucb1_tuned_variance(value: Any, square: Any, visits: Any, log_total: Any, c: Any) -> Any:
+    """Return an upper confidence bound of the variance, ``V`` in :func:`ucb1_tuned`.
+
+    Args:
+        value: mean return of each action, in [0, 1].
+        square: mean of the squared returns of each action.
+        visits: visits of each action, at least 1.
+        log_total: logarithm of the visits of the node.
+        c: constant of the confidence term.
+
+    Returns:
+        ``square - value ** 2 + sqrt(c * log(total) / visits)``.
+
+    Example:
+        >>> ucb1_tuned_variance(0.5, 0.25, 4, 2.0, 2.0)
+        1.0
+    """
+    return square - value * value + (c * (log_total / visits)) ** 0.5
+
+
+def ucb1_tuned_capped(variance: Any) -> Any:
+    """Cap a bound of the variance at 1/4, the greatest variance of returns in [0, 1].
+
+    Args:
+        variance: what :func:`ucb1_tuned_variance` returned.
+
+    Returns:
+        The bound, from 0 to 1/4.
+
+    Example:
+        >>> ucb1_tuned_capped(1.0)
+        0.25
+    """
+    return clip(variance, 0, 0.25)
+
+
+def ucb1_tuned(value: Any, square: Any, visits: Any, log_total: Any, c: Any = 2.0) -> Any:
+    """Score actions by UCB1-Tuned, which explores actions less if their returns vary little.
 
     Source: as for :func:`ucb1`, section 4.
 
     Args:
         value: mean return of each action, in [0, 1].
-        square: mean square of the returns.
-        visits: how often each was taken, at least once.
-        log_total: the logarithm of the visits of the node.
-        c: how much is added to the variance for what was not seen yet.
+        square: mean of the squared returns of each action.
+        visits: visits of each action, at least 1.
+        log_total: logarithm of the visits of the node.
+        c: constant of the confidence term of the variance.
 
     Returns:
-        The scores, ``value + sqrt(log(total) / visits * min(1/4, V))`` with
-        ``V = square - value ** 2 + sqrt(c * log(total) / visits)``.
+        The scores, ``value + sqrt(log(total) / visits * min(1/4, V))`` with ``V`` from :func:`ucb1_tuned_variance`.
 
     Example:
         >>> round(ucb1_tuned(0.5, 0.25, 4, 2.0), 4), round(ucb1_tuned(0.5, 0.25, 400, 2.0), 4)
         (0.8536, 0.5224)
     """
-    bound = log_total / visits
-    variance = square - value * value + (c * bound) ** 0.5
-    capped = variance.clip(0, 0.25) if hasattr(variance, "clip") else min(max(variance, 0.0), 0.25)
-    return value + (bound * capped) ** 0.5
+    capped = ucb1_tuned_capped(ucb1_tuned_variance(value, square, visits, log_total, c))
+    return value + (log_total / visits * capped) ** 0.5
+
+
+def puct_constant(total: Any, c: Any, base: Any) -> Any:
+    """Return the exploration constant of PUCT with a ``base``, which grows with the visits of the node.
+
+    Args:
+        total: visits of the node.
+        c: the constant at the beginning.
+        base: number of visits after which the constant grows.
+
+    Returns:
+        ``c + log((total + base + 1) / base)``.
+
+    Example:
+        >>> puct_constant(0, 1.25, 1e12)
+        1.250000000001
+    """
+    return c + log((total + base + 1) / base)
 
 
 def puct(value: Any, visits: Any, root_total: Any, prior: Any, c: Any) -> Any:
@@ -64,10 +158,10 @@ def puct(value: Any, visits: Any, root_total: Any, prior: Any, c: Any) -> Any:
 
     Args:
         value: mean return of each action.
-        visits: how often each was taken.
-        root_total: the square root of the visits of the node.
-        prior: the probability that a policy gives each.
-        c: how much is explored.
+        visits: visits of each action.
+        root_total: square root of the visits of the node.
+        prior: probability of each action under the policy.
+        c: exploration constant.
 
     Returns:
         The scores.
@@ -79,16 +173,16 @@ def puct(value: Any, visits: Any, root_total: Any, prior: Any, c: Any) -> Any:
     return value + c * prior * root_total / (1 + visits)
 
 
-def exp3(share: Any, count: Any, gamma: float) -> Any:
-    """Mix the shares of the weights with a uniform choice, as EXP3 does: the probability of each action.
+def exp3(share: Any, count: Any, gamma: Any) -> Any:
+    """Return the probability of each action under EXP3, ``(1 - gamma) * share + gamma / count``.
 
     Source: P. Auer, N. Cesa-Bianchi, Y. Freund and R. E. Schapire, "The Nonstochastic Multiarmed Bandit Problem",
     SIAM Journal on Computing 32(1), 2002, figure 1.
 
     Args:
-        share: the weight of each action over the sum of the weights.
-        count: how many actions there are.
-        gamma: how much of the choice is uniform, from 0 to 1.
+        share: weight of each action divided by the sum of the weights.
+        count: number of actions.
+        gamma: share of uniform exploration, from 0 to 1.
 
     Returns:
         The probabilities.
@@ -100,4 +194,119 @@ def exp3(share: Any, count: Any, gamma: float) -> Any:
     return (1 - gamma) * share + gamma / count
 
 
-__all__ = ["exp3", "puct", "ucb1", "ucb1_tuned"]
+def gumbel_mixed_value(evaluation: Any, known: Any, total: Any) -> Any:
+    """Return the value that Gumbel AlphaZero assumes for actions never taken.
+
+    Source: I. Danihelka et al., "Policy improvement by planning with Gumbel", ICLR 2022.
+
+    Args:
+        evaluation: estimated value of the node.
+        known: mean return of the actions that were taken, weighted by their prior.
+        total: visits of the actions of the node.
+
+    Returns:
+        ``(evaluation + total * known) / (total + 1)``.
+
+    Example:
+        >>> gumbel_mixed_value(0.0, 1.0, 3)
+        0.75
+    """
+    return (evaluation + total * known) / (total + 1)
+
+
+def gumbel_stretched(value: Any, low: Any, span: Any) -> Any:
+    """Stretch the values of the actions of a node to [0, 1], as Gumbel AlphaZero does.
+
+    Args:
+        value: value of each action.
+        low: least value in the node.
+        span: greatest value in the node minus the least.
+
+    Returns:
+        ``(value - low) / span``.
+
+    Example:
+        >>> gumbel_stretched(0.5, 0.0, 2.0)
+        0.25
+    """
+    return (value - low) / clip(span, CLOSE)
+
+
+def gumbel_weight(most: Any, c_visit: Any, c_scale: Any) -> Any:
+    """Return the weight of the values against the prior in Gumbel AlphaZero, which grows with the visits.
+
+    Source: as for :func:`gumbel_mixed_value`. ``sigma(q)`` there is this weight times :func:`gumbel_stretched`.
+
+    Args:
+        most: most visits of an action of the node.
+        c_visit: constant added to the visits.
+        c_scale: scale of the values.
+
+    Returns:
+        ``(c_visit + most) * c_scale``.
+
+    Example:
+        >>> gumbel_weight(10, 50.0, 0.1)
+        6.0
+    """
+    return (c_visit + most) * c_scale
+
+
+def gumbel_logit(prior: Any, sigma: Any) -> Any:
+    """Return the logit of an action under the improved policy of Gumbel AlphaZero, ``log(prior) + sigma(q)``.
+
+    Args:
+        prior: probability of the action under the policy.
+        sigma: :func:`gumbel_weight` times :func:`gumbel_stretched`.
+
+    Returns:
+        The logit; finite for a prior of 0, too.
+
+    Example:
+        >>> gumbel_logit(1.0, 0.5)
+        0.5
+    """
+    return log(clip(prior, TINY)) + sigma
+
+
+def gumbel_score(improved: Any, visits: Any, total: Any) -> Any:
+    """Score actions below the root as Gumbel AlphaZero does, ``improved - visits / (1 + total)``.
+
+    Source: as for :func:`gumbel_mixed_value`.
+
+    Args:
+        improved: probability of each action under the improved policy.
+        visits: visits of each action.
+        total: visits of all actions of the node.
+
+    Returns:
+        The scores.
+
+    Example:
+        >>> gumbel_score(0.5, 1, 3)
+        0.25
+    """
+    return improved - visits / (1 + total)
+
+
+def softmax(logits: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return the softmax over the last dimension of an array.
+
+    Args:
+        logits: ``[..., A]``, with at least one finite number in each row.
+
+    Returns:
+        Probabilities, float64 ``[..., A]``.
+
+    Example:
+        >>> softmax(np.array([0.0, 0.0, -np.inf])).tolist()
+        [0.5, 0.5, 0.0]
+    """
+    weights = np.exp(logits - logits.max(-1, keepdims=True))
+    return np.asarray(weights / weights.sum(-1, keepdims=True))
+
+
+__all__ = [
+    "clip", "exp3", "gumbel_logit", "gumbel_mixed_value", "gumbel_score", "gumbel_stretched", "gumbel_weight", "log",
+    "puct", "puct_constant", "softmax", "sqrt", "ucb1", "ucb1_tuned", "ucb1_tuned_capped", "ucb1_tuned_variance",
+]  # fmt: skip

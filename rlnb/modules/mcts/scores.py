@@ -1,4 +1,4 @@
-"""The scores of Monte Carlo tree search as modules that read and write a TensorDict."""
+"""Modules that compute the scores of Monte Carlo tree search from the entries of a TensorDict."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from rlnb.modules.mcts import formulas
 
 
 class MCTSScore(TensorDictModuleBase):
-    """A module that scores the actions of a node.
+    """Base class of modules that score the actions of a node.
 
     Attributes:
-        in_keys: what it reads.
-        out_keys: what it writes.
+        in_keys: keys of the entries that are read.
+        out_keys: keys of the entries that are written.
     """
 
     in_keys: list[Any]
@@ -32,14 +32,17 @@ class MCTSScore(TensorDictModuleBase):
         """Write the scores of the actions into a TensorDict.
 
         Args:
-            node: what is known of nodes and their actions.
+            node: statistics of nodes and their actions.
 
         Returns:
             ``node``.
+
+        Raises:
+            KeyError: If an entry of ``in_keys`` is missing.
         """
 
     def _read(self, node: TensorDictBase) -> list[torch.Tensor]:
-        """Read the entries of ``in_keys``, or say which is missing."""
+        """Return the entries of ``in_keys``, or raise ``KeyError`` for a missing one."""
         found = [node.get(key, None) for key in self.in_keys]
         for key, value in zip(self.in_keys, found, strict=True):
             if value is None:
@@ -52,12 +55,12 @@ class MCTSScore(TensorDictModuleBase):
 
 
 def _mean(total: torch.Tensor, visits: torch.Tensor) -> torch.Tensor:
-    """Divide by the visits; 0 where there are none."""
+    """Divide by the visits; 0 for actions without visits."""
     return torch.where(visits > 0, total / visits.clamp(min=1), 0.0)
 
 
 def _per_node(total: torch.Tensor, visits: torch.Tensor) -> torch.Tensor:
-    """Give the visits of a node the dimension of its actions."""
+    """Add the dimension of the actions to a quantity of nodes."""
     return total.unsqueeze(-1) if 0 < total.ndim < visits.ndim else total
 
 
@@ -67,12 +70,12 @@ class PUCTScore(MCTSScore):
     An action without visits has the mean 0. The formula: :func:`rlnb.modules.mcts.formulas.puct`.
 
     Args:
-        c: how much is explored.
-        win_count_key: sum of the returns of each action, ``[..., A]``.
-        visits_key: how often each was taken, ``[..., A]``.
-        total_visits_key: visits of the node, a number for all or ``[...]``.
-        prior_prob_key: probability that the policy gives each, ``[..., A]``.
-        score_key: where the scores go, ``[..., A]``.
+        c: exploration constant.
+        win_count_key: key of the sum of the returns of each action, ``[..., A]``.
+        visits_key: key of the visits of each action, ``[..., A]``.
+        total_visits_key: key of the visits of the node, a scalar or ``[...]``.
+        prior_prob_key: key of the prior probability of each action, ``[..., A]``.
+        score_key: key of the scores to write, ``[..., A]``.
 
     Example:
         >>> from tensordict import TensorDict
@@ -108,15 +111,15 @@ class PUCTScore(MCTSScore):
 class UCBScore(MCTSScore):
     """UCB: ``win_count / visits + c * sqrt(total_visits) / (1 + visits)``.
 
-    An action without visits has the mean 0. This is PUCT where the policy knows nothing; the UCB1 of Auer et al., with
-    a logarithm, is :func:`rlnb.modules.mcts.formulas.ucb1` and what :class:`rlnb.search.UCB1` selects by.
+    An action without visits has the mean 0. This is PUCT without a policy. The UCB1 of Auer et al., with a logarithm,
+    is :func:`rlnb.modules.mcts.formulas.ucb1`, which :class:`rlnb.search.UCB1` uses.
 
     Args:
-        c: how much is explored.
-        win_count_key: sum of the returns of each action, ``[..., A]``.
-        visits_key: how often each was taken, ``[..., A]``.
-        total_visits_key: visits of the node, a number for all or ``[...]``.
-        score_key: where the scores go, ``[..., A]``.
+        c: exploration constant.
+        win_count_key: key of the sum of the returns of each action, ``[..., A]``.
+        visits_key: key of the visits of each action, ``[..., A]``.
+        total_visits_key: key of the visits of the node, a scalar or ``[...]``.
+        score_key: key of the scores to write, ``[..., A]``.
 
     Example:
         >>> from tensordict import TensorDict
@@ -149,18 +152,18 @@ class UCBScore(MCTSScore):
 
 
 class UCB1TunedScore(MCTSScore):
-    """UCB1-Tuned, for returns in [0, 1]: as UCB1, and actions whose returns vary little are explored less.
+    """UCB1-Tuned, for returns in [0, 1]: like UCB1, but explores actions less if their returns vary little.
 
     The formula: :func:`rlnb.modules.mcts.formulas.ucb1_tuned`. An action without visits gets a tenth of the greatest
     number of the dtype, so that it comes first.
 
     Args:
-        win_count_key: sum of the returns of each action, ``[..., A]``.
-        visits_key: how often each was taken, ``[..., A]``.
-        total_visits_key: visits of the node, a number for all or ``[...]``.
-        sum_squared_rewards_key: sum of the squared returns of each action, ``[..., A]``.
-        score_key: where the scores go, ``[..., A]``.
-        exploration_constant: how much is added to the variance for what was not seen yet.
+        win_count_key: key of the sum of the returns of each action, ``[..., A]``.
+        visits_key: key of the visits of each action, ``[..., A]``.
+        total_visits_key: key of the visits of the node, a scalar or ``[...]``.
+        sum_squared_rewards_key: key of the sum of the squared returns of each action, ``[..., A]``.
+        score_key: key of the scores to write, ``[..., A]``.
+        exploration_constant: constant of the confidence term of the variance.
 
     Example:
         >>> from tensordict import TensorDict
@@ -202,15 +205,15 @@ class EXP3Score(MCTSScore):
     The formula: :func:`rlnb.modules.mcts.formulas.exp3`.
 
     Args:
-        gamma: how much of the choice is uniform, from 0 to 1.
-        weights_key: weight of each action, ``[..., A]``.
-        action_prob_key: where the probabilities go, ``[..., A]``.
-        reward_key: kept for whoever updates the weights; not read.
-        score_key: where the probabilities go as well.
-        num_actions_key: how many actions there are, a number for all or ``[...]``.
+        gamma: share of uniform exploration, from 0 to 1.
+        weights_key: key of the weight of each action, ``[..., A]``.
+        action_prob_key: key of the probabilities to write, ``[..., A]``.
+        reward_key: key of the reward, for code that updates the weights; the module does not read it.
+        score_key: second key under which the probabilities are written.
+        num_actions_key: key of the number of actions, a scalar or ``[...]``.
 
     Raises:
-        ValueError: if ``gamma`` is not from 0 to 1.
+        ValueError: If ``gamma`` is not from 0 to 1.
 
     Example:
         >>> from tensordict import TensorDict
@@ -231,7 +234,7 @@ class EXP3Score(MCTSScore):
     ) -> None:
         super().__init__()
         if not 0 <= gamma <= 1:
-            raise ValueError(f"EXP3Score(gamma=...) is the share of uniform choices, from 0 to 1, and is {gamma!r}.")
+            raise ValueError(f"EXP3Score(gamma=...), the share of uniform choices, must be from 0 to 1, got {gamma!r}.")
         self.gamma, self.action_prob_key, self.reward_key = gamma, action_prob_key, reward_key
         self.weights_key, self.score_key, self.num_actions_key = weights_key, score_key, num_actions_key
         self.in_keys = [weights_key, num_actions_key]
@@ -246,16 +249,16 @@ class EXP3Score(MCTSScore):
         return node.set(self.out_keys[0], chances)
 
     def update_weights(self, node: TensorDictBase, action_idx: int, reward: float) -> None:
-        """Let the weight of an action grow with the reward: it is multiplied by ``exp(gamma * reward / p / actions)``.
+        """Multiply the weight of an action by ``exp(gamma * reward / p / actions)``, with its probability ``p``.
 
         Args:
-            node: with the weights, and with the probabilities p that :meth:`forward` wrote.
+            node: node with the weights, and with the probabilities that :meth:`forward` wrote.
             action_idx: the action that was taken.
-            reward: what it brought, from 0 to 1; one outside of this range warns.
+            reward: its reward, from 0 to 1; a reward outside of this range warns.
 
         Raises:
-            KeyError: if the node has no probabilities yet.
-            ValueError: if the probability of the action is 0.
+            KeyError: If the node has no probabilities yet.
+            ValueError: If the probability of the action is 0.
         """
         if not 0 <= reward <= 1:
             warnings.warn(
@@ -278,7 +281,7 @@ class EXP3Score(MCTSScore):
 
 
 class MCTSScores(Enum):
-    """The scores with usual constants: each member makes a module when it is called, and so does its value.
+    """The scores with their usual constants. Calling a member, or its value, makes the module.
 
     Example:
         >>> MCTSScores.PUCT().c, MCTSScores.EXP3.value().gamma
@@ -294,7 +297,7 @@ class MCTSScores(Enum):
         """Make the module.
 
         Args:
-            **kwargs: as for its class; they replace the usual ones.
+            **kwargs: arguments of its class, which override the usual constants.
 
         Returns:
             The module.

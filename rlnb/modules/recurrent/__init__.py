@@ -1,9 +1,9 @@
-"""Recurrent modules: policies and values with a memory."""
+"""Recurrent modules over TensorDicts: GRU and LSTM, step by step or over whole sequences."""
 
+from rlnb.envs.recurrent_mode import recurrent_mode, set_recurrent_mode
 from rlnb.modules.recurrent.cells import GRU, LSTM, GRUCell, LSTMCell
 from rlnb.modules.recurrent.gru import GRUModule
 from rlnb.modules.recurrent.lstm import LSTMModule
-from rlnb.modules.recurrent.mode import recurrent_mode, set_recurrent_mode
 
 __all__ = [
     "GRU", "LSTM", "GRUCell", "GRUModule", "LSTMCell", "LSTMModule", "recurrent_mode", "set_recurrent_mode",

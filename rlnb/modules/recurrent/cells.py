@@ -1,4 +1,4 @@
-"""LSTM and GRU written in Python: slower than those of torch, but torch.func.vmap and the like can run them."""
+"""LSTM and GRU written in Python: slower than those of torch, but usable with ``torch.func.vmap``."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class LSTMCell(nn.LSTMCell):
         """Compute the next state.
 
         Args:
-            input: of shape ``[..., input_size]``.
-            hx: the state: h and c of shape ``[..., hidden_size]``; zeros if None.
+            input: the features, ``[..., input_size]``.
+            hx: the states h and c, ``[..., hidden_size]`` each. None: zeros.
 
         Returns:
             The next h and c.
@@ -50,8 +50,8 @@ class GRUCell(nn.GRUCell):
         """Compute the next state.
 
         Args:
-            input: of shape ``[..., input_size]``.
-            hx: the state, of shape ``[..., hidden_size]``; zeros if None.
+            input: the features, ``[..., input_size]``.
+            hx: the state, ``[..., hidden_size]``. None: zeros.
 
         Returns:
             The next state.
@@ -65,10 +65,10 @@ def lstm_step(value: Tensor, h: Tensor, c: Tensor, weights: tuple[Any, ...]) -> 
     """Compute one step of an LSTM.
 
     Args:
-        value: of shape ``[..., input_size]``.
-        h: of shape ``[..., hidden_size]``.
-        c: likewise.
-        weights: of the value and of h, and the biases of both, which may be None.
+        value: the features, ``[..., input_size]``.
+        h: the hidden state, ``[..., hidden_size]``.
+        c: the cell state, ``[..., hidden_size]``.
+        weights: weights of the features and of h, and their biases, which may be None.
 
     Returns:
         The next h and c.
@@ -83,9 +83,9 @@ def gru_step(value: Tensor, h: Tensor, weights: tuple[Any, ...]) -> Tensor:
     """Compute one step of a GRU.
 
     Args:
-        value: of shape ``[..., input_size]``.
-        h: of shape ``[..., hidden_size]``.
-        weights: of the value and of h, and the biases of both, which may be None.
+        value: the features, ``[..., input_size]``.
+        h: the hidden state, ``[..., hidden_size]``.
+        weights: weights of the features and of h, and their biases, which may be None.
 
     Returns:
         The next h.
@@ -101,19 +101,19 @@ class LSTM(nn.LSTM):
     """An LSTM in Python, with the parameters of ``torch.nn.LSTM``.
 
     Args:
-        input_size: the number of features.
-        hidden_size: the size of h and c.
-        num_layers: how many LSTMs, each on top of the other.
-        batch_first: data is ``[batch, time, features]`` (the default), else ``[time, batch, features]``.
-        bias: whether there are biases.
-        dropout: the probability, in training, that an output of a layer below the last is dropped.
+        input_size: number of features.
+        hidden_size: size of h and c.
+        num_layers: number of stacked LSTMs.
+        batch_first: whether data is ``[batch, time, features]`` (the default) or ``[time, batch, features]``.
+        bias: whether to use biases.
+        dropout: dropout probability of the outputs of all layers but the last, in training.
         bidirectional: not supported.
         proj_size: not supported.
-        device: of the parameters.
-        dtype: of the parameters.
+        device: device of the parameters.
+        dtype: dtype of the parameters.
 
     Raises:
-        ValueError: for what is not supported.
+        ValueError: If an argument that is not supported is set.
 
     Example:
         >>> output, (h, c) = LSTM(3, 4, num_layers=2)(torch.ones(5, 10, 3))
@@ -137,13 +137,13 @@ class LSTM(nn.LSTM):
         _refuse(self, bidirectional, proj_size)
         super().__init__(input_size, hidden_size, num_layers, bias, batch_first, dropout, device=device, dtype=dtype)
 
-    def forward(  # type: ignore[override]  # torch's own takes packed sequences, too
+    def forward(  # type: ignore[override]  # torch's own also takes packed sequences
         self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None
     ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         """Run over sequences.
 
         Args:
-            input: of shape ``[batch, time, input_size]``, or as ``batch_first`` says.
+            input: the features, ``[batch, time, input_size]``, or as ``batch_first`` says.
             hx: the first h and c, of shape ``[num_layers, batch, hidden_size]``; zeros if None.
 
         Returns:
@@ -169,18 +169,18 @@ class GRU(nn.GRU):
     """A GRU in Python, with the parameters of ``torch.nn.GRU``.
 
     Args:
-        input_size: the number of features.
-        hidden_size: the size of the state.
-        num_layers: how many GRUs, each on top of the other.
-        bias: whether there are biases.
-        batch_first: data is ``[batch, time, features]`` (the default), else ``[time, batch, features]``.
-        dropout: the probability, in training, that an output of a layer below the last is dropped.
+        input_size: number of features.
+        hidden_size: size of the state.
+        num_layers: number of stacked GRUs.
+        bias: whether to use biases.
+        batch_first: whether data is ``[batch, time, features]`` (the default) or ``[time, batch, features]``.
+        dropout: dropout probability of the outputs of all layers but the last, in training.
         bidirectional: not supported.
-        device: of the parameters.
-        dtype: of the parameters.
+        device: device of the parameters.
+        dtype: dtype of the parameters.
 
     Raises:
-        ValueError: for what is not supported.
+        ValueError: If an argument that is not supported is set.
 
     Example:
         >>> output, h = GRU(3, 4)(torch.ones(5, 10, 3))
@@ -203,13 +203,13 @@ class GRU(nn.GRU):
         _refuse(self, bidirectional, 0)
         super().__init__(input_size, hidden_size, num_layers, bias, batch_first, dropout, device=device, dtype=dtype)
 
-    def forward(  # type: ignore[override]  # torch's own takes packed sequences, too
+    def forward(  # type: ignore[override]  # torch's own also takes packed sequences
         self, input: Tensor, hx: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
         """Run over sequences.
 
         Args:
-            input: of shape ``[batch, time, input_size]``, or as ``batch_first`` says.
+            input: the features, ``[batch, time, input_size]``, or as ``batch_first`` says.
             hx: the first state, of shape ``[num_layers, batch, hidden_size]``; zeros if None.
 
         Returns:

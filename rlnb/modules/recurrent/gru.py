@@ -1,4 +1,4 @@
-"""GRUModule: a GRU between entries of a TensorDict."""
+"""GRU module that reads and writes entries of a TensorDict."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from rlnb.modules.recurrent.module import RecurrentModule
 
 
 class GRUModule(RecurrentModule):
-    """A GRU that reads and writes entries of a TensorDict; see :class:`LSTMModule`, of which it differs in its state.
+    """A GRU that reads and writes entries of a TensorDict; like :class:`LSTMModule`, but with a single state.
 
     Args:
-        input_size: the number of features.
-        hidden_size: the size of the state.
-        num_layers: how many GRUs, each on top of the other.
-        bias: whether there are biases.
+        input_size: number of features.
+        hidden_size: size of the state.
+        num_layers: number of stacked GRUs.
+        bias: whether to use biases.
         batch_first: must be True.
-        dropout: the probability, in training, that an output of a layer below the last is dropped.
+        dropout: dropout probability of the outputs of all layers but the last, in training.
         bidirectional: must be False.
-        python_based: make the GRU of :class:`rlnb.modules.GRU`, not of torch.
-        in_key: the features; the state is "recurrent_state".
-        in_keys: the features and the state, and "is_init" or what it is called.
-        out_key: the result; the next state is ("next", "recurrent_state").
-        out_keys: the result and the next state.
-        device: of the parameters.
-        gru: a ``torch.nn.GRU`` to take, in place of sizes.
-        default_recurrent_mode: the mode outside of :class:`~rlnb.modules.set_recurrent_mode`. Default: False.
+        python_based: whether to use :class:`rlnb.modules.GRU` instead of ``torch.nn.GRU``.
+        in_key: key of the features; the key of the state is then "recurrent_state".
+        in_keys: keys of the features and of the state, and optionally the key of "is_init".
+        out_key: key of the output; the key of the next state is then ("next", "recurrent_state").
+        out_keys: keys of the output and of the next state.
+        device: device of the parameters.
+        gru: a ``torch.nn.GRU`` to use, instead of sizes.
+        default_recurrent_mode: the mode outside of :class:`~rlnb.modules.set_recurrent_mode`. None: False.
 
     Raises:
-        TypeError: if a size is no integer, or ``gru`` no GRU.
-        ValueError: if the keys are too few or too many, or for a network that is not batch first.
+        TypeError: If a size is not an integer, or ``gru`` is not a ``torch.nn.GRU``.
+        ValueError: If there are too few or too many keys, or the network is not batch-first or is bidirectional.
 
     Example:
         >>> from rlnb.envs import CartPoleEnv, InitTracker, TransformedEnv
@@ -47,8 +47,8 @@ class GRUModule(RecurrentModule):
     DEFAULT_IN_KEYS: ClassVar[list[NestedKey]] = ["recurrent_state"]
     DEFAULT_OUT_KEYS: ClassVar[list[NestedKey]] = [("next", "recurrent_state")]
     _name = "gru"
-    _torchs = nn.GRU
-    _pythons = GRU
+    _torch_class = nn.GRU
+    _python_class = GRU
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""LSTMModule: an LSTM between entries of a TensorDict."""
+"""LSTM module that reads and writes entries of a TensorDict."""
 
 from __future__ import annotations
 
@@ -15,32 +15,33 @@ from rlnb.modules.recurrent.module import RecurrentModule
 class LSTMModule(RecurrentModule):
     """An LSTM that reads and writes entries of a TensorDict.
 
-    It writes its next state under "next", so that it comes to the root at the next step; it starts from zeros where
-    "is_init" is True, which :class:`~rlnb.envs.InitTracker` writes. Step by step it takes data of shape ``[*batch]``;
-    in recurrent mode (see :class:`~rlnb.modules.set_recurrent_mode`) it runs over sequences of shape ``[*batch, time]``
-    with the same results. :meth:`make_tensordict_primer` makes the transform that gives an env the first states.
+    The next state is written under "next", so the next step finds it at the root. The state is reset to zeros where
+    "is_init" is True, an entry that :class:`~rlnb.envs.InitTracker` writes. By default the data is a batch of single
+    steps, ``[*batch]``; in recurrent mode (see :class:`~rlnb.modules.set_recurrent_mode`) it is a batch of sequences,
+    ``[*batch, time]``, with the same results. :meth:`make_tensordict_primer` makes the transform that adds the initial
+    states to the data of an env.
 
     Args:
-        input_size: the number of features.
-        hidden_size: the size of the state.
-        num_layers: how many LSTMs, each on top of the other.
-        bias: whether there are biases.
+        input_size: number of features.
+        hidden_size: size of the state.
+        num_layers: number of stacked LSTMs.
+        bias: whether to use biases.
         batch_first: must be True.
-        dropout: the probability, in training, that an output of a layer below the last is dropped.
-        proj_size: the size of the results, if they are projected.
+        dropout: dropout probability of the outputs of all layers but the last, in training.
+        proj_size: size of the output if it is projected. 0: no projection.
         bidirectional: must be False.
-        python_based: make the LSTM of :class:`rlnb.modules.LSTM`, not of torch.
-        in_key: the features; the states are "recurrent_state_h" and "recurrent_state_c".
-        in_keys: the features and the states, and "is_init" or what it is called.
-        out_key: the result; the next states are ("next", "recurrent_state_h") and ("next", "recurrent_state_c").
-        out_keys: the result and the next states.
-        device: of the parameters.
-        lstm: a ``torch.nn.LSTM`` to take, in place of sizes.
-        default_recurrent_mode: the mode outside of :class:`~rlnb.modules.set_recurrent_mode`. Default: False.
+        python_based: whether to use :class:`rlnb.modules.LSTM` instead of ``torch.nn.LSTM``.
+        in_key: key of the features; the keys of the states are then "recurrent_state_h" and "recurrent_state_c".
+        in_keys: keys of the features and of the states, and optionally the key of "is_init".
+        out_key: key of the output; the keys of the next states are then those of the states under "next".
+        out_keys: keys of the output and of the next states.
+        device: device of the parameters.
+        lstm: a ``torch.nn.LSTM`` to use, instead of sizes.
+        default_recurrent_mode: the mode outside of :class:`~rlnb.modules.set_recurrent_mode`. None: False.
 
     Raises:
-        TypeError: if a size is no integer, or ``lstm`` no LSTM.
-        ValueError: if the keys are too few or too many, or for a network that is not batch first.
+        TypeError: If a size is not an integer, or ``lstm`` is not a ``torch.nn.LSTM``.
+        ValueError: If there are too few or too many keys, or the network is not batch-first or is bidirectional.
 
     Example:
         >>> import torch
@@ -56,8 +57,8 @@ class LSTMModule(RecurrentModule):
     DEFAULT_IN_KEYS: ClassVar[list[NestedKey]] = ["recurrent_state_h", "recurrent_state_c"]
     DEFAULT_OUT_KEYS: ClassVar[list[NestedKey]] = [("next", "recurrent_state_h"), ("next", "recurrent_state_c")]
     _name = "lstm"
-    _torchs = nn.LSTM
-    _pythons = LSTM
+    _torch_class = nn.LSTM
+    _python_class = LSTM
 
     def __init__(
         self,

@@ -1,46 +1,45 @@
-"""RecurrentModule: a recurrent network between entries of a TensorDict, step by step or over whole sequences."""
+"""Base class of modules that run a recurrent network over entries of a TensorDict."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import torch
 from tensordict import TensorDictBase
 from tensordict.nn import TensorDictModuleBase, dispatch
 from torch import nn
 
-from rlnb.data import Unbounded
+from rlnb.data.specs.unbounded import Unbounded
 from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
 from rlnb.data.ted.leaves import leaf_keys
-from rlnb.modules.recurrent.mode import recurrent_mode
+from rlnb.envs.recurrent_mode import recurrent_mode
+from rlnb.envs.transforms.primer import TensorDictPrimer
 from rlnb.modules.recurrent.sequences import run_sequences
-
-if TYPE_CHECKING:
-    from rlnb.envs.transforms import TensorDictPrimer
 
 _IS_INIT = "is_init"
 
 
 class RecurrentModule(TensorDictModuleBase):
-    """The part that :class:`GRUModule` and :class:`LSTMModule` share.
+    """Base class of :class:`GRUModule` and :class:`LSTMModule`.
 
     Args:
-        net: of torch or of :mod:`rlnb.modules.recurrent.cells`.
-        in_key: the features; the states are then ``DEFAULT_IN_KEYS``.
-        in_keys: the features and the states, and "is_init" or what it is called.
-        out_key: the result; the next states are then ``DEFAULT_OUT_KEYS``.
-        out_keys: the result and the next states.
-        default_recurrent_mode: the mode outside of :class:`~rlnb.modules.set_recurrent_mode`. Default: False.
+        net: the network, of torch or of :mod:`rlnb.modules.recurrent.cells`.
+        in_key: key of the features; the keys of the states are then ``DEFAULT_IN_KEYS``.
+        in_keys: keys of the features and of the states, and optionally the key of "is_init".
+        out_key: key of the output; the keys of the next states are then ``DEFAULT_OUT_KEYS``.
+        out_keys: keys of the output and of the next states.
+        default_recurrent_mode: the mode outside of :class:`~rlnb.modules.set_recurrent_mode`. None: False.
     """
 
     DEFAULT_IN_KEYS: ClassVar[list[NestedKey]]
     DEFAULT_OUT_KEYS: ClassVar[list[NestedKey]]
-    #: What the network is called as a submodule, its class in torch and the one in Python.
+    #: Name of the network as a submodule.
     _name: ClassVar[str]
-    _torchs: ClassVar[Any]
-    _pythons: ClassVar[Any]
+    #: Its class in torch, and the one written in Python.
+    _torch_class: ClassVar[Any]
+    _python_class: ClassVar[Any]
 
     def __init__(
         self,
@@ -55,7 +54,7 @@ class RecurrentModule(TensorDictModuleBase):
             raise ValueError(f"{type(self).__name__} takes data of shape [batch, time, ...]. Fix: batch_first=True.")
         if net.bidirectional:
             raise ValueError(
-                f"{type(self).__name__} runs step by step, too, where nothing is known of later steps, so it cannot be "
+                f"{type(self).__name__} must also run step by step, without later steps, so it cannot be "
                 "bidirectional. Fix: leave bidirectional out."
             )
         given = self._keys("in", in_key, in_keys, self.DEFAULT_IN_KEYS)
@@ -66,7 +65,7 @@ class RecurrentModule(TensorDictModuleBase):
         if len(given) != n + 1 or len(results) != n:
             raise ValueError(
                 f"{type(self).__name__} reads {n} entries (features, {', '.join(map(str, self.DEFAULT_IN_KEYS))}), "
-                f"may be told how 'is_init' is called, and writes {n}; it got in_keys={given} and out_keys={results}."
+                f"optionally 'is_init' under another key, and writes {n}; got in_keys={given} and out_keys={results}."
             )
         super().__init__()
         self.add_module(self._name, net)
@@ -79,27 +78,27 @@ class RecurrentModule(TensorDictModuleBase):
         if (key is None) == (keys is None):
             got = "none" if key is None else "both"
             raise ValueError(
-                f"{type(self).__name__} needs one of {way}_key and {way}_keys, and got {got}. Fix: "
+                f"{type(self).__name__} needs one of {way}_key and {way}_keys, got {got}. Fix: "
                 f"{way}_key='{'observation' if way == 'in' else 'features'}'."
             )
         found = [key, *states] if keys is None else list(keys)
-        return [as_key(as_tuple(k)) for k in found]  # type: ignore[arg-type]  # one of the two is there
+        return [as_key(as_tuple(k)) for k in found]  # type: ignore[arg-type]  # one of the two is given
 
     @classmethod
     def _make_net(
         cls, net: nn.RNNBase | None, python_based: bool, sizes: tuple[Any, Any], arguments: dict[str, Any]
     ) -> nn.RNNBase:
-        """Take the network that was given, or make one."""
+        """Return the given network, or make one."""
         if net is not None:
             if any(size is not None for size in sizes):
-                raise ValueError(f"{cls.__name__} got {cls._name}=, and sizes of another one. Fix: give one of them.")
-            if not isinstance(net, cls._torchs):
-                raise TypeError(f"{cls._name}= must be a {cls._torchs.__name__}, and is a {type(net).__name__}.")
+                raise ValueError(f"{cls.__name__} takes either {cls._name}= or sizes, got both. Fix: give one of them.")
+            if not isinstance(net, cls._torch_class):
+                raise TypeError(f"{cls._name}= must be a {cls._torch_class.__name__}, got a {type(net).__name__}.")
             return net
         for name, size in zip(("input_size", "hidden_size"), sizes, strict=True):
             if isinstance(size, bool) or not isinstance(size, int):
-                raise TypeError(f"{name} must be an integer, and is {size!r}. Fix: {cls.__name__}({name}=64, ...).")
-        kind = cls._pythons if python_based else cls._torchs
+                raise TypeError(f"{name} must be an integer, got {size!r}. Fix: {cls.__name__}({name}=64, ...).")
+        kind = cls._python_class if python_based else cls._torch_class
         return kind(*sizes, **arguments)
 
     @property
@@ -110,22 +109,22 @@ class RecurrentModule(TensorDictModuleBase):
     # Python or not ------------------------------------------------------------------------------------------------
 
     def make_python_based(self) -> Self:
-        """Exchange the network for one in Python, with the same parameters.
+        """Replace the network by one written in Python, with the same parameters.
 
         Returns:
             The module.
         """
-        return self._exchange(self._pythons)
+        return self._replace(self._python_class)
 
     def make_cudnn_based(self) -> Self:
-        """Exchange the network for torch's, with the same parameters.
+        """Replace the network by torch's, with the same parameters.
 
         Returns:
             The module.
         """
-        return self._exchange(self._torchs)
+        return self._replace(self._torch_class)
 
-    def _exchange(self, kind: Any) -> Self:
+    def _replace(self, kind: Any) -> Self:
         old = self.net
         if type(old) is not kind:
             new = kind(
@@ -151,16 +150,16 @@ class RecurrentModule(TensorDictModuleBase):
         return bool(self.default_recurrent_mode) if mode is None else mode
 
     def set_recurrent_mode(self, mode: bool = True) -> Self:
-        """Make a module with the same parameters that is in another mode, outside of any block that sets it.
+        """Return a module with the same parameters and another default mode.
 
         Args:
             mode: whether the last dimension of the data is time.
 
         Returns:
-            The other module; this one stays as it is.
+            The new module; this one does not change.
         """
         new = copy.copy(self)
-        # A module of torch shares its dictionaries with a shallow copy.
+        # A shallow copy of a torch module shares its dictionaries.
         new.__dict__.update({k: dict(v) for k, v in self.__dict__.items() if k in ("_modules", "_parameters")})
         new.default_recurrent_mode = bool(mode)
         return new
@@ -173,7 +172,7 @@ class RecurrentModule(TensorDictModuleBase):
         return [h, (net.num_layers, net.hidden_size)][: len(self.DEFAULT_IN_KEYS)]
 
     def make_tensordict_primer(self) -> TensorDictPrimer:
-        """Make the transform that puts the first states, zeros, into the data of an env.
+        """Make the transform that adds the initial states, zeros, to the data of an env.
 
         Returns:
             A :class:`~rlnb.envs.TensorDictPrimer`.
@@ -186,8 +185,6 @@ class RecurrentModule(TensorDictModuleBase):
             >>> env.reset()["recurrent_state"].shape
             torch.Size([1, 8])
         """
-        from rlnb.envs.transforms import TensorDictPrimer  # envs use modules, too
-
         dtype = next(self.net.parameters()).dtype
         keys = self.in_keys[1:-1]
         specs = {
@@ -199,25 +196,24 @@ class RecurrentModule(TensorDictModuleBase):
 
     @dispatch
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:  # type: ignore[override]  # the decorator's type
-        """Compute results and next states.
+        """Compute the output and the next states.
 
-        Where "is_init" is True the state starts as zeros. In recurrent mode the state of each first step is read, and
-        those that follow from it; next states are written at the last step before each "is_init" and at the end, and
-        are zeros elsewhere.
+        Where "is_init" is True the states are reset to zeros. In recurrent mode only the states of the first step are
+        read; next states are written at the last step before each "is_init" and at the end, and are zeros elsewhere.
 
         Args:
-            tensordict: steps of batch size ``[*batch]``, or sequences of ``[*batch, time]`` in recurrent mode; written
-                to. Without states they are zeros.
+            tensordict: single steps ``[*batch]``, or sequences ``[*batch, time]`` in recurrent mode. It is modified.
+                Missing states are zeros.
 
         Returns:
-            The TensorDict.
+            ``tensordict``.
 
         Raises:
-            KeyError: if the features or "is_init" are not there.
-            ValueError: if the features are of another size, or there is no dimension of time in recurrent mode.
+            KeyError: If the features or "is_init" are missing.
+            ValueError: If the features have another size, or the data has no time dimension in recurrent mode.
         """
-        whole, batch = self.recurrent_mode, tensordict.batch_size
-        if whole and not batch:
+        sequences, batch = self.recurrent_mode, tensordict.batch_size
+        if sequences and not batch:
             raise ValueError(
                 f"{type(self).__name__} is in recurrent mode, where the last dimension of the data is time, and the "
                 "data has batch size (). Fix: with set_recurrent_mode(False), or leave the mode out for single steps."
@@ -225,12 +221,12 @@ class RecurrentModule(TensorDictModuleBase):
         value, is_init = self._read(tensordict, self.in_keys[0]), self._read(tensordict, self.in_keys[-1])
         if value.shape != (*batch, self.net.input_size):
             raise ValueError(
-                f"{type(self).__name__} reads {self.in_keys[0]!r} of shape {(*batch, self.net.input_size)}, and it has "
+                f"{type(self).__name__} reads {self.in_keys[0]!r} of shape {(*batch, self.net.input_size)}, got "
                 f"{tuple(value.shape)}. Fix: {type(self).__name__}(input_size={value.shape[-1] if value.ndim else 1}), "
                 "or flatten it first."
             )
-        time = batch[-1] if whole else 1
-        rows = batch[:-1].numel() if whole else batch.numel()
+        time = batch[-1] if sequences else 1
+        rows = batch[:-1].numel() if sequences else batch.numel()
         init = is_init.reshape(rows, time, -1).any(-1)
         states = [
             self._state(tensordict, key, shape, value).reshape(rows, time, *shape)
@@ -247,7 +243,7 @@ class RecurrentModule(TensorDictModuleBase):
         if value is None:
             fix = ""
             if key == self.in_keys[-1]:
-                fix = " It says where the state starts anew. Fix: env.append_transform(InitTracker())."
+                fix = " It marks where the state is reset. Fix: env.append_transform(InitTracker())."
             raise KeyError(
                 f"{type(self).__name__} reads {key!r}, and the data has: {', '.join(map(repr, leaf_keys(data)))}.{fix}"
             )
@@ -259,7 +255,7 @@ class RecurrentModule(TensorDictModuleBase):
             return value.new_zeros((*data.batch_size, *shape), dtype=next(self.net.parameters()).dtype)
         if state.shape != (*data.batch_size, *shape):
             raise ValueError(
-                f"The state {key!r} must have shape {(*data.batch_size, *shape)}, [*batch, num_layers, size], and has "
+                f"The state {key!r} must have shape {(*data.batch_size, *shape)}, [*batch, num_layers, size], got "
                 f"{tuple(state.shape)}. Fix: env.append_transform(module.make_tensordict_primer())."
             )
         return state

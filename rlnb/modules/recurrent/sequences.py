@@ -1,4 +1,4 @@
-"""Running a recurrent network over sequences in which its state starts anew here and there."""
+"""Running recurrent networks over batches of sequences in which the state is reset at some steps."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ Tensor = torch.Tensor
 
 
 def run_sequences(net: nn.RNNBase, value: Tensor, init: Tensor, states: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
-    """Run over sequences, with a state of zeros where ``init`` is True.
+    """Run a network over sequences; its state is reset to zeros where ``init`` is True.
 
     Args:
-        net: an LSTM or GRU that takes data of shape ``[batch, time, ...]``.
-        value: of shape ``[batch, time, input_size]``.
-        init: of shape ``[batch, time]``.
-        states: one or two, of shape ``[batch, time, num_layers, size]``, read at the first time only.
+        net: a batch-first LSTM or GRU.
+        value: the features, ``[batch, time, input_size]``.
+        init: whether the state is reset before the step, bool ``[batch, time]``.
+        states: one or two states, ``[batch, time, num_layers, size]`` each; only the first step is read.
 
     Returns:
-        The outputs of shape ``[batch, time, size]``, and the states after each step before an ``init`` and after the
-        last one, of the shape of ``states``; zeros at other times.
+        The outputs, ``[batch, time, size]``, and the states after the last step and after each step that precedes an
+        ``init``, of the shape of ``states``; zeros at all other steps.
 
     Example:
         >>> net = nn.GRU(3, 4, batch_first=True)
@@ -39,25 +39,25 @@ def run_sequences(net: nn.RNNBase, value: Tensor, init: Tensor, states: list[Ten
         return output, [_at_the_end(state, value.shape[1]) for state in last]
     if isinstance(net, (GRU, LSTM)):
         return _step_by_step(net, value, init, first)
-    return _in_pieces(net, value, init, first)
+    return _in_segments(net, value, init, first)
 
 
 def _run(net: nn.RNNBase, value: Any, states: list[Tensor]) -> tuple[Any, list[Tensor]]:
-    """Run without a new start; the states are ``[batch, num_layers, size]``."""
+    """Run a network without resets; the states are ``[batch, num_layers, size]``."""
     given = [state.transpose(0, 1).contiguous() for state in states]
     output, last = net(value, given[0] if len(given) == 1 else tuple(given))
     return output, [state.transpose(0, 1) for state in ([last] if len(given) == 1 else last)]
 
 
 def _at_the_end(state: Tensor, time: int) -> Tensor:
-    """Lay a state at the last of several times."""
+    """Place a state at the last of ``time`` steps, with zeros before it."""
     if time == 1:
         return state.unsqueeze(1)
     return torch.nn.functional.pad(state.unsqueeze(1), (0, 0, 0, 0, time - 1, 0))
 
 
 def _step_by_step(net: nn.RNNBase, value: Tensor, init: Tensor, states: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
-    """The way of a network in Python, which is no faster over longer pieces."""
+    """Run a network written in Python, which gains nothing from longer segments."""
     outputs: list[Tensor] = []
     after: list[list[Tensor]] = [[] for _ in states]
     for t in range(value.shape[1]):
@@ -70,24 +70,24 @@ def _step_by_step(net: nn.RNNBase, value: Tensor, init: Tensor, states: list[Ten
     return torch.cat(outputs, 1), [torch.stack(found, 1).masked_fill(~ends, 0) for found in after]
 
 
-def _in_pieces(net: nn.RNNBase, value: Tensor, init: Tensor, states: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
-    """Cut the sequences at each new start, and run over all pieces at once."""
+def _in_segments(net: nn.RNNBase, value: Tensor, init: Tensor, states: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
+    """Split the sequences at the resets, and run over all segments as one packed batch."""
     rows, time = init.shape
     begins = init.clone()
     begins[:, 0] = True
     flat = begins.flatten()
-    piece = flat.cumsum(0) - 1
+    segment = flat.cumsum(0) - 1
     starts = flat.nonzero().flatten()
     lengths = torch.diff(starts, append=starts.new_tensor([rows * time]))
-    place = torch.arange(rows * time, device=value.device) - starts[piece]
+    place = torch.arange(rows * time, device=value.device) - starts[segment]
     padded = value.new_zeros(len(starts), int(lengths.max()), value.shape[-1])
-    padded = padded.index_put((piece, place), value.flatten(0, 1))
-    # Pieces that begin a sequence go on from its state, which is zeros if it starts anew there.
+    padded = padded.index_put((segment, place), value.flatten(0, 1))
+    # A segment at the start of a sequence begins with the given state, every other one with zeros.
     of_row, leads = starts // time, starts % time == 0
     given = [torch.where(leads[:, None, None], state[of_row], 0) for state in states]
     packed = pack_padded_sequence(padded, lengths.cpu(), batch_first=True, enforce_sorted=False)
     output, last = _run(net, packed, given)
-    output = pad_packed_sequence(output, batch_first=True)[0][piece, place].unflatten(0, (rows, time))
+    output = pad_packed_sequence(output, batch_first=True)[0][segment, place].unflatten(0, (rows, time))
     ends = starts + lengths - 1
     after = [
         state.new_zeros(rows * time, *state.shape[1:]).index_put((ends,), state).unflatten(0, (rows, time))

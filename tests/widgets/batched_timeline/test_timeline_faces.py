@@ -176,11 +176,11 @@ def test_what_compares_notebooks_leaves_measured_pictures_out_and_nothing_else(s
             "step is of type int. Its other arguments are steps, policy, error and t. "
             "Fix: BatchedEnvTimeline(SerialEnv(4, lambda: GymEnv('CartPole-v1'))).",
         ),
-        (((), {"error": "no"}), TypeError, "error is what `except WorkerError as error` gave, and is of type str."),
+        (((), {"error": "no"}), TypeError, "error must be the error of `except WorkerError as error`, got a str."),
         (
             ((SerialEnv(1, short_episodes),), {"steps": 0}),
             ValueError,
-            "steps is how many steps are measured, a positive integer, and is 0.",
+            "steps, the number of steps to measure, must be a positive integer, got 0.",
         ),
     ],
 )

@@ -153,12 +153,12 @@ class Still(Visualizer):
 
 
 def test_link_refuses_what_cannot_be_linked():
-    with pytest.raises(TypeError, match=r"^link ties visualizers of rlnb_widgets, got int\.$"):
+    with pytest.raises(TypeError, match=r"^link takes visualizers of rlnb_widgets, got int\.$"):
         link(Timeline(3), 3)
     a = Timeline(3)
     with pytest.raises(ValueError, match=r"^link needs at least two different visualizers, got 1\.$"):
         link(a, a)
-    with pytest.raises(ValueError, match=r"^Still shares nothing with the others that could be linked\. Linkable are "):
+    with pytest.raises(ValueError, match=r"^Still has no trait in common with the others that can be linked\. Linkable are "):
         link(a, Timeline(3), Still())
     assert a._links == []
 

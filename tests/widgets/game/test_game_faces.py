@@ -137,7 +137,7 @@ def test_an_action_that_is_none_is_not_taken(game, action):
     click(game, "act", action=action)
     assert game.match.movers == ["you", "policy"]
     words = game._state["problem"]
-    assert words.startswith("The actions are 0 to 8" if type(action) is int else "An action is a whole number")
+    assert words.startswith("The actions are 0 to 8" if type(action) is int else "An action must be an integer")
 
 
 def test_a_policy_that_fails_is_shown_as_text():

@@ -78,7 +78,7 @@ def test_before_the_first_move_there_is_no_rollout(env):
 
 
 @pytest.mark.parametrize(
-    ("action", "words"), [(0, "occupied by player 1"), (9, "The actions are 0 to 8, and 9"), (-1, "-1")]
+    ("action", "words"), [(0, "occupied by player 1"), (9, "The actions are 0 to 8, got 9"), (-1, "-1")]
 )
 def test_a_refused_move_changes_nothing(action, words):
     match = Match(TicTacToeEnv(), first_open)
@@ -145,7 +145,7 @@ def test_where_there_is_no_other_side_none_is_changed_to(make):
     match = Match(make())
     with pytest.raises(ValueError, match="has no other side to change to"):
         match.swap()
-    with pytest.raises(ValueError, match="you is the player that you are, 0, as the env has no other side, and is 1"):
+    with pytest.raises(ValueError, match="you, your player, must be 0, as the env has no other side, got 1"):
         Match(make(), you=1)
 
 
@@ -252,8 +252,8 @@ def test_masked_logits_are_read():
 
 
 REFUSED = {
-    "class": (lambda: TicTacToeEnv, TypeError, "play takes an env of rlnb and got the class TicTacToeEnv"),
-    "id": (lambda: "CartPole-v1", TypeError, "play takes an env of rlnb and got a str"),
+    "class": (lambda: TicTacToeEnv, TypeError, "play takes an env of rlnb, got the class TicTacToeEnv"),
+    "id": (lambda: "CartPole-v1", TypeError, "play takes an env of rlnb, got a str"),
     "batch": (lambda: TicTacToeEnv(batch_size=[3]), ValueError, r"TicTacToeEnv has batch size \(3,\)"),
     "continuous": (
         lambda: PendulumEnv(),
@@ -268,5 +268,5 @@ def test_what_cannot_be_played_is_refused(name):
     make, kind, words = REFUSED[name]
     with pytest.raises(kind, match=words):
         Match(make())
-    with pytest.raises(ValueError, match="you is the player that you are, 0 or 1, and is 2"):
+    with pytest.raises(ValueError, match="you, your player, must be 0 or 1, got 2"):
         Match(TicTacToeEnv(), you=2)

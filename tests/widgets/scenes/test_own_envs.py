@@ -16,8 +16,7 @@ from rlnb_widgets.scenes.cartpole import CartPole
 from rlnb_widgets.scenes.grid import GridWorld
 from rlnb_widgets.scenes.grid_map import GridMap
 from rlnb_widgets.scenes.mountain_car import MountainCar
-from rlnb_widgets.scenes.pendulum import Pendulum
-from rlnb_widgets.scenes.pendulum_angles import PendulumAngles
+from rlnb_widgets.scenes.pendulum import Pendulum, PendulumAngles
 
 from rlnb.envs import BanditEnv, CartPoleEnv, GridWorldEnv, MountainCarEnv, PendulumEnv
 

@@ -141,12 +141,12 @@ def test_a_button_that_fails_is_answered_in_words_each_time():
     assert len({answer for answer, _ in answers}) == 7
     assert answers[0][1] == answers[1][1]
     assert answers[0][1].startswith("There is no recorded simulation to take back")
-    assert answers[2][1] == "run(n) does n simulations, a positive integer, and got 'ten'. Fix: explorer.run(100)."
+    assert answers[2][1] == "run(n) takes a positive number of simulations, got 'ten'. Fix: explorer.run(100)."
     assert answers[4][1] == (
         "advance got the action 99 for tree 0, and the legal actions of its root are [0, 1, 2, 3, 4, 5, 6, 7, 8]."
     )
     assert answers[6][1] == (
-        "advance(action) takes the number of an action, and got '0'. Fix: explorer.advance(explorer.model.best)."
+        "advance(action) takes the number of an action, got '0'. Fix: explorer.advance(explorer.model.best)."
     )
     assert answers[5][1] == answers[6][1].replace("'0'", "None")
     assert explorer.tree.nodes.count[0] == 1
@@ -255,7 +255,7 @@ def test_the_constant_of_the_slider():
     for bad in (-1.0, float("nan"), float("inf")):
         with pytest.raises(traitlets.TraitError) as error:
             explorer.c = bad
-        assert str(error.value) == f"c, the constant of exploration, must be a number from 0 on, got {bad}."
+        assert str(error.value) == f"c, the exploration constant, must be a number of at least 0, got {bad}."
     assert explorer.c == 3.0
 
 

@@ -22,7 +22,7 @@ from tests.widgets.tree_explorer.conftest import (
     step,
 )
 
-TREE = "must be a search (MCTS) or a Tree, and is"
+TREE = "must be a search (MCTS) or a Tree, got"
 USUAL = "search = MCTS(env).reset().run(simulations=100), then TreeExplorer(search)"
 
 
@@ -74,19 +74,20 @@ def test_a_search_without_a_root(name):
             search_of,
             1,
             IndexError,
-            "index=1 names no root: the search has 1 root, number 0. Fix: TreeExplorer(search, index=0).",
+            "There is no root with index=1: the search has 1 root, number 0. Fix: TreeExplorer(search, index=0).",
         ),
         (
             batched_search,
             -1,
             IndexError,
-            "index=-1 names no root: the search has 3 roots, numbers 0 to 2. Fix: TreeExplorer(search, index=0).",
+            "There is no root with index=-1: the search has 3 roots, numbers 0 to 2. "
+            "Fix: TreeExplorer(search, index=0).",
         ),
         (
             batched_search,
             1.0,
             TypeError,
-            "index must be an integer that says which root of the search is shown, and is 1.0.",
+            "index, the root of the search to show, must be an integer, got 1.0.",
         ),
         (
             diamond,
@@ -106,7 +107,7 @@ def test_a_stack_of_nodes():
     with pytest.raises(ValueError) as error:
         TreeExplorer(diamond().subtree)
     assert str(error.value) == (
-        "The Tree is a stack of nodes of batch size [2], and one node is wanted, the root of what is shown. "
+        "The Tree is a stack of nodes of batch size [2]; give one node, the root of the tree to show. "
         "Fix: TreeExplorer(tree[0]), or the parent of these nodes."
     )
 
@@ -119,7 +120,7 @@ def test_a_node_that_lies_below_itself():
     with pytest.raises(ValueError) as error:
         TreeExplorer(node)
     assert str(error.value) == (
-        "A tree has no cycles, and a node has a child that it lies below itself. Fix: give the child a node of its own."
+        "A tree has no cycles, and a node is its own descendant. Fix: make a new node for the child."
     )
 
 
@@ -132,8 +133,8 @@ def test_a_node_that_lies_below_itself():
             ValueError,
             "actions has 1 names, and there are 9 actions. Fix: give a name for each, in their order.",
         ),
-        (search_of, "abcdefghi", TypeError, "actions must be a list of names, one for each action, and is a str."),
-        (search_of, 9, TypeError, "actions must be a list of names, one for each action, and is a int."),
+        (search_of, "abcdefghi", TypeError, "actions must be a list of names, one for each action, got a str."),
+        (search_of, 9, TypeError, "actions must be a list of names, one for each action, got a int."),
         (
             diamond,
             ["a"],
@@ -156,7 +157,7 @@ def test_labels_and_arguments_that_are_none():
     with pytest.raises(TypeError) as error:
         TreeExplorer(search_of(n=1), labels="visits")
     assert str(error.value) == (
-        "labels must be a function from a node, which is a Tree, to text, and is a str. "
+        "labels must be a function that maps a node, which is a Tree, to text, got a str. "
         "Fix: labels=lambda node: str(node.visits)."
     )
     with pytest.raises(TypeError) as error:
@@ -174,7 +175,7 @@ def test_a_tree_cannot_search(what):
     with pytest.raises(TypeError) as error:
         getattr(explorer, what)(*([1] if what in ("run", "advance") else []))
     assert str(error.value) == (
-        f"{what} needs a search, and what is shown is a Tree, which holds what was found and cannot look further. "
+        f"{what} needs a search, and this explorer shows a Tree, which cannot be searched further. "
         "Fix: TreeExplorer(search), with search an MCTS."
     )
 
@@ -196,7 +197,7 @@ def test_no_number_of_simulations(n):
     explorer = TreeExplorer(search_of(n=2))
     with pytest.raises(ValueError) as error:
         explorer.run(n)
-    assert str(error.value) == f"run(n) does n simulations, a positive integer, and got {n!r}. Fix: explorer.run(100)."
+    assert str(error.value) == f"run(n) takes a positive number of simulations, got {n!r}. Fix: explorer.run(100)."
     assert explorer.tree.simulations == 2
 
 

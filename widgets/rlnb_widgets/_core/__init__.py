@@ -1,4 +1,4 @@
-"""What every visualizer stands on: base class, timeline, links, SVG, text, colours and the shared JavaScript."""
+"""Shared base of all visualizers: base class, timeline, links, SVG, text, colours and JavaScript."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one home of every colour: Okabe and Ito's palette, and named roles with a light and a dark value.
+"""Colour palette: the colours of Okabe and Ito, and named roles with a light and a dark value.
 
 Pictures never name a colour, they name a *role* (``"ink"``, ``"accent"``, ``"c3"``). The SVG writer and the style sheet
 of the live widgets are both generated from `ROLES`; the JavaScript reads them back from the style sheet.

@@ -1,4 +1,4 @@
-"""Dimensions and what they stand for: batch, time, nested batch and features told apart in text and in pictures."""
+"""Kinds of dimensions (batch, time, nested batch, features) and how text and pictures mark them."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ CHAR = 6.05  # advance of the fixed-width font at size 10
 
 @dataclass(frozen=True)
 class Dim:
-    """One dimension of a shape and what it stands for.
+    """One dimension of a shape, with its role.
 
     Args:
         role: ``"batch"``, ``"time"``, ``"nested"`` (a batch dimension of a nested TensorDict only) or ``"feature"``.
-        size: the length, or ``None`` where a lazy stack holds differing lengths.
+        size: the length. None: the lengths differ, in a lazy stack.
     """
 
     role: Role
@@ -30,13 +30,13 @@ class Dim:
 
 
 def shape_text(dims: tuple[Dim, ...]) -> str:
-    """Write a shape with batch, time and feature dimensions told apart.
+    """Return a shape as text, with batch, time and feature dimensions marked.
 
     Args:
-        dims: the dimensions in order.
+        dims: the dimensions, in order.
 
     Returns:
-        The text; neighbours of one role share a group, ``-1`` stands for differing lengths, as in a spec.
+        The text; adjacent dimensions of the same role are grouped, and ``-1`` stands for differing lengths.
 
     Example:
         >>> shape_text((Dim("batch", 4), Dim("time", 200), Dim("feature", 3)))
@@ -56,7 +56,7 @@ def shape_text(dims: tuple[Dim, ...]) -> str:
 
 
 def write_shape(svg: Svg, dims: tuple[Dim, ...], x: float, y: float) -> float:
-    """Write a shape, a colour for each role; return where it ends."""
+    """Draw a shape with a colour per role; return the x coordinate of its end."""
     parts: list[tuple[str, str]] = [("[", "muted")]
     for i, dim in enumerate(dims):
         same = i > 0 and dims[i - 1].role == dim.role

@@ -1,4 +1,4 @@
-"""Joins ordinary ES modules into the one module string that a widget sends to the page: no bundler, no network.
+"""Bundler that joins ES modules into the single module string of a widget, without a network.
 
 Each module becomes a function that is called once and returns its exports, so two modules may use the same name. The
 files stay plain ES modules, which Node loads as they are for unit tests.

@@ -1,4 +1,4 @@
-"""Ties playheads and selections of several visualizers: in the page without a round trip, and in Python too."""
+"""Links between the playheads and selections of several visualizers, in the page and in Python."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ LINKABLE: tuple[str, ...] = ("t", "playing", "speed", "loop", "range", "selected
 
 
 class Link:
-    """What `link` returns: the tie between some visualizers, until `unlink` is called.
+    """A link between visualizers, as `link` returns it, in effect until `unlink` is called.
 
     Attributes:
         widgets: The visualizers.
-        names: The traits they share through this link.
+        names: The traits that are shared.
     """
 
     def __init__(self, widgets: tuple[Visualizer, ...], names: tuple[str, ...]) -> None:
         self.widgets, self.names = widgets, names
-        # Several notebooks can live in one page: the name of the group must be unique over all their kernels.
+        # Several notebooks can share a page, so the name of the group must be unique across their kernels.
         self._group = uuid.uuid4().hex
         self._busy = False
-        #: By widget: the name that is shared, and the trait that takes part under it.
+        #: For each widget, the shared names and the widget's own trait for each of them.
         self._own = {widget: _own_names(widget, widgets, names) for widget in widgets}
         for widget, own in self._own.items():
             widget.observe(self._spread, list(own.values()))
@@ -45,7 +45,7 @@ class Link:
                 self._push(owner, name, change["new"])
 
     def _push(self, source: Visualizer, name: str, value: Any) -> None:
-        # A shorter timeline clamps what it is told; that must not move the others back, hence the flag.
+        # A shorter timeline clamps the value it receives. The flag keeps that from moving the others back.
         if self._busy:
             return
         self._busy = True
@@ -58,25 +58,25 @@ class Link:
             self._busy = False
 
     def unlink(self) -> None:
-        """Cut the tie; calling it again does nothing."""
+        """Remove the link; calling it again does nothing."""
         for widget in self.widgets:
             if any(entry[1] == self._group for entry in widget._links):
                 widget.unobserve(self._spread, list(self._own[widget].values()))
                 widget._links = [entry for entry in widget._links if entry[1] != self._group]
 
     def __repr__(self) -> str:
-        """Return the kinds of the widgets and the traits they share."""
+        """Return the classes of the widgets and the traits they share."""
         return f"Link({', '.join(type(w).__name__ for w in self.widgets)}; {', '.join(self.names)})"
 
 
 def _own_names(widget: Visualizer, widgets: tuple[Visualizer, ...], names: tuple[str, ...]) -> dict[str, str]:
-    """Return the shared names that a visualizer takes part in, each with its own trait."""
+    """Return the shared names that a visualizer supports, each with its own trait."""
     found = widget._link_names(LINKABLE, tuple(w for w in widgets if w is not widget))
     return {name: own for name, own in found.items() if name in names}
 
 
 def _fitting(widget: Visualizer, name: str, value: Any) -> Any:
-    """Return a range cut to what a shorter timeline has, None where nothing is left of it."""
+    """Return a range clipped to the length of a timeline, or None if nothing is left of it."""
     length = getattr(widget, "length", None)
     if name != "range" or value is None or length is None:
         return value
@@ -85,32 +85,32 @@ def _fitting(widget: Visualizer, name: str, value: Any) -> Any:
 
 
 def link(*visualizers: Visualizer) -> Link:
-    """Tie playheads and selections of visualizers, so that moving one moves all.
+    """Link the playheads and selections of visualizers, so that moving one moves all.
 
-    The first visualizer's values are taken over by the others. Where lengths differ, each stays within its own range.
+    The others take the values of the first visualizer. If their lengths differ, each stays within its own range.
 
     Args:
-        *visualizers: Two or more.
+        *visualizers: Two or more visualizers.
 
     Returns:
-        The tie; ``.unlink()`` cuts it.
+        The link; ``.unlink()`` removes it.
 
     Raises:
-        TypeError: If something is not a visualizer of this package.
-        ValueError: If fewer than two are given, or one shares nothing with the others.
+        TypeError: If an argument is not a visualizer of this package.
+        ValueError: If there are fewer than two, or one has no trait to share.
 
     Example:
         >>> from rlnb_widgets._core.timeline import Timeline
         >>> a, b = Timeline(10), Timeline(5)
-        >>> tie = link(a, b)
+        >>> linked = link(a, b)
         >>> a.t = 3
         >>> b.t
         3
-        >>> tie.unlink()
+        >>> linked.unlink()
     """
     for v in visualizers:
         if not isinstance(v, Visualizer):
-            raise TypeError(f"link ties visualizers of rlnb_widgets, got {type(v).__name__}.")
+            raise TypeError(f"link takes visualizers of rlnb_widgets, got {type(v).__name__}.")
     distinct = tuple(dict.fromkeys(visualizers))
     if len(distinct) < 2:
         raise ValueError(f"link needs at least two different visualizers, got {len(distinct)}.")
@@ -120,7 +120,7 @@ def link(*visualizers: Visualizer) -> Link:
     for v in distinct:
         if not any(v in has[name] for name in names):
             raise ValueError(
-                f"{type(v).__name__} shares nothing with the others that could be linked. Linkable are "
+                f"{type(v).__name__} has no trait in common with the others that can be linked. Linkable are "
                 f"{', '.join(LINKABLE)}; it has {', '.join(n for n in LINKABLE if v.has_trait(n)) or 'none of them'}."
             )
     return Link(distinct, names)

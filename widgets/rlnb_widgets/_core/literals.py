@@ -1,4 +1,4 @@
-"""Write values that come from data as short text on one line."""
+"""Formatting of values from data as short text on one line."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ MAX_PREVIEW = 80
 
 
 def number_text(value: Any) -> str:
-    """Write one number in at most four significant digits, complex numbers too.
+    """Format a number, real or complex, with at most four significant digits.
 
     Args:
         value: a number, boolean or complex number.
 
     Returns:
-        The text; booleans are ``True`` and ``False``, whole numbers stay whole.
+        The text; booleans are ``True`` and ``False``, and integers have no decimal point.
 
     Example:
         >>> [number_text(v) for v in (3, 0.1234567, True, float("nan"), 1 - 2j)]
@@ -31,14 +31,14 @@ def number_text(value: Any) -> str:
 
 
 def values_text(array: np.ndarray, most: int = 4) -> str:
-    """Write the first few numbers of an array.
+    """Format the first numbers of an array.
 
     Args:
         array: any array.
-        most: how many numbers to write.
+        most: the most numbers to write.
 
     Returns:
-        One number bare, several in brackets, the rest counted.
+        A single number as such, several in brackets, with the number of values if some are left out.
 
     Example:
         >>> values_text(np.arange(6))
@@ -52,13 +52,13 @@ def values_text(array: np.ndarray, most: int = 4) -> str:
 
 
 def object_text(value: Any) -> str:
-    """Write an arbitrary object in one bounded line, without addresses.
+    """Format any object on one short line, without memory addresses.
 
     Args:
-        value: anything.
+        value: any object.
 
     Returns:
-        Its ``repr``, cleaned and cut.
+        Its ``repr`` without addresses, truncated.
 
     Example:
         >>> object_text(object())
@@ -72,7 +72,7 @@ def object_text(value: Any) -> str:
 
 
 def without_addresses(text: str) -> str:
-    """Take memory addresses out of a ``repr``.
+    """Remove memory addresses from a ``repr``.
 
     Example:
         >>> without_addresses("<A object at 0x7f00>, <function f at 0x7f01>")

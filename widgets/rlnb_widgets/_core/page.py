@@ -1,4 +1,4 @@
-"""Writes one self-contained HTML page around a widget: its module, its style, its traits and a model without kernel."""
+"""Self-contained HTML pages of widgets: module, style, traits and a model that needs no kernel."""
 
 from __future__ import annotations
 
@@ -21,14 +21,20 @@ body { margin: 16px; background: #ffffff; font-family: system-ui, sans-serif; }
 
 
 def page(title: str, esm: str, css: str, state: dict[str, Any], static: str) -> str:
-    r"""Return the page.
+    r"""Return the page of a widget.
 
     Args:
         title: Title of the page.
-        esm: Module text that ends in ``export default EXPRESSION;``.
+        esm: Text of the module, which ends in ``export default EXPRESSION;``.
         css: Style sheet.
-        state: Traits; bytes travel as base64.
-        static: HTML shown where scripts are off.
+        state: Traits by name; bytes are encoded as base64.
+        static: HTML that is shown if scripts are disabled.
+
+    Returns:
+        The HTML.
+
+    Raises:
+        ValueError: If the module has no default export.
 
     Example:
         >>> text = page("T", "export default () => ({});", "", {"key": "</script>"}, "")
@@ -51,7 +57,7 @@ def page(title: str, esm: str, css: str, state: dict[str, Any], static: str) -> 
 
 
 def _inline(text: str) -> str:
-    # The only text that could end the element early.
+    # The only texts that could end the element early.
     return text.replace("</script", "<\\/script").replace("</style", "<\\/style").replace("<!--", "<\\!--")
 
 

@@ -1,4 +1,4 @@
-"""A small SVG writer: everything escaped, coordinates to a tenth, colours by role with light and dark in one file."""
+"""SVG writer with escaped text, rounded coordinates, and colour roles for light and dark."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ __all__ = ["Svg", "coordinate", "image_tag"]
 
 _FONT = "system-ui,-apple-system,'Segoe UI',Helvetica,Arial,'DejaVu Sans',sans-serif"
 _MONO = "ui-monospace,'SF Mono',Menlo,Consolas,'DejaVu Sans Mono',monospace"
-# Programs that ignore style sheets fall back on this: legible on white and on black.
+# Fallback for programs that ignore style sheets: legible on white and on black.
 _NEUTRAL = "#808080"
 
 
 def coordinate(x: float) -> str:
-    """Write a coordinate rounded to a tenth, without trailing zeros or a minus sign before zero.
+    """Format a coordinate, rounded to a tenth, without trailing zeros or negative zero.
 
     Example:
         >>> coordinate(1.0), coordinate(-0.04), coordinate(2.25), coordinate(float("nan"))
@@ -35,7 +35,7 @@ def coordinate(x: float) -> str:
 
 
 def image_tag(svg: str, alt: str) -> str:
-    """Wrap an SVG as an HTML image, the form that untrusted notebooks, nbconvert and code hosts all show.
+    """Wrap an SVG as an HTML image, which untrusted notebooks, nbconvert and code hosts all show.
 
     Example:
         >>> image_tag("<svg/>", 'a "b"')
@@ -46,9 +46,9 @@ def image_tag(svg: str, alt: str) -> str:
 
 
 class Svg:
-    """Collects shapes and writes them as one SVG text, which is well-formed whatever the texts hold.
+    """Collects shapes and writes them as SVG, which is well-formed whatever the texts contain.
 
-    Colours are roles of `rlnb_widgets._core.colors.ROLES`; `None` means none.
+    Colours are roles of `rlnb_widgets._core.colors.ROLES`; `None` means no colour.
 
     Args:
         width: Width in pixels.

@@ -1,4 +1,4 @@
-"""Helpers for the text face: tables of fixed width, sparklines, numbers and keys written the same way everywhere."""
+"""Helpers for text views: fixed-width tables, sparklines, and consistent numbers and keys."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _BLOCKS = "▁▂▃▄▅▆▇█"
 
 
 def number(x: float | int | bool, digits: int = 4) -> str:
-    """Write a number shortly, the same way on every machine.
+    """Format a number briefly, and the same on every machine.
 
     Args:
         x: The number.
-        digits: Significant digits kept.
+        digits: Number of significant digits.
 
     Returns:
         Text without trailing zeros; ``nan``, ``inf`` and ``-inf`` as such.
@@ -41,7 +41,7 @@ def number(x: float | int | bool, digits: int = 4) -> str:
 
 
 def plural(n: int, noun: str, nouns: str | None = None) -> str:
-    """Write a count and its noun.
+    """Return a count with its noun.
 
     Example:
         >>> plural(1, "step"), plural(2, "step"), plural(0, "entry", "entries")
@@ -51,7 +51,7 @@ def plural(n: int, noun: str, nouns: str | None = None) -> str:
 
 
 def shorten(text: str, width: int) -> str:
-    """Cut `text` to `width` characters, with an ellipsis in its last place when something was cut.
+    """Truncate `text` to `width` characters, ending in an ellipsis if something was cut.
 
     Example:
         >>> shorten("observation", 6)
@@ -62,11 +62,11 @@ def shorten(text: str, width: int) -> str:
 
 
 def sparkline(values: Iterable[float], width: int = 32) -> str:
-    """Draw values as a line of block characters; each block is the mean of its share, gaps are ``·``.
+    """Draw values as a line of block characters, each the mean of an equal share of the values.
 
     Args:
-        values: The numbers; NaN and inf are drawn as ``·``.
-        width: Most characters used.
+        values: The numbers; a share without finite numbers is drawn as ``·``.
+        width: The most characters.
 
     Example:
         >>> sparkline([0, 1, 2, 3, float("nan"), 0])
@@ -87,12 +87,12 @@ def sparkline(values: Iterable[float], width: int = 32) -> str:
 
 
 def table(rows: Sequence[Sequence[Any]], headers: Sequence[str] | None = None, right: Iterable[int] = ()) -> str:
-    """Set rows in columns of fixed width, two spaces apart, with no trailing blanks.
+    """Format rows as columns of fixed width, two spaces apart, without trailing blanks.
 
     Args:
-        rows: Cells, written with `str`.
-        headers: Column titles, followed by a rule.
-        right: Indices of the columns set flush right.
+        rows: Cells, converted by `str`.
+        headers: Column titles, which are underlined. None: no titles.
+        right: Indices of right-aligned columns.
 
     Example:
         >>> print(table([["a", 1], ["bcd", 20]], ["key", "n"], right=[1]))
@@ -118,7 +118,7 @@ def table(rows: Sequence[Sequence[Any]], headers: Sequence[str] | None = None, r
 
 
 def key_text(key: str | tuple[str, ...]) -> str:
-    """Write a TensorDict key as one would type it.
+    """Return a TensorDict key as Python code.
 
     Example:
         >>> key_text("reward"), key_text(("next", "reward"))
@@ -132,11 +132,11 @@ def key_text(key: str | tuple[str, ...]) -> str:
 
 
 def visible(text: str, width: int = 40) -> str:
-    r"""Make a key safe to print on one line: control characters are shown as escapes, the end is cut.
+    r"""Return a key on one line, with control characters escaped, truncated to a width.
 
     Args:
         text: a key from the data.
-        width: most characters.
+        width: the most characters.
 
     Example:
         >>> visible("a\nb")
@@ -147,5 +147,5 @@ def visible(text: str, width: int = 40) -> str:
 
 
 def path_text(path: tuple[str, ...]) -> str:
-    """Join a path with dots, as labels show it."""
+    """Join the keys of a path with dots, for labels."""
     return ".".join(visible(key) for key in path)

@@ -1,4 +1,4 @@
-"""The shared notion of time: a playhead with range, speed and loop, as traits for visualizers and as a widget."""
+"""Shared timeline: a playhead with range, speed and loop, as traits of visualizers and as a widget."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ __all__ = ["TimeTraits", "Timeline", "check_marks"]
 
 
 class TimeTraits(traitlets.HasTraits):
-    """Traits of a visualizer that has time; mix in before `Visualizer`.
+    """Traits of a visualizer with a time dimension; mix in before `Visualizer`.
 
-    The playhead moves in the browser. Python hears of it at most 25 times a second and is never asked.
+    The playhead moves in the browser, which updates Python at most 25 times a second and never waits for it.
 
     Attributes:
-        t: The step under the playhead, always within ``0 .. length - 1``.
+        t: The step at the playhead, from 0 to ``length - 1``.
         length: Number of steps.
-        fps: Steps a second at speed 1.
+        fps: Steps per second at speed 1.
         speed: Factor on `fps`.
         loop: Whether playing starts over at the end.
         playing: Whether the playhead is running.
-        range: The part that is played, ``(start, stop)`` with *stop* left out, or None for all.
+        range: The part to play, ``(start, stop)`` without *stop*. None: everything.
     """
 
     t = traitlets.Int(0).tag(sync=True)
@@ -65,8 +65,11 @@ def check_marks(marks: Mapping[str, Iterable[int]] | None, length: int) -> dict[
     """Return marks as sorted lists of distinct steps.
 
     Args:
-        marks: Kind of mark (for example ``"done"``) to the steps it is on.
+        marks: The steps of each kind of mark, such as ``"done"``.
         length: Number of steps.
+
+    Returns:
+        The sorted steps of each kind.
 
     Raises:
         ValueError: If a step is outside ``0 .. length - 1``.
@@ -89,18 +92,18 @@ def check_marks(marks: Mapping[str, Iterable[int]] | None, length: int) -> dict[
 
 
 class Timeline(TimeTraits, Visualizer):
-    """The controls of a playhead and a strip of marks, to be linked with other visualizers.
+    """The controls of a playhead and a strip of marks, to link with other visualizers.
 
     Args:
         length: Number of steps, at least 1.
-        marks: Kind of mark to the steps it is on; the controls jump between them.
-        t: Step at which the playhead stands first.
-        fps: Steps a second at speed 1.
+        marks: The steps of each kind of mark; the controls jump between them.
+        t: First position of the playhead.
+        fps: Steps per second at speed 1.
         speed: Factor on `fps`.
         loop: Whether playing starts over at the end.
 
     Raises:
-        ValueError: If `length` is below 1 or a mark lies outside.
+        ValueError: If `length` is below 1, or a mark is outside of the timeline.
         TypeError: If an argument is unknown.
 
     Example:

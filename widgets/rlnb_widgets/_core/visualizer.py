@@ -1,4 +1,4 @@
-"""The base class of every visualizer: one model, shown as text, as a static picture and as a live widget."""
+"""Base class of all visualizers: one model, shown as text, as a static SVG and as a live widget."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from rlnb_widgets._core.svg import Svg, image_tag
 
 __all__ = ["Visualizer"]
 
-# What anywidget adds to each of its widgets; the page holds module and style already.
+# Traits that anywidget adds to each widget; the page already holds module and style.
 _FRAMEWORK = frozenset({"_anywidget_id", "_css", "_esm"})
 
 
 class Visualizer(anywidget.AnyWidget):
-    """Base of all visualizers.
+    """Base class of all visualizers.
 
     A subclass sets ``_esm = bundle_js(...)`` and ``_css = bundle_css(...)``, builds its model in ``__init__``, and
     implements `_text`, `_svg` and `_explain`.
@@ -32,45 +32,51 @@ class Visualizer(anywidget.AnyWidget):
     def __init__(self, **traits: Any) -> None:
         unknown = [name for name in traits if not self.has_trait(name)]
         if unknown:
-            # A mistake of the subclass, not of its user: traitlets would swallow it.
+            # A mistake of the subclass, not of its user. traitlets would ignore it.
             raise TypeError(f"{type(self).__name__} has no trait {', '.join(map(repr, unknown))}.")
         super().__init__(**traits)
 
     def _text(self) -> str:
-        """Return the text face: deterministic, without addresses, ids or times."""
+        """Return the text view: deterministic, without addresses, ids or times."""
         raise NotImplementedError(f"{type(self).__name__} must define _text().")
 
     def _svg(self) -> Svg:
-        """Return the static face."""
+        """Return the static view."""
         raise NotImplementedError(f"{type(self).__name__} must define _svg().")
 
     def _explain(self) -> str:
-        """Return in words what is shown."""
+        """Return a description in words."""
         raise NotImplementedError(f"{type(self).__name__} must define _explain().")
 
     def __repr__(self) -> str:
-        """Return the text face; what a terminal would obey or not show is escaped, wherever in the data it is from."""
+        """Return the text view, with control characters from the data escaped."""
         return printable(self._text())
 
     __str__ = __repr__
 
     def explain(self) -> str:
-        """Return in plain words what is shown, for beginners and screen readers."""
+        """Return a description in plain words, for beginners and screen readers."""
         return printable(self._explain())
 
     def to_svg(self, path: str | Path | None = None) -> str:
-        """Return the static picture as SVG text, readable in light and dark.
+        """Return the static view as SVG text, readable in light and dark.
 
         Args:
-            path: Where to write it as well.
+            path: File to write it to. None: only return it.
+
+        Returns:
+            The SVG.
         """
         return _written(str(self._svg()), path)
 
     def to_html(self, path: str | Path | None = None) -> str:
-        """Return one self-contained HTML page with the live visualizer, which needs no kernel and no network.
+        """Return a self-contained HTML page with the live visualizer, which needs no kernel and no network.
 
         Args:
-            path: Where to write it as well.
+            path: File to write it to. None: only return it.
+
+        Returns:
+            The page.
         """
         inherited = anywidget.AnyWidget.class_trait_names()
         state = {
@@ -78,14 +84,14 @@ class Visualizer(anywidget.AnyWidget):
             for name in sorted(self.traits(sync=True))
             if name not in _FRAMEWORK and name not in inherited
         }
-        # A page holds one visualizer: there is nobody to be linked with.
+        # A page holds one visualizer, so there is nothing to link it with.
         state["_links"] = []
         static = image_tag(str(self._svg()), self._alt())
         text = page(title=type(self).__name__, esm=str(self._esm), css=str(self._css), state=state, static=static)
         return _written(text, path)
 
     def get_state(self, *args: Any, **kwargs: Any) -> Any:
-        """Return the traits for the browser; a lone surrogate in a text, which no message can hold, is escaped."""
+        """Return the traits for the browser, with lone surrogates escaped, since messages are UTF-8."""
         return _encodable(super().get_state(*args, **kwargs))
 
     def _alt(self) -> str:
@@ -98,16 +104,19 @@ class Visualizer(anywidget.AnyWidget):
         return {**(data or {}), "text/plain": repr(self), "text/html": html}, meta
 
     def _link_names(self, names: Sequence[str], others: Sequence[Visualizer]) -> dict[str, str]:
-        """Say by which traits this visualizer takes part in a link: the shared name to the own one.
+        """Return the traits that this visualizer shares in a link, by shared name.
 
         Args:
-            names: All that can be shared.
-            others: Whom it is linked with.
+            names: All names that can be shared.
+            others: The visualizers to link with.
+
+        Returns:
+            The own trait for each shared name.
         """
         return {name: name for name in names if self.has_trait(name)}
 
     def _refuse_unknown(self, unknown: dict[str, Any]) -> None:
-        """Raise for keyword arguments that the constructor does not have, listing those that it has."""
+        """Raise ``TypeError`` for unknown keyword arguments, listing the legal ones."""
         if not unknown:
             return
         kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)

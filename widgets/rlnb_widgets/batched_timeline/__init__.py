@@ -1,4 +1,4 @@
-"""Shows what each env of a batch did and when, as it was measured."""
+"""Timeline of batched envs: what each env did and when, as measured."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of a worker that failed: which one, in what, and its traceback with short paths."""
+"""Report of a failed worker: its number, the failed call, and its traceback with short paths."""
 
 from __future__ import annotations
 

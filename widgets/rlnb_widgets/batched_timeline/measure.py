@@ -1,4 +1,4 @@
-"""Measures a batched env: some steps of it, traced, and how a worker failed if one does."""
+"""Measurement of a batched env: some traced steps, and the failure of a worker if one fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From traces of batched envs to plain arrays: what each env did in each turn, rates, shares, and resets by step."""
+"""Conversion of traces of batched envs to arrays: activities, rates, shares, and resets by step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the page is sent: a description of each run, and its turns as bytes."""
+"""Payload of the page: a description of each run, and its activities as bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The static picture: rates and shares, all steps on one time scale, one step in detail, resets, a failure."""
+"""Static SVG of the timeline: rates, shares, all steps, one step in detail, resets, and a failure."""
 
 from __future__ import annotations
 

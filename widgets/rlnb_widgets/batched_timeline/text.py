@@ -1,4 +1,4 @@
-"""The timeline in words: a repr that says what was done and never how long it took, and an explanation that does."""
+"""Text views of the timeline: a ``repr`` without durations, and a description with them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The live timeline: a widget that measures batched envs, or shows traces of them."""
+"""The live timeline: a widget that measures batched envs, or shows their traces."""
 
 from __future__ import annotations
 
@@ -26,34 +26,32 @@ _HERE = Path(__file__).parent
 
 
 class BatchedEnvTimeline(TimeTraits, Visualizer):
-    """Shows what each env of a batch did and when, as it was measured on this machine.
+    """Shows what each env of a batch did and when, as measured on this machine.
 
-    One lane for the learner's process and one for each env: running its step, running its reset, writing its row,
-    waiting. Several batches come one below the other on one time scale. At the playhead: the step in detail, the rows
-    of the batch with who wrote them and when, and which of them a ``"_reset"`` mask reset. A worker that failed is
-    marked in its lane, and its traceback is below.
+    There is a lane for the main process and one for each env: running its step, running its reset, writing its row,
+    waiting. Several batches are shown one below the other on one time scale. At the playhead are the step in detail,
+    the rows of the batch with their writers and times, and the rows that a ``"_reset"`` mask reset. The lane of a
+    failed worker is marked, and its traceback is shown below.
 
-    Keys: space plays, the arrows move by a step, Page Up and Page Down by ten, Home and End to the ends, ``n`` and
+    Keys: space plays, the arrows move by one step, Page Up and Page Down by ten, Home and End to the ends, ``n`` and
     ``p`` to the next and previous step with a reset, ``+``, ``-`` and ``0`` zoom the step.
 
-    Times differ from run to run, and so do the pictures; the text says only what was done.
+    Times differ from run to run, and so do the pictures; the text contains none.
 
     Args:
-        batch: A :class:`~rlnb.envs.SerialEnv` or :class:`~rlnb.envs.ParallelEnv`, which is then measured: it is reset,
-            and stepped ``steps`` times after a few to warm up. Or what ``with env.tracing() as trace:`` gave.
-        steps: How many steps of an env are measured.
-        policy: Chooses the actions of the steps that are measured, as in ``env.rollout``; None draws random actions.
-        error: The error of a worker that failed, as ``except WorkerError as error`` gave it, to be shown with the
-            trace, or alone.
-        t: Step at which the playhead stands first; None: the last one before a failure, else the
-            first one that a reset follows.
-        **batches: More of them, by the name that each is to have, to compare: ``serial=..., parallel=...``.
+        batch: A :class:`~rlnb.envs.SerialEnv` or :class:`~rlnb.envs.ParallelEnv` to measure: it is reset, and stepped
+            ``steps`` times after a few steps to warm up. Or the trace of ``with env.tracing() as trace:``.
+        steps: Number of steps to measure.
+        policy: Policy of the measured steps, as for ``env.rollout``. None: random actions.
+        error: The error of a failed worker, from ``except WorkerError as error``, to show with the trace or alone.
+        t: First position of the playhead. None: the last step before a failure, else the first one before a reset.
+        **batches: More batches to compare, by name: ``serial=..., parallel=...``.
 
     Attributes:
-        model: The plain values shown, a `TimelineModel`.
+        model: The plain values that are shown, a `TimelineModel`.
 
     Raises:
-        TypeError: If something is neither a batched env nor a trace, or there is nothing to show.
+        TypeError: If an argument is neither a batched env nor a trace, or there is nothing to show.
         ValueError: If a trace is empty, or ``steps`` is not positive.
 
     Example:
@@ -106,7 +104,7 @@ class BatchedEnvTimeline(TimeTraits, Visualizer):
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
         data, meta = super()._repr_mimebundle_(**kwargs)
-        # A picture that shows measured times is another one each time; whoever compares outputs must know.
+        # The picture differs each time, since it shows measured times; the mark tells tools that compare outputs.
         html = image_tag(str(self._svg()), self._alt()).replace("<img ", '<img data-measured="1" ', 1)
         return {**data, "text/html": html}, meta
 
@@ -138,9 +136,9 @@ def _check(named: dict[str, Any], error: BaseException | None, steps: int) -> No
     if not named and error is None:
         raise TypeError("BatchedEnvTimeline has nothing to show. Fix: BatchedEnvTimeline(env), or error=error.")
     if error is not None and not isinstance(error, BaseException):
-        raise TypeError(f"error is what `except WorkerError as error` gave, and is of type {type(error).__name__}.")
+        raise TypeError(f"error must be the error of `except WorkerError as error`, got a {type(error).__name__}.")
     if isinstance(steps, bool) or not hasattr(steps, "__index__") or steps < 1:
-        raise ValueError(f"steps is how many steps are measured, a positive integer, and is {steps!r}.")
+        raise ValueError(f"steps, the number of steps to measure, must be a positive integer, got {steps!r}.")
 
 
 def _runs(named: dict[str, Any], error: BaseException | None, steps: int, policy: Any) -> list[BatchRun]:

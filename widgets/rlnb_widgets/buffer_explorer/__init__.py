@@ -1,4 +1,4 @@
-"""The buffer explorer: the ring of a replay buffer, what is written into it and drawn from it."""
+"""Explorer of replay buffers: the ring, what is written to it and what is sampled from it."""
 
 from __future__ import annotations
 

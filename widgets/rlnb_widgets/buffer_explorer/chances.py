@@ -1,4 +1,4 @@
-"""How likely each element is to be drawn, and the priorities that say so."""
+"""Sampling probabilities of items, and the priorities behind them."""
 
 from __future__ import annotations
 

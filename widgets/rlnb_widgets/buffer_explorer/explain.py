@@ -1,4 +1,4 @@
-"""The buffer in words, for beginners and for screen readers."""
+"""Description of a buffer in words, for beginners and screen readers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The memory of a storage, entry by entry."""
+"""Memory of a storage, entry by entry."""
 
 from __future__ import annotations
 

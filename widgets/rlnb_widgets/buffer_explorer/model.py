@@ -1,4 +1,4 @@
-"""From a buffer and the record of it to the plain values that every face shows."""
+"""Conversion of a buffer and its record to the model that all views show."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The parts of a buffer: what can be shown at all, the ring, and storage, sampler, writer and transform as boxes."""
+"""Components of a buffer: the ring, and storage, sampler, writer and transform as boxes."""
 
 from __future__ import annotations
 

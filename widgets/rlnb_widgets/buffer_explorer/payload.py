@@ -1,4 +1,4 @@
-"""What the page is sent: a description, and the numbers of all moments as bytes, equal ones only once."""
+"""Payload of the page: a description, and the numbers of all recorded states, without duplicates."""
 
 from __future__ import annotations
 

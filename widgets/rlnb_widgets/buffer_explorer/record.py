@@ -1,4 +1,4 @@
-"""The record: the buffer at moments, and what was done to it in between."""
+"""Record of a buffer: its states, and the calls between them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is asked of samplers: whether they draw slices, how long, and how strictly."""
+"""Properties of samplers: whether they draw slices, of which length, and how strictly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The plain values that every face of the explorer shows."""
+"""Data model of the buffer explorer."""
 
 from __future__ import annotations
 

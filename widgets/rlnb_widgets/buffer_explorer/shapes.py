@@ -1,4 +1,4 @@
-"""Where rows lie on the ring: slots, angles, and the shapes of cells and arcs."""
+"""Geometry of the ring: slots, angles, and the shapes of cells and arcs."""
 
 from __future__ import annotations
 

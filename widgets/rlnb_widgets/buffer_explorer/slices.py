@@ -1,4 +1,4 @@
-"""Slices of trajectories: whether there are any of a length, why not, and which ones a sample holds."""
+"""Slices of trajectories: whether a length is possible, why not, and the slices of a sample."""
 
 from __future__ import annotations
 

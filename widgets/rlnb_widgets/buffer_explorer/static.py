@@ -1,4 +1,4 @@
-"""The static picture: the parts, the ring with its arcs, what was drawn, the sum tree, and the memory."""
+"""Static SVG of the buffer explorer: components, ring, samples, sum tree and memory."""
 
 from __future__ import annotations
 

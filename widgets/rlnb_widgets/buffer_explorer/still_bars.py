@@ -1,4 +1,4 @@
-"""The bars of the static picture: draws against what was expected, and priorities, in the order of the ring."""
+"""Bars of the static SVG: draws against expected draws, and priorities, in ring order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sum tree of the static picture: each node as wide as its sum, and the way to the largest priority."""
+"""Sum tree of the static SVG: nodes as wide as their sums, and the path to the largest priority."""
 
 from __future__ import annotations
 

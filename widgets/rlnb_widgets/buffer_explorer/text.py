@@ -1,4 +1,4 @@
-"""The text face: deterministic, for terminals and for comparing notebooks."""
+"""Text view of the buffer explorer: deterministic, for terminals and for comparing notebooks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the trajectories of a buffer lie: found from what says that one ended, or from ids."""
+"""Trajectories in a buffer, found by end signals or by trajectory ids."""
 
 from __future__ import annotations
 

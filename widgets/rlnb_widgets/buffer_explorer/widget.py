@@ -1,4 +1,4 @@
-"""The live explorer: a buffer looked at, and written and read before one's eyes."""
+"""The live buffer explorer: a widget that shows a buffer as it is written and sampled."""
 
 from __future__ import annotations
 
@@ -38,44 +38,43 @@ _SECONDS = 1.0  # between two updates of the page while a cell runs
 
 
 class BufferExplorer(TimeTraits, Visualizer):
-    """Shows a replay buffer as a ring, and what happens to it.
+    """Shows a replay buffer as a ring, and how it is written and sampled.
 
-    The ring has a cell for each row, or for several rows of a large buffer: the darker, the newer. It shows the cursor,
-    the seam between newest and oldest, and trajectories as arcs. Below it are how often each element was drawn and how
-    often that was to be expected; with a prioritized sampler the priorities, the sum tree and the importance weights;
-    whether slices of a length are possible; the parts of the buffer with their settings, and its memory.
+    The ring has a cell for each row, or for several rows of a large buffer; newer rows are darker. It shows the cursor,
+    the seam between the newest and the oldest row, and trajectories as arcs. Below it are the draws of each item and
+    their expected number; with a prioritized sampler also the priorities, the sum tree and the importance weights;
+    whether slices of a given length are possible; the components of the buffer with their settings, and its memory.
 
-    The explorer notes what goes through its own methods, which do the same as those of the buffer and return the same:
-    :meth:`add`, :meth:`extend`, :meth:`sample`, :meth:`update_priority`, :meth:`update_tensordict_priority` and
-    :meth:`empty`. It can stand in for the buffer in a training loop. What others do to the buffer is seen by the next
-    of these calls, or by :meth:`snapshot`, and :meth:`count` counts samples drawn elsewhere. The record is replayed
-    under the playhead.
+    The explorer records calls of its own methods, which behave like those of the buffer: :meth:`add`, :meth:`extend`,
+    :meth:`sample`, :meth:`update_priority`, :meth:`update_tensordict_priority` and :meth:`empty`. So it can replace the
+    buffer in a training loop. Changes by other code appear with the next of these calls or with :meth:`snapshot`, and
+    :meth:`count` counts samples that were drawn elsewhere. The record can be replayed.
 
-    ``link(explorer, player)`` ties the cell that is selected to the playhead of a ``RolloutPlayer`` of ``buffer[:]``;
+    ``link(explorer, player)`` links the selected cell to the playhead of a ``RolloutPlayer`` of ``buffer[:]``;
     :meth:`player` makes such a player.
 
-    Keys: the arrows move by a cell, up and down by ten, Home and End to the first and last filled one; space plays the
-    record, Page Up and Page Down go a moment back and on, ``n`` and ``p`` to the next and previous mark, ``o`` changes
-    the order, ``s`` selects the next element of the last sample.
+    Keys: the arrows move by one cell, up and down by ten, Home and End to the first and last filled cell; space plays
+    the record, Page Up and Page Down move by one recorded state, ``n`` and ``p`` to the next and previous mark, ``o``
+    changes the order, ``s`` selects the next item of the last sample.
 
     Args:
-        buffer: A :class:`~rlnb.data.ReplayBuffer`. It is only looked at.
-        end_key: The entry that says where trajectories end. Default: what a slice sampler reads, else ids, else
-            ``("next", "done")``.
-        traj_key: The entry with the ids of trajectories; it goes before ``end_key``.
-        slice_len: Length of slices, to see whether they are possible. Default: what the sampler of the buffer draws.
-        order: ``"physical"``, by index, or ``"chronological"``, the oldest first.
-        moments: Most moments kept; of more every second one is dropped, again and again.
+        buffer: A :class:`~rlnb.data.ReplayBuffer`. Showing it does not change it.
+        end_key: Key of the end signals of trajectories. Default: the one that a slice sampler reads, else trajectory
+            ids, else ``("next", "done")``.
+        traj_key: Key of the trajectory ids; it takes precedence over ``end_key``.
+        slice_len: Length of slices to check. Default: the length that the sampler of the buffer draws.
+        order: ``"physical"``, by index, or ``"chronological"``, oldest first.
+        moments: The most recorded states; beyond that every second one is dropped.
 
     Attributes:
         buffer: The buffer.
-        model: The plain values shown, an `ExplorerModel`.
-        selection: The row that is selected.
-        selected_env: Its column, in a storage of several dimensions.
+        model: The plain values that are shown, an `ExplorerModel`.
+        selection: The selected row.
+        selected_env: Its column, in a storage with several dimensions.
 
     Raises:
-        TypeError: If `buffer` is no replay buffer, or an ensemble of several; or an argument is unknown.
-        ValueError: If `order`, `slice_len` or `moments` makes no sense.
+        TypeError: If `buffer` is not a replay buffer, or is an ensemble, or an argument is unknown.
+        ValueError: If `order`, `slice_len` or `moments` is invalid.
 
     Example:
         >>> import torch
@@ -127,13 +126,13 @@ class BufferExplorer(TimeTraits, Visualizer):
         super().__init__(length=1, fps=2.0, order=order)
         self._flush()
 
-    # What is done to the buffer, and noted ----------------------------------------------------------------------------
+    # Recorded calls of the buffer -------------------------------------------------------------------------------------
 
     def add(self, data: Any) -> Any:
-        """Write one element, as ``buffer.add`` does, and note it.
+        """Add one item, as ``buffer.add`` does, and record the call.
 
         Args:
-            data: The element.
+            data: The item.
 
         Returns:
             Its index.
@@ -144,10 +143,10 @@ class BufferExplorer(TimeTraits, Visualizer):
         return index
 
     def extend(self, data: Any) -> torch.Tensor:
-        """Write several elements, as ``buffer.extend`` does, and note it.
+        """Add several items, as ``buffer.extend`` does, and record the call.
 
         Args:
-            data: The elements.
+            data: The items.
 
         Returns:
             The index of each.
@@ -158,14 +157,14 @@ class BufferExplorer(TimeTraits, Visualizer):
         return index
 
     def sample(self, batch_size: int | None = None, return_info: bool = False) -> Any:
-        """Draw elements, as ``buffer.sample`` does, count and note them.
+        """Sample items, as ``buffer.sample`` does, count them and record the call.
 
         Args:
-            batch_size: How many. Default: as the buffer was told.
-            return_info: Whether to return what the sampler says beside the batch.
+            batch_size: Number of items. Default: the batch size of the buffer.
+            return_info: Whether to return the info of the sampler as well.
 
         Returns:
-            The batch; or the batch and a dictionary.
+            The batch, or the batch and the info dictionary.
         """
         batch, info = self.buffer.sample(batch_size, return_info=True)
         self._counted(info["index"], "sample")
@@ -175,12 +174,12 @@ class BufferExplorer(TimeTraits, Visualizer):
         """Count a sample that was drawn elsewhere.
 
         Args:
-            sample: A TensorDict with ``"index"``, the dictionary that ``sample(return_info=True)`` returned, or the
-                index itself.
+            sample: A TensorDict with ``"index"``, the info dictionary of ``sample(return_info=True)``, or the index
+                itself.
 
         Raises:
             KeyError: If it has no ``"index"``.
-            IndexError: If it has one that is none of an element; nothing is counted then.
+            IndexError: If an index is out of range; nothing is counted then.
         """
         self._counted(self._index_of(sample), "sample from elsewhere")
 
@@ -197,7 +196,7 @@ class BufferExplorer(TimeTraits, Visualizer):
             )
         ndim = self.buffer.storage.ndim
         for _ in range(0 if isinstance(index, tuple) else self.buffer.storage.element_dims):
-            index = index.select(-1 if ndim == 1 else -2, 0)  # it is repeated along the dimensions of an element
+            index = index.select(-1 if ndim == 1 else -2, 0)  # it is repeated along the dimensions of an item
         return index
 
     def _counted(self, index: Any, label: str) -> None:
@@ -205,17 +204,17 @@ class BufferExplorer(TimeTraits, Visualizer):
         self._note("sample", f"{label} of {drawn:,}")
 
     def update_priority(self, index: Any, priority: Any) -> None:
-        """Change priorities, as ``buffer.update_priority`` does, and note it.
+        """Set priorities, as ``buffer.update_priority`` does, and record the call.
 
         Args:
-            index: Of the elements.
-            priority: One for each, or one for all.
+            index: Indices of the items.
+            priority: One priority per item, or one for all.
         """
         self.buffer.update_priority(index, priority)
         self._note("priority", "update_priority")
 
     def update_tensordict_priority(self, data: Any) -> None:
-        """Change the priorities of a sample, as ``buffer.update_tensordict_priority`` does, and note it.
+        """Set the priorities of a sample, as ``buffer.update_tensordict_priority`` does, and record the call.
 
         Args:
             data: The sample, with its index and its priorities.
@@ -224,35 +223,35 @@ class BufferExplorer(TimeTraits, Visualizer):
         self._note("priority", "update_tensordict_priority")
 
     def empty(self) -> None:
-        """Forget all elements, as ``buffer.empty`` does, and note it."""
+        """Remove all items, as ``buffer.empty`` does, and record the call."""
         self.buffer.empty()
         self._note("empty", "empty")
 
     def snapshot(self, label: str = "snapshot") -> None:
-        """Note how the buffer looks now, such as once in every iteration of a training loop.
+        """Record the state of the buffer now, for example once per iteration of a training loop.
 
         Args:
-            label: What to call it.
+            label: Label of the recorded state.
         """
         self._note("snapshot", shorten(str(label), 60))
 
     def player(self, env: Any = None, **options: Any) -> Any:
-        """Make a player of what is stored now, linked: the cell that is selected is the step that it shows.
+        """Return a player of the stored data, linked so that the selected cell is the step at its playhead.
 
         Args:
-            env: As for ``RolloutPlayer``, to draw states.
-            **options: As for ``RolloutPlayer``.
+            env: The environment that draws the states; see ``RolloutPlayer``.
+            **options: Further arguments of ``RolloutPlayer``.
 
         Returns:
             The ``RolloutPlayer``.
 
         Raises:
-            TypeError: If what is stored are no TensorDicts.
+            TypeError: If the stored items are not TensorDicts.
         """
         from rlnb_widgets.rollout_player import RolloutPlayer
 
         stored = self.buffer[:]
-        if self.buffer.storage.ndim > 1:  # a player wants time last
+        if self.buffer.storage.ndim > 1:  # a player needs time last
             stored = stored.transpose(0, self.buffer.storage.ndim - 1)
         made = RolloutPlayer(stored, env, **options)
         link(self, made)
@@ -265,7 +264,7 @@ class BufferExplorer(TimeTraits, Visualizer):
 
     @property
     def model(self) -> ExplorerModel:
-        """The plain values shown."""
+        """The plain values that are shown."""
         if self._record.catch_up():
             self._come_to_now()
         if self._model is None:
@@ -278,8 +277,8 @@ class BufferExplorer(TimeTraits, Visualizer):
         if time.monotonic() - self._sent_at > _SECONDS:
             self._flush()
         elif not self._waiting:
-            # Of many calls in a cell the page hears once, when the cell is over. Without a loop nobody looks on, and
-            # the faces bring themselves up to date.
+            # The page is updated once per cell, at its end. Without an event loop there is no page to update, and the
+            # other views update themselves.
             with contextlib.suppress(RuntimeError):
                 asyncio.get_running_loop().call_soon(self._flush)
                 self._waiting = True
@@ -290,7 +289,7 @@ class BufferExplorer(TimeTraits, Visualizer):
         self.t = self.length - 1
 
     def _flush(self) -> None:
-        """Bring what the page is sent up to date."""
+        """Send the current state to the page."""
         self._waiting = False
         if self._sent is self.model:
             return
@@ -309,13 +308,13 @@ class BufferExplorer(TimeTraits, Visualizer):
         return int(min(max(proposal["value"], 0), self._record.moments[-1].ring.columns - 1))
 
     def _link_names(self, names: Sequence[str], others: Sequence[Visualizer]) -> dict[str, str]:
-        # A player shows steps: it is tied to the cell, and not to the moments of the record.
+        # A player shows steps, so it is linked to the selected cell, not to the recorded states.
         if any(other.has_trait("selected_env") and not other.has_trait("selection") for other in others):
             return {"t": "selection", "selected_env": "selected_env"}
         return super()._link_names(names, others)
 
     def _text(self) -> str:
-        model = self.model  # it may add a moment, to which t then moves
+        model = self.model  # this may record a state, to which t then moves
         return explorer_text(model, self.t, self.order)
 
     def _svg(self) -> Svg:
@@ -327,10 +326,13 @@ class BufferExplorer(TimeTraits, Visualizer):
         return explanation(model, self.t)
 
     def to_html(self, path: str | Path | None = None) -> str:
-        """Return one self-contained HTML page with the live explorer, which needs no kernel and no network.
+        """Return a self-contained HTML page with the live explorer, which needs no kernel and no network.
 
         Args:
-            path: Where to write it as well.
+            path: File to write the page to. None: only return it.
+
+        Returns:
+            The page.
         """
         self._flush()
         return super().to_html(path)

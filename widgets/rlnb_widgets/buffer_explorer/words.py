@@ -1,4 +1,4 @@
-"""A moment in words, the same in every face."""
+"""Phrases about a recorded state that all views share."""
 
 from __future__ import annotations
 

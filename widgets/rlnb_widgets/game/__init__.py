@@ -1,4 +1,4 @@
-"""Play an environment in a notebook cell: against a policy, or alone."""
+"""Playing an environment in a notebook cell, against a policy or alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the actions of an env are called, and which key takes them."""
+"""Names and keys of the actions of an env."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 __all__ = ["Action", "actions_of"]
 
-# By the drawing of the env, in the order of its actions.
+# By class of the scene, in the order of the actions.
 _NAMES = {
     "Acrobot": ("left", "none", "right"),
     "Blackjack": ("stick", "hit"),
@@ -27,8 +27,8 @@ class Action:
     """One action.
 
     Attributes:
-        name: what it does, or its number.
-        keys: the keys that take it, as ``KeyboardEvent.key`` names them.
+        name: its name, or its number.
+        keys: the keys that take it, by their ``KeyboardEvent.key``.
     """
 
     name: str
@@ -36,16 +36,19 @@ class Action:
 
     @property
     def hint(self) -> str:
-        """The first key as it is printed."""
+        """The first key as printed on a button."""
         return _ARROWS.get(self.keys[0], self.keys[0]) if self.keys else ""
 
 
 def actions_of(scene: Any, n: int) -> tuple[Action, ...]:
-    """Name the actions of an env and give them keys: arrows where they have a direction, and digits.
+    """Return the actions of an env with their names and keys: arrows for directions, and digits.
 
     Args:
-        scene: what draws the env, or None.
-        n: how many actions there are.
+        scene: the scene that draws the env. None: no scene.
+        n: number of actions.
+
+    Returns:
+        The actions, in order.
 
     Example:
         >>> from rlnb_widgets.scenes import find_scene

@@ -1,4 +1,4 @@
-"""A match: an env, the one who plays it, the policy on the other side, and every step taken, as TED."""
+"""Matches: a human plays an env, alone or against a policy, and every step is kept as TED."""
 
 from __future__ import annotations
 
@@ -25,28 +25,28 @@ _MASKS = ("mask", "action_mask")
 
 
 class Match:
-    """A game or an episode that somebody plays, move by move.
+    """A game or an episode that you play, move by move.
 
     An env with a "turn" and the rewards of two players is a game: the policy answers whenever it is not your turn. Any
-    other env is played alone, and its policy only moves when it is asked to. Where the policy fails, a random legal
-    move is made in its place, and `problem` says so.
+    other env is played alone, and its policy moves only when you ask it to. If the policy fails, a random legal move is
+    made instead, and `problem` describes the error.
 
     Args:
-        env: an env of one action, a discrete one, and without batch dimensions.
-        policy: whatever ``env.rollout`` takes; None for random legal moves.
-        you: which player you are, 0 or 1; of an env that is played alone, 0.
-        start: passed to the reset, such as a position of a stateless game.
+        env: an env with one discrete action and without batch dimensions.
+        policy: any policy that ``env.rollout`` takes. None: random legal moves.
+        you: your player, 0 or 1; 0 in an env that is played alone.
+        start: argument of ``env.reset``, such as a position of a stateless game.
 
     Attributes:
         steps: the steps so far, a TensorDict each, with "next".
         movers: who chose the action of each step, "you" or "policy".
-        root: where the next step starts.
-        thought: what the policy thought before its last move, if it wrote that.
-        problem: what went wrong with the policy at your last action, or nothing.
+        root: the root of the next step.
+        thought: what the policy wrote about its last move; None if it wrote nothing.
+        problem: the error of the policy at your last action, or an empty text.
 
     Raises:
-        TypeError: if ``env`` is no env, has several actions or one that is not discrete.
-        ValueError: if the env is batched, or ``you`` is no player of it.
+        TypeError: If ``env`` is not an env, or has several actions or one that is not discrete.
+        ValueError: If the env is batched, or has no player ``you``.
 
     Example:
         >>> from rlnb.envs import TicTacToeEnv
@@ -64,7 +64,7 @@ class Match:
         self.can_swap = self.two_players and not getattr(env, "single_player", False)
         if you not in ((0, 1) if self.can_swap else (0,)):
             legal = "0 or 1" if self.can_swap else "0, as the env has no other side"
-            raise ValueError(f"you is the player that you are, {legal}, and is {you!r}.")
+            raise ValueError(f"you, your player, must be {legal}, got {you!r}.")
         self.you = you
         self._start = start
         self._act = make_policy(env, policy)
@@ -77,7 +77,7 @@ class Match:
         self.root: TensorDictBase = TensorDict({})
         self.new()
 
-    # What is the case ---------------------------------------------------------------------------------------------
+    # State --------------------------------------------------------------------------------------------------------
 
     @property
     def done(self) -> bool:
@@ -86,7 +86,7 @@ class Match:
 
     @property
     def turn(self) -> int:
-        """Whose turn it is; 0 in an env that is played alone."""
+        """The player to move; 0 in an env that is played alone."""
         return int(self.root["turn"]) if self.two_players else 0
 
     @property
@@ -96,7 +96,7 @@ class Match:
 
     @property
     def legal(self) -> list[bool]:
-        """Which actions can be taken; those of a mask, if the env gives one, and none when it is over."""
+        """Whether each action is legal, by the mask of the env if it has one; all False at the end."""
         if self.done:
             return [False] * self.n_actions
         for key in _MASKS:
@@ -107,18 +107,18 @@ class Match:
 
     @property
     def can_take_back(self) -> bool:
-        """Whether there is a move of yours, in an env that keeps no state."""
+        """Whether you have made a move, in an env that keeps no state."""
         return not self.env.batch_locked and "you" in self.movers
 
     @property
     def rewards(self) -> list[float]:
-        """The reward of each step: yours in a game of two."""
+        """The reward of each step, in a game your own."""
         key = _PLAYERS[self.you] if self.two_players else self.env.reward_keys[0]
         return [float(step.get(as_key(("next", *as_tuple(key)))).sum()) for step in self.steps]
 
     @property
     def winner(self) -> int | None:
-        """The player that the last step paid, -1 for a draw; None before the end and in an env that is played alone."""
+        """The winner, or -1 for a draw; None before the end and in an env that is played alone."""
         if not self.two_players or not self.done:
             return None
         paid = [float(self._last(*key).sum()) for key in _PLAYERS]
@@ -126,10 +126,10 @@ class Match:
 
     @property
     def rollout(self) -> TensorDict:
-        """All steps in the TED format, of shape ``[time]``, with the entries that all of them have.
+        """All steps in the TED format, ``[time]``, with the entries that they have in common.
 
         Raises:
-            ValueError: before the first move.
+            ValueError: If there is no step yet.
         """
         if not self.steps:
             raise ValueError("There is no step yet: make a move, in the cell or with game.act(action).")
@@ -139,10 +139,10 @@ class Match:
         found: torch.Tensor = self.steps[-1].get(("next", *key))
         return found
 
-    # What can be done ---------------------------------------------------------------------------------------------
+    # Moves --------------------------------------------------------------------------------------------------------
 
     def new(self) -> None:
-        """Start anew; if you do not begin, the policy does."""
+        """Start a new game or episode; if it is not your turn, the policy moves."""
         root = self.env.reset(None if self._start is None else self._start.clone())
         self.root, self.steps, self.movers, self._roots = root, [], [], []
         self.thought, self.problem = None, ""
@@ -152,14 +152,14 @@ class Match:
         """Take an action; in a game the policy answers.
 
         Args:
-            action: its index.
+            action: index of the action.
 
         Raises:
-            ValueError: if it is illegal, out of range, or not your turn. Nothing has happened then.
+            ValueError: If it is illegal, out of range, or not your turn. The match then stays unchanged.
         """
         self._assert_your_turn()
         if not 0 <= action < self.n_actions:
-            raise ValueError(f"The actions are 0 to {self.n_actions - 1}, and {action} is none of them.")
+            raise ValueError(f"The actions are 0 to {self.n_actions - 1}, got {action}.")
         self._step(self.root.copy().set(self.env.action_key, self.env.action_spec.encode(action)), "you")
         self.problem = ""
         self._answer()
@@ -168,7 +168,7 @@ class Match:
         """Let the policy choose your action.
 
         Raises:
-            ValueError: if it is not your turn.
+            ValueError: If it is not your turn.
         """
         self._assert_your_turn()
         self.problem = ""
@@ -176,10 +176,10 @@ class Match:
         self._answer()
 
     def take_back(self) -> None:
-        """Go back to before your last move.
+        """Take back your last move, and the answers to it.
 
         Raises:
-            ValueError: if there is none, or the env keeps a state of its own.
+            ValueError: If you have not moved, or the env keeps a state.
         """
         if self.env.batch_locked:
             name = type(self.env).__name__
@@ -192,10 +192,10 @@ class Match:
         self.thought, self.problem = None, ""
 
     def swap(self) -> None:
-        """Change sides with the policy; if it is its turn then, it moves.
+        """Change sides with the policy, which moves if it then is its turn.
 
         Raises:
-            ValueError: if the env has no other side.
+            ValueError: If the env has no other side.
         """
         if not self.can_swap:
             raise ValueError(f"{type(self.env).__name__} has no other side to change to.")
@@ -213,7 +213,7 @@ class Match:
             self._policy_step("policy")
 
     def _policy_step(self, mover: str) -> None:
-        """Let the policy act for itself or for you; where it fails, a random legal action is taken in its place."""
+        """Let the policy act for itself or for you; if it fails, take a random legal action instead."""
         before, key = set(self.root.keys(True, True)), self.env.action_key
         try:
             acted = self._act(self.root.copy())
@@ -224,7 +224,7 @@ class Match:
             thought = read_thought(acted, self.legal)
             self._step(acted, mover)
             self.thought = thought
-        except Exception as error:  # whatever a learner's policy raises is to be read, and the game goes on
+        except Exception as error:  # a learner's policy may raise anything; show it and continue the game
             words = error.args[0] if isinstance(error, KeyError) and error.args else error
             self.problem = f"{self.policy_name} failed, and a random move was made. {type(error).__name__}: {words}"
             self.thought = None
@@ -240,14 +240,14 @@ class Match:
 
     @property
     def roots(self) -> list[TensorDictBase]:
-        """Where each step started, and where the next one does."""
+        """The root of each step, and that of the next one."""
         return [*self._roots, self.root]
 
 
 def _check_env(env: Any) -> None:
     if not isinstance(env, EnvBase):
         what = f"the class {env.__name__}" if isinstance(env, type) else f"a {type(env).__name__}"
-        raise TypeError(f"play takes an env of rlnb and got {what}. Fix: play(TicTacToeEnv()), play(GymEnv('...')).")
+        raise TypeError(f"play takes an env of rlnb, got {what}. Fix: play(TicTacToeEnv()), play(GymEnv('...')).")
     name = type(env).__name__
     if env.batch_dims:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""The positions of a match as drawings: what never moves once, and a pose for each part of each frame."""
+"""Drawings of the positions of a match: one scene, with poses of its parts for each frame."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ __all__ = ["Picture", "picture"]
 
 @dataclass(frozen=True, eq=False)
 class Picture:
-    """What is seen of a match.
+    """The drawing of a match.
 
     Attributes:
-        scene: the drawing; None if there is none.
-        first: the first of its frames that is new since your last action.
-        places: for each action that has a place in the picture, what is there.
-        note: why there is no drawing, or what must be known of it.
+        scene: the scene; None if there is no drawing.
+        first: the first frame that is new since your last action.
+        places: for each action with a place in the drawing, what is there, in words.
+        note: a note about the drawing, or the reason why there is none.
     """
 
     scene: Scene | None
@@ -37,9 +37,12 @@ def picture(match: Match, spec: Any, since: int) -> Picture:
     """Draw the steps since your last action.
 
     Args:
-        match: what is played.
-        spec: what draws the env, or None.
-        since: how many steps that is.
+        match: the match.
+        spec: the scene that draws the env. None: no scene.
+        since: number of steps since your last action.
+
+    Returns:
+        The drawing.
     """
     name = type(match.env).__name__
     if spec is None:

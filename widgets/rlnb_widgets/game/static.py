@@ -1,4 +1,4 @@
-"""A match as a still picture: the position, how it stands, and that a kernel is needed to go on."""
+"""Static SVG of a match: position and status."""
 
 from __future__ import annotations
 
@@ -19,9 +19,12 @@ def game_svg(match: Match, seen: Picture, actions: tuple[Action, ...]) -> Svg:
     """Draw the last position.
 
     Args:
-        match: what is played.
+        match: the match.
         seen: its drawing.
-        actions: by name.
+        actions: the actions of the env.
+
+    Returns:
+        The SVG.
     """
     scene = seen.scene
     scale = 0.0 if scene is None else min((_WIDTH - 24) / scene.width, _TALLEST / scene.height)

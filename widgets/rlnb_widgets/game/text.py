@@ -1,4 +1,4 @@
-"""A match as text: what is played by whom, how it stands, and what can be done."""
+"""Text views of a match: headline, status, board and legal actions."""
 
 from __future__ import annotations
 
@@ -12,10 +12,13 @@ __all__ = ["explanation", "game_text", "headline", "status"]
 
 
 def headline(match: Match) -> str:
-    """Say in one line what is played by whom.
+    """Return the env, the players and the number of steps in one line.
 
     Args:
-        match: what is played.
+        match: the match.
+
+    Returns:
+        The line.
     """
     name = type(match.env).__name__
     if not match.two_players:
@@ -26,10 +29,13 @@ def headline(match: Match) -> str:
 
 
 def status(match: Match) -> str:
-    """Say how it stands, in a sentence to be read aloud.
+    """Return the state of the match in a sentence that a screen reader can read aloud.
 
     Args:
-        match: what is played.
+        match: the match.
+
+    Returns:
+        The sentence.
     """
     if match.two_players:
         who = match.winner
@@ -50,7 +56,7 @@ def status(match: Match) -> str:
 
 
 def _last_move(match: Match) -> str:
-    """Say what the other side did."""
+    """Return the last move of the other side as a sentence."""
     if not match.steps or match.movers[-1] != "policy":
         return ""
     action = match.steps[-1].get(match.env.action_key)
@@ -59,12 +65,15 @@ def _last_move(match: Match) -> str:
 
 
 def game_text(match: Match, seen: Picture, actions: tuple[Action, ...]) -> str:
-    """Return the text face: the same on every machine.
+    """Return the text view, which is the same on every machine.
 
     Args:
-        match: what is played.
+        match: the match.
         seen: its drawing.
-        actions: by name.
+        actions: the actions of the env.
+
+    Returns:
+        Lines of text.
     """
     lines = [f"Game({headline(match)})"]
     board = match.root.get("board", None)
@@ -82,12 +91,15 @@ def game_text(match: Match, seen: Picture, actions: tuple[Action, ...]) -> str:
 
 
 def explanation(match: Match, seen: Picture, actions: tuple[Action, ...]) -> str:
-    """Say in words what is shown and what can be done.
+    """Describe the match and the keys in words.
 
     Args:
-        match: what is played.
+        match: the match.
         seen: its drawing.
-        actions: by name.
+        actions: the actions of the env.
+
+    Returns:
+        The description.
     """
     parts = [f"A game to play in the cell: {headline(match)}.", status(match)]
     if seen.places:

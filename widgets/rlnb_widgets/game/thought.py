@@ -1,4 +1,4 @@
-"""What a policy thought of its actions: read from what it wrote beside the action."""
+"""Probabilities or values that a policy wrote for the actions, as text and bars."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _VALUES = ("action_value",)
 
 @dataclass(frozen=True)
 class Thought:
-    """What a policy thought before a move.
+    """What a policy wrote about the actions before a move.
 
     Attributes:
-        key: the entry that it wrote.
-        words: for each action, what is shown: a percentage or a value; empty for an illegal action.
-        shares: for each action, how long its bar is, in [0, 1].
+        key: key of the entry.
+        words: text for each action, a percentage or a value; empty for an illegal action.
+        shares: length of the bar of each action, in [0, 1].
     """
 
     key: str
@@ -35,11 +35,11 @@ def read_thought(data: TensorDictBase, legal: Sequence[bool]) -> Thought | None:
     """Read probabilities, logits or values of the actions.
 
     Args:
-        data: what a policy returned.
-        legal: which actions are.
+        data: data that a policy returned.
+        legal: whether each action is legal.
 
     Returns:
-        The thought; None if the policy wrote none of the entries, or one of another size.
+        The thought; None if the policy wrote no such entry, or one of another size.
 
     Example:
         >>> from tensordict import TensorDict

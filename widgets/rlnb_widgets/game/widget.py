@@ -1,4 +1,4 @@
-"""Game: an environment that is played in the cell, with mouse and keyboard."""
+"""The live game: a widget to play an environment with mouse and keyboard."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ class Game(Visualizer):
     """Plays an env in the cell, against a policy or alone; see :func:`play`.
 
     Args:
-        env: as for :func:`play`.
-        policy: as for :func:`play`.
-        you: as for :func:`play`.
-        start: as for :func:`play`.
-        seed: as for :func:`play`.
+        env: see :func:`play`.
+        policy: see :func:`play`.
+        you: see :func:`play`.
+        start: see :func:`play`.
+        seed: see :func:`play`.
 
     Attributes:
-        match: the :class:`~rlnb_widgets.game.Match` behind it.
+        match: the :class:`~rlnb_widgets.game.Match` that is played.
 
     Raises:
-        TypeError: as :class:`~rlnb_widgets.game.Match`, and for an unknown argument.
-        ValueError: as :class:`~rlnb_widgets.game.Match`.
+        TypeError: As :class:`~rlnb_widgets.game.Match`, and if an argument is unknown.
+        ValueError: As :class:`~rlnb_widgets.game.Match`.
 
     Example:
         >>> from rlnb.envs import TicTacToeEnv
@@ -78,7 +78,7 @@ class Game(Visualizer):
         self._actions = actions_of(self._spec, self.match.n_actions)
         self._since = len(self.match.steps)
         self._asked = 0
-        self._fault = ""
+        self._problem = ""
         super().__init__(_head=self._describe(), _state=self._now())
         self.on_msg(self._on_message)
 
@@ -86,10 +86,10 @@ class Game(Visualizer):
 
     @property
     def rollout(self) -> TensorDict:
-        """All steps of this game in the TED format, of shape ``[time]``.
+        """All steps of this game in the TED format, ``[time]``.
 
         Raises:
-            ValueError: before the first move.
+            ValueError: If there is no step yet.
         """
         return self.match.rollout
 
@@ -97,22 +97,22 @@ class Game(Visualizer):
         """Take an action, as a click or a key does.
 
         Args:
-            action: its index.
+            action: index of the action.
 
         Raises:
-            ValueError: if it is illegal, or not your turn.
+            ValueError: If it is illegal, or not your turn.
         """
         self._change("act", action)
 
     def new(self) -> None:
-        """Start anew."""
+        """Start a new game or episode."""
         self._change("new")
 
     def take_back(self) -> None:
-        """Go back to before your last move.
+        """Take back your last move, and the answers to it.
 
         Raises:
-            ValueError: if there is none, or the env keeps a state of its own.
+            ValueError: If you have not moved, or the env keeps a state.
         """
         self._change("take_back")
 
@@ -120,7 +120,7 @@ class Game(Visualizer):
         """Change sides with the policy.
 
         Raises:
-            ValueError: if the env has no other side.
+            ValueError: If the env has no other side.
         """
         self._change("swap")
 
@@ -128,7 +128,7 @@ class Game(Visualizer):
         """Let the policy choose your action.
 
         Raises:
-            ValueError: if it is not your turn.
+            ValueError: If it is not your turn.
         """
         self._change("let_policy")
 
@@ -138,34 +138,34 @@ class Game(Visualizer):
             getattr(self.match, what)(*arguments)
         finally:
             self._since = len(self.match.steps) if what == "new" else max(0, len(self.match.steps) - before)
-            self._fault = ""
-            self._tell()
+            self._problem = ""
+            self._send_state()
 
     # For the page -------------------------------------------------------------------------------------------------
 
     def _on_message(self, _widget: Any, content: Any, _buffers: Any) -> None:
-        """Do what the page asks for, unless it has not heard yet of what has happened since."""
+        """Do what the page asks for, unless it acts on an outdated state."""
         what = content.get("do") if isinstance(content, dict) else None
         if what not in ("act", "new", "take_back", "swap", "let_policy"):
             return
         if content.get("asked") != self._asked:
-            self._tell()
+            self._send_state()
             return
         action = content.get("action")
         try:
             if what == "act" and type(action) is not int:
-                raise ValueError(f"An action is a whole number, and {action!r} is none.")
+                raise ValueError(f"An action must be an integer, got {action!r}.")
             self._change(what, *([action] if what == "act" else []))
-        except Exception as error:  # nobody reads a traceback that a click has caused
-            self._fault = str(error)
-            self._tell()
+        except Exception as error:  # shown in the page, since a click has no traceback
+            self._problem = str(error)
+            self._send_state()
 
-    def _tell(self) -> None:
+    def _send_state(self) -> None:
         self._asked += 1
         self._state = self._now()
 
     def _describe(self) -> dict[str, Any]:
-        """Return what never changes."""
+        """Return the part of the state that never changes."""
         seen = picture(self.match, self._spec, 0)
         targets = self._spec.targets() if hasattr(self._spec, "targets") and seen.scene is not None else ()  # type: ignore[union-attr]
         return {
@@ -177,7 +177,7 @@ class Game(Visualizer):
         }
 
     def _now(self) -> dict[str, Any]:
-        """Return how it stands."""
+        """Return the state of the match."""
         match, seen = self.match, picture(self.match, self._spec, self._since)
         thought = match.thought
         return {
@@ -185,9 +185,9 @@ class Game(Visualizer):
             "steps": len(match.steps),
             "headline": headline(match),
             "status": status(match),
-            "problem": self._fault or match.problem,
+            "problem": self._problem or match.problem,
             "caption": "" if seen.scene is None else seen.scene.caption_at(-1),
-            "frames": [] if seen.scene is None else _frames(seen.scene.poses[seen.first :]),
+            "frames": [] if seen.scene is None else seen.scene.poses_as_lists(slice(seen.first, None)),
             "places": list(seen.places),
             "legal": match.legal if match.your_turn else [False] * match.n_actions,
             "done": match.done,
@@ -195,7 +195,7 @@ class Game(Visualizer):
             "thought": None if thought is None else asdict(thought),
         }
 
-    # The faces ----------------------------------------------------------------------------------------------------
+    # Views -------------------------------------------------------------------------------------------------------
 
     def _text(self) -> str:
         return game_text(self.match, picture(self.match, self._spec, self._since), self._actions)
@@ -207,34 +207,27 @@ class Game(Visualizer):
         return explanation(self.match, picture(self.match, self._spec, self._since), self._actions)
 
 
-def _frames(poses: Any) -> list[list[list[float] | None]]:
-    """Write poses as JSON can hold them: None for a part that is hidden."""
-    return [
-        [None if any(v != v for v in pose) else [round(v, 2) for v in pose] for pose in frame]
-        for frame in poses.tolist()
-    ]
-
-
 def play(
     env: EnvBase, policy: Any = None, *, you: int = 0, start: TensorDictBase | None = None, seed: int | None = None
 ) -> Game:
-    """Play an env in the cell: a game against a policy, any other env alone, with mouse and keyboard.
+    """Play an env in the cell with mouse and keyboard: a game against a policy, any other env alone.
 
     In a game (an env with a "turn" and the rewards of two players), choose a cell or column; the policy answers. In any
-    other env each button or key is one step. What the policy wrote beside its action ("logits", "probs" or
-    "action_value") can be shown on the board. A policy that fails is reported, and a random move is made in its place.
+    other env each button or key is one step. What the policy writes besides its action ("logits", "probs" or
+    "action_value") can be shown on the board. If the policy fails, the error is shown, and a random move is made
+    instead.
 
     Args:
-        env: an env of one action, a discrete one, without batch dimensions.
-        policy: whatever ``env.rollout`` takes: a TensorDictModule, or a function of the TensorDict or the
+        env: an env with one discrete action and without batch dimensions.
+        policy: any policy that ``env.rollout`` takes: a TensorDictModule, or a function of the TensorDict or the
             observations. None: random legal moves.
-        you: which player you are, 0 (who begins) or 1.
-        start: passed to the reset: ``TensorDict({"board": board})`` starts a stateless game from a position.
-        seed: to seed the env with first.
+        you: your player, 0 (who begins) or 1.
+        start: argument of ``env.reset``: ``TensorDict({"board": board})`` starts a stateless game from a position.
+        seed: seed of the env. None: the env is not seeded.
 
     Returns:
-        The game: shown in the cell, and played from Python too (``act``, ``new``, ``take_back``, ``swap``,
-        ``let_policy``). ``game.rollout`` holds the steps in the TED format.
+        The game. It is shown in the cell, and can be played from Python as well (``act``, ``new``, ``take_back``,
+        ``swap``, ``let_policy``). ``game.rollout`` holds the steps in the TED format.
 
     Example:
         >>> from rlnb.envs import GridWorldEnv

@@ -1,4 +1,4 @@
-"""Plays a rollout: frames, strips over time, ends of episodes, and the TED row under the playhead."""
+"""Player of rollouts: frames, strips over time, ends of episodes, and the TED row at the playhead."""
 
 from __future__ import annotations
 

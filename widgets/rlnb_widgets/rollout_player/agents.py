@@ -1,4 +1,4 @@
-"""Agents and players: entries in groups, with rewards and ends of their own beside those of the whole."""
+"""Groups of agents or players: their entries, rewards and end signals."""
 
 from __future__ import annotations
 

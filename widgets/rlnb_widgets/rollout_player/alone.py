@@ -1,4 +1,4 @@
-"""Where agents are reset alone: their entries begin anew, and the episode of the whole goes on."""
+"""Resets of single agents, which do not end the episode of the env."""
 
 from __future__ import annotations
 

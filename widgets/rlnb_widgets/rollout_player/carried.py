@@ -1,4 +1,4 @@
-"""What is carried from ``"next"`` to the root of the row after, and where the two differ."""
+"""Entries that ``step_mdp`` carries from ``"next"`` to the next root, and where the data differ."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Packs columns of numbers into few bytes: constants, repeats and shifted copies are not sent twice."""
+"""Compact encoding of columns of numbers: constants, repeats and shifted copies are sent once."""
 
 from __future__ import annotations
 

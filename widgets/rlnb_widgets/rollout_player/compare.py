@@ -1,4 +1,4 @@
-"""Finds the first step at which two rollouts part, and which entry differs there."""
+"""Comparison of two rollouts: the first step at which they diverge, and the entry that differs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Draws the state of an environment at each step, with the actions taken."""
+"""Drawings of the state of an env at each step, with the actions taken."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where episodes end and how: terminated, truncated, cut, and what each means for bootstrapping."""
+"""Ends of episodes (terminated, truncated, cut off) and their meaning for bootstrapping."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is seen at each step: pixels from the data, a scene drawn from the state, or a word on how to get either."""
+"""Frames of a rollout: pixels from the data, a drawn scene, or a hint how to get either."""
 
 from __future__ import annotations
 

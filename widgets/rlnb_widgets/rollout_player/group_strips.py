@@ -1,4 +1,4 @@
-"""Strips of agents: their rewards and returns as lines with their numbers, their lanes, their actions."""
+"""Strips of agent groups: rewards and returns as lines, lanes, and actions."""
 
 from __future__ import annotations
 

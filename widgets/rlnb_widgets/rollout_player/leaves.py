@@ -1,4 +1,4 @@
-"""Reads every leaf of a rollout into a numpy array, and says in words which it cannot read."""
+"""Conversion of the leaves of a rollout to numpy arrays, with a reason for each unreadable leaf."""
 
 from __future__ import annotations
 

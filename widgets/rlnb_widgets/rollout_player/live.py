@@ -1,4 +1,4 @@
-"""The live player: a widget whose frames, strips and playhead all live in the page."""
+"""The live player: a widget whose frames, strips and playhead live in the page."""
 
 from __future__ import annotations
 
@@ -23,44 +23,44 @@ _HERE = Path(__file__).parent
 
 
 class RolloutPlayer(TimeTraits, Visualizer):
-    r"""Plays a rollout: frames above synchronized strips, and the TED row under the playhead.
+    r"""Plays a rollout: frames above synchronized strips, and the TED row at the playhead.
 
-    Everything is in the page once it is shown: moving the playhead never asks Python. Keys: space plays, the arrows
-    move by a step, Page Up and Page Down by ten, Home and End to the ends, ``n`` and ``p`` to the next and previous
-    mark, ``+``, ``-`` and ``0`` zoom, ``[`` and ``]`` limit what is played, ``\`` lifts the limit.
+    The page holds all data, so moving the playhead never needs Python. Keys: space plays, the arrows move by one step,
+    Page Up and Page Down by ten, Home and End to the ends, ``n`` and ``p`` to the next and previous mark, ``+``, ``-``
+    and ``0`` zoom, ``[`` and ``]`` limit the range that is played, ``\`` removes the limit.
 
-    Episodes end where a flag in ``"next"`` says so, where a mask says that padding begins, and where another trajectory
-    begins. The data says where: by a new number in ``("collector", "traj_ids")``, ``"traj_ids"`` or ``"episode"``, else
-    by ``"is_init"`` or a ``"step_count"`` that falls. Without any of these, rows that do not continue the row
-    before them are taken for the seams of a flattened batch ``[B, T]`` if they lie at the ends of equal shares of the
-    data, and for another trajectory if root and ``"next"`` alike jump farther than any step of the data leads. Any
-    other row whose root is not the ``"next"`` of the row before ends no episode; a note tells how many there are. NaN
-    on one side only is no difference.
+    An episode ends at an end signal in ``"next"``, where padding begins by a mask, and where another trajectory begins.
+    A trajectory begins with a new number in ``("collector", "traj_ids")``, ``"traj_ids"`` or ``"episode"``, otherwise
+    with ``"is_init"`` or a decreasing ``"step_count"``. Without any of these, a row that does not continue the previous
+    one is taken for the seam of a flattened batch ``[B, T]`` if all such rows divide the data into equal parts, and for
+    another trajectory if both root and ``"next"`` jump farther than any step of the data. Any other row whose root is
+    not the ``"next"`` of the previous row ends no episode; a note reports their number. NaN on only one side does not
+    count as a difference.
 
     Args:
-        rollout: TensorDict of batch size ``[T]`` or ``[*B, T]`` in TED format; what it lacks is said and left out.
-        env: The environment, or its id, to draw the state of; it is only looked at and never run again.
-        frames: Pictures, one a step, ``[T, H, W, C]`` or ``[B, T, H, W, C]``; one more at the end may show where the
-            last step led. Without it ``"pixels"`` of the rollout are shown if there, else the env's drawing.
-        fps: Steps a second at speed 1.
-        strips: What is drawn below reward and return: keys, or keys with the number of a component last, such as
-            ``("observation", 2)``; one of these alone, or a list of them. None chooses.
-        envs: Which environments of a batch to show, as a flat index or several; None shows the first 16.
-        compare: A second rollout, shown beside the first one, with the first step at which they part.
-        max_bytes: Most bytes of encoded pictures; more are thinned, with a note.
-        t: Step at which the playhead stands first.
+        rollout: TensorDict ``[T]`` or ``[*B, T]`` in TED format. Missing entries are reported and left out.
+        env: The environment that draws the states, or its id. It is not run.
+        frames: Images, one per step, ``[T, H, W, C]`` or ``[B, T, H, W, C]``; an additional one may show the state
+            after the last step. Default: ``"pixels"`` of the rollout if present, else the drawing of the env.
+        fps: Steps per second at speed 1.
+        strips: The strips below reward and return: keys, or keys with the index of a component last, such as
+            ``("observation", 2)``; one of these, or a list. None: a selection.
+        envs: The environments of a batch to show, as one flat index or several. None: the first 16.
+        compare: A second rollout, shown next to the first one, with the first step at which they diverge.
+        max_bytes: The most bytes of encoded images; beyond that frames are left out, with a note.
+        t: First position of the playhead.
         speed: Factor on `fps`.
         loop: Whether playing starts over at the end.
 
     Attributes:
-        model: The plain values shown, a `PlayerModel`.
-        selected_env: Which of the environments shown the strips and the row follow.
+        model: The plain values that are shown, a `PlayerModel`.
+        selected_env: The environment that the strips and the row show.
 
     Raises:
-        TypeError: If the rollout is not a TensorDict, `env` no environment, or an argument unknown.
-        ValueError: If the rollout is empty or has no time, or `frames` do not fit.
-        KeyError: If `strips` names a key that is not there.
-        IndexError: If `envs` or `strips` name an environment or component that is not there.
+        TypeError: If the rollout is not a TensorDict, `env` is not an environment, or an argument is unknown.
+        ValueError: If the rollout is empty or has no time dimension, or the shape of `frames` does not match.
+        KeyError: If a key in `strips` is missing.
+        IndexError: If `envs` or `strips` name an environment or component that does not exist.
 
     Example:
         >>> import torch

@@ -1,4 +1,4 @@
-"""From a rollout to the plain values that every face of the player shows."""
+"""Conversion of a rollout to the model that all views of the player show."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the page is sent: a small description and few bytes, from which everything is drawn without asking again."""
+"""Payload of the page: a description and compact columns, so that no frame needs Python."""
 
 from __future__ import annotations
 

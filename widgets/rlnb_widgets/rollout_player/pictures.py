@@ -1,4 +1,4 @@
-"""Pixel frames: found in the data, brought to 8-bit RGB, made few and small, and encoded within a budget of bytes."""
+"""Pixel frames: converted to 8-bit RGB, thinned out, scaled down and encoded within a byte budget."""
 
 from __future__ import annotations
 

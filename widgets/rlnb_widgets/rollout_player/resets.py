@@ -1,4 +1,4 @@
-"""Resets of every kind: of all environments, of some, by the env itself, and the one that was left out."""
+"""Resets in a rollout: full, partial, automatic, and missing ones."""
 
 from __future__ import annotations
 

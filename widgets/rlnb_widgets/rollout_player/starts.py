@@ -1,4 +1,4 @@
-"""Where a row begins another trajectory than the row before it, and where two rows of one episode do not fit."""
+"""Trajectory boundaries between rows that end signals do not mark, and inconsistent rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The player as a still picture: a film strip of a few frames above the strips, with the ends of the episodes."""
+"""Static SVG of the player: a film strip of selected frames above the strips over time."""
 
 from __future__ import annotations
 

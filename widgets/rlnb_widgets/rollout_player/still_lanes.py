@@ -1,4 +1,4 @@
-"""Lanes of agents in the still picture: a bar while one acts, a mark at its end, a sign where it is reset alone."""
+"""Lanes of agents in the static SVG: bars of activity, with marks at ends and single resets."""
 
 from __future__ import annotations
 

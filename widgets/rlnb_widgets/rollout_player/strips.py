@@ -1,4 +1,4 @@
-"""Chooses what is drawn over time: reward, return, components of observations, actions, probabilities, values."""
+"""Selection of the strips over time: reward, return, observations, actions, probabilities, values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The player as text: what a rollout holds, how its episodes end, and the row under the playhead."""
+"""Text view of the player: contents of a rollout, ends of its episodes, and the row at the playhead."""
 
 from __future__ import annotations
 

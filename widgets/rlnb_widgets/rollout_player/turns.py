@@ -1,4 +1,4 @@
-"""Games in turns: who is to move, and who has won, for captions and for the text."""
+"""Turn-based games: the player to move and the winner, for captions and text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Entries with a size of their own at each step, in words and as the one number that a strip can show."""
+"""Entries whose size varies from step to step: description, and a number for their strip."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pictures of environments computed from their observations alone: no rendering library, no env needed."""
+"""Drawings of environments computed from observations alone, without a rendering library or an env."""
 
 from rlnb_widgets.scenes.registry import FitsEnv, SceneSpec, find_scene, register_scene, scene_names
 from rlnb_widgets.scenes.roles import ROLES

@@ -1,4 +1,4 @@
-"""Acrobot as a picture: two links, the height to reach and the torque at the joint between them."""
+"""Scene of Acrobot: two links, the height to reach and the torque at the joint."""
 
 from __future__ import annotations
 

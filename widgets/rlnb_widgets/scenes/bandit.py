@@ -1,4 +1,4 @@
-"""A bandit as a picture: a column for each arm that grows with its pulls, and a mark over the arm that is pulled."""
+"""Scene of a bandit: a column per arm that grows with its pulls, and a mark over the pulled arm."""
 
 from __future__ import annotations
 

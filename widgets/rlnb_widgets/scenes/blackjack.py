@@ -1,4 +1,4 @@
-"""Blackjack as a picture: the dealer's card, the player's sum and whether an ace counts 11."""
+"""Scene of Blackjack: the dealer's card, the player's sum and whether an ace counts 11."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Board games as a picture: pieces told apart by shape, the last move, the next one and the line that wins."""
+"""Scene of board games: pieces distinguished by shape, the last move, the next one and the winning line."""
 
 from __future__ import annotations
 

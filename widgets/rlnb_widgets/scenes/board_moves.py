@@ -1,4 +1,4 @@
-"""What a sequence of positions tells about the games in it: which move came last, and which lines are won."""
+"""Moves and winning lines of games, computed from sequences of positions."""
 
 from __future__ import annotations
 

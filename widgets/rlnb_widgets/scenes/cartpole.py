@@ -1,4 +1,4 @@
-"""CartPole as a picture: a cart on its track, the pole, the limits and the push."""
+"""Scene of CartPole: a cart on its track, the pole, the limits and the push."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CliffWalking as a picture: four rows of twelve cells with the cliff between start and goal."""
+"""Scene of CliffWalking: four rows of twelve cells with the cliff between start and goal."""
 
 from __future__ import annotations
 

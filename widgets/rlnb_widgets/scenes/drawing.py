@@ -1,4 +1,4 @@
-"""Building blocks that scenes share: paper, flags, arrows and arcs whose length follows a number."""
+"""Building blocks of scenes: paper, flags, and arrows and arcs whose length shows a number."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""FrozenLake as a picture: ice, holes, start and goal of its map."""
+"""Scene of FrozenLake: ice, holes, start and goal of its map."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the grid worlds share: cells, the agent, the mark of its action, and poses from state indices."""
+"""Shared base of grid worlds: cells, the agent, the mark of its action, and poses from state indices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""rlnb's own grid worlds as a picture: the map is that of the env."""
+"""Scene of rlnb's grid worlds, with the map of the env."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a scene is drawn from: observations and actions checked, and indices read from one-hot rows."""
+"""Validation of the observations and actions of scenes, and conversion of one-hot rows to indices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MountainCar as a picture: the hill, the flag at the goal, the car and its push."""
+"""Scene of MountainCar: the hill, the flag at the goal, the car and its push."""
 
 from __future__ import annotations
 

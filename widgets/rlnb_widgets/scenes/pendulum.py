@@ -1,4 +1,4 @@
-"""Pendulum as a picture: the rod, its pivot and the torque as a round arrow."""
+"""Scenes of Pendulum: the rod, its pivot and the torque as a round arrow."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rlnb_widgets.scenes.drawing import STROKE, arc_parts, arc_poses, paper, pos
 from rlnb_widgets.scenes.inputs import action_values, feature_rows
 from rlnb_widgets.scenes.scene import Part, Scene, Shape
 
-__all__ = ["Pendulum"]
+__all__ = ["Pendulum", "PendulumAngles"]
 
 _SIZE = 320.0
 _CENTRE = _SIZE / 2
@@ -65,3 +65,23 @@ class Pendulum:
             return words if np.isnan(torque[i]) else f"{words}, torque {torque[i] * _MAX_TORQUE:+.2f}"
 
         return Scene(_SIZE, _SIZE, self.background, (_BEAM, _PIN, *arc_parts(_RADIUS, _SWEEP)), poses, caption)
+
+
+class PendulumAngles(Pendulum):
+    """Draws PendulumEnv from (th, thdot): th is 0 upright and grows anticlockwise.
+
+    Attributes:
+        reads: the entries that the observations are read from, one a column.
+
+    Example:
+        >>> PendulumAngles().pose([[np.pi, 0.0]], actions=[[2.0]]).caption_at(0)
+        'rod 180.0 degrees left, torque +2.00'
+    """
+
+    fields = ("th", "thdot")
+    reads = ("th", "thdot")
+
+    def pose(self, observations: Any, actions: Any = None) -> Scene:
+        """Return the scene of observations [N, 2], with the torque where actions ([N] or [N, 1], N m) are given."""
+        th, thdot = feature_rows(observations, "Pendulum", self.fields).T
+        return super().pose(np.stack([np.cos(th), np.sin(th), thdot], axis=-1), actions)

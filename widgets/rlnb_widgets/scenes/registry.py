@@ -1,4 +1,4 @@
-"""Which scene draws which environment: look one up by env or id, or add your own."""
+"""Registry of scenes by environment: look one up by env or id, or add your own."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from rlnb_widgets.scenes.cliff_walking import CliffWalking
 from rlnb_widgets.scenes.frozen_lake import FrozenLake
 from rlnb_widgets.scenes.grid_map import GridMap
 from rlnb_widgets.scenes.mountain_car import MountainCar
-from rlnb_widgets.scenes.pendulum import Pendulum
-from rlnb_widgets.scenes.pendulum_angles import PendulumAngles
+from rlnb_widgets.scenes.pendulum import Pendulum, PendulumAngles
 from rlnb_widgets.scenes.scene import Scene
 from rlnb_widgets.scenes.spread import Spread
 from rlnb_widgets.scenes.taxi import Taxi

@@ -1,4 +1,4 @@
-"""The one table of colours: what each role looks like on light and on dark pages."""
+"""Colour roles of scenes, with a light and a dark value each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The picture model: shapes in roles of colour, parts that move, and one pose per part and frame."""
+"""Scenes: shapes with colour roles, moving parts, and one pose per part and frame."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _COUNTS = {"rect": (4, 5), "circle": (3,), "line": (4,), "text": (3,)}
 
 
 def _check_points(kind: str, points: tuple[float, ...]) -> None:
-    """Refuse a coordinate list that `kind` cannot be drawn from."""
+    """Check the number and the values of the coordinates of a shape."""
     if kind not in get_args(ShapeKind):
         raise ValueError(f"unknown shape kind {kind!r}; the kinds are {', '.join(get_args(ShapeKind))}.")
     if not all(math.isfinite(p) for p in points):
@@ -46,14 +46,14 @@ class Shape:
         kind: ``"rect"`` (x, y, w, h and optionally a corner radius), ``"circle"`` (cx, cy, r),
             ``"line"`` (x1, y1, x2, y2), ``"polygon"`` (x1, y1, x2, y2, ...) or ``"text"``
             (x, y of the centre, font size).
-        points: the numbers `kind` asks for.
-        fill: role of the inside (a key of :data:`~rlnb_widgets.scenes.ROLES`), or None for none.
-        stroke: role of the outline, or None for none.
-        stroke_width: outline width in scene units.
-        text: what a ``"text"`` shape says.
+        points: the coordinates of this kind of shape.
+        fill: colour role of the inside, a key of :data:`~rlnb_widgets.scenes.ROLES`. None: not filled.
+        stroke: colour role of the outline. None: no outline.
+        stroke_width: width of the outline in scene units.
+        text: text of a ``"text"`` shape.
 
     Raises:
-        ValueError: for an unknown kind or role, or the wrong number of coordinates.
+        ValueError: If the kind or a role is unknown, or the number of coordinates is wrong.
 
     Example:
         >>> Shape("circle", (10, 20, 5), fill="accent").to_dict()
@@ -80,7 +80,7 @@ class Shape:
             )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-able dict that leaves out what is not set."""
+        """Return a JSON-able dict without unset fields."""
         out: dict[str, Any] = {"kind": self.kind, "points": list(self.points)}
         if self.fill is not None:
             out["fill"] = self.fill
@@ -96,8 +96,8 @@ class Part:
     """A named group of shapes that moves as one rigid body, drawn about its own origin.
 
     Args:
-        name: what the part is, unique in its scene.
-        shapes: its shapes, first one at the back.
+        name: name of the part, unique in its scene.
+        shapes: its shapes, from back to front.
 
     Example:
         >>> Part("ball", (Shape("circle", (0, 0, 5), fill="accent"),)).to_dict()["name"]
@@ -114,21 +114,21 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """A still background and moving parts, for N frames.
+    """A static background and moving parts, for N frames.
 
     Args:
-        width: width of the picture in scene units.
-        height: height of the picture in scene units.
-        background: shapes that never move, first one at the back.
-        parts: moving parts, first one at the back.
+        width: width in scene units.
+        height: height in scene units.
+        background: shapes that never move, from back to front.
+        parts: moving parts, from back to front.
         poses: float32 array of shape [N, P, 3]: x, y and angle of each part in each frame.
-            The angle is in radians and turns clockwise on the screen, as y points down.
+            The angle is in radians, clockwise on the screen, since y points down.
             A NaN x hides the part in that frame.
-        caption: words for screen readers: one line for all frames, a line per frame, or a function
-            from the frame number to its line (so that 10,000 lines are not written to read one).
+        caption: description for screen readers: one line for all frames, a line per frame, or a function that maps
+            the frame number to its line, so that long scenes need not write every line.
 
     Raises:
-        ValueError: if `poses` or `caption` does not fit the parts and frames.
+        ValueError: If the shape of `poses` or the number of captions does not match the parts and frames.
 
     Example:
         >>> ball = Part("ball", (Shape("circle", (0, 0, 5), fill="accent"),))
@@ -145,7 +145,7 @@ class Scene:
     caption: str | tuple[str, ...] | Callable[[int], str] | None = None
 
     def __post_init__(self) -> None:
-        """Check that poses and captions fit the parts and frames."""
+        """Check the shape of the poses and the number of captions."""
         poses = np.asarray(self.poses, dtype=np.float32)
         if poses.ndim != 3 or poses.shape[1:] != (len(self.parts), 3):
             raise ValueError(
@@ -164,7 +164,7 @@ class Scene:
         return len(self.poses)
 
     def caption_at(self, i: int) -> str:
-        """Return the words of frame `i` (empty if there are none); a negative `i` counts from the end."""
+        """Return the caption of frame `i`, empty without one; a negative `i` counts from the end."""
         if not -len(self) <= i < len(self):
             raise IndexError(f"frame {i} is out of range: the scene has {len(self)} frames, 0 to {len(self) - 1}.")
         if self.caption is None or isinstance(self.caption, str):
@@ -178,8 +178,22 @@ class Scene:
 
         return frame_svg(self, i)
 
+    def poses_as_lists(self, frames: slice = slice(None)) -> list[list[list[float] | None]]:
+        """Return the poses of some frames as JSON can hold them, with None for hidden parts.
+
+        Args:
+            frames: the frames. Default: all.
+
+        Returns:
+            For each frame and part ``[x, y, angle]`` with two decimals, or None.
+        """
+        return [
+            [None if any(v != v for v in pose) else [round(v, 2) for v in pose] for pose in frame]
+            for frame in self.poses[frames].tolist()
+        ]
+
     def to_dict(self) -> dict[str, Any]:
-        """Return all that does not change between frames, JSON-able, with the colour table."""
+        """Return everything that does not change between frames, JSON-able, with the colour table."""
         return {
             "width": float(self.width),
             "height": float(self.height),

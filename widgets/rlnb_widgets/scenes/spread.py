@@ -1,4 +1,4 @@
-"""Agents that spread over landmarks as a picture: each with a number, what is covered and who has collided."""
+"""Scene of agents that spread over landmarks: numbered agents, covered landmarks and collisions."""
 
 from __future__ import annotations
 

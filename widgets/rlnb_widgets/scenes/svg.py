@@ -1,4 +1,4 @@
-"""Scenes as SVG: a fragment per frame, the style sheet for light and dark, and a picture that stands alone."""
+"""SVG of scenes: a fragment per frame, the style sheet for light and dark, and a standalone picture."""
 
 from __future__ import annotations
 

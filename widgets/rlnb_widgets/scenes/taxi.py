@@ -1,4 +1,4 @@
-"""Taxi as a picture: the town with its walls, the four stations, the taxi and its passenger."""
+"""Scene of Taxi: the town with its walls, the four stations, the taxi and its passenger."""
 
 from __future__ import annotations
 

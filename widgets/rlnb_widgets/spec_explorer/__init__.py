@@ -1,4 +1,4 @@
-"""The spec explorer: a spec as a tree, its domains drawn, and answers about any value."""
+"""Explorer of specs: a tree of entries with drawn domains, and tests of values."""
 
 from __future__ import annotations
 

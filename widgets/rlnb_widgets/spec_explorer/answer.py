@@ -1,4 +1,4 @@
-"""Ask a spec about one value: ``is_in``, ``project``, ``encode``, ``to_numpy``, each with its answer or its error."""
+"""Results of ``is_in``, ``project``, ``encode`` and ``to_numpy`` for a value, or their errors."""
 
 from __future__ import annotations
 

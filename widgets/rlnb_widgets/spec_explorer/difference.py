@@ -1,4 +1,4 @@
-"""Where two specs differ: keys, classes, shapes, dtypes, devices, domains."""
+"""Differences between two specs: keys, classes, shapes, dtypes, devices and domains."""
 
 from __future__ import annotations
 

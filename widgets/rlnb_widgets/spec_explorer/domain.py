@@ -1,4 +1,4 @@
-"""Which values a spec allows, as lanes to draw and one line of text."""
+"""Domains of specs, as lanes to draw and as one line of text."""
 
 from __future__ import annotations
 

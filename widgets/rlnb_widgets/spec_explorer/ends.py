@@ -1,4 +1,4 @@
-"""What is written at a lane, and where the ends of a line lie in its picture."""
+"""Labels of lanes, and the positions of their ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Walk a spec and list its entries, whatever classes they are of."""
+"""List of all entries of a spec."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A spec explorer in words, for beginners and screen readers."""
+"""Description of a spec in words, for beginners and screen readers."""
 
 from __future__ import annotations
 

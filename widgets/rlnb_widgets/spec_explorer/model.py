@@ -1,4 +1,4 @@
-"""From a spec to the plain model that a spec explorer shows."""
+"""Conversion of a spec to the model that a spec explorer shows."""
 
 from __future__ import annotations
 

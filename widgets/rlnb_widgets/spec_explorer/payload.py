@@ -1,4 +1,4 @@
-"""From the model to the JSON that the page draws: short names, texts ready to show."""
+"""Conversion of the model to the JSON of the page."""
 
 from __future__ import annotations
 

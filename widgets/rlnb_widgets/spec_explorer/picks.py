@@ -1,4 +1,4 @@
-"""Values to pick instead of typing them: a sample, the ends of the domain, and some that are out on purpose."""
+"""Example values to pick: a sample, the ends of the domain, and values outside of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answer what the page asks: about a typed or a picked value, with where it lies on the picture of the domain."""
+"""Answers to the page about typed or picked values, with their position in the domain."""
 
 from __future__ import annotations
 

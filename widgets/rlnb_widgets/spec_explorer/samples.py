@@ -1,4 +1,4 @@
-"""Draw from a leaf spec under a seed, and count what falls where on each lane of its picture."""
+"""Seeded samples of a leaf spec, counted per bin of its lanes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The plain values that a spec explorer shows: rows, domains, and where two specs differ."""
+"""Data model of a spec explorer: rows, domains, and differences between two specs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The gymnasium space that a spec converts to, as text, or the reason why there is none."""
+"""The gymnasium space of a spec as text, or the reason why there is none."""
 
 from __future__ import annotations
 

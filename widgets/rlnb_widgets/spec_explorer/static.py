@@ -1,4 +1,4 @@
-"""The static face of a spec explorer: the tree with its domains drawn, as one picture of bounded height."""
+"""Static SVG of a spec explorer: the tree with its domains, with bounded height."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Draw one lane of a domain with its samples: an interval, ticks, cells or bits."""
+"""Drawing of one lane of a domain with its samples: an interval, ticks, cells or bits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The text face of a spec explorer: one aligned table, then how the specs differ, a line each."""
+"""Text view of a spec explorer: an aligned table, then one difference per line."""
 
 from __future__ import annotations
 

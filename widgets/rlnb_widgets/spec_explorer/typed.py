@@ -1,4 +1,4 @@
-"""Read a typed value as a literal: numbers, lists, dictionaries, text; nothing is ever run."""
+"""Parser of typed values: literals of numbers, lists, dictionaries and text, which are never executed."""
 
 from __future__ import annotations
 

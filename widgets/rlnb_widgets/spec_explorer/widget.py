@@ -1,4 +1,4 @@
-"""The spec explorer: one model as text, as a picture and live."""
+"""The live spec explorer: a widget over one spec or two."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ from rlnb_widgets.spec_explorer.static import spec_svg
 from rlnb_widgets.spec_explorer.text import headline, spec_text
 
 _HERE = Path(__file__).parent
-FEW = 12  # keys of the spec itself; one with more opens at the top
+FEW = 12  # a spec with more keys opens with nothing selected
 
 
 class SpecExplorer(Visualizer):
-    """Look into a spec: every entry, which values it allows, what it draws, and what it says about a value of yours.
+    """Shows a spec: every entry, the values it allows, samples of it, and tests of your own values.
 
     Args:
-        spec: a spec (a leaf or a ``Composite``, however nested), or an environment, whose ``specs`` are shown.
-        other: another one; what differs is marked.
-        seed: the seed of the samples that are drawn on the domains.
+        spec: a spec (a leaf or a nested ``Composite``), or an env, whose ``specs`` are shown.
+        other: a second spec or env; differences are marked.
+        seed: the seed of the samples.
 
     Attributes:
         model: the plain :class:`~rlnb_widgets.spec_explorer.SpecModel`.
-        seed: the seed; setting it draws anew.
-        selected: the path of the selected row, as a list of keys; empty for the spec itself. A spec of few keys opens
-            with its first leaf selected that has a picture.
+        seed: the seed; setting it draws new samples.
+        selected: the path of the selected row, as a list of keys; empty for the spec itself. At first it is the first
+            leaf with a picture, unless the spec has many keys.
 
     Raises:
-        TypeError: if ``spec`` or ``other`` is neither a spec nor an environment, or an argument is unknown.
+        TypeError: If ``spec`` or ``other`` is neither a spec nor an env, or an argument is unknown.
 
     Example:
         >>> from rlnb.data import Bounded, Composite, OneHot
@@ -79,17 +79,18 @@ class SpecExplorer(Visualizer):
         self.samples = samples_json(self.model, self._samples)
 
     def try_value(self, key: Any, value: Any) -> Answer:
-        """Ask an entry of the spec about a value.
+        """Test a value against an entry of the spec.
 
         Args:
-            key: a name, a tuple of names (and of numbers of the members of a stack), or ``()`` for the spec itself.
-            value: numbers, lists, a tensor, an array, a dictionary for a Composite, any data for a NonTensor.
+            key: a name, a tuple of names (and of indices into a stack), or ``()`` for the spec itself.
+            value: a number, list, tensor or array; a dictionary for a Composite; any data for a NonTensor.
 
         Returns:
-            What ``is_in``, ``project``, ``encode`` and ``to_numpy`` say, with the reasons; errors are in it as text.
+            The results of ``is_in``, ``project``, ``encode`` and ``to_numpy``, with reasons; errors are included as
+            text.
 
         Raises:
-            KeyError: there is no such entry.
+            KeyError: If there is no such entry.
 
         Example:
             >>> from rlnb.data import Categorical
@@ -122,7 +123,7 @@ class SpecExplorer(Visualizer):
 
 
 def _first_shown(model: SpecModel) -> Keys:
-    """The path that is selected at first: a learner is to see a domain, not that there are three keys."""
+    """Return the path that is selected at first: the first leaf with a picture, so that a domain is visible."""
     if sum(len(row.path) == 1 for row in model.rows) > FEW:
         return ()
     pictured = (row.path for row in model.rows if row.leaf and row.here and row.cell.domain.lanes)

@@ -1,4 +1,4 @@
-"""The TED explorer: episode data as a tree of entries, root beside ``"next"``."""
+"""Explorer of TED data: a tree of entries, with the root and ``"next"`` side by side."""
 
 from __future__ import annotations
 

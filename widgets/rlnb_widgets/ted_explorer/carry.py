@@ -1,4 +1,4 @@
-"""What ``step_mdp`` carries from ``"next"`` to the next root, and whether the data agree with it."""
+"""Check that each root holds what ``step_mdp`` carries from the ``"next"`` of the previous step."""
 
 from __future__ import annotations
 

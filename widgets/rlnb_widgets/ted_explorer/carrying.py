@@ -1,4 +1,4 @@
-"""From one step to the next: what ``step_mdp`` carries, leaves behind and keeps, and what a reset replaces."""
+"""Walk from one step to the next: what ``step_mdp`` carries, drops and keeps, and what a reset replaces."""
 
 from __future__ import annotations
 

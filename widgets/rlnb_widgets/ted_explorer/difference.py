@@ -1,4 +1,4 @@
-"""Where two TensorDicts differ: keys, shapes, dtypes, and the first value."""
+"""Differences between two TensorDicts: keys, shapes, dtypes, and the first unequal value."""
 
 from __future__ import annotations
 

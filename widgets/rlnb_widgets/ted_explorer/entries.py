@@ -1,4 +1,4 @@
-"""Walk a TensorDict and list its entries, whatever they hold, without ever failing on one of them."""
+"""List of all entries of a TensorDict, whatever they hold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where episodes end in a TED, where one step follows another, and where somebody stepped past an end."""
+"""Ends of episodes in TED data, consecutive steps, and steps past an end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A TED explorer in words, for beginners and screen readers."""
+"""Description of TED data in words, for beginners and screen readers."""
 
 from __future__ import annotations
 

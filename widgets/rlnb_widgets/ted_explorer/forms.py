@@ -1,4 +1,4 @@
-"""The same episodes in four forms - TED, flat, nested, Gymnasium's tuples - with what each stores and its bytes."""
+"""Four forms of the same episodes (TED, flat, nested, Gymnasium tuples): contents and bytes."""
 
 from __future__ import annotations
 

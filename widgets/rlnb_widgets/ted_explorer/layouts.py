@@ -1,4 +1,4 @@
-"""A small picture of what each form stores: which observation stands where, for the first trajectories of the data."""
+"""Diagram of the observations that each form stores, for the first trajectories of the data."""
 
 from __future__ import annotations
 

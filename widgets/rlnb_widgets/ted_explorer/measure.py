@@ -1,4 +1,4 @@
-"""Measure one entry: shape, storage, statistics and a tiny picture."""
+"""Measurements of an entry: shape, storage, statistics and a thumbnail."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""From a TensorDict to the plain model that a TED explorer shows."""
+"""Conversion of a TensorDict to the model that a TED explorer shows."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from tensordict import is_non_tensor, is_tensor_collection
 
@@ -34,20 +34,20 @@ def ted_model(
     action_keys: Iterable[Any] = ("action",),
     reward_keys: Iterable[Any] = ("reward",),
 ) -> TedModel:
-    """Build the model of a TED.
+    """Build the model of TED data.
 
     Args:
-        td: a TensorDict of batch size ``[*B, T]``, time last; without ``"next"`` it is shown in one column.
-        spec: a ``Composite``, or an environment, to hold the data against.
-        other: another TensorDict to compare with.
-        action_keys: what ``step_mdp`` drops from the root: a string is a name in any group, a tuple one exact path.
-        reward_keys: the same for what it drops from ``"next"``.
+        td: a TensorDict ``[*B, T]``, with time last. Without ``"next"`` it is shown in one column.
+        spec: a ``Composite`` or an env to check the data against.
+        other: a second TensorDict to compare with.
+        action_keys: keys that ``step_mdp`` drops from the root: a string is a name in any group, a tuple an exact path.
+        reward_keys: keys that it drops from ``"next"``, likewise.
 
     Returns:
-        The model; it holds no data and compares by value.
+        The model. It holds no data and compares by value.
 
     Raises:
-        TypeError: if ``td`` or ``other`` is no TensorDict.
+        TypeError: If ``td`` or ``other`` is not a TensorDict.
 
     Example:
         >>> import torch
@@ -64,26 +64,62 @@ def ted_model(
                 + (" Wrap the dict: TensorDict(data, batch_size=[T])." if isinstance(value, dict) else "")
             )
     following = next_of(td)
-    dims, has_time = len(td.batch_size), following is not None and len(td.batch_size) > 0
-    facts: Facts | None = None
-    found: tuple[Boundary, ...] = ()
-    verdicts: tuple[Verdict, ...] = ()
-    past: tuple[tuple[int, int], ...] = ()
-    doubts: tuple[str, ...] = ()
-    ends = 0
-    if has_time:
-        facts = facts_of(td, following)
-        found, ends = boundaries(td, following)
-        past = stepped_past(td)
-        try:
-            verdicts = verdicts_of(td)
-        except Exception as error:  # odd data must still be shown
-            doubts = (f"The rules of TED could not be checked: {type(error).__name__}.",)
+    has_time = following is not None and len(td.batch_size) > 0
+    episodes = _episodes(td, following) if has_time else _Episodes()
     problems, unchecked = problems_of(spec, td, following) if spec is not None else ({}, ())
     differs = differences(td, other) if other is not None else {}
+    keys = _names(action_keys), _names(reward_keys)
+    rows = _with_sums(_rows(td, following, episodes.facts, problems, differs, keys))
+    return TedModel(
+        is_ted=following is not None,
+        batch=tuple(int(size) for size in (td.batch_size[:-1] if has_time else td.batch_size)),
+        steps=int(td.batch_size[-1]) if has_time else None,
+        rows=rows,
+        nbytes=sum(cell.nbytes or 0 for row in rows if row.leaf for cell in (row.root, row.next) if cell),
+        boundaries=episodes.boundaries,
+        ends=episodes.ends,
+        past=episodes.past,
+        verdicts=episodes.verdicts,
+        notes=(*_notes(td, following), *episodes.doubts, *unchecked),
+        compared=other is not None,
+        checked=spec is not None,
+    )
+
+
+class _Episodes(NamedTuple):
+    """What is found along the time dimension; empty for data without one."""
+
+    facts: Facts | None = None
+    boundaries: tuple[Boundary, ...] = ()
+    ends: int = 0
+    past: tuple[tuple[int, int], ...] = ()
+    verdicts: tuple[Verdict, ...] = ()
+    doubts: tuple[str, ...] = ()
+
+
+def _episodes(td: Any, following: Any) -> _Episodes:
+    verdicts: tuple[Verdict, ...] = ()
+    doubts: tuple[str, ...] = ()
+    try:
+        verdicts = verdicts_of(td)
+    except Exception as error:  # malformed data must still be shown
+        doubts = (f"The rules of TED could not be checked: {type(error).__name__}.",)
+    found, ends = boundaries(td, following)
+    return _Episodes(facts_of(td, following), found, ends, stepped_past(td), verdicts, doubts)
+
+
+def _rows(
+    td: Any,
+    following: Any,
+    facts: Facts | None,
+    problems: Mapping[Path, Any],
+    differs: Mapping[Path, Any],
+    keys: tuple[frozenset[str | Path], frozenset[str | Path]],
+) -> list[Row]:
+    """Return a row for each entry of the root or of ``"next"``; ``keys`` are those of actions and of rewards."""
+    dims, has_time = len(td.batch_size), following is not None and len(td.batch_size) > 0
     before = {entry.path: entry for entry in walk(td, NEXT if following is not None else frozenset())}
     after = {} if following is None else {entry.path: entry for entry in walk(following)}
-    keys = _names(action_keys), _names(reward_keys)
     rows = []
     for path, leaf in _order(before, after, problems, differs):
         old, new = before.get(path), after.get(path)
@@ -100,31 +136,17 @@ def ted_model(
                 differences=differs.get(path, ()),
             )
         )
-    measured = _with_sums(rows)
-    return TedModel(
-        is_ted=following is not None,
-        batch=tuple(int(size) for size in (td.batch_size[:-1] if has_time else td.batch_size)),
-        steps=int(td.batch_size[-1]) if has_time else None,
-        rows=measured,
-        nbytes=sum(cell.nbytes or 0 for row in measured if row.leaf for cell in (row.root, row.next) if cell),
-        boundaries=found,
-        ends=ends,
-        past=past,
-        verdicts=verdicts,
-        notes=(*_notes(td, following), *doubts, *unchecked),
-        compared=other is not None,
-        checked=spec is not None,
-    )
+    return rows
 
 
 def next_of(td: Any) -> Any:
-    """Return the ``"next"`` of a TED.
+    """Return the ``"next"`` of TED data.
 
     Args:
         td: any TensorDict.
 
     Returns:
-        The nested TensorDict, or ``None`` if there is no such entry or it is something else.
+        The nested TensorDict; None if there is no such entry, or it is not a TensorDict.
     """
     if "next" not in set(td.keys()):
         return None
@@ -133,7 +155,7 @@ def next_of(td: Any) -> Any:
 
 
 def _order(*found: Mapping[Path, Any]) -> list[tuple[Path, bool]]:
-    """Merge the paths of all sides into one tree, in the order of the data; say which of them are leaves."""
+    """Merge the paths of all sides into one tree, in the order of the data; return each with whether it is a leaf."""
     tree: dict[str, Any] = {}
     nodes = set()
     for side in found:
@@ -156,7 +178,7 @@ def _order(*found: Mapping[Path, Any]) -> list[tuple[Path, bool]]:
 
 
 def _with_sums(rows: list[Row]) -> tuple[Row, ...]:
-    """Give each node the bytes of the leaves below it."""
+    """Set the bytes of each node to the sum over the leaves below it."""
     sums: dict[tuple[str, Path], int] = {}
     for row in rows:
         for side, cell in (("root", row.root), ("next", row.next)):

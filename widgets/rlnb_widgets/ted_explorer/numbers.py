@@ -1,4 +1,4 @@
-"""Statistics and tiny pictures of arrays of any dtype."""
+"""Statistics and thumbnails of arrays of any dtype."""
 
 from __future__ import annotations
 

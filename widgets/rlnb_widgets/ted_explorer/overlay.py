@@ -1,4 +1,4 @@
-"""Hold a TED against specs: which spec belongs to which side, and what the library's checker finds."""
+"""Comparison of TED data with specs: the spec of each entry, and the findings of the library's checker."""
 
 from __future__ import annotations
 

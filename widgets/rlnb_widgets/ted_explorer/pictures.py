@@ -1,4 +1,4 @@
-"""The views of a TED explorer as pictures: the rules, the forms as boxes with their bytes, one step's walk."""
+"""SVG views of a TED explorer: rules, forms with their bytes, and the walk of one step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The plain values that a TED explorer shows: rows, cells and what was found about them."""
+"""Data model of a TED explorer: rows, cells and findings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The static face of a TED explorer: the two columns as one picture of bounded height."""
+"""Static SVG of a TED explorer: both columns, with bounded height."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The text face of a TED explorer: one aligned table, then what was found, a line each."""
+"""Text view of a TED explorer: an aligned table, then one finding per line."""
 
 from __future__ import annotations
 

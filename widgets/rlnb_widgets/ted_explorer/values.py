@@ -1,4 +1,4 @@
-"""Pack the values of a TED for the page, so that the playhead needs no Python: within a budget of bytes."""
+"""Values of TED data for the page, within a byte budget, so that the playhead needs no Python."""
 
 from __future__ import annotations
 

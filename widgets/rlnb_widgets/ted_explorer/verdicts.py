@@ -1,4 +1,4 @@
-"""The rules of TED held against the data, as ``check_ted`` finds them, tied to rows, batch elements and steps."""
+"""Findings of ``check_ted``, assigned to rows, batch elements and steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The views of a TED explorer as text: which rules are kept, the forms with their bytes, one step's walk."""
+"""Text views of a TED explorer: rules, forms with their bytes, and the walk of one step."""
 
 from __future__ import annotations
 

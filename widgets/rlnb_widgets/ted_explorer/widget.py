@@ -1,4 +1,4 @@
-"""The TED explorer: one model as text, as a picture and live."""
+"""The live TED explorer: a widget over TensorDicts in the TED format."""
 
 from __future__ import annotations
 
@@ -27,33 +27,32 @@ _HERE = Path(__file__).parent
 
 
 class TEDExplorer(TimeTraits, Visualizer):
-    """Look into episode data: every entry, what ``step_mdp`` does with it, and whether the data keep to the rules.
+    """Shows TED data: every entry, what ``step_mdp`` does with it, and whether the data follow the rules of TED.
 
     Args:
-        td: a TensorDict of batch size ``[*B, T]``, time last, such as a rollout, a collector batch or a sample. Without
+        td: a TensorDict ``[*B, T]``, with time last, such as a rollout, a collector batch or a sample. Without
             ``"next"`` it is shown in one column.
-        spec: a ``Composite`` (such as ``env.observation_spec`` or ``env.specs``) or an environment to hold it against.
-        other: another TensorDict; what differs is marked.
-        t: the step under the playhead at first.
-        element: which batch element the values are of, as a flat index.
-        action_keys: what actions are called, a name (in any group) or a path each; taken from ``spec`` if that is an
-            environment.
-        reward_keys: the same for rewards.
-        budget: most bytes of values that are sent to the page; what does not fit shows its statistics only.
-        view: what is shown at first, and in text and pictures: ``"entries"``, ``"rules"`` (each rule of TED, and where
-            it is broken), ``"forms"`` (the same data flat, nested and as Gymnasium's tuples, with the bytes of each) or
-            ``"steps"`` (what ``step_mdp`` does from step ``t`` to the one after it).
+        spec: a ``Composite`` (such as ``env.observation_spec`` or ``env.specs``) or an env to check the data against.
+        other: a second TensorDict; differences are marked.
+        t: first position of the playhead.
+        element: the batch element whose values are shown, as a flat index.
+        action_keys: keys of actions: a name (in any group) or a path each. Default: those of ``spec`` if it is an env.
+        reward_keys: keys of rewards, likewise.
+        budget: the most bytes of values that are sent to the page; entries beyond that show only their statistics.
+        view: the first view, and the view of text and SVG: ``"entries"``, ``"rules"`` (each rule of TED, and where it
+            is broken), ``"forms"`` (the same data flat, nested and as Gymnasium's tuples, with the bytes of each) or
+            ``"steps"`` (what ``step_mdp`` does from step ``t`` to the next one).
 
     Attributes:
         model: the plain :class:`~rlnb_widgets.ted_explorer.TedModel`.
-        t: the step under the playhead; :func:`rlnb_widgets.link` ties it to other visualizers.
+        t: the step at the playhead; :func:`rlnb_widgets.link` links it to other visualizers.
         element: the batch element.
         view: the view.
         selected: the path of the selected row, as a list of keys.
 
     Raises:
-        TypeError: if ``td`` or ``other`` is no TensorDict, or an argument is unknown.
-        ValueError: if ``element`` is outside the batch, or ``view`` is none of the views.
+        TypeError: If ``td`` or ``other`` is not a TensorDict, or an argument is unknown.
+        ValueError: If ``element`` is outside of the batch, or there is no such ``view``.
 
     Example:
         >>> import torch
@@ -136,8 +135,8 @@ class TEDExplorer(TimeTraits, Visualizer):
         """Measure the data as TED, flat, nested and as Gymnasium's tuples.
 
         Args:
-            exact: make each of the forms and count its bytes, which takes time and memory on large data. Else the bytes
-                are worked out from shapes and ends.
+            exact: whether to build each form and count its bytes, which takes time and memory on large data. False: the
+                bytes are computed from shapes and end signals.
 
         Returns:
             The forms, see :class:`~rlnb_widgets.ted_explorer.Form`.
@@ -178,11 +177,11 @@ class TEDExplorer(TimeTraits, Visualizer):
 
 
 def _keys(given: Any, spec: Any, name: str) -> tuple[Any, ...]:
-    """The names to go by: what the caller says, else what the environment says, else the usual one."""
+    """Return the given keys, else those of the env, else the usual one."""
     if given is not None:
         return (given,) if isinstance(given, (str, tuple)) else tuple(given)
     known = getattr(spec, f"{name}_keys", None)
-    # an environment's keys are exact, the usual name is looked for in every group of agents
+    # The keys of an env are exact paths; the usual name matches in every group of agents.
     return tuple(as_keys(known)) if isinstance(known, list) and known else (name,)
 
 

@@ -1,4 +1,4 @@
-"""The transform inspector: the boxes of a chain, their keys and specs, and a step on its way through them."""
+"""Inspector of transform chains: boxes with keys and specs, and a step on its way through them."""
 
 from __future__ import annotations
 

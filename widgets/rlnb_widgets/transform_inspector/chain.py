@@ -1,4 +1,4 @@
-"""The boxes of a chain: their keys, and the specs below and above each."""
+"""Boxes of a chain: their keys, and the specs below and above each box."""
 
 from __future__ import annotations
 

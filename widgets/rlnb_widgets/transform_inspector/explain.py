@@ -1,4 +1,4 @@
-"""The chain in words, for beginners and for screen readers."""
+"""Description of a chain in words, for beginners and screen readers."""
 
 from __future__ import annotations
 

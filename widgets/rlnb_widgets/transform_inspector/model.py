@@ -1,4 +1,4 @@
-"""From an env to the plain model that the inspector shows."""
+"""Conversion of an env to the model that the inspector shows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The model as JSON for the page, each thumbnail once."""
+"""Conversion of the model to the JSON of the page, without duplicate thumbnails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Probes between the boxes of a chain: transforms that change nothing and note what passes."""
+"""Probes between the boxes of a chain: identity transforms that record the data."""
 
 from __future__ import annotations
 

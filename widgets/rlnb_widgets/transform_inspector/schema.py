@@ -1,4 +1,4 @@
-"""The plain model of a transform chain: boxes, what each does to the specs, and what went through them."""
+"""Data model of a transform chain: boxes, changes of specs, and recorded data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Resets and steps of a copy of an env, noted between the boxes, with the user's env left as it is."""
+"""Recorded resets and steps of a copy of an env, which leave the user's env unchanged."""
 
 from __future__ import annotations
 

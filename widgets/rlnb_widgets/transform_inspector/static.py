@@ -1,4 +1,4 @@
-"""The static face: the chain from the base env outwards, a row each, with both lanes, keys and changes."""
+"""Static SVG of the chain: one row per box from the base env outwards, with keys and changes."""
 
 from __future__ import annotations
 

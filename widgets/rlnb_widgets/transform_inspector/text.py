@@ -1,4 +1,4 @@
-"""The text face: the boxes in a table, what they do to the specs, and with a seed what became of the values."""
+"""Text view of the chain: a table of boxes, their changes of specs and, with a seed, of values."""
 
 from __future__ import annotations
 

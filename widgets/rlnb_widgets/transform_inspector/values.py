@@ -1,4 +1,4 @@
-"""What lies between two boxes, as short text and thumbnails, and what the box before did to it."""
+"""Data between two boxes as short text and thumbnails, and the changes made by the box before."""
 
 from __future__ import annotations
 

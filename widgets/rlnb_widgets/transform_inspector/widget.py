@@ -1,4 +1,4 @@
-"""The inspector of a transform chain: one model as text, as a picture and live."""
+"""The live transform inspector: a widget over the transforms of an env."""
 
 from __future__ import annotations
 
@@ -25,23 +25,24 @@ _KINDS = ("reset", "step")
 
 
 class TransformInspector(Visualizer):
-    """Look at the transforms of an env: keys, specs before and after each, and a step on its way through.
+    """Shows the transforms of an env: their keys, the specs before and after each, and a step on its way through them.
 
-    What is run is a copy of the env: the env itself, its random numbers and those of the program stay as they are.
+    A copy of the env is run, so the env, its random generator and the global ones do not change.
 
     Args:
         env: a :class:`~rlnb.envs.TransformedEnv`, or a function that makes one, for an env that cannot be copied.
-        seed: seeds the copy. Only with a seed are values part of the text and of the picture.
-        steps: how many steps of random actions are run after the reset; 0 runs the reset alone. The last 24 are kept.
+        seed: seed of the copy. Only with a seed do the text and the SVG show values.
+        steps: number of random steps after the reset. The last 24 are kept.
 
     Attributes:
         model: the plain :class:`~rlnb_widgets.transform_inspector.InspectorModel`.
-        box: the box looked at: 0 and up, -1 for the base env. In the page the arrow keys move it.
-        moment: which reset or step is looked at, by its index in ``model.moments``.
+        box: the selected box, from 0; -1 for the base env. In the page the arrow keys move it.
+        moment: the selected reset or step, as an index into ``model.moments``.
 
     Raises:
-        TypeError: if ``env`` is no TransformedEnv and makes none, an argument is unknown or no whole number.
-        ValueError: if ``seed`` or ``steps`` is negative.
+        TypeError: If ``env`` is neither a TransformedEnv nor a function that returns one, or an argument is unknown or
+            not an integer.
+        ValueError: If ``seed`` or ``steps`` is negative.
 
     Example:
         >>> from rlnb.envs import CartPoleEnv, Compose, RewardSum, StepCounter
@@ -89,22 +90,22 @@ class TransformInspector(Visualizer):
         self.on_msg(self._on_message)
 
     def run(self, what: What, tensordict: TensorDictBase | None = None) -> Moment:
-        """Reset or step the copy of the env once more, and look at it.
+        """Reset or step the copy of the env once more, and show it.
 
-        After the end of an episode a step is preceded by a reset, which is a moment of its own.
+        After the end of an episode a step is preceded by a reset, which is recorded separately.
 
         Args:
             what: ``"reset"`` or ``"step"``.
-            tensordict: what is given to the reset, or to the step with its action. Default: what came before, with a
+            tensordict: argument of the reset or step, with its action. Default: the data of the step before, with a
                 random action.
 
         Returns:
-            What passed between the boxes. An error of a box is part of it.
+            The data that passed between the boxes; it includes the error of a box that failed.
 
         Raises:
-            ValueError: if ``what`` is something else.
-            TypeError: if ``tensordict`` is no TensorDict.
-            RuntimeError: if the env could not be copied.
+            ValueError: If ``what`` is neither.
+            TypeError: If ``tensordict`` is not a TensorDict.
+            RuntimeError: If the env could not be copied.
         """
         if what not in _KINDS:
             raise ValueError(f'what must be "reset" or "step", got {what!r}.')

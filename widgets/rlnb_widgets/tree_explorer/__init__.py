@@ -1,4 +1,4 @@
-"""The tree explorer: a search tree, how it grew, and what the search thinks of each action."""
+"""Explorer of search trees: how a tree grew, and the statistics and scores of its actions."""
 
 from __future__ import annotations
 

@@ -1,81 +1,104 @@
-"""What the user gives, checked before anything is done with it."""
+"""Validation of the arguments of the tree explorer."""
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from rlnb.data import Tree
-from rlnb.search import MCTS
-from rlnb_widgets.tree_explorer import faults
+from rlnb.data.map.tree.node import Tree
+from rlnb.search.mcts import MCTS
 from rlnb_widgets.tree_explorer.schema import TreeModel
 
 __all__ = ["check_index", "check_source", "node_of", "source_batch", "whole"]
 
+#: For classes that are often given by mistake, how to get a tree from them.
+_FIXES = {
+    "MCTSForest": "a forest holds many trees; take one, forest.get_tree(root)",
+    "SearchTree": "give the search itself, TreeExplorer(search)",
+    "TreeArrays": "TreeExplorer(Tree.from_arrays(arrays))",
+    "TensorDict": "a rollout is grown into a tree by a forest: forest.extend(rollout), then forest.get_tree(root)",
+}
+
 
 def check_source(given: Any, name: str = "tree") -> None:
-    """Refuse what is neither a search with a root nor a Tree of one root.
+    """Check that an argument is a search with a root, or a Tree with a single root.
 
     Args:
-        given: what the user gave.
-        name: of the argument.
+        given: the argument.
+        name: name of the argument.
 
     Raises:
-        TypeError: if it is something else.
-        ValueError: if there is no root, or a stack of them.
+        TypeError: If it is neither a search nor a Tree.
+        ValueError: If a search has no root, or a Tree is a stack of nodes.
     """
     if isinstance(given, MCTS):
         try:
             _ = given.nodes
         except RuntimeError:
-            raise ValueError(faults.no_roots(name)) from None
+            raise ValueError(
+                f"{name} is a search without a root, so there is no tree to show. Fix: search.reset(), or "
+                "search.reset(td) with what env.reset() or env.step() returned, then TreeExplorer(search)."
+            ) from None
     elif not isinstance(given, Tree):
-        raise TypeError(faults.not_a_tree(given, name))
+        got = f"the class {given.__name__}" if isinstance(given, type) else f"a {type(given).__name__}"
+        usual = "search = MCTS(env).reset().run(simulations=100), then TreeExplorer(search)"
+        fix = _FIXES.get(type(given).__name__, usual)
+        raise TypeError(f"{name} must be a search (MCTS) or a Tree, got {got}. Fix: {fix}.")
     elif given.batch_dims:
-        raise ValueError(faults.stacked(given.batch_size))
+        raise ValueError(
+            f"The Tree is a stack of nodes of batch size {list(given.batch_size)}; give one node, the root of the tree "
+            "to show. Fix: TreeExplorer(tree[0]), or the parent of these nodes."
+        )
 
 
 def source_batch(given: Any) -> int:
-    """Return how many roots a search or a Tree has."""
+    """Return the number of roots of a search or a Tree."""
     return given.nodes.batch if isinstance(given, MCTS) else 1
 
 
 def check_index(given: Any, index: Any) -> None:
-    """Refuse an index that names no root.
+    """Check the index of a root.
 
     Args:
         given: a search or a Tree.
-        index: what the user gave.
+        index: the index.
 
     Raises:
-        TypeError: if it is no integer.
-        IndexError: if there is no such root.
+        TypeError: If it is not an integer.
+        IndexError: If there is no such root.
     """
     if type(index) is not int:
-        raise TypeError(faults.bad_index(index, 0))
+        raise TypeError(f"index, the root of the search to show, must be an integer, got {index!r}.")
     if not isinstance(given, MCTS) and index:
-        raise IndexError(faults.index_of_tree(index))
-    if not 0 <= index < source_batch(given):
-        raise IndexError(faults.bad_index(index, source_batch(given)))
+        raise IndexError(f"index={index} chooses among the roots of a search, and a Tree has one. Fix: leave it out.")
+    batch = source_batch(given)
+    if not 0 <= index < batch:
+        roots = "1 root, number 0" if batch == 1 else f"{batch} roots, numbers 0 to {batch - 1}"
+        raise IndexError(
+            f"There is no root with index={index}: the search has {roots}. Fix: TreeExplorer(search, index=0)."
+        )
 
 
-def whole(value: Any, fault: Callable[[Any], str], least: int | None = None) -> int:
-    """Return an integer of any kind as an int.
+def whole(value: Any, error: str, least: int | None = None) -> int:
+    """Convert an integer of any type to an int.
 
     Args:
-        value: what the user gave.
-        fault: what is said of it where it is none.
-        least: the least that it may be.
+        value: the value.
+        error: text of the error.
+        least: the least valid value. None: any.
+
+    Returns:
+        The int.
 
     Raises:
-        ValueError: if it is none.
+        ValueError: If the value is not an integer, or too small.
     """
     number = _integer(value)
     if number is None or (least is not None and number < least):
-        raise ValueError(fault(value))
+        raise ValueError(error)
     return number
 
 
@@ -90,11 +113,14 @@ def node_of(model: TreeModel, where: Any) -> int:
     """Find a node.
 
     Args:
-        model: what is shown.
-        where: its number, or the actions that lead there from the root, by number or by name.
+        model: the tree.
+        where: the number of the node, or the path of actions from the root, by number or by name.
+
+    Returns:
+        The number of the node.
 
     Raises:
-        IndexError: if there is no such node, or the actions leave the tree.
+        IndexError: If there is no such node, or the path leaves the tree.
     """
     if getattr(where, "ndim", 0) == 1:
         where = np.asarray(where).tolist()
@@ -102,7 +128,7 @@ def node_of(model: TreeModel, where: Any) -> int:
         return _follow(model, where)
     node = _integer(where)
     if node is None or not 0 <= node < len(model.nodes):
-        raise IndexError(faults.bad_node(where, len(model.nodes)))
+        raise IndexError(f"There is no node {where!r}: the tree has nodes 0 to {len(model.nodes) - 1}.")
     return node
 
 
@@ -115,6 +141,14 @@ def _follow(model: TreeModel, path: Sequence[Any]) -> int:
             if edges.child[edge] >= 0:
                 taken.setdefault(int(edges.action[edge]), int(edges.child[edge]))
         if action not in taken:
-            raise IndexError(faults.no_path(list(path), step, given, list(taken), bool(model.nodes.terminal[node])))
+            before = list(path[:step])
+            at = f"The path {list(path)} leaves the tree at {f'the node after {before}' if step else 'the root'}: "
+            if model.nodes.terminal[node] or not taken:
+                why = "the episode ends there" if model.nodes.terminal[node] else "the tree goes no further there"
+                raise IndexError(f"{at}{why}. Fix: end it there, select({before}).")
+            raise IndexError(
+                f"{at}action {given!r} was not taken there. Taken were {list(taken)}. "
+                "Fix: choose one of them, or run more simulations."
+            )
         node = taken[action]
     return node

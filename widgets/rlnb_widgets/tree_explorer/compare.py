@@ -1,4 +1,4 @@
-"""Two trees beside each other: which nodes they share, and where their best ways part."""
+"""Comparison of two trees: shared nodes, and where their principal variations diverge."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rlnb_widgets.tree_explorer import faults
 from rlnb_widgets.tree_explorer.schema import Parting, TreeModel
 
 __all__ = ["Comparison", "compared", "matched"]
@@ -14,12 +13,12 @@ __all__ = ["Comparison", "compared", "matched"]
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """Another tree beside the one that is shown.
+    """A second tree next to the tree that is shown.
 
     Args:
-        other: the other tree.
-        match: for each node here the one in the other that the same actions lead to; -1 without one.
-        parting: where the ways by the actions visited most part; None if they are the same.
+        other: the second tree.
+        match: for each node the node of the second tree that the same actions lead to, ``[n]``; -1 if there is none.
+        parting: where the principal variations diverge; None if they are equal.
     """
 
     other: TreeModel
@@ -28,7 +27,7 @@ class Comparison:
 
     @property
     def shared(self) -> int:
-        """How many nodes are in both."""
+        """Number of nodes in both trees."""
         return int((self.match >= 0).sum())
 
 
@@ -37,29 +36,32 @@ def compared(model: TreeModel, other: TreeModel) -> Comparison:
 
     Args:
         model: the tree that is shown.
-        other: the other one.
+        other: the second tree.
 
     Returns:
         The comparison.
 
     Raises:
-        ValueError: if they have different numbers of actions.
+        ValueError: If they have different numbers of actions.
     """
     if model.kind == other.kind == "search" and model.n_actions != other.n_actions:
-        raise ValueError(faults.other_actions(model.n_actions, other.n_actions))
+        raise ValueError(
+            f"Two trees are compared action by action, and the first has {model.n_actions} actions, the second "
+            f"{other.n_actions}. Fix: give two searches of the same game, such as with two rules or two seeds."
+        )
     match = matched(model, other)
     return Comparison(other, match, _parting(model, other, match))
 
 
 def matched(model: TreeModel, other: TreeModel) -> np.ndarray:
-    """Find for each node the one in another tree that the same actions lead to from the root.
+    """Find for each node the node of another tree that the same actions lead to from the root.
 
     Args:
         model: a tree.
-        other: another one.
+        other: another tree.
 
     Returns:
-        Nodes of the other, -1 without one, ``[n]``.
+        Nodes of the other tree, -1 if there is none, ``[n]``.
     """
     base = max(model.n_actions, other.n_actions, 1)
     keys = other.nodes.parent.astype(np.int64) * base + other.nodes.action
@@ -82,14 +84,14 @@ def matched(model: TreeModel, other: TreeModel) -> np.ndarray:
 
 
 def same_numbers(before: TreeModel, now: TreeModel) -> bool:
-    """Whether a tree is another one that grew or shrank: what both have is numbered alike."""
+    """Whether two trees are stages of one search, so that their common nodes have the same numbers."""
     n = min(len(before.nodes), len(now.nodes))
     pairs = ((getattr(before.nodes, name), getattr(now.nodes, name)) for name in ("parent", "action"))
     return all(np.array_equal(a[:n], b[:n]) for a, b in pairs)
 
 
 def _parting(model: TreeModel, other: TreeModel, match: np.ndarray) -> Parting | None:
-    """Go down both principal variations as long as they are one."""
+    """Follow both principal variations until they diverge."""
     for here, there in zip([*model.principal, -1], [*other.principal, -1], strict=False):
         if here < 0 or there < 0 or match[here] != there:
             break

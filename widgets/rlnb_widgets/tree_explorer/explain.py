@@ -1,4 +1,4 @@
-"""The tree in words, for beginners and for screen readers."""
+"""Description of the tree in words, for beginners and for screen readers."""
 
 from __future__ import annotations
 
@@ -20,13 +20,16 @@ __all__ = ["explanation"]
 
 
 def explanation(shown: TreeModel, model: TreeModel, comparison: Comparison | None, t: int) -> str:
-    """Say what is shown.
+    """Describe the tree.
 
     Args:
         shown: the tree at the playhead.
         model: the tree after all recorded simulations.
-        comparison: with another tree.
-        t: how many of the recorded simulations are in the picture.
+        comparison: comparison with another tree. None: no comparison.
+        t: number of recorded simulations up to the playhead.
+
+    Returns:
+        Paragraphs of text.
     """
     parts = [f"{headline(shown)}.", _what(shown)]
     parts += [words for words in (best_words(shown), advance_words(shown)) if words]

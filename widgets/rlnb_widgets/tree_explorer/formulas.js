@@ -1,13 +1,14 @@
-// The scores by which the rules select, computed in the page, and each written out with its numbers.
+// The scores of the rules, computed in the page, and the formula of each score with its numbers filled in.
 
 import { mapped, minus, num } from "./notation.js";
+import { formulas } from "./score_formulas.js";
 import { weightOf } from "./store.js";
 
 /**
- * The actions of a node with what is known of them at the moment and what a rule makes of it.
+ * The actions of a node with their statistics at the playhead and their scores.
  *
- * Returns rows { edge, action, child, n, w, q, p, u, score, terms } in the order of the actions; q is NaN where nothing
- * was tried, u is what the rule adds to the value, and score what it selects by. `c` is the constant to score with.
+ * Returns rows { edge, action, child, n, w, q, p, u, score, terms } in the order of the actions. q is NaN for an action
+ * never tried, u is the bonus that the rule adds to the value. `c` is the exploration constant to score with.
  */
 export function scored(tree, node, c) {
   const { rule, scale } = tree.head;
@@ -26,7 +27,7 @@ export function scored(tree, node, c) {
   return rows;
 }
 
-/** The places of rows by their score, the best first; without scores by visits; ties leave the order of the actions. */
+/** The indices of rows sorted by score, best first; without scores by visits. Ties keep the order of the actions. */
 export function ranking(rows) {
   const known = rows.some((row) => !Number.isNaN(row.score));
   const by = (row) => (known ? row.score : row.weight);
@@ -37,41 +38,39 @@ const unit = ({ middle, half }, q) => (q - middle) / half;
 
 const SCORES = {
   UCB1(rows, { scale, c, total }) {
+    const log_total = Math.log(total);
     for (const row of rows) {
-      row.u = row.n > 0 ? c * Math.sqrt(Math.log(total) / row.n) : Infinity;
-      row.score = row.n > 0 ? unit(scale, row.q) + row.u : Infinity;
+      row.u = row.n > 0 ? formulas.ucb1({ value: 0, visits: row.n, log_total, c }) : Infinity;
+      row.score = row.n > 0 ? formulas.ucb1({ value: unit(scale, row.q), visits: row.n, log_total, c }) : Infinity;
     }
   },
   UCB1Tuned(rows, { tree, scale, c, total }) {
     const low = scale.middle - scale.half;
     for (const row of rows) {
-      const bound = Math.log(total) / row.n;
-      const value = (row.q - low) / (2 * scale.half);
-      const square = row.extra / row.n;
-      const variance = square - value * value + Math.sqrt(c * bound);
-      const capped = Math.min(Math.max(variance, 0), 0.25);
-      row.terms = { value, square, variance, capped };
-      row.u = row.n > 0 ? Math.sqrt(bound * capped) : Infinity;
-      row.score = row.n > 0 ? value + row.u : Infinity;
+      const known = { value: (row.q - low) / (2 * scale.half), square: row.extra / row.n, visits: row.n, log_total: Math.log(total), c };
+      const variance = formulas.ucb1_tuned_variance(known);
+      row.terms = { value: known.value, square: known.square, variance, capped: formulas.ucb1_tuned_capped({ variance }) };
+      row.score = row.n > 0 ? formulas.ucb1_tuned(known) : Infinity;
+      row.u = row.n > 0 ? row.score - known.value : Infinity;
     }
   },
   PUCT(rows, { rule, scale, c, total }) {
     const { base, first_play: first } = rule.params;
-    const weight = base === null || base === undefined ? c : c + Math.log((total + base + 1) / base);
+    const weight = base === null || base === undefined ? c : formulas.puct_constant({ total, c, base });
     for (const row of rows) {
+      const known = { visits: row.n, root_total: Math.sqrt(total), prior: row.p, c: weight };
       row.terms = { weight, value: row.n > 0 ? row.q : first };
-      row.u = (weight * row.p * Math.sqrt(total)) / (1 + row.n);
-      row.score = unit(scale, row.terms.value) + row.u;
+      row.u = formulas.puct({ ...known, value: 0 });
+      row.score = formulas.puct({ ...known, value: unit(scale, row.terms.value) });
     }
   },
   EXP3(rows, { c }) {
-    const most = Math.max(...rows.map((row) => row.extra));
-    const sum = rows.reduce((all, row) => all + Math.exp(row.extra - most), 0);
-    for (const row of rows) {
-      row.terms = { share: Math.exp(row.extra - most) / sum };
-      row.u = c / rows.length;
-      row.score = (1 - c) * row.terms.share + row.u;
-    }
+    const shares = softmax(rows.map((row) => row.extra));
+    rows.forEach((row, i) => {
+      row.terms = { share: shares[i] };
+      row.u = formulas.exp3({ share: 0, count: rows.length, gamma: c });
+      row.score = formulas.exp3({ share: shares[i], count: rows.length, gamma: c });
+    });
   },
   Gumbel(rows, { tree, node, rule, c }) {
     const shares = improved(rows, tree, node, rule, c);
@@ -80,7 +79,7 @@ const SCORES = {
     rows.forEach((row, i) => {
       row.terms.share = shares[i];
       row.u = row.terms.sigma;
-      if (!plan) { row.score = shares[i] - row.n / (1 + visits); row.terms.visits = visits; return; }
+      if (!plan) { row.score = formulas.gumbel_score({ improved: shares[i], visits: row.n, total: visits }); row.terms.visits = visits; return; }
       Object.assign(row.terms, { draw: rule.draws[row.action], wanted: plan.wanted, since: plan.since[i] });
       row.terms.full = row.terms.draw + row.terms.logit;
       row.score = plan.since[i] === plan.wanted ? row.terms.full : -Infinity;
@@ -88,36 +87,40 @@ const SCORES = {
   },
 };
 
-const TINY = 2.2250738585072014e-308;
-
-/** The improved policy of Gumbel: softmax of the logarithm of the prior plus what the values say. */
-function improved(rows, tree, node, rule, c) {
-  const prior = rows.map((row) => Math.max(row.p, TINY));
-  const visits = rows.reduce((all, row) => all + row.n, 0);
-  const taken = rows.map((row, i) => (row.n > 0 ? prior[i] : 0));
-  const mass = Math.max(taken.reduce((a, b) => a + b, 0), TINY);
-  const known = rows.reduce((all, row, i) => all + (row.n > 0 ? taken[i] * row.q : 0), 0) / mass;
-  const mixed = (tree.evaluation[node] + visits * known) / (visits + 1);
-  const q = rows.map((row) => (row.n > 0 ? row.q : mixed));
-  const low = Math.min(...q);
-  const span = Math.max(Math.max(...q) - low, 1e-8);
-  const weight = (rule.params.c_visit + Math.max(...rows.map((row) => row.n))) * c;
-  rows.forEach((row, i) => {
-    const sigma = (weight * (q[i] - low)) / span;
-    row.terms = { sigma, weight, completed: q[i], stretched: (q[i] - low) / span, logit: Math.log(prior[i]) + sigma };
-  });
-  const most = Math.max(...rows.map((row) => row.terms.logit));
-  const sum = rows.reduce((all, row) => all + Math.exp(row.terms.logit - most), 0);
-  return rows.map((row) => Math.exp(row.terms.logit - most) / sum);
+function softmax(logits) {
+  const most = Math.max(...logits);
+  const weights = logits.map((logit) => Math.exp(logit - most));
+  const sum = weights.reduce((a, b) => a + b, 0);
+  return weights.map((weight) => weight / sum);
 }
 
-/** The improved policy of the actions of a node at the moment; null where the rule makes it of the visits alone. */
+/** The improved policy of Gumbel. It also fills in the terms of the rows. */
+function improved(rows, tree, node, rule, c) {
+  const total = rows.reduce((all, row) => all + row.n, 0);
+  const taken = rows.filter((row) => row.n > 0);
+  const share = (row) => Math.max(row.p, formulas.TINY);
+  const mass = Math.max(taken.reduce((all, row) => all + share(row), 0), formulas.TINY);
+  const known = taken.reduce((all, row) => all + share(row) * row.q, 0) / mass;
+  const mixed = formulas.gumbel_mixed_value({ evaluation: tree.evaluation[node], known, total });
+  const q = rows.map((row) => (row.n > 0 ? row.q : mixed));
+  const low = Math.min(...q);
+  const span = Math.max(...q) - low;
+  const weight = formulas.gumbel_weight({ most: Math.max(...rows.map((row) => row.n)), c_visit: rule.params.c_visit, c_scale: c });
+  rows.forEach((row, i) => {
+    const stretched = formulas.gumbel_stretched({ value: q[i], low, span });
+    const sigma = weight * stretched;
+    row.terms = { sigma, weight, completed: q[i], stretched, logit: formulas.gumbel_logit({ prior: row.p, sigma }) };
+  });
+  return softmax(rows.map((row) => row.terms.logit));
+}
+
+/** The improved policy of a node at the playhead; null for a rule whose policy is the share of the visits. */
 export function improvedPolicy(tree, node, c) {
   const { rule } = tree.head;
   return rule?.known && rule.name === "Gumbel" ? improved(scored(tree, node, c), tree, node, rule, c) : null;
 }
 
-/** Which actions of the root sequential halving compares now: those tried `wanted` times since the search began. */
+/** What sequential halving compares at the root now: the actions tried `wanted` times since the search began. */
 function rootPlan(rows, rule) {
   const since = rows.map((row) => row.n - (rule.before[row.action] ?? 0));
   const turn = since.reduce((a, b) => a + b, 0);
@@ -126,7 +129,7 @@ function rootPlan(rows, rule) {
 
 // Written out ---------------------------------------------------------------------------------------------------------
 
-/** What the letters of a formula mean. */
+/** The meaning of the letters of a formula. */
 export const LETTERS = {
   UCB1: "Q: mean return of the action, n: its visits, N: visits of the node",
   UCB1Tuned: "q: mean return of the action, from 0 to 1, s²: mean of its squares, V: how far it may vary, n: its visits, N: visits of the node",
@@ -136,8 +139,8 @@ export const LETTERS = {
 };
 
 /**
- * The formula of a row as [with names, with numbers, worked out], in the notation of notation.js, and after them a part
- * of it that has a name, with names and with numbers; null where it is not known.
+ * The formula of a row in the notation of notation.js: [with names, with numbers, result], followed by a named part of it
+ * with names and with numbers, if it has one. Null if the formula is not known.
  */
 export function written(tree, node, row, c) {
   const { rule, scale } = tree.head;
@@ -196,7 +199,7 @@ const WRITTEN = {
       ];
     }
     const filled = line(num(draw), "+", "ln", num(row.p), "+", num(row.terms.weight), "·", num(stretched));
-    const sum = line("=", num(draw), "+", minus(Math.log(Math.max(row.p, TINY))), "+", num(sigma), "=", num(row.terms.full));
+    const sum = line("=", num(draw), "+", minus(formulas.gumbel_logit({ prior: row.p, sigma: 0 })), "+", num(sigma), "=", num(row.terms.full));
     return [
       line(name("g"), "+", "ln", name("P"), "+", "(", name("c_visit"), "+", "max", name("n"), ")", "·", name("c_scale"), "·", name("q")),
       filled,

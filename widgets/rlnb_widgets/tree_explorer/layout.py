@@ -1,4 +1,4 @@
-"""Where things are drawn: depths, spans of the icicle, the principal variation, and what is open at first."""
+"""Layout of trees: depths, spans of the icicle, the principal variation, and the nodes that are open at first."""
 
 from __future__ import annotations
 
@@ -6,15 +6,18 @@ import numpy as np
 
 __all__ = ["below", "children_by_size", "depths", "open_nodes", "principal", "spans", "tree_edges"]
 
-#: How much of the principal variation is open at first, and how many children beside it are drawn.
+#: How many nodes of the principal variation are open at first, and how many of their children are drawn.
 _MOST_DEEP, _MOST_CHILDREN, _MOST_ROOT_CHILDREN = 12, 3, 6
 
 
 def depths(parent: np.ndarray) -> np.ndarray:
-    """Count the steps from the root.
+    """Return the depth of each node.
 
     Args:
-        parent: of each node, -1 at the root, ``[n]``.
+        parent: parent of each node, -1 for the root, ``[n]``.
+
+    Returns:
+        The depths, 0 for the root, ``[n]``.
 
     Example:
         >>> depths(np.array([-1, 0, 1, 1])).tolist()
@@ -24,7 +27,7 @@ def depths(parent: np.ndarray) -> np.ndarray:
 
 
 def _to_root(numbers: np.ndarray, parent: np.ndarray) -> np.ndarray:
-    """Sum numbers over the way to the root; each round looks twice as far as the one before."""
+    """Sum numbers along the path to the root, by pointer doubling: each round covers twice the distance."""
     total, far = numbers.copy(), parent.astype(np.int64)
     while (going := np.flatnonzero(far >= 0)).size:
         total[going] += total[far[going]]
@@ -33,30 +36,37 @@ def _to_root(numbers: np.ndarray, parent: np.ndarray) -> np.ndarray:
 
 
 def tree_edges(parent: np.ndarray, edge_node: np.ndarray, edge_child: np.ndarray) -> np.ndarray:
-    """Find the edge by which each node is drawn: the first one from its parent, in the order of edges.
+    """Return the edge by which each node is drawn: the first one from its parent.
 
     Args:
-        parent: of each node, ``[n]``.
-        edge_node: where each edge begins, ``[e]``.
-        edge_child: where it leads, ``[e]``.
+        parent: parent of each node, ``[n]``.
+        edge_node: node where each edge starts, ``[e]``.
+        edge_child: node that each edge leads to, ``[e]``.
 
     Returns:
-        An edge for each node, -1 for the root, ``[n]``.
+        The edge of each node, -1 for the root, ``[n]``.
     """
     edges = np.full(len(parent), -1, dtype=np.int64)
     own = np.flatnonzero((edge_child >= 0) & (parent[edge_child] == edge_node))[::-1]
-    edges[edge_child[own]] = own  # the first edge is the last to be written
+    edges[edge_child[own]] = own  # in reverse order, so that the first edge is written last
     return edges
 
 
 def _levels(depth: np.ndarray) -> list[np.ndarray]:
-    """The nodes of each depth."""
+    """Return the nodes of each depth."""
     order = np.argsort(depth, kind="stable")
     return np.split(order, np.cumsum(np.bincount(depth))[:-1])
 
 
 def below(parent: np.ndarray, depth: np.ndarray) -> np.ndarray:
-    """Count the nodes at and below each node.
+    """Return the number of nodes at and below each node.
+
+    Args:
+        parent: parent of each node, ``[n]``.
+        depth: depth of each node, ``[n]``.
+
+    Returns:
+        The numbers, ``[n]``.
 
     Example:
         >>> below(np.array([-1, 0, 1, 1]), np.array([0, 1, 2, 2])).tolist()
@@ -71,17 +81,17 @@ def below(parent: np.ndarray, depth: np.ndarray) -> np.ndarray:
 def spans(
     parent: np.ndarray, depth: np.ndarray, size: np.ndarray, edge_node: np.ndarray, edge_child: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Lay out an icicle: a node as wide as its size, its children below it side by side from its left end on.
+    """Lay out an icicle: a node is as wide as its size, with its children side by side below it from its left end.
 
     Args:
-        parent: of each node, ``[n]``.
-        depth: of each node, ``[n]``.
-        size: of each node, ``[n]``. Where the children of a node are larger together, it is as wide as they are.
-        edge_node: where each edge begins, ``[e]``.
-        edge_child: where it leads, ``[e]``.
+        parent: parent of each node, ``[n]``.
+        depth: depth of each node, ``[n]``.
+        size: size of each node, ``[n]``. A node is at least as wide as its children together.
+        edge_node: node where each edge starts, ``[e]``.
+        edge_child: node that each edge leads to, ``[e]``.
 
     Returns:
-        Where each begins and ends, in [0, 1].
+        Start and end of each node in [0, 1], ``[n]`` each.
 
     Example:
         >>> parent, nodes = np.array([-1, 0, 0]), np.array([0, 0])
@@ -109,14 +119,17 @@ def spans(
 def children_by_size(
     node: int, first: np.ndarray, edge_child: np.ndarray, weight: np.ndarray, most: int | None = None
 ) -> list[int]:
-    """List the children of a node, the largest first, each once.
+    """List the children of a node, largest first, without duplicates.
 
     Args:
-        node: which.
-        first: the first edge of each node, ``[n + 1]``.
-        edge_child: where each edge leads, ``[e]``.
-        weight: of each edge, ``[e]``.
-        most: how many at the most.
+        node: the node.
+        first: first edge of each node, ``[n + 1]``.
+        edge_child: node that each edge leads to, ``[e]``.
+        weight: weight of each edge, ``[e]``.
+        most: the most children. None: all.
+
+    Returns:
+        The children.
     """
     edges = np.arange(first[node], first[node + 1])
     edges = edges[edge_child[edges] >= 0]
@@ -125,16 +138,16 @@ def children_by_size(
 
 
 def principal(first: np.ndarray, edge_child: np.ndarray, weight: np.ndarray, mean: np.ndarray) -> tuple[int, ...]:
-    """Go down from the root by the largest edge, of several by the one with the best mean, as a search plays.
+    """Return the principal variation: from the root along the largest edges, among equals the one with the best mean.
 
     Args:
-        first: the first edge of each node, ``[n + 1]``.
-        edge_child: where each edge leads, ``[e]``.
-        weight: of each edge, ``[e]``.
-        mean: return of each edge, ``[e]``, for the player who takes it; 0 where that is not known.
+        first: first edge of each node, ``[n + 1]``.
+        edge_child: node that each edge leads to, ``[e]``.
+        weight: weight of each edge, ``[e]``.
+        mean: mean return of each edge for the player who takes it, ``[e]``; 0 if it is not known.
 
     Returns:
-        The nodes, the root first.
+        The nodes, starting at the root.
     """
     weight = np.where(edge_child >= 0, weight, -1.0)
     way = [0]
@@ -150,16 +163,16 @@ def principal(first: np.ndarray, edge_child: np.ndarray, weight: np.ndarray, mea
 
 
 def open_nodes(way: tuple[int, ...], first: np.ndarray, edge_child: np.ndarray, weight: np.ndarray) -> tuple[int, ...]:
-    """Choose what is drawn at first: the principal variation, and beside each of its nodes the largest others.
+    """Return the nodes that are drawn at first: the principal variation, and the largest children of its nodes.
 
     Args:
         way: the principal variation.
-        first: the first edge of each node, ``[n + 1]``.
-        edge_child: where each edge leads, ``[e]``.
-        weight: of each edge, ``[e]``.
+        first: first edge of each node, ``[n + 1]``.
+        edge_child: node that each edge leads to, ``[e]``.
+        weight: weight of each edge, ``[e]``.
 
     Returns:
-        The nodes, ascending.
+        The nodes, in ascending order.
     """
     found = {0}
     for node in way[:_MOST_DEEP]:

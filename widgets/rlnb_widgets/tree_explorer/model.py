@@ -1,4 +1,4 @@
-"""From a search or a Tree to the plain values that every face shows."""
+"""Conversion of a search or a Tree to the model that all views show."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from rlnb.data import Tree
-from rlnb.search import MCTS
+from rlnb.data.map.tree.node import Tree
+from rlnb.search.mcts import MCTS
 from rlnb_widgets._core.text import shorten
-from rlnb_widgets.tree_explorer import faults, layout
+from rlnb_widgets.tree_explorer import layout
 from rlnb_widgets.tree_explorer.arguments import check_index, check_source
 from rlnb_widgets.tree_explorer.read_search import read_search
 from rlnb_widgets.tree_explorer.read_tree import read_tree
@@ -35,16 +35,16 @@ def tree_model(given: MCTS | Tree, index: int = 0, actions: Sequence[Any] | None
 
     Args:
         given: a search with roots, or a Tree.
-        index: which root of the search.
-        actions: names of the actions.
+        index: index of a root of the search.
+        actions: names of the actions. None: their numbers.
 
     Returns:
-        The tree as it is now.
+        The model of the tree as it is now.
 
     Raises:
-        TypeError: if it is something else, or ``actions`` is no list.
-        ValueError: if there is no root, or ``actions`` has not a name for each action.
-        IndexError: if there is no such root.
+        TypeError: If ``given`` is neither a search nor a Tree, or ``actions`` is not a list.
+        ValueError: If there is no root, or ``actions`` does not have one name per action.
+        IndexError: If there is no such root.
 
     Example:
         >>> from rlnb.envs import TicTacToeEnv
@@ -58,40 +58,50 @@ def tree_model(given: MCTS | Tree, index: int = 0, actions: Sequence[Any] | None
 def read(
     given: MCTS | Tree, index: int = 0, actions: Sequence[Any] | None = None
 ) -> tuple[TreeModel, Callable[[int], Tree]]:
-    """Build the model, and what makes the Tree of a node; see :func:`tree_model`."""
+    """Build the model, and a function that returns the Tree of a node; see :func:`tree_model`."""
     check_source(given)
     check_index(given, index)
     if not isinstance(given, MCTS):
         model, node_at = read_tree(given)
         return finished(named(model, actions)), node_at
     model = read_search(given, index)
-    # A rule that the explorer does not know is asked itself.
+    # An unknown rule computes its policy itself.
     policy = given.rule.policy(given.nodes)[index] if model.rule is not None and not model.rule.formula else None
-    # The nodes have the numbers that they have in the search. Few ask for a Tree, and it takes long to make.
+    # Nodes keep their numbers of the search. The Tree is made on demand, since it is slow to make.
     viewed = cache(lambda: read_tree(given.tree(index))[1])
     return finished(named(model, actions), policy), lambda node: viewed()(node)
 
 
 def named(model: TreeModel, actions: Sequence[Any] | None) -> TreeModel:
-    """Give the actions names.
+    """Set the names of the actions.
 
     Args:
-        model: what was read.
-        actions: a name for each action, or None.
+        model: the model.
+        actions: one name per action. None: no names.
+
+    Returns:
+        The model with names.
+
+    Raises:
+        TypeError: If ``actions`` is not a list.
+        ValueError: If it does not have one name per action.
     """
     if actions is None:
         return model
     if isinstance(actions, str) or not hasattr(actions, "__len__"):
-        raise TypeError(faults.bad_names(actions, model.n_actions))
+        raise TypeError(f"actions must be a list of names, one for each action, got a {type(actions).__name__}.")
     fits = len(actions) >= model.n_actions if model.kind == "tree" else len(actions) == model.n_actions
     if not fits:
-        raise ValueError(faults.bad_names(actions, model.n_actions))
+        raise ValueError(
+            f"actions has {len(actions)} names, and there are {model.n_actions} actions. "
+            "Fix: give a name for each, in their order."
+        )
     names = tuple(shorten(str(name), _MOST_NAME) for name in actions)
     return replace(model, n_actions=len(names), action_names=names)
 
 
 def weights(model: TreeModel) -> np.ndarray:
-    """Return how large each edge is: how often it was taken, or the size of its child in a tree without visits."""
+    """Return the weight of each edge: its visits, or the size of its child in a tree without visits."""
     edges = model.edges
     if model.sized_by == "visits":
         return edges.visits.astype(np.float64)
@@ -99,14 +109,14 @@ def weights(model: TreeModel) -> np.ndarray:
 
 
 def finished(model: TreeModel, policy: np.ndarray | None = None) -> TreeModel:
-    """Add what is made of the columns.
+    """Add the fields that are computed from the columns: principal variation, open nodes and summary.
 
     Args:
-        model: what was read.
-        policy: what the rule makes of the root, ``[A]``, where it must be asked for it.
+        model: the model with columns only.
+        policy: policy of the root from a rule that the explorer does not know, ``[A]``.
 
     Returns:
-        The model, whole.
+        The complete model.
     """
     edges, weight = model.edges, weights(model)
     mean = edges.value_sum / np.maximum(edges.visits, 1) if model.kind == "search" else np.zeros(len(edges))
@@ -126,7 +136,7 @@ def finished(model: TreeModel, policy: np.ndarray | None = None) -> TreeModel:
 
 
 def _summary(model: TreeModel, weight: np.ndarray, policy: np.ndarray | None) -> tuple[tuple[Summary, ...], int]:
-    """The rows of the root's actions, and the best of them."""
+    """Return the summary of the root's actions, and the best action."""
     edges, at = model.edges, model.edges.of(0)
     total = weight[: at.stop].sum()
     improved = None
@@ -148,7 +158,7 @@ def _summary(model: TreeModel, weight: np.ndarray, policy: np.ndarray | None) ->
 
 
 def _best(model: TreeModel, weight: np.ndarray, improved: np.ndarray | None) -> int:
-    """The action to play: the one visited most, of several that with the best value; by Gumbel's own order with it."""
+    """Return the action to play: the most visited one, among equals the best by value, or by Gumbel's own score."""
     edges, at = model.edges, model.edges.of(0)
     if not len(at):
         return -1

@@ -1,4 +1,4 @@
-"""What the page is sent: a description, and all columns as bytes, one after another."""
+"""Payload of the page: a description as JSON, and all columns as consecutive bytes."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from rlnb.data import Tree
-from rlnb.search import MCTS
+from rlnb.data.map.tree.node import Tree
+from rlnb.search.mcts import MCTS
 from rlnb_widgets.tree_explorer.compare import Comparison
 from rlnb_widgets.tree_explorer.schema import CHANGED, RuleFacts, TreeModel
 from rlnb_widgets.tree_explorer.words import advance_words, compare_words, headline, size_words, value_words
@@ -19,14 +19,14 @@ TERMINAL, SHARED, REUSED = 1, 2, 4
 
 
 class _Columns:
-    """Columns one after another in bytes."""
+    """Columns as consecutive bytes."""
 
     def __init__(self, parts: list[bytes], size: int = 0) -> None:
         self.parts, self.size = parts, size
         self.places: dict[str, list[Any]] = {}
 
     def put(self, name: str, kind: str, array: Any) -> None:
-        """Write a column, and note its kind, its first byte and how many numbers it has."""
+        """Append a column, and store its dtype, first byte and length."""
         data = np.ascontiguousarray(array).astype(f"<{kind}").tobytes()
         self.places[name] = [kind, self.size, len(array)]
         self.parts.append(data)
@@ -34,11 +34,14 @@ class _Columns:
 
 
 def payload(model: TreeModel, comparison: Comparison | None = None) -> tuple[dict[str, Any], bytes]:
-    """Return the description, and the bytes.
+    """Return the description and the bytes.
 
     Args:
-        model: what is shown.
-        comparison: with another tree.
+        model: the tree.
+        comparison: comparison with another tree. None: no comparison.
+
+    Returns:
+        The description, and the columns of both trees as bytes.
     """
     parts: list[bytes] = []
     head, size = _tree(model, parts, 0)
@@ -64,7 +67,7 @@ def payload(model: TreeModel, comparison: Comparison | None = None) -> tuple[dic
 
 
 def _tree(model: TreeModel, parts: list[bytes], start: int) -> tuple[dict[str, Any], int]:
-    """Describe one tree, whose columns begin at a byte; return also where they end."""
+    """Describe one tree whose columns start at a byte; also return the byte where they end."""
     columns = _Columns(parts, start)
     _nodes(model, columns)
     _edges(model, columns)
@@ -183,22 +186,28 @@ def _rule(rule: RuleFacts) -> dict[str, Any]:
 
 
 def first_nodes(model: TreeModel, most: int) -> list[int]:
-    """Choose the nodes whose positions are sent at once: what is open at first, and what is visited most.
+    """Return the nodes whose positions are sent with the page: those that are open at first, and the most visited.
 
     Args:
-        model: what is shown.
-        most: how many are sent.
+        model: the tree.
+        most: the most nodes.
+
+    Returns:
+        The nodes.
     """
     large = np.argsort(-model.nodes.size, kind="stable")[:most].tolist()
     return list(dict.fromkeys([*model.open, *large]))[:most]
 
 
 def able(given: MCTS | Tree, index: int) -> dict[str, bool]:
-    """What the buttons can ask of what is shown.
+    """Return which buttons are enabled.
 
     Args:
-        given: what is shown.
-        index: which root of a search.
+        given: a search or a Tree.
+        index: index of a root of the search.
+
+    Returns:
+        Whether each button is enabled, by name.
     """
     if not isinstance(given, MCTS):
         return dict.fromkeys(("step", "back", "run", "advance"), False)

@@ -1,4 +1,4 @@
-"""What a node stands for: its board as a drawing, or what was observed there as text, and a label of the user's."""
+"""Positions of nodes as drawings, or as text if there is no drawing, with labels of the user."""
 
 from __future__ import annotations
 
@@ -9,31 +9,30 @@ import numpy as np
 import torch
 from tensordict import TensorDictBase
 
-from rlnb.data import Tree
+from rlnb.data.map.tree.node import Tree
 from rlnb.data.ted.keys import as_key, as_tuple
 from rlnb.data.ted.leaves import leaf_keys
-from rlnb.search import MCTS
+from rlnb.search.mcts import MCTS
 from rlnb_widgets._core.text import key_text, number, shorten
 from rlnb_widgets.scenes import Scene, find_scene
-from rlnb_widgets.tree_explorer import faults
 
-__all__ = ["Positions", "labeller", "observer", "poses_as_json"]
+__all__ = ["Positions", "labeller", "observer"]
 
 _MOST_PAIRS, _MOST_NUMBERS, _LONGEST = 16, 16, 160
 
-#: From nodes to their observations, a TensorDict each; None where a node has none.
+#: Maps nodes to their observations, a TensorDict each; None for a node without one.
 Observe = Callable[[Sequence[int]], list[Any]]
-#: From a node to the Tree that it is.
+#: Maps a node to its Tree.
 NodeAt = Callable[[int], Tree]
 
 
 def observer(given: MCTS | Tree, index: int, node_at: NodeAt) -> Observe:
-    """Make what reads the observations of the nodes, numbered as the model numbers them.
+    """Return a function that reads the observations of nodes, by their numbers in the model.
 
     Args:
-        given: what is shown.
-        index: which root of a search.
-        node_at: from a node to a Tree.
+        given: a search or a Tree.
+        index: index of a root of the search.
+        node_at: maps a node to its Tree.
     """
     if isinstance(given, MCTS):
         states, game = given.nodes.states, given.game
@@ -42,7 +41,7 @@ def observer(given: MCTS | Tree, index: int, node_at: NodeAt) -> Observe:
 
 
 def labeller(labels: Callable[[Tree], str] | None, node_at: NodeAt) -> Callable[[int], str] | None:
-    """Make what labels nodes, from what labels Trees."""
+    """Convert a function that labels Trees to one that labels nodes."""
     return None if labels is None else lambda node: str(labels(node_at(node)))
 
 
@@ -50,14 +49,14 @@ class Positions:
     """Draws and describes nodes.
 
     Args:
-        observe: reads their observations.
-        env: what they are observations of: an env, its id, or None.
-        parent: of each node, ``[n]``; what was moved last is seen beside the position before.
-        label: from a node to text, or None.
+        observe: reads the observations of nodes.
+        env: the env that draws them, or its id. None: no drawings.
+        parent: parent of each node, ``[n]``; a node is drawn after its parent, which shows the last move.
+        label: maps a node to its label. None: no labels.
 
     Attributes:
-        scene: what never moves in the drawings; None if there are none.
-        note: what must be known of the drawing, or why there is none.
+        scene: the scene of the drawings; None if there are no drawings.
+        note: a note about the drawings, or the reason why there are none.
     """
 
     def __init__(self, observe: Observe, env: Any, parent: np.ndarray, label: Callable[[int], str] | None) -> None:
@@ -69,14 +68,14 @@ class Positions:
             try:
                 self.scene = self._posed([0])
                 self.note = str(getattr(self._spec, "note", ""))
-            except Exception as error:  # whatever a drawing of somebody else's raises
-                self.note = faults.no_board(str(error))
+            except Exception as error:  # the drawing of a user's env may raise anything
+                self.note = _cannot_draw(error)
 
     def _reads(self) -> tuple[str, ...]:
         return tuple(getattr(self._spec, "reads", ())) or ("observation",)
 
     def _posed(self, nodes: Sequence[int]) -> Scene:
-        """Draw nodes, each after the node before it: two frames a node, of which the second shows it."""
+        """Draw nodes after their parents: two frames per node, of which the second one shows the node."""
         before = [max(int(self._parent[node]), 0) for node in nodes]
         both = [node for pair in zip(before, nodes, strict=True) for node in pair]
         found = self._observe(both)
@@ -97,11 +96,11 @@ class Positions:
         """Describe nodes for the page.
 
         Args:
-            nodes: which.
+            nodes: the nodes.
 
         Returns:
-            By number: ``frame``, poses of the parts of :attr:`scene` or None; ``caption``, the drawing in words;
-            ``pairs``, names and texts of what was observed where there is no drawing; ``label``, the user's.
+            For each node, by number as text: ``frame``, poses of the parts of :attr:`scene` or None; ``caption``, the
+            drawing in words; ``pairs``, names and texts of the observations without a drawing; ``label``.
         """
         if not nodes:
             return {}
@@ -119,20 +118,20 @@ class Positions:
             return [None] * len(nodes), [""] * len(nodes)
         try:
             scene = self._posed(nodes)
-        except Exception as error:  # one position that cannot be drawn is told, and not raised
-            return [None] * len(nodes), [faults.no_board(str(error))] * len(nodes)
-        return poses_as_json(scene.poses[1::2]), [scene.caption_at(2 * i + 1) for i in range(len(nodes))]
+        except Exception as error:  # shown in place of the drawing, as above
+            return [None] * len(nodes), [_cannot_draw(error)] * len(nodes)
+        return scene.poses_as_lists(slice(1, None, 2)), [scene.caption_at(2 * i + 1) for i in range(len(nodes))]
 
     def _labelled(self, node: int) -> str:
         if self._label is None:
             return ""
         try:
             return shorten(str(self._label(node)), _LONGEST)
-        except Exception as error:  # the user's function; the picture must not fail with it
+        except Exception as error:  # a user's function may raise anything; show it as the label
             return f"labels failed: {type(error).__name__}: {shorten(str(error), 80)}"
 
     def drawing(self, node: int) -> Scene | None:
-        """Draw one node; the last frame shows it. None if it cannot be drawn."""
+        """Draw one node, in the last frame; return None if it cannot be drawn."""
         if self.scene is None:
             return None
         try:
@@ -141,8 +140,12 @@ class Positions:
             return None
 
 
+def _cannot_draw(error: Exception) -> str:
+    return f"The position cannot be shown: {error}"
+
+
 def _pairs(data: TensorDictBase | None) -> list[list[str]]:
-    """Names and texts of what a TensorDict holds."""
+    """Return keys and values of a TensorDict as text."""
     if data is None:
         return []
     pairs = []
@@ -158,15 +161,3 @@ def _value_text(value: Any) -> str:
         return f"{str(value.dtype).removeprefix('torch.')} {list(value.shape)}"
     flat = value.detach().cpu().reshape(-1).tolist()
     return ", ".join(number(x) if isinstance(x, (bool, int, float)) else str(x) for x in flat)
-
-
-def poses_as_json(poses: np.ndarray) -> list[list[list[float] | None]]:
-    """Write poses as JSON can hold them: None for a part that is hidden.
-
-    Args:
-        poses: ``[frames, parts, 3]``.
-    """
-    return [
-        [None if any(v != v for v in pose) else [round(v, 2) for v in pose] for pose in frame]
-        for frame in poses.tolist()
-    ]

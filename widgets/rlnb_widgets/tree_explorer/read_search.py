@@ -1,4 +1,4 @@
-"""From one tree of a search to columns; the memory of the search is read, and no node is made."""
+"""Conversion of one tree of a search to columns, straight from the arrays of the search."""
 
 from __future__ import annotations
 
@@ -6,39 +6,37 @@ from itertools import chain
 
 import numpy as np
 
-from rlnb.search import MCTS
-from rlnb.search.changes import change_columns
+from rlnb.search.history import change_columns
+from rlnb.search.mcts import MCTS
 from rlnb_widgets.tree_explorer import layout
 from rlnb_widgets.tree_explorer.schema import CHANGED, Edges, Nodes, Records, TreeModel, Values
 from rlnb_widgets.tree_explorer.scores import known_rule, rule_facts
 
 __all__ = ["read_search"]
 
-#: With more actions than these, those that were never taken are left out.
+#: With more actions than this, those that were never taken are left out.
 MOST_EDGES = 400_000
-#: The most simulations whose record is shown, and the most changes of numbers in them.
+#: The most recorded simulations that are shown, and the most changes in them.
 MOST_RECORDS, MOST_CHANGES = 2_000, 200_000
 
 _EXTRA = ("edge_square_sum", "log_weight")
 
 
 def read_search(search: MCTS, index: int) -> TreeModel:
-    """Read one tree.
+    """Read one tree of a search.
 
     Args:
-        search: with roots.
-        index: which of them.
+        search: a search with roots.
+        index: index of a root.
 
     Returns:
-        What was read; what is made of it is still empty.
+        The model with columns only.
     """
     tree = search.nodes
     n = int(tree.count[index])
     columns = {name: array[index, :n] for name, array in tree.arrays.items() if name != "states"}
-    parent, terminal = columns["parent"], columns["terminal"]
-    depth = layout.depths(parent)
-    # No action is taken where the episode has ended, whatever the mask says there.
-    legal = columns["legal"] & ~terminal[:, None]
+    # No action can be taken in a terminal node, whatever its mask says.
+    legal = columns["legal"] & ~columns["terminal"][:, None]
     shown, notes = legal, []
     if int(legal.sum()) > MOST_EDGES:
         shown = columns["children"] >= 0
@@ -47,45 +45,13 @@ def read_search(search: MCTS, index: int) -> TreeModel:
         )
     if search.solver is not None:
         notes.append(_proofs(columns["lower"], columns["upper"]))
-    node, action = np.nonzero(shown)
-    extra = next((columns[name][shown] for name in _EXTRA if name in columns), None)
-    rows = index * tree.capacity + np.arange(n)
-    edges = Edges(
-        first=np.concatenate(([0], np.cumsum(shown.sum(1)))),
-        node=node,
-        action=action,
-        child=columns["children"][shown],
-        visits=columns["edge_visits"][shown],
-        value_sum=columns["edge_value_sum"][shown],
-        prior=columns["prior"][shown],
-        extra=extra,
-        scores=None if known_rule(search.rule) else search.rule.scores(tree, rows)[shown],
-    )
-    start, end = layout.spans(parent, depth, columns["visits"], node, edges.child)
-    nodes = Nodes(
-        parent=parent.copy(),
-        action=columns["action"].copy(),
-        edge=layout.tree_edges(parent, node, edges.child),
-        depth=depth,
-        to_play=columns["to_play"].copy(),
-        terminal=terminal.copy(),
-        shared=np.zeros(n, dtype=bool),
-        steps=(parent >= 0).astype(np.int64),
-        legal=legal.sum(1),
-        visits=columns["visits"].copy(),
-        value_sum=columns["value_sum"].copy(),
-        evaluation=columns["evaluation"].copy(),
-        reward=columns["reward"].copy(),
-        size=columns["visits"].copy(),
-        start=start,
-        end=end,
-    )
+    edges = _edges(search, index, columns, shown)
     records = _records(search, index, np.cumsum(shown.reshape(-1)) - 1, notes)
     return TreeModel(
         kind="search",
         name=type(search).__name__,
         n_actions=tree.n_actions,
-        nodes=nodes,
+        nodes=_nodes(columns, edges, legal),
         edges=edges,
         values=_values(search),
         sized_by="visits",
@@ -98,6 +64,42 @@ def read_search(search: MCTS, index: int) -> TreeModel:
     )
 
 
+def _edges(search: MCTS, index: int, columns: dict[str, np.ndarray], shown: np.ndarray) -> Edges:
+    """Return the actions that are shown, bool ``[n, A]``, as edges."""
+    tree = search.nodes
+    node, action = np.nonzero(shown)
+    rows = index * tree.capacity + np.arange(len(shown))
+    return Edges(
+        first=np.concatenate(([0], np.cumsum(shown.sum(1)))),
+        node=node,
+        action=action,
+        child=columns["children"][shown],
+        visits=columns["edge_visits"][shown],
+        value_sum=columns["edge_value_sum"][shown],
+        prior=columns["prior"][shown],
+        extra=next((columns[name][shown] for name in _EXTRA if name in columns), None),
+        scores=None if known_rule(search.rule) else search.rule.scores(tree, rows)[shown],
+    )
+
+
+def _nodes(columns: dict[str, np.ndarray], edges: Edges, legal: np.ndarray) -> Nodes:
+    parent, visits = columns["parent"], columns["visits"]
+    depth = layout.depths(parent)
+    start, end = layout.spans(parent, depth, visits, edges.node, edges.child)
+    copied = ("parent", "action", "to_play", "terminal", "visits", "value_sum", "evaluation", "reward")
+    return Nodes(
+        **{name: columns[name].copy() for name in copied},
+        edge=layout.tree_edges(parent, edges.node, edges.child),
+        depth=depth,
+        shared=np.zeros(len(parent), dtype=bool),
+        steps=(parent >= 0).astype(np.int64),
+        legal=legal.sum(1),
+        size=visits.copy(),
+        start=start,
+        end=end,
+    )
+
+
 def _values(search: MCTS) -> Values:
     low, high = search.value_range
     players = search.game.n_players == 2
@@ -107,13 +109,13 @@ def _values(search: MCTS) -> Values:
 
 
 def _records(search: MCTS, index: int, edge_of: np.ndarray, notes: list[str]) -> Records:
-    """The simulations that were recorded, the last ones of them.
+    """Return the last recorded simulations.
 
     Args:
         search: the search.
-        index: which tree.
-        edge_of: the edge of each node and action, ``[n * A]``.
-        notes: takes note of what is left out.
+        index: index of the tree.
+        edge_of: edge of each node and action, ``[n * A]``.
+        notes: a note is added if records are left out.
     """
     history, n_actions = search.history, search.nodes.n_actions
     past = [record for record in history.records[: history.position] if index in record.trees]
@@ -149,7 +151,7 @@ def _records(search: MCTS, index: int, edge_of: np.ndarray, notes: list[str]) ->
 
 
 def _proofs(lower: np.ndarray, upper: np.ndarray) -> str:
-    """Say what a solver has proven."""
+    """Describe what the solver has proven."""
     proven = int((lower == upper).sum())
     found = f"The solver has proven {proven:,} of {len(lower):,} nodes"
     if lower[0] == upper[0]:

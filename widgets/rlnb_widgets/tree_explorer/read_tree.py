@@ -1,4 +1,4 @@
-"""From a Tree to columns: of its arrays where it is a view of them, else of the nodes one by one."""
+"""Conversion of a Tree to columns: from its arrays if it is a view of arrays, else node by node."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from rlnb.data.map.tree.arrays import TreeArrays
 from rlnb.data.map.tree.steps import Steps
 from rlnb.data.map.tree.view import NodeView, view_of
 from rlnb.data.ted.keys import NestedKey, as_tuple
-from rlnb_widgets.tree_explorer import faults, layout
+from rlnb_widgets.tree_explorer import layout
 from rlnb_widgets.tree_explorer.schema import Edges, Nodes, TreeModel, Values
 
 __all__ = ["read_tree"]
 
 
 class _Rows(NamedTuple):
-    """A tree as rows in any order.
+    """A tree as rows in any order, one per node.
 
     Attributes:
-        root: the row of the root.
+        root: row of the root.
         children: rows of the children of each row.
-        visits: of each row.
-        wins: sum of what was won below each row.
-        steps: how many steps led to each row.
+        visits: visits of each row.
+        wins: sum of the returns of each row.
+        steps: number of steps that led to each row.
         action: the first action of these steps, ``[rows, ...]``; None if it is not known.
-        reward: the sum of the rewards of these steps.
+        reward: sum of the rewards of these steps.
         terminal: whether the episode ends there; None if it is not known.
     """
 
@@ -49,10 +49,10 @@ def read_tree(tree: Tree) -> tuple[TreeModel, Callable[[int], Tree]]:
     """Read a tree.
 
     Args:
-        tree: the node at the root.
+        tree: the root.
 
     Returns:
-        What was read, and what makes the Tree of each of its nodes.
+        The model with columns only, and a function that returns the Tree of a node.
     """
     viewed = view_of(tree._tensordict)
     rows, make = _walked(tree) if viewed is None else _viewed(tree, *viewed)
@@ -64,7 +64,7 @@ def read_tree(tree: Tree) -> tuple[TreeModel, Callable[[int], Tree]]:
 
 
 def _viewed(tree: Tree, view: NodeView, root: int) -> tuple[_Rows, Callable[[int], Tree]]:
-    """Read the arrays that a tree is a view of."""
+    """Read a tree that is a view of arrays."""
     arrays = view.arrays
     n = len(arrays)
     count, wins = _numbers(arrays.count), _numbers(arrays.wins)
@@ -84,7 +84,7 @@ def _numbers(column: torch.Tensor) -> np.ndarray:
 def _read_steps(
     tree: Tree, arrays: TreeArrays, lengths: np.ndarray
 ) -> tuple[np.ndarray | None, np.ndarray, np.ndarray | None]:
-    """Read action, reward and end of the steps that led to the nodes of some arrays."""
+    """Read actions, rewards and ends of the steps that led to the nodes."""
     n, reward = len(arrays), np.zeros(len(arrays))
     led = np.flatnonzero(lengths)
     if arrays.step_rows is None or not len(led):
@@ -109,7 +109,7 @@ def _read_steps(
 
 
 def _column(steps: Any, key: NestedKey, rows: np.ndarray) -> np.ndarray | None:
-    """Read one entry of some steps, and no other."""
+    """Read a single entry of some steps."""
     index = torch.from_numpy(rows)
     if isinstance(steps, Steps):
         memory: Any = steps.columns.get(as_tuple(key))
@@ -123,7 +123,7 @@ def _column(steps: Any, key: NestedKey, rows: np.ndarray) -> np.ndarray | None:
 
 
 def _walked(tree: Tree) -> tuple[_Rows, Callable[[int], Tree]]:
-    """Go through a tree that somebody put together, or that was loaded."""
+    """Read a tree that was built by hand or loaded, by walking it."""
     nodes: list[Tree] = [tree]
     children: list[list[int]] = [[]]
     known, on_way, stack = {_name(tree): 0}, {0}, [(0, 0)]
@@ -136,7 +136,11 @@ def _walked(tree: Tree) -> tuple[_Rows, Callable[[int], Tree]]:
         child = nodes[row].subtree[place]
         number = known.setdefault(_name(child), len(nodes))
         if number in on_way:
-            raise ValueError(faults.cycle(nodes[row].node_id))
+            node_id = nodes[row].node_id
+            where = "a node" if node_id is None else f"the node with id {node_id}"
+            raise ValueError(
+                f"A tree has no cycles, and {where} is its own descendant. Fix: make a new node for the child."
+            )
         children[row].append(number)
         if number == len(nodes):
             nodes.append(child)
@@ -161,7 +165,7 @@ def _walked(tree: Tree) -> tuple[_Rows, Callable[[int], Tree]]:
 
 
 def _by_number(nodes: list[Tree], children: list[list[int]]) -> tuple[list[Tree], list[list[int]]]:
-    """Order nodes by their numbers, where each has one of its own: those that a copy has of the tree it was made of."""
+    """Sort nodes by ``node_id`` if these are unique, so that a copy of a tree has the order of the original."""
     numbers = [-1 if node.node_id is None else int(node.node_id) for node in nodes]
     if len(set(numbers)) < len(numbers) or min(numbers) != numbers[0]:
         return nodes, children
@@ -171,7 +175,7 @@ def _by_number(nodes: list[Tree], children: list[list[int]]) -> tuple[list[Tree]
 
 
 def _name(node: Tree) -> Any:
-    """What a node is known by: copies by number and hash, others by being the same object."""
+    """Return the identity of a node: number and hash for copies, else the object itself."""
     number, hash_ = node.node_id, node.hash
     return id(node._tensordict) if number is None or hash_ is None else (number, hash_)
 
@@ -187,13 +191,13 @@ def _at_end(end: torch.Tensor | None) -> bool:
 def _action(node: Tree) -> torch.Tensor | None:
     try:
         action = node.branching_action
-    except KeyError:  # nothing says which entry is the action
+    except KeyError:  # the key of the action is not known
         return None
     return action if isinstance(action, torch.Tensor) else None
 
 
 def _stacked(actions: list[torch.Tensor | None]) -> np.ndarray | None:
-    """The actions of all nodes but the root as an array, with a row for the root."""
+    """Stack the actions of all nodes but the root, with a row of zeros for the root."""
     if not actions or any(action is None for action in actions):
         return None
     given = [action.detach().cpu() for action in actions if action is not None]
@@ -206,7 +210,7 @@ def _stacked(actions: list[torch.Tensor | None]) -> np.ndarray | None:
 
 
 def _model(rows: _Rows) -> tuple[TreeModel, np.ndarray]:
-    """Number the nodes so that a parent comes before its children, and make columns; return also their rows."""
+    """Number the nodes with parents before children, and make the columns; also return the row of each node."""
     counts = np.array(list(map(len, rows.children)), dtype=np.int64)
     flat = np.fromiter(chain.from_iterable(rows.children), np.int64, int(counts.sum()))
     source = np.repeat(np.arange(len(counts)), counts)
@@ -255,12 +259,12 @@ def _nodes(
     """Make the columns of the nodes.
 
     Args:
-        rows: what was read.
-        order: the row of each node.
-        parent: of each node.
-        node: where each edge begins.
-        child: where it leads.
-        action: by which action.
+        rows: the rows that were read.
+        order: row of each node.
+        parent: parent of each node.
+        node: node where each edge starts.
+        child: node that each edge leads to.
+        action: action of each edge.
     """
     n = len(order)
     depth, edge = layout.depths(parent), layout.tree_edges(parent, node, child)
@@ -289,11 +293,11 @@ def _nodes(
 
 
 def _numbered(root: int, counts: np.ndarray, flat: np.ndarray, source: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Order rows so that each comes after a parent; return the rows, and the parent of each by its new number."""
+    """Sort rows with parents before children; return the rows, and the new number of the parent of each."""
     n = len(counts)
     parent = np.full(n, -1, dtype=np.int64)
     if root == 0 and (source < flat).all() and np.bincount(flat, minlength=n)[1:].all():
-        parent[flat[::-1]] = source[::-1]  # the rows are in order already; of several parents the first stays
+        parent[flat[::-1]] = source[::-1]  # already in order; a node with several parents keeps the first
         return np.arange(n), parent
     first = np.cumsum(counts) - counts
     seen = np.zeros(n, dtype=bool)
@@ -308,7 +312,7 @@ def _numbered(root: int, counts: np.ndarray, flat: np.ndarray, source: np.ndarra
         parent[children], seen[children] = source[edges[at]], True
         levels.append(front)
     order = np.concatenate(levels)
-    new = np.full(n + 1, -1, dtype=np.int64)  # the last one is what -1 leads to
+    new = np.full(n + 1, -1, dtype=np.int64)  # one more entry, so that -1 maps to -1
     new[order] = np.arange(len(order))
     return order, new[parent[order]]
 
@@ -316,7 +320,7 @@ def _numbered(root: int, counts: np.ndarray, flat: np.ndarray, source: np.ndarra
 def _action_numbers(
     found: np.ndarray | None, order: np.ndarray, child: np.ndarray, place: np.ndarray
 ) -> tuple[np.ndarray, list[str]]:
-    """Number the actions of the edges: indices and one-hot vectors are numbers, others are told by their place."""
+    """Number the actions of the edges: by index or one-hot vector if they are such, else by their order."""
     if found is not None and len(child):
         taken = found[order][child].reshape(len(child), -1)
         if taken.shape[1] == 1 and taken.dtype.kind in "iu" and taken.min() >= 0:

@@ -1,4 +1,4 @@
-"""The tree as it was before some of its recorded simulations: the changes are taken back in the columns."""
+"""The tree as it was before some of its recorded simulations, by undoing their changes in the columns."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ __all__ = ["rewound"]
 
 
 def rewound(model: TreeModel, t: int) -> TreeModel:
-    """Take recorded simulations back.
+    """Undo recorded simulations.
 
     Args:
         model: the tree after all of them.
-        t: how many of them are left in the picture.
+        t: number of simulations to keep.
 
     Returns:
-        The tree as it was; ``model`` itself where nothing is taken back.
+        The tree as it was; ``model`` itself if nothing is undone.
 
     Example:
         >>> from rlnb.envs import TicTacToeEnv
@@ -40,7 +40,7 @@ def rewound(model: TreeModel, t: int) -> TreeModel:
     if model.edges.extra is not None:
         edges["extra"] = model.edges.extra.copy()
     for place, (column, of_edge) in enumerate(CHANGED.values()):
-        # From the last to the first: of several changes of one number the oldest is the last to be taken back.
+        # In reverse order, so that of several changes of one number the oldest is undone last.
         at = (first + np.flatnonzero(records.name[first:] == place))[::-1]
         if len(at):
             where = records.change_edge[at] if of_edge else records.node[at]
@@ -51,7 +51,7 @@ def rewound(model: TreeModel, t: int) -> TreeModel:
 def _cut(
     model: TreeModel, records: Records, t: int, nodes: dict[str, np.ndarray], edges: dict[str, np.ndarray]
 ) -> TreeModel:
-    """Leave out the nodes that were not there yet, which are the last ones, and lay out the rest."""
+    """Remove the nodes that were added later, which are the last ones, and lay out the rest."""
     n = len(model.nodes) - int(records.added[t:].sum())
     e = int(model.edges.first[n])
     old: dict[str, np.ndarray] = {**vars(model.nodes), **nodes, "size": nodes["visits"]}

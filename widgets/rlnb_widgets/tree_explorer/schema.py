@@ -1,4 +1,4 @@
-"""The plain values that every face of the explorer shows: nodes, actions and simulations as columns."""
+"""Data model of the tree explorer: nodes, edges and recorded simulations as columns, shown by all views."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["CHANGED", "Edges", "Kind", "Nodes", "Parting", "Records", "RuleFacts
 
 Kind = Literal["search", "tree"]
 
-#: What a simulation changes, by its name in a ``SearchTree``: the column that it is in, and whether that is of edges.
+#: The arrays of a ``SearchTree`` that simulations change: the column of each, and whether it is a column of edges.
 CHANGED: dict[str, tuple[str, bool]] = {
     "visits": ("visits", False),
     "value_sum": ("value_sum", False),
@@ -29,22 +29,22 @@ class Nodes:
     """The nodes, ``n`` of them; a parent comes before its children, and the root is node 0.
 
     Args:
-        parent: -1 at the root; of a node that several lead to, the first one, ``[n]``.
-        action: that led there from the parent; -1 at the root, ``[n]``.
-        edge: by which the node is drawn, the first one from its parent; -1 at the root, ``[n]``.
-        depth: steps from the root, ``[n]``.
-        to_play: who is to move, ``[n]``.
+        parent: parent, ``[n]``; -1 for the root, the first one for a node with several parents.
+        action: action that led from the parent to the node, ``[n]``; -1 for the root.
+        edge: edge by which the node is drawn, the first one from its parent, ``[n]``; -1 for the root.
+        depth: depth, 0 for the root, ``[n]``.
+        to_play: player to move, ``[n]``.
         terminal: whether the episode ends there, ``[n]``.
-        shared: whether several nodes or actions lead there, ``[n]``.
-        steps: how many steps of the env led there from the parent, ``[n]``; 0 at the root.
-        legal: how many actions are legal, ``[n]``.
-        visits: how often simulations came there, ``[n]``.
+        shared: whether several edges lead there, ``[n]``.
+        steps: number of steps of the env from the parent, ``[n]``; 0 for the root.
+        legal: number of legal actions, ``[n]``.
+        visits: number of simulations that reached the node, ``[n]``.
         value_sum: sum of the returns, ``[n]``.
-        evaluation: what the node was said to be worth when it was added, ``[n]``.
-        reward: of the step that led there, ``[n]``.
-        size: what the area of a node stands for, ``[n]``; see :attr:`TreeModel.sized_by`.
-        start: where a node begins in the icicle, ``[n]`` in [0, 1]; the root is all of it.
-        end: where it ends, ``[n]``.
+        evaluation: estimated value when the node was added, ``[n]``.
+        reward: reward of the step to the node, ``[n]``.
+        size: quantity that the area of a node shows, ``[n]``; see :attr:`TreeModel.sized_by`.
+        start: start in the icicle, in [0, 1], ``[n]``; the root covers all of it.
+        end: end in the icicle, ``[n]``.
     """
 
     parent: np.ndarray
@@ -74,19 +74,19 @@ class Nodes:
 
 @dataclass(frozen=True, eq=False)
 class Edges:
-    """The legal actions of all nodes, ``e`` of them, those of a node one after another in the order of the actions.
+    """The legal actions of all nodes, ``e`` of them, sorted by node and action.
 
     Args:
-        first: the first edge of each node, ``[n + 1]``.
-        node: where it begins, ``[e]``.
-        action: which, ``[e]``.
-        child: where it leads; -1 if it was never taken, ``[e]``.
-        visits: how often it was taken, ``[e]``.
-        value_sum: sum of the returns after it, for the player who takes it, ``[e]``.
-        prior: probability that the policy gives it, ``[e]``.
-        extra: what the rule keeps besides, ``[e]``: the sum of squared returns of UCB1-Tuned, the logarithm of the
-            weight of EXP3; None if it keeps nothing.
-        scores: what a rule scores that the explorer does not know the formula of, ``[e]``.
+        first: first edge of each node, ``[n + 1]``.
+        node: node where the edge starts, ``[e]``.
+        action: the action, ``[e]``.
+        child: node that the edge leads to, ``[e]``; -1 if the action was never taken.
+        visits: visits, ``[e]``.
+        value_sum: sum of the returns for the player who takes the action, ``[e]``.
+        prior: probability under the policy, ``[e]``.
+        extra: additional array of the rule, ``[e]``: the sum of squared returns for UCB1-Tuned, the logarithm of the
+            weight for EXP3; None for other rules.
+        scores: scores of a rule whose formula the explorer does not know, ``[e]``; None for other rules.
     """
 
     first: np.ndarray
@@ -109,19 +109,19 @@ class Edges:
 
 @dataclass(frozen=True)
 class RuleFacts:
-    """The rule of a search, and all numbers that its score needs besides those of nodes and edges.
+    """The rule of a search, and the numbers that its score needs besides those of nodes and edges.
 
     Args:
-        name: its class.
-        text: the rule as it prints itself.
-        formula: the score, with names; empty if it is not known.
-        c_name: what its constant of exploration is called; empty if it has none that is known.
-        c: the constant.
-        c_high: where the slider of it ends.
-        params: the others, by name.
-        draws: of Gumbel, a number for each action of the root.
-        before: of Gumbel, the visits of the root's actions when the search began.
-        plan: of Gumbel, how often the actions were tried before that a simulation compares, by simulation.
+        name: name of its class.
+        text: its ``repr``.
+        formula: formula of the score with names; empty if it is not known.
+        c_name: name of its exploration constant; empty if it is not known.
+        c: the exploration constant.
+        c_high: upper end of the slider.
+        params: its other parameters, by name.
+        draws: for Gumbel, the draw of each action of the root.
+        before: for Gumbel, the visits of the root's actions when the search began.
+        plan: for Gumbel, by simulation, the number of earlier visits of the actions that are compared.
     """
 
     name: str
@@ -138,14 +138,14 @@ class RuleFacts:
 
 @dataclass(frozen=True)
 class Values:
-    """What values are, and between what they lie.
+    """The meaning and the range of values.
 
     Args:
-        low: the least.
-        high: the greatest.
-        middle: where the colours change from one to the other.
-        what: the value that a node is drawn with, in words.
-        players: whether values are those of the player who is to move, so that they change their sign.
+        low: the least value.
+        high: the greatest value.
+        middle: the value at which the colour scale is neutral.
+        what: description of the value that colours show.
+        players: whether values are those of the player to move, so that their sign changes from move to move.
     """
 
     low: float
@@ -157,23 +157,23 @@ class Values:
 
 @dataclass(frozen=True, eq=False)
 class Records:
-    """The recorded simulations that led to the tree as it is, the last ``r`` of them.
+    """The last ``r`` recorded simulations.
 
     Args:
-        first: the number of the first one.
-        of: how many were recorded.
-        path_start: where the path of each begins among the steps, ``[r + 1]``.
-        edge: the edges of the paths, one after another.
-        leaf: where each path ends, ``[r]``.
+        first: number of the first one.
+        of: number of simulations that were recorded.
+        path_start: start of each path in ``edge``, ``[r + 1]``.
+        edge: edges of all paths, concatenated.
+        leaf: last node of each path, ``[r]``.
         added: whether that node was new, ``[r]``.
-        value: what it was said to be worth, ``[r]``.
-        change_start: where the changes of each begin, ``[r + 1]``.
-        phase: of each change: 0 expand, 1 back up.
-        name: of each change, as a place in :data:`CHANGED`.
-        node: of each change.
-        change_edge: of each change; -1 for a number of the node.
-        before: the number until then.
-        after: the number since then.
+        value: its estimated value, ``[r]``.
+        change_start: start of the changes of each simulation, ``[r + 1]``.
+        phase: phase of each change: 0 expand, 1 back up.
+        name: array of each change, as an index into :data:`CHANGED`.
+        node: node of each change.
+        change_edge: edge of each change; -1 for a number of the node.
+        before: number before each change.
+        after: number after each change.
     """
 
     first: int
@@ -200,12 +200,12 @@ class Summary:
     """An action of the root.
 
     Args:
-        action: which.
-        legal: whether it is.
-        visits: how often it was taken.
-        share: of all visits.
-        prior: probability that the policy gives it; None in a tree without one.
-        improved: what the search makes of it; None likewise.
+        action: index of the action.
+        legal: whether it is legal.
+        visits: its visits.
+        share: share of all visits.
+        prior: probability under the policy; None for a tree without priors.
+        improved: probability under the improved policy; None for a tree without a rule.
         value: mean return for the player who takes it; None if it was never taken.
     """
 
@@ -220,14 +220,14 @@ class Summary:
 
 @dataclass(frozen=True)
 class Parting:
-    """The first place where the best ways down two trees part.
+    """The node at which the principal variations of two trees diverge.
 
     Args:
         path: actions that lead there.
-        node: the place in this tree.
-        other: the same in the other one.
-        action: what is best here; -1 if this tree goes no further.
-        other_action: what is best in the other.
+        node: the node in this tree.
+        other: the node in the other tree.
+        action: the best action in this tree; -1 if its variation ends here.
+        other_action: the best action in the other tree; -1 if its variation ends here.
     """
 
     path: tuple[int, ...]
@@ -239,28 +239,28 @@ class Parting:
 
 @dataclass(frozen=True, eq=False)
 class TreeModel:
-    """What is shown.
+    """The data that the explorer shows.
 
     Args:
         kind: ``"search"`` or ``"tree"``.
-        name: the class of what was given.
-        n_actions: how many actions there are.
+        name: name of the class of the search or tree.
+        n_actions: number of actions.
         nodes: the nodes.
-        edges: their actions.
-        values: what values are.
-        sized_by: what areas stand for: ``"visits"``, or ``"nodes"`` below one where nothing was visited.
-        rule: of a search.
-        records: of a search.
-        redo: how many simulations were taken back that can be done again.
-        reused: nodes that were kept when the root advanced; they are the first ones.
+        edges: the actions of the nodes.
+        values: meaning and range of values.
+        sized_by: quantity that areas show: ``"visits"``, or ``"nodes"`` at and below a node in a tree without visits.
+        rule: rule of a search.
+        records: recorded simulations of a search.
+        redo: number of simulations that were undone and can be redone.
+        reused: number of nodes that were kept when the root advanced; they come first.
         priors: whether there are priors.
-        notes: what the reader should know.
-        index: which of several roots.
-        action_names: their names; None for their numbers.
-        advanced: the action by which the root advanced, and how many nodes there were before; None if it did not
-            before the explorer's eyes.
-        principal: from the root on by the action visited most.
-        open: the nodes that are drawn at first, parents before children.
+        notes: notes for the reader.
+        index: index of the root of a search.
+        action_names: names of the actions. None: their numbers.
+        advanced: the action by which the root advanced, and the number of nodes before. None: the root did not advance
+            by :meth:`TreeExplorer.advance`.
+        principal: nodes of the principal variation.
+        open: nodes that are drawn at first, parents before children.
         summary: the actions of the root.
         best: the action to play; -1 without one.
     """
@@ -291,10 +291,10 @@ class TreeModel:
         return str(action) if self.action_names is None or action < 0 else self.action_names[action]
 
     def drawn_value(self, node: int) -> float:
-        """Return the mean return of the action that leads to a node, as the player sees it who is to move at the root.
+        """Return the mean return of the action that leads to a node, for the player to move at the root.
 
-        That is the value which a node is drawn with: where an episode ends there is nothing to come, and the reward
-        belongs to the action. Of the root it is the mean of all. NaN without a visit.
+        This value gives a node its colour: a terminal node has no return itself, its reward belongs to the action. For
+        the root it is the mean of its own returns. NaN without a visit.
         """
         nodes, edges, edge = self.nodes, self.edges, int(self.nodes.edge[node])
         taker = 0 if edge < 0 else int(nodes.parent[node])

@@ -1,22 +1,19 @@
-"""The score of each rule, computed anew from columns, and written out with its numbers filled in."""
+"""Scores of the actions of a node under each rule, and their formulas with the numbers filled in."""
 
 from __future__ import annotations
 
-import math
 import re
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from rlnb.search import EXP3, PUCT, UCB1, Gumbel, Rule, UCB1Tuned
-from rlnb.search.gumbel import considered_visits
+from rlnb.modules.mcts import formulas
+from rlnb.search.gumbel import Gumbel, considered_visits, sigma
+from rlnb.search.rules import EXP3, PUCT, UCB1, Rule, UCB1Tuned
 from rlnb_widgets._core.text import number
 from rlnb_widgets.tree_explorer.schema import Edges, Nodes, RuleFacts, TreeModel, Values
 
 __all__ = ["Scores", "filled", "improved_policy", "known_rule", "rule_facts", "scores"]
-
-_TINY = float(np.finfo(np.float64).tiny)
-_CLOSE = 1e-8
 
 _FORMULAS: dict[type[Rule], str] = {
     UCB1: "Q + c · √(ln N(node) / N)",
@@ -30,7 +27,7 @@ _GROWING = "Q + (c + ln((N(node) + base + 1) / base)) · P · √N(node) / (1 + 
 
 
 def known_rule(rule: Rule) -> bool:
-    """Whether the explorer knows the formula of a rule; one that derives from another may score otherwise."""
+    """Whether the explorer knows the formula of a rule; a subclass may have another one."""
     return type(rule) in _FORMULAS
 
 
@@ -38,13 +35,13 @@ def rule_facts(rule: Rule, index: int, root_visits: np.ndarray, legal: int) -> R
     """Read a rule.
 
     Args:
-        rule: of a search.
-        index: which of its roots.
-        root_visits: how often each action of the root was taken, ``[A]``.
-        legal: how many of them are legal.
+        rule: the rule of a search.
+        index: index of a root.
+        root_visits: visits of each action of the root, ``[A]``.
+        legal: number of legal actions of the root.
 
     Returns:
-        The facts; without a formula for a rule of somebody else's.
+        The facts; without a formula for an unknown rule.
     """
     kind = type(rule)
     facts: dict[str, Any] = {"name": kind.__name__, "text": repr(rule)}
@@ -75,12 +72,12 @@ def rule_facts(rule: Rule, index: int, root_visits: np.ndarray, legal: int) -> R
 
 
 class Scores(NamedTuple):
-    """How the rule scores the actions of a node, a number for each of its edges.
+    """The scores of the actions of a node, one number for each of its edges.
 
     Attributes:
-        value: what the formula takes as the value, Q on its scale.
-        bonus: what it adds for exploration.
-        score: the whole.
+        value: the value term of the formula, Q on its scale.
+        bonus: the exploration term.
+        score: their sum.
     """
 
     value: np.ndarray
@@ -92,9 +89,9 @@ def scores(model: TreeModel, node: int, c: float | None = None) -> Scores | None
     """Score the actions of a node.
 
     Args:
-        model: what is shown.
-        node: which.
-        c: the constant of exploration; None for that of the rule.
+        model: the tree.
+        node: index of the node.
+        c: exploration constant. None: that of the rule.
 
     Returns:
         The scores; None without a rule.
@@ -104,6 +101,8 @@ def scores(model: TreeModel, node: int, c: float | None = None) -> Scores | None
         return None
     at = edges.of(node)
     part = slice(at.start, at.stop)
+    if not len(at):
+        return Scores(np.zeros(0), np.zeros(0), np.zeros(0))
     if not rule.formula:
         found = np.full(len(at), np.nan) if edges.scores is None else edges.scores[part]
         return Scores(np.full(len(at), np.nan), np.full(len(at), np.nan), found)
@@ -118,108 +117,91 @@ def _scaled(values: Values, mean: np.ndarray) -> np.ndarray:
     return (mean - (values.low + values.high) / 2) / ((values.high - values.low) / 2)
 
 
-def _first(edges: Edges, part: slice, value: np.ndarray, bonus: np.ndarray) -> Scores:
-    """Actions never taken come first."""
-    never = edges.visits[part] == 0
-    bonus = np.where(never, np.inf, bonus)
-    return Scores(value, bonus, np.where(never, np.inf, value + bonus))
+def _untried_first(edges: Edges, part: slice, value: np.ndarray, score: np.ndarray) -> Scores:
+    score = np.where(edges.visits[part] == 0, np.inf, score)
+    return Scores(value, score - value, score)
 
 
 def _ucb1(model: TreeModel, rule: RuleFacts, node: int, part: slice, c: float) -> Scores:
-    edges = model.edges
-    bonus = c * np.sqrt(_log(model.nodes, node) / np.maximum(edges.visits[part], 1))
-    return _first(edges, part, _scaled(model.values, _mean(edges, part)), bonus)
+    edges, visits = model.edges, np.maximum(model.edges.visits[part], 1)
+    value = _scaled(model.values, _mean(edges, part))
+    return _untried_first(edges, part, value, formulas.ucb1(value, visits, _log(model.nodes, node), c))
 
 
 def _ucb1_tuned(model: TreeModel, rule: RuleFacts, node: int, part: slice, c: float) -> Scores:
+    value, square, visits, log_total = _tuned_terms(model, rule, node, part)
+    return _untried_first(model.edges, part, value, formulas.ucb1_tuned(value, square, visits, log_total, c))
+
+
+def _tuned_terms(model: TreeModel, rule: RuleFacts, node: int, part: slice) -> tuple[Any, Any, Any, float]:
+    """Return the value, the mean of squares and the visits of some edges, and the logarithm of the node's visits."""
     edges = model.edges
     assert edges.extra is not None
-    least = np.maximum(edges.visits[part], 1)
+    visits = np.maximum(edges.visits[part], 1)
     low, high = rule.params["low"], rule.params["high"]
-    value, bound = (_mean(edges, part) - low) / (high - low), _log(model.nodes, node) / least
-    variance = edges.extra[part] / least - value * value + np.sqrt(c * bound)
-    return _first(edges, part, value, np.sqrt(bound * np.clip(variance, 0, 0.25)))
+    return (_mean(edges, part) - low) / (high - low), edges.extra[part] / visits, visits, _log(model.nodes, node)
 
 
 def _log(nodes: Nodes, node: int) -> float:
-    return math.log(max(int(nodes.visits[node]), 1))
-
-
-def _puct_factor(rule: RuleFacts, total: float, c: float) -> float:
-    base = rule.params["base"]
-    return c if base is None else c + math.log((total + base + 1) / base)
+    return float(formulas.log(max(int(nodes.visits[node]), 1)))
 
 
 def _puct(model: TreeModel, rule: RuleFacts, node: int, part: slice, c: float) -> Scores:
-    edges, total = model.edges, float(model.nodes.visits[node])
+    edges, total, base = model.edges, float(model.nodes.visits[node]), rule.params["base"]
     visits = edges.visits[part]
-    mean = np.where(visits > 0, _mean(edges, part), rule.params["first_play"])
-    value = _scaled(model.values, mean)
-    bonus = _puct_factor(rule, total, c) * edges.prior[part] * math.sqrt(total) / (1 + visits)
-    return Scores(value, bonus, value + bonus)
+    value = _scaled(model.values, np.where(visits > 0, _mean(edges, part), rule.params["first_play"]))
+    constant = c if base is None else formulas.puct_constant(total, c, base)
+    score = formulas.puct(value, visits, formulas.sqrt(total), edges.prior[part], constant)
+    return Scores(value, score - value, score)
 
 
 def _exp3(model: TreeModel, rule: RuleFacts, node: int, part: slice, c: float) -> Scores:
-    edges = model.edges
-    assert edges.extra is not None
-    share = _softmax(edges.extra[part])
-    bonus = np.full(len(share), c / max(int(model.nodes.legal[node]), 1))
-    return Scores((1 - c) * share, bonus, (1 - c) * share + bonus)
-
-
-def _softmax(logits: np.ndarray) -> np.ndarray:
-    if not len(logits):
-        return logits
-    weights = np.exp(logits - logits.max())
-    return weights / weights.sum()
+    assert model.edges.extra is not None
+    share, count = formulas.softmax(model.edges.extra[part]), int(model.nodes.legal[node])
+    value = formulas.exp3(share, np.inf, c)  # without the uniform part
+    score = formulas.exp3(share, count, c)
+    return Scores(value, score - value, score)
 
 
 def _sigma(model: TreeModel, rule: RuleFacts, node: int, part: slice, c: float) -> np.ndarray:
-    """``sigma(q)``, where an action never taken has an average of what is known of the node."""
+    """Return ``sigma(q)`` of the edges of a node."""
     edges = model.edges
-    visits, prior = edges.visits[part], np.maximum(edges.prior[part], _TINY)
-    taken, mean = visits > 0, _mean(edges, part)
-    weight = np.where(taken, prior, 0.0)
-    known = (weight * mean).sum() / max(weight.sum(), _TINY)
-    total = visits.sum()
-    mean = np.where(taken, mean, (model.nodes.evaluation[node] + total * known) / (total + 1))
-    low, span = mean.min(initial=np.inf), np.ptp(mean) if len(mean) else 0.0
-    return (rule.params["c_visit"] + visits.max(initial=0)) * c * (mean - low) / max(span, _CLOSE)
+    columns = (edges.visits[part][None], edges.value_sum[part][None], edges.prior[part][None])
+    evaluation, legal = model.nodes.evaluation[node : node + 1], np.ones_like(columns[0], dtype=bool)
+    return sigma(*columns, evaluation, legal, rule.params["c_visit"], c)[0]
 
 
 def _gumbel(model: TreeModel, rule: RuleFacts, node: int, part: slice, c: float) -> Scores:
-    edges = model.edges
-    sigma = _sigma(model, rule, node, part, c)
-    logits, visits = np.log(np.maximum(edges.prior[part], _TINY)) + sigma, edges.visits[part]
+    edges, values = model.edges, _sigma(model, rule, node, part, c)
+    logits, visits = formulas.gumbel_logit(edges.prior[part], values), edges.visits[part]
     if node:
-        share = visits / (1 + visits.sum())
-        improved = _softmax(logits)
-        return Scores(improved, -share, improved - share)
+        improved = formulas.softmax(logits)
+        score = formulas.gumbel_score(improved, visits, visits.sum())
+        return Scores(improved, score - improved, score)
     actions = edges.action[part]
     tried = visits - np.asarray(rule.before)[actions]
-    value = np.asarray(rule.draws)[actions] + logits
+    score = np.asarray(rule.draws)[actions] + logits
     wanted = rule.plan[min(int(tried.sum()), len(rule.plan) - 1)]
-    return Scores(sigma, value - sigma, np.where(tried == wanted, value, -np.inf))
+    return Scores(values, score - values, np.where(tried == wanted, score, -np.inf))
 
 
 _KNOWN = {"UCB1": _ucb1, "UCB1Tuned": _ucb1_tuned, "PUCT": _puct, "EXP3": _exp3, "Gumbel": _gumbel}
 
 
 def improved_policy(rule: RuleFacts, model: TreeModel) -> np.ndarray:
-    """Return what a search makes of the prior of its root, a probability for each of the root's edges.
+    """Return the policy that the search found at its root, a probability for each edge of the root.
 
     Args:
-        rule: of the search.
-        model: what is shown.
+        rule: the rule of the search.
+        model: the tree.
 
     Returns:
-        The shares of the visits, the prior where nothing was visited yet; of Gumbel, its improved policy.
+        The improved policy for Gumbel; otherwise the shares of the visits, or the prior without visits.
     """
     at = model.edges.of(0)
     part = slice(at.start, at.stop)
-    if rule.name == "Gumbel" and rule.formula:
-        sigma = _sigma(model, rule, 0, part, rule.c)
-        return _softmax(np.log(np.maximum(model.edges.prior[part], _TINY)) + sigma)
+    if rule.name == "Gumbel" and rule.formula and len(at):
+        return formulas.softmax(formulas.gumbel_logit(model.edges.prior[part], _sigma(model, rule, 0, part, rule.c)))
     visits = model.edges.visits[part].astype(np.float64)
     return visits / visits.sum() if visits.sum() > 0 else model.edges.prior[part]
 
@@ -228,13 +210,13 @@ def filled(model: TreeModel, node: int, edge: int, c: float | None = None) -> st
     """Write the score of an action with its numbers filled in.
 
     Args:
-        model: what is shown.
-        node: where it is taken.
-        edge: which of the edges of the node.
-        c: the constant of exploration; None for that of the rule.
+        model: the tree.
+        node: index of the node.
+        edge: index of the edge of the action.
+        c: exploration constant. None: that of the rule.
 
     Returns:
-        Such as ``"0.25 + 1.414 · √(ln 200 / 50) = 0.71"``; empty without a rule.
+        A formula like ``"0.25 + 1.414 · √(ln 200 / 50) = 0.71"``; empty without a rule.
     """
     found, rule = scores(model, node, c), model.rule
     if found is None or rule is None:
@@ -259,15 +241,16 @@ def _write_ucb1(model: TreeModel, rule: RuleFacts, node: int, edge: int, c: floa
 
 def _write_tuned(model: TreeModel, rule: RuleFacts, node: int, edge: int, c: float, n: _Numbers) -> str:
     visits, total = int(model.edges.visits[edge]), int(model.nodes.visits[node])
-    if not visits or model.edges.extra is None:
+    if not visits:
         return "never taken: tried before all others"
-    low, high = rule.params["low"], rule.params["high"]
-    value = (float(model.edges.value_sum[edge]) / visits - low) / (high - low)
-    square, bound = float(model.edges.extra[edge]) / visits, math.log(total) / visits
-    variance = square - value * value + math.sqrt(c * bound)
+    value, square, n_visits, log_total = _tuned_terms(model, rule, node, slice(edge, edge + 1))
+    variance = formulas.ucb1_tuned_variance(value, square, n_visits, log_total, c)
+    value, square, variance, capped = (
+        float(x[0]) for x in (value, square, variance, formulas.ucb1_tuned_capped(variance))
+    )
     return (
         f"V = {number(square)} - {number(value)}² + √({number(c)} · ln {total} / {visits}) = {number(variance)};  "
-        f"{n[0]} + √(ln {total} / {visits} · {number(min(max(variance, 0.0), 0.25))}) = {n[2]}"
+        f"{n[0]} + √(ln {total} / {visits} · {number(capped)}) = {n[2]}"
     )
 
 
@@ -282,7 +265,7 @@ def _write_puct(model: TreeModel, rule: RuleFacts, node: int, edge: int, c: floa
 def _write_exp3(model: TreeModel, rule: RuleFacts, node: int, edge: int, c: float, n: _Numbers) -> str:
     edges = model.edges
     assert edges.extra is not None
-    share = float(_softmax(edges.extra[edges.first[node] : edges.first[node + 1]])[edge - edges.first[node]])
+    share = float(formulas.softmax(edges.extra[edges.first[node] : edges.first[node + 1]])[edge - edges.first[node]])
     legal = int(model.nodes.legal[node])
     return f"(1 - {number(c)}) · {number(share)} + {number(c)} / {legal} = {n[2]}"
 
@@ -294,7 +277,7 @@ def _write_gumbel(model: TreeModel, rule: RuleFacts, node: int, edge: int, c: fl
         total = int(edges.visits[edges.first[node] : edges.first[node + 1]].sum())
         return f"{n[0]} - {visits} / (1 + {total}) = {n[2]}"
     action = int(edges.action[edge])
-    draw, logit = rule.draws[action], math.log(max(float(edges.prior[edge]), _TINY))
+    draw, logit = rule.draws[action], float(formulas.gumbel_logit(edges.prior[edge], 0.0))
     if n[2] == "-inf":
         return f"tried {visits - rule.before[action]} times; not compared in this round of the halving"
     return f"{number(draw)} + {number(logit)} + {n[0]} = {n[2]}"

@@ -1,4 +1,4 @@
-"""The static picture: what is open of the tree, the icicle of the whole, the actions of the root, and the position."""
+"""Static SVG of the explorer: open nodes, icicle, actions of the root, and its position."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ __all__ = ["explorer_svg"]
 _WIDTH, _LEAF, _WIDEST_LEVEL, _LARGEST, _SMALLEST = 760.0, 25.0, 110.0, 13.0, 2.5
 _ICICLE_ROWS, _ROW, _MOST_ACTIONS, _BOARD = 8, 14.0, 12, 150.0
 _LOW, _MIDDLE, _HIGH = "c3", "line", "c0"
-#: From here on a colour is too strong for dark letters.
+#: Above this intensity a colour is too strong for dark letters.
 _DARK = 0.45
 
 
 def explorer_svg(model: TreeModel, comparison: Comparison | None, positions: Positions, words: str) -> Svg:
-    """Draw the static face.
+    """Draw the static view.
 
     Args:
         model: the tree at the playhead.
-        comparison: with another tree.
-        positions: draws the root.
-        words: the picture in words, for screen readers.
+        comparison: comparison with another tree. None: no comparison.
+        positions: draws the position of the root.
+        words: description for screen readers.
 
     Returns:
-        The picture.
+        The SVG.
     """
     places, tall_tree = _places(model)
     rows = [row for row in model.summary if row.legal][:_MOST_ACTIONS]
@@ -82,7 +82,7 @@ def explorer_svg(model: TreeModel, comparison: Comparison | None, positions: Pos
 
 
 def _places(model: TreeModel) -> tuple[dict[int, tuple[float, float]], float]:
-    """Lay out what is open: leaves below one another in order of the actions, parents beside the middle of theirs."""
+    """Lay out the open nodes: leaves from top to bottom in order of the actions, parents centred on their children."""
     children: dict[int, list[int]] = {node: [] for node in model.open}
     for node in model.open[1:]:
         children[int(model.nodes.parent[node])].append(node)
@@ -105,7 +105,7 @@ def _places(model: TreeModel) -> tuple[dict[int, tuple[float, float]], float]:
 
 
 def _bottom_up(children: dict[int, list[int]]) -> list[int]:
-    """Nodes after their children, from top to bottom."""
+    """Return the nodes with children before parents, from top to bottom."""
     order, stack = [], [0]
     while stack:
         node = stack.pop()
@@ -149,7 +149,7 @@ def _radius(model: TreeModel, node: int) -> float:
 
 
 def _place(model: TreeModel, node: int) -> float:
-    """Where the value of a node lies between the least, -1, and the greatest, 1."""
+    """Return the position of a node's value in the range of values, from -1 to 1."""
     values, mean = model.values, model.drawn_value(node)
     if math.isnan(mean):
         return 0.0
@@ -158,7 +158,7 @@ def _place(model: TreeModel, node: int) -> float:
 
 
 def _node(svg: Svg, model: TreeModel, node: int, x: float, y: float, below: bool) -> None:
-    """Draw a node; what it counts is written below it where a line goes on to the right."""
+    """Draw a node; its count is written below it if a line continues to the right."""
     r, nodes = _radius(model, node), model.nodes
     if nodes.terminal[node]:
         svg.circle(x, y, r + 3, fill=None, stroke="ink", stroke_width=1.2)
@@ -205,7 +205,7 @@ def _legend(svg: Svg, model: TreeModel, lines: list[str], y: float) -> None:
 
 
 def _icicle(svg: Svg, model: TreeModel, y: float, levels: int) -> None:
-    """The whole tree, a row a level, where a part is wide enough to be seen."""
+    """Draw the icicle of the whole tree, one row per level; parts too narrow to see are left out."""
     nodes, wide = model.nodes, _WIDTH - 24
     svg.text(12, y + 8, f"the whole tree, {size_words(model)}", size=10, fill="muted")
     seen = np.flatnonzero(((nodes.end - nodes.start) * wide >= 1.5) & (nodes.depth < levels))

@@ -1,4 +1,4 @@
-"""The text face: deterministic, for terminals and for comparing notebooks."""
+"""Text view of the tree: deterministic, for terminals and for comparing notebooks."""
 
 from __future__ import annotations
 
@@ -24,14 +24,17 @@ _MOST_ACTIONS, _MOST_LINES, _MOST_RECORDS = 16, 40, 5
 
 
 def explorer_text(shown: TreeModel, model: TreeModel, comparison: Comparison | None, t: int, c: float) -> str:
-    """Return the text face.
+    """Return the text view.
 
     Args:
         shown: the tree at the playhead.
         model: the tree after all recorded simulations.
-        comparison: with another tree.
-        t: how many of the recorded simulations are in the picture.
-        c: the constant of exploration.
+        comparison: comparison with another tree. None: no comparison.
+        t: number of recorded simulations up to the playhead.
+        c: exploration constant.
+
+    Returns:
+        Lines of text.
     """
     lines = [f"TreeExplorer: {headline(shown)}"]
     lines += [f"  {words}" for words in (best_words(shown), advance_words(shown)) if words]
@@ -45,7 +48,7 @@ def explorer_text(shown: TreeModel, model: TreeModel, comparison: Comparison | N
 
 
 def _root_lines(model: TreeModel, c: float) -> list[str]:
-    """The actions of the root."""
+    """Return a table of the actions of the root."""
     rows = [row for row in model.summary if row.legal]
     if not rows:
         return []
@@ -76,7 +79,7 @@ def _number(x: float | None) -> str:
 
 
 def _tree_lines(model: TreeModel) -> list[str]:
-    """What is open at first, a line a node, indented by depth, the largest children first."""
+    """Return the open nodes, one per line, indented by depth, largest children first."""
     if len(model.nodes) < 2:
         return []
     nodes, weight, open_ = model.nodes, weights(model), set(model.open)

@@ -1,4 +1,4 @@
-"""The live explorer: a search tree looked at, and grown before one's eyes."""
+"""The live tree explorer: a widget that shows a search tree and lets it grow."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ from typing import Any
 import numpy as np
 import traitlets
 
-from rlnb.data import Tree
-from rlnb.search import MCTS
+from rlnb.data.map.tree.node import Tree
+from rlnb.search.mcts import MCTS
 from rlnb_widgets._core.esm import bundle_css, bundle_js
 from rlnb_widgets._core.svg import Svg
 from rlnb_widgets._core.timeline import TimeTraits
 from rlnb_widgets._core.visualizer import Visualizer
 from rlnb_widgets.rollout_player.drawing import check_env
-from rlnb_widgets.tree_explorer import faults
 from rlnb_widgets.tree_explorer.arguments import check_index, check_source, node_of, source_batch, whole
 from rlnb_widgets.tree_explorer.compare import Comparison, compared, same_numbers
 from rlnb_widgets.tree_explorer.explain import explanation
@@ -34,47 +33,46 @@ __all__ = ["TreeExplorer"]
 
 _HERE = Path(__file__).parent
 _VIEWS = ("tree", "icicle")
-#: Positions that the page has from the beginning, and the most that it is sent.
+#: Number of positions that are sent with the page, and the most that are kept there.
 _AT_ONCE, _MOST_SENT = 200, 600
 _DOES = ("step", "back", "run", "advance", "refresh")
 
 
 class TreeExplorer(TimeTraits, Visualizer):
-    """Shows the tree of a search, or any :class:`~rlnb.data.Tree`, and how a search made it.
+    """Shows the tree of a search, or any :class:`~rlnb.data.Tree`, and how the search built it.
 
-    The tree is drawn with the principal variation open, and the whole of it as an icicle. The area of a node is its
-    visits, the colour its value, the width of a line the prior, and a ring the end of an episode. A node that several
-    ways lead to is one node. The selected node shows its board or observation, and its actions with N, W, Q, P, U and
-    the score of the rule, the formula with its numbers filled in; a slider changes the constant of exploration there,
-    and never in the search.
+    The tree is drawn with the principal variation open, and as a whole in an icicle. The area of a node shows its
+    visits, its colour the value, the width of a line the prior, and a ring the end of an episode. A node with several
+    parents is drawn once. For the selected node the explorer shows the board or observation, and for its actions N, W,
+    Q, P, U and the score, with the formula and its numbers filled in. A slider changes the exploration constant of
+    these scores; the search keeps its own.
 
-    Simulations that were recorded (``search.step()``, or ``search.run(..., record=True)``) lie under the playhead: each
-    in its phases, forwards and backwards, with every number that changed. That needs no kernel. With one,
-    :meth:`step`, :meth:`back`, :meth:`run` and :meth:`advance` do with the search what they say, from Python or by the
-    buttons.
+    Recorded simulations (``search.step()``, or ``search.run(..., record=True)``) can be played phase by phase, forwards
+    and backwards, with every number that changed. This needs no kernel. With a kernel, :meth:`step`, :meth:`back`,
+    :meth:`run` and :meth:`advance` control the search, from Python or by buttons.
 
     Keys: the arrows move to parent, child and siblings, Home and End along the principal variation, Enter folds, space
-    plays, Page Up and Page Down go a simulation back and on, ``,`` and ``.`` a phase, ``/`` to the search for a path.
+    plays, Page Up and Page Down move by one simulation, ``,`` and ``.`` by one phase, ``/`` searches for a path.
 
     Args:
-        tree: A :class:`~rlnb.search.MCTS` with roots, or a :class:`~rlnb.data.Tree`. It is only looked at.
-        other: A second one about the same actions, to compare.
-        env: What draws the nodes: an env or its id. Default: the env of the search.
-        index: Which root of a search over many; of ``other`` as well, if it has as many.
-        labels: From a node, as a ``Tree``, to text that is shown with it.
+        tree: A :class:`~rlnb.search.MCTS` with roots, or a :class:`~rlnb.data.Tree`. Showing it does not change it.
+        other: A second tree with the same actions, to compare.
+        env: The env that draws the nodes, or its id. Default: the env of the search.
+        index: Index of a root of the search; of ``other`` as well, if it has the same number of roots.
+        labels: Function that maps a node, as a ``Tree``, to a text that is shown with it.
         actions: Names of the actions, in order.
 
     Attributes:
-        tree: What is shown.
-        other: What it is compared with.
-        model: The plain values shown, a `TreeModel`.
-        selection: The node that is selected. Nodes of a search have its numbers.
-        c: The constant of exploration that the scores are shown for.
-        t: How many of the recorded simulations are in the picture.
+        tree: The tree that is shown.
+        other: The tree that it is compared with.
+        model: The plain values that are shown, a `TreeModel`.
+        selection: The selected node. Nodes of a search have its numbers.
+        c: The exploration constant of the scores that are shown.
+        t: Number of recorded simulations up to the playhead.
 
     Raises:
-        TypeError: If `tree` or `other` is neither, or an argument is not what it should be.
-        ValueError: If a search has no root, or the actions do not fit.
+        TypeError: If `tree` or `other` is neither a search nor a Tree, or another argument has the wrong type.
+        ValueError: If a search has no root, or the trees have different actions.
         IndexError: If there is no such root.
 
     Example:
@@ -117,7 +115,10 @@ class TreeExplorer(TimeTraits, Visualizer):
         if env is not None:
             check_env(env)
         if labels is not None and not callable(labels):
-            raise TypeError(faults.bad_labels(labels))
+            raise TypeError(
+                f"labels must be a function that maps a node, which is a Tree, to text, got a {type(labels).__name__}. "
+                "Fix: labels=lambda node: str(node.visits)."
+            )
         self.tree, self.other, self._index, self._names = tree, other, index, actions
         self._env = getattr(tree.game, "env", None) if env is None and isinstance(tree, MCTS) else env
         self._labels = labels
@@ -126,46 +127,46 @@ class TreeExplorer(TimeTraits, Visualizer):
         self._read()
         rule = self._model.rule
         super().__init__(length=1, fps=1.0, c=0.0 if rule is None else rule.c)
-        self._tell()
+        self._send_state()
         self.on_msg(self._on_message)
 
     # The search -------------------------------------------------------------------------------------------------------
 
     def step(self) -> None:
-        """Do one simulation, or do again the one that was taken back last.
+        """Run one simulation, or redo the one that was undone last.
 
         Raises:
             TypeError: If a Tree is shown.
-            RuntimeError: If all roots are ends of episodes.
+            RuntimeError: If all roots are terminal.
         """
         self._search("step").step()
         self.refresh()
 
     def back(self) -> None:
-        """Take the last recorded simulation back.
+        """Undo the last recorded simulation.
 
         Raises:
             TypeError: If a Tree is shown.
-            RuntimeError: If none is recorded.
+            RuntimeError: If no simulation is recorded.
         """
         self._search("back").back()
         self.refresh()
 
     def run(self, n: int) -> None:
-        """Do simulations; the last of them are recorded.
+        """Run simulations, and record the last of them.
 
         Args:
-            n: How many.
+            n: Number of simulations.
 
         Raises:
             TypeError: If a Tree is shown.
-            ValueError: If ``n`` is no positive integer.
-            RuntimeError: If all roots are ends of episodes.
+            ValueError: If ``n`` is not a positive integer.
+            RuntimeError: If all roots are terminal.
         """
         search = self._search("run")
-        n = whole(n, faults.bad_count, least=1)
+        n = whole(n, f"run(n) takes a positive number of simulations, got {n!r}. Fix: explorer.run(100).", least=1)
         try:
-            # Only so many are shown one by one, and a record takes much more memory than a node.
+            # Only this many records are shown, and a record takes much more memory than a node.
             if n > MOST_RECORDS:
                 search.run(simulations=n - MOST_RECORDS)
             if not search.interrupted or n <= MOST_RECORDS:
@@ -174,16 +175,21 @@ class TreeExplorer(TimeTraits, Visualizer):
             self.refresh()
 
     def advance(self, action: int) -> None:
-        """Take an action at the root; its subtree is kept. Other roots of the search take their best action.
+        """Take an action at the root and keep its subtree. Other roots of the search take their best action.
 
         Args:
-            action: Which.
+            action: The action.
 
         Raises:
             TypeError: If a Tree is shown.
-            ValueError: If the action is none, or illegal.
+            ValueError: If ``action`` is not an integer, or illegal.
         """
-        search, action = self._search("advance"), whole(action, faults.bad_action)
+        search = self._search("advance")
+        action = whole(
+            action,
+            f"advance(action) takes the number of an action, got {action!r}. "
+            "Fix: explorer.advance(explorer.model.best).",
+        )
         before = int(search.nodes.count[self._index])
         chosen = np.asarray(search.best_action).reshape(-1).copy()
         chosen[self._index] = action
@@ -192,38 +198,41 @@ class TreeExplorer(TimeTraits, Visualizer):
         self.refresh()
 
     def refresh(self) -> None:
-        """Show the tree as it is now, after it grew or was searched elsewhere."""
+        """Show the tree as it is now, after it was changed by other code."""
         before = self._model
         self._read()
         if not same_numbers(before, self._model):
             self.selection = 0
-        self._tell()
+        self._send_state()
 
     def select(self, where: int | Sequence[int | str]) -> int:
         """Select a node.
 
         Args:
-            where: Its number, or the actions that lead there from the root, by number or by name.
+            where: The number of the node, or the path of actions from the root, by number or by name.
 
         Returns:
-            Its number.
+            The number of the node.
 
         Raises:
-            IndexError: If there is no such node, or the actions leave the tree.
+            IndexError: If there is no such node, or the path leaves the tree.
         """
         self.selection = node_of(self.model, where)
         return self.selection
 
     def _search(self, what: str) -> MCTS:
         if not isinstance(self.tree, MCTS):
-            raise TypeError(faults.no_search(what))
+            raise TypeError(
+                f"{what} needs a search, and this explorer shows a Tree, which cannot be searched further. "
+                "Fix: TreeExplorer(search), with search an MCTS."
+            )
         return self.tree
 
     # What is shown ----------------------------------------------------------------------------------------------------
 
     @property
     def model(self) -> TreeModel:
-        """The plain values shown, of the tree after all recorded simulations."""
+        """The plain values that are shown, of the tree after all recorded simulations."""
         if self._stamp != self._now():
             self.refresh()
         return self._model
@@ -235,7 +244,7 @@ class TreeExplorer(TimeTraits, Visualizer):
         return self._comparison
 
     def _now(self) -> tuple[Any, ...]:
-        """What tells whether a search was searched on since it was read."""
+        """Return a stamp that changes when a search has run since it was read."""
         found: list[Any] = []
         for given in (self.tree, self.other):
             if isinstance(given, MCTS):
@@ -244,7 +253,7 @@ class TreeExplorer(TimeTraits, Visualizer):
         return tuple(found)
 
     def _read(self) -> None:
-        """Read the trees; nothing is changed if one of them cannot be."""
+        """Read the trees. If that fails, the explorer stays unchanged."""
         stamp = self._now()
         model, node_at = read(self.tree, self._index, self._names)
         comparison = None
@@ -259,8 +268,8 @@ class TreeExplorer(TimeTraits, Visualizer):
             model = replace(model, notes=(*model.notes, positions.note))
         self._model, self._comparison, self._positions, self._stamp = model, comparison, positions, stamp
 
-    def _tell(self) -> None:
-        """Bring what the page is sent up to date."""
+    def _send_state(self) -> None:
+        """Send the current state to the page."""
         head, columns = payload(self._model, self._comparison)
         records, scene = self._model.records, self._positions.scene
         self._answers += 1
@@ -279,7 +288,7 @@ class TreeExplorer(TimeTraits, Visualizer):
             self.selection = min(self.selection, len(self._model.nodes) - 1)
 
     def _on_message(self, _widget: Any, content: Any, _buffers: Any) -> None:
-        """Do what a button asks for; nobody reads a traceback that a click has caused."""
+        """Do what a button asks for; show an error in the page, since a click has no traceback."""
         what = content.get("do") if isinstance(content, dict) else None
         if what not in _DOES:
             return
@@ -298,22 +307,22 @@ class TreeExplorer(TimeTraits, Visualizer):
     def _constant(self, proposal: Any) -> float:
         value = float(proposal["value"])
         if not 0 <= value < float("inf"):
-            raise traitlets.TraitError(f"c, the constant of exploration, must be a number from 0 on, got {value}.")
+            raise traitlets.TraitError(f"c, the exploration constant, must be a number of at least 0, got {value}.")
         return value
 
     @traitlets.observe("selection")
     def _on_selection(self, change: Any) -> None:
-        """Send the position of a node that the page does not have yet."""
+        """Send the position of the selected node, if the page does not have it."""
         model = self.model
         if str(self.selection) in self._boards or self.selection >= len(model.nodes):
             return
         known = dict(self._boards) if len(self._boards) < _MOST_SENT else {}
         self._boards = {**known, **self._positions.describe([self.selection])}
 
-    # The faces --------------------------------------------------------------------------------------------------------
+    # Views -----------------------------------------------------------------------------------------------------------
 
     def _shown(self) -> TreeModel:
-        """The tree at the playhead."""
+        """Return the tree at the playhead."""
         return rewound(self.model, self.t)
 
     def _text(self) -> str:
@@ -326,10 +335,13 @@ class TreeExplorer(TimeTraits, Visualizer):
         return explanation(self._shown(), self.model, self._comparison, self.t)
 
     def to_html(self, path: str | Path | None = None) -> str:
-        """Return one self-contained HTML page with the live explorer, which needs no kernel and no network.
+        """Return a self-contained HTML page with the live explorer, which needs no kernel and no network.
 
         Args:
-            path: Where to write it as well.
+            path: File to write the page to. None: only return it.
+
+        Returns:
+            The page.
         """
         _ = self.model
         return super().to_html(path)

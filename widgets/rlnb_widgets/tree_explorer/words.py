@@ -1,4 +1,4 @@
-"""The tree in words, the same in every face."""
+"""Phrases about a tree that all views share."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = [
 
 
 def headline(model: TreeModel) -> str:
-    """The whole in a line."""
+    """Return the headline of the tree."""
     parts = [model.name, *([f"root {model.index}"] if model.index else []), plural(len(model.nodes), "node")]
     parts.append(f"depth {int(model.nodes.depth.max())}")
     if model.sized_by == "visits":
@@ -26,19 +26,22 @@ def headline(model: TreeModel) -> str:
 
 
 def actions_text(model: TreeModel, actions: Sequence[int], most: int = 12) -> str:
-    """Write actions one after another.
+    """Join the names of actions.
 
     Args:
-        model: knows their names.
-        actions: which.
-        most: how many are written.
+        model: the tree, which has the names.
+        actions: the actions.
+        most: the most names; an ellipsis stands for the rest.
+
+    Returns:
+        The names, separated by commas.
     """
     shown = [model.action_text(action) for action in actions[:most]]
     return ", ".join([*shown, *(["…"] if len(actions) > most else [])])
 
 
 def best_words(model: TreeModel) -> str:
-    """What to play, and what is expected to follow; empty where nothing was visited."""
+    """Describe the best action and the principal variation; empty without visits."""
     way = [int(model.nodes.action[node]) for node in model.principal[1:]]
     if model.best < 0 or not way:
         return ""
@@ -52,17 +55,17 @@ def best_words(model: TreeModel) -> str:
 
 
 def size_words(model: TreeModel) -> str:
-    """What areas stand for."""
+    """Describe what areas stand for."""
     return "area: visits" if model.sized_by == "visits" else "area: nodes at and below a node"
 
 
 def value_words(model: TreeModel) -> str:
-    """What colours stand for."""
+    """Describe what colours stand for."""
     return f"colour: {model.values.what}, {number(model.values.low)} to {number(model.values.high)}"
 
 
 def advance_words(model: TreeModel) -> str:
-    """What was kept when the root advanced; empty if nothing was."""
+    """Describe what was kept when the root advanced; empty if nothing was kept."""
     if not model.reused:
         return ""
     were = "was" if model.reused == 1 else "were"
@@ -74,7 +77,7 @@ def advance_words(model: TreeModel) -> str:
 
 
 def node_words(model: TreeModel, node: int) -> str:
-    """A node in a line."""
+    """Describe a node in one line."""
     nodes = model.nodes
     path = model.path(node)
     where = "the root" if not path else f"after {actions_text(model, path)}"
@@ -90,12 +93,15 @@ def node_words(model: TreeModel, node: int) -> str:
 
 
 def record_words(model: TreeModel, records: Records, at: int) -> str:
-    """A recorded simulation in a line.
+    """Describe a recorded simulation in one line.
 
     Args:
-        model: the tree after all of them.
+        model: the tree after all recorded simulations.
         records: the simulations.
-        at: which of them, from 0.
+        at: index of the simulation in ``records``.
+
+    Returns:
+        The line.
     """
     edges = records.edge[records.path_start[at] : records.path_start[at + 1]]
     way = actions_text(model, [int(model.edges.action[edge]) for edge in edges])
@@ -106,7 +112,7 @@ def record_words(model: TreeModel, records: Records, at: int) -> str:
 
 
 def compare_words(model: TreeModel, comparison: Comparison) -> str:
-    """Where two trees part."""
+    """Describe where two trees diverge."""
     other, part = comparison.other, comparison.parting
     both = f"{plural(comparison.shared, 'node')} in both, of {len(model.nodes):,} here and {len(other.nodes):,} there."
     if part is None:

@@ -1,4 +1,7 @@
-"""Recurrent mode: whether recurrent modules take their data for single steps or for whole sequences."""
+"""Recurrent mode: whether recurrent modules run over single steps or over whole sequences.
+
+The mode lives here because transforms set it, and modules, which read it, already depend on envs.
+"""
 
 from __future__ import annotations
 
@@ -15,17 +18,17 @@ _current: ContextVar[bool | None] = ContextVar("recurrent_mode", default=None)
 
 
 class set_recurrent_mode:
-    """Set the mode of all recurrent modules for a block of code, or while a decorated function runs.
+    """Sets the mode of all recurrent modules, as a context manager or as a decorator.
 
-    Blocks can be nested; at the end of one the mode from before is back.
+    Blocks can be nested; leaving a block restores the previous mode.
 
     Args:
         mode: True or ``"recurrent"``: the last dimension of the data is time, and modules run over whole sequences.
-            False or ``"sequential"``: each entry of the data is a single step. None: each module follows its own
+            False or ``"sequential"``: each item of the data is a single step. None: each module follows its own
             ``default_recurrent_mode``.
 
     Raises:
-        ValueError: if there is no such mode.
+        ValueError: If ``mode`` is not one of these values.
 
     Example:
         >>> with set_recurrent_mode(True):
@@ -37,7 +40,8 @@ class set_recurrent_mode:
 
     def __init__(self, mode: Mode = True) -> None:
         if not isinstance(mode, (bool, str, type(None))) or mode not in _MODES:
-            raise ValueError(f"There is no recurrent mode {mode!r}. The modes are: True, False, {_names()} and None.")
+            names = ", ".join(repr(name) for name in _MODES if isinstance(name, str))
+            raise ValueError(f"There is no recurrent mode {mode!r}. The modes are: True, False, {names} and None.")
         self.mode = _MODES[mode]
         self._tokens: list[Token[bool | None]] = []
 
@@ -46,17 +50,17 @@ class set_recurrent_mode:
         self._tokens.append(_current.set(self.mode))
 
     def __exit__(self, *exc: object) -> None:
-        """Set the mode from before."""
+        """Restore the previous mode."""
         _current.reset(self._tokens.pop())
 
     def __call__(self, function: Function) -> Function:
-        """Set the mode while a function runs.
+        """Decorate a function, so that it runs in this mode.
 
         Args:
-            function: any function.
+            function: the function to decorate.
 
         Returns:
-            A function that does the same in this mode.
+            The decorated function.
         """
 
         @functools.wraps(function)
@@ -64,11 +68,11 @@ class set_recurrent_mode:
             with type(self)(self.mode):
                 return function(*args, **kwargs)
 
-        return wrapped  # type: ignore[return-value]  # wraps keeps what the caller sees
+        return wrapped  # type: ignore[return-value]  # functools.wraps keeps the signature
 
 
 def recurrent_mode() -> bool | None:
-    """Return the mode that :class:`set_recurrent_mode` has set; None outside of it.
+    """Return the mode that :class:`set_recurrent_mode` has set; None outside of any such block.
 
     Example:
         >>> @set_recurrent_mode("sequential")
@@ -78,10 +82,6 @@ def recurrent_mode() -> bool | None:
         False
     """
     return _current.get()
-
-
-def _names() -> str:
-    return ", ".join(repr(name) for name in _MODES if isinstance(name, str))
 
 
 __all__ = ["Mode", "recurrent_mode", "set_recurrent_mode"]
