@@ -109,8 +109,8 @@ def test_extend_of_a_list_storage_takes_any_iterable() -> None:  # RB-06 ST-01
     with pytest.raises(TypeError) as caught:
         rb.extend(3)
     assert str(caught.value) == (
-        "extend needs several elements: a list, a TensorDict, a tensor or a tuple of tensors, and got: int. "
-        "Nothing was written. Fix: buffer.add(data) stores one element, of any kind."
+        "extend needs several items: a list, a TensorDict, a tensor or a tuple of tensors, and got: int. "
+        "Nothing was written. Fix: buffer.add(data) stores one item, of any kind."
     )
 
 
@@ -133,8 +133,8 @@ def test_a_first_element_with_a_batch_size_is_stored_with_a_warning() -> None:  
     with pytest.warns(UserWarning) as caught:
         rb.add(as_tensordict(torch.arange(4)))
     assert str(caught[0].message) == (
-        "add stores this data of batch size [4] as one element, so every element of this buffer will have that batch "
-        "size. If these are 4 elements, use buffer.extend(data) on a new buffer."
+        "add stores this data of batch size [4] as one item, so every item of this buffer will have that batch "
+        "size. If these are 4 items, use buffer.extend(data) on a new buffer."
     )
     assert caught[0].filename == __file__
     assert len(rb) == 1 and rb[:].batch_size == (1, 4) and numbers_of(rb[0]).tolist() == [0, 1, 2, 3]

@@ -65,13 +65,13 @@ ARGUMENTS: list[tuple[Any, dict[str, Any], type[Exception], str]] = [
         ReplayBuffer,
         {"batch_size": 3, "prefetch": 1.5},
         ValueError,
-        "prefetch is how many batches are prepared ahead, an integer of at least 0, and got 1.5. Fix: prefetch=2.",
+        "prefetch is the number of batches to prepare ahead, an integer of at least 0, and got 1.5. Fix: prefetch=2.",
     ),
     (
         ReplayBuffer,
         {"batch_size": 3, "prefetch": -1},
         ValueError,
-        "prefetch is how many batches are prepared ahead, an integer of at least 0, and got -1. Fix: prefetch=2.",
+        "prefetch is the number of batches to prepare ahead, an integer of at least 0, and got -1. Fix: prefetch=2.",
     ),
     (ReplayBuffer, {"collate_fn": "stack"}, TypeError, "collate_fn must be a function, and got: str."),
     (
@@ -84,7 +84,7 @@ ARGUMENTS: list[tuple[Any, dict[str, Any], type[Exception], str]] = [
         ReplayBuffer,
         {"transform": [abs]},
         TypeError,
-        "A transform must be callable, and got: list. Fix: give one for all, Compose(*transforms).",
+        "A transform must be callable, and got: list. Fix: give a single one, Compose(*transforms).",
     ),
     (
         LazyTensorStorage,
@@ -97,7 +97,7 @@ ARGUMENTS: list[tuple[Any, dict[str, Any], type[Exception], str]] = [
         {"storage": 1000},
         TypeError,
         "TensorStorage takes the memory to write to, a tensor, TensorDict or PyTree of tensors, and got: int. "
-        "Fix: LazyTensorStorage(1000), which makes its own memory for 1000 elements.",
+        "Fix: LazyTensorStorage(1000), which allocates memory for 1000 items.",
     ),
     (
         PrioritizedSampler,
@@ -129,25 +129,25 @@ WRONG_PRIORITIES: list[tuple[Any, Any, str]] = [
     (
         torch.tensor([True, False, True, False]),
         torch.ones(4),
-        "The index must hold integers, the positions of elements, and holds values of type bool. Nothing was changed. "
+        "The index must hold integers, the positions of items, and holds values of type bool. Nothing was changed. "
         "Fix: index.nonzero() for a mask.",
     ),
     (
         torch.tensor([0.7]),
         torch.ones(1),
-        "The index must hold integers, the positions of elements, and holds values of type float32. Nothing was "
-        "changed. Fix: what came with a sample.",
+        "The index must hold integers, the positions of items, and holds values of type float32. Nothing was "
+        "changed. Fix: use the index of a sample.",
     ),
     (
         [0.7],
         torch.ones(1),
-        "The index must hold integers, the positions of elements, and holds values of type float64. Nothing was "
-        "changed. Fix: what came with a sample.",
+        "The index must hold integers, the positions of items, and holds values of type float64. Nothing was "
+        "changed. Fix: use the index of a sample.",
     ),
     (
         [0],
         None,
-        "The priority must hold numbers, one for each element, and holds values of type NoneType. Nothing was changed. "
+        "The priority must hold numbers, one for each item, and holds values of type NoneType. Nothing was changed. "
         "Fix: buffer.update_priority(index, td_error.abs()).",
     ),
 ]
@@ -181,7 +181,7 @@ def test_priorities_are_read_from_a_sample_and_ranks_from_entries() -> None:  # 
     with pytest.raises(TypeError) as caught:
         rb.extend(torch.rand(2))
     assert len(rb) == 0 and str(caught.value) == (
-        "Elements are ranked by their entry 'score', and a Tensor has no entries. Nothing was written. "
+        "Items are ranked by their entry 'score', and a Tensor has no entries. Nothing was written. "
         "Fix: write TensorDicts, or give the buffer another writer."
     )
 
@@ -237,8 +237,8 @@ def test_a_sampler_that_remembers_samples_for_one_buffer(make: Callable[[], Samp
     second = ReplayBuffer(storage=LazyTensorStorage(5))
     before = second.sampler
     text = (
-        f"This {type(sampler).__name__} samples for another buffer, and would take the elements of one for those of "
-        "the other. Fix: a sampler of its own for each buffer."
+        f"This {type(sampler).__name__} samples for another buffer, and would mix up the items of the two. "
+        "Fix: make a new sampler for each buffer."
     )
     for share in (
         lambda: second.set_sampler(sampler),
@@ -276,7 +276,7 @@ def test_a_writer_writes_for_one_buffer() -> None:  # WR-01
     second = ReplayBuffer(storage=LazyTensorStorage(5))
     text = (
         "This RoundRobinWriter writes for another buffer, which would then write here. "
-        "Fix: a writer of its own for each buffer."
+        "Fix: make a new writer for each buffer."
     )
     for use in (lambda: ReplayBuffer(storage=LazyTensorStorage(5), writer=writer), lambda: second.set_writer(writer)):
         with pytest.raises(ValueError) as caught:
@@ -296,7 +296,7 @@ def test_a_state_of_other_parts_changes_nothing() -> None:  # CP-02
     other = TensorDictReplayBuffer(storage=LazyTensorStorage(4), sampler=SamplerWithoutReplacement())
     other.extend(as_tensordict(torch.arange(10, 12)))
     ranked = TensorDictReplayBuffer(storage=LazyTensorStorage(4), writer=TensorDictMaxValueWriter(rank_key="a"))
-    fix = "Nothing was changed. Fix: load it into a buffer with a {0} like that of the buffer that it was saved from."
+    fix = "Nothing was changed. Fix: load it into a buffer with a {0} of the same kind as in the one that was saved."
     cases: list[tuple[ReplayBuffer, Any, str]] = [
         (
             rb,

@@ -53,7 +53,7 @@ def test_parts_of_unequal_size_are_explained() -> None:  # EB-01
     with pytest.raises(ValueError) as caught:
         rb.sample()
     assert str(caught.value) == (
-        "The members gave [2, 3] elements, which cannot be stacked. The last batch of a pass is smaller. "
+        "The members gave [2, 3] items, which cannot be stacked. The last batch of an epoch is smaller. "
         "Fix: SamplerWithoutReplacement(drop_last=True) in the members."
     )
 
@@ -135,7 +135,7 @@ def test_a_wrong_priority_changes_no_member() -> None:  # EB-05
     rb, index = prioritized(), {"index": torch.tensor([[0, 1], [2, 3]]), "buffer_ids": torch.tensor([[0, 0], [1, 1]])}
     with pytest.raises(ValueError, match="nan"):
         rb.update_priority(index, torch.tensor([[2.0, 2.0], [2.0, float("nan")]]))
-    with pytest.raises(ValueError, match="4 elements"):
+    with pytest.raises(ValueError, match="4 items"):
         rb.update_priority(index, torch.ones(3))
     with pytest.raises(IndexError, match="9"):
         rb.update_priority({**index, "index": torch.tensor([[0, 1], [2, 9]])}, 2.0)
@@ -144,7 +144,7 @@ def test_a_wrong_priority_changes_no_member() -> None:  # EB-05
     with pytest.raises(TypeError) as caught:
         rb.update_priority(torch.tensor([0, 1]), 2.0)
     assert str(caught.value) == (
-        "Elements of an ensemble are named by a TensorDict with the entries 'index' and 'buffer_ids', and got: Tensor. "
+        "Items of an ensemble are named by a TensorDict with the entries 'index' and 'buffer_ids', and got: Tensor. "
         "Fix: batch, info = ensemble.sample(return_info=True), then info['index']; "
         "for one member, ensemble[0].update_priority(index, priority)."
     )
@@ -175,13 +175,13 @@ def test_a_state_goes_to_another_ensemble() -> None:  # EB-07 CP-02
         with pytest.raises(ValueError):
             wrong.load_state_dict(rb.state_dict())
         assert [len(wrong[i]) for i in range(2)] == [before["_storage"][str(i)]["length"] for i in range(2)]
-    with pytest.raises(ValueError, match=r"The state is that of 2 members, and this ensemble has 3. Nothing was"):
+    with pytest.raises(ValueError, match=r"The state has 2 members, and this ensemble has 3. Nothing was"):
         three().load_state_dict(rb.state_dict())
 
 
 def test_a_second_member_that_refuses_leaves_the_first_as_it_was() -> None:  # EB-07
     rb, other = ReplayBufferEnsemble(member(0), member(0, 5)), ReplayBufferEnsemble(member(50), member(50, 6))
-    with pytest.raises(ValueError, match="does not fit this LazyTensorStorage with room for 6 elements"):
+    with pytest.raises(ValueError, match="does not fit this LazyTensorStorage with room for 6 items"):
         other.load_state_dict(rb.state_dict())
     assert numbers_of(other[0][:].exclude("index")).tolist() == list(range(50, 60))
 

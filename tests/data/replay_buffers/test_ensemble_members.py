@@ -44,8 +44,8 @@ def test_an_ensemble_is_indexed_by_member() -> None:  # EB-01
     with pytest.raises(TypeError) as wrong:
         rb["a"]
     assert str(wrong.value) == (
-        "An ensemble is indexed by the number of a member, and a str came. "
-        "Fix: ensemble[0] is a member, ensemble[0, 3] or ensemble[0][3] an element of it."
+        "An ensemble is indexed by the number of a member, and got a str. "
+        "Fix: ensemble[0] is a member, ensemble[0, 3] or ensemble[0][3] an item of it."
     )
 
 
@@ -93,7 +93,7 @@ def test_an_ensemble_is_not_written_to(writing: str) -> None:  # EB-02 EB-04 EB-
 
 def test_an_index_is_about_one_storage() -> None:  # EB-04
     for call in (lambda: three().storage.where(slice(2)), lambda: three().storage.read(slice(2))):
-        with pytest.raises(TypeError, match="An ensemble is indexed by the number of a member, and a slice came"):
+        with pytest.raises(TypeError, match="An ensemble is indexed by the number of a member, and got a slice"):
             call()
 
 
@@ -155,34 +155,42 @@ def test_parts_that_do_not_fit_are_refused() -> None:  # EB-01
         (TypeError, either, lambda: ReplayBufferEnsemble(**{**parts(), "samplers": RandomSampler()})),
         (
             TypeError,
-            "collate_fns goes with parts; buffers bring theirs. Fix: ReplayBuffer(collate_fn=...) for each member.",
+            "collate_fns is for ensembles made of parts; buffers have their own. "
+            "Fix: ReplayBuffer(collate_fn=...) for each member.",
             lambda: ReplayBufferEnsemble(member(0), collate_fns=[None]),
         ),
         (
             TypeError,
-            "p, sample_from_all and num_buffer_sampled go with buffers; a SamplerEnsemble brings its own. "
+            "p, sample_from_all and num_buffer_sampled are for ensembles made of buffers; a SamplerEnsemble "
+            "has its own. "
             "Fix: SamplerEnsemble(..., p=...).",
             lambda: ReplayBufferEnsemble(**parts(), p=[1, 1]),
         ),
         (
             ValueError,
-            "Every member of an ensemble has one storage, sampler and writer, and there are 2 storages, 1 samplers, "
+            "Every member of an ensemble has one storage, one sampler and one writer, and got 2 storages, 1 samplers, "
             "2 writers, 2 collate_fns.",
             lambda: ReplayBufferEnsemble(**{**parts(), "samplers": one}),
         ),
         (
             ValueError,
-            "Every member of an ensemble has one storage, sampler and writer, and there are 1 storages, 2 transforms.",
+            "Every member of an ensemble has one storage, one sampler and one writer, and got 1 storages, "
+            "2 transforms.",
             lambda: StorageEnsemble(ListStorage(2), transforms=[None, None]),
         ),
         (
             TypeError,
-            "Every member of a ReplayBufferEnsemble is a ReplayBuffer, and member 1 is a LazyTensorStorage.",
+            "Every member of a ReplayBufferEnsemble must be a ReplayBuffer, and member 1 is a LazyTensorStorage.",
             lambda: ReplayBufferEnsemble(member(0), LazyTensorStorage(4)),
         ),
         (
             TypeError,
-            "Every member of a SamplerEnsemble is a Sampler, and member 0 is the class RandomSampler.",
+            "Every member of a ReplayBufferEnsemble must be a ReplayBuffer, and member 0 is a ReplayBufferEnsemble.",
+            lambda: ReplayBufferEnsemble(ReplayBufferEnsemble(member(0))),
+        ),
+        (
+            TypeError,
+            "Every member of a SamplerEnsemble must be a Sampler, and member 0 is the class RandomSampler.",
             lambda: SamplerEnsemble(RandomSampler),
         ),
         (

@@ -100,8 +100,8 @@ def test_members_of_two_dimensions_name_both() -> None:  # EB-01
     with pytest.raises(ValueError) as caught:
         ReplayBufferEnsemble(buffers[0], member(0))
     assert str(caught.value) == (
-        "The storages count elements along different numbers of dimensions, ndim=[2, 1], so their indices cannot "
-        "stand in one sample. Fix: storages of one ndim."
+        "The storages count items along different numbers of dimensions, ndim=[2, 1], so that one sample "
+        "cannot hold their indices. Fix: storages of the same ndim."
     )
 
 
@@ -140,7 +140,7 @@ def test_as_many_members_as_asked_are_drawn() -> None:  # EB-03 EB-05
 
 def test_p_and_sample_from_all_exclude_each_other() -> None:  # EB-03
     text = (
-        "p says how likely each member is drawn, and sample_from_all=True that each is drawn every time. "
+        "p sets how likely each member is drawn, and sample_from_all=True draws each of them every time. "
         "Fix: leave one of them out."
     )
     for make in (
@@ -189,7 +189,7 @@ def test_an_empty_member_is_named() -> None:  # EB-01
     with pytest.raises(RuntimeError) as caught:
         rb.sample(4)
     assert str(caught.value) == (
-        "Member 1 of the ensemble is empty, and it was its turn. Fix: write to it first, "
+        "Member 1 of the ensemble is empty and was drawn. Fix: write to it first, "
         "ensemble[1].extend(data), or give it the weight 0 in p."
     )
     other = ReplayBufferEnsemble(rb[0], rb[1], p=[1, 0])

@@ -187,8 +187,8 @@ def test_another_storage_forgets_the_ranks() -> None:  # WR-04 RB-03
 
 def test_rows_have_no_rank() -> None:  # WR-04
     text = (
-        "A TensorDictMaxValueWriter ranks single elements, and this storage has 2 dimensions: what is written there is "
-        "a row, the steps of all envs. Fix: a storage with ndim=1, whose elements are steps or trajectories; or a "
+        "A TensorDictMaxValueWriter ranks single items, and this storage has 2 dimensions: what is written there is "
+        "a row, the steps of all envs. Fix: a storage with ndim=1, whose items are steps or trajectories; or a "
         "TensorDictRoundRobinWriter."
     )
     rows = LazyTensorStorage(4, ndim=2)
@@ -261,9 +261,9 @@ class IndexedStep:
 def test_a_tensorclass_needs_a_field_for_its_index() -> None:  # RB-02
     rb = TensorDictReplayBuffer(storage=LazyTensorStorage(5), batch_size=2)
     text = (
-        "Samples of this buffer say in 'index' where they are stored, and the tensorclass Step has no such field. "
-        "Nothing was written. Fix: ReplayBuffer(...) with its default writer, which returns each Step as it is; or a "
-        "field 'index: torch.Tensor | None = None' in Step."
+        "Samples of this buffer have their index in 'index', and the tensorclass Step has no such field. "
+        "Nothing was written. Fix: ReplayBuffer(...) with its default writer, which returns each Step unchanged; or "
+        "a field 'index: torch.Tensor | None = None' in Step."
     )
     data = Step(a=torch.arange(3), batch_size=[3])
     for call in (lambda: rb.extend(data), lambda: rb.add(data[0]), lambda: rb.extend([data[0]])):

@@ -166,7 +166,7 @@ def test_a_state_that_does_not_fit_changes_nothing() -> None:  # CP-02
     with pytest.raises(ValueError) as caught:
         rb.load_state_dict(other.state_dict())
     assert str(caught.value) == (
-        "The state does not fit this LazyTensorStorage with room for 5 elements: it has 6 elements, saved with "
+        "The state does not fit this LazyTensorStorage with room for 5 items: it holds 6 items, saved with "
         "room for 6. Nothing was changed. Fix: load it into a storage of the kind and size that it was saved from, "
         "empty or with data of the same keys, shapes and dtypes."
     )

@@ -185,13 +185,13 @@ def test_a_bad_priority_changes_nothing(bad: float, shown: str) -> None:  # RB-1
 @pytest.mark.parametrize(
     ("index", "priority", "kind", "message"),
     [
-        ([0, 4], 1.0, IndexError, "There is no element 4: 4 are stored, from 0 on. Nothing was changed."),
-        ([-1], 1.0, IndexError, "There is no element -1: 4 are stored, from 0 on. Nothing was changed."),
+        ([0, 4], 1.0, IndexError, "There is no item 4: 4 are stored, counted from 0. Nothing was changed."),
+        ([-1], 1.0, IndexError, "There is no item -1: 4 are stored, counted from 0. Nothing was changed."),
         (
             [0, 1, 2],
             [1.0, 2.0],
             ValueError,
-            "3 elements need 3 priorities or a single one, and got a tensor of shape [2]. Nothing was changed.",
+            "3 items need 3 priorities or a single one, and got a tensor of shape [2]. Nothing was changed.",
         ),
     ],
 )
@@ -214,7 +214,7 @@ def test_what_a_sample_lacks_is_said() -> None:  # RB-04
         "'priority_weight', 'index'. "
         "Fix: data.set('td_error', td_error.abs()), or make the buffer with another priority_key."
     )
-    with pytest.raises(KeyError, match="no entry 'index' that says where it comes from"):
+    with pytest.raises(KeyError, match="no entry 'index' with the index of its items"):
         rb.update_tensordict_priority(TensorDict({"td_error": torch.ones(2)}, [2]))
 
 
@@ -225,7 +225,7 @@ def test_all_priorities_may_not_be_zero() -> None:  # SA-04
         rb.sample()
     assert str(caught.value) == (
         "All priorities are zero, so nothing can be drawn. "
-        "Fix: give some element a priority above 0, or make the sampler with eps above 0."
+        "Fix: give some item a priority above 0, or make the sampler with eps above 0."
     )
 
 
@@ -281,7 +281,7 @@ def test_draws_are_reproducible_and_survive_saving() -> None:  # SA-04 CP-02
         ({"beta": float("nan")}, "beta must be a number of at least 0, and got nan."),
         ({"eps": -1e-9}, "eps must be a number of at least 0, and got -1e-09."),
         ({"max_capacity": 0}, "max_capacity must be an integer of at least 1, and got 0."),
-        ({"reduction": "sum"}, "There is no reduction 'sum'. There are 'max', 'min', 'median', 'mean'."),
+        ({"reduction": "sum"}, "Unknown reduction 'sum'. Fix: one of 'max', 'min', 'median', 'mean'."),
     ],
 )
 def test_arguments_that_make_no_sense_are_refused(arguments: dict[str, Any], message: str) -> None:  # SA-04

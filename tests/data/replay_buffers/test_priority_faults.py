@@ -57,7 +57,7 @@ def test_coordinates_outside_are_no_elements(index: Any) -> None:  # RB-13
     rb = ReplayBuffer(storage=LazyTensorStorage(12, ndim=2), sampler=sampler)
     rb.extend(torch.zeros(3, 4))  # three envs, four steps
     shown = re.escape(str(tuple(int(part) for part in (index if isinstance(index, tuple) else index[0]))))
-    with pytest.raises(IndexError, match=rf"There is no element {shown}: 12 are stored"):
+    with pytest.raises(IndexError, match=rf"There is no item {shown}: 12 are stored"):
         rb.update_priority(index, torch.tensor([9.0]))
     assert sampler.state_dict()["priorities"].tolist() == [1.0] * 12
 
@@ -66,7 +66,7 @@ def test_an_index_has_as_many_coordinates_as_there_are_dimensions() -> None:  # 
     with pytest.raises(IndexError) as caught:
         buffer(4).update_priority((torch.tensor([0]), torch.tensor([1])), torch.tensor([9.0]))
     assert str(caught.value) == (
-        "Each element of the storage has 1 coordinate(s), and the index has 2. Nothing was changed. Fix: use the "
+        "Each item of the storage has 1 coordinate(s), and the index has 2. Nothing was changed. Fix: use the "
         'indices that came with a sample (sample["index"], or info["index"] with return_info=True).'
     )
 
@@ -83,7 +83,7 @@ def test_priorities_whose_sums_would_be_infinite_are_refused(alpha: float, dtype
     for beyond in (most * 1.01, 1e308):
         if beyond <= torch.finfo(dtype).max:
             with pytest.raises(
-                ValueError, match=re.escape(f"this alpha {most:.3g} is the largest there can be. Nothing was")
+                ValueError, match=re.escape(f"this alpha {most:.3g} is the largest allowed. Nothing was")
             ):
                 rb.update_priority(torch.arange(10), torch.full((10,), beyond, dtype=dtype))
     assert len(rb.sample()) == 6

@@ -65,7 +65,7 @@ def test_a_sample_is_no_view() -> None:  # RB-09
         (
             lambda rb: next(iter(rb)),
             RuntimeError,
-            "Iterating over a buffer needs a batch size. Fix: give it to the constructor, batch_size=32.",
+            "Iterating over a buffer needs a batch size. Fix: give the constructor batch_size=32.",
         ),
         (
             lambda rb: rb[:],

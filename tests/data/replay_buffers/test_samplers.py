@@ -83,7 +83,7 @@ def test_a_batch_larger_than_the_buffer_has_every_element_once(shuffle: bool) ->
     rb = ReplayBuffer(storage=LazyTensorStorage(10), sampler=SamplerWithoutReplacement(shuffle=shuffle))
     rb.extend(torch.arange(8))
     for _ in range(2):
-        with pytest.warns(UserWarning, match="A batch of 9 was asked for, and the buffer holds 8 elements"):
+        with pytest.warns(UserWarning, match="A batch of 9 was asked for, and the buffer holds 8 items"):
             assert sorted(rb.sample(9).tolist()) == list(range(8)) and rb.sampler.ran_out
     assert len(rb.sample(5)) == 5 and not rb.sampler.ran_out
     assert len(rb.sample(8)) == 3 and rb.sampler.ran_out
@@ -95,7 +95,7 @@ def test_a_batch_larger_than_the_buffer_is_refused_where_small_batches_are_dropp
     with pytest.raises(ValueError) as caught:
         rb.sample(9)
     assert str(caught.value) == (
-        "Cannot draw 9 of 8 elements without replacement, and drop_last=True leaves out smaller batches. "
+        "Cannot draw 9 of 8 items without replacement, and drop_last=True leaves out smaller batches. "
         "Fix: drop_last=False, a batch size of at most 8, or RandomSampler(), which draws with replacement."
     )
     assert not rb.can_sample(9) and rb.can_sample(8) and len(rb.sample(8)) == 8

@@ -151,7 +151,7 @@ def test_an_index_outside_of_several_dims_is_refused() -> None:  # ST-06 RB-08
     assert str(caught.value) == "Index 3 is out of range for a dimension of size 3: it can be -3 to 2."
     with pytest.raises(IndexError, match="Index 4 is out of range for a dimension of size 4"):
         rb[0, 4]
-    with pytest.raises(IndexError, match=r"shape is \[3, 4\]"):
+    with pytest.raises(IndexError, match=r"stored items of shape \[3, 4\]"):
         rb[:, 4]
     with pytest.raises(IndexError, match=r"mask of shape \[4\]"):
         rb[torch.ones(4, dtype=torch.bool)]
@@ -180,13 +180,13 @@ def test_data_for_another_number_of_envs_is_refused() -> None:  # ST-06
     with pytest.raises(ValueError) as caught:
         rb.extend(torch.zeros(4, 3))
     assert str(caught.value) == (
-        "The storage holds [2] elements a row (such as one a env), and the data has [4]. Nothing was written. "
-        "Fix: give data of as many, or use another buffer."
+        "The storage holds [2] items a row (such as one for each env), and the data has [4]. Nothing was written. "
+        "Fix: give data with as many, or use another buffer."
     )
     with pytest.raises(ValueError) as caught:
         rb.extend(torch.zeros(4))
     assert str(caught.value) == (
-        "The data needs 2 leading dimensions, such as [envs, time], and a tensor of shape [4] came. Nothing was "
+        "The data needs 2 leading dimensions, such as [envs, time], and got a tensor of shape [4]. Nothing was "
         "written. Fix: data.unsqueeze(0) for the steps of one env, or a storage with ndim=1."
     )
     with pytest.raises(ValueError) as caught:

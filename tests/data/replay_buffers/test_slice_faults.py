@@ -18,8 +18,8 @@ from tests.data.replay_buffers.slice_worlds import buffer, episodes, pieces
         (
             {},
             TypeError,
-            "A slice sampler needs either num_slices or slice_len, and got none. Fix: num_slices=8 for eight slices a "
-            "batch, of batch_size // 8 steps each; or slice_len=8 for batch_size // 8 slices of eight steps.",
+            "A slice sampler needs either num_slices or slice_len, and got neither. Fix: num_slices=8 for eight slices "
+            "a batch, of batch_size // 8 steps each; or slice_len=8 for batch_size // 8 slices of eight steps.",
         ),
         (
             {"num_slices": 2, "slice_len": 4},
@@ -38,7 +38,7 @@ from tests.data.replay_buffers.slice_worlds import buffer, episodes, pieces
         (
             {"num_slices": 2, "trajectories": torch.ones(3)},
             ValueError,
-            "trajectories says where trajectories end once and for all. Fix: cache_values=True, if nothing will be "
+            "trajectories defines once and for all where trajectories end. Fix: cache_values=True, if nothing will be "
             "written.",
         ),
         (
@@ -67,12 +67,12 @@ def test_bad_arguments(arguments: dict[str, Any], error: type[Exception], text: 
         (
             SliceSampler(num_slices=3),
             8,
-            "The batch size must be a multiple of num_slices=3, and is 8. Fix: batch_size 6 or 9.",
+            "The batch size must be a multiple of num_slices=3, and got 8. Fix: batch_size 6 or 9.",
         ),
         (
             SliceSampler(slice_len=5),
             4,
-            "The batch size must be a multiple of slice_len=5, and is 4. Fix: batch_size 5.",
+            "The batch size must be a multiple of slice_len=5, and got 4. Fix: batch_size 5.",
         ),
     ],
 )
@@ -141,7 +141,7 @@ def test_entries_with_several_values_a_step() -> None:  # SA-05
     with pytest.raises(ValueError) as caught:
         buffer(SliceSampler(slice_len=2), data).sample(2)
     assert str(caught.value) == (
-        "('next', 'done') has the shape [3, 1] in each element, and one value a step says where a trajectory ends. "
+        "('next', 'done') has the shape [3, 1] in each item, and one value a step must say where a trajectory ends. "
         "Fix: a storage with ndim=2 for data of shape [envs, time]; or an entry with one value, such as "
         "data['next', 'done'] = flags.all(-1, keepdim=True). A storage of whole trajectories is sampled with "
         "RandomSampler and RandomCropTensorDict."
@@ -164,8 +164,8 @@ def test_given_trajectories_of_another_storage() -> None:  # SA-05
     with pytest.raises(ValueError) as caught:
         buffer(sampler, episodes(4), size=5).sample(2)
     assert str(caught.value) == (
-        "ends has one value for each element of a full storage of one dimension, and got a tensor of shape [5] for a "
-        "partly filled storage of shape [4]. Fix: end_key or traj_key, which read what is stored."
+        "ends must have one value for each item of a full storage of one dimension, and got a tensor of shape [5] "
+        "for a partly filled storage of shape [4]. Fix: end_key or traj_key, which read what is stored."
     )
 
 

@@ -112,8 +112,8 @@ def test_a_state_that_is_none_is_refused() -> None:  # SA-06 CP-02
         with pytest.raises(ValueError) as caught:
             rb.sampler.load_state_dict({"order": torch.tensor(order), "count": 3, "ran_out": False})
         assert str(caught.value) == (
-            "The state of a SliceSamplerWithoutReplacement names each of 3 trajectories at most once, and this one "
-            "does not. Nothing was changed. Fix: load what state_dict() of such a sampler returned."
+            "The state of a SliceSamplerWithoutReplacement must name each of 3 trajectories at most once, and this "
+            "one does not. Nothing was changed. Fix: load what state_dict() of such a sampler returned."
         )
     assert rb.sample()["episode"].tolist() == [1, 1]
 

@@ -160,7 +160,7 @@ def test_a_bad_priority_changes_nothing() -> None:  # SA-07
 
 
 def test_bad_arguments() -> None:  # SA-07 SA-08
-    with pytest.raises(TypeError, match="either num_slices or slice_len, and got none"):
+    with pytest.raises(TypeError, match="either num_slices or slice_len, and got neither"):
         PrioritizedSliceSampler(10, 1.0, 1.0)
     with pytest.raises(ValueError, match="alpha must be a number of at least 0"):
         PrioritizedSliceSampler(10, -1.0, 1.0, slice_len=2)

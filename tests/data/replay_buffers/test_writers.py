@@ -58,7 +58,7 @@ def test_an_immutable_dataset_refuses_to_be_written(call: object) -> None:  # WR
         call(rb)  # type: ignore[operator]
     assert str(caught.value) == (
         "This buffer is read-only: its writer is an ImmutableDatasetWriter. "
-        "Fix: buffer.set_writer(RoundRobinWriter()) to write to it after all."
+        "Fix: buffer.set_writer(RoundRobinWriter()) to make it writable."
     )
     assert rb[:].tolist() == [0, 1, 2] and repr(rb.writer) == "ImmutableDatasetWriter()"
 
@@ -111,7 +111,7 @@ def test_what_cannot_be_ranked_is_refused_whole() -> None:  # WR-04
     with pytest.raises(KeyError) as caught:
         rb.extend(TensorDict({"a": torch.arange(2)}, [2]))
     assert caught.value.args[0] == (
-        "Elements are ranked by ('next', 'score'), which the data does not have; it has 'a'. Nothing was written. "
+        "Items are ranked by ('next', 'score'), which the data does not have; it has 'a'. Nothing was written. "
         "Fix: TensorDictMaxValueWriter(rank_key=...) with one of these."
     )
     with pytest.raises(ValueError, match="is NaN"):
@@ -119,7 +119,7 @@ def test_what_cannot_be_ranked_is_refused_whole() -> None:  # WR-04
     assert len(rb) == 0
     with pytest.raises(ValueError) as error:
         TensorDictMaxValueWriter(reduction="most")
-    assert str(error.value) == "There is no reduction 'most'. There are 'sum', 'mean', 'max', 'min', 'median'."
+    assert str(error.value) == "Unknown reduction 'most'. Fix: one of 'sum', 'mean', 'max', 'min', 'median'."
 
 
 def test_the_ranks_are_part_of_the_state() -> None:  # WR-04 CP-02
