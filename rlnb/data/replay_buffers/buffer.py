@@ -124,7 +124,7 @@ class ReplayBuffer:
         self._asked_dim_extend, self._collate_fn = dim_extend, collate_fn
         self._pin_memory = bool(pin_memory)
         self._transform = Pipeline()
-        self._prefetcher = self._new_prefetcher(prefetch or 0)
+        self._prefetcher = Prefetcher(prefetch or 0)
         self._writer = arguments.component("writer", Writer, writer, self._default_writer)
         self._sampler = arguments.component("sampler", Sampler, sampler, RandomSampler)
         made = arguments.component("storage", Storage, storage, lambda: ListStorage(DEFAULT_SIZE))
@@ -539,7 +539,7 @@ class ReplayBuffer:
         size = self._size_of(batch_size)
         if self._prefetcher.depth and size == self._batch_size:
             with self._lock:
-                prefetched = self._prefetcher.next()
+                prefetched = self._prefetcher.next(self)
             batch, info = prefetched.future.result()
         else:
             batch, info = self._process(*self._draw_and_gather(size))
@@ -579,7 +579,7 @@ class ReplayBuffer:
                 yield self._process(*drawn)[0]
             else:
                 with self._lock:
-                    prefetched = self._prefetcher.next()
+                    prefetched = self._prefetcher.next(self)
                 (batch, _), last = prefetched.future.result(), prefetched.last
                 yield batch
             if last:
@@ -635,9 +635,6 @@ class ReplayBuffer:
         set_per_item(data, INDEX_KEY, index, int(self._storage.ndim > 1))
 
     # Prefetching ------------------------------------------------------------------------------------------------------
-
-    def _new_prefetcher(self, depth: int) -> Prefetcher:
-        return Prefetcher(depth, self._draw_ahead, self._gather_again, self._finish)
 
     def _draw_ahead(self) -> tuple[tuple[Any, Any, Info], bool]:
         """Draw a batch to prefetch; also whether it is the last one of an epoch."""
@@ -891,7 +888,7 @@ class ReplayBuffer:
         vars(self).update(state)
         self._new_lock()
         self._sampler._attach(self._storage)
-        self._prefetcher = self._new_prefetcher(state["_prefetcher"])
+        self._prefetcher = Prefetcher(state["_prefetcher"])
         self._prefetcher.restart(draws)
 
     def __repr__(self) -> str:

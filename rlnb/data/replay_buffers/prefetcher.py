@@ -5,15 +5,28 @@ from __future__ import annotations
 import os
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import torch
 
 from rlnb.data.replay_buffers.samplers.base import Info
 
 Draw = tuple[Any, Info, bool]  # the index of a batch, the sampler's info, and whether it is the last one of an epoch
+
+
+class Source(Protocol):
+    """A buffer, as its prefetcher uses it."""
+
+    def _draw_ahead(self) -> tuple[tuple[Any, Any, Info], bool]:
+        """Draw a batch: its data, index and info, and whether it is the last one of an epoch."""
+
+    def _gather_again(self, index: Any, info: Info) -> tuple[Any, Any, Info]:
+        """Return data, index and info of a batch that was drawn before."""
+
+    def _finish(self, drawn: tuple[Any, Any, Info]) -> Any:
+        """Make the batch, in a thread."""
 
 
 class Prefetched(NamedTuple):
@@ -36,38 +49,35 @@ class Prefetcher:
 
     Args:
         depth: number of batches to prepare ahead, and of threads; 0 for a buffer that does not prefetch.
-        draw: draws a batch; returns a triple of data, index and info, and whether it is the last one of an epoch.
-        gather_again: makes that triple of an index and info that were drawn before.
-        finish: makes the batch of the triple, in a thread.
 
     Example:
-        >>> numbers = iter(range(10))
-        >>> def draw():
-        ...     number = next(numbers)
-        ...     return (number * 10, number, {}), False
-        >>> prefetcher = Prefetcher(2, draw, lambda index, info: (index * 10, index, info), lambda drawn: drawn[0])
-        >>> prefetcher.next().future.result(), prefetcher.next().future.result()
-        (0, 10)
+        >>> class Numbers:
+        ...     count = 0
+        ...     def _draw_ahead(self):
+        ...         self.count += 1
+        ...         return (self.count * 10, self.count, {}), False
+        ...     def _finish(self, drawn):
+        ...         return drawn[0]
+        >>> prefetcher, numbers = Prefetcher(2), Numbers()
+        >>> prefetcher.next(numbers).future.result(), prefetcher.next(numbers).future.result()
+        (10, 20)
         >>> prefetcher.draws
-        [(2, {}, False)]
+        [(3, {}, False)]
         >>> prefetcher.close()
     """
 
-    def __init__(
-        self,
-        depth: int,
-        draw: Callable[[], tuple[Any, bool]],
-        gather_again: Callable[[Any, Info], Any],
-        finish: Callable[[Any], Any],
-    ) -> None:
-        self.depth, self._draw, self._gather_again, self._finish = depth, draw, gather_again, finish
+    def __init__(self, depth: int) -> None:
+        self.depth = depth
         self._queue: deque[Prefetched] = deque()
         self._to_repeat: deque[Draw] = deque()  # draws that were made before, and are not in the queue yet
         self._pool: ThreadPoolExecutor | None = None
         self._pool_process = 0
 
-    def next(self) -> Prefetched:
+    def next(self, source: Source) -> Prefetched:
         """Return the next batch.
+
+        Args:
+            source: the buffer. The prefetcher keeps no reference to it, so that a buffer is freed with its last user.
 
         Returns:
             The batch, which may still be in preparation. Wait for it without holding a lock that a transform may need.
@@ -76,15 +86,15 @@ class Prefetcher:
         with torch.inference_mode(False):  # the batch may be used later where gradients are needed
             while self._to_repeat:
                 index, info, last = self._to_repeat[0]
-                self._submit(pool, self._gather_again(index, info), last)
+                self._submit(pool, source, source._gather_again(index, info), last)
                 self._to_repeat.popleft()
             # Stops at the end of an epoch: the next epoch is drawn only when it is asked for.
             while len(self._queue) < self.depth and not (self._queue and self._queue[-1].last):
-                self._submit(pool, *self._draw())
+                self._submit(pool, source, *source._draw_ahead())
         return self._queue.popleft()
 
-    def _submit(self, pool: ThreadPoolExecutor, drawn: tuple[Any, Any, Info], last: bool) -> None:
-        self._queue.append(Prefetched(pool.submit(self._finish, drawn), (*drawn[1:], last)))
+    def _submit(self, pool: ThreadPoolExecutor, source: Source, drawn: tuple[Any, Any, Info], last: bool) -> None:
+        self._queue.append(Prefetched(pool.submit(source._finish, drawn), (*drawn[1:], last)))
 
     def _running_pool(self) -> ThreadPoolExecutor:
         """The threads; a forked process does not inherit them and starts its own."""

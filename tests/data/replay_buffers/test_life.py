@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
 import subprocess
 import sys
 import threading
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -48,6 +50,21 @@ def test_what_was_begun_in_inference_mode_goes_on_outside_of_it(kind: str, form:
         use(0)
     use(6)
     assert numbers_of(rb[6:12]).tolist() == list(range(6, 12))
+
+
+@pytest.mark.parametrize("prefetch", [None, 2])
+def test_a_buffer_is_freed_with_its_last_reference(prefetch: int | None) -> None:
+    rb = ReplayBuffer(storage=LazyTensorStorage(10), batch_size=2, prefetch=prefetch)
+    rb.extend(torch.arange(4))
+    rb.sample()
+    rb.shutdown()
+    storage = weakref.ref(rb.storage)
+    gc.disable()
+    try:
+        del rb
+        assert storage() is None
+    finally:
+        gc.enable()
 
 
 def test_writers_and_readers_in_threads_lose_nothing() -> None:  # RB-01
