@@ -28,7 +28,7 @@ from tests.data.replay_buffers.worlds import as_tensordict, numbers_of
 # Members --------------------------------------------------------------------------------------------------------------
 
 
-def test_an_ensemble_is_indexed_by_member() -> None:  # EB-01
+def test_an_ensemble_is_indexed_by_member() -> None:
     rb = three()
     buffers = [rb[0], rb[1], rb[2]]
     assert len(rb) == 3 and rb[-1] is buffers[2] and numbers_of(rb[1, 3].exclude("index")) == 103
@@ -49,7 +49,7 @@ def test_an_ensemble_is_indexed_by_member() -> None:  # EB-01
     )
 
 
-def test_an_exchanged_part_of_a_member_counts_at_once() -> None:  # EB-01
+def test_an_exchanged_part_of_a_member_counts_at_once() -> None:
     rb = three(sample_from_all=True)
     rb[1].set_sampler(SamplerWithoutReplacement(shuffle=False))
     assert numbers_of(rb.sample(9).exclude("index"))[1].tolist() == [100, 101, 102]
@@ -57,7 +57,7 @@ def test_an_exchanged_part_of_a_member_counts_at_once() -> None:  # EB-01
 
 
 @pytest.mark.parametrize("writing", ["add", "extend", "set"])
-def test_an_ensemble_is_not_written_to(writing: str) -> None:  # EB-02 EB-04 EB-06
+def test_an_ensemble_is_not_written_to(writing: str) -> None:
     rb, data = three(), as_tensordict(torch.arange(3))
     fixes = {"add": "[0].add(data)", "extend": "[0].extend(data)", "set": "[0][index] = data"}
     text = (
@@ -91,13 +91,13 @@ def test_an_ensemble_is_not_written_to(writing: str) -> None:  # EB-02 EB-04 EB-
     assert rb[1].extend(data).tolist() == [0, 1, 2] and rb.sample(3) is not None
 
 
-def test_an_index_is_about_one_storage() -> None:  # EB-04
+def test_an_index_is_about_one_storage() -> None:
     for call in (lambda: three().storage.where(slice(2)), lambda: three().storage.read(slice(2))):
         with pytest.raises(TypeError, match="An ensemble is indexed by the number of a member, and got a slice"):
             call()
 
 
-def test_parts_are_exchanged_in_the_members() -> None:  # EB-02
+def test_parts_are_exchanged_in_the_members() -> None:
     rb = three()
     for name, call in (
         ("storage", lambda: rb.set_storage(LazyTensorStorage(3))),
@@ -112,7 +112,7 @@ def test_parts_are_exchanged_in_the_members() -> None:  # EB-02
         )
 
 
-def test_empty_empties_all_members() -> None:  # EB-01 RB-15
+def test_empty_empties_all_members() -> None:
     rb = three()
     rb.empty()
     assert [len(rb[i]) for i in range(3)] == [0, 0, 0] and rb.write_count == 0
@@ -132,7 +132,7 @@ def parts(count: int = 2) -> dict[str, Any]:
     }
 
 
-def test_an_ensemble_of_parts_is_an_ensemble_of_buffers() -> None:  # EB-04 EB-05 EB-06
+def test_an_ensemble_of_parts_is_an_ensemble_of_buffers() -> None:
     given = parts()
     rb = ReplayBufferEnsemble(**given, collate_fns=[lambda td: td.set("seen", -td["a"]), None], batch_size=4)
     for i in range(2):
@@ -142,7 +142,7 @@ def test_an_ensemble_of_parts_is_an_ensemble_of_buffers() -> None:  # EB-04 EB-0
     assert rb.sample()["seen"].tolist() == [[-1, -1], [2, 2]]
 
 
-def test_parts_that_do_not_fit_are_refused() -> None:  # EB-01
+def test_parts_that_do_not_fit_are_refused() -> None:
     either = (
         "An ensemble is made either of buffers or of their parts. Fix: ReplayBufferEnsemble(rb0, rb1), or "
         "ReplayBufferEnsemble(storages=StorageEnsemble(...), samplers=SamplerEnsemble(...), "
@@ -205,7 +205,7 @@ def test_parts_that_do_not_fit_are_refused() -> None:  # EB-01
         assert str(caught.value) == text
 
 
-def test_a_sampler_ensemble_on_its_own() -> None:  # EB-05
+def test_a_sampler_ensemble_on_its_own() -> None:
     storage = StorageEnsemble(LazyTensorStorage(5), LazyTensorStorage(5))
     sampler = SamplerEnsemble(RandomSampler(), RandomSampler(), num_buffer_sampled=3)
     with pytest.raises(RuntimeError, match="of the ensemble is empty"):

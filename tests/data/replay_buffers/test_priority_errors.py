@@ -30,7 +30,7 @@ from tests.data.replay_buffers.test_prioritized import buffer
     ],
     ids=lambda value: getattr(value, "__qualname__", ""),
 )
-def test_an_interrupt_leaves_priorities_that_can_be_relied_on(code: Any, call: Callable[[Any], Any]) -> None:  # SA-04
+def test_an_interrupt_leaves_priorities_that_can_be_relied_on(code: Any, call: Callable[[Any], Any]) -> None:
     for at in range(40):
         rb = PrioritizedReplayBuffer(alpha=1.0, beta=1.0, eps=0.0, storage=ListStorage(5000), batch_size=64)
         rb.extend(torch.arange(1500))
@@ -52,7 +52,7 @@ def test_an_interrupt_leaves_priorities_that_can_be_relied_on(code: Any, call: C
 @pytest.mark.parametrize(
     "index", [torch.tensor([[0, 5]]), torch.tensor([[2, -1]]), (torch.tensor([0]), torch.tensor([7]))]
 )
-def test_coordinates_outside_are_no_elements(index: Any) -> None:  # RB-13
+def test_coordinates_outside_are_no_elements(index: Any) -> None:
     sampler = PrioritizedSampler(12, alpha=1.0, beta=1.0, eps=0.0)
     rb = ReplayBuffer(storage=LazyTensorStorage(12, ndim=2), sampler=sampler)
     rb.extend(torch.zeros(3, 4))  # three envs, four steps
@@ -62,7 +62,7 @@ def test_coordinates_outside_are_no_elements(index: Any) -> None:  # RB-13
     assert sampler.state_dict()["priorities"].tolist() == [1.0] * 12
 
 
-def test_an_index_has_as_many_coordinates_as_there_are_dimensions() -> None:  # RB-13
+def test_an_index_has_as_many_coordinates_as_there_are_dimensions() -> None:
     with pytest.raises(IndexError) as caught:
         buffer(4).update_priority((torch.tensor([0]), torch.tensor([1])), torch.tensor([9.0]))
     assert str(caught.value) == (
@@ -73,7 +73,7 @@ def test_an_index_has_as_many_coordinates_as_there_are_dimensions() -> None:  # 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("alpha", [0.0, 0.5, 1.0, 2.0, 10.0])
-def test_priorities_whose_sums_would_be_infinite_are_refused(alpha: float, dtype: torch.dtype) -> None:  # RB-13
+def test_priorities_whose_sums_would_be_infinite_are_refused(alpha: float, dtype: torch.dtype) -> None:
     rb, most = buffer(10, alpha=alpha, eps=0.0), 1e290 ** (1 / max(alpha, 1))
     largest = min(most * 0.99, torch.finfo(dtype).max)
     for _ in range(3):
@@ -89,7 +89,7 @@ def test_priorities_whose_sums_would_be_infinite_are_refused(alpha: float, dtype
     assert len(rb.sample()) == 6
 
 
-def test_what_takes_the_usual_way_is_checked_like_anything_else() -> None:  # RB-13
+def test_what_takes_the_usual_way_is_checked_like_anything_else() -> None:
     """The third update of a size is noted by a shorter way than the first."""
     rb, index = buffer(4, eps=0.0), torch.arange(3)
     for priority in (3.0, 4.0, 5.0):
