@@ -1,4 +1,4 @@
-"""Replay buffers: what was experienced, kept to learn from."""
+"""Replay buffers: storages, samplers and writers of experience, and buffers composed of them."""
 
 from rlnb.data.replay_buffers.checkpointers import (
     FlatStorageCheckpointer,

@@ -1,4 +1,4 @@
-"""Columns: one leaf of all elements, in one piece of memory, written and gathered at the speed of memory."""
+"""Columns: one leaf of all stored items, in contiguous memory."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ import numpy as np
 import torch
 from tensordict import NonTensorData, NonTensorStack
 
-from rlnb.data.replay_buffers import faults
+from rlnb.data.replay_buffers import errors
 from rlnb.data.ted.keys import NestedKey
 
-# Gathering short rows costs calls, which are cheaper in numpy; long rows cost memory traffic, where torch uses threads.
+# Gathering short rows is limited by calls, which are cheaper in numpy; long rows by memory, where torch uses threads.
 _SHORT_ROW_BYTES = 512
-# The same for blocks of rows that are copied.
-_SMALL_BLOCK_BYTES = 1 << 19
-_ALIGNMENT = 64  # bytes, as torch aligns its own memory
+_SMALL_BLOCK_BYTES = 1 << 19  # the same for copies of blocks
+_ALIGNMENT = 64  # bytes, as in memory that torch allocates
 
 
 class Column:
-    """A tensor of shape ``[rows, *others, *shape]``: one leaf of all elements.
+    """A tensor of shape ``[rows, *others, *shape]``: one leaf of all items.
 
     Args:
         tensor: the memory.
-        ndim: how many of its dimensions count elements.
+        ndim: number of its dimensions that count items.
 
     Attributes:
         tensor: the memory.
-        flat: a view of it with one dimension in front of the leaf's shape.
-        array: a numpy view of ``tensor``, or None where numpy cannot see it.
-        short: whether its rows are best gathered by numpy.
+        flat: a view of it with a single dimension that counts items.
+        array: a numpy view of ``tensor``; None if numpy cannot access it.
+        flat_array: likewise of ``flat``.
+        short: whether numpy gathers its rows faster than torch.
 
     Example:
         >>> column = Column(torch.zeros(4, 2), ndim=1)
@@ -51,11 +51,11 @@ class Column:
         self.short = self.flat_array is not None and row_bytes <= _SHORT_ROW_BYTES
 
     def __reduce__(self) -> Any:
-        # All but the tensor are views of it, which a copy must have of its own.
+        # The other attributes are views of the tensor, which a copy must create anew.
         return type(self), (self.tensor, self.tensor.ndim - self.flat.ndim + 1)
 
     def put(self, start: int, values: torch.Tensor) -> None:
-        """Write rows that lie one after another.
+        """Write consecutive rows.
 
         Args:
             start: the first row.
@@ -68,16 +68,16 @@ class Column:
             self.tensor[start:end] = values.detach()
 
     def fill(self, values: torch.Tensor) -> None:
-        """Write all elements.
+        """Write all items.
 
         Args:
-            values: as many; leading dimensions as they come, none for a column of one element.
+            values: as many, with any leading dimensions; without one for a column of one item.
         """
         place = self.flat_array
         if place is not None and values.nbytes <= _SMALL_BLOCK_BYTES:
             try:
                 array = values.numpy()
-            except (RuntimeError, TypeError):  # it needs a gradient, is a conjugate, or lives on another device
+            except (RuntimeError, TypeError):  # it requires a gradient, is a conjugate, or is on another device
                 pass
             else:
                 (place if array.ndim <= place.ndim else place.reshape(array.shape))[...] = array
@@ -85,7 +85,7 @@ class Column:
         self.flat.view(values.shape).copy_(values.detach())
 
     def scatter(self, index: torch.Tensor, values: torch.Tensor) -> None:
-        """Write elements anywhere; the last one counts where a position comes twice.
+        """Write items at any positions; if a position occurs twice, the last value counts.
 
         Args:
             index: positions along ``flat``, shape ``[n]``.
@@ -94,14 +94,14 @@ class Column:
         if self.flat_array is not None:
             self.flat_array[index.numpy()] = _numbers(values)
             return
-        # torch leaves open which of two values for one position stays.
+        # In torch it is undefined which of two values for one position stays.
         _, last = np.unique(index.numpy()[::-1], return_index=True)
         keep = torch.from_numpy(len(index) - 1 - last)
         where = index[keep].to(self.flat.device)
         self.flat[where] = values.detach()[keep.to(values.device)].to(self.flat.device)
 
     def take(self, index: torch.Tensor) -> torch.Tensor:
-        """Gather elements.
+        """Gather items.
 
         Args:
             index: positions along ``flat``, shape ``[n]``.
@@ -116,10 +116,10 @@ class Column:
         return self.flat.index_select(0, index)
 
     def rows(self, span: slice) -> torch.Tensor:
-        """Look at rows that lie one after another.
+        """Return consecutive rows.
 
         Args:
-            span: which.
+            span: of the rows.
 
         Returns:
             A view of shape ``[n, *others, *shape]``.
@@ -127,7 +127,7 @@ class Column:
         return self.tensor[span]
 
     def one(self, position: int) -> torch.Tensor:
-        """Look at one element.
+        """Return one item.
 
         Args:
             position: along ``flat``.
@@ -139,10 +139,10 @@ class Column:
 
 
 class ObjectColumn:
-    """Python objects in place of tensors: the non-tensor data of all elements.
+    """Python objects in place of tensors: the non-tensor data of all items.
 
     Args:
-        shape: how many elements there are along each dimension.
+        shape: the dimensions that count items.
 
     Attributes:
         array: the objects, a numpy array of the given shape.
@@ -167,24 +167,24 @@ class ObjectColumn:
         self.short, self.tensor = False, None
 
     def put(self, start: int, values: Any) -> None:
-        """Write rows that lie one after another; see :meth:`Column.put`."""
+        """Write consecutive rows; see :meth:`Column.put`."""
         rows = len(values) if values.batch_size else 1
         self.array[start : start + rows] = _objects(values, (rows, *self.array.shape[1:]))
 
     def scatter(self, index: torch.Tensor, values: Any) -> None:
-        """Write elements anywhere; see :meth:`Column.scatter`."""
+        """Write items at any positions; see :meth:`Column.scatter`."""
         self.flat_array[index.numpy()] = _objects(values, (len(index),))
 
     def take(self, index: torch.Tensor) -> Any:
-        """Gather elements; see :meth:`Column.take`."""
+        """Gather items; see :meth:`Column.take`."""
         return _wrapped(self.flat_array[index.numpy()])
 
     def rows(self, span: slice) -> Any:
-        """Copy rows that lie one after another; see :meth:`Column.rows`."""
+        """Copy consecutive rows; see :meth:`Column.rows`."""
         return _wrapped(self.array[span])
 
     def one(self, position: int) -> Any:
-        """Copy one element; see :meth:`Column.one`."""
+        """Copy one item; see :meth:`Column.one`."""
         return NonTensorData(self.flat_array[position])
 
 
@@ -192,10 +192,10 @@ AnyColumn = Column | ObjectColumn
 
 
 class RowArrays:
-    """The arrays of columns, to write one row: several times as fast as a block that has one row.
+    """The arrays of columns, to write single rows: several times as fast as writing a block of one row.
 
     Args:
-        columns: numpy can see all of them; see :meth:`fits`.
+        columns: columns that numpy can access; see :meth:`fits`.
 
     Example:
         >>> columns = [Column(torch.zeros(4, 1), ndim=1), Column(torch.zeros(4, 2), ndim=1)]
@@ -208,7 +208,7 @@ class RowArrays:
 
     def __init__(self, columns: Sequence[AnyColumn]) -> None:
         self._columns = columns
-        # Those whose rows are single numbers have one dimension: a number is read and written in a third of the time.
+        # Columns of single numbers become one-dimensional: a number is read and written in a third of the time.
         self._arrays = [
             np.squeeze(array, tuple(range(1, array.ndim))) if array.size == len(array) else array
             for array in (column.array for column in columns)
@@ -217,18 +217,18 @@ class RowArrays:
 
     @staticmethod
     def fits(columns: Sequence[AnyColumn]) -> bool:
-        """Whether numpy can see all of the columns."""
+        """Whether numpy can access all of the columns."""
         return all(isinstance(column, Column) and column.array is not None for column in columns)
 
     def __reduce__(self) -> Any:
-        return RowArrays, (self._columns,)  # a copy looks at the copied columns
+        return RowArrays, (self._columns,)  # a copy refers to the copied columns
 
     def put(self, position: int, leaves: Sequence[torch.Tensor]) -> None:
         """Write a row.
 
         Args:
             position: where.
-            leaves: the row of each column, of the shape that it has there.
+            leaves: the row of each column, shape ``[*others, *shape]``.
         """
         try:
             values = [
@@ -242,22 +242,22 @@ class RowArrays:
 
 
 def new_memory(key: NestedKey, shape: Sequence[int], dtype: torch.dtype, device: torch.device | None) -> torch.Tensor:
-    """Make room for one leaf of all elements, with nothing written there yet.
+    """Allocate uninitialized memory for one leaf of all items.
 
-    It comes from numpy, which asks for the large pages of the system: scattered rows then cost fewer look-ups of where
-    a page is, about a tenth of the time to gather a batch.
+    numpy allocates it, because numpy asks the system for huge pages: with fewer page lookups for scattered rows,
+    gathering a batch takes about a tenth less time.
 
     Args:
-        key: of the leaf, for the error.
-        shape: of the tensor.
-        dtype: of the tensor.
-        device: of the tensor; None for the CPU.
+        key: of the leaf, for the error message.
+        shape: shape of the tensor.
+        dtype: dtype of the tensor.
+        device: device of the tensor; None for the CPU.
 
     Returns:
         The tensor.
 
     Raises:
-        MemoryError: if there is not so much memory.
+        MemoryError: If there is not enough memory.
 
     Example:
         >>> new_memory("a", (3, 2), torch.float32, None).shape
@@ -269,13 +269,17 @@ def new_memory(key: NestedKey, shape: Sequence[int], dtype: torch.dtype, device:
             return torch.empty(shape, dtype=dtype, device=device)
         block = np.empty(size + _ALIGNMENT, np.uint8)
     except (MemoryError, ValueError, torch.OutOfMemoryError) as cause:
-        raise MemoryError(faults.no_memory(key, shape, dtype, size)) from cause
+        raise MemoryError(
+            f"There is no memory for {size:,} bytes{errors.at(key)}: shape {list(shape)} and dtype {dtype}. "
+            "Nothing was written. Fix: a smaller max_size, a LazyMemmapStorage, which keeps its data in files, or a "
+            "smaller dtype, such as uint8 for pixels."
+        ) from cause
     start = -block.ctypes.data % _ALIGNMENT
     return torch.from_numpy(block[start : start + size]).view(dtype).view(tuple(shape))
 
 
 def _numpy_view(tensor: torch.Tensor) -> np.ndarray | None:
-    """A view that numpy can write through, or None: another device, a lazy conjugate, or a dtype that it lacks."""
+    """Return a writable numpy view; None for another device, a lazy conjugate, or a dtype that numpy lacks."""
     if tensor.device.type != "cpu":
         return None
     try:
@@ -285,7 +289,7 @@ def _numpy_view(tensor: torch.Tensor) -> np.ndarray | None:
 
 
 def _numbers(values: torch.Tensor) -> np.ndarray:
-    """The values of a tensor; one that needs a gradient, is a lazy conjugate or lives elsewhere is copied."""
+    """Return the values of a tensor; copied if it requires a gradient, is a lazy conjugate or is on another device."""
     try:
         return values.numpy()
     except (RuntimeError, TypeError):
@@ -293,7 +297,7 @@ def _numbers(values: torch.Tensor) -> np.ndarray:
 
 
 def _objects(values: Any, shape: tuple[int, ...]) -> np.ndarray:
-    """The objects of non-tensor data, one for each element; an object that may be a list stays whole."""
+    """Return the objects of non-tensor data, one for each item; an object that is a list is not split."""
     array = np.empty(shape, dtype=object)
     flat = array.reshape(-1)
     for i, value in enumerate(_each(values, len(flat))):
@@ -310,7 +314,7 @@ def _each(values: Any, count: int) -> list[Any]:
 
 
 def _wrapped(array: np.ndarray) -> Any:
-    """Non-tensor data with the shape of an array of objects."""
+    """Return an array of objects as non-tensor data of the same shape."""
     if array.ndim == 1:
         return (
             NonTensorStack(*[NonTensorData(value) for value in array])
@@ -324,7 +328,7 @@ def reshape_objects(values: Any, shape: Sequence[int]) -> Any:
     """Reshape non-tensor data.
 
     Args:
-        values: one object for each element.
+        values: one object for each item.
         shape: the dimensions of the result; none for a single object.
 
     Returns:

@@ -1,13 +1,338 @@
-"""MismatchError: data, or an argument, that does not fit."""
+"""Errors of replay buffers: ``MismatchError``, and the texts that several modules raise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+
+from rlnb.data.ted.keys import NestedKey
+
+MAX_LISTED = 8  # longer lists are cut in texts
 
 
 class MismatchError(ValueError, RuntimeError):
-    """Data of another form than what is stored, or an argument that does not fit the others.
+    """Data that differs in form from what is stored, or arguments that contradict one another.
 
-    It is a :class:`ValueError`, and a :class:`RuntimeError` as well, which is what TorchRL raises in these cases: code
-    written for it catches the error.
+    It is a :class:`ValueError`, and also a :class:`RuntimeError`, because that is what TorchRL raises in these cases
+    and what programs written for TorchRL catch.
 
     Example:
         >>> issubclass(MismatchError, ValueError) and issubclass(MismatchError, RuntimeError)
         True
     """
+
+
+def listed(values: Iterable[Any]) -> str:
+    """List values in a text; long lists are cut.
+
+    Example:
+        >>> listed(["a", ("b", "c")])
+        "'a', ('b', 'c')"
+    """
+    values = list(values)
+    more = f" and {len(values) - MAX_LISTED} more" if len(values) > MAX_LISTED else ""
+    return ", ".join(map(repr, values[:MAX_LISTED])) + more
+
+
+def at(key: NestedKey) -> str:
+    """Name the key of a leaf in a sentence; empty for a bare tensor."""
+    return "" if key == () else f" at {key!r}"
+
+
+def looks(shape: Sequence[int], dtype: torch.dtype | None) -> str:
+    """Describe a leaf; a dtype of None stands for non-tensor data."""
+    return "non-tensor data" if dtype is None else f"shape {list(shape)} and dtype {dtype}"
+
+
+# Arguments and states -------------------------------------------------------------------------------------------------
+
+
+def bad_size(name: str, value: object) -> str:
+    """Text for a size that is not a positive integer."""
+    fix = f" Fix: {name}={int(value)}." if isinstance(value, float) and value >= 1 and value.is_integer() else ""
+    return f"{name} must be an integer of at least 1, and got {value!r}.{fix}"
+
+
+def negative_argument(name: str, value: object) -> str:
+    """Text for a number that is negative or not a number."""
+    return f"{name} must be a number of at least 0, and got {value!r}."
+
+
+def unknown_reduction(got: object, legal: Sequence[str]) -> str:
+    """Text for an unknown reduction."""
+    return f"Unknown reduction {got!r}. Fix: one of {listed(legal)}."
+
+
+def other_state(kind: str, state: object, max_size: int) -> str:
+    """Text for a state of another storage."""
+    found = "is not a dictionary"
+    if isinstance(state, dict):
+        found = f"holds {state.get('length')} items, saved with room for {state.get('max_size')}"
+    return (
+        f"The state does not fit this {kind} with room for {max_size} items: it {found}. Nothing was changed. "
+        "Fix: load it into a storage of the kind and size that it was saved from, empty or with data of the same keys, "
+        "shapes and dtypes."
+    )
+
+
+def not_an_order(sampler: str, count: object, what: str) -> str:
+    """Text for a state of a sampler without replacement that does not hold an order."""
+    return (
+        f"The state of a {sampler} must name each of {str(count)[:20]} {what} at most once, and this one "
+        "does not. Nothing was changed. Fix: load what state_dict() of such a sampler returned."
+    )
+
+
+# Reading --------------------------------------------------------------------------------------------------------------
+
+
+def nothing_stored() -> str:
+    """Text for reading from an empty storage."""
+    return "The storage is empty. Fix: write with buffer.add(data) or buffer.extend(data) before reading."
+
+
+def empty_sample() -> str:
+    """Text for sampling from an empty storage."""
+    return "Cannot sample from an empty storage. Fix: write with buffer.add(data) or buffer.extend(data) first."
+
+
+def no_such_entry(key: object, stored: Sequence[NestedKey]) -> str:
+    """Text for an unknown key."""
+    return f"The storage has no entry {key!r}. It has {listed(stored)}."
+
+
+# Writing --------------------------------------------------------------------------------------------------------------
+
+
+def other_count(expected: int, got: int) -> str:
+    """Text for an index and data that differ in the number of items."""
+    return f"The index names {expected} items, and {got} were given. Nothing was written."
+
+
+def no_leaves() -> str:
+    """Text for data without tensors."""
+    return "The data contains no tensor, so there is nothing to store. Fix: give at least one tensor."
+
+
+def too_few_dims(what: str, ndim: int) -> str:
+    """Text for data with too few leading dimensions."""
+    if ndim > 1:
+        return (
+            f"The data needs {ndim} leading dimensions, such as [envs, time], and got {what}. Nothing was written. "
+            "Fix: data.unsqueeze(0) for the steps of one env, or a storage with ndim=1."
+        )
+    return (
+        f"The data needs a leading dimension that counts the items, and got {what}. Nothing was written. "
+        "Fix: buffer.add(data) for a single item; buffer.extend(data) takes a batch of them."
+    )
+
+
+def disk_full(name: str, needed: int, cause: OSError) -> str:
+    """Text for a full disk."""
+    return (
+        f"No room on the disk for the next {needed:,} bytes of {name} ({cause.strerror}). Nothing was written. "
+        "Fix: free some space, a smaller max_size, or a scratch_dir on another disk."
+    )
+
+
+# Priorities -----------------------------------------------------------------------------------------------------------
+
+
+def priorities_for(count: int, given: Sequence[int]) -> str:
+    """Text for a wrong number of priorities."""
+    return (
+        f"{count} items need {count} priorities or a single one, and got a tensor of shape {list(given)}. "
+        "Nothing was changed. Fix: give one for each index."
+    )
+
+
+def no_item(index: int | tuple[int, ...], length: int) -> str:
+    """Text for a priority of an item that does not exist."""
+    return (
+        f"There is no item {index}: {length} are stored, counted from 0. Nothing was changed. "
+        'Fix: use the indices that came with a sample (sample["index"], or info["index"] with return_info=True).'
+    )
+
+
+# Ensembles ------------------------------------------------------------------------------------------------------------
+
+
+def ensemble_is_read_only(method: str) -> str:
+    """Text for writing to an ensemble."""
+    calls = {
+        "add": "ensemble[0].add(data)",
+        "extend": "ensemble[0].extend(data)",
+        "set": "ensemble[0][index] = data",
+        "mark_update": "ensemble[0].mark_update(index)",
+    }
+    return (
+        "An ensemble only reads: it does not know which of its members new data belongs to. Nothing was written. "
+        f"Fix: write to a member, {calls[method]}."
+    )
+
+
+def empty_member(member: int) -> str:
+    """Text for drawing from an empty member."""
+    return (
+        f"Member {member} of the ensemble is empty and was drawn. Fix: write to it first, "
+        f"ensemble[{member}].extend(data), or give it the weight 0 in p."
+    )
+
+
+def no_member(index: object, count: int) -> str:
+    """Text for an index that is not the number of a member."""
+    if isinstance(index, int):
+        return f"There is no member {index}: the ensemble has {count}, from 0 to {count - 1}."
+    return (
+        f"An ensemble is indexed by the number of a member, and got a {type(index).__name__}. "
+        "Fix: ensemble[0] is a member, ensemble[0, 3] or ensemble[0][3] an item of it."
+    )
+
+
+def unequal_parts(counts: dict[str, int]) -> str:
+    """Text for different numbers of storages, samplers and writers."""
+    found = ", ".join(f"{count} {name}" for name, count in counts.items())
+    return f"Every member of an ensemble has one storage, one sampler and one writer, and got {found}."
+
+
+def unequal_member_batches(counts: Sequence[int]) -> str:
+    """Text for batches of different sizes."""
+    return (
+        f"The members gave {list(counts)} items, which cannot be stacked. The last batch of an epoch is smaller. "
+        "Fix: SamplerWithoutReplacement(drop_last=True) in the members."
+    )
+
+
+# Theirs
+
+
+def other_keys(stored: Sequence[NestedKey], given: Sequence[NestedKey], kind: str) -> str:
+    """Say which keys are missing or new."""
+    if not given or stored == [()] or given == [()]:
+        return (
+            f"The storage holds {_kind(stored)}, and a {kind} came. Nothing was written. "
+            "Fix: give data of the form that was stored first, or use another buffer."
+        )
+    missing = [key for key in stored if key not in set(given)]
+    new = [key for key in given if key not in set(stored)]
+    parts = [f"missing: {listed(missing)}"] if missing else []
+    parts += [f"not stored before: {listed(new)}"] if new else []
+    return (
+        f"The data has other keys than what is stored ({'; '.join(parts)}). Nothing was written. "
+        "The first data written decides the keys. "
+        "Fix: give every key each time, for example with data.select(...), or use another buffer."
+    )
+
+
+def _kind(stored: Sequence[NestedKey]) -> str:
+    return "bare tensors" if list(stored) == [()] else f"data with the keys {listed(stored)}"
+
+
+def other_structure(stored: str, given: str) -> str:
+    """Say that the keys agree but not what holds them."""
+    return (
+        f"The data has the keys that are stored, but in other containers: a {stored} is stored and a {given} came. "
+        "Nothing was written. Fix: nest dictionaries, lists, tuples and TensorDicts as in the data written first."
+    )
+
+
+def other_leaves(differ: Sequence[tuple[NestedKey, Sequence[int], Any, Any]], lead: Sequence[int]) -> str:
+    """Say which leaves have another shape or dtype; ``lead`` is the batch in front of each element."""
+    lines = []
+    for key, shape, dtype, value in differ[:MAX_LISTED]:
+        is_tensor = isinstance(value, torch.Tensor)
+        got = looks(value.shape, value.dtype) if is_tensor else looks((), None)
+        label = "" if key == () else f"{key!r}: "
+        lines.append(f"\n  {label}expected {looks(shape, dtype)}, got {got}")
+    more = f"\n  and {len(differ) - MAX_LISTED} more" if len(differ) > MAX_LISTED else ""
+    many = f" (batch {list(lead)})" if lead else ""
+    return (
+        f"The data does not fit what is stored{many}. Nothing was written.{''.join(lines)}{more}\n"
+        "The first data written decides shapes and dtypes. Fix: convert the data, or use another buffer."
+    )
+
+
+def no_tensor(value: Any) -> str:
+    """Say that a leaf cannot stand in contiguous memory."""
+    return (
+        f"A contiguous storage holds tensors, arrays and numbers, and a {type(value).__name__} came. "
+        "Fix: use ListStorage, which holds any object, or put the value into a TensorDict as non-tensor data."
+    )
+
+
+def ragged(cause: Exception) -> str:
+    """Say that rows of a lazy stack differ in shape."""
+    return (
+        "The rows of this lazily stacked TensorDict have entries of different shapes, and contiguous memory holds one. "
+        f"Nothing was written. ({str(cause).splitlines()[0]})\n"
+        "Fix: pad them (tensordict.pad_sequence), or use ListStorage, which holds rows of any shape."
+    )
+
+
+def unequal_leads(leads: Sequence[tuple[NestedKey, Sequence[int]]]) -> str:
+    """Say that the leaves of a PyTree are batches of different sizes."""
+    lines = "".join(f"\n  {key!r}: {list(lead)}" for key, lead in leads[:MAX_LISTED])
+    return (
+        "The tensors of a PyTree must lead with the same dimensions, for each position of them is one element. "
+        f"Nothing was written. They lead with:{lines}\n"
+        "Fix: make them equal. A list at the root means something else: a list of elements."
+    )
+
+
+def file_there(path: object) -> str:
+    """Say that a file is in the way."""
+    return (
+        f"{path} is there already, and would be overwritten. "
+        "Fix: give another scratch_dir, or existsok=True to write over it."
+    )
+
+
+def same_file(one: str, other: str) -> str:
+    """Say that two entries do not fit into one folder; ``other`` may be another file of it."""
+    return (
+        f"{one} and {other} would be the same file. Nothing was written. "
+        "Fix: rename one of them, or use LazyTensorStorage, which needs no files."
+    )
+
+
+def no_files(folder: object, cause: Exception) -> str:
+    """Say that files could not be made."""
+    return (
+        f"The memory-mapped files could not be made in {folder}: {cause}. Nothing was written. "
+        "Fix: a smaller max_size, or a scratch_dir that can hold them."
+    )
+
+
+def not_mapped(keys: Sequence[NestedKey]) -> str:
+    """Say that Python objects cannot stand in a file."""
+    return (
+        f"Memory-mapped files hold tensors, and these entries are non-tensor data: {listed(keys)}. "
+        "Fix: LazyTensorStorage or ListStorage, or data.exclude(...)."
+    )
+
+
+def read_only_files(folder: object) -> str:
+    """Say that a process may not write the files of a storage."""
+    return (
+        f"This process may only read the files of the storage, which are in {folder}. Nothing was written. "
+        "Fix: write in a process that may write there, or copy what is there into a buffer of your own: "
+        "other.extend(buffer[:])."
+    )
+
+
+def unfinished_write(folder: object) -> str:
+    """Say that a process that may only read finds a write that another did not finish."""
+    return (
+        f"A process was ended while it wrote to the storage in {folder}, and this process may only read there. "
+        "Fix: read it in a process that may write, which finishes what was begun."
+    )
+
+
+def only_cpu(device: object) -> str:
+    """Say that files are mapped into main memory only."""
+    return (
+        f"Files are mapped into the memory of the CPU, and the device given is {device}. "
+        'Fix: device="cpu", and move samples: buffer.sample().to("cuda").'
+    )

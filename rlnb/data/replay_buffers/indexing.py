@@ -1,4 +1,4 @@
-"""Indexing: what an index means for the filled part of a storage."""
+"""Indexing: resolves indices of stored items to positions, and positions to indices."""
 
 from __future__ import annotations
 
@@ -8,17 +8,19 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from rlnb.data.replay_buffers import faults
+from rlnb.data.replay_buffers import errors
 
 
 class Where(NamedTuple):
-    """Which elements an index means; positions count elements along the flattened dimensions of the storage.
+    """The place of the items of an index; positions count items along the flattened dimensions of the storage.
+
+    Exactly one of the first three attributes is set.
 
     Attributes:
-        position: of a single element, or None.
-        span: rows one after another, or None.
-        flat: positions of several elements, shape ``[n]``, or None.
-        lead: the dimensions of the result in front of an element.
+        position: of a single item, or None.
+        span: consecutive rows, or None.
+        flat: positions of several items, shape ``[n]``, or None.
+        lead: the batch dimensions of the result.
     """
 
     position: int | None
@@ -27,13 +29,13 @@ class Where(NamedTuple):
     lead: torch.Size
 
     def positions(self, width: int) -> torch.Tensor:
-        """Number the elements.
+        """Return the positions of the items.
 
         Args:
-            width: how many elements a row has.
+            width: number of items in a row.
 
         Returns:
-            Their positions along the flattened dimensions, shape ``[n]``.
+            The positions along the flattened dimensions, shape ``[n]``.
         """
         if self.span is not None:
             return torch.arange(self.span.start * width, self.span.stop * width)
@@ -41,32 +43,32 @@ class Where(NamedTuple):
 
 
 def one(position: int) -> Where:
-    """Mean a single element.
+    """Return the place of a single item.
 
     Args:
         position: along the flattened dimensions.
 
     Returns:
-        What says so.
+        The place.
     """
     return Where(position, None, None, torch.Size(()))
 
 
 def where(index: Any, shape: Sequence[int]) -> Where:
-    """Find out what an index means.
+    """Resolve an index.
 
     Args:
         index: an integer, slice, list, array or tensor of integers or of booleans, ``...``, None, or a tuple with one
-            of these for each dimension. In a storage of several dimensions the last dimension of a tensor may also hold
-            the coordinates of an element, as the ``"index"`` of a sample does.
+            of these for each dimension. In a storage of several dimensions, the last dimension of a tensor may also
+            hold the coordinates of an item, as the ``"index"`` of a sample does.
         shape: of the filled part of the storage.
 
     Returns:
-        What it means.
+        The place of the items.
 
     Raises:
-        IndexError: if it is outside of what is filled, or a mask has another shape.
-        TypeError: if it is no index.
+        IndexError: If the index is out of range, or a mask has another shape.
+        TypeError: If it is not an index.
 
     Example:
         >>> where([0, -1], [5]).flat
@@ -110,7 +112,7 @@ def _some(array: np.ndarray) -> Where:
 
 
 def _rows(array: np.ndarray, shape: Sequence[int]) -> Where:
-    """Whole rows, given by their numbers."""
+    """Return the place of whole rows."""
     others = tuple(shape[1:])
     if not others:
         return _some(array)
@@ -124,20 +126,27 @@ def _mask(mask: np.ndarray, shape: Sequence[int]) -> Where:
         return _some(np.flatnonzero(mask))
     if mask.shape == (shape[0],):
         return _rows(np.flatnonzero(mask), shape)
-    raise IndexError(faults.mask_length(mask.shape, shape))
+    raise IndexError(
+        f"A mask of shape {list(mask.shape)} cannot index stored items of shape {list(shape)}. "
+        "Fix: give it one value for each stored item."
+    )
 
 
 def _grid(index: tuple[Any, ...], shape: Sequence[int]) -> Where:
-    """An index for each dimension, as torch understands it."""
-    parts = [part if isinstance(part, (int, slice)) or _takes_none(part) else _array(part) for part in index]
-    if sum(not _takes_none(part) for part in parts) > len(shape):
-        raise IndexError(faults.too_many_indices(len(parts), len(shape)))
-    if len(parts) == len(shape) and all(map(_holds_numbers, parts)):  # the only case that does not count all elements
+    """Resolve an index with one part for each dimension, with the semantics of torch."""
+    parts = [part if isinstance(part, (int, slice)) or _selects_nothing(part) else _array(part) for part in index]
+    if sum(not _selects_nothing(part) for part in parts) > len(shape):
+        raise IndexError(
+            f"The index has {len(parts)} parts, and the items are counted along {len(shape)} "
+            f"dimension{'s' if len(shape) > 1 else ''}. "
+            "Fix: a list of positions is written buffer[[0, 1]]; entries are read as buffer[:]['key']."
+        )
+    if len(parts) == len(shape) and all(map(_holds_numbers, parts)):  # needs no array of all positions
         arrays = [np.asarray(part) for part in parts]
         inside = [_all_within(part, size, len(shape)) for part, size in zip(arrays, shape, strict=True)]
         found = np.ravel_multi_index(tuple(np.broadcast_arrays(*inside)), tuple(shape))
     else:
-        # In numpy an integer beside an array counts as an array, and moves dimensions; so integers go first.
+        # numpy treats an integer beside an array as an array, which moves dimensions; so integers are applied first.
         first: list[Any] = []
         for part in parts:
             if isinstance(part, int) or part is Ellipsis:
@@ -148,14 +157,14 @@ def _grid(index: tuple[Any, ...], shape: Sequence[int]) -> Where:
         try:
             found = np.arange(int(np.prod(shape))).reshape(tuple(shape))[tuple(first)][rest]
         except IndexError as error:
-            raise IndexError(faults.outside(index, shape, error)) from None
+            raise IndexError(f"The index is out of range for stored items of shape {list(shape)}: {error}.") from None
     if np.ndim(found) == 0:
         return one(int(found))
     return _some(found)
 
 
-def _takes_none(part: Any) -> bool:
-    """Whether a part of an index stands for no dimension of its own: ``...``, and None, which adds one."""
+def _selects_nothing(part: Any) -> bool:
+    """Whether a part of an index does not select from a dimension: ``...``, and None, which adds one."""
     return part is Ellipsis or part is None
 
 
@@ -168,18 +177,18 @@ def _array(given: Any) -> np.ndarray:
     if isinstance(index, torch.Tensor):
         index = index.detach().cpu().numpy()
     elif not isinstance(index, (np.ndarray, list, tuple, range)):
-        raise TypeError(faults.bad_index(index))
+        raise TypeError(_bad_index(index))
     array = np.asarray(index)
     if array.size == 0:
         array = array.astype(np.int64) if array.dtype != bool else array
     if array.dtype != bool and not np.issubdtype(array.dtype, np.integer):
-        raise TypeError(faults.bad_index(given))
+        raise TypeError(_bad_index(given))
     return array if array.dtype == bool else array.astype(np.int64, copy=False)
 
 
 def _within(position: int, length: int, ndim: int) -> int:
     if not -length <= position < length:
-        raise IndexError(faults.out_of_range(position, length, ndim))
+        raise IndexError(_out_of_range(position, length, ndim))
     return position % length
 
 
@@ -187,14 +196,14 @@ def _all_within(array: np.ndarray, length: int, ndim: int) -> np.ndarray:
     if array.size:
         least, most = int(array.min()), int(array.max())
         if least < -length or most >= length:
-            raise IndexError(faults.out_of_range(most if most >= length else least, length, ndim))
+            raise IndexError(_out_of_range(most if most >= length else least, length, ndim))
         if least < 0:
             return np.where(array < 0, array + length, array)
     return array
 
 
 def ravel(index: Any, shape: Sequence[int]) -> torch.Tensor:
-    """Turn the index of a sample into positions along the flattened dimensions, without looking whether it fits.
+    """Turn the index of a sample into positions along the flattened dimensions, without a check of its range.
 
     Args:
         index: positions; with several dimensions a tuple of tensors, or a tensor whose last dimension holds the
@@ -239,3 +248,18 @@ def unravel(flat: torch.Tensor, shape: Sequence[int]) -> Any:
         parts.append(flat % size)
         flat = flat // size
     return (flat, *reversed(parts))
+
+
+def _bad_index(index: object) -> str:
+    dtype = getattr(index, "dtype", None)
+    what = f"A {type(index).__name__}" + ("" if dtype is None else f" of dtype {dtype}")
+    return f"{what} cannot index a buffer. Fix: give an integer, a slice, a list or tensor of integers, or a mask."
+
+
+def _out_of_range(index: int, length: int, ndim: int) -> str:
+    if not length:
+        empty = errors.nothing_stored()
+        return f"Index {index} is out of range: {empty[0].lower()}{empty[1:]}"
+    if ndim > 1:
+        return f"Index {index} is out of range for a dimension of size {length}: it can be {-length} to {length - 1}."
+    return f"Index {index} is out of range: {length} items are stored, so it can be from {-length} to {length - 1}."

@@ -1,4 +1,4 @@
-"""Blocks: batches kept as they came, whose rows become elements when somebody asks for one."""
+"""Row blocks of a ListStorage: batches stored whole, whose rows become items only when they are accessed."""
 
 from __future__ import annotations
 
@@ -14,17 +14,16 @@ from rlnb.data.replay_buffers.columns import Column
 from rlnb.data.replay_buffers.forms import Form, form_of
 from rlnb.data.replay_buffers.stacking import split_batch
 
-# From blocks that have fewer rows of a batch than this, on average, one row after another is gathered.
-_FEW_ROWS = 4
+_FEW_ROWS = 4  # with fewer rows of each block in a batch, on average, rows are gathered one by one
 
 
 class Block:
-    """A batch of TensorDicts or tensors, taken apart.
+    """A batch of TensorDicts or tensors, as columns.
 
     Args:
-        form: what its elements look like.
+        form: keys, shapes and dtypes of its items.
         leaves: shape ``[n, *leaf.shape]`` each.
-        kind: blocks that can be put together have the same.
+        kind: equal for blocks whose rows can be stacked.
 
     Attributes:
         columns: the leaves.
@@ -39,17 +38,17 @@ class Block:
 
     @property
     def element_dims(self) -> int:
-        """How many dimensions the batch size of an element has."""
+        """Number of batch dimensions of an item."""
         return self._form.element_dims
 
-    def element(self, position: int) -> Any:
-        """Cut an element out; it shares the memory of the batch.
+    def item(self, position: int) -> Any:
+        """Return the item of a row; it shares the memory of the batch.
 
         Args:
             position: of the row.
 
         Returns:
-            The element.
+            The item.
         """
         return self._form.build([column.one(position) for column in self.columns], torch.Size(()))
 
@@ -58,7 +57,7 @@ class Block:
 
         Args:
             leaves: shape ``[count, *leaf.shape]`` each.
-            count: how many rows they have.
+            count: number of rows.
 
         Returns:
             The batch.
@@ -67,40 +66,40 @@ class Block:
 
 
 class Row:
-    """A row of a block, in place of the element that it is until that is asked for.
+    """A row of a block; stands in a list for an item that nobody has accessed yet.
 
     Args:
-        block: which has it.
-        position: where it is there.
+        block: the block.
+        position: of the row in the block.
 
     Attributes:
         block: the same.
         position: the same.
-        element: the element, from then on.
+        item: the item, once it was accessed; None before.
     """
 
-    __slots__ = ("block", "element", "position")
+    __slots__ = ("block", "item", "position")
 
     def __init__(self, block: Block, position: int) -> None:
         self.block, self.position = block, position
-        self.element: Any = None
+        self.item: Any = None
 
 
-def rows_of(data: Any) -> list[Any]:
-    """Split a batch into rows, or into elements where it is no plain TensorDict or tensor.
+def split_rows(data: Any) -> list[Any]:
+    """Split a batch into rows, or into items if it is not a plain TensorDict or tensor.
 
     Args:
         data: see :func:`~rlnb.data.replay_buffers.stacking.split_batch`.
 
     Returns:
-        A row or an element for each element of the batch.
+        A row or an item for each item of the batch.
 
     Raises:
-        ValueError: if the tensors lead with different dimensions, or have none.
+        ValueError: If the tensors lead with different dimensions, or have none.
 
     Example:
-        >>> rows = rows_of(torch.arange(100))
-        >>> element_of(rows[7]), stack_rows(rows[:3])
+        >>> rows = split_rows(torch.arange(100))
+        >>> item_of(rows[7]), stack_rows(rows[:3])
         (tensor(7), tensor([0, 1, 2]))
     """
     if not (type(data) in (TensorDict, torch.Tensor) or is_tensorclass(data)):
@@ -115,7 +114,7 @@ def rows_of(data: Any) -> list[Any]:
 
 
 def _is_plain(leaf: Any) -> bool:
-    """Whether gathering a leaf's rows gives the same as stacking them, gradients and all."""
+    """Whether gathering the rows of a leaf gives the same as stacking them, including gradients."""
     return (
         type(leaf) is torch.Tensor
         and leaf.layout is torch.strided
@@ -123,40 +122,40 @@ def _is_plain(leaf: Any) -> bool:
     )
 
 
-def element_of(item: Any, keep: bool = True) -> Any:
-    """Return the element that a row stands for.
+def item_of(entry: Any, keep: bool = True) -> Any:
+    """Return the item that an entry of the list stands for.
 
     Args:
-        item: a row, or an element.
-        keep: whether it is the same element each time, for somebody who may change it.
+        entry: a row, or an item itself.
+        keep: whether later calls return the same object, because the caller may change it.
 
     Returns:
-        The element.
+        The item.
     """
-    if type(item) is not Row:
-        return item
-    element = item.element
-    if element is None:
-        element = item.block.element(item.position)
+    if type(entry) is not Row:
+        return entry
+    item = entry.item
+    if item is None:
+        item = entry.block.item(entry.position)
         if keep:
-            item.element = element
-    return element
+            entry.item = item
+    return item
 
 
 def stack_rows(rows: Sequence[Any]) -> Any:
-    """Stack rows whose elements nobody has asked for.
+    """Stack rows whose items nobody has accessed.
 
     Args:
         rows: at least one.
 
     Returns:
-        The batch; None if one is something else, or looks different.
+        The batch; None if one is not such a row, or their forms differ.
     """
-    # An element that somebody has may have other entries by now.
-    if any(type(row) is not Row or row.element is not None for row in rows):
+    # An item that was accessed may have been changed since.
+    if any(type(row) is not Row or row.item is not None for row in rows):
         return None
     block = rows[0].block
-    places: dict[Block, list[int]] = {}  # of each block, its places in the batch
+    places: dict[Block, list[int]] = {}  # the places in the batch of the rows of each block
     for place, row in enumerate(rows):
         places.setdefault(row.block, []).append(place)
     if any(other.kind != block.kind for other in places):
@@ -183,7 +182,7 @@ def _stack(columns: Sequence[Column], positions: Sequence[int]) -> torch.Tensor:
 
 
 def _gather(columns: Sequence[Column], index: Sequence[np.ndarray], back: np.ndarray) -> torch.Tensor:
-    """Gather one leaf from several blocks: all of a block at once, and then in the order asked for."""
+    """Gather one leaf from several blocks: each block at once, then everything in the order of the batch."""
     if columns[0].flat_array is None:
         parts = [column.take(torch.from_numpy(own)) for column, own in zip(columns, index, strict=True)]
         return torch.cat(parts).index_select(0, torch.from_numpy(back).to(parts[0].device))

@@ -1,38 +1,39 @@
-"""SumTree: sums of non-negative numbers by blocks, to draw positions in proportion to them."""
+"""Sum trees: block sums of non-negative numbers, to draw positions in proportion to them."""
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import torch
 
-# A node is the sum of this many below. The whole batch descends level by level, a few array operations each: a larger
-# fan-out means fewer levels and longer blocks. 32 was the fastest of 8 to 128 for a million elements, and the answers
-# about a block fill the bits of one uint32.
+# Number of children of a node. A whole batch descends level by level, with a few array operations on each: a larger
+# fan-out means fewer levels and longer blocks. 32 was the fastest of 8 to 128 for a million numbers, and the 32
+# comparisons within a block fit into the bits of one uint32.
 _FAN_OUT = 32
 _SHIFT = 5
 _ONES = np.ones(_FAN_OUT)
-# So many blocks are summed by BLAS, in half of the time; of more of them it would make work for several threads.
+# Up to this many blocks are summed by BLAS, in half the time; for more of them BLAS would start threads.
 _FEW = 256
-# The uppermost level is searched by bisection, so it need not be a single node.
+# The top level is searched by bisection, so it need not be a single node.
 _TOP = 1024
-# From this share of all elements on, everything is summed anew.
+# If more than this share of all numbers changed, everything is summed anew.
 _REBUILD_SHARE = 1 / 8
 
 
 class SumTree:
     """Sums of non-negative numbers, in blocks of blocks.
 
-    Level 0 holds the numbers, each level above the sums of blocks of the one below, in flat float64 arrays. Setting
-    numbers only notes where; the sums above them are formed anew from what is below when they are next needed, so that
-    no error adds up over any number of updates.
+    Level 0 holds the numbers, each level above the sums of blocks of the level below, in flat float64 arrays. Setting
+    numbers only notes their positions; the sums above are computed from the level below when they are next needed, so
+    that rounding errors do not accumulate over updates.
 
-    Of the smallest positive number it knows one place. While the number is still there and no smaller one came, it is
-    the smallest; only if another one was written over it, all are searched.
+    The tree remembers one position of the smallest positive number. All numbers are searched only if that one was
+    overwritten.
 
     Args:
-        capacity: how many numbers, at first 0.
+        capacity: number of numbers; all are 0 at first.
 
     Attributes:
         capacity: the same.
@@ -51,15 +52,15 @@ class SumTree:
         top, levels = max(capacity, 1), 1
         while top > _TOP:
             top, levels = math.ceil(top / _FAN_OUT), levels + 1
-        # Every node has all of its blocks, so that a search led astray by rounding still ends at a number.
+        # Every node has a full block, so that a search that rounding misleads still ends at a number.
         self._sums = [np.zeros(top * _FAN_OUT**below) for below in reversed(range(levels))]
         self._least, self._least_at = math.inf, 0
-        self._touched: list[np.ndarray] = []  # what was set, unless it is too much
+        self._touched: list[np.ndarray] = []  # positions that were set, unless they are too many
         self._touched_count, self._rebuild_at = 0, capacity * _REBUILD_SHARE
-        self._before = np.zeros(top + 1)  # the running sums of the uppermost level, beginning with 0
+        self._before = np.zeros(top + 1)  # running sums of the top level, starting with 0
 
     def set(self, positions: np.ndarray, values: np.ndarray | float) -> None:
-        """Set numbers; the last one counts where a position comes twice.
+        """Set numbers; if a position occurs twice, the last number counts.
 
         Args:
             positions: shape ``[n]``, from 0 to ``capacity - 1``.
@@ -78,7 +79,7 @@ class SumTree:
             if values[place] == 0:
                 place = int(_positive(values).argmin())
             least = values.item(place)
-        if 0 < least < self._least:  # noted first: whatever interrupts the next line leaves nothing wrong behind
+        if 0 < least < self._least:  # first, so that an interrupt before the next line does no harm
             self._least, self._least_at = float(least), positions.item(place)
         self._sums[0][positions] = values
 
@@ -94,16 +95,16 @@ class SumTree:
         return self._sums[0].take(positions)
 
     def total(self) -> float:
-        """Sum all numbers up."""
+        """Return the sum of all numbers."""
         self._refresh()
         return float(self._before[-1])
 
     def least(self) -> float:
-        """Return the smallest positive number; infinity if there is none."""
+        """Return the smallest positive number; infinity if all are 0."""
         if self._sums[0][self._least_at] != self._least:
             positive = _positive(self._sums[0])
             self._least = float(positive.min())
-            # The middle one of equal ones: in order, as a ring is written, it is not the next to be written over.
+            # The middle of equal ones: a ring is overwritten in order, and would reach the first of them soon.
             places = np.flatnonzero(positive == self._least)
             self._least_at = int(places[len(places) // 2])
         return self._least
@@ -113,49 +114,52 @@ class SumTree:
         return float(self._sums[0].max())
 
     def values(self) -> np.ndarray:
-        """Look at all numbers, shape ``[capacity]``."""
+        """Return a view of all numbers, shape ``[capacity]``."""
         return self._sums[0][: self.capacity]
 
     def find(self, masses: np.ndarray) -> np.ndarray:
-        """Find where the running sum of the numbers first exceeds given masses.
+        """Find the items whose intervals contain the given masses: where the running sum first exceeds them.
 
-        A mass drawn uniformly from 0 to :meth:`total` finds each position with a probability in proportion to its
+        A mass drawn uniformly from 0 to :meth:`total` finds each position with a probability proportional to its
         number. A position whose number is 0 is never found.
 
         Args:
-            masses: shape ``[n]``, from 0 to :meth:`total`; this must be positive.
+            masses: shape ``[n]``, from 0 to :meth:`total`, which must be positive.
 
         Returns:
             The positions, shape ``[n]``.
         """
         self._refresh()
         found = self._before[1:-1].searchsorted(masses, "right")
-        short = self._before.take(found) - masses  # how far what lies before falls short of the mass
+        short = self._before.take(found) - masses  # minus the mass that is left in the block
         places = np.arange(len(masses)) * _FAN_OUT - 1
         for level in reversed(self._sums[:-1]):
             blocks = level.reshape(-1, _FAN_OUT).take(found, 0)
             blocks[:, 0] += short
-            # torch forms running sums of short rows several times as fast as numpy. Both go from left to right, so a
-            # number 0 repeats the sum before it.
+            # torch computes running sums of short rows several times as fast as numpy. Both go from left to right, so
+            # a 0 repeats the sum before it.
             sums = torch.from_numpy(blocks).cumsum(1).numpy()
-            # Sums of a block and of its parts differ in rounding, so a mass can lie behind all of them.
+            # The sum of a block and those of its parts are rounded differently, so a mass can lie beyond all of them.
             inside = np.minimum(np.bitwise_count(np.packbits(sums <= 0).view(np.uint32)), _FAN_OUT - 1)
             found = found * _FAN_OUT + inside
             if level is not self._sums[0]:
                 short = np.where(inside > 0, sums.reshape(-1).take(places + inside, mode="wrap"), short)
         numbers = self._sums[0]
-        if not numbers.take(found).all():  # rounding again: the one before, that has mass, was meant
+        if not numbers.take(found).all():  # rounding again: take the last position before it that has mass
             for i in np.flatnonzero(numbers.take(found) == 0):
                 found[i] = np.flatnonzero(numbers[: found[i]])[-1]
         return found
 
     def clear(self) -> None:
         """Set all numbers to 0."""
-        self._touched, self._touched_count = [], max(self.capacity, 1)  # too many to be noted: all sums are formed anew
+        self._touched, self._touched_count = (
+            [],
+            max(self.capacity, 1),
+        )  # as if too many were set: everything is summed anew
         self._sums[0][:] = 0
 
     def _refresh(self) -> None:
-        """Form the sums above the numbers that were set."""
+        """Update the sums above the numbers that were set."""
         if not self._touched_count:
             return
         touched = self._touched
@@ -176,6 +180,75 @@ class SumTree:
         self._touched, self._touched_count = [], 0
 
 
+class StartTree(SumTree):
+    """A :class:`SumTree` of priorities in which only some positions can be drawn: those where a slice can start.
+
+    Totals, least numbers and draws refer to these positions; :meth:`values` and :meth:`most` to all of them.
+
+    Args:
+        capacity: number of numbers; all are 0 at first, and none can be drawn until :meth:`allow` permits it.
+
+    Attributes:
+        allowed_for: what :meth:`allow` was last called for; set and read by the caller.
+
+    Example:
+        >>> tree = StartTree(3)
+        >>> tree.set(np.arange(3), np.array([1.0, 2.0, 4.0]))
+        >>> tree.allow(np.array([0, 2]), np.array([True, True]))
+        >>> tree.total(), tree.values()
+        (5.0, array([1., 2., 4.]))
+    """
+
+    def __init__(self, capacity: int) -> None:
+        super().__init__(capacity)
+        self._priorities = np.zeros(capacity)
+        self._allowed = np.zeros(capacity, dtype=bool)
+        self.allowed_for: Any = None
+
+    @property
+    def allows_any(self) -> bool:
+        """Whether any position can be drawn."""
+        return bool(self._allowed.any())
+
+    def allow(self, positions: np.ndarray, allowed: np.ndarray, only: bool = False) -> None:
+        """Set which positions can be drawn.
+
+        Args:
+            positions: without repetition, shape ``[n]``.
+            allowed: whether each can be drawn, shape ``[n]``.
+            only: whether to forbid all other positions.
+        """
+        if only:
+            everywhere = np.zeros(self.capacity, dtype=bool)
+            everywhere[positions] = allowed
+            positions, allowed = np.arange(self.capacity), everywhere
+        self._allowed[positions] = allowed
+        super().set(positions, self._priorities[positions] * allowed)
+
+    def set(self, positions: np.ndarray, values: np.ndarray | float) -> None:
+        """Set numbers, of any position; see :meth:`SumTree.set`."""
+        self._priorities[positions] = values
+        super().set(positions, self._priorities[positions] * self._allowed[positions])
+
+    def values(self) -> np.ndarray:
+        """Return a view of all numbers, including those that cannot be drawn; see :meth:`SumTree.values`."""
+        return self._priorities
+
+    def most(self) -> float:
+        """Return the largest number, including those that cannot be drawn."""
+        return float(self._priorities.max())
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "allowed_for": None}
+
+    def clear(self) -> None:
+        """Set all numbers to 0, and let no position be drawn."""
+        super().clear()
+        self._priorities[:] = 0
+        self._allowed[:] = False
+        self.allowed_for = None
+
+
 def _positive(numbers: np.ndarray) -> np.ndarray:
-    """The numbers, with infinity in place of 0."""
+    """Return the numbers with infinity in place of 0."""
     return np.where(numbers > 0, numbers, np.inf)

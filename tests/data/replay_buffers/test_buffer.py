@@ -22,7 +22,7 @@ from rlnb.envs import CatTensors
 from tests.data.replay_buffers.worlds import as_tensordict, make_storage, numbers_of
 
 
-def test_the_default_is_a_list_of_a_thousand_drawn_at_random() -> None:  # RB-01 RB-17
+def test_the_default_is_a_list_of_a_thousand_drawn_at_random() -> None:
     rb = ReplayBuffer()
     assert isinstance(rb._storage, ListStorage) and rb.storage is rb._storage and rb._storage.max_size == 1000
     assert type(rb.sampler) is RandomSampler and rb.sampler is rb._sampler
@@ -30,7 +30,7 @@ def test_the_default_is_a_list_of_a_thousand_drawn_at_random() -> None:  # RB-01
     assert len(rb) == 0 and rb.batch_size is None
 
 
-def test_components_may_be_made_by_functions() -> None:  # RB-01
+def test_components_may_be_made_by_functions() -> None:
     rb = ReplayBuffer(storage=lambda: LazyTensorStorage(7), sampler=SamplerWithoutReplacement, writer=RoundRobinWriter)
     assert rb.storage.max_size == 7 and isinstance(rb.sampler, SamplerWithoutReplacement)
     assert rb.extend(torch.arange(9)).tolist() == [0, 1, 2, 3, 4, 5, 6, 0, 1]
@@ -54,13 +54,13 @@ def test_components_may_be_made_by_functions() -> None:  # RB-01
         ),
     ],
 )
-def test_what_is_no_component_is_refused(arguments: dict[str, Any], message: str) -> None:  # RB-01
+def test_what_is_no_component_is_refused(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(TypeError) as caught:
         ReplayBuffer(**arguments)
     assert str(caught.value) == message
 
 
-def test_components_can_be_exchanged() -> None:  # RB-01
+def test_components_can_be_exchanged() -> None:
     rb = ReplayBuffer(storage=LazyTensorStorage(4), batch_size=2)
     rb.extend(torch.arange(6))
     rb.set_sampler(SamplerWithoutReplacement(shuffle=False))
@@ -74,7 +74,7 @@ def test_components_can_be_exchanged() -> None:  # RB-01
     assert len(rb) == 0 and rb.add("x") == 0
 
 
-def test_the_text_of_a_buffer() -> None:  # RB-01
+def test_the_text_of_a_buffer() -> None:
     rb = ReplayBuffer(storage=LazyTensorStorage(10), batch_size=4, transform=CatTensors(["a"], "b"))
     rb.extend(TensorDict({"a": torch.zeros(3, 2)}, [3]))
     assert repr(rb) == (
@@ -91,7 +91,7 @@ def test_the_text_of_a_buffer() -> None:  # RB-01
     )
 
 
-def test_a_list_is_elements_and_a_tuple_is_one_tree() -> None:  # RB-06
+def test_a_list_is_elements_and_a_tuple_is_one_tree() -> None:
     zeros, ones = torch.zeros(2), torch.ones(2)
     as_list, as_tree = (ReplayBuffer(storage=LazyTensorStorage(10)) for _ in range(2))
     assert as_list.extend([zeros, ones]).tolist() == [0, 1]
@@ -100,7 +100,7 @@ def test_a_list_is_elements_and_a_tuple_is_one_tree() -> None:  # RB-06
     assert as_tree[0] == (torch.tensor(0.0), torch.tensor(1.0))
 
 
-def test_extend_of_a_list_storage_takes_any_iterable() -> None:  # RB-06 ST-01
+def test_extend_of_a_list_storage_takes_any_iterable() -> None:
     rb = ReplayBuffer(storage=ListStorage(10))
     rb.extend((torch.arange(2), torch.zeros(2, 1)))
     assert rb[1] == (torch.tensor(1), torch.zeros(1))
@@ -109,13 +109,13 @@ def test_extend_of_a_list_storage_takes_any_iterable() -> None:  # RB-06 ST-01
     with pytest.raises(TypeError) as caught:
         rb.extend(3)
     assert str(caught.value) == (
-        "extend needs several elements: a list, a TensorDict, a tensor or a tuple of tensors, and got: int. "
-        "Nothing was written. Fix: buffer.add(data) stores one element, of any kind."
+        "extend needs several items: a list, a TensorDict, a tensor or a tuple of tensors, and got: int. "
+        "Nothing was written. Fix: buffer.add(data) stores one item, of any kind."
     )
 
 
 @pytest.mark.parametrize("kind", ["given", "lazy", "memmap"])
-def test_add_of_a_batch_names_both_intents(kind: str) -> None:  # RB-05
+def test_add_of_a_batch_names_both_intents(kind: str) -> None:
     rb = ReplayBuffer(storage=make_storage(kind, 10, 1, as_tensordict))
     rb.extend(as_tensordict(torch.arange(3)))
     with pytest.raises(ValueError) as caught:
@@ -128,19 +128,19 @@ def test_add_of_a_batch_names_both_intents(kind: str) -> None:  # RB-05
     assert len(rb) == 3 and rb.writer._cursor == 3
 
 
-def test_a_first_element_with_a_batch_size_is_stored_with_a_warning() -> None:  # RB-05 TJ-01
+def test_a_first_element_with_a_batch_size_is_stored_with_a_warning() -> None:
     rb = ReplayBuffer(storage=LazyTensorStorage(10))
     with pytest.warns(UserWarning) as caught:
         rb.add(as_tensordict(torch.arange(4)))
     assert str(caught[0].message) == (
-        "add stores this data of batch size [4] as one element, so every element of this buffer will have that batch "
-        "size. If these are 4 elements, use buffer.extend(data) on a new buffer."
+        "add stores this data of batch size [4] as one item, so every item of this buffer will have that batch "
+        "size. If these are 4 items, use buffer.extend(data) on a new buffer."
     )
     assert caught[0].filename == __file__
     assert len(rb) == 1 and rb[:].batch_size == (1, 4) and numbers_of(rb[0]).tolist() == [0, 1, 2, 3]
 
 
-def test_a_million_trajectories_or_a_million_steps() -> None:  # TJ-01
+def test_a_million_trajectories_or_a_million_steps() -> None:
     trajectories = as_tensordict(torch.arange(12).reshape(3, 4))
     rows, steps = (ReplayBuffer(storage=LazyTensorStorage(100)) for _ in range(2))
     rows.extend(trajectories)
@@ -149,7 +149,7 @@ def test_a_million_trajectories_or_a_million_steps() -> None:  # TJ-01
     assert rows.sample(5).batch_size == (5, 4)
 
 
-def test_data_that_needs_gradients_is_stored_without() -> None:  # RB-05 RB-06
+def test_data_that_needs_gradients_is_stored_without() -> None:
     rb = ReplayBuffer(storage=LazyTensorStorage(10))
     weights = torch.ones(3, requires_grad=True)
     rb.extend(weights * 2)
@@ -157,7 +157,7 @@ def test_data_that_needs_gradients_is_stored_without() -> None:  # RB-05 RB-06
     assert rb[:].tolist() == [2, 2, 2, 3] and not rb[:].requires_grad
 
 
-def test_an_item_is_written_without_moving_anything() -> None:  # RB-07
+def test_an_item_is_written_without_moving_anything() -> None:
     rb = TensorDictReplayBuffer(storage=LazyTensorStorage(10), batch_size=4)
     rb.extend(as_tensordict(torch.arange(5)))
     sample = rb.sample()

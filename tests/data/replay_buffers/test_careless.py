@@ -65,13 +65,13 @@ ARGUMENTS: list[tuple[Any, dict[str, Any], type[Exception], str]] = [
         ReplayBuffer,
         {"batch_size": 3, "prefetch": 1.5},
         ValueError,
-        "prefetch is how many batches are prepared ahead, an integer of at least 0, and got 1.5. Fix: prefetch=2.",
+        "prefetch is the number of batches to prepare ahead, an integer of at least 0, and got 1.5. Fix: prefetch=2.",
     ),
     (
         ReplayBuffer,
         {"batch_size": 3, "prefetch": -1},
         ValueError,
-        "prefetch is how many batches are prepared ahead, an integer of at least 0, and got -1. Fix: prefetch=2.",
+        "prefetch is the number of batches to prepare ahead, an integer of at least 0, and got -1. Fix: prefetch=2.",
     ),
     (ReplayBuffer, {"collate_fn": "stack"}, TypeError, "collate_fn must be a function, and got: str."),
     (
@@ -84,7 +84,7 @@ ARGUMENTS: list[tuple[Any, dict[str, Any], type[Exception], str]] = [
         ReplayBuffer,
         {"transform": [abs]},
         TypeError,
-        "A transform must be callable, and got: list. Fix: give one for all, Compose(*transforms).",
+        "A transform must be callable, and got: list. Fix: give a single one, Compose(*transforms).",
     ),
     (
         LazyTensorStorage,
@@ -97,7 +97,7 @@ ARGUMENTS: list[tuple[Any, dict[str, Any], type[Exception], str]] = [
         {"storage": 1000},
         TypeError,
         "TensorStorage takes the memory to write to, a tensor, TensorDict or PyTree of tensors, and got: int. "
-        "Fix: LazyTensorStorage(1000), which makes its own memory for 1000 elements.",
+        "Fix: LazyTensorStorage(1000), which allocates memory for 1000 items.",
     ),
     (
         PrioritizedSampler,
@@ -111,13 +111,13 @@ ARGUMENTS: list[tuple[Any, dict[str, Any], type[Exception], str]] = [
 @pytest.mark.parametrize(("kind", "arguments", "error", "text"), ARGUMENTS)
 def test_what_a_buffer_cannot_be_made_of(
     kind: Any, arguments: dict[str, Any], error: type[Exception], text: str
-) -> None:  # RB-01
+) -> None:
     with pytest.raises(error) as caught:
         kind(**arguments)
     assert str(caught.value) == text
 
 
-def test_no_prefetching_can_be_said_with_a_zero() -> None:  # RB-12
+def test_no_prefetching_can_be_said_with_a_zero() -> None:
     rb = ReplayBuffer(storage=LazyTensorStorage(3), prefetch=0)
     rb.extend(torch.arange(3))
     assert len(rb.sample(2)) == 2
@@ -129,39 +129,39 @@ WRONG_PRIORITIES: list[tuple[Any, Any, str]] = [
     (
         torch.tensor([True, False, True, False]),
         torch.ones(4),
-        "The index must hold integers, the positions of elements, and holds values of type bool. Nothing was changed. "
+        "The index must hold integers, the positions of items, and holds values of type bool. Nothing was changed. "
         "Fix: index.nonzero() for a mask.",
     ),
     (
         torch.tensor([0.7]),
         torch.ones(1),
-        "The index must hold integers, the positions of elements, and holds values of type float32. Nothing was "
-        "changed. Fix: what came with a sample.",
+        "The index must hold integers, the positions of items, and holds values of type float32. Nothing was "
+        "changed. Fix: use the index of a sample.",
     ),
     (
         [0.7],
         torch.ones(1),
-        "The index must hold integers, the positions of elements, and holds values of type float64. Nothing was "
-        "changed. Fix: what came with a sample.",
+        "The index must hold integers, the positions of items, and holds values of type float64. Nothing was "
+        "changed. Fix: use the index of a sample.",
     ),
     (
         [0],
         None,
-        "The priority must hold numbers, one for each element, and holds values of type NoneType. Nothing was changed. "
+        "The priority must hold numbers, one for each item, and holds values of type NoneType. Nothing was changed. "
         "Fix: buffer.update_priority(index, td_error.abs()).",
     ),
 ]
 
 
 @pytest.mark.parametrize(("index", "priority", "text"), WRONG_PRIORITIES)
-def test_what_is_no_index_or_priority(index: Any, priority: Any, text: str) -> None:  # RB-13
+def test_what_is_no_index_or_priority(index: Any, priority: Any, text: str) -> None:
     rb = prioritized()
     with pytest.raises(TypeError) as caught:
         rb.update_priority(index, priority)
     assert str(caught.value) == text and priorities(rb) == [1.0, 2.0, 3.0, 4.0]
 
 
-def test_every_type_of_integer_is_an_index() -> None:  # RB-13
+def test_every_type_of_integer_is_an_index() -> None:
     rb = prioritized()
     rb.update_priority([0], 5)
     rb.update_priority(torch.tensor([1], dtype=torch.int32), torch.tensor([True]))
@@ -170,7 +170,7 @@ def test_every_type_of_integer_is_an_index() -> None:  # RB-13
     assert priorities(rb) == [5.0, 1.0, 7.0, 4.0]
 
 
-def test_priorities_are_read_from_a_sample_and_ranks_from_entries() -> None:  # RB-13 WR-04
+def test_priorities_are_read_from_a_sample_and_ranks_from_entries() -> None:
     with pytest.raises(TypeError) as caught:
         prioritized().update_tensordict_priority(torch.rand(2))
     assert str(caught.value) == (
@@ -181,7 +181,7 @@ def test_priorities_are_read_from_a_sample_and_ranks_from_entries() -> None:  # 
     with pytest.raises(TypeError) as caught:
         rb.extend(torch.rand(2))
     assert len(rb) == 0 and str(caught.value) == (
-        "Elements are ranked by their entry 'score', and a Tensor has no entries. Nothing was written. "
+        "Items are ranked by their entry 'score', and a Tensor has no entries. Nothing was written. "
         "Fix: write TensorDicts, or give the buffer another writer."
     )
 
@@ -189,7 +189,7 @@ def test_priorities_are_read_from_a_sample_and_ranks_from_entries() -> None:  # 
 # Reading --------------------------------------------------------------------------------------------------------------
 
 
-def test_indices_and_entries_that_are_none() -> None:  # RB-08 RB-14
+def test_indices_and_entries_that_are_none() -> None:
     storage = LazyTensorStorage(3)
     rb = ReplayBuffer(storage=storage)
     rb.extend(as_tensordict(torch.arange(3)))
@@ -204,7 +204,7 @@ def test_indices_and_entries_that_are_none() -> None:  # RB-08 RB-14
         rb[key, "below"]
 
 
-def test_signals_are_looked_for_behind_the_step() -> None:  # SA-05
+def test_signals_are_looked_for_behind_the_step() -> None:
     data = TensorDict({"done": torch.zeros(4, 1, dtype=torch.bool)}, [4])
     data["next", "done"] = data["done"].clone()
     for stored, fix in (
@@ -231,14 +231,14 @@ def test_signals_are_looked_for_behind_the_step() -> None:  # SA-05
         lambda: PrioritizedSliceSampler(5, 1.0, 1.0, slice_len=2),
     ],
 )
-def test_a_sampler_that_remembers_samples_for_one_buffer(make: Callable[[], Sampler]) -> None:  # SA-01
+def test_a_sampler_that_remembers_samples_for_one_buffer(make: Callable[[], Sampler]) -> None:
     sampler = make()
     first = ReplayBuffer(storage=LazyTensorStorage(5), sampler=sampler)
     second = ReplayBuffer(storage=LazyTensorStorage(5))
     before = second.sampler
     text = (
-        f"This {type(sampler).__name__} samples for another buffer, and would take the elements of one for those of "
-        "the other. Fix: a sampler of its own for each buffer."
+        f"This {type(sampler).__name__} samples for another buffer, and would mix up the items of the two. "
+        "Fix: make a new sampler for each buffer."
     )
     for share in (
         lambda: second.set_sampler(sampler),
@@ -256,7 +256,7 @@ def test_a_sampler_that_remembers_samples_for_one_buffer(make: Callable[[], Samp
     second.set_sampler(sampler)  # it is free again
 
 
-def test_a_sampler_is_free_when_its_buffer_is_gone() -> None:  # SA-01
+def test_a_sampler_is_free_when_its_buffer_is_gone() -> None:
     sampler = SamplerWithoutReplacement()
     for _ in range(2):
         rb = ReplayBuffer(storage=LazyTensorStorage(5), sampler=sampler)
@@ -264,19 +264,19 @@ def test_a_sampler_is_free_when_its_buffer_is_gone() -> None:  # SA-01
         gc.collect()
 
 
-def test_a_sampler_that_remembers_nothing_can_be_shared() -> None:  # SA-02
+def test_a_sampler_that_remembers_nothing_can_be_shared() -> None:
     sampler = RandomSampler()
     for _ in range(2):
         ReplayBuffer(storage=LazyTensorStorage(5), sampler=sampler)
 
 
-def test_a_writer_writes_for_one_buffer() -> None:  # WR-01
+def test_a_writer_writes_for_one_buffer() -> None:
     writer = RoundRobinWriter()
     first = ReplayBuffer(storage=LazyTensorStorage(5), writer=writer)
     second = ReplayBuffer(storage=LazyTensorStorage(5))
     text = (
         "This RoundRobinWriter writes for another buffer, which would then write here. "
-        "Fix: a writer of its own for each buffer."
+        "Fix: make a new writer for each buffer."
     )
     for use in (lambda: ReplayBuffer(storage=LazyTensorStorage(5), writer=writer), lambda: second.set_writer(writer)):
         with pytest.raises(ValueError) as caught:
@@ -291,12 +291,12 @@ def test_a_writer_writes_for_one_buffer() -> None:  # WR-01
     assert first.extend(torch.arange(2)).tolist() == [0, 1]
 
 
-def test_a_state_of_other_parts_changes_nothing() -> None:  # CP-02
+def test_a_state_of_other_parts_changes_nothing() -> None:
     rb = prioritized()
     other = TensorDictReplayBuffer(storage=LazyTensorStorage(4), sampler=SamplerWithoutReplacement())
     other.extend(as_tensordict(torch.arange(10, 12)))
     ranked = TensorDictReplayBuffer(storage=LazyTensorStorage(4), writer=TensorDictMaxValueWriter(rank_key="a"))
-    fix = "Nothing was changed. Fix: load it into a buffer with a {0} like that of the buffer that it was saved from."
+    fix = "Nothing was changed. Fix: load it into a buffer with a {0} of the same kind as in the one that was saved."
     cases: list[tuple[ReplayBuffer, Any, str]] = [
         (
             rb,
@@ -332,7 +332,7 @@ def test_a_state_of_other_parts_changes_nothing() -> None:  # CP-02
 
 
 @pytest.mark.parametrize("named", [True, False])
-def test_a_deep_copy_has_files_of_its_own(tmp_path: Path, named: bool) -> None:  # ST-04 RB-16
+def test_a_deep_copy_has_files_of_its_own(tmp_path: Path, named: bool) -> None:
     rb = ReplayBuffer(storage=LazyMemmapStorage(6, scratch_dir=tmp_path / "files" if named else None), batch_size=2)
     fresh = copy.deepcopy(ReplayBuffer(storage=LazyMemmapStorage(6)))
     rb.extend(as_tensordict(torch.arange(8)))
@@ -346,7 +346,7 @@ def test_a_deep_copy_has_files_of_its_own(tmp_path: Path, named: bool) -> None: 
     assert numbers_of(fresh[:]).tolist() == [0, 1]
 
 
-def test_a_file_in_the_place_of_the_folder(tmp_path: Path) -> None:  # ST-04
+def test_a_file_in_the_place_of_the_folder(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
     rb = ReplayBuffer(storage=LazyMemmapStorage(6, scratch_dir=tmp_path / "file"))
     with pytest.raises(OSError, match=r"The memory-mapped files could not be made in .*file: .* Nothing was written"):
@@ -356,7 +356,7 @@ def test_a_file_in_the_place_of_the_folder(tmp_path: Path) -> None:  # ST-04
 
 @pytest.mark.parametrize("storage", [ListStorage, LazyTensorStorage, LazyMemmapStorage])
 @pytest.mark.parametrize("sampler", ["random", "without", "prioritized"])
-def test_room_for_a_single_element(storage: Any, sampler: str) -> None:  # ST-01 ST-03 ST-04
+def test_room_for_a_single_element(storage: Any, sampler: str) -> None:
     samplers = {"random": None, "without": SamplerWithoutReplacement(), "prioritized": PrioritizedSampler(1, 1.0, 1.0)}
     rb = ReplayBuffer(storage=storage(1), sampler=samplers[sampler], batch_size=1)
     rb.add(torch.tensor(1.0))

@@ -29,7 +29,7 @@ from tests.data.replay_buffers.worlds import as_tensordict, numbers_of
 
 
 @pytest.mark.parametrize("prefetch", [None, 2])
-def test_iteration_ends_when_a_member_has_run_out(prefetch: int | None) -> None:  # EB-01 RB-10
+def test_iteration_ends_when_a_member_has_run_out(prefetch: int | None) -> None:
     buffers = [
         member(0, 9, sampler=SamplerWithoutReplacement(drop_last=True)),
         member(100, 6, sampler=SamplerWithoutReplacement(drop_last=True)),
@@ -46,19 +46,19 @@ def test_iteration_ends_when_a_member_has_run_out(prefetch: int | None) -> None:
         next(iter(three()))
 
 
-def test_parts_of_unequal_size_are_explained() -> None:  # EB-01
+def test_parts_of_unequal_size_are_explained() -> None:
     buffers = [member(0, 5, sampler=SamplerWithoutReplacement()), member(100, 6, sampler=SamplerWithoutReplacement())]
     rb = ReplayBufferEnsemble(*buffers, sample_from_all=True, batch_size=6)
     rb.sample()
     with pytest.raises(ValueError) as caught:
         rb.sample()
     assert str(caught.value) == (
-        "The members gave [2, 3] elements, which cannot be stacked. The last batch of a pass is smaller. "
+        "The members gave [2, 3] items, which cannot be stacked. The last batch of an epoch is smaller. "
         "Fix: SamplerWithoutReplacement(drop_last=True) in the members."
     )
 
 
-def test_members_can_be_written_to_while_an_ensemble_is_sampled() -> None:  # EB-01 RB-01
+def test_members_can_be_written_to_while_an_ensemble_is_sampled() -> None:
     rb, failures = three(batch_size=9, prefetch=2), []
     stop = threading.Event()
 
@@ -112,7 +112,7 @@ def priorities(rb: ReplayBufferEnsemble) -> list[list[float]]:
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3), st.floats(0, 10)), min_size=1, max_size=12))
 @settings(max_examples=40, deadline=None)
-def test_priorities_go_to_the_members(updates: list[tuple[int, int, float]]) -> None:  # EB-05 RB-13
+def test_priorities_go_to_the_members(updates: list[tuple[int, int, float]]) -> None:
     rb, expected = prioritized(), [[1.0] * 4 for _ in range(2)]
     ids, index, values = map(torch.tensor, zip(*updates, strict=True))
     rb.update_priority({"index": index, "buffer_ids": ids}, values)
@@ -122,7 +122,7 @@ def test_priorities_go_to_the_members(updates: list[tuple[int, int, float]]) -> 
     assert priorities(rb) == expected
 
 
-def test_priorities_of_a_sample_go_where_it_is_from() -> None:  # EB-05 RB-13
+def test_priorities_of_a_sample_go_where_it_is_from() -> None:
     rb = prioritized()
     _, info = rb.sample(6, return_info=True)
     rb.update_priority(info["index"], 5.0)
@@ -131,11 +131,11 @@ def test_priorities_of_a_sample_go_where_it_is_from() -> None:  # EB-05 RB-13
         assert found == [5.0 if place in drawn else 1.0 for place in range(4)]
 
 
-def test_a_wrong_priority_changes_no_member() -> None:  # EB-05
+def test_a_wrong_priority_changes_no_member() -> None:
     rb, index = prioritized(), {"index": torch.tensor([[0, 1], [2, 3]]), "buffer_ids": torch.tensor([[0, 0], [1, 1]])}
     with pytest.raises(ValueError, match="nan"):
         rb.update_priority(index, torch.tensor([[2.0, 2.0], [2.0, float("nan")]]))
-    with pytest.raises(ValueError, match="4 elements"):
+    with pytest.raises(ValueError, match="4 items"):
         rb.update_priority(index, torch.ones(3))
     with pytest.raises(IndexError, match="9"):
         rb.update_priority({**index, "index": torch.tensor([[0, 1], [2, 9]])}, 2.0)
@@ -144,7 +144,7 @@ def test_a_wrong_priority_changes_no_member() -> None:  # EB-05
     with pytest.raises(TypeError) as caught:
         rb.update_priority(torch.tensor([0, 1]), 2.0)
     assert str(caught.value) == (
-        "Elements of an ensemble are named by a TensorDict with the entries 'index' and 'buffer_ids', and got: Tensor. "
+        "Items of an ensemble are named by a TensorDict with the entries 'index' and 'buffer_ids', and got: Tensor. "
         "Fix: batch, info = ensemble.sample(return_info=True), then info['index']; "
         "for one member, ensemble[0].update_priority(index, priority)."
     )
@@ -154,7 +154,7 @@ def test_a_wrong_priority_changes_no_member() -> None:  # EB-05
 # Life -----------------------------------------------------------------------------------------------------------------
 
 
-def test_a_state_goes_to_another_ensemble() -> None:  # EB-07 CP-02
+def test_a_state_goes_to_another_ensemble() -> None:
     def make(size: int = 10) -> ReplayBufferEnsemble:
         buffers: list[ReplayBuffer] = [
             TensorDictReplayBuffer(storage=LazyTensorStorage(size), sampler=SamplerWithoutReplacement())
@@ -175,18 +175,18 @@ def test_a_state_goes_to_another_ensemble() -> None:  # EB-07 CP-02
         with pytest.raises(ValueError):
             wrong.load_state_dict(rb.state_dict())
         assert [len(wrong[i]) for i in range(2)] == [before["_storage"][str(i)]["length"] for i in range(2)]
-    with pytest.raises(ValueError, match=r"The state is that of 2 members, and this ensemble has 3. Nothing was"):
+    with pytest.raises(ValueError, match=r"The state has 2 members, and this ensemble has 3. Nothing was"):
         three().load_state_dict(rb.state_dict())
 
 
-def test_a_second_member_that_refuses_leaves_the_first_as_it_was() -> None:  # EB-07
+def test_a_second_member_that_refuses_leaves_the_first_as_it_was() -> None:
     rb, other = ReplayBufferEnsemble(member(0), member(0, 5)), ReplayBufferEnsemble(member(50), member(50, 6))
-    with pytest.raises(ValueError, match="does not fit this LazyTensorStorage with room for 6 elements"):
+    with pytest.raises(ValueError, match="does not fit this LazyTensorStorage with room for 6 items"):
         other.load_state_dict(rb.state_dict())
     assert numbers_of(other[0][:].exclude("index")).tolist() == list(range(50, 60))
 
 
-def test_an_ensemble_can_be_sent_to_another_process() -> None:  # EB-01
+def test_an_ensemble_can_be_sent_to_another_process() -> None:
     rb = three(batch_size=6, prefetch=2, p=[0, 1, 0], generator=torch.Generator())
     other = pickle.loads(pickle.dumps(rb))
     assert other.storage[1] is other[1].storage and other.sampler.p.tolist() == [0, 1, 0]
@@ -194,7 +194,7 @@ def test_an_ensemble_can_be_sent_to_another_process() -> None:  # EB-01
     other.shutdown()
 
 
-def test_an_ensemble_describes_itself() -> None:  # EB-01
+def test_an_ensemble_describes_itself() -> None:
     buffers = [ReplayBuffer(storage=ListStorage(3)), ReplayBuffer(storage=LazyTensorStorage(2))]
     buffers[1].extend(torch.arange(2))
     assert repr(ReplayBufferEnsemble(*buffers, p=[1, 3], num_buffer_sampled=1)) == (

@@ -28,7 +28,7 @@ from tests.data.replay_buffers.worlds import as_tensordict, numbers_of
 # Members --------------------------------------------------------------------------------------------------------------
 
 
-def test_an_ensemble_is_indexed_by_member() -> None:  # EB-01
+def test_an_ensemble_is_indexed_by_member() -> None:
     rb = three()
     buffers = [rb[0], rb[1], rb[2]]
     assert len(rb) == 3 and rb[-1] is buffers[2] and numbers_of(rb[1, 3].exclude("index")) == 103
@@ -44,12 +44,12 @@ def test_an_ensemble_is_indexed_by_member() -> None:  # EB-01
     with pytest.raises(TypeError) as wrong:
         rb["a"]
     assert str(wrong.value) == (
-        "An ensemble is indexed by the number of a member, and a str came. "
-        "Fix: ensemble[0] is a member, ensemble[0, 3] or ensemble[0][3] an element of it."
+        "An ensemble is indexed by the number of a member, and got a str. "
+        "Fix: ensemble[0] is a member, ensemble[0, 3] or ensemble[0][3] an item of it."
     )
 
 
-def test_an_exchanged_part_of_a_member_counts_at_once() -> None:  # EB-01
+def test_an_exchanged_part_of_a_member_counts_at_once() -> None:
     rb = three(sample_from_all=True)
     rb[1].set_sampler(SamplerWithoutReplacement(shuffle=False))
     assert numbers_of(rb.sample(9).exclude("index"))[1].tolist() == [100, 101, 102]
@@ -57,7 +57,7 @@ def test_an_exchanged_part_of_a_member_counts_at_once() -> None:  # EB-01
 
 
 @pytest.mark.parametrize("writing", ["add", "extend", "set"])
-def test_an_ensemble_is_not_written_to(writing: str) -> None:  # EB-02 EB-04 EB-06
+def test_an_ensemble_is_not_written_to(writing: str) -> None:
     rb, data = three(), as_tensordict(torch.arange(3))
     fixes = {"add": "[0].add(data)", "extend": "[0].extend(data)", "set": "[0][index] = data"}
     text = (
@@ -91,13 +91,13 @@ def test_an_ensemble_is_not_written_to(writing: str) -> None:  # EB-02 EB-04 EB-
     assert rb[1].extend(data).tolist() == [0, 1, 2] and rb.sample(3) is not None
 
 
-def test_an_index_is_about_one_storage() -> None:  # EB-04
+def test_an_index_is_about_one_storage() -> None:
     for call in (lambda: three().storage.where(slice(2)), lambda: three().storage.read(slice(2))):
-        with pytest.raises(TypeError, match="An ensemble is indexed by the number of a member, and a slice came"):
+        with pytest.raises(TypeError, match="An ensemble is indexed by the number of a member, and got a slice"):
             call()
 
 
-def test_parts_are_exchanged_in_the_members() -> None:  # EB-02
+def test_parts_are_exchanged_in_the_members() -> None:
     rb = three()
     for name, call in (
         ("storage", lambda: rb.set_storage(LazyTensorStorage(3))),
@@ -112,7 +112,7 @@ def test_parts_are_exchanged_in_the_members() -> None:  # EB-02
         )
 
 
-def test_empty_empties_all_members() -> None:  # EB-01 RB-15
+def test_empty_empties_all_members() -> None:
     rb = three()
     rb.empty()
     assert [len(rb[i]) for i in range(3)] == [0, 0, 0] and rb.write_count == 0
@@ -132,7 +132,7 @@ def parts(count: int = 2) -> dict[str, Any]:
     }
 
 
-def test_an_ensemble_of_parts_is_an_ensemble_of_buffers() -> None:  # EB-04 EB-05 EB-06
+def test_an_ensemble_of_parts_is_an_ensemble_of_buffers() -> None:
     given = parts()
     rb = ReplayBufferEnsemble(**given, collate_fns=[lambda td: td.set("seen", -td["a"]), None], batch_size=4)
     for i in range(2):
@@ -142,7 +142,7 @@ def test_an_ensemble_of_parts_is_an_ensemble_of_buffers() -> None:  # EB-04 EB-0
     assert rb.sample()["seen"].tolist() == [[-1, -1], [2, 2]]
 
 
-def test_parts_that_do_not_fit_are_refused() -> None:  # EB-01
+def test_parts_that_do_not_fit_are_refused() -> None:
     either = (
         "An ensemble is made either of buffers or of their parts. Fix: ReplayBufferEnsemble(rb0, rb1), or "
         "ReplayBufferEnsemble(storages=StorageEnsemble(...), samplers=SamplerEnsemble(...), "
@@ -155,34 +155,42 @@ def test_parts_that_do_not_fit_are_refused() -> None:  # EB-01
         (TypeError, either, lambda: ReplayBufferEnsemble(**{**parts(), "samplers": RandomSampler()})),
         (
             TypeError,
-            "collate_fns goes with parts; buffers bring theirs. Fix: ReplayBuffer(collate_fn=...) for each member.",
+            "collate_fns is for ensembles made of parts; buffers have their own. "
+            "Fix: ReplayBuffer(collate_fn=...) for each member.",
             lambda: ReplayBufferEnsemble(member(0), collate_fns=[None]),
         ),
         (
             TypeError,
-            "p, sample_from_all and num_buffer_sampled go with buffers; a SamplerEnsemble brings its own. "
+            "p, sample_from_all and num_buffer_sampled are for ensembles made of buffers; a SamplerEnsemble "
+            "has its own. "
             "Fix: SamplerEnsemble(..., p=...).",
             lambda: ReplayBufferEnsemble(**parts(), p=[1, 1]),
         ),
         (
             ValueError,
-            "Every member of an ensemble has one storage, sampler and writer, and there are 2 storages, 1 samplers, "
+            "Every member of an ensemble has one storage, one sampler and one writer, and got 2 storages, 1 samplers, "
             "2 writers, 2 collate_fns.",
             lambda: ReplayBufferEnsemble(**{**parts(), "samplers": one}),
         ),
         (
             ValueError,
-            "Every member of an ensemble has one storage, sampler and writer, and there are 1 storages, 2 transforms.",
+            "Every member of an ensemble has one storage, one sampler and one writer, and got 1 storages, "
+            "2 transforms.",
             lambda: StorageEnsemble(ListStorage(2), transforms=[None, None]),
         ),
         (
             TypeError,
-            "Every member of a ReplayBufferEnsemble is a ReplayBuffer, and member 1 is a LazyTensorStorage.",
+            "Every member of a ReplayBufferEnsemble must be a ReplayBuffer, and member 1 is a LazyTensorStorage.",
             lambda: ReplayBufferEnsemble(member(0), LazyTensorStorage(4)),
         ),
         (
             TypeError,
-            "Every member of a SamplerEnsemble is a Sampler, and member 0 is the class RandomSampler.",
+            "Every member of a ReplayBufferEnsemble must be a ReplayBuffer, and member 0 is a ReplayBufferEnsemble.",
+            lambda: ReplayBufferEnsemble(ReplayBufferEnsemble(member(0))),
+        ),
+        (
+            TypeError,
+            "Every member of a SamplerEnsemble must be a Sampler, and member 0 is the class RandomSampler.",
             lambda: SamplerEnsemble(RandomSampler),
         ),
         (
@@ -197,7 +205,7 @@ def test_parts_that_do_not_fit_are_refused() -> None:  # EB-01
         assert str(caught.value) == text
 
 
-def test_a_sampler_ensemble_on_its_own() -> None:  # EB-05
+def test_a_sampler_ensemble_on_its_own() -> None:
     storage = StorageEnsemble(LazyTensorStorage(5), LazyTensorStorage(5))
     sampler = SamplerEnsemble(RandomSampler(), RandomSampler(), num_buffer_sampled=3)
     with pytest.raises(RuntimeError, match="of the ensemble is empty"):

@@ -26,7 +26,7 @@ from tests.data.replay_buffers.ensemble_worlds import member, three
 from tests.data.replay_buffers.worlds import FORMS, KINDS, Make, as_tensordict, make_storage, numbers_of
 
 
-def test_the_page_s_example() -> None:  # EB-08
+def test_the_page_s_example() -> None:
     rb0 = TensorDictReplayBuffer(
         storage=LazyMemmapStorage(10),
         transform=Compose(
@@ -67,7 +67,7 @@ def test_the_page_s_example() -> None:  # EB-08
 # Sampling -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_sample_has_a_row_for_each_member_that_was_drawn() -> None:  # EB-01 EB-05
+def test_a_sample_has_a_row_for_each_member_that_was_drawn() -> None:
     rb = three()
     for _ in range(20):
         sample, info = rb.sample(12, return_info=True)
@@ -82,7 +82,7 @@ def test_a_sample_has_a_row_for_each_member_that_was_drawn() -> None:  # EB-01 E
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_members_of_every_kind(kind: str, form: str) -> None:  # EB-01
+def test_members_of_every_kind(kind: str, form: str) -> None:
     buffers = [ReplayBuffer(storage=make_storage(kind, 6, 1, FORMS[form])) for _ in range(2)]
     for number, buffer in enumerate(buffers):
         buffer.extend(FORMS[form](10 * number + torch.arange(6)))
@@ -90,7 +90,7 @@ def test_members_of_every_kind(kind: str, form: str) -> None:  # EB-01
     assert (numbers_of(sample) == 10 * torch.tensor([[0], [1]]) + info["index"]["index"]).all()
 
 
-def test_members_of_two_dimensions_name_both() -> None:  # EB-01
+def test_members_of_two_dimensions_name_both() -> None:
     buffers = [TensorDictReplayBuffer(storage=LazyTensorStorage(20, ndim=2)) for _ in range(2)]
     for number, buffer in enumerate(buffers):
         buffer.extend(as_tensordict(100 * number + torch.arange(20).reshape(2, 10)))
@@ -100,12 +100,12 @@ def test_members_of_two_dimensions_name_both() -> None:  # EB-01
     with pytest.raises(ValueError) as caught:
         ReplayBufferEnsemble(buffers[0], member(0))
     assert str(caught.value) == (
-        "The storages count elements along different numbers of dimensions, ndim=[2, 1], so their indices cannot "
-        "stand in one sample. Fix: storages of one ndim."
+        "The storages count items along different numbers of dimensions, ndim=[2, 1], so that one sample "
+        "cannot hold their indices. Fix: storages of the same ndim."
     )
 
 
-def test_objects_come_as_lists() -> None:  # EB-01
+def test_objects_come_as_lists() -> None:
     buffers = [ReplayBuffer(storage=ListStorage(3)) for _ in range(2)]
     buffers[0].extend(["a", "a"])
     buffers[1].extend([None, None])
@@ -116,7 +116,7 @@ def drawn_members(rb: ReplayBufferEnsemble, size: int, times: int) -> Counter[in
     return Counter(i for _ in range(times) for i in rb.sample(size, return_info=True)[1]["buffer_ids"].tolist())
 
 
-def test_weights_say_how_often_a_member_is_drawn() -> None:  # EB-03
+def test_weights_say_how_often_a_member_is_drawn() -> None:
     torch.manual_seed(0)
     found = drawn_members(three(p=[1, 6, 3]), 3, 2000)
     expected = [600, 3600, 1800]
@@ -126,21 +126,21 @@ def test_weights_say_how_often_a_member_is_drawn() -> None:  # EB-03
     assert sum((even[i] - 2000) ** 2 / 2000 for i in range(3)) < 13.8
 
 
-def test_all_members_are_drawn_if_asked() -> None:  # EB-03
+def test_all_members_are_drawn_if_asked() -> None:
     rb = three(sample_from_all=True, num_buffer_sampled=2)  # which does not count then
     for _ in range(5):
         assert rb.sample(6, return_info=True)[1]["buffer_ids"].tolist() == [0, 1, 2]
 
 
-def test_as_many_members_as_asked_are_drawn() -> None:  # EB-03 EB-05
+def test_as_many_members_as_asked_are_drawn() -> None:
     for count in (1, 2, 5):
         sample, info = three(num_buffer_sampled=count).sample(10 * count, return_info=True)
         assert sample.batch_size == (count, 10) and len(info["buffer_ids"]) == count
 
 
-def test_p_and_sample_from_all_exclude_each_other() -> None:  # EB-03
+def test_p_and_sample_from_all_exclude_each_other() -> None:
     text = (
-        "p says how likely each member is drawn, and sample_from_all=True that each is drawn every time. "
+        "p sets how likely each member is drawn, and sample_from_all=True draws each of them every time. "
         "Fix: leave one of them out."
     )
     for make in (
@@ -154,7 +154,7 @@ def test_p_and_sample_from_all_exclude_each_other() -> None:  # EB-03
 
 
 @pytest.mark.parametrize("p", [[1, 1], [1, -1, 1], [0, 0, 0], [1, 1, float("nan")], [1, 1, float("inf")]])
-def test_weights_that_make_no_sense_are_refused(p: list[float]) -> None:  # EB-03
+def test_weights_that_make_no_sense_are_refused(p: list[float]) -> None:
     with pytest.raises(ValueError) as caught:
         three(p=p)
     assert str(caught.value) == (
@@ -167,7 +167,7 @@ def test_weights_that_make_no_sense_are_refused(p: list[float]) -> None:  # EB-0
     assert rb.sampler.p.tolist() == [0.25, 0.5, 0.25]
 
 
-def test_a_batch_that_cannot_be_shared_out_is_refused() -> None:  # EB-01
+def test_a_batch_that_cannot_be_shared_out_is_refused() -> None:
     rb = three(num_buffer_sampled=4)
     with pytest.raises(ValueError) as caught:
         rb.sample(10)
@@ -184,19 +184,19 @@ def test_a_batch_that_cannot_be_shared_out_is_refused() -> None:  # EB-01
             three(num_buffer_sampled=count)
 
 
-def test_an_empty_member_is_named() -> None:  # EB-01
+def test_an_empty_member_is_named() -> None:
     rb = ReplayBufferEnsemble(member(0), TensorDictReplayBuffer(storage=LazyTensorStorage(3)), sample_from_all=True)
     with pytest.raises(RuntimeError) as caught:
         rb.sample(4)
     assert str(caught.value) == (
-        "Member 1 of the ensemble is empty, and it was its turn. Fix: write to it first, "
+        "Member 1 of the ensemble is empty and was drawn. Fix: write to it first, "
         "ensemble[1].extend(data), or give it the weight 0 in p."
     )
     other = ReplayBufferEnsemble(rb[0], rb[1], p=[1, 0])
     assert other.sample(4).batch_size == (2, 2)
 
 
-def test_one_seed_gives_one_sequence() -> None:  # EB-01
+def test_one_seed_gives_one_sequence() -> None:
     def drawn(prefetch: int | None = None) -> list[list[int]]:
         rb = three(p=[1, 2, 3], generator=torch.Generator().manual_seed(4), batch_size=6, prefetch=prefetch)
         before = torch.get_rng_state()
@@ -208,7 +208,7 @@ def test_one_seed_gives_one_sequence() -> None:  # EB-01
     assert drawn() == drawn() == drawn(prefetch=3)
 
 
-def test_a_generator_of_a_member_s_own_stays() -> None:  # EB-01
+def test_a_generator_of_a_member_s_own_stays() -> None:
     mine, theirs = torch.Generator(), torch.Generator()
     one, two = member(0, generator=mine), member(1)
     ReplayBufferEnsemble(one, two, generator=theirs)
@@ -218,7 +218,7 @@ def test_a_generator_of_a_member_s_own_stays() -> None:  # EB-01
 # Transforms and collate functions -------------------------------------------------------------------------------------
 
 
-def test_transforms_of_members_come_first_then_the_common_one() -> None:  # EB-01
+def test_transforms_of_members_come_first_then_the_common_one() -> None:
     def times(factor: int) -> Callable[[Any], Any]:
         return lambda data: data * factor
 
@@ -240,7 +240,7 @@ def test_transforms_of_members_come_first_then_the_common_one() -> None:  # EB-0
     assert rb.sample(4)[1].tolist() == [70.0, 70.0]
 
 
-def test_a_collate_fn_gets_the_list_of_parts() -> None:  # EB-01
+def test_a_collate_fn_gets_the_list_of_parts() -> None:
     buffers = [member(0, make=lambda n: TensorDict({"a": n}, [len(n)]), collate_fn=lambda td: td.set("x", td["a"]))]
     buffers.append(member(5, make=lambda n: TensorDict({"b": n}, [len(n)])))
     rb = ReplayBufferEnsemble(*buffers, sample_from_all=True, collate_fn=lambda parts: parts)
@@ -248,7 +248,7 @@ def test_a_collate_fn_gets_the_list_of_parts() -> None:  # EB-01
     assert set(one.keys()) == {"a", "x", "index"} and set(two.keys()) == {"b", "index"} and len(one) == 3
 
 
-def test_members_with_other_keys_and_shapes_are_stacked_lazily() -> None:  # EB-01
+def test_members_with_other_keys_and_shapes_are_stacked_lazily() -> None:
     def td(**entries: Any) -> Make:
         return lambda numbers: TensorDict({k: v(numbers) for k, v in entries.items()}, [len(numbers)])
 
@@ -268,7 +268,7 @@ def test_members_with_other_keys_and_shapes_are_stacked_lazily() -> None:  # EB-
     assert type(rb.sample(4)) is TensorDict
 
 
-def test_members_with_other_dtypes_are_promoted() -> None:  # EB-01
+def test_members_with_other_dtypes_are_promoted() -> None:
     one = member(0, make=lambda n: TensorDict({"a": n}, [len(n)]))
     two = member(0, make=lambda n: TensorDict({"a": n.double() + 0.5}, [len(n)]))
     sample = ReplayBufferEnsemble(one, two, sample_from_all=True).sample(4)
@@ -276,7 +276,7 @@ def test_members_with_other_dtypes_are_promoted() -> None:  # EB-01
     assert (sample["a"][0] % 1 == 0).all() and (sample["a"][1] % 1 == 0.5).all()
 
 
-def test_what_cannot_be_stacked_is_explained() -> None:  # EB-01
+def test_what_cannot_be_stacked_is_explained() -> None:
     buffers = [ReplayBuffer(storage=LazyTensorStorage(5)) for _ in range(2)]
     buffers[0].extend(torch.zeros(5, 2))
     buffers[1].extend(torch.zeros(5, 3))
@@ -290,7 +290,7 @@ def test_what_cannot_be_stacked_is_explained() -> None:  # EB-01
     )
 
 
-def test_what_only_some_samplers_say_is_left_out() -> None:  # EB-05
+def test_what_only_some_samplers_say_is_left_out() -> None:
     one = TensorDictPrioritizedReplayBuffer(alpha=1.0, beta=1.0, storage=LazyTensorStorage(10))
     one.extend(as_tensordict(torch.arange(10)))
     sample, info = ReplayBufferEnsemble(one, one, sample_from_all=True).sample(6, return_info=True)

@@ -45,7 +45,7 @@ def scores(*values: float) -> TensorDict:
 
 
 @pytest.mark.parametrize("size", [10, 100])
-def test_another_storage_begins_with_new_priorities(size: int) -> None:  # RB-03 SA-04
+def test_another_storage_begins_with_new_priorities(size: int) -> None:
     rb = prioritized(LazyTensorStorage(100))
     rb.extend(torch.arange(100))
     rb.update_priority(torch.arange(100), torch.full((100,), 7.0))
@@ -55,7 +55,7 @@ def test_another_storage_begins_with_new_priorities(size: int) -> None:  # RB-03
     assert rb.sampler.state_dict()["priorities"].tolist() == [1.0] * 5
 
 
-def test_another_storage_begins_another_pass() -> None:  # RB-03 SA-03
+def test_another_storage_begins_another_pass() -> None:
     rb = ReplayBuffer(storage=LazyTensorStorage(9), sampler=SamplerWithoutReplacement(shuffle=False), batch_size=2)
     rb.extend(torch.arange(9))
     rb.sample()
@@ -64,7 +64,7 @@ def test_another_storage_begins_another_pass() -> None:  # RB-03 SA-03
     assert rb.sample().tolist() == [20, 21]
 
 
-def test_the_same_storage_again_changes_nothing() -> None:  # RB-03
+def test_the_same_storage_again_changes_nothing() -> None:
     rb = ReplayBuffer(storage=LazyTensorStorage(9), sampler=SamplerWithoutReplacement(shuffle=False), batch_size=2)
     rb.extend(torch.arange(9))
     rb.sample()
@@ -73,7 +73,7 @@ def test_the_same_storage_again_changes_nothing() -> None:  # RB-03
 
 
 @pytest.mark.parametrize("lost", [True, False])
-def test_a_sampler_of_a_buffer_that_is_gone_begins_anew(lost: bool) -> None:  # RB-03 SA-04
+def test_a_sampler_of_a_buffer_that_is_gone_begins_anew(lost: bool) -> None:
     rb = prioritized(LazyTensorStorage(100))
     rb.extend(torch.arange(50))
     rb.update_priority(torch.arange(50), torch.zeros(50))
@@ -88,7 +88,7 @@ def test_a_sampler_of_a_buffer_that_is_gone_begins_anew(lost: bool) -> None:  # 
     assert len(other.sample()) == 8 and sampler.state_dict()["priorities"].tolist() == [1.0] * 60
 
 
-def test_a_sampler_that_was_loaded_keeps_its_state(tmp_path: Any) -> None:  # CP-01 SA-04
+def test_a_sampler_that_was_loaded_keeps_its_state(tmp_path: Any) -> None:
     rb = prioritized(LazyTensorStorage(4))
     rb.extend(torch.arange(4))
     rb.update_priority(torch.arange(4), torch.tensor([0.0, 0.0, 5.0, 0.0]))
@@ -104,7 +104,7 @@ def _empty_and_fill(rb: ReplayBuffer) -> None:
     rb.extend(torch.arange(1000, 1003))
 
 
-def test_what_another_process_emptied_is_not_drawn() -> None:  # RB-16 SA-04
+def test_what_another_process_emptied_is_not_drawn() -> None:
     rb = prioritized(LazyMemmapStorage(100))
     rb.extend(torch.arange(100))
     rb.sample()
@@ -115,7 +115,7 @@ def test_what_another_process_emptied_is_not_drawn() -> None:  # RB-16 SA-04
     assert set(batch.tolist()) == {1000, 1001, 1002} and int(info["index"].max()) == 2
 
 
-def test_slices_are_drawn_where_the_storage_is_shorter() -> None:  # SA-07
+def test_slices_are_drawn_where_the_storage_is_shorter() -> None:
     sampler = PrioritizedSliceSampler(9, alpha=1.0, beta=1.0, slice_len=2, end_key="done", truncated_key=None)
     rb = TensorDictReplayBuffer(storage=LazyTensorStorage(9), sampler=sampler, batch_size=4)
     done = torch.zeros(9, dtype=torch.bool)
@@ -130,7 +130,7 @@ def test_slices_are_drawn_where_the_storage_is_shorter() -> None:  # SA-07
 
 
 @pytest.mark.parametrize("kind", [LazyTensorStorage, ListStorage, LazyMemmapStorage])
-def test_a_writer_ranks_what_was_there_before(kind: Callable[[int], Storage]) -> None:  # WR-04
+def test_a_writer_ranks_what_was_there_before(kind: Callable[[int], Storage]) -> None:
     rb = TensorDictReplayBuffer(storage=kind(3))
     rb.extend(scores(5, 1, 7))
     rb.set_writer(TensorDictMaxValueWriter("score"))
@@ -138,14 +138,14 @@ def test_a_writer_ranks_what_was_there_before(kind: Callable[[int], Storage]) ->
     assert rb[:]["score"].tolist() == [5, 6, 7]
 
 
-def test_a_full_container_is_ranked() -> None:  # WR-04 ST-02
+def test_a_full_container_is_ranked() -> None:
     storage = TensorStorage(scores(5, 6, 7))
     rb = TensorDictReplayBuffer(storage=storage, writer=TensorDictMaxValueWriter("score"))
     assert rb.extend(scores(0, 1)).tolist() == [-1, -1] and rb.add(scores(8)[0]) == 0
     assert rb[:]["score"].tolist() == [8, 6, 7]
 
 
-def test_a_part_filled_storage_goes_on() -> None:  # WR-04
+def test_a_part_filled_storage_goes_on() -> None:
     rb = TensorDictReplayBuffer(storage=LazyTensorStorage(4))
     rb.extend(scores(3, 9))
     rb.set_writer(TensorDictMaxValueWriter("score"))
@@ -153,7 +153,7 @@ def test_a_part_filled_storage_goes_on() -> None:  # WR-04
     assert rb[:]["score"].tolist() == [3, 9, 4, 2]
 
 
-def test_ranks_follow_what_is_written_over() -> None:  # WR-04 RB-13
+def test_ranks_follow_what_is_written_over() -> None:
     rb = TensorDictReplayBuffer(storage=LazyTensorStorage(2), writer=TensorDictMaxValueWriter("score"))
     rb.extend(scores(1, 2))
     rb[0] = scores(100)[0]
@@ -168,7 +168,7 @@ def _extend(rb: ReplayBuffer, values: TensorDict) -> None:
     rb.extend(values)
 
 
-def test_ranks_follow_another_process() -> None:  # WR-04 RB-16
+def test_ranks_follow_another_process() -> None:
     rb = TensorDictReplayBuffer(storage=LazyMemmapStorage(3), writer=TensorDictMaxValueWriter("score"))
     rb.extend(scores(1, 2, 3))
     process = multiprocessing.get_context("fork").Process(target=_extend, args=(rb, scores(10, 20)))
@@ -178,17 +178,17 @@ def test_ranks_follow_another_process() -> None:  # WR-04 RB-16
     assert sorted(rb[:]["score"].tolist()) == [5, 10, 20]
 
 
-def test_another_storage_forgets_the_ranks() -> None:  # WR-04 RB-03
+def test_another_storage_forgets_the_ranks() -> None:
     rb = TensorDictReplayBuffer(storage=LazyTensorStorage(3), writer=TensorDictMaxValueWriter("score"))
     rb.extend(scores(1, 2, 3, 4, 5))
     rb.set_storage(LazyTensorStorage(3))
     assert rb.extend(scores(0, 1)).tolist() == [0, 1] and len(rb) == 2
 
 
-def test_rows_have_no_rank() -> None:  # WR-04
+def test_rows_have_no_rank() -> None:
     text = (
-        "A TensorDictMaxValueWriter ranks single elements, and this storage has 2 dimensions: what is written there is "
-        "a row, the steps of all envs. Fix: a storage with ndim=1, whose elements are steps or trajectories; or a "
+        "A TensorDictMaxValueWriter ranks single items, and this storage has 2 dimensions: what is written there is "
+        "a row, the steps of all envs. Fix: a storage with ndim=1, whose items are steps or trajectories; or a "
         "TensorDictRoundRobinWriter."
     )
     rows = LazyTensorStorage(4, ndim=2)
@@ -206,7 +206,7 @@ def test_rows_have_no_rank() -> None:  # WR-04
     assert rb.storage is storage and rb.dim_extend == 0 and other.writer is writer
 
 
-def test_a_dataset_is_not_emptied() -> None:  # WR-05 RB-15
+def test_a_dataset_is_not_emptied() -> None:
     def dataset() -> ReplayBuffer:
         return ReplayBuffer(storage=TensorStorage(torch.arange(3)), writer=ImmutableDatasetWriter(), batch_size=2)
 
@@ -224,7 +224,7 @@ def test_a_dataset_is_not_emptied() -> None:  # WR-05 RB-15
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda rb: pickle.loads(pickle.dumps(rb))])
 @pytest.mark.parametrize("ensemble", [False, True])
 @pytest.mark.parametrize("prefetch", [None, 2])
-def test_a_copy_draws_what_the_original_would(copied: Any, ensemble: bool, prefetch: int | None) -> None:  # RB-09
+def test_a_copy_draws_what_the_original_would(copied: Any, ensemble: bool, prefetch: int | None) -> None:
     def member() -> ReplayBuffer:
         rb = ReplayBuffer(storage=LazyTensorStorage(1000))
         rb.extend(torch.arange(1000))
@@ -258,12 +258,12 @@ class IndexedStep:
     index: torch.Tensor | None = None
 
 
-def test_a_tensorclass_needs_a_field_for_its_index() -> None:  # RB-02
+def test_a_tensorclass_needs_a_field_for_its_index() -> None:
     rb = TensorDictReplayBuffer(storage=LazyTensorStorage(5), batch_size=2)
     text = (
-        "Samples of this buffer say in 'index' where they are stored, and the tensorclass Step has no such field. "
-        "Nothing was written. Fix: ReplayBuffer(...) with its default writer, which returns each Step as it is; or a "
-        "field 'index: torch.Tensor | None = None' in Step."
+        "Samples of this buffer have their index in 'index', and the tensorclass Step has no such field. "
+        "Nothing was written. Fix: ReplayBuffer(...) with its default writer, which returns each Step unchanged; or "
+        "a field 'index: torch.Tensor | None = None' in Step."
     )
     data = Step(a=torch.arange(3), batch_size=[3])
     for call in (lambda: rb.extend(data), lambda: rb.add(data[0]), lambda: rb.extend([data[0]])):
@@ -278,7 +278,7 @@ def test_a_tensorclass_needs_a_field_for_its_index() -> None:  # RB-02
 
 @pytest.mark.parametrize("name", ["alpha", "beta", "eps", "max_priority"])
 @pytest.mark.parametrize("value", [math.nan, math.inf, -1.0, None, "x", 2**2000])
-def test_a_state_with_senseless_numbers_changes_nothing(name: str, value: Any) -> None:  # CP-02
+def test_a_state_with_senseless_numbers_changes_nothing(name: str, value: Any) -> None:
     rb = prioritized(LazyTensorStorage(5))
     rb.extend(torch.arange(5))
     before = rb.sampler.state_dict()
@@ -291,7 +291,7 @@ def test_a_state_with_senseless_numbers_changes_nothing(name: str, value: Any) -
 
 @pytest.mark.parametrize("kind", [LazyTensorStorage, ListStorage])
 @pytest.mark.parametrize("change", [{"cursor": 17}, {"cursor": -1}, {"length": 9}, {"length": -1}, {"written": -1}])
-def test_a_state_with_a_senseless_ring_changes_nothing(kind: Any, change: dict[str, int]) -> None:  # CP-02
+def test_a_state_with_a_senseless_ring_changes_nothing(kind: Any, change: dict[str, int]) -> None:
     rb = ReplayBuffer(storage=kind(5))
     rb.extend([torch.tensor(i) for i in range(3)])
     state = rb.state_dict()
@@ -300,7 +300,7 @@ def test_a_state_with_a_senseless_ring_changes_nothing(kind: Any, change: dict[s
     assert [int(value) for value in rb[:]] == [0, 1, 2] and rb.storage.ring.cursor == 3
 
 
-def test_an_interrupted_list_of_objects_is_written_as_a_whole() -> None:  # RB-13
+def test_an_interrupted_list_of_objects_is_written_as_a_whole() -> None:
     for at in range(20):
         rb = ReplayBuffer(storage=ListStorage(5))
         rb.extend(list("abcde"))

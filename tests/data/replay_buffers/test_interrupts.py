@@ -56,7 +56,7 @@ def half_done(method: Callable[..., None], calls: Iterator[int], at: int) -> Cal
 @pytest.mark.parametrize("kind", ["given", "lazy", "memmap", "shared memmap"])
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("write", WRITES)
-def test_an_interrupted_write_is_done_as_a_whole(kind: str, form: str, write: str, tmp_path: Path) -> None:  # RB-01
+def test_an_interrupted_write_is_done_as_a_whole(kind: str, form: str, write: str, tmp_path: Path) -> None:
     make, interrupts = FORMS[form], 0
     after = filled(kind.removeprefix("shared "), make, tmp_path / "after")
     WRITES[write](after, make)
@@ -82,7 +82,7 @@ def test_an_interrupted_write_is_done_as_a_whole(kind: str, form: str, write: st
 @pytest.mark.parametrize("write", ["add", "extend", "extend with more than fits"])
 def test_an_interrupt_beside_the_copying_leaves_before_or_after(
     kind: str, code: Any, write: str, tmp_path: Path
-) -> None:  # RB-01
+) -> None:
     make, found = FORMS["tensor"], []
 
     def looks(rb: ReplayBuffer) -> tuple[Any, ...]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
 import subprocess
 import sys
 import threading
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -30,7 +32,7 @@ from tests.data.replay_buffers.worlds import FORMS, as_tensordict, make_storage,
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("kind", ["given", "lazy", "memmap", "list"])
-def test_what_was_begun_in_inference_mode_goes_on_outside_of_it(kind: str, form: str, tmp_path: Path) -> None:  # RB-01
+def test_what_was_begun_in_inference_mode_goes_on_outside_of_it(kind: str, form: str, tmp_path: Path) -> None:
     make = FORMS[form]
     storage = make_storage(kind, 20, 1, make, tmp_path)
     sampler = PrioritizedSampler(20, alpha=1.0, beta=1.0)
@@ -50,7 +52,22 @@ def test_what_was_begun_in_inference_mode_goes_on_outside_of_it(kind: str, form:
     assert numbers_of(rb[6:12]).tolist() == list(range(6, 12))
 
 
-def test_writers_and_readers_in_threads_lose_nothing() -> None:  # RB-01
+@pytest.mark.parametrize("prefetch", [None, 2])
+def test_a_buffer_is_freed_with_its_last_reference(prefetch: int | None) -> None:
+    rb = ReplayBuffer(storage=LazyTensorStorage(10), batch_size=2, prefetch=prefetch)
+    rb.extend(torch.arange(4))
+    rb.sample()
+    rb.shutdown()
+    storage = weakref.ref(rb.storage)
+    gc.disable()
+    try:
+        del rb
+        assert storage() is None
+    finally:
+        gc.enable()
+
+
+def test_writers_and_readers_in_threads_lose_nothing() -> None:
     rb = TensorDictReplayBuffer(storage=LazyTensorStorage(10_000), batch_size=32)
     failures: list[BaseException] = []
 
@@ -78,7 +95,7 @@ def test_writers_and_readers_in_threads_lose_nothing() -> None:  # RB-01
 
 
 @pytest.mark.parametrize("kind", ["list", "lazy", "memmap"])
-def test_threads_may_do_anything_at_once(kind: str) -> None:  # RB-01 RB-13
+def test_threads_may_do_anything_at_once(kind: str) -> None:
     rb = TensorDictPrioritizedReplayBuffer(
         alpha=0.7, beta=0.5, storage=make_storage(kind, 50, 1, as_tensordict), batch_size=16
     )
@@ -120,7 +137,7 @@ def test_threads_may_do_anything_at_once(kind: str) -> None:  # RB-01 RB-13
     assert len(priorities) == 50 and (priorities > 0).all()
 
 
-def test_a_generator_gives_the_same_samples() -> None:  # RB-09
+def test_a_generator_gives_the_same_samples() -> None:
     def drawn(sampler: Any) -> list[list[int]]:
         generator = torch.Generator().manual_seed(5)
         rb = ReplayBuffer(storage=LazyTensorStorage(50), sampler=sampler, generator=generator)
@@ -135,7 +152,7 @@ def test_a_generator_gives_the_same_samples() -> None:  # RB-09
 
 
 @pytest.mark.parametrize("kind", ["list", "lazy", "memmap"])
-def test_a_pickled_buffer_goes_on(kind: str) -> None:  # RB-16
+def test_a_pickled_buffer_goes_on(kind: str) -> None:
     rb = TensorDictReplayBuffer(storage=make_storage(kind, 5, 1, as_tensordict), batch_size=3, prefetch=2)
     rb.extend(as_tensordict(torch.arange(7)))
     other = pickle.loads(pickle.dumps(rb))
@@ -148,7 +165,7 @@ def test_a_pickled_buffer_goes_on(kind: str) -> None:  # RB-16
     other.shutdown()
 
 
-def test_empty_forgets_all() -> None:  # RB-15
+def test_empty_forgets_all() -> None:
     rb = ReplayBuffer(storage=LazyTensorStorage(10), sampler=SamplerWithoutReplacement(), batch_size=2)
     rb.extend(torch.arange(12))
     rb.sample()
@@ -158,7 +175,7 @@ def test_empty_forgets_all() -> None:  # RB-15
     assert [len(batch) for batch in rb] == [2, 1]
 
 
-def test_a_state_that_does_not_fit_changes_nothing() -> None:  # CP-02
+def test_a_state_that_does_not_fit_changes_nothing() -> None:
     rb = ReplayBuffer(storage=LazyTensorStorage(5))
     rb.extend(torch.arange(3))
     other = ReplayBuffer(storage=LazyTensorStorage(6))
@@ -166,14 +183,14 @@ def test_a_state_that_does_not_fit_changes_nothing() -> None:  # CP-02
     with pytest.raises(ValueError) as caught:
         rb.load_state_dict(other.state_dict())
     assert str(caught.value) == (
-        "The state does not fit this LazyTensorStorage with room for 5 elements: it has 6 elements, saved with "
+        "The state does not fit this LazyTensorStorage with room for 5 items: it holds 6 items, saved with "
         "room for 6. Nothing was changed. Fix: load it into a storage of the kind and size that it was saved from, "
         "empty or with data of the same keys, shapes and dtypes."
     )
     assert rb[:].tolist() == [0, 1, 2] and rb.writer._cursor == 3
 
 
-def test_a_state_can_be_saved_without_pickled_code(tmp_path: Any) -> None:  # CP-02
+def test_a_state_can_be_saved_without_pickled_code(tmp_path: Any) -> None:
     rb = TensorDictReplayBuffer(storage=LazyTensorStorage(10, ndim=2))
     rb.extend(as_tensordict(torch.arange(8).reshape(2, 4)))
     torch.save(rb.state_dict(), tmp_path / "state.pt")
@@ -184,7 +201,7 @@ def test_a_state_can_be_saved_without_pickled_code(tmp_path: Any) -> None:  # CP
     assert other.writer._cursor == 1  # of 5 rows
 
 
-def test_sampling_needs_no_more_memory_the_longer_it_goes() -> None:  # RB-09
+def test_sampling_needs_no_more_memory_the_longer_it_goes() -> None:
     import tracemalloc
 
     rb = TensorDictReplayBuffer(storage=LazyTensorStorage(100), batch_size=4)
@@ -203,7 +220,7 @@ def test_sampling_needs_no_more_memory_the_longer_it_goes() -> None:  # RB-09
 
 @pytest.mark.deep
 @pytest.mark.parametrize("storage", ["list", "lazy", "memmap"])
-def test_memory_stays_flat_over_a_hundred_thousand_samples(storage: str) -> None:  # RB-09
+def test_memory_stays_flat_over_a_hundred_thousand_samples(storage: str) -> None:
     kind = f"make_storage({storage!r}, 300, 1, as_tensordict)"
     run = subprocess.run([sys.executable, "-c", FLAT.format(storage=kind)], capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
@@ -239,13 +256,13 @@ for sampler, prefetch in samplers:
 """
 
 
-def test_pin_memory_changes_nothing_without_an_accelerator() -> None:  # RB-01
+def test_pin_memory_changes_nothing_without_an_accelerator() -> None:
     rb = ReplayBuffer(storage=LazyTensorStorage(4), pin_memory=True)
     rb.extend(torch.arange(3))
     assert rb.sample(2).is_pinned() is torch.accelerator.is_available()
 
 
-def test_a_container_that_is_given_is_written_to() -> None:  # ST-02
+def test_a_container_that_is_given_is_written_to() -> None:
     container = TensorDict({"a": torch.arange(5), "b": {"c": torch.zeros(5, 2)}}, [5])
     rb = ReplayBuffer(storage=TensorStorage(container))
     assert len(rb) == 5 and rb[:]["a"].tolist() == [0, 1, 2, 3, 4]

@@ -47,7 +47,7 @@ def same(one: Any, other: Any) -> bool:
 
 @given(kind=st.sampled_from(sorted(KINDS)), data=st.data())
 @settings(deadline=None, max_examples=60)
-def test_batches_give_what_their_elements_would(kind: str, data: st.DataObject) -> None:  # ST-01
+def test_batches_give_what_their_elements_would(kind: str, data: st.DataObject) -> None:
     make, size = KINDS[kind], 40
     whole, single = (ReplayBuffer(storage=ListStorage(size)) for _ in range(2))
     written = 0
@@ -72,7 +72,7 @@ def test_batches_give_what_their_elements_would(kind: str, data: st.DataObject) 
 
 
 @pytest.mark.parametrize("blocks", [1, 3, 30])
-def test_rows_come_in_the_order_that_was_drawn(blocks: int) -> None:  # ST-01
+def test_rows_come_in_the_order_that_was_drawn(blocks: int) -> None:
     rb = ReplayBuffer(storage=ListStorage(90))
     for start in range(0, 90, 90 // blocks):
         rb.extend(torch.arange(start, start + 90 // blocks))
@@ -81,7 +81,7 @@ def test_rows_come_in_the_order_that_was_drawn(blocks: int) -> None:  # ST-01
     assert torch.equal(rb[order[:5]], order[:5])
 
 
-def test_elements_share_the_memory_of_their_batch() -> None:  # ST-01
+def test_elements_share_the_memory_of_their_batch() -> None:
     batch = TensorDict({"a": torch.zeros(5)}, [5])
     rb = ReplayBuffer(storage=ListStorage(10))
     rb.extend(batch)
@@ -91,7 +91,7 @@ def test_elements_share_the_memory_of_their_batch() -> None:  # ST-01
     assert rb[:]["a"].tolist() == [0, 0, 7, 0, 0]
 
 
-def test_an_element_that_somebody_changed_stays_changed() -> None:  # ST-01
+def test_an_element_that_somebody_changed_stays_changed() -> None:
     rb = ReplayBuffer(storage=ListStorage(10))
     rb.extend(TensorDict({"a": torch.zeros(5)}, [5]))
     rb.storage[1]["b"] = torch.ones(())
@@ -100,7 +100,7 @@ def test_an_element_that_somebody_changed_stays_changed() -> None:  # ST-01
     assert isinstance(batch, list) and [len(item.keys()) for item in batch] == [1, 2, 1, 1, 1]
 
 
-def test_batches_that_look_different_stay_a_list() -> None:  # ST-01
+def test_batches_that_look_different_stay_a_list() -> None:
     rb = ReplayBuffer(storage=ListStorage(10))
     rb.extend(TensorDict({"a": torch.zeros(2)}, [2]))
     rb.extend(TensorDict({"a": torch.zeros(2, dtype=torch.int64)}, [2]))
@@ -109,7 +109,7 @@ def test_batches_that_look_different_stay_a_list() -> None:  # ST-01
     assert isinstance(rb[2:], TensorDict)
 
 
-def test_elements_of_different_shapes_become_a_lazy_stack() -> None:  # ST-01 RB-02
+def test_elements_of_different_shapes_become_a_lazy_stack() -> None:
     rb = TensorDictPrioritizedReplayBuffer(alpha=1.0, beta=1.0, eps=0.0, storage=ListStorage(3), batch_size=8)
     for n in (2, 3, 4):
         rb.add(TensorDict({"a": torch.full((n,), float(n)), "below": {"b": torch.zeros(n)}}))
@@ -123,7 +123,7 @@ def test_elements_of_different_shapes_become_a_lazy_stack() -> None:  # ST-01 RB
     assert [set(rb.storage[i].keys()) for i in range(3)] == [{"a", "below"}] * 3  # nothing is written into elements
 
 
-def test_nested_batch_sizes_count_as_a_difference() -> None:  # ST-01
+def test_nested_batch_sizes_count_as_a_difference() -> None:
     rb = ReplayBuffer(storage=ListStorage(10))
     for shape in ([2], [2, 3]):
         rb.extend(TensorDict({"agents": TensorDict({"x": torch.zeros(2, 3)}, shape)}, [2]))
@@ -131,7 +131,7 @@ def test_nested_batch_sizes_count_as_a_difference() -> None:  # ST-01
     assert rb[2:]["agents"].batch_size == torch.Size([2, 3])
 
 
-def test_a_collate_function_gets_the_elements() -> None:  # RB-01
+def test_a_collate_function_gets_the_elements() -> None:
     rb = ReplayBuffer(storage=ListStorage(10), collate_fn=lambda items: items, batch_size=4)
     rb.extend(TensorDict({"a": torch.arange(5)}, [5]))
     assert all(type(item) is TensorDict and item.batch_size == torch.Size([]) for item in rb.sample())
@@ -139,7 +139,7 @@ def test_a_collate_function_gets_the_elements() -> None:  # RB-01
     assert [item["a"].item() for item in rb.storage[1:3]] == [1, 2]
 
 
-def test_gradients_pass() -> None:  # ST-01
+def test_gradients_pass() -> None:
     values = torch.zeros(5, requires_grad=True)
     rb = ReplayBuffer(storage=ListStorage(10))
     rb.extend(values * 2)
@@ -147,7 +147,7 @@ def test_gradients_pass() -> None:  # ST-01
     assert values.grad is not None and values.grad.tolist() == [2.0] * 5
 
 
-def test_reading_writes_nothing_into_what_is_stored() -> None:  # RB-08
+def test_reading_writes_nothing_into_what_is_stored() -> None:
     rb = TensorDictReplayBuffer(storage=ListStorage(10), transform=lambda data: data.set("t", data["a"] + 1))
     rb.extend(TensorDict({"a": torch.arange(3)}, [3]))
     rb.add(TensorDict({"a": torch.tensor(3)}, []))
@@ -157,7 +157,7 @@ def test_reading_writes_nothing_into_what_is_stored() -> None:  # RB-08
     assert isinstance(rb.sample(8), TensorDict)
 
 
-def test_a_state_holds_elements_and_leaves_batches_whole() -> None:  # CP-01
+def test_a_state_holds_elements_and_leaves_batches_whole() -> None:
     rb, other = (ReplayBuffer(storage=ListStorage(10)) for _ in range(2))
     rb.extend(TensorDict({"a": torch.arange(5)}, [5]))
     state = rb.state_dict()

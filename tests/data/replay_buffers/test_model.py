@@ -154,7 +154,7 @@ class BufferModel(RuleBasedStateMachine):
 
 
 @pytest.mark.parametrize(("kind", "form"), COMBINATIONS)
-def test_a_buffer_does_what_a_list_would(kind: str, form: str) -> None:  # RB-05 RB-06 RB-07 RB-08 RB-15 ST-01 ST-02
+def test_a_buffer_does_what_a_list_would(kind: str, form: str) -> None:
     machine = type("Model", (BufferModel,), {"kind": kind, "form": form})
     run_state_machine_as_test(
         machine,

@@ -152,7 +152,7 @@ class PriorityModel(RuleBasedStateMachine):
 
 
 @pytest.mark.parametrize("kind", ["list", "given", "lazy", "memmap"])
-def test_a_prioritized_buffer_does_what_two_lists_would(kind: str) -> None:  # RB-04 RB-05 RB-06 RB-07 RB-13 SA-04
+def test_a_prioritized_buffer_does_what_two_lists_would(kind: str) -> None:
     machine = type("Model", (PriorityModel,), {"kind": kind})
     run_state_machine_as_test(
         machine,

@@ -29,7 +29,7 @@ from rlnb.data import (
 from tests.data.replay_buffers.worlds import as_tensordict
 
 
-def test_prefetched_batches_are_those_that_would_come_anyway() -> None:  # RB-12
+def test_prefetched_batches_are_those_that_would_come_anyway() -> None:
     def batches(prefetch: int | None) -> list[list[int]]:
         rb = ReplayBuffer(
             storage=LazyTensorStorage(100),
@@ -46,7 +46,7 @@ def test_prefetched_batches_are_those_that_would_come_anyway() -> None:  # RB-12
     assert batches(None) == batches(1) == batches(4)
 
 
-def test_prefetching_prepares_batches_at_the_same_time() -> None:  # RB-12
+def test_prefetching_prepares_batches_at_the_same_time() -> None:
     barrier = threading.Barrier(3, timeout=20)
 
     def meet(data: torch.Tensor) -> torch.Tensor:
@@ -61,7 +61,7 @@ def test_prefetching_prepares_batches_at_the_same_time() -> None:  # RB-12
 
 
 @pytest.mark.parametrize("kind", ["buffer", "ensemble"])
-def test_a_batch_on_its_way_is_what_was_there_when_it_was_drawn(kind: str) -> None:  # RB-12 SA-05
+def test_a_batch_on_its_way_is_what_was_there_when_it_was_drawn(kind: str) -> None:
     storage, written = LazyTensorStorage(100), threading.Event()
     gather = storage.gather
 
@@ -85,7 +85,7 @@ def test_a_batch_on_its_way_is_what_was_there_when_it_was_drawn(kind: str) -> No
     sampled.shutdown()
 
 
-def test_what_nobody_writes_is_read_by_the_threads() -> None:  # RB-12 WR-05
+def test_what_nobody_writes_is_read_by_the_threads() -> None:
     storage, threads = TensorStorage(torch.arange(10)), set()
     gather = storage.gather
 
@@ -101,7 +101,7 @@ def test_what_nobody_writes_is_read_by_the_threads() -> None:  # RB-12 WR-05
 
 
 @pytest.mark.parametrize("prefetch", [1, 3])
-def test_iteration_with_prefetching_gives_each_element_once(prefetch: int) -> None:  # RB-12 RB-10
+def test_iteration_with_prefetching_gives_each_element_once(prefetch: int) -> None:
     rb = ReplayBuffer(storage=ListStorage(20), sampler=SamplerWithoutReplacement(), batch_size=3, prefetch=prefetch)
     rb.extend(torch.arange(10))
     for _ in range(3):
@@ -115,7 +115,7 @@ def test_iteration_with_prefetching_gives_each_element_once(prefetch: int) -> No
     rb.shutdown()
 
 
-def test_a_batch_of_another_size_is_drawn_at_once() -> None:  # RB-12
+def test_a_batch_of_another_size_is_drawn_at_once() -> None:
     sampler = SamplerWithoutReplacement(shuffle=False)
     rb = ReplayBuffer(storage=LazyTensorStorage(20), sampler=sampler, prefetch=1, batch_size=4)
     rb.extend(torch.arange(20))
@@ -124,7 +124,7 @@ def test_a_batch_of_another_size_is_drawn_at_once() -> None:  # RB-12
     rb.shutdown()
 
 
-def test_prefetching_needs_a_fixed_batch_size() -> None:  # RB-12
+def test_prefetching_needs_a_fixed_batch_size() -> None:
     with pytest.raises(ValueError) as caught:
         ReplayBuffer(prefetch=2)
     assert str(caught.value) == (
@@ -135,7 +135,7 @@ def test_prefetching_needs_a_fixed_batch_size() -> None:  # RB-12
     rb.shutdown()
 
 
-def test_a_buffer_that_is_forgotten_leaves_no_thread() -> None:  # RB-12
+def test_a_buffer_that_is_forgotten_leaves_no_thread() -> None:
     before = set(threading.enumerate())
     rb = ReplayBuffer(storage=LazyTensorStorage(10), batch_size=2, prefetch=2)
     rb.extend(torch.arange(5))
@@ -170,7 +170,7 @@ def waits_for(call: Callable[[], Any]) -> Any:
         lambda rb, data: rb[:],
     ],
 )
-def test_a_transform_can_use_its_own_buffer(prefetch: int | None, use: Callable[[Any, Any], Any]) -> None:  # RB-12
+def test_a_transform_can_use_its_own_buffer(prefetch: int | None, use: Callable[[Any, Any], Any]) -> None:
     rb = TensorDictPrioritizedReplayBuffer(
         alpha=1.0, beta=1.0, storage=LazyTensorStorage(10), batch_size=4, prefetch=prefetch
     )
@@ -189,7 +189,7 @@ def test_a_transform_can_use_its_own_buffer(prefetch: int | None, use: Callable[
     rb.shutdown()
 
 
-def test_batches_drawn_ahead_in_inference_mode_can_be_learned_from() -> None:  # RB-12
+def test_batches_drawn_ahead_in_inference_mode_can_be_learned_from() -> None:
     rb = ReplayBuffer(storage=LazyTensorStorage(10), batch_size=4, prefetch=2)
     rb.extend(torch.randn(10, 3))
     with torch.inference_mode():
@@ -248,7 +248,7 @@ PREFETCH = {"prefetch": 3}
         lambda rb, path: rb,
     ],
 )
-def test_what_was_drawn_ahead_still_comes(ensemble: bool, go_on: Any, tmp_path: Path) -> None:  # RB-12 CP-01 SA-03
+def test_what_was_drawn_ahead_still_comes(ensemble: bool, go_on: Any, tmp_path: Path) -> None:
     rb = passing(ensemble, **({} if ensemble else PREFETCH))
     given = [rb.sample()]
     rb = go_on(rb, tmp_path)
@@ -258,7 +258,7 @@ def test_what_was_drawn_ahead_still_comes(ensemble: bool, go_on: Any, tmp_path: 
     rb.shutdown()
 
 
-def test_batches_on_their_way_go_through_a_transform_that_came_later() -> None:  # RB-12 TR-01
+def test_batches_on_their_way_go_through_a_transform_that_came_later() -> None:
     rb = passing(prefetch=3)
     assert rb.sample().tolist() == [0, 1]
     rb.append_transform(lambda data: data + 100)
@@ -266,7 +266,7 @@ def test_batches_on_their_way_go_through_a_transform_that_came_later() -> None: 
     rb.shutdown()
 
 
-def test_a_checkpoint_is_as_exact_with_batches_ahead(tmp_path: Path) -> None:  # CP-01 RB-09
+def test_a_checkpoint_is_as_exact_with_batches_ahead(tmp_path: Path) -> None:
     def make(seed: int) -> ReplayBuffer:
         rb = ReplayBuffer(
             storage=LazyTensorStorage(1000), batch_size=5, prefetch=3, generator=torch.Generator().manual_seed(seed)
@@ -285,7 +285,7 @@ def test_a_checkpoint_is_as_exact_with_batches_ahead(tmp_path: Path) -> None:  #
 
 
 @pytest.mark.parametrize("ahead", [[(torch.tensor([3, 12]), {}, False)], [(torch.tensor([-1, 0]), {}, False)], [(3,)]])
-def test_batches_ahead_of_no_elements_are_left(ahead: Any) -> None:  # CP-02
+def test_batches_ahead_of_no_elements_are_left(ahead: Any) -> None:
     rb = passing(prefetch=2)
     state = rb.state_dict()
     rb.load_state_dict({**state, "_ahead": ahead})
@@ -293,7 +293,7 @@ def test_batches_ahead_of_no_elements_are_left(ahead: Any) -> None:  # CP-02
     rb.shutdown()
 
 
-def test_batches_ahead_of_another_size_are_left() -> None:  # CP-02
+def test_batches_ahead_of_another_size_are_left() -> None:
     rb, other = (
         passing(prefetch=2),
         ReplayBuffer(

@@ -23,7 +23,7 @@ from tests.data.replay_buffers.worlds import FORMS, KINDS, as_tensordict, make_s
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("form", FORMS)
-def test_a_sample_is_what_the_indices_say(kind: str, form: str) -> None:  # RB-09 SA-02
+def test_a_sample_is_what_the_indices_say(kind: str, form: str) -> None:
     rb = ReplayBuffer(storage=make_storage(kind, 50, 1, FORMS[form]), batch_size=16)
     rb.extend(FORMS[form](torch.arange(100, 140)))
     batch, info = rb.sample(return_info=True)
@@ -32,7 +32,7 @@ def test_a_sample_is_what_the_indices_say(kind: str, form: str) -> None:  # RB-0
     assert len(numbers_of(rb.sample(3))) == 3
 
 
-def test_a_sample_is_no_view() -> None:  # RB-09
+def test_a_sample_is_no_view() -> None:
     rb = ReplayBuffer(storage=LazyTensorStorage(10))
     rb.extend(torch.zeros(10))
     rb.sample(5).fill_(7)
@@ -65,7 +65,7 @@ def test_a_sample_is_no_view() -> None:  # RB-09
         (
             lambda rb: next(iter(rb)),
             RuntimeError,
-            "Iterating over a buffer needs a batch size. Fix: give it to the constructor, batch_size=32.",
+            "Iterating over a buffer needs a batch size. Fix: give the constructor batch_size=32.",
         ),
         (
             lambda rb: rb[:],
@@ -82,13 +82,13 @@ def test_a_sample_is_no_view() -> None:  # RB-09
         ),
     ],
 )
-def test_what_an_empty_buffer_says(call: Any, kind: type[Exception], message: str) -> None:  # RB-09
+def test_what_an_empty_buffer_says(call: Any, kind: type[Exception], message: str) -> None:
     with pytest.raises(kind) as caught:
         call(ReplayBuffer(storage=LazyTensorStorage(10)))
     assert str(caught.value) == message
 
 
-def test_iteration_ends_where_the_sampler_runs_out() -> None:  # RB-10
+def test_iteration_ends_where_the_sampler_runs_out() -> None:
     rb = ReplayBuffer(storage=LazyTensorStorage(10), sampler=SamplerWithoutReplacement(), batch_size=4)
     rb.extend(torch.arange(10))
     for _ in range(3):
@@ -100,7 +100,7 @@ def test_iteration_ends_where_the_sampler_runs_out() -> None:  # RB-10
     assert all(len(next(endless)) == 4 for _ in range(20))
 
 
-def test_none_adds_a_dimension() -> None:  # RB-08
+def test_none_adds_a_dimension() -> None:
     rb = ReplayBuffer(storage=LazyTensorStorage(9))
     rb.extend(torch.arange(6))
     assert rb[None].tolist() == [[0, 1, 2, 3, 4, 5]] and rb[None, 2:4].tolist() == [[2, 3]]
@@ -108,7 +108,7 @@ def test_none_adds_a_dimension() -> None:  # RB-08
     assert rb[[1, 2], None].tolist() == [[7], [8]]
 
 
-def test_an_entry_is_read_by_its_key() -> None:  # RB-14
+def test_an_entry_is_read_by_its_key() -> None:
     rb = TensorDictReplayBuffer(storage=LazyMemmapStorage(21))
     rb.extend(TensorDict({"a": torch.zeros(10), "b": {"c": torch.ones(10)}}, [10]))
     rb.extend(TensorDict({"a": torch.ones(10), "b": {"c": torch.ones(10)}}, [10]))
@@ -120,7 +120,7 @@ def test_an_entry_is_read_by_its_key() -> None:  # RB-14
     assert caught.value.args[0] == "The storage has no entry 'x'. It has 'a', ('b', 'c')."
 
 
-def test_samples_of_tensordicts_say_where_they_come_from() -> None:  # RB-02 WR-03
+def test_samples_of_tensordicts_say_where_they_come_from() -> None:
     rb = TensorDictReplayBuffer(storage=LazyTensorStorage(10), batch_size=4)
     rb.extend(as_tensordict(torch.arange(30, 36)))
     sample = rb.sample()
@@ -133,7 +133,7 @@ def test_samples_of_tensordicts_say_where_they_come_from() -> None:  # RB-02 WR-
     assert "index" not in plain.sample().keys()  # noqa: SIM118 - rows, not keys
 
 
-def test_a_tensorclass_comes_back_as_one() -> None:  # RB-06
+def test_a_tensorclass_comes_back_as_one() -> None:
     @tensorclass
     class Step:
         observation: torch.Tensor
@@ -145,7 +145,7 @@ def test_a_tensorclass_comes_back_as_one() -> None:  # RB-06
     assert isinstance(sample, Step) and sample.batch_size == (3,) and list(sample.note) == ["hello"] * 3
 
 
-def test_non_tensor_data_is_stored_with_each_element() -> None:  # RB-02
+def test_non_tensor_data_is_stored_with_each_element() -> None:
     rb = TensorDictReplayBuffer(storage=LazyTensorStorage(3), batch_size=5)
     for number in range(5):
         rb.add(TensorDict({"number": torch.tensor(number), "name": f"n{number}"}))
@@ -154,21 +154,21 @@ def test_non_tensor_data_is_stored_with_each_element() -> None:  # RB-02
     assert list(rb[:]["name"]) == ["n3", "n4", "n2"] and rb[0]["name"] == "n3"
 
 
-def test_collate_fn_sees_batches_and_no_single_elements() -> None:  # RB-08
+def test_collate_fn_sees_batches_and_no_single_elements() -> None:
     rb = ReplayBuffer(storage=ListStorage(10), collate_fn=lambda items: ("together", items))
     rb.extend([1, "two", None])
     assert rb[1] == "two" and rb[:2] == ("together", [1, "two"]) and rb.sample(2)[0] == "together"
     assert ReplayBuffer(storage=ListStorage(4)).extend([]).tolist() == []
 
 
-def test_what_cannot_be_stacked_stays_a_list() -> None:  # RB-08 ST-01
+def test_what_cannot_be_stacked_stays_a_list() -> None:
     rb = ReplayBuffer(storage=ListStorage(10))
     rb.extend([torch.zeros(2), torch.zeros(3), "x", 4])
     assert isinstance(rb[:], list) and isinstance(rb[:2], list)
     assert rb[[0, 0]].shape == (2, 2)
 
 
-def test_a_transform_changes_what_is_read_and_back_what_is_written() -> None:  # RB-11
+def test_a_transform_changes_what_is_read_and_back_what_is_written() -> None:
     class Tenfold:
         def __call__(self, data: torch.Tensor) -> torch.Tensor:
             return data * 10
@@ -189,7 +189,7 @@ def test_a_transform_changes_what_is_read_and_back_what_is_written() -> None:  #
     assert turned.storage[:].tolist() == [10] and turned[:].tolist() == [1]
 
 
-def test_several_transforms_go_back_in_reverse_order() -> None:  # RB-11
+def test_several_transforms_go_back_in_reverse_order() -> None:
     class Step:
         def __init__(self, name: str) -> None:
             self.name = name
@@ -208,7 +208,7 @@ def test_several_transforms_go_back_in_reverse_order() -> None:  # RB-11
     assert rb[0] == "c-(b(a(a-(b-(c(x))))))"
 
 
-def test_transforms_of_envs_work_on_samples() -> None:  # RB-11
+def test_transforms_of_envs_work_on_samples() -> None:
     rb = TensorDictReplayBuffer(storage=LazyTensorStorage(10), batch_size=3)
     rb.append_transform(RewardScaling(loc=0.0, scale=2.0, in_keys=[("next", "reward")]))
     rb.extend(as_tensordict(torch.arange(5)))
@@ -228,7 +228,7 @@ def test_transforms_of_envs_work_on_samples() -> None:  # RB-11
         (3, "A transform must be callable, and got: int. Fix: give a Transform or a function of the data."),
     ],
 )
-def test_what_is_no_transform_is_refused(transform: Any, message: str) -> None:  # RB-11
+def test_what_is_no_transform_is_refused(transform: Any, message: str) -> None:
     with pytest.raises(TypeError) as caught:
         ReplayBuffer(transform=transform)
     assert str(caught.value) == message

@@ -19,7 +19,7 @@ def chi_square_bound(degrees: int) -> float:
     return degrees + 6 * (2 * degrees) ** 0.5
 
 
-def test_every_element_is_drawn_as_often_as_any_other() -> None:  # SA-02
+def test_every_element_is_drawn_as_often_as_any_other() -> None:
     rb = ReplayBuffer(storage=LazyTensorStorage(100), generator=torch.Generator().manual_seed(0))
     rb.extend(torch.arange(40))
     counts = torch.bincount(rb.sample(40_000), minlength=100).double()
@@ -35,9 +35,7 @@ def test_every_element_is_drawn_as_often_as_any_other() -> None:  # SA-02
     passes=st.integers(1, 3),
 )
 @settings(deadline=None, max_examples=80)
-def test_a_pass_gives_every_element_once(
-    length: int, batch: int, drop_last: bool, shuffle: bool, passes: int
-) -> None:  # SA-03
+def test_a_pass_gives_every_element_once(length: int, batch: int, drop_last: bool, shuffle: bool, passes: int) -> None:
     if batch > length:
         return
     sampler = SamplerWithoutReplacement(drop_last=drop_last, shuffle=shuffle)
@@ -53,7 +51,7 @@ def test_a_pass_gives_every_element_once(
             assert flat == list(range(whole))
 
 
-def test_passes_are_shuffled_anew() -> None:  # SA-03
+def test_passes_are_shuffled_anew() -> None:
     rb = ReplayBuffer(storage=LazyTensorStorage(50), sampler=SamplerWithoutReplacement(), batch_size=50)
     rb.extend(torch.arange(50))
     assert len({tuple(rb.sample().tolist()) for _ in range(4)}) == 4
@@ -61,7 +59,7 @@ def test_passes_are_shuffled_anew() -> None:  # SA-03
 
 @given(data=st.data())
 @settings(deadline=None, max_examples=60)
-def test_elements_that_come_during_a_pass_are_part_of_it(data: st.DataObject) -> None:  # SA-03
+def test_elements_that_come_during_a_pass_are_part_of_it(data: st.DataObject) -> None:
     sampler = SamplerWithoutReplacement(shuffle=data.draw(st.booleans()))
     rb = ReplayBuffer(storage=LazyTensorStorage(40), sampler=sampler)
     length = data.draw(st.integers(1, 10))
@@ -79,29 +77,29 @@ def test_elements_that_come_during_a_pass_are_part_of_it(data: st.DataObject) ->
 
 
 @pytest.mark.parametrize("shuffle", [True, False])
-def test_a_batch_larger_than_the_buffer_has_every_element_once(shuffle: bool) -> None:  # SA-03
+def test_a_batch_larger_than_the_buffer_has_every_element_once(shuffle: bool) -> None:
     rb = ReplayBuffer(storage=LazyTensorStorage(10), sampler=SamplerWithoutReplacement(shuffle=shuffle))
     rb.extend(torch.arange(8))
     for _ in range(2):
-        with pytest.warns(UserWarning, match="A batch of 9 was asked for, and the buffer holds 8 elements"):
+        with pytest.warns(UserWarning, match="A batch of 9 was asked for, and the buffer holds 8 items"):
             assert sorted(rb.sample(9).tolist()) == list(range(8)) and rb.sampler.ran_out
     assert len(rb.sample(5)) == 5 and not rb.sampler.ran_out
     assert len(rb.sample(8)) == 3 and rb.sampler.ran_out
 
 
-def test_a_batch_larger_than_the_buffer_is_refused_where_small_batches_are_dropped() -> None:  # SA-03
+def test_a_batch_larger_than_the_buffer_is_refused_where_small_batches_are_dropped() -> None:
     rb = ReplayBuffer(storage=LazyTensorStorage(10), sampler=SamplerWithoutReplacement(drop_last=True))
     rb.extend(torch.arange(8))
     with pytest.raises(ValueError) as caught:
         rb.sample(9)
     assert str(caught.value) == (
-        "Cannot draw 9 of 8 elements without replacement, and drop_last=True leaves out smaller batches. "
+        "Cannot draw 9 of 8 items without replacement, and drop_last=True leaves out smaller batches. "
         "Fix: drop_last=False, a batch size of at most 8, or RandomSampler(), which draws with replacement."
     )
     assert not rb.can_sample(9) and rb.can_sample(8) and len(rb.sample(8)) == 8
 
 
-def test_a_pass_goes_on_after_loading() -> None:  # SA-03 CP-02
+def test_a_pass_goes_on_after_loading() -> None:
     def buffer(seed: int) -> ReplayBuffer:
         generator = torch.Generator().manual_seed(seed)
         storage = LazyTensorStorage(20)
@@ -116,7 +114,7 @@ def test_a_pass_goes_on_after_loading() -> None:  # SA-03 CP-02
     assert rest == [number for batch in rb for number in batch.tolist()]  # the generator was loaded, too
 
 
-def test_a_sampler_of_ones_own() -> None:  # SA-01
+def test_a_sampler_of_ones_own() -> None:
     class Newest(Sampler):
         def sample(self, storage: Storage, batch_size: int) -> tuple[torch.Tensor, Info]:
             ring = storage.ring
@@ -131,6 +129,6 @@ def test_a_sampler_of_ones_own() -> None:  # SA-01
 
 
 @pytest.mark.parametrize("sampler", [RandomSampler(), SamplerWithoutReplacement(True, False)])
-def test_samplers_have_a_text_and_can_be_sent(sampler: Sampler) -> None:  # SA-01
+def test_samplers_have_a_text_and_can_be_sent(sampler: Sampler) -> None:
     assert repr(pickle.loads(pickle.dumps(sampler))) == repr(sampler)
     assert repr(SamplerWithoutReplacement(True, False)) == "SamplerWithoutReplacement(drop_last=True, shuffle=False)"

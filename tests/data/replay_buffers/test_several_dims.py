@@ -17,7 +17,7 @@ from tests.data.replay_buffers.worlds import FORMS, as_scalar, as_tensordict, ma
 SHAPED = ("lazy", "memmap", "given")
 
 
-def test_capacity_counts_steps_and_is_rounded_up_to_whole_rows() -> None:  # ST-06
+def test_capacity_counts_steps_and_is_rounded_up_to_whole_rows() -> None:
     rb = ReplayBuffer(storage=LazyTensorStorage(100, ndim=2))
     assert rb._storage.max_size == 100
     rb.extend(torch.zeros(3, 7))
@@ -26,7 +26,7 @@ def test_capacity_counts_steps_and_is_rounded_up_to_whole_rows() -> None:  # ST-
 
 @pytest.mark.parametrize("kind", SHAPED)
 @pytest.mark.parametrize("form", [form for form in FORMS if form != "tree"])
-def test_steps_of_two_envs_are_appended_along_time(kind: str, form: str) -> None:  # ST-06 TJ-03
+def test_steps_of_two_envs_are_appended_along_time(kind: str, form: str) -> None:
     make = FORMS[form]
     rb = ReplayBuffer(storage=make_storage(kind, 9, 2, make))  # five rows of two
     steps = torch.arange(14).reshape(2, 7)  # env 0: 0 to 6, env 1: 7 to 13
@@ -48,7 +48,7 @@ def test_steps_of_two_envs_are_appended_along_time(kind: str, form: str) -> None
     dim=st.integers(0, 1),
 )
 @settings(deadline=None, max_examples=60)
-def test_the_ring_of_several_envs_against_a_list(times: list[int], size: int, envs: int, dim: int) -> None:  # ST-06
+def test_the_ring_of_several_envs_against_a_list(times: list[int], size: int, envs: int, dim: int) -> None:
     rb = ReplayBuffer(storage=LazyTensorStorage(size, ndim=2), dim_extend=dim)
     rows = -(-size // envs)
     model: list[list[int] | None] = [None] * rows
@@ -94,7 +94,7 @@ INDICES = (
 
 @pytest.mark.parametrize("kind", ["lazy", "memmap"])
 @pytest.mark.parametrize("index", INDICES, ids=str)
-def test_an_index_reads_and_writes_as_that_of_a_tensor_with_time_first(kind: str, index: Any) -> None:  # ST-06 RB-08
+def test_an_index_reads_and_writes_as_that_of_a_tensor_with_time_first(kind: str, index: Any) -> None:
     steps = torch.arange(12).reshape(3, 4)  # 3 steps of 4 envs
     rb = TensorDictReplayBuffer(storage=make_storage(kind, 16, 2, as_tensordict))
     rb.extend(as_tensordict(steps.T))
@@ -109,7 +109,7 @@ def test_an_index_reads_and_writes_as_that_of_a_tensor_with_time_first(kind: str
     assert numbers_of(rb.storage[:]).tolist() == steps.tolist()
 
 
-def test_time_is_first_wherever_dim_extend_has_it() -> None:  # ST-06 RB-08
+def test_time_is_first_wherever_dim_extend_has_it() -> None:
     steps = torch.arange(24).reshape(2, 3, 4)
     for dim in range(3):
         rb = ReplayBuffer(storage=LazyTensorStorage(24, ndim=3), dim_extend=dim)
@@ -118,7 +118,7 @@ def test_time_is_first_wherever_dim_extend_has_it() -> None:  # ST-06 RB-08
             assert rb[index].tolist() == steps.transpose(0, dim)[index].tolist(), (dim, index)
 
 
-def test_the_index_of_a_sample_finds_it_again() -> None:  # ST-06 RB-08
+def test_the_index_of_a_sample_finds_it_again() -> None:
     rb = ReplayBuffer(storage=LazyTensorStorage(40, ndim=2))
     rb.extend(torch.arange(12).reshape(3, 4))
     assert rb[torch.tensor([[0, 2], [3, 0]])].tolist() == [8, 3]
@@ -129,7 +129,7 @@ def test_the_index_of_a_sample_finds_it_again() -> None:  # ST-06 RB-08
 
 
 @pytest.mark.parametrize("again", [copy.deepcopy, lambda rb: pickle.loads(pickle.dumps(rb))])
-def test_batches_drawn_ahead_keep_the_order_of_their_index(again: Any) -> None:  # ST-06
+def test_batches_drawn_ahead_keep_the_order_of_their_index(again: Any) -> None:
     rb = ReplayBuffer(storage=LazyTensorStorage(40, ndim=2), batch_size=5, prefetch=2)
     rb.extend(torch.arange(12).reshape(3, 4))
     rb.sample()
@@ -140,7 +140,7 @@ def test_batches_drawn_ahead_keep_the_order_of_their_index(again: Any) -> None: 
         other.shutdown()
 
 
-def test_an_index_outside_of_several_dims_is_refused() -> None:  # ST-06 RB-08
+def test_an_index_outside_of_several_dims_is_refused() -> None:
     rb = ReplayBuffer(storage=LazyTensorStorage(40, ndim=2))
     rb.extend(torch.arange(12).reshape(4, 3))  # 3 steps of 4 envs
     for index in (3, (0, 4), torch.tensor([[4, 0]]), (torch.tensor([-4]), torch.tensor([0])), (0, 0, 0)):
@@ -151,7 +151,7 @@ def test_an_index_outside_of_several_dims_is_refused() -> None:  # ST-06 RB-08
     assert str(caught.value) == "Index 3 is out of range for a dimension of size 3: it can be -3 to 2."
     with pytest.raises(IndexError, match="Index 4 is out of range for a dimension of size 4"):
         rb[0, 4]
-    with pytest.raises(IndexError, match=r"shape is \[3, 4\]"):
+    with pytest.raises(IndexError, match=r"stored items of shape \[3, 4\]"):
         rb[:, 4]
     with pytest.raises(IndexError, match=r"mask of shape \[4\]"):
         rb[torch.ones(4, dtype=torch.bool)]
@@ -160,7 +160,7 @@ def test_an_index_outside_of_several_dims_is_refused() -> None:  # ST-06 RB-08
 @pytest.mark.parametrize("ndim", [2, 3])
 @pytest.mark.parametrize("sampler", [RandomSampler, SamplerWithoutReplacement])
 @pytest.mark.parametrize("kind", ["lazy", "memmap"])
-def test_samples_are_flat_and_their_index_finds_them_again(kind: str, sampler: type, ndim: int) -> None:  # ST-06
+def test_samples_are_flat_and_their_index_finds_them_again(kind: str, sampler: type, ndim: int) -> None:
     rb = TensorDictReplayBuffer(storage=make_storage(kind, 500, ndim, as_scalar), sampler=sampler(), batch_size=11)
     shape = (2, 3, 7)[-ndim:]
     rb.extend(as_tensordict(torch.arange(torch.Size(shape).numel()).reshape(shape)))
@@ -174,19 +174,19 @@ def test_samples_are_flat_and_their_index_finds_them_again(kind: str, sampler: t
     assert len(numbers_of(rb[:].exclude("index")).unique()) == len(rb)
 
 
-def test_data_for_another_number_of_envs_is_refused() -> None:  # ST-06
+def test_data_for_another_number_of_envs_is_refused() -> None:
     rb = ReplayBuffer(storage=LazyTensorStorage(10, ndim=2))
     rb.extend(torch.zeros(2, 3))
     with pytest.raises(ValueError) as caught:
         rb.extend(torch.zeros(4, 3))
     assert str(caught.value) == (
-        "The storage holds [2] elements a row (such as one a env), and the data has [4]. Nothing was written. "
-        "Fix: give data of as many, or use another buffer."
+        "The storage holds [2] items a row (such as one for each env), and the data has [4]. Nothing was written. "
+        "Fix: give data with as many, or use another buffer."
     )
     with pytest.raises(ValueError) as caught:
         rb.extend(torch.zeros(4))
     assert str(caught.value) == (
-        "The data needs 2 leading dimensions, such as [envs, time], and a tensor of shape [4] came. Nothing was "
+        "The data needs 2 leading dimensions, such as [envs, time], and got a tensor of shape [4]. Nothing was "
         "written. Fix: data.unsqueeze(0) for the steps of one env, or a storage with ndim=1."
     )
     with pytest.raises(ValueError) as caught:
@@ -195,7 +195,7 @@ def test_data_for_another_number_of_envs_is_refused() -> None:  # ST-06
     assert len(rb) == 6
 
 
-def test_dim_extend_is_one_of_the_dimensions() -> None:  # ST-06
+def test_dim_extend_is_one_of_the_dimensions() -> None:
     with pytest.raises(ValueError) as caught:
         ReplayBuffer(storage=LazyTensorStorage(10, ndim=2), dim_extend=2)
     assert str(caught.value) == (
@@ -205,7 +205,7 @@ def test_dim_extend_is_one_of_the_dimensions() -> None:  # ST-06
     assert ReplayBuffer(storage=LazyTensorStorage(10, ndim=3)).dim_extend == 2
 
 
-def test_writing_data_of_another_shape_than_is_read_changes_nothing() -> None:  # RB-07 ST-06
+def test_writing_data_of_another_shape_than_is_read_changes_nothing() -> None:
     rb = ReplayBuffer(storage=LazyTensorStorage(40, ndim=2))
     rb.extend(torch.arange(12).reshape(4, 3))
     before = rb[:].clone()
@@ -216,7 +216,7 @@ def test_writing_data_of_another_shape_than_is_read_changes_nothing() -> None:  
 
 
 @pytest.mark.parametrize("dims", [(2, 5), (5, 2)])
-def test_adding_a_rollout_of_several_envs_is_explained(dims: tuple[int, int]) -> None:  # RB-05 ST-06
+def test_adding_a_rollout_of_several_envs_is_explained(dims: tuple[int, int]) -> None:
     rb = ReplayBuffer(storage=LazyTensorStorage(10, ndim=2))
     rb.extend(torch.zeros(2, 3, 4))
     with pytest.raises(ValueError) as caught:

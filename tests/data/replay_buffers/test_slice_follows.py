@@ -34,7 +34,7 @@ from tests.data.replay_buffers.test_sharing import METHODS
         ({"ends": torch.zeros(6, dtype=torch.bool)}, {0, 1, 2, 3, 4}),
     ],
 )
-def test_trajectories_can_be_given(given: dict[str, torch.Tensor], starts: set[int]) -> None:  # SA-05
+def test_trajectories_can_be_given(given: dict[str, torch.Tensor], starts: set[int]) -> None:
     sampler = SliceSampler(slice_len=2, cache_values=True, **given)  # type: ignore[arg-type]  # mypy joins the values
     rb = TensorDictReplayBuffer(storage=TensorStorage(TensorDict({"a": torch.arange(6)}, [6])), sampler=sampler)
     found = pieces(rb.sample(400))
@@ -48,7 +48,7 @@ def test_trajectories_can_be_given(given: dict[str, torch.Tensor], starts: set[i
 # What changes ------------------------------------------------------------------------------------------------------
 
 
-def test_only_what_was_written_since_is_read(monkeypatch: pytest.MonkeyPatch) -> None:  # SA-05
+def test_only_what_was_written_since_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     sampler = SliceSampler(slice_len=4, end_key=("next", "done"))
     rb = buffer(sampler, episodes(*[10] * 50), size=1000)
     rb.sample(4)
@@ -70,7 +70,7 @@ def test_only_what_was_written_since_is_read(monkeypatch: pytest.MonkeyPatch) ->
     assert read == [20, 520]
 
 
-def test_a_step_that_is_written_over_can_end_the_one_before() -> None:  # SA-05
+def test_a_step_that_is_written_over_can_end_the_one_before() -> None:
     data = TensorDict({"episode": torch.tensor([0, 1, 2, 2])}, [4])
     rb = buffer(SliceSampler(slice_len=2), data)
     assert {piece[0] for piece in pieces(rb.sample(40))} == {2}
@@ -80,7 +80,7 @@ def test_a_step_that_is_written_over_can_end_the_one_before() -> None:  # SA-05
     assert {piece[0] for piece in pieces(rb.sample(40))} == {0}
 
 
-def test_a_writer_that_keeps_the_best_is_followed() -> None:  # SA-05
+def test_a_writer_that_keeps_the_best_is_followed() -> None:
     rb = TensorDictReplayBuffer(
         storage=LazyTensorStorage(6), writer=TensorDictMaxValueWriter("step"), sampler=SliceSampler(slice_len=2)
     )
@@ -93,7 +93,7 @@ def test_a_writer_that_keeps_the_best_is_followed() -> None:  # SA-05
     assert {piece[0] for piece in pieces(rb.sample(100))} == {1, 3, 4}
 
 
-def test_the_storage_and_the_sampler_can_be_exchanged() -> None:  # SA-05
+def test_the_storage_and_the_sampler_can_be_exchanged() -> None:
     sampler = SliceSampler(slice_len=3)
     rb = buffer(sampler, episodes(4))
     rb.sample(3)
@@ -109,7 +109,7 @@ def write_elsewhere(rb: TensorDictReplayBuffer) -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_slices_of_what_another_process_wrote(method: str, tmp_path: Path) -> None:  # SA-05 RB-16
+def test_slices_of_what_another_process_wrote(method: str, tmp_path: Path) -> None:
     rb = TensorDictReplayBuffer(
         storage=LazyMemmapStorage(12, scratch_dir=tmp_path / "rb"), sampler=SliceSampler(slice_len=4)
     )
@@ -123,7 +123,7 @@ def test_slices_of_what_another_process_wrote(method: str, tmp_path: Path) -> No
     assert found == {tuple((start + i) % 12 for i in range(4)) for start in range(9, 13)}
 
 
-def test_prefetched_slices_are_slices() -> None:  # SA-05 RB-12
+def test_prefetched_slices_are_slices() -> None:
     rb = buffer(SliceSampler(num_slices=2), episodes(9, 7), prefetch=2, batch_size=8)
     for _ in range(20):
         assert (rb.sample()["step"].view(2, 4).diff() == 1).all()

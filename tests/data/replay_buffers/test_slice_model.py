@@ -215,7 +215,7 @@ class SliceModel(RuleBasedStateMachine):
 @pytest.mark.parametrize("memmap", [False, True], ids=["lazy", "memmap"])
 @pytest.mark.parametrize("width", [1, 3])
 @pytest.mark.parametrize("keys", KEYS)
-def test_slices_are_those_of_a_plain_model(keys: str, width: int, memmap: bool) -> None:  # SA-05 SA-06 SA-07 RB-16
+def test_slices_are_those_of_a_plain_model(keys: str, width: int, memmap: bool) -> None:
     machine = type("Model", (SliceModel,), {"keys": keys, "width": width, "memmap": memmap})
     run_state_machine_as_test(
         machine,

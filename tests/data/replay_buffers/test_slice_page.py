@@ -10,7 +10,7 @@ from rlnb.data import LazyMemmapStorage, LazyTensorStorage, ReplayBuffer, SliceS
 from rlnb.envs import GymEnv, RandomCropTensorDict, SerialEnv, StepCounter, TransformedEnv
 
 
-def test_slices_of_a_single_env_as_on_the_page() -> None:  # TJ-02 SA-05
+def test_slices_of_a_single_env_as_on_the_page() -> None:
     env = TransformedEnv(GymEnv("CartPole-v1"), StepCounter())
     collector = Collector(env, RandomPolicy(env.action_spec), frames_per_batch=10, total_frames=-1)
     rb = ReplayBuffer(
@@ -34,7 +34,7 @@ def test_slices_of_a_single_env_as_on_the_page() -> None:  # TJ-02 SA-05
     collector.shutdown()
 
 
-def test_slices_of_two_envs_as_on_the_page() -> None:  # TJ-03 SA-05
+def test_slices_of_two_envs_as_on_the_page() -> None:
     env = TransformedEnv(SerialEnv(2, lambda: GymEnv("CartPole-v1")), StepCounter())
     collector = Collector(env, RandomPolicy(env.action_spec), frames_per_batch=1, total_frames=-1)
     rb = ReplayBuffer(
@@ -59,7 +59,7 @@ def test_slices_of_two_envs_as_on_the_page() -> None:  # TJ-03 SA-05
     collector.shutdown()
 
 
-def test_pieces_of_trajectories_as_rows_as_on_the_page() -> None:  # TJ-04
+def test_pieces_of_trajectories_as_rows_as_on_the_page() -> None:
     obs = torch.randn(100, 50, 1)
     data = TensorDict({"obs": obs[:-1], "next": {"obs": obs[1:]}}, [99])
     rb = TensorDictReplayBuffer(storage=LazyMemmapStorage(1000))
@@ -71,7 +71,7 @@ def test_pieces_of_trajectories_as_rows_as_on_the_page() -> None:  # TJ-04
     assert (sample["obs"] == obs[sample["index"]]).all()
 
 
-def test_a_storage_counts_the_leading_dimension_trajectories_or_steps() -> None:  # TJ-01
+def test_a_storage_counts_the_leading_dimension_trajectories_or_steps() -> None:
     data = TensorDict({"obs": torch.randn(6, 50, 1), "episode": torch.arange(6)[:, None].expand(6, 50)}, [6, 50])
     trajectories, steps = (TensorDictReplayBuffer(storage=LazyTensorStorage(300)) for _ in range(2))
     trajectories.extend(data)

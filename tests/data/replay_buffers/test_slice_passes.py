@@ -17,7 +17,7 @@ from tests.data.replay_buffers.slice_worlds import buffer, episodes, evenly, pie
 
 
 @pytest.mark.parametrize("passes", [0, 1])
-def test_between_two_passes_it_can_be_saved(passes: int, tmp_path: Path) -> None:  # SA-06 CP-01
+def test_between_two_passes_it_can_be_saved(passes: int, tmp_path: Path) -> None:
     rb = buffer(SliceSamplerWithoutReplacement(slice_len=2), episodes(4, 3), batch_size=4)
     for _ in range(passes):
         assert len(batches(rb)) == 1
@@ -43,7 +43,7 @@ def batches(rb: Any) -> list[list[int]]:
 @settings(deadline=None, max_examples=80)
 def test_a_pass_takes_one_slice_of_every_trajectory(
     lengths: list[int], slices: int, slice_len: int, drop_last: bool, shuffle: bool, strict: bool
-) -> None:  # SA-06
+) -> None:
     sampler = SliceSamplerWithoutReplacement(
         slice_len=slice_len, drop_last=drop_last, shuffle=shuffle, strict_length=strict
     )
@@ -63,7 +63,7 @@ def test_a_pass_takes_one_slice_of_every_trajectory(
             assert flat == whole[:expected]
 
 
-def test_where_a_slice_begins_and_the_order_are_random() -> None:  # SA-06
+def test_where_a_slice_begins_and_the_order_are_random() -> None:
     rb = buffer(SliceSamplerWithoutReplacement(num_slices=3), episodes(4, 6, 5), batch_size=9)
     samples = [rb.sample() for _ in range(2000)]
     starts = Counter(piece[0] for sample in samples for piece in pieces(sample))
@@ -74,7 +74,7 @@ def test_where_a_slice_begins_and_the_order_are_random() -> None:  # SA-06
     assert len(orders) == 6 and evenly(orders, dict.fromkeys(orders, 1 / 6))
 
 
-def test_what_is_written_begins_a_new_pass() -> None:  # SA-06
+def test_what_is_written_begins_a_new_pass() -> None:
     rb = buffer(SliceSamplerWithoutReplacement(slice_len=2, shuffle=False), episodes(2, 2, 2), size=20, batch_size=2)
     assert rb.sample()["episode"].tolist() == [0, 0]
     rb[0] = rb[0].set("step", torch.tensor(9))  # moves no end: the pass goes on
@@ -86,7 +86,7 @@ def test_what_is_written_begins_a_new_pass() -> None:  # SA-06
     assert rb.sample()["episode"].tolist() == [7, 7] and rb.sampler.ran_out
 
 
-def test_a_pass_goes_on_after_loading() -> None:  # SA-06 CP-02
+def test_a_pass_goes_on_after_loading() -> None:
     def made(seed: int) -> Any:
         sampler = SliceSamplerWithoutReplacement(slice_len=2)
         generator = torch.Generator().manual_seed(seed)
@@ -105,20 +105,20 @@ def test_a_pass_goes_on_after_loading() -> None:  # SA-06 CP-02
     assert sorted(i for batch in batches(sent) for i in batch) == sorted(i for batch in rest for i in batch)
 
 
-def test_a_state_that_is_none_is_refused() -> None:  # SA-06 CP-02
+def test_a_state_that_is_none_is_refused() -> None:
     rb = buffer(SliceSamplerWithoutReplacement(slice_len=2, shuffle=False), episodes(2, 2, 2), batch_size=2)
     rb.sample()
     for order in ([0, 0], [3], [-1]):
         with pytest.raises(ValueError) as caught:
             rb.sampler.load_state_dict({"order": torch.tensor(order), "count": 3, "ran_out": False})
         assert str(caught.value) == (
-            "The state of a SliceSamplerWithoutReplacement names each of 3 trajectories at most once, and this one "
-            "does not. Nothing was changed. Fix: load what state_dict() of such a sampler returned."
+            "The state of a SliceSamplerWithoutReplacement must name each of 3 trajectories at most once, and this "
+            "one does not. Nothing was changed. Fix: load what state_dict() of such a sampler returned."
         )
     assert rb.sample()["episode"].tolist() == [1, 1]
 
 
-def test_too_few_trajectories_for_a_batch() -> None:  # SA-06
+def test_too_few_trajectories_for_a_batch() -> None:
     rb = buffer(SliceSamplerWithoutReplacement(num_slices=4, drop_last=True), episodes(5, 5, 1), batch_size=12)
     with pytest.raises(RuntimeError) as caught:
         rb.sample()
@@ -128,7 +128,7 @@ def test_too_few_trajectories_for_a_batch() -> None:  # SA-06
     )
 
 
-def test_its_text() -> None:  # SA-06
+def test_its_text() -> None:
     assert repr(SliceSamplerWithoutReplacement(num_slices=2, truncated_key=None, shuffle=False)) == (
         "SliceSamplerWithoutReplacement(num_slices=2, strict_length=True, drop_last=False, shuffle=False)"
     )

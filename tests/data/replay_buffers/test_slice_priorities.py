@@ -43,7 +43,7 @@ def fitting(least: int) -> list[int]:
 @pytest.mark.parametrize(
     ("least", "arguments"), [(3, {}), (1, {"strict_length": False}), (1, {"span": True}), (2, {"span": (False, 1)})]
 )
-def test_first_steps_are_drawn_by_priority(least: int, arguments: dict[str, Any], alpha: float) -> None:  # SA-07
+def test_first_steps_are_drawn_by_priority(least: int, arguments: dict[str, Any], alpha: float) -> None:
     rb = prioritized(sampler(alpha=alpha, **arguments))
     sample = rb.sample(3 * 20_000)
     found = pieces(sample)
@@ -57,7 +57,7 @@ def test_first_steps_are_drawn_by_priority(least: int, arguments: dict[str, Any]
         assert piece == tuple(range(piece[0], min(piece[0] + 3, end + 1)))
 
 
-def test_weights_correct_for_the_draws_among_steps_that_can_be_first() -> None:  # SA-07
+def test_weights_correct_for_the_draws_among_steps_that_can_be_first() -> None:
     rb = prioritized(sampler(beta=0.5))
     sample, info = rb.sample(3 * 100, return_info=True)
     first = sample["index"].view(-1, 3)[:, 0]
@@ -67,7 +67,7 @@ def test_weights_correct_for_the_draws_among_steps_that_can_be_first() -> None: 
     assert (info["priority_weight"] == sample["priority_weight"]).all()
 
 
-def test_it_is_a_slice_sampler_and_a_prioritized_one() -> None:  # SA-07
+def test_it_is_a_slice_sampler_and_a_prioritized_one() -> None:
     made = sampler()
     assert isinstance(made, SliceSampler) and isinstance(made, PrioritizedSampler)
     assert made.alpha == made.beta == 1.0 and made.max_size == 16 and made.has_priorities
@@ -77,7 +77,7 @@ def test_it_is_a_slice_sampler_and_a_prioritized_one() -> None:  # SA-07
     )
 
 
-def test_steps_become_able_to_be_first_as_a_trajectory_goes_on() -> None:  # SA-07
+def test_steps_become_able_to_be_first_as_a_trajectory_goes_on() -> None:
     rb: Any = buffer(sampler(slice_len=4), episodes(6)[:3], size=16)
     with pytest.raises(RuntimeError, match="No trajectory is long enough for a slice of 4 steps"):
         rb.sample(4)
@@ -88,7 +88,7 @@ def test_steps_become_able_to_be_first_as_a_trajectory_goes_on() -> None:  # SA-
     assert evenly(Counter(piece[0] for piece in pieces(rb.sample(8000))), {0: 1 / 7, 1: 2 / 7, 2: 4 / 7})
 
 
-def test_new_elements_have_the_default_priority() -> None:  # SA-07
+def test_new_elements_have_the_default_priority() -> None:
     rb = prioritized(sampler())
     rb.extend(episodes(4, first=9))  # over 0 to 3; the largest priority so far was 9
     found = Counter(piece[0] for piece in pieces(rb.sample(30_000)))
@@ -96,7 +96,7 @@ def test_new_elements_have_the_default_priority() -> None:  # SA-07
     assert evenly(found, {i: value / sum(mass.values()) for i, value in mass.items()})
 
 
-def test_data_brings_its_own_priorities() -> None:  # SA-07
+def test_data_brings_its_own_priorities() -> None:
     data = episodes(4, 4).set("td_error", torch.tensor([0.0, 3, 0, 0, 1, 0, 0, 0]))
     rb: Any = buffer(sampler(slice_len=2), data)
     assert evenly(Counter(piece[0] for piece in pieces(rb.sample(4000))), {1: 3 / 4, 4: 1 / 4})
@@ -106,7 +106,7 @@ def test_data_brings_its_own_priorities() -> None:  # SA-07
     assert {piece[0] for piece in pieces(rb.sample(40))} == {6}
 
 
-def test_several_dimensions() -> None:  # SA-07
+def test_several_dimensions() -> None:
     steps = torch.stack([episodes(6), episodes(2, 4, first=1)])
     rb = TensorDictReplayBuffer(storage=LazyTensorStorage(12, ndim=2), sampler=sampler())
     rb.extend(steps)
@@ -118,28 +118,28 @@ def test_several_dimensions() -> None:  # SA-07
     assert evenly(found, {place: value / sum(mass.values()) for place, value in mass.items()})
 
 
-def test_a_sampler_that_comes_late_or_grows_knows_all_elements() -> None:  # SA-07
+def test_a_sampler_that_comes_late_or_grows_knows_all_elements() -> None:
     rb = TensorDictReplayBuffer(storage=LazyTensorStorage(40))
     rb.extend(episodes(20))
     rb.set_sampler(PrioritizedSliceSampler(4, 1.0, 1.0, slice_len=5))
     assert evenly(Counter(piece[0] for piece in pieces(rb.sample(40_000))), {i: 1 / 16 for i in range(16)})
 
 
-def test_slices_of_another_length_have_other_first_steps() -> None:  # SA-07
+def test_slices_of_another_length_have_other_first_steps() -> None:
     rb: Any = buffer(PrioritizedSliceSampler(16, 1.0, 1.0, num_slices=100), episodes(*LENGTHS))
     for length in (8, 5, 3):
         sample = rb.sample(100 * length)
         assert set(sample["index"].view(100, length)[:, 0].tolist()) == set(fitting(length))
 
 
-def test_no_priority_is_above_zero() -> None:  # SA-07
+def test_no_priority_is_above_zero() -> None:
     rb = prioritized(sampler())
     rb.update_priority(torch.arange(16), torch.zeros(16))
     with pytest.raises(RuntimeError, match="All priorities are zero"):
         rb.sample(3)
 
 
-def test_priorities_are_saved_and_sent() -> None:  # SA-07 CP-02
+def test_priorities_are_saved_and_sent() -> None:
     rb = prioritized(sampler())
     other = TensorDictReplayBuffer(storage=LazyTensorStorage(16), sampler=sampler(beta=0.3))
     other.load_state_dict(rb.state_dict())
@@ -152,21 +152,21 @@ def test_priorities_are_saved_and_sent() -> None:  # SA-07 CP-02
     assert {piece[0] for piece in pieces(rb.sample(300))} == {0, 1}
 
 
-def test_a_bad_priority_changes_nothing() -> None:  # SA-07
+def test_a_bad_priority_changes_nothing() -> None:
     rb = prioritized(sampler())
     with pytest.raises(ValueError, match="Priorities must be finite"):
         rb.update_priority(torch.tensor([2, 3]), torch.tensor([1.0, float("nan")]))
     assert 2 not in {piece[0] for piece in pieces(rb.sample(3000))}
 
 
-def test_bad_arguments() -> None:  # SA-07 SA-08
-    with pytest.raises(TypeError, match="either num_slices or slice_len, and got none"):
+def test_bad_arguments() -> None:
+    with pytest.raises(TypeError, match="either num_slices or slice_len, and got neither"):
         PrioritizedSliceSampler(10, 1.0, 1.0)
     with pytest.raises(ValueError, match="alpha must be a number of at least 0"):
         PrioritizedSliceSampler(10, -1.0, 1.0, slice_len=2)
 
 
-def test_a_plain_buffer_says_the_weights_beside_the_sample() -> None:  # SA-07
+def test_a_plain_buffer_says_the_weights_beside_the_sample() -> None:
     rb = ReplayBuffer(storage=LazyTensorStorage(16), sampler=sampler(), batch_size=6)
     rb.extend(episodes(*LENGTHS))
     _, info = rb.sample(return_info=True)

@@ -17,14 +17,14 @@ from tests.data.replay_buffers.slice_worlds import buffer, episodes, evenly, pie
 # Which slices, how often -------------------------------------------------------------------------------------------
 
 
-def test_trajectories_and_where_a_slice_begins_are_uniform() -> None:  # SA-05
+def test_trajectories_and_where_a_slice_begins_are_uniform() -> None:
     rb = buffer(SliceSampler(slice_len=4), episodes(5, 3, 8))
     counts = Counter(piece[0] for piece in pieces(rb.sample(40_000)))
     expected = {start: 1 / 2 / 2 for start in (0, 1)} | {start: 1 / 2 / 5 for start in range(8, 13)}
     assert evenly(counts, expected)
 
 
-def test_short_trajectories_are_taken_whole_where_lengths_are_not_strict() -> None:  # SA-05
+def test_short_trajectories_are_taken_whole_where_lengths_are_not_strict() -> None:
     rb = buffer(SliceSampler(slice_len=4, strict_length=False), episodes(5, 3, 8))
     sample = rb.sample(40_000)
     counts = Counter(pieces(sample))
@@ -45,19 +45,19 @@ def test_short_trajectories_are_taken_whole_where_lengths_are_not_strict() -> No
         (False, 0, 0),
     ],
 )
-def test_slices_may_span_the_ends_of_a_trajectory(span: Any, before: int, after: int) -> None:  # SA-05
+def test_slices_may_span_the_ends_of_a_trajectory(span: Any, before: int, after: int) -> None:
     rb = buffer(SliceSampler(slice_len=4, span=span), episodes(6, 3))
     counts = Counter(pieces(rb.sample(40_000)))
     whole = [tuple(i for i in range(start, start + 4) if 0 <= i < 6) for start in range(-before, 3 + after)]
     assert evenly(counts, {piece: 1 / len(whole) for piece in whole})
 
 
-def test_spans_of_short_trajectories_keep_what_was_asked_for() -> None:  # SA-05
+def test_spans_of_short_trajectories_keep_what_was_asked_for() -> None:
     rb = buffer(SliceSampler(slice_len=4, span=2, strict_length=False), episodes(3))
     assert evenly(Counter(pieces(rb.sample(4_000))), {(0, 1): 1 / 3, (0, 1, 2): 1 / 3, (1, 2): 1 / 3})
 
 
-def test_a_slice_crosses_the_end_of_the_memory_and_never_the_cursor() -> None:  # SA-05
+def test_a_slice_crosses_the_end_of_the_memory_and_never_the_cursor() -> None:
     rb = buffer(SliceSampler(slice_len=4), episodes(5, 3, 8), size=16)
     rb.extend(episodes(5, first=3)[:3])  # over 0, 1, 2: the open trajectory ends at 2, the one it cut begins at 3
     rb.extend(episodes(5, first=4)[:0])
@@ -69,12 +69,12 @@ def test_a_slice_crosses_the_end_of_the_memory_and_never_the_cursor() -> None:  
 
 
 @pytest.mark.parametrize("keys", [{}, {"end_key": ("next", "done")}, {"traj_key": "episode"}])
-def test_ids_and_ends_tell_the_same_trajectories_apart(keys: dict[str, Any]) -> None:  # SA-05
+def test_ids_and_ends_tell_the_same_trajectories_apart(keys: dict[str, Any]) -> None:
     rb = buffer(SliceSampler(slice_len=3, **keys), episodes(5, 2, 4))
     assert {piece[0] for piece in pieces(rb.sample(600))} == {0, 1, 2, 7, 8}
 
 
-def test_which_entries_are_read() -> None:  # SA-05
+def test_which_entries_are_read() -> None:
     data = episodes(4, 4)
     data["episode"] = torch.zeros(8, dtype=torch.int64)
     starts = {}
@@ -100,7 +100,7 @@ IDS: dict[str, Callable[[torch.Tensor], Any]] = {
 
 
 @pytest.mark.parametrize("form", IDS)
-def test_ids_of_any_kind(form: str) -> None:  # SA-05
+def test_ids_of_any_kind(form: str) -> None:
     data = episodes(3, 4)
     ids = IDS[form](data["episode"])
     data = data.exclude("episode").set(("collector", "id"), ids)
@@ -110,13 +110,13 @@ def test_ids_of_any_kind(form: str) -> None:  # SA-05
 
 
 @pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.bfloat16])
-def test_ends_of_any_dtype(dtype: torch.dtype) -> None:  # SA-05
+def test_ends_of_any_dtype(dtype: torch.dtype) -> None:
     data = TensorDict({"a": torch.arange(5), "end": torch.tensor([0, 1, 0, 0, 0]).to(dtype)}, [5])
     rb = buffer(SliceSampler(slice_len=2, end_key="end"), data)
     assert {piece[0] for piece in pieces(rb.sample(100))} == {0, 2, 3}
 
 
-def test_one_seed_gives_one_sequence_of_slices() -> None:  # SA-05
+def test_one_seed_gives_one_sequence_of_slices() -> None:
     first, second = (buffer(SliceSampler(num_slices=4), episodes(20, 30), seed=3) for _ in range(2))
     for _ in range(3):
         assert (first.sample(16)["index"] == second.sample(16)["index"]).all()
@@ -125,7 +125,7 @@ def test_one_seed_gives_one_sequence_of_slices() -> None:  # SA-05
 # Several dimensions ------------------------------------------------------------------------------------------------
 
 
-def test_every_env_of_a_row_has_trajectories_of_its_own() -> None:  # SA-05
+def test_every_env_of_a_row_has_trajectories_of_its_own() -> None:
     done = torch.zeros(2, 10, 1, dtype=torch.bool)
     done[0, 4], done[1, 6] = True, True
     data = TensorDict({"n": torch.arange(20).view(2, 10), "next": {"done": done}}, [2, 10])
@@ -147,7 +147,7 @@ def test_every_env_of_a_row_has_trajectories_of_its_own() -> None:  # SA-05
 # Marks -------------------------------------------------------------------------------------------------------------
 
 
-def test_last_steps_are_marked_truncated_and_done() -> None:  # SA-05
+def test_last_steps_are_marked_truncated_and_done() -> None:
     rb = buffer(SliceSampler(num_slices=2), episodes(9))
     sample, info = rb.sample(8, return_info=True)
     ended = torch.tensor([False, False, False, True] * 2)[:, None]
@@ -156,7 +156,7 @@ def test_last_steps_are_marked_truncated_and_done() -> None:  # SA-05
     assert not rb[:]["next", "truncated"].any() and rb[:]["next", "done"].sum() == 1  # what is stored is as it was
 
 
-def test_marks_are_left_out_where_there_is_no_key_for_them() -> None:  # SA-05
+def test_marks_are_left_out_where_there_is_no_key_for_them() -> None:
     rb = buffer(SliceSampler(num_slices=2, truncated_key=None), episodes(9))
     sample, info = rb.sample(8, return_info=True)
     assert list(info) == ["index"]
@@ -164,7 +164,7 @@ def test_marks_are_left_out_where_there_is_no_key_for_them() -> None:  # SA-05
     assert not sample["next", "truncated"].any()
 
 
-def test_marks_are_made_where_nothing_is_stored() -> None:  # SA-05
+def test_marks_are_made_where_nothing_is_stored() -> None:
     rb = buffer(SliceSampler(num_slices=2, truncated_key=("next", "agents", "truncated")), episodes(9))
     sample = rb.sample(6)
     ended = torch.tensor([False, False, True] * 2)[:, None]
@@ -173,14 +173,14 @@ def test_marks_are_made_where_nothing_is_stored() -> None:  # SA-05
     assert (rb.sample(6)["next", "truncated"] == ended).all()
 
 
-def test_a_plain_buffer_says_the_marks_beside_the_sample() -> None:  # SA-05
+def test_a_plain_buffer_says_the_marks_beside_the_sample() -> None:
     rb = ReplayBuffer(storage=LazyTensorStorage(9), sampler=SliceSampler(num_slices=1), batch_size=3)
     rb.extend(episodes(9))
     sample, info = rb.sample(return_info=True)
     assert not sample["next", "truncated"].any() and info["next", "truncated"][-1]
 
 
-def test_a_pytree_of_tensors_has_slices() -> None:  # SA-05
+def test_a_pytree_of_tensors_has_slices() -> None:
     data = episodes(4, 3)
     rb = ReplayBuffer(storage=LazyTensorStorage(7), sampler=SliceSampler(slice_len=3), batch_size=30)
     rb.extend({"step": data["step"], "next": {"done": data["next", "done"]}})
@@ -188,7 +188,7 @@ def test_a_pytree_of_tensors_has_slices() -> None:  # SA-05
     assert (sample["step"].view(-1, 3).diff() == 1).all()
 
 
-def test_its_text() -> None:  # SA-05
+def test_its_text() -> None:
     assert repr(SliceSampler(num_slices=8, traj_key=("collector", "traj_ids"), truncated_key=None)) == (
         "SliceSampler(num_slices=8, traj_key=('collector', 'traj_ids'), strict_length=True)"
     )

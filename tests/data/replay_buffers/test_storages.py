@@ -58,13 +58,13 @@ OTHER_FORM = "Nothing was written. Fix: give data of the form that was stored fi
         ),
         (
             steps(3)[0],
-            "The data needs a leading dimension that counts the elements, and a TensorDict of batch "
-            "size [] came. Nothing "
-            "was written. Fix: buffer.add(data) for a single element; buffer.extend(data) takes a batch of them.",
+            "The data needs a leading dimension that counts the items, and got a TensorDict of batch "
+            "size []. Nothing "
+            "was written. Fix: buffer.add(data) for a single item; buffer.extend(data) takes a batch of them.",
         ),
         (
             [steps(1)[0], torch.zeros(3)],
-            "A list stands for elements that are stored one by one, and number 1 of them does not "
+            "A list stands for items that are stored one by one, and number 1 of them does not "
             "fit. The storage holds "
             f"data with the keys 'a', ('b', 'c'), and a Tensor came. {OTHER_FORM}\n"
             "If the list itself is one PyTree of batches, give a tuple.",
@@ -338,9 +338,7 @@ def test_a_given_container_of_any_form() -> None:  # ST-02
     assert envs.storage.shape == (4, 3) and len(envs) == 12 and envs[:].shape == (4, 3)
     with pytest.raises(ValueError) as caught:
         TensorStorage(torch.zeros(3), max_size=5)
-    assert (
-        str(caught.value) == "max_size is 5, and the storage given has room for [3] elements. Fix: leave max_size out."
-    )
+    assert str(caught.value) == "max_size is 5, and the storage given has room for [3] items. Fix: leave max_size out."
 
 
 def test_data_on_another_device_is_moved() -> None:  # ST-03
@@ -440,7 +438,7 @@ def test_set_leaves_no_holes(storage: Any, index: Any) -> None:  # ST-01
     with pytest.raises((IndexError, TypeError, ValueError)):
         made.set(index, torch.tensor(1) if isinstance(index, int) else torch.arange(count))
     assert len(made) == 0
-    with pytest.raises(ValueError, match="The index names 3 elements, and 2 were given"):
+    with pytest.raises(ValueError, match="The index names 3 items, and 2 were given"):
         made.set(range(3), torch.arange(2))
     assert len(made) == 0
 

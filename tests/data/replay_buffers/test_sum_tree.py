@@ -16,7 +16,7 @@ VALUES = st.one_of(st.just(0.0), st.floats(1e-8, 1e8), st.sampled_from([1e-8, 1.
 
 @given(size=st.sampled_from([1, 2, 31, 32, 33, 1000, 1024, 1025, 33_000]), data=st.data())
 @settings(deadline=None, max_examples=60)
-def test_sums_and_least_are_those_of_the_numbers(size: int, data: st.DataObject) -> None:  # SA-04
+def test_sums_and_least_are_those_of_the_numbers(size: int, data: st.DataObject) -> None:
     tree, numbers = SumTree(size), [0.0] * size
     for _ in range(data.draw(st.integers(1, 6))):
         positions = data.draw(st.lists(st.integers(0, size - 1), min_size=1, max_size=12))
@@ -34,7 +34,7 @@ def test_sums_and_least_are_those_of_the_numbers(size: int, data: st.DataObject)
 
 @given(size=st.sampled_from([1, 33, 1025, 40_000]), data=st.data())
 @settings(deadline=None, max_examples=80)
-def test_what_is_found_has_mass_and_is_where_the_running_sum_passes(size: int, data: st.DataObject) -> None:  # SA-04
+def test_what_is_found_has_mass_and_is_where_the_running_sum_passes(size: int, data: st.DataObject) -> None:
     tree = SumTree(size)
     positions = np.unique(np.array(data.draw(st.lists(st.integers(0, size - 1), min_size=1, max_size=30))))
     values = np.array(data.draw(st.lists(VALUES, min_size=len(positions), max_size=len(positions))))
@@ -51,7 +51,7 @@ def test_what_is_found_has_mass_and_is_where_the_running_sum_passes(size: int, d
     assert (running[found] - tree.get(found) <= shares * total + slack).all()
 
 
-def test_masses_are_found_in_proportion() -> None:  # SA-04
+def test_masses_are_found_in_proportion() -> None:
     random = np.random.default_rng(0)
     size = 50_000
     tree, numbers = SumTree(size), np.zeros(size)
@@ -66,7 +66,7 @@ def test_masses_are_found_in_proportion() -> None:  # SA-04
     assert statistic < 199 + 6 * (2 * 199) ** 0.5
 
 
-def test_ten_million_updates_leave_no_error_behind() -> None:  # SA-04
+def test_ten_million_updates_leave_no_error_behind() -> None:
     random = np.random.default_rng(1)
     size = 100_000
     tree = SumTree(size)
@@ -84,7 +84,7 @@ def test_ten_million_updates_leave_no_error_behind() -> None:  # SA-04
     assert tree.total() == 0 and tree.least() == math.inf
 
 
-def test_one_large_number_does_not_hide_the_rest_of_its_block() -> None:  # SA-04
+def test_one_large_number_does_not_hide_the_rest_of_its_block() -> None:
     tree = SumTree(64)
     tree.set(np.arange(64), np.full(64, 1e-8))
     tree.set(np.array([40]), 1e8)
@@ -94,7 +94,7 @@ def test_one_large_number_does_not_hide_the_rest_of_its_block() -> None:  # SA-0
     assert (tree.find((np.arange(64) + 0.5) * 1e-8) == np.arange(64)).all()
 
 
-def test_a_tree_can_be_cleared() -> None:  # SA-04
+def test_a_tree_can_be_cleared() -> None:
     tree = SumTree(5000)
     tree.set(np.arange(5000), 1.0)
     assert tree.total() == 5000
@@ -102,7 +102,7 @@ def test_a_tree_can_be_cleared() -> None:  # SA-04
     assert tree.total() == 0 and tree.values().max() == 0
 
 
-def test_a_mass_at_the_end_of_a_block_is_found_at_its_end() -> None:  # SA-04
+def test_a_mass_at_the_end_of_a_block_is_found_at_its_end() -> None:
     """The sum of a block, formed at once, can exceed its last running sum by a rounding error."""
     numbers = np.random.default_rng(2).random(64 * 32) + 0.1
     tree = SumTree(len(numbers))
@@ -117,14 +117,14 @@ def test_a_mass_at_the_end_of_a_block_is_found_at_its_end() -> None:  # SA-04
 
 
 @pytest.mark.parametrize("size", [5, 32, 33, 1024, 1100, 40_000])
-def test_the_whole_mass_is_found_at_the_last_number_that_is_not_0(size: int) -> None:  # SA-04
+def test_the_whole_mass_is_found_at_the_last_number_that_is_not_0(size: int) -> None:
     for last in {0, size // 2, size - 1}:
         tree = SumTree(size)
         tree.set(np.arange(last + 1), 1.0)
         assert tree.find(np.array([0.0, tree.total(), tree.total() - 0.5])).tolist() == [0, last, last]
 
 
-def test_the_least_is_known_whatever_is_written_over_it() -> None:  # SA-04
+def test_the_least_is_known_whatever_is_written_over_it() -> None:
     """In order, as a ring is written, and always the least itself."""
     random, size = np.random.default_rng(3), 300
     tree, numbers = SumTree(size), np.ones(size)

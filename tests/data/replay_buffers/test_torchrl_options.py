@@ -110,7 +110,8 @@ def test_arguments_have_names() -> None:
     with pytest.raises(TypeError) as caught:
         ReplayBuffer(LazyTensorStorage(5))
     assert str(caught.value) == (
-        "ReplayBuffer takes arguments by name, and got 1 without. Fix: ReplayBuffer(storage=LazyTensorStorage(...))."
+        "ReplayBuffer takes keyword arguments only, and got 1 positional. "
+        "Fix: ReplayBuffer(storage=LazyTensorStorage(...))."
     )
     with pytest.raises(TypeError, match=r"Fix: ReplayBuffer\(batch_size=32\)"):
         ReplayBuffer(32, RandomSampler())
@@ -153,7 +154,7 @@ def test_elements_are_consumed_after_as_many_samples(count: int, ndim: int) -> N
         left = sum(seen.count(number) < count for number in range(10))
         assert len(rb) == left and rb.can_sample() == (left > 0)
     assert sorted(seen) == sorted(count * list(range(10)))
-    with pytest.raises(RuntimeError, match="every element has been drawn"):
+    with pytest.raises(RuntimeError, match="every item has been drawn"):
         rb.sample()
     assert len(rb[:].flatten()) == 10, "they are still stored"
     rb.extend(torch.arange(50, 54).reshape(2, 2) if ndim == 2 else torch.arange(50, 54))
@@ -387,7 +388,7 @@ def test_short_slices_are_filled_up() -> None:
             first = int(part["t"][0])
             assert part["t"].tolist() == ([0, 1, 1, 1] if short else list(range(first, first + 4)))
             assert (data[part["index"]]["t"] == part["t"]).all()
-    with pytest.raises(ValueError, match="pad_output=True fills up short slices"):
+    with pytest.raises(ValueError, match="pad_output=True pads short slices"):
         SliceSampler(slice_len=4, pad_output=True)
 
 
@@ -474,7 +475,7 @@ def test_writes_are_routed_by_a_dimension() -> None:
     index = rb.extend(TensorDict({"a": torch.arange(6).reshape(2, 3)}, [2, 3]))
     assert index["buffer_ids"].tolist() == [0, 0, 0, 1, 1, 1] and index["index"].tolist() == [0, 1, 2, 0, 1, 2]
     assert parts[1][:]["a"].tolist() == [3, 4, 5]
-    with pytest.raises(ValueError, match="3 places along routing_dim=0, and the ensemble 2 members"):
+    with pytest.raises(ValueError, match="size 3 along routing_dim=0, and the ensemble has 2 members"):
         rb.extend(TensorDict({"a": torch.zeros(3, 2, dtype=torch.int64)}, [3, 2]))
     with pytest.raises(ValueError, match="both given"):
         ReplayBufferEnsemble(*parts, routing_dim=0, routing_key="task")

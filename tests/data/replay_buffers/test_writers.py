@@ -25,7 +25,7 @@ from rlnb.data import (
 )
 
 
-def test_the_ring_goes_over_the_oldest() -> None:  # WR-02
+def test_the_ring_goes_over_the_oldest() -> None:
     rb = ReplayBuffer(storage=LazyTensorStorage(5), writer=RoundRobinWriter())
     assert [rb.add(torch.tensor(number)) for number in range(7)] == [0, 1, 2, 3, 4, 0, 1]
     assert rb.extend(torch.arange(10, 23)).tolist() == [(2 + i) % 5 for i in range(13)]
@@ -33,7 +33,7 @@ def test_the_ring_goes_over_the_oldest() -> None:  # WR-02
     assert repr(rb.writer) == "RoundRobinWriter(cursor=0, full_storage=True)"
 
 
-def test_the_writer_of_a_tensordict_buffer_marks_where_things_are() -> None:  # WR-03
+def test_the_writer_of_a_tensordict_buffer_marks_where_things_are() -> None:
     rb = TensorDictReplayBuffer(storage=LazyTensorStorage(5))
     assert type(rb.writer) is TensorDictRoundRobinWriter
     given_data = TensorDict({"a": torch.arange(3), "index": torch.full((3,), 77)}, [3])
@@ -52,13 +52,13 @@ WRITES = [
 
 
 @pytest.mark.parametrize("call", WRITES)
-def test_an_immutable_dataset_refuses_to_be_written(call: object) -> None:  # WR-05
+def test_an_immutable_dataset_refuses_to_be_written(call: object) -> None:
     rb = ReplayBuffer(storage=TensorStorage(torch.arange(3)), writer=ImmutableDatasetWriter())
     with pytest.raises(RuntimeError) as caught:
         call(rb)  # type: ignore[operator]
     assert str(caught.value) == (
         "This buffer is read-only: its writer is an ImmutableDatasetWriter. "
-        "Fix: buffer.set_writer(RoundRobinWriter()) to write to it after all."
+        "Fix: buffer.set_writer(RoundRobinWriter()) to make it writable."
     )
     assert rb[:].tolist() == [0, 1, 2] and repr(rb.writer) == "ImmutableDatasetWriter()"
 
@@ -70,9 +70,7 @@ def test_an_immutable_dataset_refuses_to_be_written(call: object) -> None:  # WR
     one_by_one=st.booleans(),
 )
 @settings(deadline=None, max_examples=60)
-def test_the_highest_ranks_stay(  # WR-04
-    scores: list[list[int]], size: int, kind: type, one_by_one: bool
-) -> None:
+def test_the_highest_ranks_stay(scores: list[list[int]], size: int, kind: type, one_by_one: bool) -> None:
     rb = TensorDictReplayBuffer(storage=kind(size), writer=TensorDictMaxValueWriter("score"))
     everything: list[int] = []
     for batch in scores:
@@ -91,7 +89,7 @@ def test_the_highest_ranks_stay(  # WR-04
     assert len(rb) == min(size, len(everything))
 
 
-def test_trajectories_are_ranked_as_a_whole() -> None:  # WR-04
+def test_trajectories_are_ranked_as_a_whole() -> None:
     def trajectory(*rewards: float) -> TensorDict:
         return TensorDict({"next": {"reward": torch.tensor(rewards)[:, None]}}, [len(rewards)])
 
@@ -106,12 +104,12 @@ def test_trajectories_are_ranked_as_a_whole() -> None:  # WR-04
     assert rb[:]["next", "reward"].sum(1).flatten().tolist() == [4, 10]
 
 
-def test_what_cannot_be_ranked_is_refused_whole() -> None:  # WR-04
+def test_what_cannot_be_ranked_is_refused_whole() -> None:
     rb = TensorDictReplayBuffer(storage=LazyTensorStorage(2), writer=TensorDictMaxValueWriter(("next", "score")))
     with pytest.raises(KeyError) as caught:
         rb.extend(TensorDict({"a": torch.arange(2)}, [2]))
     assert caught.value.args[0] == (
-        "Elements are ranked by ('next', 'score'), which the data does not have; it has 'a'. Nothing was written. "
+        "Items are ranked by ('next', 'score'), which the data does not have; it has 'a'. Nothing was written. "
         "Fix: TensorDictMaxValueWriter(rank_key=...) with one of these."
     )
     with pytest.raises(ValueError, match="is NaN"):
@@ -119,10 +117,10 @@ def test_what_cannot_be_ranked_is_refused_whole() -> None:  # WR-04
     assert len(rb) == 0
     with pytest.raises(ValueError) as error:
         TensorDictMaxValueWriter(reduction="most")
-    assert str(error.value) == "There is no reduction 'most'. There are 'sum', 'mean', 'max', 'min', 'median'."
+    assert str(error.value) == "Unknown reduction 'most'. Fix: one of 'sum', 'mean', 'max', 'min', 'median'."
 
 
-def test_the_ranks_are_part_of_the_state() -> None:  # WR-04 CP-02
+def test_the_ranks_are_part_of_the_state() -> None:
     def buffer() -> TensorDictReplayBuffer:
         return TensorDictReplayBuffer(storage=LazyTensorStorage(2), writer=TensorDictMaxValueWriter("score"))
 
@@ -149,7 +147,7 @@ class Backwards(Writer):
         return ((start + torch.arange(rows.count)) % self.storage.max_size).flip(0)
 
 
-def test_a_writer_of_one_s_own() -> None:  # WR-01
+def test_a_writer_of_one_s_own() -> None:
     rb = ReplayBuffer(storage=LazyTensorStorage(4), writer=Backwards)
     assert rb.add(torch.tensor(7)) == 0 and rb.extend(torch.arange(4)).tolist() == [0, 3, 2, 1]
     assert rb[:].tolist() == [0, 3, 2, 1]
@@ -161,7 +159,7 @@ def test_a_writer_of_one_s_own() -> None:  # WR-01
     assert other.writer._cursor == other.write_count == 0
 
 
-def test_a_writer_without_a_storage_says_what_it_needs() -> None:  # WR-01
+def test_a_writer_without_a_storage_says_what_it_needs() -> None:
     writer = RoundRobinWriter()
     with pytest.raises(RuntimeError) as caught:
         writer.add(torch.tensor(1))
@@ -173,7 +171,7 @@ def test_a_writer_without_a_storage_says_what_it_needs() -> None:  # WR-01
         Writer()
 
 
-def test_a_list_of_the_best_keeps_no_batch_alive() -> None:  # WR-03
+def test_a_list_of_the_best_keeps_no_batch_alive() -> None:
     rb = TensorDictReplayBuffer(storage=ListStorage(2), writer=TensorDictMaxValueWriter("score"))
     for first in range(0, 3000, 1000):
         rb.extend(TensorDict({"score": torch.arange(first, first + 1000).float(), "x": torch.ones(1000, 8)}, [1000]))

@@ -1,4 +1,4 @@
-"""Ensembles: several replay buffers that are read as one."""
+"""Ensembles: several replay buffers that are sampled as one."""
 
 from rlnb.data.replay_buffers.ensembles.buffer import ReplayBufferEnsemble
 from rlnb.data.replay_buffers.ensembles.sampler import SamplerEnsemble

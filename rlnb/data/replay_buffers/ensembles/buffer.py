@@ -1,4 +1,4 @@
-"""ReplayBufferEnsemble: several replay buffers, sampled together."""
+"""ReplayBufferEnsemble: several replay buffers that are sampled as one."""
 
 from __future__ import annotations
 
@@ -10,62 +10,68 @@ from typing import Any, NoReturn
 import torch
 from tensordict import TensorDict
 
-from rlnb.data.replay_buffers import faults
-from rlnb.data.replay_buffers.ensembles.members import PartOf, checked, member_at, stack_batches
+from rlnb.data.replay_buffers import errors
+from rlnb.data.replay_buffers.buffer import ReplayBuffer
+from rlnb.data.replay_buffers.ensembles.members import PartOf, checked_members, member_at, stack_batches
 from rlnb.data.replay_buffers.ensembles.sampler import BUFFER_IDS_KEY, Drawn, SamplerEnsemble, as_index, info_of
 from rlnb.data.replay_buffers.ensembles.storage import StorageEnsemble
 from rlnb.data.replay_buffers.ensembles.writer import WriterEnsemble
+from rlnb.data.replay_buffers.entries import set_per_item
 from rlnb.data.replay_buffers.forms import is_data
-from rlnb.data.replay_buffers.replay_buffers import ReplayBuffer
-from rlnb.data.replay_buffers.replay_buffers.prefetch import Chosen
-from rlnb.data.replay_buffers.replay_buffers.reading import Reading, put
-from rlnb.data.replay_buffers.samplers import Info, Sampler
-from rlnb.data.replay_buffers.storages import Storage
-from rlnb.data.replay_buffers.writers import Writer
+from rlnb.data.replay_buffers.prefetcher import Draw
+from rlnb.data.replay_buffers.samplers.base import Info, Sampler
+from rlnb.data.replay_buffers.storages.base import Storage
+from rlnb.data.replay_buffers.writers.base import Writer
 from rlnb.data.replay_buffers.writers.round_robin import INDEX_KEY
 from rlnb.data.ted.keys import NestedKey
 
+_MEMBERS_OR_PARTS = (
+    "An ensemble is made either of buffers or of their parts. Fix: ReplayBufferEnsemble(rb0, rb1), or "
+    "ReplayBufferEnsemble(storages=StorageEnsemble(...), samplers=SamplerEnsemble(...), "
+    "writers=WriterEnsemble(...))."
+)
 
-class ReplayBufferEnsemble(Reading):
+
+class ReplayBufferEnsemble(ReplayBuffer):
     """Several replay buffers that are sampled as one, such as one for each dataset or task.
 
-    A sample of ``b`` elements has the batch size ``[n, b / n]``: ``n`` members are drawn, with replacement, and each
-    gives as many elements. Each part goes through the collate function and the transforms of its member, then the parts
-    are stacked, and the transform of the ensemble comes last. A sample of TensorDicts that know their index says in
-    ``"index"`` where each element is from: ``("index", "buffer_ids")`` is the number of the member and
-    ``("index", "index")`` the index there.
+    A sample of ``b`` items has the batch size ``[n, b / n]``: ``n`` members are drawn, with replacement, and each gives
+    the same number of items. Each part passes through the collate function and the transforms of its member; the parts
+    are stacked; the transform of the ensemble comes last. A sample of TensorDicts with an index names the origin of
+    each item in ``"index"``: ``("index", "buffer_ids")`` is the number of the member and ``("index", "index")`` the
+    index in that member.
 
-    ``ensemble[i]`` is member ``i``, ``ensemble[i, 3]`` its fourth element, and ``len(ensemble)`` is how many members
-    there are. An ensemble only reads; write to the members.
+    ``ensemble[i]`` is member ``i``, ``ensemble[i, 3]`` its fourth item, and ``len(ensemble)`` the number of members.
+    Write to the members; the ensemble itself only writes if ``routing_key`` or ``routing_dim`` names the member.
 
     Args:
-        *rbs: the members, at any time full or not. Or none, and instead:
+        *rbs: the members. Or none, and instead:
         storages: their storages, with their transforms.
-        samplers: their samplers, with ``p``, ``sample_from_all`` and ``num_buffer_sampled`` if those shall be given.
+        samplers: their samplers, with ``p``, ``sample_from_all`` and ``num_buffer_sampled``.
         writers: their writers.
-        transform: called on the stacked sample.
-        batch_size: how many elements a sample has; a multiple of ``num_buffer_sampled``.
-        collate_fn: makes a sample of the list of parts. Default: stacks them. Where the parts have different keys or
-            shapes the sample is a lazy stack: what all members have is read from it, ``sample["key"]``, and the rest
-            from its parts, ``sample[0]["key"]``. Transforms of the members can make them alike.
-        collate_fns: those of the members, where these are made of parts.
-        p: how likely each member is drawn, in proportion. ``"sampleable"``: in proportion to the elements that each
-            holds, and none for members that cannot be sampled. Default: all the same.
-        sample_from_all: whether every member is drawn once, in order, in place of by chance.
-        num_buffer_sampled: how many members are drawn. Default: as many as there are.
-        generator: the source of randomness, also of the members that have none of their own. Default: torch's own.
+        transform: applied to the stacked sample.
+        batch_size: number of items in a sample; a multiple of ``num_buffer_sampled``.
+        collate_fn: makes a sample of the list of parts. Default: stacks them. Parts with different keys or shapes make
+            a lazy stack: entries of all members are read from it, ``sample["key"]``, and the others from its parts,
+            ``sample[0]["key"]``. Transforms of the members can make them alike.
+        collate_fns: those of the members, if they are made of parts.
+        p: weight with which each member is drawn. ``"sampleable"``: the number of items that the member holds, or 0 if
+            it cannot be sampled. Default: all equal.
+        sample_from_all: whether to draw every member once, in order, instead of randomly.
+        num_buffer_sampled: number of members drawn for a sample. Default: the number of members.
+        generator: source of random numbers, also for members without one. Default: torch's global generator.
         pin_memory: as for :class:`~rlnb.data.ReplayBuffer`.
         prefetch: as for :class:`~rlnb.data.ReplayBuffer`.
-        routing_key: the entry of new data that says which member it is for; with it, :meth:`add` and :meth:`extend`
-            write to the members.
-        routing_dim: in its place, the dimension of new data along which there is one place for each member.
+        routing_key: the entry of new data with the number of the member to write it to, for :meth:`add` and
+            :meth:`extend`.
+        routing_dim: in its place, the dimension of new data whose size is the number of members.
         shared: whether other processes can read the members; see :meth:`ReplayBuffer.share`.
         **options: as for :class:`~rlnb.data.ReplayBuffer`.
 
     Raises:
-        RuntimeError: if both ``p`` and ``sample_from_all`` are given.
-        TypeError: if a member is no replay buffer, or both buffers and parts are given.
-        ValueError: if there is no member, or a number makes no sense.
+        RuntimeError: If both ``p`` and ``sample_from_all`` are given.
+        TypeError: If a member is not a replay buffer, or both buffers and parts are given.
+        ValueError: If there are no members, or a number is invalid.
 
     Example:
         >>> from tensordict import TensorDict
@@ -105,19 +111,22 @@ class ReplayBufferEnsemble(Reading):
         how = {"p": p, "sample_from_all": sample_from_all, "num_buffer_sampled": num_buffer_sampled}
         if rbs:
             if any(part is not None for part in (storages, samplers, writers)):
-                raise TypeError(faults.members_or_parts())
+                raise TypeError(_MEMBERS_OR_PARTS)
             if collate_fns is not None:
-                raise TypeError(faults.members_have_collate_fns())
-            self._members = checked("ReplayBufferEnsemble", ReplayBuffer, "rb", rbs)
+                raise TypeError(
+                    "collate_fns is for ensembles made of parts; buffers have their own. "
+                    "Fix: ReplayBuffer(collate_fn=...) for each member."
+                )
+            self._members = checked_members(
+                "ReplayBufferEnsemble", ReplayBuffer, "rb", rbs, but_not=ReplayBufferEnsemble
+            )
             storages, samplers, writers = _parts_of(self._members, how)
         else:
             parts = ((storages, StorageEnsemble), (samplers, SamplerEnsemble), (writers, WriterEnsemble))
             if not all(isinstance(part, kind) for part, kind in parts):
-                raise TypeError(faults.members_or_parts())
+                raise TypeError(_MEMBERS_OR_PARTS)
             assert storages is not None and samplers is not None and writers is not None
-            if p is not None or sample_from_all or num_buffer_sampled is not None:
-                raise TypeError(faults.samplers_have_p())
-            self._members = _built(storages, samplers, writers, collate_fns)
+            self._members = _built(storages, samplers, writers, collate_fns, how)
         storages._members = PartOf[Storage](self._members, "storage")
         samplers._members = PartOf[Sampler](self._members, "sampler")
         writers._members = PartOf[Writer](self._members, "writer")
@@ -143,37 +152,37 @@ class ReplayBufferEnsemble(Reading):
 
     # Sampling ---------------------------------------------------------------------------------------------------------
 
-    def _drawn_now(self, size: int) -> tuple[Any, Any, Info]:
-        """Choose elements of members and gather them, each while its member is locked."""
+    def _draw_and_gather(self, size: int) -> tuple[Any, Any, Info]:
+        """Draw members, and items in each of them; each member is locked while its items are drawn and copied."""
 
         def draw(member: int, count: int) -> Drawn:
             buffer = self._members[member]
             with buffer._lock:
                 if not len(buffer):
-                    raise RuntimeError(faults.empty_member(member))
-                data, index, info = buffer._drawn_now(count)
+                    raise RuntimeError(errors.empty_member(member))
+                data, index, info = buffer._draw_and_gather(count)
                 return Drawn(member, index, info, data)
 
         with self._lock:
             return (), self._sampler.sample_each(size, draw, self._storage), {}
 
-    def _draw_again(self, index: list[Any], info: Info) -> tuple[Any, list[Drawn], Info]:
-        """Gather what was chosen before, each part in its member."""
+    def _gather_again(self, index: list[Any], info: Info) -> tuple[Any, list[Drawn], Info]:
+        """Copy the items of parts that were drawn before."""
         parts = [
-            Drawn(member, place, said, self._members[member].storage.gather(place)) for member, place, said, *_ in index
+            Drawn(member, place, info_of_part, self._members[member].storage.gather(place))
+            for member, place, info_of_part, *_ in index
         ]
         return (), parts, info
 
-    def _chosen_ahead(self) -> list[Chosen]:
-        """What was drawn and not given yet, as plain tuples without its data."""
-        return [([tuple(part[:3]) for part in parts], info, last) for parts, info, last in super()._chosen_ahead()]
+    def _prefetched_draws(self) -> list[Draw]:
+        """The draws to save, as plain tuples without data."""
+        return [([tuple(part[:3]) for part in parts], info, last) for parts, info, last in super()._prefetched_draws()]
 
-    def _is_there(self, index: list[Any]) -> bool:
-        """Whether the members have these elements."""
-        return all(0 <= part[0] < len(self._members) and self._members[part[0]]._is_there(part[1]) for part in index)
+    def _has_items(self, index: list[Any]) -> bool:
+        return all(0 <= part[0] < len(self._members) and self._members[part[0]]._has_items(part[1]) for part in index)
 
     def _process(self, data: Any, index: Any, info: Info) -> tuple[Any, Info]:
-        """Make a batch of the parts: each through its member, then stacked, then through the ensemble's transform."""
+        """Make a batch of the parts: process each in its member, stack them, and apply the ensemble's transform."""
         parts: list[Drawn] = index
         info = info_of(parts)
         batches = [self._members[part.member]._process(part.data, part.index, part.info)[0] for part in parts]
@@ -182,20 +191,20 @@ class ReplayBufferEnsemble(Reading):
         else:
             data = self._collate_fn(batches)
         if is_data(data) and isinstance(data.get(INDEX_KEY, None), torch.Tensor):
-            put(data, INDEX_KEY, as_index(data.get(INDEX_KEY), info[BUFFER_IDS_KEY], data.batch_size))
-        return self._outgoing(data), info
+            set_per_item(data, INDEX_KEY, as_index(data.get(INDEX_KEY), info[BUFFER_IDS_KEY], data.batch_size))
+        return self._apply_transform(data), info
 
     def update_priority(self, index: Any, priority: Any) -> None:
-        """Change the priorities of elements, each in its member; members without priorities do nothing.
+        """Change the priorities of items, each in its member; no effect in members without priorities.
 
         Args:
-            index: of the elements: the entry ``"index"`` of a sample or of its info, which names the members.
-            priority: one for each, or one for all; finite and not negative.
+            index: of the items: the entry ``"index"`` of a sample or of its info, which names the members.
+            priority: one for each item, or one for all; finite and not negative.
 
         Raises:
-            IndexError: if there is no such member or element.
-            TypeError: if the index does not name members.
-            ValueError: if one is no priority; nothing is changed then.
+            IndexError: If there is no such member or item.
+            TypeError: If the index does not name members.
+            ValueError: If a priority is NaN, infinite or negative; nothing is changed then.
         """
         with self._all_locked():
             self._sampler.update_priority(index, priority, storage=self._storage)
@@ -206,18 +215,18 @@ class ReplayBufferEnsemble(Reading):
         return len(self._members)
 
     def __getitem__(self, index: Any) -> Any:
-        """Return a member by its number; of a tuple, whose first part is that number, elements of the member.
+        """Return the member with this number; for a tuple that starts with the number, items of the member.
 
         A slice or a list of numbers returns an ensemble of these members.
         """
         if isinstance(index, (slice, list)) or (isinstance(index, torch.Tensor) and index.ndim):
-            return self._part(index)
+            return self._sub_ensemble(index)
         if isinstance(index, tuple) and len(index) > 1:
             return member_at(self._members, index[0])[index[1] if len(index) == 2 else index[1:]]
         return member_at(self._members, index)
 
-    def _part(self, index: Any) -> ReplayBufferEnsemble:
-        """An ensemble of some of the members."""
+    def _sub_ensemble(self, index: Any) -> ReplayBufferEnsemble:
+        """Return an ensemble of some of the members."""
         numbers = list(range(len(self)))[index] if isinstance(index, slice) else torch.as_tensor(index).tolist()
         members = [member_at(self._members, number) for number in numbers]
         sampler, p = self._sampler, self._sampler.p
@@ -235,7 +244,7 @@ class ReplayBufferEnsemble(Reading):
 
     @contextlib.contextmanager
     def _all_locked(self) -> Iterator[None]:
-        """Hold the locks of all members, always in the same order, so that two ensembles never wait for one another."""
+        """Hold the locks of all members, always in the same order, so that two ensembles cannot deadlock."""
         with contextlib.ExitStack() as stack:
             stack.enter_context(self._lock)
             for lock in sorted({id(member): member._lock for member in self._members}.items()):
@@ -243,53 +252,54 @@ class ReplayBufferEnsemble(Reading):
             yield
 
     def add(self, data: Any) -> TensorDict:
-        """Write one element to the member that its entry ``routing_key`` names.
+        """Write one item to the member that its entry ``routing_key`` names.
 
         Args:
-            data: the element, a TensorDict.
+            data: the item, a TensorDict.
 
         Returns:
-            ``"buffer_ids"``, the member, and ``"index"``, the index there.
+            ``"buffer_ids"``, the number of the member, and ``"index"``, the index in that member.
 
         Raises:
-            RuntimeError: If the ensemble was made without ``routing_key``: it only reads then.
+            RuntimeError: If the ensemble was made without ``routing_key`` and is therefore read-only.
         """
         if self.routing_key is None:
-            raise RuntimeError(faults.ensemble_is_read_only("add"))
+            raise RuntimeError(errors.ensemble_is_read_only("add"))
         found: TensorDict = self.extend(data.unsqueeze(0))[0]
         return found
 
     def extend(self, data: Any, *, update_priority: bool | None = None) -> TensorDict:
-        """Write several elements, each to the member that ``routing_key`` or ``routing_dim`` names.
+        """Write several items, each to the member that ``routing_key`` or ``routing_dim`` names.
 
         Args:
-            data: the elements, a TensorDict.
+            data: the items, a TensorDict.
             update_priority: as for :meth:`ReplayBuffer.extend`.
 
         Returns:
-            ``"buffer_ids"``, the members, and ``"index"``, the index of each element there, of batch size ``[n]``.
+            ``"buffer_ids"``, the numbers of the members, and ``"index"``, the index of each item in its member, of
+            batch size ``[n]``.
 
         Raises:
             IndexError: If there is no such member; nothing is written then.
-            RuntimeError: If the ensemble was made without both: it only reads then.
-            ValueError: If there is another number of places along ``routing_dim`` than of members.
+            RuntimeError: If the ensemble was made without both and is therefore read-only.
+            ValueError: If the size along ``routing_dim`` is not the number of members.
         """
         if self.routing_dim is not None:
             parts = dict(enumerate(data.unbind(self.routing_dim)))
             if len(parts) != len(self):
                 raise ValueError(
-                    f"The data has {len(parts)} places along routing_dim={self.routing_dim}, and the ensemble "
-                    f"{len(self)} members. Nothing was written. Fix: one place for each member."
+                    f"The data has size {len(parts)} along routing_dim={self.routing_dim}, and the ensemble has "
+                    f"{len(self)} members. Nothing was written. Fix: give one part for each member."
                 )
             written = [self._members[i].extend(part, update_priority=update_priority) for i, part in parts.items()]
             ids = [torch.full((len(index),), i) for i, index in enumerate(written)]
             return TensorDict({BUFFER_IDS_KEY: torch.cat(ids), INDEX_KEY: torch.cat(written)}, [len(torch.cat(ids))])
         if self.routing_key is None:
-            raise RuntimeError(faults.ensemble_is_read_only("extend"))
+            raise RuntimeError(errors.ensemble_is_read_only("extend"))
         to = data[self.routing_key].reshape(-1).to(torch.int64)
         outside = to[(to < 0) | (to >= len(self))]
         if len(outside):
-            raise IndexError(faults.no_member(int(outside[0]), len(self)))
+            raise IndexError(errors.no_member(int(outside[0]), len(self)))
         places: torch.Tensor | None = None
         for member in to.unique().tolist():
             mine = to == member
@@ -299,37 +309,44 @@ class ReplayBufferEnsemble(Reading):
         return TensorDict({BUFFER_IDS_KEY: to, INDEX_KEY: to.clone() if places is None else places}, [len(to)])
 
     def __setitem__(self, index: Any, data: Any) -> NoReturn:
-        raise RuntimeError(faults.ensemble_is_read_only("set"))
+        raise RuntimeError(errors.ensemble_is_read_only("set"))
+
+    def _set_entries(self, index: Any, entries: dict[NestedKey, Any]) -> NoReturn:
+        raise RuntimeError(errors.ensemble_is_read_only("set"))
+
+    def mark_update(self, index: Any) -> NoReturn:
+        """Raise ``RuntimeError``: items are overwritten in the members."""
+        raise RuntimeError(errors.ensemble_is_read_only("mark_update"))
 
     def set_storage(self, storage: Storage, collate_fn: Callable[[Any], Any] | None = None) -> None:
-        """Refuse once the ensemble is made: storages are those of the members."""
+        """Raise ``RuntimeError`` after the constructor: storages belong to the members."""
         if hasattr(self, "_storage"):
-            raise RuntimeError(faults.not_the_members("storage"))
+            raise RuntimeError(_belongs_to_members("storage"))
         super().set_storage(storage, collate_fn)
 
     def set_writer(self, writer: Writer) -> NoReturn:
-        """Refuse: writers are those of the members."""
-        raise RuntimeError(faults.not_the_members("writer"))
+        """Raise ``RuntimeError``: writers belong to the members."""
+        raise RuntimeError(_belongs_to_members("writer"))
 
     def set_sampler(self, sampler: Sampler) -> None:
-        """Refuse once the ensemble is made: samplers are those of the members."""
+        """Raise ``RuntimeError`` after the constructor: samplers belong to the members."""
         if sampler is not self._sampler:
-            raise RuntimeError(faults.not_the_members("sampler"))
+            raise RuntimeError(_belongs_to_members("sampler"))
         super().set_sampler(sampler)
 
-    # Life -------------------------------------------------------------------------------------------------------------
+    # State ------------------------------------------------------------------------------------------------------------
 
-    def empty(self) -> None:
-        """Forget all elements of all members; the memory stays."""
+    def empty(self, empty_write_count: bool = True) -> None:
+        """Remove all items of all members; see :meth:`ReplayBuffer.empty`."""
         with self._all_locked():
             for member in self._members:
                 member.writer.check_writable()
-            self._forget_ahead()
+            self._prefetcher.clear()
             for member in self._members:
-                member.empty()
+                member.empty(empty_write_count)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state of the members; see :meth:`ReplayBuffer.state_dict`."""
+        """Return the states of the members; see :meth:`ReplayBuffer.state_dict`."""
         with self._all_locked():
             return super().state_dict()
 
@@ -337,7 +354,7 @@ class ReplayBufferEnsemble(Reading):
         """Load what :meth:`state_dict` returned; see :meth:`ReplayBuffer.load_state_dict`."""
         with self._all_locked():
             super().load_state_dict(state_dict)
-            self._forget_all_ahead()
+            self._discard_prefetched_of_members()
 
     def dumps(self, path: str | os.PathLike[str]) -> None:
         """Save the members in a folder; see :meth:`ReplayBuffer.dumps`."""
@@ -348,23 +365,30 @@ class ReplayBufferEnsemble(Reading):
         """Load what :meth:`dumps` saved; see :meth:`ReplayBuffer.loads`."""
         with self._all_locked():
             super().loads(path)
-            self._forget_all_ahead()
+            self._discard_prefetched_of_members()
 
     def _generators(self) -> list[torch.Generator | None]:
         members = [generator for member in self._members for generator in member._generators()]
         return [*super()._generators(), *members]
 
-    def _forget_all_ahead(self) -> None:
+    def _discard_prefetched_of_members(self) -> None:
         for member in self._members:
-            member._forget_ahead()
+            member._prefetcher.clear()
+
+
+def _belongs_to_members(name: str) -> str:
+    return (
+        f"The {name}s of an ensemble are those of its members. "
+        f"Fix: ensemble[0].set_{name}(...), or make a new ReplayBufferEnsemble."
+    )
 
 
 def _without_odd(batches: list[Any], parts: Sequence[Drawn]) -> list[Any]:
-    """Leave out what only some of the samplers say, such as the weights of priorities."""
-    said = {key for part in parts for key in part.info}
-    if not said or not all(map(is_data, batches)):
+    """Remove info entries that not all samplers give, such as priority weights."""
+    given = {key for part in parts for key in part.info}
+    if not given or not all(map(is_data, batches)):
         return batches
-    odd = [key for key in said if any(batch.get(key, None) is None for batch in batches)]
+    odd = [key for key in given if any(batch.get(key, None) is None for batch in batches)]
     return [batch.exclude(*odd) for batch in batches] if odd else batches
 
 
@@ -383,14 +407,20 @@ def _built(
     samplers: SamplerEnsemble,
     writers: WriterEnsemble,
     collate_fns: Sequence[Callable[[Any], Any] | None] | None,
+    how: dict[str, Any],
 ) -> tuple[ReplayBuffer, ...]:
-    """Make buffers of their parts."""
+    """Make the members of their parts."""
+    if how["p"] is not None or how["sample_from_all"] or how["num_buffer_sampled"] is not None:
+        raise TypeError(
+            "p, sample_from_all and num_buffer_sampled are for ensembles made of buffers; a SamplerEnsemble has its "
+            "own. Fix: SamplerEnsemble(..., p=...)."
+        )
     collate_fns = [None] * len(storages) if collate_fns is None else collate_fns
     parts: dict[str, Sized] = {"storages": storages, "samplers": samplers, "writers": writers}
     parts |= {"collate_fns": collate_fns}
     counts = {name: len(part) for name, part in parts.items()}
     if len(set(counts.values())) > 1:
-        raise ValueError(faults.unequal_parts(counts))
+        raise ValueError(errors.unequal_parts(counts))
     return tuple(
         ReplayBuffer(storage=storage, sampler=sampler, writer=writer, transform=transform, collate_fn=collate_fn)
         for storage, sampler, writer, transform, collate_fn in zip(

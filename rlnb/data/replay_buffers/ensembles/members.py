@@ -1,4 +1,4 @@
-"""Members: what ensembles are made of, how they are numbered, and how their batches become one."""
+"""Members of ensembles: checks, access by number, and stacking of their batches."""
 
 from __future__ import annotations
 
@@ -10,43 +10,47 @@ from typing import Any, Generic, TypeVar
 import torch
 from tensordict import TensorDict, lazy_stack
 
-from rlnb.data.replay_buffers import faults
+from rlnb.data.replay_buffers import errors
 from rlnb.data.replay_buffers.forms import form_of
 from rlnb.data.replay_buffers.stacking import stack_leaves
 
 P = TypeVar("P")
 
 
-def checked(name: str, base: Any, kind: str, members: Sequence[P]) -> tuple[P, ...]:
+def checked_members(
+    name: str, base: Any, kind: str, members: Sequence[P], but_not: type | tuple[()] = ()
+) -> tuple[P, ...]:
     """Check the members of an ensemble.
 
     Args:
-        name: of the class of the ensemble.
+        name: class name of the ensemble.
         base: the class of its members.
-        kind: what a member is called in an example.
-        members: what was given.
+        kind: name of a member in an example.
+        members: the members.
+        but_not: a subclass of ``base`` that is not allowed.
 
     Returns:
-        The same.
+        The members.
 
     Raises:
-        TypeError: if one is something else.
-        ValueError: if there is none.
+        TypeError: If a member has another class.
+        ValueError: If there are no members.
     """
     if not members:
-        raise ValueError(faults.no_members(name, kind))
+        raise ValueError(f"A {name} needs at least one member. Fix: {name}({kind}0, {kind}1).")
     for position, member in enumerate(members):
-        if not isinstance(member, base):
-            raise TypeError(faults.bad_member(name, position, base.__name__, member))
+        if not isinstance(member, base) or isinstance(member, but_not):
+            what = f"the class {member.__name__}" if isinstance(member, type) else f"a {type(member).__name__}"
+            raise TypeError(f"Every member of a {name} must be a {base.__name__}, and member {position} is {what}.")
     return tuple(members)
 
 
 class PartOf(Sequence[P], Generic[P]):
-    """One part of each buffer of an ensemble, such as its storage; as it is now, for buffers can exchange theirs.
+    """One component of each buffer of an ensemble, such as its storage; always the current one.
 
     Args:
         buffers: the members of the ensemble.
-        name: of the attribute.
+        name: of the component.
 
     Example:
         >>> from rlnb.data import ReplayBuffer
@@ -67,7 +71,7 @@ class PartOf(Sequence[P], Generic[P]):
         return len(self._buffers)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> tuple[P, ...]:
-        """Copy the parts, and not the buffers with all that is in them."""
+        """Copy the components, and not the buffers."""
         return tuple(copy.deepcopy(part, memo) for part in self)
 
 
@@ -82,50 +86,52 @@ def member_at(members: Sequence[P], index: Any) -> P:
         The member.
 
     Raises:
-        IndexError: if there is none of that number.
-        TypeError: if it is no number.
+        IndexError: If the number is out of range.
+        TypeError: If it is not an integer.
     """
     try:
         position = operator.index(index)
     except TypeError:
-        raise TypeError(faults.no_member(index, len(members))) from None
+        raise TypeError(errors.no_member(index, len(members))) from None
     if not -len(members) <= position < len(members):
-        raise IndexError(faults.no_member(position, len(members)))
+        raise IndexError(errors.no_member(position, len(members)))
     return members[position]
 
 
 def states_of(state_dict: dict[str, Any], count: int) -> list[Any]:
-    """Take the state of an ensemble apart.
+    """Split the state of an ensemble.
 
     Args:
         state_dict: the states of the members, by their numbers.
-        count: how many members there are.
+        count: number of members.
 
     Returns:
         The states.
 
     Raises:
-        ValueError: if it is the state of another number of members.
+        ValueError: If the state has another number of members.
     """
     if set(state_dict) != set(map(str, range(count))):
-        raise ValueError(faults.other_member_count(len(state_dict), count))
+        raise ValueError(
+            f"The state has {len(state_dict)} members, and this ensemble has {count}. Nothing was changed."
+        )
     return [state_dict[str(member)] for member in range(count)]
 
 
 def stack_batches(batches: Sequence[Any], members: Sequence[int]) -> Any:
-    """Stack the batches that members gave.
+    """Stack the batches of several members.
 
     Args:
-        batches: one of each; tensors, TensorDicts or PyTrees of these.
-        members: the number of the member that gave it.
+        batches: one batch of each member; tensors, TensorDicts or PyTrees of these.
+        members: the number of the member of each batch.
 
     Returns:
-        The data, with a dimension for the batches in front. Where dtypes differ it has the one that holds both. Where
-        TensorDicts differ in keys or shapes it is a lazy stack: what all have can be read from the stack, and the rest
-        from its members. A list of the batches where these hold no tensors.
+        The data with a new first dimension. Different dtypes are promoted. TensorDicts that differ in keys or shapes
+        make a lazy stack: common entries can be read from the stack, and others from its parts. Batches without tensors
+        make a list.
 
     Raises:
-        ValueError: if their batch sizes differ, or something else than TensorDicts differs in shape.
+        ValueError: If the batch sizes differ, or the shapes of data other than TensorDicts.
 
     Example:
         >>> stack_batches([torch.tensor([1, 2]), torch.tensor([3, 4])], [0, 1]).tolist()
@@ -150,7 +156,7 @@ def stack_batches(batches: Sequence[Any], members: Sequence[int]) -> Any:
 
 
 def _stackable(batches: Sequence[Any], forms: Sequence[Any]) -> bool:
-    """Whether batches that differ can be stacked all the same."""
+    """Whether batches that differ can be stacked nevertheless."""
     if not all(type(batch) in (torch.Tensor, TensorDict) for batch in batches):
         return False
     tensors = all(leaf.dtype is not None for form in forms for leaf in form.leaves)
@@ -159,7 +165,7 @@ def _stackable(batches: Sequence[Any], forms: Sequence[Any]) -> bool:
 
 
 def _difference(forms: Sequence[Any], members: Sequence[int]) -> str:
-    """Say which two batches differ, and in what."""
+    """Describe which two batches differ, and how."""
     found = [{leaf.key: (leaf.shape, leaf.dtype) for leaf in form.leaves} for form in forms]
     other = next((i for i, leaves in enumerate(found) if leaves != found[0]), 1)
     one, two = found[0], found[other]
@@ -168,5 +174,18 @@ def _difference(forms: Sequence[Any], members: Sequence[int]) -> str:
         key: (shape[1:], dtype) for key, (shape, dtype) in two.items()
     }
     if same_rest and one != two and all(len(count) == 1 for count in counts):
-        return faults.unequal_member_batches([count.pop() for count in counts])
-    return faults.unequal_members(members[0], members[other], one, two)
+        return errors.unequal_member_batches([count.pop() for count in counts])
+    first, second, lines = members[0], members[other], []
+    for here, there, has, lacks in ((one, two, first, second), (two, one, second, first)):
+        only = [key for key in here if key not in there]
+        lines += [f"\n  only member {has} has {errors.listed(only)}, and member {lacks} does not"] if only else []
+    for key in [key for key in one if key in two and one[key] != two[key]][: errors.MAX_LISTED]:
+        label = "" if key == () else f"{key!r}: "
+        lines.append(
+            f"\n  {label}{errors.looks(*one[key])} in member {first}, {errors.looks(*two[key])} in member {second}"
+        )
+    return (
+        f"The samples of members {first} and {second} cannot be stacked:{''.join(lines) or ' they nest differently.'}\n"
+        "Fix: make them alike with transforms of the members, such as RenameTransform, ExcludeTransform, Resize or "
+        "DTypeCastTransform; or give the ensemble a collate_fn, which gets the list of samples."
+    )

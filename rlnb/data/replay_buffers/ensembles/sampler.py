@@ -1,4 +1,4 @@
-"""SamplerEnsemble: chooses members, and lets their samplers choose elements."""
+"""SamplerEnsemble: draws members of an ensemble, and lets their samplers draw items."""
 
 from __future__ import annotations
 
@@ -10,18 +10,22 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 
 from rlnb._tensordict import fast_tensordict
-from rlnb.data.replay_buffers import faults
-from rlnb.data.replay_buffers.ensembles.members import checked, member_at, states_of
-from rlnb.data.replay_buffers.samplers import Info, Sampler
-from rlnb.data.replay_buffers.storages import Storage
+from rlnb.data.replay_buffers import errors
+from rlnb.data.replay_buffers.ensembles.members import checked_members, member_at, states_of
+from rlnb.data.replay_buffers.samplers.base import Info, Sampler
+from rlnb.data.replay_buffers.storages.base import Storage
 from rlnb.data.replay_buffers.writers.round_robin import INDEX_KEY
 
 BUFFER_IDS_KEY = "buffer_ids"
 SAMPLEABLE = "sampleable"
+_P_AND_ALL = (
+    "p sets how likely each member is drawn, and sample_from_all=True draws each of them every time. "
+    "Fix: leave one of them out."
+)
 
 
 class Drawn(NamedTuple):
-    """What was drawn from one member: its number, the index of the elements, what its sampler says, and their data."""
+    """A part of a batch: the number of the member, the index of its items, the sampler's info, and the items."""
 
     member: int
     index: Any
@@ -32,21 +36,21 @@ class Drawn(NamedTuple):
 class SamplerEnsemble(Sampler):
     """The samplers of several buffers.
 
-    Each time ``num_buffer_sampled`` members are drawn, with replacement, and each of them gives an equal part of the
-    batch, chosen by its own sampler.
+    For each sample, ``num_buffer_sampled`` members are drawn, with replacement, and each of them gives an equal part of
+    the batch, drawn by its own sampler.
 
     Args:
-        *samplers: one of each member.
-        p: how likely each member is drawn, in proportion. ``"sampleable"``: in proportion to the elements that each
-            holds, and none for members that cannot be sampled. Default: all the same.
-        sample_from_all: whether every member is drawn once, in order, in place of by chance.
-        num_buffer_sampled: how many members are drawn. Default: as many as there are. With ``sample_from_all`` it does
-            not count.
+        *samplers: one for each member.
+        p: weight with which each member is drawn. ``"sampleable"``: the number of items that the member holds, or 0 if
+            it cannot be sampled. Default: all equal.
+        sample_from_all: whether to draw every member once, in order, instead of randomly.
+        num_buffer_sampled: number of members drawn for a sample. Default: the number of members. Ignored with
+            ``sample_from_all``.
 
     Raises:
-        RuntimeError: if both ``p`` and ``sample_from_all`` are given.
-        TypeError: if a member is no sampler.
-        ValueError: if there is none, or ``p`` or ``num_buffer_sampled`` makes no sense.
+        RuntimeError: If both ``p`` and ``sample_from_all`` are given.
+        TypeError: If a member is not a sampler.
+        ValueError: If there are no members, or ``p`` or ``num_buffer_sampled`` is invalid.
 
     Example:
         >>> from rlnb.data import LazyTensorStorage, RandomSampler, StorageEnsemble
@@ -65,20 +69,20 @@ class SamplerEnsemble(Sampler):
         sample_from_all: bool = False,
         num_buffer_sampled: int | None = None,
     ) -> None:
-        self._members: Sequence[Sampler] = checked("SamplerEnsemble", Sampler, "sampler", samplers)
+        self._members: Sequence[Sampler] = checked_members("SamplerEnsemble", Sampler, "sampler", samplers)
         self._source: torch.Generator | None = None
         super().__init__()
         if p is not None and sample_from_all:
-            raise RuntimeError(faults.p_and_all())
+            raise RuntimeError(_P_AND_ALL)
         drawn = len(samplers) if num_buffer_sampled is None or sample_from_all else num_buffer_sampled
         if not isinstance(drawn, int) or isinstance(drawn, bool) or drawn < 1:
-            raise ValueError(faults.bad_size("num_buffer_sampled", drawn))
+            raise ValueError(errors.bad_size("num_buffer_sampled", drawn))
         self.sample_from_all, self.num_buffer_sampled = bool(sample_from_all), drawn
         self.p = p
 
     @property
     def p(self) -> torch.Tensor | str | None:
-        """How likely each member is drawn, float64 of sum 1; ``"sampleable"``; None for all the same. It can be set."""
+        """Probability of each member, float64, shape ``[n]``; ``"sampleable"``; None: all equal. It can be set."""
         return self._p
 
     @p.setter
@@ -87,7 +91,7 @@ class SamplerEnsemble(Sampler):
             self._p: torch.Tensor | str | None = None
             return
         if self.sample_from_all:
-            raise RuntimeError(faults.p_and_all())
+            raise RuntimeError(_P_AND_ALL)
         if isinstance(value, str):
             if value != SAMPLEABLE:
                 raise ValueError(f"p must be weights, 'sampleable' or None, and got {value!r}. Fix: p='sampleable'.")
@@ -96,7 +100,10 @@ class SamplerEnsemble(Sampler):
         p = torch.as_tensor(value, dtype=torch.float64, device="cpu").detach().reshape(-1).clone()
         total = float(p.sum())
         if len(p) != len(self) or not bool((p >= 0).all()) or not 0 < total < math.inf:
-            raise ValueError(faults.bad_p(p.tolist(), len(self)))
+            raise ValueError(
+                f"p must hold one weight for each of the {len(self)} members, none negative or infinite and not all 0, "
+                f"and got {p.tolist()}."
+            )
         self._p = p / total
 
     @property
@@ -116,7 +123,7 @@ class SamplerEnsemble(Sampler):
 
     @_generator.setter
     def _generator(self, generator: torch.Generator | None) -> None:
-        """Draw from a generator, in the members too that have none of their own."""
+        """Draw from a generator, also in members without one."""
         before, self._source = self._source, generator
         for sampler in self._members:
             if sampler._generator is before:
@@ -125,22 +132,27 @@ class SamplerEnsemble(Sampler):
     # Drawing ----------------------------------------------------------------------------------------------------------
 
     def sample_each(self, batch_size: int, draw: Callable[[int, int], Drawn], storage: Storage) -> list[Drawn]:
-        """Choose members and draw from each.
+        """Draw members, and items in each.
 
         Args:
-            batch_size: how many elements in all.
-            draw: draws elements; it is given the number of a member and how many.
+            batch_size: total number of items.
+            draw: draws items; gets the number of a member and the number of items.
             storage: the storages of the members.
 
         Returns:
-            What was drawn, in the order of drawing.
+            The parts, in the order of drawing.
 
         Raises:
-            ValueError: if the batch size is no multiple of the number of members drawn.
+            ValueError: If the batch size is not a multiple of the number of members drawn.
         """
         count, rest = divmod(batch_size, self.num_buffer_sampled)
         if rest:
-            raise ValueError(faults.not_divisible(batch_size, self.num_buffer_sampled))
+            less = batch_size - rest
+            near = f"{less} or {less + self.num_buffer_sampled}" if less else f"{self.num_buffer_sampled}"
+            raise ValueError(
+                f"A batch of {batch_size} cannot be drawn in equal parts from {self.num_buffer_sampled} members. "
+                f"Fix: a multiple of {self.num_buffer_sampled}, such as {near}, or another num_buffer_sampled."
+            )
         drawn, ran_out = [], False
         for member in self._choose(storage, count):
             drawn.append(draw(member, count))
@@ -149,7 +161,7 @@ class SamplerEnsemble(Sampler):
         return drawn
 
     def can_sample(self, storage: Storage, batch_size: int) -> bool:
-        """Say whether every member that may be drawn can be sampled; see :meth:`Sampler.can_sample`."""
+        """Check whether every member that may be drawn can be sampled; see :meth:`Sampler.can_sample`."""
         count, rest = divmod(batch_size, self.num_buffer_sampled)
         if rest:
             return False
@@ -168,7 +180,7 @@ class SamplerEnsemble(Sampler):
         return torch.multinomial(p, *shape, replacement=True, generator=self._generator).tolist()
 
     def _sampleable(self, storage: Storage, each: int) -> torch.Tensor:
-        """How many elements of each member can be drawn."""
+        """Count the items of each member that can be drawn."""
         found = [
             sampler.available(storage[i]) if sampler.can_sample(storage[i], each) else 0
             for i, sampler in enumerate(self._members)
@@ -178,25 +190,26 @@ class SamplerEnsemble(Sampler):
         return torch.tensor(found, dtype=torch.float64)
 
     def sample(self, storage: Storage, batch_size: int) -> tuple[Any, Info]:
-        """Choose elements of the members of a :class:`StorageEnsemble`.
+        """Draw items of the members of a :class:`StorageEnsemble`.
 
         Args:
             storage: the storages.
-            batch_size: how many elements in all.
+            batch_size: total number of items.
 
         Returns:
             A TensorDict of batch size ``[n, b]`` with ``"buffer_ids"``, the number of the member, and ``"index"``, the
-            index there; and the info with ``"buffer_ids"``, shape ``[n]``, and what all of the samplers say, stacked.
+            index in that member; and the info with ``"buffer_ids"``, shape ``[n]``, and the stacked entries that all
+            samplers give.
 
         Raises:
-            RuntimeError: if a member that was drawn is empty.
-            ValueError: if the batch size is no multiple of the number of members drawn.
+            RuntimeError: If a member that was drawn is empty.
+            ValueError: If the batch size is not a multiple of the number of members drawn.
         """
 
         def draw(member: int, count: int) -> Drawn:
             part = storage[member]
             if not len(part):
-                raise RuntimeError(faults.empty_member(member))
+                raise RuntimeError(errors.empty_member(member))
             return Drawn(member, *self._members[member].sample(part, count))
 
         drawn = self.sample_each(batch_size, draw, storage)
@@ -206,22 +219,22 @@ class SamplerEnsemble(Sampler):
     # Priorities -------------------------------------------------------------------------------------------------------
 
     @property
-    def has_priorities(self) -> bool:  # type: ignore[override]  # a constant of other samplers, here of the members
+    def has_priorities(self) -> bool:  # type: ignore[override]  # a constant in other samplers
         """Whether a member has priorities."""
         return any(sampler.has_priorities for sampler in self._members)
 
     def update_priority(self, index: Any, priority: Any, *, storage: Storage | None = None) -> None:
-        """Change priorities, each in the member that the element is of; samplers without priorities do nothing.
+        """Change priorities, each in the member of the item; no effect in samplers without priorities.
 
         Args:
-            index: of the elements, a TensorDict with ``"index"`` and ``"buffer_ids"``.
-            priority: one for each, or one for all.
+            index: of the items, a TensorDict with ``"index"`` and ``"buffer_ids"``.
+            priority: one for each item, or one for all.
             storage: the :class:`StorageEnsemble`.
 
         Raises:
-            IndexError: if there is no such member or element.
-            TypeError: if the index does not name members.
-            ValueError: if one is no priority; nothing is changed then.
+            IndexError: If there is no such member or item.
+            TypeError: If the index does not name members.
+            ValueError: If a priority is NaN, infinite or negative; nothing is changed then.
         """
         parts = [part for part in _routed(index, priority, len(self)) if self._members[part[0]].has_priorities]
         within = [None if storage is None else storage[member] for member, _, _ in parts]
@@ -231,11 +244,11 @@ class SamplerEnsemble(Sampler):
                 positions = part.positions(places)
                 outside = positions[(positions < 0) | (positions >= len(part))]
                 if len(outside):
-                    raise IndexError(faults.no_element(int(outside[0]), len(part)))
+                    raise IndexError(errors.no_item(int(outside[0]), len(part)))
         for (member, places, values), part in zip(parts, within, strict=True):
             self._members[member].update_priority(places, values, storage=part)
 
-    # Life -------------------------------------------------------------------------------------------------------------
+    # State ------------------------------------------------------------------------------------------------------------
 
     def _empty(self) -> None:
         super()._empty()
@@ -262,20 +275,20 @@ class SamplerEnsemble(Sampler):
 
 
 def info_of(drawn: Sequence[Drawn]) -> Info:
-    """Put together what is known of a batch.
+    """Combine the index and the info of the parts of a batch.
 
     Args:
-        drawn: what was drawn from each member.
+        drawn: the parts.
 
     Returns:
         ``"index"``, a TensorDict of batch size ``[n, b]`` with ``"index"`` and ``"buffer_ids"``; ``"buffer_ids"``, the
-        members, shape ``[n]``; and what all of the samplers say, where it can be stacked.
+        numbers of the members, shape ``[n]``; and the stacked entries that all samplers give.
     """
     ids = torch.tensor([part.member for part in drawn])
     places = [torch.stack(part.index, -1) if isinstance(part.index, tuple) else part.index for part in drawn]
     counts = [len(place) for place in places]
     if len(set(counts)) > 1:
-        raise ValueError(faults.unequal_member_batches(counts))
+        raise ValueError(errors.unequal_member_batches(counts))
     batch = torch.Size((len(drawn), counts[0]))
     named = {INDEX_KEY: torch.stack(places), BUFFER_IDS_KEY: ids[:, None].expand(batch).clone()}
     info: Info = {INDEX_KEY: fast_tensordict(named, batch), BUFFER_IDS_KEY: ids}
@@ -287,18 +300,22 @@ def info_of(drawn: Sequence[Drawn]) -> Info:
 
 
 def _routed(index: Any, priority: Any, count: int) -> Iterator[tuple[int, torch.Tensor, torch.Tensor]]:
-    """The elements and priorities of each member that is named."""
+    """Yield each member that is named, with the index and the priorities of its items."""
     if not isinstance(index, (TensorDictBase, dict)) or not {INDEX_KEY, BUFFER_IDS_KEY} <= set(index.keys()):
-        raise TypeError(faults.needs_buffer_ids(index))
+        raise TypeError(
+            "Items of an ensemble are named by a TensorDict with the entries 'index' and 'buffer_ids', and got: "
+            f"{type(index).__name__}. Fix: batch, info = ensemble.sample(return_info=True), then info['index']; "
+            "for one member, ensemble[0].update_priority(index, priority)."
+        )
     places, named = index[INDEX_KEY], index[BUFFER_IDS_KEY]
     ids = named.reshape(-1)
     if ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < count:
-        raise IndexError(faults.no_member(int(ids[(ids < 0) | (ids >= count)][0]), count))
+        raise IndexError(errors.no_member(int(ids[(ids < 0) | (ids >= count)][0]), count))
     places = places.reshape(len(ids), *places.shape[named.ndim :])
     given = torch.as_tensor(priority).detach()
     values = given.reshape(-1)
     if len(values) not in (1, len(ids)):
-        raise ValueError(faults.priorities_for(len(ids), given.shape))
+        raise ValueError(errors.priorities_for(len(ids), given.shape))
     values = values.expand(len(ids))
     for member in ids.unique().tolist():
         mine = ids == member
@@ -306,11 +323,11 @@ def _routed(index: Any, priority: Any, count: int) -> Iterator[tuple[int, torch.
 
 
 def as_index(index: torch.Tensor, buffer_ids: torch.Tensor, batch: torch.Size) -> TensorDict:
-    """Name elements of several members, in the sample itself.
+    """Make the entry ``"index"`` of a sample of several members.
 
     Args:
         index: in each member, shape ``[*batch]`` or with several dimensions ``[*batch, ndim]``.
-        buffer_ids: the members, shape ``[n]``, the first size of ``batch``.
+        buffer_ids: numbers of the members, shape ``[n]``, where ``n`` is the first size of ``batch``.
         batch: the batch size of the sample.
 
     Returns:

@@ -7,30 +7,29 @@ from typing import Any, NoReturn
 
 import torch
 
-from rlnb.data.replay_buffers import faults
+from rlnb.data.replay_buffers import errors
 from rlnb.data.replay_buffers.checkpointers.ensemble import StorageEnsembleCheckpointer
-from rlnb.data.replay_buffers.ensembles.members import checked, member_at, states_of
+from rlnb.data.replay_buffers.ensembles.members import checked_members, member_at, states_of
 from rlnb.data.replay_buffers.indexing import Where
-from rlnb.data.replay_buffers.storages import Storage
+from rlnb.data.replay_buffers.storages.base import Storage
 
 Transforms = Sequence[Callable[[Any], Any] | None]
 
 
 class StorageEnsemble(Storage):
-    """The storages of several buffers. It is read only; each storage is written to by its own buffer.
+    """The storages of several buffers. It is read-only; each storage is written to by its own buffer.
 
     Args:
-        *storages: one of each member.
-        transforms: a transform or None for each, which a :class:`~rlnb.data.ReplayBufferEnsemble` made of parts gives
-            to its members.
+        *storages: one for each member.
+        transforms: a transform or None for each member, if a :class:`~rlnb.data.ReplayBufferEnsemble` is made of parts.
 
     Attributes:
         transforms: the same.
-        ndim: how many dimensions count elements, the same in all storages.
+        ndim: number of dimensions that count items, equal in all storages.
 
     Raises:
-        TypeError: if one is no storage.
-        ValueError: if there is none, their ``ndim`` differ, or there is another number of transforms.
+        TypeError: If a member is not a storage.
+        ValueError: If there are no members, their ``ndim`` differ, or the number of transforms is another.
 
     Example:
         >>> from rlnb.data import LazyTensorStorage, ListStorage
@@ -42,17 +41,20 @@ class StorageEnsemble(Storage):
     _default_checkpointer = StorageEnsembleCheckpointer
 
     def __init__(self, *storages: Storage, transforms: Transforms | None = None) -> None:
-        self._members: Sequence[Storage] = checked("StorageEnsemble", Storage, "storage", storages)
+        self._members: Sequence[Storage] = checked_members("StorageEnsemble", Storage, "storage", storages)
         ndims = [storage.ndim for storage in storages]
         if len(set(ndims)) > 1:
-            raise ValueError(faults.unequal_ndims(ndims))
+            raise ValueError(
+                f"The storages count items along different numbers of dimensions, ndim={list(ndims)}, so that one "
+                "sample cannot hold their indices. Fix: storages of the same ndim."
+            )
         self.ndim = ndims[0]
         if transforms is not None and len(transforms) != len(storages):
-            raise ValueError(faults.unequal_parts({"storages": len(storages), "transforms": len(transforms)}))
+            raise ValueError(errors.unequal_parts({"storages": len(storages), "transforms": len(transforms)}))
         self.transforms: Transforms = tuple(transforms) if transforms is not None else (None,) * len(storages)
 
     def _can_be_shared(self) -> bool:
-        return True  # each member says for itself
+        return True  # each member checks itself
 
     @property
     def storages(self) -> tuple[Storage, ...]:
@@ -67,12 +69,12 @@ class StorageEnsemble(Storage):
 
     @property
     def max_size(self) -> int:
-        """How many elements there is room for, in all of them."""
+        """Number of items there is room for, in all storages together."""
         return sum(storage.max_size for storage in self._members)
 
     @property
     def shape(self) -> torch.Size:
-        """How many elements are filled, in all of them."""
+        """Number of items in all storages together."""
         return torch.Size((sum(map(len, self._members)),))
 
     @property
@@ -83,48 +85,48 @@ class StorageEnsemble(Storage):
     # Writing ----------------------------------------------------------------------------------------------------------
 
     def prepare(self, data: Any, many: bool) -> NoReturn:
-        """Refuse; see :class:`WriterEnsemble`."""
-        raise RuntimeError(faults.ensemble_is_read_only("extend" if many else "add"))
+        """Raise ``RuntimeError``; see :class:`WriterEnsemble`."""
+        raise RuntimeError(errors.ensemble_is_read_only("extend" if many else "add"))
 
     def _put(self, start: int, rows: Any, first: int, last: int) -> NoReturn:
-        raise RuntimeError(faults.ensemble_is_read_only("extend"))
+        raise RuntimeError(errors.ensemble_is_read_only("extend"))
 
     def append(self, rows: Any) -> NoReturn:
-        """Refuse; see :class:`WriterEnsemble`."""
-        raise RuntimeError(faults.ensemble_is_read_only("extend"))
+        """Raise ``RuntimeError``; see :class:`WriterEnsemble`."""
+        raise RuntimeError(errors.ensemble_is_read_only("extend"))
 
     def overwrite(self, place: Where, data: Any) -> NoReturn:
-        """Refuse; see :class:`WriterEnsemble`."""
-        raise RuntimeError(faults.ensemble_is_read_only("set"))
+        """Raise ``RuntimeError``; see :class:`WriterEnsemble`."""
+        raise RuntimeError(errors.ensemble_is_read_only("set"))
 
     def set(self, index: Any, data: Any) -> NoReturn:
-        """Refuse; see :class:`WriterEnsemble`."""
-        raise RuntimeError(faults.ensemble_is_read_only("set"))
+        """Raise ``RuntimeError``; see :class:`WriterEnsemble`."""
+        raise RuntimeError(errors.ensemble_is_read_only("set"))
 
     # Reading ----------------------------------------------------------------------------------------------------------
 
     def gather(self, index: Any) -> list[Any]:
-        """Copy the elements that a :class:`SamplerEnsemble` chose.
+        """Copy the items that a :class:`SamplerEnsemble` drew.
 
         Args:
             index: a TensorDict with ``"buffer_ids"``, shape ``[n, b]``, and ``"index"``, shape ``[n, b]`` or with
-                several dimensions ``[n, b, ndim]``. All elements of a row are of one member.
+                several dimensions ``[n, b, ndim]``. All items of a row are of one member.
 
         Returns:
-            The ``n`` batches of ``b`` elements, as the storages give them.
+            The ``n`` batches of ``b`` items, as the storages return them.
         """
         ids, places = index["buffer_ids"][:, 0].tolist(), index["index"].unbind(0)
         return [self._members[member].gather(place) for member, place in zip(ids, places, strict=True)]
 
     def where(self, index: Any) -> NoReturn:
-        """Refuse: an index is about one storage."""
-        raise TypeError(faults.no_member(index, len(self)))
+        """Raise ``TypeError``: an index refers to one storage."""
+        raise TypeError(errors.no_member(index, len(self)))
 
     def read(self, place: Where) -> NoReturn:
-        """Refuse: a place is in one storage."""
-        raise TypeError(faults.no_member(place, len(self)))
+        """Raise ``TypeError``: a place is in one storage."""
+        raise TypeError(errors.no_member(place, len(self)))
 
-    # Life -------------------------------------------------------------------------------------------------------------
+    # State ------------------------------------------------------------------------------------------------------------
 
     def _empty(self) -> None:
         for storage in self._members:
@@ -135,7 +137,7 @@ class StorageEnsemble(Storage):
         return {str(member): storage.state_dict() for member, storage in enumerate(self._members)}
 
     def check_state(self, state_dict: dict[str, Any]) -> None:
-        """Refuse what one of the storages refuses; see :meth:`Storage.check_state`."""
+        """Reject what one of the storages rejects; see :meth:`Storage.check_state`."""
         for storage, state in zip(self._members, states_of(state_dict, len(self)), strict=True):
             storage.check_state(state)
 

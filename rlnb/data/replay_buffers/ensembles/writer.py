@@ -1,25 +1,25 @@
-"""WriterEnsemble: the writers of an ensemble, which writes nothing itself."""
+"""WriterEnsemble: the writers of an ensemble, which itself is read-only."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from rlnb.data.replay_buffers import faults
-from rlnb.data.replay_buffers.ensembles.members import checked, member_at, states_of
-from rlnb.data.replay_buffers.storages import Storage
-from rlnb.data.replay_buffers.writers import Writer
+from rlnb.data.replay_buffers import errors
+from rlnb.data.replay_buffers.ensembles.members import checked_members, member_at, states_of
+from rlnb.data.replay_buffers.storages.base import Storage
+from rlnb.data.replay_buffers.writers.base import Writer
 
 
 class WriterEnsemble(Writer):
-    """The writers of several buffers. It refuses to write, for it does not know to which of them.
+    """The writers of several buffers. It cannot write, because it does not know to which member.
 
     Args:
-        *writers: one of each member.
+        *writers: one for each member.
 
     Raises:
-        TypeError: if one is no writer.
-        ValueError: if there is none.
+        TypeError: If a member is not a writer.
+        ValueError: If there are no members.
 
     Example:
         >>> from rlnb.data import RoundRobinWriter
@@ -34,7 +34,7 @@ class WriterEnsemble(Writer):
 
     def __init__(self, *writers: Writer) -> None:
         super().__init__()
-        self._members: Sequence[Writer] = checked("WriterEnsemble", Writer, "writer", writers)
+        self._members: Sequence[Writer] = checked_members("WriterEnsemble", Writer, "writer", writers)
 
     @property
     def writers(self) -> tuple[Writer, ...]:
@@ -48,34 +48,16 @@ class WriterEnsemble(Writer):
         return member_at(self._members, index)
 
     def register_storage(self, storage: Storage) -> None:
-        """Do nothing: every writer writes to the storage of its own buffer.
-
-        Args:
-            storage: of the ensemble.
-        """
+        """Do nothing: every writer writes to the storage of its own buffer."""
         return
 
     def add(self, data: Any) -> NoReturn:
-        """Refuse.
-
-        Args:
-            data: what shall be written.
-
-        Raises:
-            RuntimeError: always.
-        """
-        raise RuntimeError(faults.ensemble_is_read_only("add"))
+        """Raise ``RuntimeError``; see :meth:`Writer.add`."""
+        raise RuntimeError(errors.ensemble_is_read_only("add"))
 
     def extend(self, data: Any) -> NoReturn:
-        """Refuse.
-
-        Args:
-            data: what shall be written.
-
-        Raises:
-            RuntimeError: always.
-        """
-        raise RuntimeError(faults.ensemble_is_read_only("extend"))
+        """Raise ``RuntimeError``; see :meth:`Writer.extend`."""
+        raise RuntimeError(errors.ensemble_is_read_only("extend"))
 
     @property
     def _write_count(self) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rlnb.data.replay_buffers.faults.text import listed
+from rlnb.data.replay_buffers.errors import listed
 from rlnb.data.ted.keys import NestedKey, as_key
 
 _KEPT = "Nothing was changed."

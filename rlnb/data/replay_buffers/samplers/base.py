@@ -1,4 +1,4 @@
-"""Sampler: the base of what chooses elements."""
+"""Sampler: base class of what chooses the items of a sample."""
 
 from __future__ import annotations
 
@@ -9,30 +9,40 @@ from typing import Any
 import torch
 
 from rlnb.data.replay_buffers.checkpointers.state import Stateful
-from rlnb.data.replay_buffers.storages import Storage
+from rlnb.data.replay_buffers.storages.base import Storage
 
 Info = dict[Any, Any]
 
 
 class Sampler(Stateful):
-    """The base of all samplers.
+    """Base class of all samplers.
 
-    A subclass writes :meth:`sample`: it draws positions from 0 to ``len(storage) - 1``, with ``self._generator``, and
-    turns them into an index with ``storage.index(positions)``. What it says in its ``info`` goes into the sample of a
-    :class:`~rlnb.data.TensorDictReplayBuffer`, entry by entry; a key may be nested. :meth:`add`, :meth:`extend` and
-    :meth:`mark_update` tell it which elements changed.
+    A subclass implements :meth:`sample`: it draws positions from 0 to ``len(storage) - 1``, with ``self._generator``,
+    and turns them into an index with ``storage.index(positions)``. A :class:`~rlnb.data.TensorDictReplayBuffer` writes
+    the entries of its info into the batch; their keys may be nested. The buffer calls :meth:`add`, :meth:`extend` and
+    :meth:`mark_update` whenever items change.
 
     Attributes:
-        has_priorities: whether :meth:`update_priority` does anything.
-        of_one_storage: whether it remembers elements, so that no two buffers can have it.
-        steps_per_item: the number of stored items that become one item of a batch, because a transform joins them.
+        has_priorities: whether :meth:`update_priority` has an effect.
+        exclusive: whether the sampler keeps data about the items, so that two buffers cannot use it.
+        steps_per_item: number of stored steps that one item of a batch consists of, if a transform joins them.
+
+    Example:
+        >>> from rlnb.data import LazyTensorStorage, ReplayBuffer
+        >>> class Newest(Sampler):
+        ...     def sample(self, storage, batch_size):
+        ...         return storage.index(torch.arange(len(storage) - batch_size, len(storage))), {}
+        >>> rb = ReplayBuffer(storage=LazyTensorStorage(10), sampler=Newest(), batch_size=2)
+        >>> index = rb.extend(torch.arange(5))
+        >>> rb.sample()
+        tensor([3, 4])
     """
 
     steps_per_item: int = 1
     has_priorities: bool = False
-    of_one_storage: bool = False
-    _of: weakref.ref[Storage] | None = None  # the storage whose elements it remembers
-    _taken = False  # whether the buffer of that storage still has it
+    exclusive: bool = False
+    _storage_ref: weakref.ref[Storage] | None = None  # the storage whose items it keeps data about
+    _attached = False  # whether the buffer of that storage still uses it
 
     def __init__(self) -> None:
         self._generator: torch.Generator | None = None
@@ -40,19 +50,19 @@ class Sampler(Stateful):
 
     @abstractmethod
     def sample(self, storage: Storage, batch_size: int) -> tuple[Any, Info]:
-        """Choose elements.
+        """Choose items.
 
         Args:
-            storage: where they are; not empty.
-            batch_size: how many.
+            storage: holds the items; not empty.
+            batch_size: number of items.
 
         Returns:
-            Their index, as ``storage.index`` returns it, and what else there is to say about them.
+            Their index, as ``storage.index`` returns it, and the info: further entries by key.
         """
 
     @property
     def ran_out(self) -> bool:
-        """Whether the last sample was the end of a pass; iteration over a buffer stops there."""
+        """Whether the last sample ended an epoch; iteration over the buffer stops there."""
         return self._ran_out
 
     @ran_out.setter
@@ -61,96 +71,105 @@ class Sampler(Stateful):
 
     @property
     def default_priority(self) -> float:
-        """The priority of a new element; 1 for samplers without priorities."""
+        """Priority of a new item; 1 for samplers without priorities."""
         return 1.0
 
     def available(self, storage: Storage) -> int:
-        """Count the elements that can be drawn, which is the length of a buffer.
+        """Count the items that can be drawn, which is the length of the buffer.
 
         Args:
-            storage: where they are.
+            storage: holds the items.
 
         Returns:
-            How many: all that are stored, except for a sampler that consumes them.
+            The number of stored items, except for a sampler that consumes them.
         """
         return len(storage)
 
     def can_sample(self, storage: Storage, batch_size: int) -> bool:
-        """Say whether a batch can be drawn.
+        """Check whether a batch can be drawn.
 
         Args:
-            storage: where the elements are.
-            batch_size: how many.
+            storage: holds the items.
+            batch_size: number of items.
 
         Returns:
-            False for an empty storage, and where :meth:`sample` would raise an error.
+            False if the storage is empty, or :meth:`sample` would raise an error.
         """
         return len(storage) > 0
 
     def add(self, index: Any, storage: Storage) -> None:
-        """Hear that an element was written.
+        """Notify the sampler of an item that was written.
 
         Args:
-            index: of the element, as the writer returned it.
-            storage: where it is.
+            index: of the item, as the writer returned it.
+            storage: holds the item.
         """
         return
 
     def extend(self, index: torch.Tensor, storage: Storage) -> None:
-        """Hear that elements were written.
+        """Notify the sampler of items that were written.
 
         Args:
-            index: of the elements, as the writer returned it.
-            storage: where they are.
+            index: of the items, as the writer returned it.
+            storage: holds the items.
         """
         return
 
     def mark_update(self, index: Any, storage: Storage) -> None:
-        """Hear that elements were written over.
+        """Notify the sampler of items that were overwritten.
 
         Args:
-            index: of the elements.
-            storage: where they are.
+            index: of the items.
+            storage: holds the items.
         """
         return
 
     def update_priority(self, index: Any, priority: Any, *, storage: Storage | None = None) -> None:
-        """Change priorities; samplers without priorities do nothing.
+        """Change priorities; no effect in samplers without priorities.
 
         Args:
-            index: of the elements.
-            priority: one for each, or one for all.
-            storage: where they are; needed with several dimensions.
+            index: of the items.
+            priority: one for each item, or one for all.
+            storage: holds the items; required if it has several dimensions.
         """
         return
 
     def check_priority(self, priority: Any, count: int) -> None:
-        """Refuse priorities that :meth:`update_priority` would refuse.
+        """Reject priorities that :meth:`update_priority` would reject.
 
         Args:
             priority: the priorities.
-            count: for how many elements.
+            count: number of items.
 
         Raises:
-            ValueError: if one is no priority.
+            ValueError: If a priority is NaN, infinite or negative.
         """
         return
 
-    def _begin_with(self, storage: Storage) -> None:
-        """Belong to a buffer; what is remembered of another storage is forgotten."""
-        if self._of is not None and self._of() is not storage:
+    def _check_free_for(self, storage: Storage) -> None:
+        """Raise ``ValueError`` if the sampler keeps data about the items of another buffer."""
+        other = self._storage_ref() if self._attached and self._storage_ref is not None else None
+        if self.exclusive and other is not None and other is not storage:
+            raise ValueError(
+                f"This {type(self).__name__} samples for another buffer, and would mix up the items of the two. "
+                "Fix: make a new sampler for each buffer."
+            )
+
+    def _attach(self, storage: Storage) -> None:
+        """Start to sample for the buffer of a storage; forget the items of any other storage."""
+        if self._storage_ref is not None and self._storage_ref() is not storage:
             self._empty()
-        self._of, self._taken = weakref.ref(storage), True
+        self._storage_ref, self._attached = weakref.ref(storage), True
 
     def _empty(self) -> None:
-        """Forget what was learned from the elements written."""
+        """Forget all items."""
         self._ran_out = False
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state, as plain values and tensors.
 
         Returns:
-            The state; empty for a sampler without.
+            The state; empty for a stateless sampler.
         """
         return {}
 
@@ -163,7 +182,7 @@ class Sampler(Stateful):
         return
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_of": None, "_taken": False}  # a copy is of another storage
+        return {**vars(self), "_storage_ref": None, "_attached": False}  # a copy serves a copy of the storage
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"

@@ -1,4 +1,4 @@
-"""PrioritizedSampler: in proportion to priorities."""
+"""PrioritizedSampler: draws items in proportion to their priorities."""
 
 from __future__ import annotations
 
@@ -8,45 +8,44 @@ from typing import Any
 import numpy as np
 import torch
 
-from rlnb.data.replay_buffers import faults
+from rlnb.data.replay_buffers import errors
 from rlnb.data.replay_buffers.samplers.base import Info, Sampler
 from rlnb.data.replay_buffers.samplers.waiting_updates import WaitingUpdates
-from rlnb.data.replay_buffers.storages import Storage
+from rlnb.data.replay_buffers.storages.base import Storage
 from rlnb.data.replay_buffers.sum_tree import SumTree
 
 WEIGHT_KEY = "priority_weight"
 _FIRST_PRIORITY = 1.0
 REDUCTIONS = ("max", "min", "median", "mean")
 _LARGE = 1e290
-# Larger updates do not wait: no memory grows where nothing is drawn.
-_MANY = 4096
+_MAX_WAITING = 4096  # larger updates are stored at once, so that memory does not grow while nothing is drawn
 _TORCH: dict[type[np.generic], torch.dtype] = {np.int64: torch.int64, np.float64: torch.float64}
 
 
 class PrioritizedSampler(Sampler):
-    """A sampler that draws elements in proportion to their priorities, with replacement.
+    """Draws items in proportion to their priorities, with replacement.
 
-    An element of priority *p* is drawn with probability *P* in proportion to (*p* + eps)^alpha. Its weight is
-    (*N P*)^-beta, divided by the largest weight there can be, which is that of the smallest positive priority. New
-    elements get the largest priority there was so far, which is at least 1, so that each is likely to be drawn once.
+    An item of priority *p* is drawn with a probability *P* proportional to (*p* + eps)^alpha. Its weight is
+    (*N P*)^-beta, divided by the largest possible weight, which is that of the smallest positive priority. New items
+    get the largest priority so far, which is at least 1, so that each is likely to be drawn soon.
 
     Source: Schaul et al., Prioritized Experience Replay, ICLR 2016, algorithm 1.
 
     Args:
-        max_capacity: how many elements there will be; more are possible and cost a copy of the priorities.
-        alpha: how much priorities count: 0 for a uniform choice, 1 for all.
-        beta: how much the weights correct for the choice: 0 for not at all, 1 for all. It can be set later.
-        eps: added to priorities, so that an element of priority 0 can be drawn.
-        dtype: of the weights.
-        reduction: how several priorities of one element become one: ``"max"``, ``"min"``, ``"median"`` or ``"mean"``.
-        max_priority_within_buffer: whether new elements get the largest priority of the elements that are stored now,
-            in place of the largest one ever.
-        device: of the priorities: only the CPU, where they are drawn fastest.
+        max_capacity: number of items there will be; more are possible and cost a copy of the priorities.
+        alpha: how strongly priorities influence the choice: 0 for a uniform choice, 1 for fully proportional.
+        beta: how strongly the weights correct for that: 0 for not at all, 1 for completely. It can be set later.
+        eps: added to priorities, so that an item of priority 0 can be drawn.
+        dtype: dtype of the weights.
+        reduction: combines several priorities of one item: ``"max"``, ``"min"``, ``"median"`` or ``"mean"``.
+        max_priority_within_buffer: whether new items get the largest priority of the items that are stored now, in
+            place of the largest one so far.
+        device: device of the priorities: only the CPU, where drawing is fastest.
         replacement: only True.
 
     Raises:
         TypeError: If ``replacement`` is False.
-        ValueError: if one of the numbers is negative, or there is no such reduction.
+        ValueError: If a number is negative, the reduction is unknown, or the device is not the CPU.
 
     Example:
         >>> from rlnb.data import LazyTensorStorage, ReplayBuffer
@@ -58,7 +57,7 @@ class PrioritizedSampler(Sampler):
         tensor([2, 2, 2])
     """
 
-    has_priorities = of_one_storage = True
+    has_priorities = exclusive = True
     _tree_type: type[SumTree] = SumTree
 
     def __init__(
@@ -74,7 +73,7 @@ class PrioritizedSampler(Sampler):
         *,
         replacement: bool = True,
     ) -> None:
-        super().__init__()
+        Sampler.__init__(self)  # not super(): PrioritizedSliceSampler initializes its two bases itself
         if not replacement:
             raise TypeError(
                 f"{type(self).__name__} draws with replacement only. Fix: leave replacement=False out, or use "
@@ -87,25 +86,25 @@ class PrioritizedSampler(Sampler):
             )
         for name, value in (("alpha", alpha), ("beta", beta), ("eps", eps)):
             if not isinstance(value, (Real, torch.Tensor)) or not value >= 0:
-                raise ValueError(faults.negative_argument(name, value))
+                raise ValueError(errors.negative_argument(name, value))
         if not isinstance(max_capacity, int) or max_capacity < 1:
-            raise ValueError(faults.bad_size("max_capacity", max_capacity))
+            raise ValueError(errors.bad_size("max_capacity", max_capacity))
         if reduction not in REDUCTIONS:
-            raise ValueError(faults.unknown_reduction(reduction, REDUCTIONS))
+            raise ValueError(errors.unknown_reduction(reduction, REDUCTIONS))
         self._alpha, self._beta, self.eps = float(alpha), float(beta), float(eps)
         self.dtype, self.reduction = dtype, reduction
         self.max_priority_within_buffer = max_priority_within_buffer
         self._max_priority = _FIRST_PRIORITY
-        self._known = 0  # elements from 0 to here have a priority
-        self._stored = self._tree_type(max_capacity)
+        self._known = 0  # items 0 to _known - 1 have a priority
+        self._priority_tree = self._tree_type(max_capacity)
         self._waiting = WaitingUpdates(1, self._most_allowed)
-        self._last_count = 0  # of priorities in the last update, if it was one that could not wait
+        self._last_count = 0  # size of the last update, if it was stored at once
 
     @property
     def _tree(self) -> SumTree:
-        """The priorities as they are stored, all updates among them."""
+        """The priority tree, with all updates stored."""
         self._store_waiting()
-        return self._stored
+        return self._priority_tree
 
     def _store_waiting(self) -> None:
         if self._waiting:
@@ -113,60 +112,60 @@ class PrioritizedSampler(Sampler):
             self._waiting.clear()
 
     def _store(self, positions: np.ndarray, values: np.ndarray) -> None:
-        # For as few as these, argmax is several times as fast as max.
+        # For small arrays, argmax is several times as fast as max.
         self._max_priority = max(self._max_priority, values.item(values.argmax()))
         scaled = values + self.eps
-        if self._alpha == 0:  # even of 0
+        if self._alpha == 0:  # 0 ** 0 is 1, too
             scaled.fill(1)
         elif self._alpha != 1:
-            # Half the time of a power, and as exact to a few of the last bits.
+            # Half the time of a power, and equal up to the last few bits.
             shared = torch.from_numpy(scaled).log_()
             scaled *= self._alpha
             shared.exp_()
-        self._stored.set(positions, scaled)
+        self._priority_tree.set(positions, scaled)
 
     @property
     def alpha(self) -> float:
-        """How much priorities count. It can be set; the elements stored keep what they have until their next update."""
+        """How strongly priorities influence the choice. It can be set; stored items change with their next update."""
         return self._alpha
 
     @alpha.setter
     def alpha(self, value: float) -> None:
         if not isinstance(value, (Real, torch.Tensor)) or not value >= 0:
-            raise ValueError(faults.negative_argument("alpha", value))
+            raise ValueError(errors.negative_argument("alpha", value))
         self._store_waiting()
         self._alpha = float(value)
         self._waiting, self._last_count = WaitingUpdates(1, self._most_allowed), 0
 
     @property
     def beta(self) -> float:
-        """How much the weights correct for the choice. It can be set."""
+        """How strongly the weights correct for the choice. It can be set."""
         return self._beta
 
     @beta.setter
     def beta(self, value: float) -> None:
         if not isinstance(value, (Real, torch.Tensor)) or not value >= 0:
-            raise ValueError(faults.negative_argument("beta", value))
+            raise ValueError(errors.negative_argument("beta", value))
         self._beta = float(value)
 
     @property
     def device(self) -> torch.device:
-        """Where the priorities are."""
+        """Device of the priorities."""
         return torch.device("cpu")
 
     @property
     def _most_allowed(self) -> float:
-        """The largest priority there can be: powers of it, and sums of these over all elements, are finite."""
+        """The largest priority allowed: its power, and the sum of these over all items, must be finite."""
         return _LARGE ** (1 / max(self._alpha, 1.0))
 
     @property
     def max_size(self) -> int:
-        """How many elements there is room for without growing."""
-        return self._stored.capacity
+        """Number of items there is room for without growing."""
+        return self._priority_tree.capacity
 
     @property
     def default_priority(self) -> float:
-        """The priority of a new element, as it is stored: (*p* + eps)^alpha."""
+        """Priority of a new item, as it is stored: (*p* + eps)^alpha."""
         tree = self._tree
         if self.max_priority_within_buffer and self._known:
             return tree.most() or self._scaled(_FIRST_PRIORITY)
@@ -178,10 +177,10 @@ class PrioritizedSampler(Sampler):
     # Drawing ----------------------------------------------------------------------------------------------------------
 
     def sample(self, storage: Storage, batch_size: int) -> tuple[Any, Info]:
-        """Choose elements; the info has their weights in ``"priority_weight"``. See :meth:`Sampler.sample`.
+        """Choose items; the info holds their weights, ``"priority_weight"``. See :meth:`Sampler.sample`.
 
         Raises:
-            RuntimeError: if all priorities are zero.
+            RuntimeError: If all priorities are zero.
         """
         positions, weights = self.draw(len(storage), batch_size)
         return storage.index(positions), {WEIGHT_KEY: weights}
@@ -190,48 +189,51 @@ class PrioritizedSampler(Sampler):
         """Draw positions.
 
         Args:
-            length: of the storage.
-            count: how many.
+            length: number of items in the storage.
+            count: number of positions.
 
         Returns:
             The positions and their weights, each of shape ``[count]``.
 
         Raises:
-            RuntimeError: if all priorities are zero.
+            RuntimeError: If all priorities are zero.
         """
         self._catch_up(length)
         tree = self._tree
         total = tree.total()
         if total == 0:
-            raise RuntimeError(faults.all_zero())
+            raise RuntimeError(
+                "All priorities are zero, so nothing can be drawn. "
+                "Fix: give some item a priority above 0, or make the sampler with eps above 0."
+            )
         masses = torch.rand(count, dtype=torch.float64, generator=self._generator).numpy() * total
         positions = tree.find(masses)
         weights = (tree.get(positions) / tree.least()) ** -self.beta
         return torch.from_numpy(positions), torch.from_numpy(weights).to(self.dtype)
 
     def _catch_up(self, length: int) -> None:
-        """Notice what happened to the storage while another sampler was in place, or in another process."""
+        """Catch up with writes that happened while another sampler was in use, or in another process."""
         if self._known > length:
             self._forget_priorities()
         if self._known < length:
             self._set_default(np.arange(self._known, length))
 
-    # What changes the priorities --------------------------------------------------------------------------------------
+    # Updates ----------------------------------------------------------------------------------------------------------
 
     def add(self, index: Any, storage: Storage) -> None:
-        """Give a new element the default priority; see :meth:`Sampler.add`."""
+        """Give a new item the default priority; see :meth:`Sampler.add`."""
         if index is not None:
             self._set_default(storage.positions(index).numpy())
 
     def extend(self, index: torch.Tensor, storage: Storage) -> None:
-        """Give new elements the default priority; see :meth:`Sampler.extend`."""
+        """Give new items the default priority; see :meth:`Sampler.extend`."""
         positions = storage.positions(index).numpy()
         if len(positions) and positions.min() < 0:
             positions = positions[positions >= 0]
         self._set_default(positions)
 
     def mark_update(self, index: Any, storage: Storage) -> None:
-        """Give elements that were written over the default priority; see :meth:`Sampler.mark_update`."""
+        """Give overwritten items the default priority; see :meth:`Sampler.mark_update`."""
         self.extend(index, storage)
 
     def _set_default(self, positions: np.ndarray) -> None:
@@ -242,33 +244,33 @@ class PrioritizedSampler(Sampler):
         if end > tree.capacity:
             larger = self._tree_type(max(end, 2 * tree.capacity))
             larger.set(np.arange(tree.capacity), tree.values())
-            self._stored = tree = larger
+            self._priority_tree = tree = larger
         tree.set(positions, value)
-        self._known = max(self._known, end)  # the last of all: whatever is interrupted before is made up for
+        self._known = max(self._known, end)  # last: after an interrupt before this line, _catch_up repeats the rest
 
     def check_priority(self, priority: Any, count: int) -> None:
-        """Refuse what is no priority; see :meth:`Sampler.check_priority`."""
+        """Reject invalid priorities; see :meth:`Sampler.check_priority`."""
         _values(priority, count, self._most_allowed)
 
     def update_priority(self, index: Any, priority: Any, *, storage: Storage | None = None) -> None:
-        """Change priorities; the last one counts where an element comes twice.
+        """Change priorities; if an index occurs twice, the last priority counts.
 
         Args:
-            index: of the elements: an integer or a tensor; with several dimensions a tuple of tensors, or a tensor
+            index: of the items: an integer or a tensor; with several dimensions a tuple of tensors, or a tensor
                 whose last dimension holds the coordinates.
-            priority: one for each element, or one for all; finite and not negative.
-            storage: where the elements are; needed with several dimensions.
+            priority: one for each item, or one for all; finite and not negative.
+            storage: holds the items; required if it has several dimensions.
 
         Raises:
-            IndexError: if an index is negative or none of an element.
-            TypeError: if the index holds no integers, such as a mask, or a priority is no number.
-            ValueError: if a priority is NaN, infinite or negative, with its position and value; nothing is changed.
+            IndexError: If an index is out of range; negative ones are not allowed.
+            TypeError: If the index does not hold integers (a mask, for example), or a priority is not a number.
+            ValueError: If a priority is NaN, infinite or negative; nothing is changed.
         """
-        # Noted only: who draws next, and not who updates, waits until they are stored.
+        # The update is only noted here; the next draw stores it.
         if self._waiting.full:
             self._store_waiting()
         waiting = self._waiting
-        usual = (  # as they come with a sample and from a loss
+        usual = (  # an index from a sample, and priorities from a loss
             type(index) is type(priority) is torch.Tensor
             and index.dtype is torch.int64
             and index.shape == priority.shape == waiting.shape
@@ -282,7 +284,7 @@ class PrioritizedSampler(Sampler):
             self._update_checked(index, priority, storage)
 
     def _update_checked(self, index: Any, priority: Any, storage: Storage | None) -> None:
-        """Change priorities that come in any form."""
+        """Change priorities given in any form."""
         positions = _positions(index, storage)
         values = _values(priority, len(positions), self._most_allowed)
         count = len(positions)
@@ -292,15 +294,15 @@ class PrioritizedSampler(Sampler):
             length = self._known if storage is None else len(storage)
             bad = positions[(positions < 0) | (positions >= length)]
             if len(bad):
-                raise IndexError(faults.no_element(int(bad[0]), length))
+                raise IndexError(errors.no_item(int(bad[0]), length))
             self._set_default(np.arange(self._known, length))
         if positions.shape != self._waiting.shape:
             self._store_waiting()
-            if count != self._last_count or count > _MANY:
+            if count != self._last_count or count > _MAX_WAITING:
                 self._last_count = count
                 self._store(positions, values)
                 return
-            self._waiting = WaitingUpdates(count, self._most_allowed)  # a second one in a row: there will be more
+            self._waiting = WaitingUpdates(count, self._most_allowed)  # the second of this size: expect more
         self._waiting.add(positions, values)
         self._last_count = 0
 
@@ -312,11 +314,11 @@ class PrioritizedSampler(Sampler):
 
     def _forget_priorities(self) -> None:
         self._waiting.clear()
-        self._stored.clear()
+        self._priority_tree.clear()
         self._known, self._max_priority = 0, _FIRST_PRIORITY
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the priorities as they are stored; see :meth:`Sampler.state_dict`."""
+        """Return the priorities, as they are stored; see :meth:`Sampler.state_dict`."""
         priorities = torch.from_numpy(self._tree.values()[: self._known].copy())
         state = {"alpha": self._alpha, "beta": self.beta, "eps": self.eps, "max_priority": self._max_priority}
         return {**state, "priorities": priorities}
@@ -325,18 +327,18 @@ class PrioritizedSampler(Sampler):
         """Load what :meth:`state_dict` returned; see :meth:`Sampler.load_state_dict`.
 
         Raises:
-            ValueError: if a priority, or another number of the state, is NaN, infinite or negative; nothing is changed.
+            ValueError: If a number in the state is NaN, infinite or negative; nothing is changed.
         """
         values = _values(state_dict["priorities"], len(state_dict["priorities"]), 2 * _LARGE)
         for name in ("alpha", "beta", "eps", "max_priority"):
             value = state_dict[name]
             if not isinstance(value, (int, float)) or not 0 <= value < _LARGE:
-                raise ValueError(faults.negative_argument(name, value))
-        tree = self._tree_type(max(self._stored.capacity, len(values)))
+                raise ValueError(errors.negative_argument(name, value))
+        tree = self._tree_type(max(self._priority_tree.capacity, len(values)))
         tree.set(np.arange(len(values)), values)
         self._alpha, self.beta, self.eps = state_dict["alpha"], state_dict["beta"], state_dict["eps"]
         self._waiting, self._last_count = WaitingUpdates(1, self._most_allowed), 0
-        self._stored, self._known = tree, len(values)
+        self._priority_tree, self._known = tree, len(values)
         self._max_priority = state_dict["max_priority"]
 
     def __repr__(self) -> str:
@@ -344,53 +346,66 @@ class PrioritizedSampler(Sampler):
 
 
 def _positions(index: Any, storage: Storage | None) -> np.ndarray:
-    """The positions that are meant, shape ``[n]``; perhaps the memory of the index itself."""
+    """Return positions, shape ``[n]``; they may share memory with the index."""
     ndim = 1 if storage is None else storage.ndim
     if type(index) is torch.Tensor and index.ndim == ndim == 1:
         return _array(index, np.int64)
     parts = [_array(part, np.int64) for part in (index if isinstance(index, tuple) else (index,))]
     if storage is not None and ndim > 1:
         parts = parts if isinstance(index, tuple) else list(np.moveaxis(parts[0], -1, 0))
-        _check_coordinates(parts, storage)
-    elif len(parts) != 1:
-        raise IndexError(faults.other_coordinates(len(parts), ndim))
+    if len(parts) != ndim:
+        raise IndexError(
+            f"Each item of the storage has {ndim} coordinate(s), and the index has {len(parts)}. Nothing was changed. "
+            'Fix: use the indices that came with a sample (sample["index"], or info["index"] with return_info=True).'
+        )
+    if storage is not None:
+        for dim, size in enumerate(storage.shape[1:], 1):  # the first coordinate is checked with the positions
+            bad = np.flatnonzero((parts[dim] < 0) | (parts[dim] >= size))
+            if len(bad):
+                item = tuple(int(part.reshape(-1)[bad[0]]) for part in parts)
+                raise IndexError(errors.no_item(item, len(storage)))
     flat = torch.as_tensor(index).reshape(-1) if storage is None else storage.positions(index)
     return _array(flat, np.int64)
 
 
-def _check_coordinates(parts: list[np.ndarray], storage: Storage) -> None:
-    """Refuse coordinates outside of the storage; the first ones, along time, are looked at with the positions."""
-    if len(parts) != storage.ndim:
-        raise IndexError(faults.other_coordinates(len(parts), storage.ndim))
-    for dim, size in enumerate(storage.shape[1:], 1):
-        bad = np.flatnonzero((parts[dim] < 0) | (parts[dim] >= size))
-        if len(bad):
-            element = tuple(int(part.reshape(-1)[bad[0]]) for part in parts)
-            raise IndexError(faults.no_element(element, len(storage)))
-
-
 def _values(priority: Any, count: int, most: float) -> np.ndarray:
-    """The priorities, one for each element, which are checked; perhaps the memory of those given."""
+    """Check priorities and return one for each item; they may share memory with those given."""
     given = _array(priority, np.float64)
     if given.size not in (count, 1):
-        raise ValueError(faults.priorities_for(count, given.shape))
+        raise ValueError(errors.priorities_for(count, given.shape))
     values = given.reshape(-1) if given.size == count else np.full(count, given.item())
     wrong = ~((values >= 0) & (values <= most))
     if wrong.any():
         position = int(wrong.argmax())
-        raise ValueError(faults.bad_priority(position, float(values[position]), most))
+        value = float(values[position])
+        if most < value < float("inf"):
+            raise ValueError(
+                f"Number {position} of the priorities given is {value}; sums of such numbers would be infinite, and "
+                f"with this alpha {most:.3g} is the largest allowed. Nothing was changed. A loss that large has mostly "
+                "diverged. Fix: buffer.update_priority(index, td_error.abs().clamp(max=...))."
+            )
+        raise ValueError(
+            f"Priorities must be finite and at least 0, and number {position} of those given is {value}. "
+            "Nothing was changed. A NaN often comes from a loss that diverged; a negative one from a TD error "
+            "without its absolute value. Fix: buffer.update_priority(index, td_error.abs())."
+        )
     return values
 
 
 def _array(values: Any, dtype: type[np.generic]) -> np.ndarray:
-    """Numbers as an array of int64, for an index, or float64, for priorities; perhaps the memory given."""
+    """Return numbers as an array: int64 for an index, float64 for priorities; it may share memory with ``values``."""
     try:
         array = values.numpy()
-    except AttributeError:  # no tensor
+    except AttributeError:  # not a tensor
         array = np.asarray(values)
-    except (RuntimeError, TypeError):  # it needs a gradient, lives on another device, or numpy lacks its dtype
+    except (RuntimeError, TypeError):  # it requires a gradient, is on another device, or numpy lacks its dtype
         array = values.detach().to(device="cpu", dtype=_TORCH[dtype]).resolve_neg().numpy()
     if array.size and array.dtype.kind not in ("iu" if dtype is np.int64 else "biuf"):
-        what, got = "index" if dtype is np.int64 else "priority", array.flat[0]
-        raise TypeError(faults.no_numbers(what, type(got).__name__ if array.dtype == object else str(array.dtype)))
+        got = type(array.flat[0]).__name__ if array.dtype == object else str(array.dtype)
+        if dtype is np.int64:
+            fix = "index.nonzero() for a mask" if got == "bool" else "use the index of a sample"
+            must = "index must hold integers, the positions of items"
+        else:
+            fix, must = "buffer.update_priority(index, td_error.abs())", "priority must hold numbers, one for each item"
+        raise TypeError(f"The {must}, and holds values of type {got}. Nothing was changed. Fix: {fix}.")
     return array.astype(dtype, copy=False)

@@ -1,4 +1,4 @@
-"""PrioritizedSliceSampler: slices that start in proportion to priorities."""
+"""PrioritizedSliceSampler: draws slices whose first steps are chosen in proportion to priorities."""
 
 from __future__ import annotations
 
@@ -11,59 +11,63 @@ import torch
 from rlnb.data.replay_buffers.samplers.base import Info
 from rlnb.data.replay_buffers.samplers.prioritized import WEIGHT_KEY, PrioritizedSampler
 from rlnb.data.replay_buffers.samplers.slice_sampler import SliceSampler, Span
-from rlnb.data.replay_buffers.samplers.start_tree import StartTree
 from rlnb.data.replay_buffers.samplers.trajectory_index import TrajectoryIndex
-from rlnb.data.replay_buffers.storages import Storage
+from rlnb.data.replay_buffers.storages.base import Storage
+from rlnb.data.replay_buffers.sum_tree import StartTree
 from rlnb.data.ted.keys import NestedKey
 
 
 class _Allowed(NamedTuple):
-    """What a tree was last told which steps can be first for."""
+    """The state of the trajectory index for which the tree knows where slices can start."""
 
-    about: TrajectoryIndex
+    index: TrajectoryIndex
     epoch: int
     least: int
     version: int
     known: int
 
 
+# TorchRL's class is both a SliceSampler and a PrioritizedSampler, and programs test for either; hence two bases. They
+# share no state: a slice sampler keeps a trajectory index (`_index`), a prioritized one a priority tree
+# (`_priority_tree`), and `_draw` puts the two together.
 class PrioritizedSliceSampler(SliceSampler, PrioritizedSampler):
-    """A sampler of slices, whose first steps are drawn in proportion to their priorities, with replacement.
+    """Draws slices whose first steps are chosen in proportion to their priorities, with replacement.
 
-    A step can be first if the slice fits between it and the end of its trajectory. Among these, probabilities and
-    weights are those of a :class:`PrioritizedSampler`; each step of a slice has the weight of its first step. A step
-    of high priority that is too close to the end of its trajectory is never first, and may still be drawn behind
-    another: :meth:`update_priority` with what was learned about a whole slice tells the steps before it as well.
+    A step can be first if the slice fits between it and the end of its trajectory. Among these steps, probabilities and
+    weights are those of a :class:`PrioritizedSampler`; each step of a slice has the weight of its first step. A step of
+    high priority that is too close to the end of its trajectory is never first, but can still be part of a slice that
+    starts earlier: pass the priorities of whole slices to :meth:`update_priority`, so that the steps before it learn of
+    it as well.
 
     Args:
         max_capacity: as for :class:`PrioritizedSampler`, like ``alpha``, ``beta``, ``eps``, ``dtype``, ``reduction``
             and ``max_priority_within_buffer``.
-        alpha: how much priorities count.
-        beta: how much the weights correct for them.
+        alpha: how strongly priorities influence the choice.
+        beta: how strongly the weights correct for that.
         eps: added to priorities.
-        dtype: of the weights.
-        reduction: how several priorities of one element become one.
-        num_slices: as for :class:`SliceSampler`, like the other arguments that are not named here.
-        slice_len: how many steps a slice has.
-        end_key: the entry that says which steps are the last of a trajectory.
-        end_keys: several such entries in its place.
-        traj_key: the entry with the id of the trajectory of each step.
-        ends: which steps are the last of a trajectory.
-        trajectories: the id of the trajectory of each step.
-        cache_values: whether the storage never changes.
+        dtype: dtype of the weights.
+        reduction: combines several priorities of one item.
+        num_slices: as for :class:`SliceSampler`, like the following arguments.
+        slice_len: number of steps of a slice.
+        end_key: the entry that is True at the last step of a trajectory.
+        end_keys: several such entries, in its place.
+        traj_key: the entry with the trajectory id of each step.
+        ends: flags for the last steps of trajectories.
+        trajectories: the trajectory id of each step.
+        cache_values: promises that the storage never changes.
         truncated_key: where the last step of a slice is marked.
         init_key: where the first step of a slice is marked, if the entry is stored.
-        strict_length: whether only steps can be first from which a whole slice fits. Otherwise every step can, and a
-            slice ends with its trajectory.
-        compile: taken, so that code for TorchRL runs.
-        span: whether a slice may end behind its trajectory: True for at least one step inside, a number for at least
-            ``slice_len - span``. Of a pair only the second counts, for a slice begins with the step that was drawn.
-        max_priority_within_buffer: whether new elements get the largest priority of those that are stored now.
+        strict_length: whether a slice can start only where it fits whole. Otherwise it can start at every step, and
+            ends with its trajectory.
+        compile: ignored; accepted for code written for TorchRL.
+        span: whether a slice may end after its trajectory: True requires at least one step inside, a number at least
+            ``slice_len - span``. Only the second of a pair counts, because a slice starts at the step that was drawn.
+        max_priority_within_buffer: whether new items get the largest priority of those that are stored now.
         replacement: only True.
 
     Raises:
-        TypeError: if both or none of ``num_slices`` and ``slice_len`` are given.
-        ValueError: if another argument makes no sense.
+        TypeError: If not exactly one of ``num_slices`` and ``slice_len`` is given.
+        ValueError: If another argument is invalid.
 
     Example:
         >>> from tensordict import TensorDict
@@ -78,7 +82,7 @@ class PrioritizedSliceSampler(SliceSampler, PrioritizedSampler):
     """
 
     _tree_type = StartTree
-    _stored: StartTree
+    _priority_tree: StartTree
 
     def __init__(
         self,
@@ -116,7 +120,8 @@ class PrioritizedSliceSampler(SliceSampler, PrioritizedSampler):
             max_priority_within_buffer,
             replacement=replacement,
         )
-        self._set_up(
+        SliceSampler.__init__(
+            self,
             num_slices=num_slices,
             slice_len=slice_len,
             end_key=end_key,
@@ -137,7 +142,7 @@ class PrioritizedSliceSampler(SliceSampler, PrioritizedSampler):
         """Choose slices by the priorities of their first steps; see :class:`SliceSampler`."""
         least = self._fewest(length, 1) if self.strict_length else 1
         self._allow(index, storage, least)
-        if not self._stored.total() and not self._stored.allows_any:
+        if not self._priority_tree.total() and not self._priority_tree.allows_any:
             raise RuntimeError(self._too_short(index, length))
         drawn, weights = self.draw(len(storage), count)
         env, first = index.steps_at(drawn.numpy())
@@ -147,18 +152,18 @@ class PrioritizedSliceSampler(SliceSampler, PrioritizedSampler):
         return env, first, lengths, {WEIGHT_KEY: weights.repeat_interleave(torch.from_numpy(lengths))}
 
     def _allow(self, index: TrajectoryIndex, storage: Storage, least: int) -> None:
-        """Let the steps be drawn from which a trajectory goes on for ``least`` steps."""
+        """Let slices start at the steps from which a trajectory continues for ``least`` steps."""
         self._catch_up(len(storage))
         now = _Allowed(index, index.epoch, least, index.version, index.known)
-        old: _Allowed | None = self._stored.allowed_for
+        old: _Allowed | None = self._priority_tree.allowed_for
         if old == now:
             return
         anew = old is None or old[:3] != now[:3]
         first = index.oldest if old is None or anew else max(old.known - least + 1, index.oldest)
         steps, width = np.arange(first, index.written), storage.shape[1:].numel()
         positions = index.positions(np.tile(np.arange(width), len(steps)), np.repeat(steps, width), 1)
-        self._stored.allow(positions, index.goes_on(first, index.written, least).reshape(-1), only=anew)
-        self._stored.allowed_for = now
+        self._priority_tree.allow(positions, index.goes_on(first, index.written, least).reshape(-1), only=anew)
+        self._priority_tree.allowed_for = now
 
     def __repr__(self) -> str:
         slices = SliceSampler.__repr__(self).split("(", 1)[1]

@@ -1,4 +1,4 @@
-"""Signals: which steps of a storage are the last of their trajectory."""
+"""End signals of a storage: which steps are the last of their trajectory."""
 
 from __future__ import annotations
 
@@ -9,31 +9,33 @@ from typing import Any
 import numpy as np
 import torch
 
-from rlnb.data.replay_buffers import faults
+from rlnb.data.replay_buffers import errors
 from rlnb.data.replay_buffers.columns import AnyColumn
 from rlnb.data.replay_buffers.ring import Ring
-from rlnb.data.replay_buffers.storages import Storage, TensorStorage
+from rlnb.data.replay_buffers.storages.base import Storage
+from rlnb.data.replay_buffers.storages.tensor import TensorStorage
 from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
 
 TRAJ_KEY: NestedKey = "episode"
 END_KEY: NestedKey = ("next", "done")
+_LIKELY_KEYS = ("done", "terminated", "truncated", "episode", "traj_ids", "traj")  # the first three are flags
 
 
 class Signals:
     """Reads where trajectories end: where a flag is set, or where the next step has another id.
 
-    Rows are those of the memory, from 0 to ``ring.size - 1``; the row behind the last one is the first.
+    Rows are numbered as in memory, from 0 to ``ring.size - 1``; the last row is followed by the first.
 
     Args:
         ring: of the storage.
-        width: how many elements a row has: the envs of a storage of several dimensions.
-        ends: columns with flags, one for each element; a step is the last where one of them is set.
-        ids: the ids, one for each element, or None.
+        width: number of items in a row: the envs of a storage of several dimensions.
+        ends: columns of flags, one flag for each item; a step is the last one if any of its flags is set.
+        ids: column of trajectory ids, one for each item, or None.
 
     Attributes:
         ring: the same.
         width: the same.
-        looks_ahead: whether it takes the next row to know whether a step is the last.
+        looks_ahead: whether the next row is needed to know whether a step is the last one.
 
     Example:
         >>> from rlnb.data.replay_buffers.columns import Column
@@ -48,11 +50,11 @@ class Signals:
         self.looks_ahead = ids is not None
 
     def stops(self, start: int, count: int) -> np.ndarray:
-        """Read rows that lie one after another.
+        """Read consecutive rows.
 
         Args:
             start: the first row.
-            count: how many. With ``looks_ahead`` there must be one more.
+            count: number of rows. With ``looks_ahead`` one more must be stored.
 
         Returns:
             Flags of shape ``[count, width]``.
@@ -66,10 +68,10 @@ class Signals:
         return found
 
     def stops_at(self, positions: np.ndarray) -> np.ndarray:
-        """Read elements anywhere.
+        """Read items at any positions.
 
         Args:
-            positions: along the flattened dimensions, shape ``[n]``. With ``looks_ahead`` none is in the newest row.
+            positions: along the flattened dimensions, shape ``[n]``. With ``looks_ahead`` not in the newest row.
 
         Returns:
             Flags of shape ``[n]``.
@@ -83,13 +85,13 @@ class Signals:
         return found
 
     def ids_at(self, positions: np.ndarray) -> list[Any] | None:
-        """Read the ids of elements.
+        """Read the ids of items.
 
         Args:
             positions: along the flattened dimensions, shape ``[n]``.
 
         Returns:
-            The ids; None if there are none.
+            The ids; None if the storage has no ids.
         """
         return None if self._ids is None else _take(self._ids, positions).tolist()
 
@@ -106,16 +108,16 @@ class Signals:
 
 
 class GivenSignals(Signals):
-    """Signals that were given, for all elements of a storage that is not written to.
+    """Signals that were given as an argument, for all items of a storage that is not written to.
 
-    A trajectory may go on from the last element to the first. The ring begins behind the end of a trajectory.
+    A trajectory may continue from the last item to the first; the ring starts after the end of a trajectory.
 
     Args:
-        stops: whether an element is the last of its trajectory, shape ``[size]``.
+        stops: whether each item is the last one of its trajectory, shape ``[size]``.
 
     Example:
         >>> signals = GivenSignals(np.array([True, False, True, False]))
-        >>> signals.ring.cursor  # the last trajectory goes on from 3 to 0
+        >>> signals.ring.cursor  # the last trajectory continues from 3 to 0
         3
     """
 
@@ -127,51 +129,58 @@ class GivenSignals(Signals):
         self._stops = stops
 
     def stops(self, start: int, count: int) -> np.ndarray:
-        """Read rows that lie one after another; see :meth:`Signals.stops`."""
+        """Read consecutive rows; see :meth:`Signals.stops`."""
         return self._stops.take(np.arange(start, start + count), mode="wrap")[:, None]
 
 
 def given_signals(ends: torch.Tensor | None, trajectories: torch.Tensor | None, storage: Storage) -> GivenSignals:
-    """Make the signals of flags or ids that were given.
+    """Make signals of flags or ids.
 
     Args:
-        ends: whether an element is the last of its trajectory, shape ``[size]``; or None.
-        trajectories: in its place, the id of the trajectory of each element, shape ``[size]``.
-        storage: that they are about.
+        ends: whether each item is the last one of its trajectory, shape ``[size]``; or None.
+        trajectories: in its place, the trajectory id of each item, shape ``[size]``.
+        storage: holds the items.
 
     Returns:
         The signals.
 
     Raises:
-        ValueError: if there are not as many as elements, or the storage has several dimensions.
+        ValueError: If the shape does not match the storage, or the storage has several dimensions or is not full.
     """
     name, given = ("ends", ends) if ends is not None else ("trajectories", trajectories)
     assert given is not None
     if storage.ndim > 1 or not storage.is_full or given.shape != (len(storage),):
-        raise ValueError(faults.given_do_not_fit(name, given.shape, storage.shape, storage.is_full))
+        what = f"a {'full' if storage.is_full else 'partly filled'} storage of shape {list(storage.shape)}"
+        raise ValueError(
+            f"{name} must have one value for each item of a full storage of one dimension, and got a tensor of shape "
+            f"{list(given.shape)} for {what}. Fix: end_key or traj_key, which read what is stored."
+        )
     values = given.detach().cpu().numpy()
     return GivenSignals(values.astype(bool) if ends is not None else values != np.roll(values, -1))
 
 
 def find_signals(storage: Storage, traj_key: NestedKey | None, end_keys: Sequence[NestedKey]) -> Signals:
-    """Find where a storage says which trajectory a step belongs to, or whether it is the last of it.
+    """Find the entries of a storage that say where trajectories end.
 
     Args:
         storage: the storage.
-        traj_key: the entry with the ids, or None.
-        end_keys: the entries with flags. Without ids and flags it is ``"episode"``, if that is stored, and otherwise
+        traj_key: the entry with the trajectory ids, or None.
+        end_keys: the entries with flags. If there are neither ids nor flags: ``"episode"`` if that is stored, otherwise
             ``("next", "done")``.
 
     Returns:
         The signals.
 
     Raises:
-        KeyError: if there is no such entry.
-        TypeError: if the storage has no entries.
-        ValueError: if an entry has several values for a step.
+        KeyError: If an entry is not stored.
+        TypeError: If the storage has no entries.
+        ValueError: If an entry has several values for a step.
     """
     if not isinstance(storage, TensorStorage):
-        raise TypeError(faults.not_sliceable(type(storage).__name__))
+        raise TypeError(
+            "A slice sampler reads where trajectories end from the entries of a contiguous storage, and a "
+            f"{type(storage).__name__} has none. Fix: LazyTensorStorage or LazyMemmapStorage."
+        )
     columns = storage.columns
     asked = [key for key in (traj_key, *end_keys) if key is not None] or [TRAJ_KEY, END_KEY]
     if traj_key is None and not end_keys:
@@ -180,16 +189,38 @@ def find_signals(storage: Storage, traj_key: NestedKey | None, end_keys: Sequenc
     def read(key: NestedKey) -> AnyColumn:
         column = columns.get(as_key(as_tuple(key)))
         if column is None:
-            raise KeyError(faults.no_signals(asked, list(columns)))
+            raise KeyError(_no_signals(asked, list(columns)))
         memory: Any = column.array if column.tensor is None else column.tensor
         own = memory.shape[storage.ndim :]
         if math.prod(own) != 1:
-            raise ValueError(faults.several_signals(key, own))
+            raise ValueError(
+                f"{key!r} has the shape {list(own)} in each item, and one value a step must say where a trajectory "
+                "ends. Fix: a storage with ndim=2 for data of shape [envs, time]; or an entry with one value, such as "
+                "data['next', 'done'] = flags.all(-1, keepdim=True). A storage of whole trajectories is sampled with "
+                "RandomSampler and RandomCropTensorDict."
+            )
         return column
 
     ends = [read(key) for key in end_keys]
     ids = None if traj_key is None else read(traj_key)
     return Signals(storage.ring, math.prod(storage.shape[1:]), ends=ends, ids=ids)
+
+
+def _no_signals(asked: Sequence[NestedKey], stored: Sequence[NestedKey]) -> str:
+    likely = [key for key in stored if key and as_tuple(key)[-1] in _LIKELY_KEYS]
+    # Flags at the root belong to the observation before the step, and are not set where a reset follows.
+    usable = (key for key in likely if as_tuple(key)[0] == "next" or as_tuple(key)[-1] not in _LIKELY_KEYS[:3])
+    near = next(usable, None)
+    ends = near is not None and as_tuple(near)[-1] in _LIKELY_KEYS[:3]
+    fix = (
+        f"SliceSampler({'end_key' if ends else 'traj_key'}={near!r})"
+        if near is not None
+        else 'store an id of the trajectory with each step, data["episode"], or its end, data["next", "done"]'
+    )
+    return (
+        f"A slice sampler tells trajectories apart by {' or '.join(map(repr, asked))}, which the storage does not "
+        f"have. It has {'bare tensors' if list(stored) == [()] else errors.listed(stored)}. Fix: {fix}."
+    )
 
 
 def _take(column: AnyColumn, positions: np.ndarray) -> Any:

@@ -1,75 +1,74 @@
-"""SliceSampler: slices of trajectories, drawn with replacement."""
+"""Slice samplers that draw fixed-length trajectory segments, with and without replacement."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import torch
 
-from rlnb.data.replay_buffers import faults
-from rlnb.data.replay_buffers.errors import MismatchError
+from rlnb.data.replay_buffers import errors
+from rlnb.data.replay_buffers.columns import Column
+from rlnb.data.replay_buffers.errors import MAX_LISTED, MismatchError
 from rlnb.data.replay_buffers.ring import Ring
 from rlnb.data.replay_buffers.samplers.base import Info, Sampler
-from rlnb.data.replay_buffers.samplers.signals import Signals, find_signals, given_signals
-from rlnb.data.replay_buffers.samplers.slice_marks import SliceMarks
+from rlnb.data.replay_buffers.samplers.signals import END_KEY, Signals, find_signals, given_signals
 from rlnb.data.replay_buffers.samplers.trajectory_index import Trajectories, TrajectoryIndex
-from rlnb.data.replay_buffers.storages import Storage
-from rlnb.data.ted.keys import NestedKey
+from rlnb.data.replay_buffers.samplers.uniform import is_order
+from rlnb.data.replay_buffers.storages.base import Storage
+from rlnb.data.ted.keys import DONE, NestedKey, as_key, as_tuple
 
 Span = bool | int | Sequence[bool | int]
 MASK_KEY: NestedKey = ("collector", "mask")
 
 
 class SliceSampler(Sampler):
-    """A sampler of slices: steps of one trajectory, one after another.
+    """Draws slices: consecutive steps of one trajectory.
 
-    Each slice is drawn so: a trajectory, all with the same probability that are long enough, and where in it the slice
-    begins, all steps with the same probability from which it fits. A batch is its slices, one after another; reshape
-    it with ``sample.reshape(num_slices, -1)``.
+    For each slice, a trajectory is drawn uniformly from those that are long enough, and a start uniformly from its
+    steps where the slice fits. A batch is a concatenation of slices; ``sample.reshape(num_slices, -1)`` separates them.
 
-    Steps of a trajectory must be stored one after another along time. For several envs use a storage with ``ndim=2``
-    and data of shape ``[envs, time]``. A slice may go over the end of the memory of a full buffer, and never over the
-    cursor: the trajectory that is being written ends, for the time being, with its newest step.
+    The steps of a trajectory must be stored consecutively along time. For several envs use a storage with ``ndim=2``
+    and data of shape ``[envs, time]``. In a full buffer a slice may wrap around the end of the memory, but it never
+    crosses the cursor: the trajectory that is being written ends, for the time being, with its newest step.
 
-    The sampler knows where trajectories begin and end without looking through the storage: it reads only what was
-    written since the last sample. What is written past the buffer, into the tensors of its storage, it does not see.
+    The sampler keeps an index of the trajectories and reads only what was written since the last sample. It does not
+    see changes made directly in the tensors of the storage.
 
     Args:
-        num_slices: how many slices a batch has. The batch size must be a multiple.
-        slice_len: in its place, how many steps a slice has. The batch size must be a multiple.
-        end_key: the entry that says which steps are the last of a trajectory. Default: ``("next", "done")``.
-        end_keys: several such entries in its place; a trajectory ends where one of them is set.
-        traj_key: the entry with the id of the trajectory of each step. With ``end_key`` as well, a trajectory ends
-            where either says so. Default: ``"episode"``, if that is stored and ``end_key`` is not given.
-        ends: flags that say which steps are the last of a trajectory, shape ``[size]``, in place of both keys; for a
-            full storage that is not written to. If the last one is False, a trajectory goes on from the last element
-            to the first.
-        trajectories: likewise the id of the trajectory of each step. One with the id of the last element and of the
-            first goes on from one to the other.
-        cache_values: whether a storage never changes; needed with ``ends`` and ``trajectories``. All is kept anyway.
-        truncated_key: the last step of a slice is marked there, and as "done" beside it, in what the sampler says
-            about a sample; a :class:`TensorDictReplayBuffer` writes that into the sample. None: not marked.
-        init_key: the first step of a slice is marked there likewise, if the entry is stored, for recurrent networks.
+        num_slices: number of slices in a batch; the batch size must be a multiple of it.
+        slice_len: in its place, number of steps of a slice; the batch size must be a multiple of it.
+        end_key: the entry that is True at the last step of a trajectory. Default: ``("next", "done")``.
+        end_keys: several such entries, in its place; a trajectory ends where one of them is True.
+        traj_key: the entry with the trajectory id of each step. If ``end_key`` is given too, a trajectory ends where
+            either says so. Default: ``"episode"``, if that is stored and ``end_key`` is not given.
+        ends: flags for the last steps of trajectories, shape ``[size]``, in place of both keys; for a full storage
+            that is not written to. If the last flag is False, a trajectory continues from the last item to the first.
+        trajectories: likewise the trajectory id of each step. If the last and the first item have the same id, the
+            trajectory continues from one to the other.
+        cache_values: promises that the storage never changes; required with ``ends`` and ``trajectories``.
+        truncated_key: where the info marks the last step of each slice, and ``"done"`` beside it; a
+            :class:`TensorDictReplayBuffer` writes these entries into the sample. None: not marked.
+        init_key: where the info marks the first step of each slice, for recurrent networks, if the entry is stored.
             None: not marked.
-        strict_length: whether shorter trajectories are left out. Otherwise they are taken whole, and a batch can have
-            fewer steps.
-        pad_output: whether slices that are shorter than the others are filled up with copies of their last step. What
-            the sampler says has a mask then, ``("collector", "mask")``, which is False for the copies.
-        compile: taken, so that code for TorchRL runs. There is nothing to compile.
-        span: whether a slice may begin before its trajectory or end after it, which leaves only the steps inside, and
-            fewer of them in a batch: True for at least one, a number for at least ``slice_len - span``. A pair is for
-            the begin and the end.
-        use_gpu: taken, so that code for TorchRL runs. There is no search that an accelerator could do.
-        step_key: taken, so that code for TorchRL runs. Only ``fragmented=True`` would read it.
-        fragmented: only False: the steps of a trajectory are stored one after another.
+        strict_length: whether to leave out trajectories shorter than a slice. Otherwise they are taken whole, and a
+            batch can have fewer steps.
+        pad_output: whether to pad shorter slices with copies of their last step. The info then has a mask,
+            ``("collector", "mask")``, which is False for the copies.
+        compile: ignored; accepted for code written for TorchRL.
+        span: whether a slice may start before its trajectory or end after it; only the steps inside are returned. True
+            requires at least one step inside, a number at least ``slice_len - span``. A pair is for start and end.
+        use_gpu: ignored; accepted for code written for TorchRL.
+        step_key: ignored; accepted for code written for TorchRL, where ``fragmented=True`` reads it.
+        fragmented: only False: the steps of a trajectory must be stored consecutively.
         replacement: False makes a :class:`SliceSamplerWithoutReplacement`, with ``drop_last`` and ``shuffle``.
 
     Raises:
         NotImplementedError: If ``fragmented`` is True.
-        TypeError: if both or none of ``num_slices`` and ``slice_len`` are given.
-        ValueError: if another argument makes no sense.
+        TypeError: If not exactly one of ``num_slices`` and ``slice_len`` is given.
+        ValueError: If another argument is invalid.
 
     Example:
         >>> from tensordict import TensorDict
@@ -87,10 +86,8 @@ class SliceSampler(Sampler):
     """
 
     def __new__(cls, *args: Any, replacement: bool = True, **kwargs: Any) -> SliceSampler:
-        """Make the sampler without replacement where that is asked for."""
+        """Make a sampler without replacement if ``replacement`` is False."""
         if cls is SliceSampler and not replacement:
-            from rlnb.data.replay_buffers.samplers import SliceSamplerWithoutReplacement  # it is made of this class
-
             return super().__new__(SliceSamplerWithoutReplacement)
         return super().__new__(cls)
 
@@ -116,70 +113,35 @@ class SliceSampler(Sampler):
         fragmented: bool = False,
         replacement: bool = True,
     ) -> None:
-        super().__init__()
+        Sampler.__init__(self)  # not super(): PrioritizedSliceSampler initializes its two bases itself
         if fragmented:
             raise NotImplementedError(
                 "fragmented=True joins steps of one trajectory that are scattered over the storage, and this sampler "
                 "needs them one after another. Fix: LazyTensorStorage(size, ndim=2) for the data of several envs, of "
                 "shape [envs, time]."
             )
-        self.step_key, self.fragmented = step_key, False
-        self._set_up(
-            num_slices=num_slices,
-            slice_len=slice_len,
-            end_key=end_key,
-            end_keys=end_keys,
-            traj_key=traj_key,
-            ends=ends,
-            trajectories=trajectories,
-            cache_values=cache_values,
-            truncated_key=truncated_key,
-            init_key=init_key,
-            strict_length=strict_length,
-            pad_output=pad_output,
-            span=span,
-        )
-
-    def _set_up(
-        self,
-        *,
-        num_slices: int | None,
-        slice_len: int | None,
-        end_key: NestedKey | None,
-        end_keys: Sequence[NestedKey] | None,
-        traj_key: NestedKey | None,
-        ends: torch.Tensor | None,
-        trajectories: torch.Tensor | None,
-        cache_values: bool,
-        truncated_key: NestedKey | None,
-        init_key: NestedKey | None,
-        strict_length: bool,
-        span: Span,
-        pad_output: bool = False,
-    ) -> None:
         if (num_slices is None) == (slice_len is None):
-            raise TypeError(faults.slices_or_length(num_slices, slice_len))
+            got = "neither" if num_slices is None else f"both ({num_slices=}, {slice_len=})"
+            raise TypeError(
+                f"A slice sampler needs either num_slices or slice_len, and got {got}. Fix: num_slices=8 for eight "
+                "slices a batch, of batch_size // 8 steps each; or slice_len=8 for batch_size // 8 slices of eight "
+                "steps."
+            )
         for name, value in (("num_slices", num_slices), ("slice_len", slice_len)):
             if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
-                raise ValueError(faults.bad_size(name, value))
+                raise ValueError(errors.bad_size(name, value))
         if pad_output and strict_length:
             raise ValueError(
-                "pad_output=True fills up short slices, and strict_length=True leaves short trajectories out, so there "
-                "is nothing to fill up. Fix: strict_length=False."
+                "pad_output=True pads short slices, and strict_length=True leaves short trajectories out, so there is "
+                "nothing to pad. Fix: strict_length=False."
             )
-        if end_key is not None and end_keys is not None:
-            raise MismatchError("end_key and end_keys were both given. Fix: end_keys=[...] with all of them.")
-        given = {"ends": ends, "trajectories": trajectories, "end_key": end_key, "end_keys": end_keys}
-        names = [name for name, value in {**given, "traj_key": traj_key}.items() if value is not None]
-        if ends is not None or trajectories is not None:
-            if len(names) > 1:
-                raise MismatchError(faults.several_sources(names))
-            if not cache_values:
-                raise ValueError(faults.given_without_cache(names[0]))
+        sources = {"ends": ends, "trajectories": trajectories, "end_key": end_key, "end_keys": end_keys}
+        _check_sources({**sources, "traj_key": traj_key}, cache_values)
         self.num_slices, self.slice_len = num_slices, slice_len
         self.end_key, self.traj_key = end_key, traj_key
         self.end_keys = None if end_keys is None else tuple(end_keys)
         self.init_key, self.pad_output = init_key, pad_output
+        self.step_key, self.fragmented = step_key, False
         self.ends, self.trajectories = ends, trajectories
         self.cache_values, self.truncated_key, self.strict_length = cache_values, truncated_key, strict_length
         self.span = span
@@ -188,7 +150,7 @@ class SliceSampler(Sampler):
 
     def _forget(self) -> None:
         self._index: TrajectoryIndex | None = None
-        self._ring: Ring | None = None  # of the storage that the index is about
+        self._ring: Ring | None = None  # of the storage that is indexed
         self._written = 0
         self._marks: SliceMarks | None = None
         self._found: tuple[Any, Trajectories] | None = None
@@ -196,12 +158,12 @@ class SliceSampler(Sampler):
     # Sampling ---------------------------------------------------------------------------------------------------------
 
     def sample(self, storage: Storage, batch_size: int) -> tuple[Any, Info]:
-        """Choose slices; the info has the end signals of their steps. See :meth:`Sampler.sample`.
+        """Choose slices; the info marks their first and last steps. See :meth:`Sampler.sample`.
 
         Raises:
-            KeyError: if the storage has no entry that says where trajectories end.
-            RuntimeError: if no trajectory is long enough.
-            ValueError: if the batch size is no multiple of what was asked for.
+            KeyError: If the storage has no entry that says where trajectories end.
+            RuntimeError: If no trajectory is long enough.
+            ValueError: If the batch size is not a multiple of ``num_slices`` or ``slice_len``.
         """
         count, length = self._split(batch_size)
         with storage.ring.reading:
@@ -215,11 +177,11 @@ class SliceSampler(Sampler):
                 info[MASK_KEY] = torch.from_numpy((step < lengths[:, None]).reshape(-1))
                 begin = np.arange(len(env)) * length
             if self._marks is not None:
-                info.update(self._marks.of(positions, begin + lengths - 1, begin))
+                info.update(self._marks.read(positions, begin + lengths - 1, begin))
         return storage.index(torch.from_numpy(positions)), info
 
     def can_sample(self, storage: Storage, batch_size: int) -> bool:
-        """Say whether slices can be drawn: whether a trajectory is long enough. See :meth:`Sampler.can_sample`."""
+        """Check whether a trajectory is long enough; see :meth:`Sampler.can_sample`."""
         if not len(storage):
             return False
         try:
@@ -231,16 +193,19 @@ class SliceSampler(Sampler):
             return False
 
     def _split(self, batch_size: int) -> tuple[int, int]:
-        """How many slices, of how many steps each."""
+        """Return the number of slices, and the number of steps of each."""
         by = self.num_slices or self.slice_len or 1
         if batch_size % by:
+            name = "num_slices" if self.num_slices else "slice_len"
+            lower, upper = batch_size // by * by, -(-batch_size // by) * by
+            sizes = f"{lower} or {upper}" if lower else f"{upper}"
             raise MismatchError(
-                faults.batch_of_slices(batch_size, "num_slices" if self.num_slices else "slice_len", by)
+                f"The batch size must be a multiple of {name}={by}, and got {batch_size}. Fix: batch_size {sizes}."
             )
         return (by, batch_size // by) if self.num_slices else (batch_size // by, by)
 
     def _follow(self, storage: Storage) -> TrajectoryIndex:
-        """Bring the index up to date."""
+        """Return the trajectory index, up to date."""
         if self._index is None or self._ring is not storage.ring:
             if self.ends is not None or self.trajectories is not None:
                 signals: Signals = given_signals(self.ends, self.trajectories, storage)
@@ -251,21 +216,25 @@ class SliceSampler(Sampler):
             self._marks = SliceMarks(storage, self.truncated_key, self.init_key)
             self._found = None
         elif self._ring is not self._index.signals.ring and self._ring.written != self._written:
-            raise RuntimeError(faults.given_are_old(storage.ring.written - self._written))
+            raise RuntimeError(
+                "ends and trajectories are for a storage that does not change, and "
+                f"{storage.ring.written - self._written} rows were written since. "
+                "Fix: end_key or traj_key in place of ends or trajectories."
+            )
         self._index.refresh()
         return self._index
 
     def _draw(
         self, index: TrajectoryIndex, storage: Storage, count: int, length: int
     ) -> tuple[np.ndarray, np.ndarray, int | np.ndarray, Info]:
-        """Choose slices: the env, the first step and the length of each (or of all), and what to say about them."""
+        """Choose slices: the env, the first step and the length of each (or one length for all), and the info."""
         found = self._long_enough(index, length)
         chance = torch.rand(2, count, dtype=torch.float64, generator=self._generator).numpy()
         chosen = (chance[0] * len(found.length)).astype(np.int64)
         return (*self._cut(found, chosen, chance[1], length), {})
 
     def _long_enough(self, index: TrajectoryIndex, length: int) -> Trajectories:
-        """The trajectories that slices can be drawn from."""
+        """Return the trajectories that slices can be drawn from."""
         asked = (index.version, length)
         if self._found is None or self._found[0] != asked:
             found = index.trajectories(length if self.strict_length else 1)
@@ -275,15 +244,31 @@ class SliceSampler(Sampler):
         return self._found[1]
 
     def _too_short(self, index: TrajectoryIndex, length: int) -> str:
-        """Say why no slice can be drawn."""
+        """Explain why no slice can be drawn: the trajectories are too short, or their steps are interleaved."""
         every = index.trajectories()
+        lengths, envs = every.length.tolist(), every.env.tolist()
         ids = index.signals.ids_at(index.positions(every.env, every.start, 1))
-        return faults.no_slice(length, every.length.tolist(), every.env.tolist(), ids)
+        text = (
+            f"No trajectory is long enough for a slice of {length} steps. Stored are {len(lengths)}, of these lengths: "
+            f"{_histogram(lengths)}."
+        )
+        runs = None if ids is None else Counter(zip(envs, ids, strict=True))
+        if ids is not None and runs is not None and len(runs) < len(ids):
+            order = ", ".join([*map(str, ids[:MAX_LISTED]), *(["and so on"] if len(ids) > MAX_LISTED else [])])
+            return (
+                f"{text} They are interleaved: {len(ids)} pieces have only {len(runs)} ids, in the order {order}. "
+                "Steps of one trajectory must be stored one after another. Fix: a storage with ndim=2 for the data of "
+                "several envs, of shape [envs, time], in place of data.reshape(-1)."
+            )
+        return (
+            f"{text} They are too short. Fix: slices of at most {max(lengths, default=0)} steps, longer trajectories, "
+            "or strict_length=False, which takes short ones whole."
+        )
 
     def _cut(
         self, found: Trajectories, chosen: np.ndarray, chance: np.ndarray, length: int
     ) -> tuple[np.ndarray, np.ndarray, int | np.ndarray]:
-        """Cut a slice out of each of the chosen trajectories."""
+        """Choose the start and the length of a slice in each of the chosen trajectories."""
         env, start, own = found.env[chosen], found.start[chosen], found.length[chosen]
         if self.strict_length and self._span == (0, 0):
             return env, start + (chance * (own - length + 1)).astype(np.int64), length
@@ -294,14 +279,14 @@ class SliceSampler(Sampler):
         return env, start + inside, np.minimum(begin + whole, own) - inside
 
     def _fewest(self, length: int, side: int) -> int:
-        """How many steps of a slice must be inside of its trajectory."""
+        """Return how many steps of a slice must be inside its trajectory, at its start (0) or end (1)."""
         span = self._span[side]
         return 1 if span is None else max(length - span, 1)
 
-    # What changes the trajectories ------------------------------------------------------------------------------------
+    # Updates ----------------------------------------------------------------------------------------------------------
 
     def mark_update(self, index: Any, storage: Storage) -> None:
-        """Look whether trajectories end elsewhere now; see :meth:`Sampler.mark_update`."""
+        """Check whether trajectories now end elsewhere; see :meth:`Sampler.mark_update`."""
         super().mark_update(index, storage)
         if self._index is not None and self._ring is storage.ring:
             with storage.ring.reading:
@@ -312,7 +297,7 @@ class SliceSampler(Sampler):
         self._forget()
 
     def __getstate__(self) -> dict[str, Any]:
-        # What is known about the storage is found anew where the sampler is sent to.
+        # A copy builds its own index of its own storage.
         return {**super().__getstate__(), "_index": None, "_ring": None, "_marks": None, "_found": None}
 
     def __repr__(self) -> str:
@@ -322,10 +307,230 @@ class SliceSampler(Sampler):
         return f"{type(self).__name__}({size}{shown}, strict_length={self.strict_length})"
 
 
+class SliceSamplerWithoutReplacement(SliceSampler):
+    """Draws one slice from every trajectory in each epoch.
+
+    The start of each slice is random. An epoch covers the trajectories that are stored when it begins; a write during
+    an epoch begins a new one.
+
+    Args:
+        num_slices: number of slices in a batch, each of another trajectory; the batch size must be a multiple of it.
+        slice_len: in its place, number of steps of a slice; the batch size must be a multiple of it.
+        drop_last: whether to leave out the last batch of an epoch if it has fewer slices than the others.
+        end_key: the entry that is True at the last step of a trajectory; see :class:`SliceSampler`.
+        end_keys: several such entries, in its place.
+        traj_key: the entry with the trajectory id of each step.
+        ends: flags for the last steps of trajectories, for a storage that is not written to.
+        trajectories: likewise the trajectory id of each step.
+        truncated_key: where the last step of a slice is marked. None: not marked.
+        init_key: where the first step of a slice is marked, if the entry is stored. None: not marked.
+        strict_length: whether to leave out trajectories shorter than a slice.
+        shuffle: whether the order of trajectories is random, and a new one in each epoch.
+        compile: ignored; accepted for code written for TorchRL.
+        use_gpu: ignored; accepted for code written for TorchRL.
+        replacement: ignored; accepted so that ``SliceSampler(replacement=False)`` makes this class.
+
+    Raises:
+        TypeError: If not exactly one of ``num_slices`` and ``slice_len`` is given.
+        ValueError: If another argument is invalid.
+
+    Example:
+        >>> from tensordict import TensorDict
+        >>> from rlnb.data import LazyTensorStorage, TensorDictReplayBuffer
+        >>> sampler = SliceSamplerWithoutReplacement(slice_len=2, shuffle=False)
+        >>> rb = TensorDictReplayBuffer(storage=LazyTensorStorage(10), sampler=sampler, batch_size=4)
+        >>> index = rb.extend(TensorDict({"episode": torch.tensor([0, 0, 0, 1, 2, 2, 3, 3])}, [8]))
+        >>> [sample["episode"].tolist() for sample in rb]
+        [[0, 0, 2, 2], [3, 3]]
+    """
+
+    exclusive = True
+
+    def __init__(
+        self,
+        *,
+        num_slices: int | None = None,
+        slice_len: int | None = None,
+        drop_last: bool = False,
+        end_key: NestedKey | None = None,
+        end_keys: Sequence[NestedKey] | None = None,
+        traj_key: NestedKey | None = None,
+        ends: torch.Tensor | None = None,
+        trajectories: torch.Tensor | None = None,
+        truncated_key: NestedKey | None = ("next", "truncated"),
+        init_key: NestedKey | None = "is_init",
+        strict_length: bool = True,
+        shuffle: bool = True,
+        compile: bool | dict[str, Any] = False,
+        use_gpu: torch.device | bool = False,
+        replacement: bool = False,
+    ) -> None:
+        self.drop_last, self.shuffle = drop_last, shuffle
+        super().__init__(
+            num_slices=num_slices,
+            slice_len=slice_len,
+            end_key=end_key,
+            end_keys=end_keys,
+            traj_key=traj_key,
+            ends=ends,
+            trajectories=trajectories,
+            cache_values=True,
+            truncated_key=truncated_key,
+            init_key=init_key,
+            strict_length=strict_length,
+        )
+
+    def _forget(self) -> None:
+        super()._forget()
+        self._begin(np.empty(0, dtype=np.int64), 0, None)
+
+    def _begin(self, order: np.ndarray, count: int, about: Any) -> None:
+        """Begin an epoch with the order of ``count`` trajectories, and what their numbers refer to."""
+        self._order, self._count, self._about = order, count, about
+
+    def _draw(
+        self, index: TrajectoryIndex, storage: Storage, count: int, length: int
+    ) -> tuple[np.ndarray, np.ndarray, int | np.ndarray, Info]:
+        """Choose slices of the next trajectories of the epoch; see :class:`SliceSampler`."""
+        found = self._long_enough(index, length)
+        total, about = len(found.length), (index, index.version, length)
+        if self.drop_last and total < count:
+            raise RuntimeError(
+                f"A batch of {count} slices takes as many trajectories without replacement, and {total} are long "
+                f"enough. Fix: at most {total} slices, drop_last=False, or SliceSampler, which draws with replacement."
+            )
+        if self._about is None and self._count == total:  # continue an epoch that was loaded
+            self._about = about
+        if self._about != about or len(self._order) < (count if self.drop_last else 1):
+            order = torch.randperm(total, generator=self._generator) if self.shuffle else torch.arange(total)
+            self._begin(order.numpy(), total, about)
+        chosen, self._order = self._order[:count], self._order[count:]
+        self._ran_out = len(self._order) < (count if self.drop_last else 1)
+        chance = torch.rand(len(chosen), dtype=torch.float64, generator=self._generator).numpy()
+        return (*self._cut(found, chosen, chance, length), {})
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the rest of the epoch; see :meth:`Sampler.state_dict`."""
+        return {"order": torch.from_numpy(self._order.copy()), "count": self._count, "ran_out": self._ran_out}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Load what :meth:`state_dict` returned; see :meth:`Sampler.load_state_dict`.
+
+        Raises:
+            ValueError: If it is not a state of this sampler; nothing is changed.
+        """
+        order, count = state_dict["order"], state_dict["count"]
+        if type(count) is not int or not is_order(order, count):
+            raise ValueError(errors.not_an_order("SliceSamplerWithoutReplacement", count, "trajectories"))
+        self._begin(order.numpy().copy(), count, None)
+        self._ran_out = bool(state_dict["ran_out"])
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_about": None}
+
+    def __repr__(self) -> str:
+        return f"{super().__repr__()[:-1]}, drop_last={self.drop_last}, shuffle={self.shuffle})"
+
+
+class SliceMarks:
+    """Reads ``"truncated"``, ``"done"`` and ``"is_init"`` of slices, with their last and first steps marked.
+
+    Args:
+        storage: holds the entries; ``"truncated"`` and ``"done"`` count as False if they are not stored.
+        key: of ``"truncated"``; ``"done"`` is beside it. None: neither is marked.
+        init_key: of ``"is_init"``, which tells recurrent networks where to reset. None, or a key that is not stored:
+            not marked.
+
+    Example:
+        >>> from rlnb.data import LazyTensorStorage, ReplayBuffer
+        >>> rb = ReplayBuffer(storage=LazyTensorStorage(10))
+        >>> index = rb.extend({"done": torch.zeros(6, 1, dtype=torch.bool)})
+        >>> marks = SliceMarks(rb.storage, "truncated").read(np.array([1, 2, 4, 5]), np.array([1, 3]), np.array([0, 2]))
+        >>> marks["done"].ravel(), marks["truncated"].shape
+        (tensor([False,  True, False,  True]), torch.Size([4, 1]))
+    """
+
+    def __init__(self, storage: Storage, key: NestedKey | None, init_key: NestedKey | None = None) -> None:
+        parts = () if key is None else as_tuple(key)
+        keys = [as_key(parts), as_key((*parts[:-1], DONE))] if parts else []
+        stored = getattr(storage, "columns", {})
+        self._init_key = None if init_key is None else as_key(as_tuple(init_key))
+        init = stored.get(self._init_key)
+        self._init = init if isinstance(init, Column) else None
+        columns = [stored.get(name) for name in keys]
+        self._columns = {
+            name: column if isinstance(column, Column) else None for name, column in zip(keys, columns, strict=True)
+        }
+        example = next((c for c in (*columns, stored.get(END_KEY)) if isinstance(c, Column)), None)
+        self._shape = (1,) if example is None else example.tensor.shape[storage.ndim :]
+        self._device = getattr(storage, "device", None)
+
+    def read(self, positions: np.ndarray, last: np.ndarray, first: np.ndarray) -> dict[Any, Any]:
+        """Read the marked entries.
+
+        Args:
+            positions: of the steps in the storage, shape ``[n]``.
+            last: indices into ``positions`` of the last steps of slices.
+            first: indices into ``positions`` of the first steps of slices.
+
+        Returns:
+            Entries of shape ``[n, ...]`` by key.
+        """
+        where = torch.from_numpy(positions)
+        found: dict[Any, Any] = {}
+        for key, column in self._columns.items():
+            if column is None:
+                values = torch.zeros((len(positions), *self._shape), dtype=torch.bool, device=self._device)
+            else:
+                values = column.take(where)
+            found[key] = _mark(values, last)
+        if self._init is not None:
+            found[self._init_key] = _mark(self._init.take(where), first)
+        return found
+
+
+def _mark(values: torch.Tensor, places: np.ndarray) -> torch.Tensor:
+    if values.dtype is torch.bool and values.device.type == "cpu":
+        values.numpy()[places] = 1  # several times as fast as torch
+    else:
+        values[torch.from_numpy(places).to(values.device)] = 1
+    return values
+
+
+def _check_sources(sources: dict[str, Any], cache_values: bool) -> None:
+    """Check the arguments that say where trajectories end."""
+    names = [name for name, value in sources.items() if value is not None]
+    if "end_key" in names and "end_keys" in names:
+        raise MismatchError("end_key and end_keys were both given. Fix: end_keys=[...] with all of them.")
+    if "ends" in names or "trajectories" in names:
+        if len(names) > 1:
+            raise MismatchError(
+                f"{' and '.join(names)} were given. ends or trajectories take the place of what is stored. "
+                "Fix: give only one."
+            )
+        if not cache_values:
+            raise ValueError(
+                f"{names[0]} defines once and for all where trajectories end. "
+                "Fix: cache_values=True, if nothing will be written."
+            )
+
+
 def _span_of(span: Span) -> tuple[int | None, int | None]:
-    """How many steps of a slice may be outside, before and after its trajectory; None: all but one."""
+    """Return how many steps of a slice may be outside its trajectory, before and after it; None: all but one."""
     pair = tuple(span) if isinstance(span, (tuple, list)) else (span, span)
     if len(pair) != 2 or any(not isinstance(side, int) or side < 0 for side in pair):
-        raise ValueError(faults.bad_span(span))
+        raise ValueError(
+            f"span must be a bool, an integer of at least 0 or a pair of these, and got {span!r}. "
+            "Fix: such as span=True, or span=(False, 3) to lack up to three steps behind the end of a trajectory."
+        )
     before, after = (None if side is True else int(side) for side in pair)
     return before, after
+
+
+def _histogram(lengths: Sequence[int]) -> str:
+    """List how often each length occurs; of many, the shortest and the longest."""
+    counts = sorted(Counter(lengths).items())
+    shown = [f"{length} ({count}x)" if count > 1 else f"{length}" for length, count in counts]
+    if len(shown) > MAX_LISTED:
+        shown = [*shown[: MAX_LISTED // 2], "...", *shown[-MAX_LISTED // 2 :]]
+    return ", ".join(shown)

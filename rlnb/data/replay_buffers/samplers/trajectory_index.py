@@ -1,4 +1,4 @@
-"""TrajectoryIndex: where the trajectories in a storage begin and end, kept up to date as it is written."""
+"""TrajectoryIndex: where the trajectories in a storage start and end, updated as data is written."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from rlnb.data.replay_buffers.samplers.signals import Signals
 
 
 class Trajectories(NamedTuple):
-    """Trajectories that are stored, whole or in part: those that ended in the order of their ends, then the open ones.
+    """Stored trajectories, whole or in part: first those that ended, in the order of their ends, then the open ones.
 
     Attributes:
-        env: which element of a row, shape ``[n]``.
-        start: the step where they begin, shape ``[n]``.
-        length: how many steps of them are stored, shape ``[n]``.
+        env: column of the row, shape ``[n]``.
+        start: the first step that is stored, shape ``[n]``.
+        length: number of steps that are stored, shape ``[n]``.
     """
 
     env: np.ndarray
@@ -24,7 +24,7 @@ class Trajectories(NamedTuple):
 
 
 class _Seen(NamedTuple):
-    """The ring as it was."""
+    """The state of the ring at the last refresh."""
 
     cursor: int
     length: int
@@ -35,23 +35,23 @@ class _Seen(NamedTuple):
 class TrajectoryIndex:
     """An index of the trajectories in a storage.
 
-    A *step* is the number of a row since the first one that was ever written, so that it grows over time and a
-    trajectory that crosses the end of the memory is as plain as any other. :meth:`refresh` reads only what was written
-    since, whoever wrote it. All is read anew only when the ring did something else than to go on, such as being
-    emptied or loaded, and when the ends of trajectories were written over.
+    A *step* is the number of a row, counted since the first row that was ever written. It grows over time, so that a
+    trajectory that wraps around the end of the memory needs no special treatment. :meth:`refresh` reads only rows
+    written since, by any process. Everything is read anew only if the ring did more than advance (it was emptied or
+    loaded, for example), or if ends of trajectories were overwritten.
 
-    A trajectory ends at the latest where the newest step is, and begins at the earliest at the oldest step that is
-    stored, so none crosses the cursor.
+    A trajectory ends at the newest step at the latest, and starts at the oldest stored step at the earliest, so none
+    crosses the cursor.
 
     Args:
-        signals: say which steps are the last of their trajectory.
+        signals: which steps are the last of their trajectory.
 
     Attributes:
-        version: changes when anything does.
-        epoch: changes when all was read anew.
-        oldest: the oldest step that is stored.
+        version: changes with every change of the index.
+        epoch: changes when everything was read anew.
+        oldest: the oldest stored step.
         written: the step that is written next.
-        known: the step up to which it is known where trajectories ended.
+        known: the first step whose end signal has not been read.
 
     Example:
         >>> import torch
@@ -73,22 +73,22 @@ class TrajectoryIndex:
         self.version = self.epoch = 0
         self._begin(_Seen(0, 0, 0, 0))
 
-    # Keeping up -------------------------------------------------------------------------------------------------------
+    # Updates ----------------------------------------------------------------------------------------------------------
 
     def refresh(self) -> None:
-        """Take in what was written since the last time. The caller holds the ring, at least for reading."""
+        """Read what was written since the last call. The caller holds the ring, at least for reading."""
         ring, old = self._ring, self._seen
         now = _Seen(ring.cursor, ring.length, ring.written, ring.changes)
         if now == old:
             return
-        if old is None or not self._goes_on(old, now):
+        if old is None or not self._advanced(old, now):
             self._begin(now)
         self._advance(now)
         self._seen = now
         self.version += 1
 
-    def _goes_on(self, old: _Seen, now: _Seen) -> bool:
-        """Whether all that happened is that rows were written at the cursor."""
+    def _advanced(self, old: _Seen, now: _Seen) -> bool:
+        """Whether the only change is that rows were written at the cursor."""
         new = now.written - old.written
         return new >= 0 and now.changes == old.changes and now.cursor == (old.cursor + new) % self._size
 
@@ -96,8 +96,8 @@ class TrajectoryIndex:
         self.written, self.oldest = now.written, now.written - now.length
         self.known = self.oldest
         self._shift = (now.cursor - now.written) % self._size  # from a step to its row
-        self._open = np.full(self._width, self.oldest)  # where the trajectories begin that have not ended
-        self._closed = np.zeros((3, 64), dtype=np.int64)  # env, start and end of those that have, by their ends
+        self._open = np.full(self._width, self.oldest)  # starts of the trajectories that have not ended
+        self._closed = np.zeros((3, 64), dtype=np.int64)  # env, start and end of those that have, ordered by end
         self._head = self._tail = 0
         self.epoch += 1
 
@@ -111,11 +111,11 @@ class TrajectoryIndex:
         self._head += int(self._closed[2, self._head : self._tail].searchsorted(self.oldest, "right"))
 
     def row(self, step: int) -> int:
-        """Find the row of a step."""
+        """Return the row of a step."""
         return (step + self._shift) % self._size
 
     def _note(self, first: int, flags: np.ndarray) -> None:
-        """Take in which of the steps from ``first`` on are the last of their trajectory."""
+        """Record the end signals of the steps from ``first`` on."""
         start = self.row(first)
         before_end = min(len(flags), self._size - start)
         self._stop[start : start + before_end] = flags[:before_end]
@@ -132,9 +132,9 @@ class TrajectoryIndex:
         end = step + first + 1
         order = env.argsort(kind="stable")
         env_of, end_of = env[order], end[order]
-        is_first = np.concatenate([[True], env_of[1:] != env_of[:-1]])  # of those of its env
+        is_first = np.concatenate([[True], env_of[1:] != env_of[:-1]])  # of the ends in its env
         start_of = np.where(is_first, self._open[env_of], np.concatenate([[0], end_of[:-1]]))
-        self._open[env_of] = end_of  # the last one of an env stays
+        self._open[env_of] = end_of  # the last assignment of each env wins
         starts = np.empty_like(end)
         starts[order] = start_of
         self._append(env, starts, end)
@@ -150,17 +150,17 @@ class TrajectoryIndex:
         self._tail += count
 
     def overwritten(self, positions: np.ndarray) -> None:
-        """Hear that elements were written over. If that moved no end of a trajectory, nothing is read anew.
+        """Check items that were overwritten; if no trajectory ends elsewhere now, nothing needs to be read anew.
 
         The caller holds the ring, at least for reading.
 
         Args:
-            positions: of the elements, shape ``[n]``.
+            positions: of the items, shape ``[n]``.
         """
         seen, ring = self._seen, self._ring
         if seen is None or ring.changes != seen.changes + 1 or (ring.cursor - ring.written) % self._size != self._shift:
             return
-        if self.signals.looks_ahead:  # the steps before them may end or go on now
+        if self.signals.looks_ahead:  # the steps before them may now be last ones, or no longer
             positions = np.concatenate([positions, (positions - self._width) % (self._size * self._width)])
         step = self._step(positions // self._width)
         positions = positions[(step >= ring.written - ring.length) & (step < self.known)]
@@ -171,13 +171,13 @@ class TrajectoryIndex:
         ring = self._ring
         return np.asarray(ring.written - 1 - (ring.cursor - 1 - row) % self._size)
 
-    # What there is ----------------------------------------------------------------------------------------------------
+    # Queries ----------------------------------------------------------------------------------------------------------
 
     def trajectories(self, least: int = 1) -> Trajectories:
         """List the trajectories.
 
         Args:
-            least: how many steps of them must be stored.
+            least: minimal number of stored steps.
 
         Returns:
             The trajectories.
@@ -190,19 +190,19 @@ class TrajectoryIndex:
         enough = length >= least
         if np.count_nonzero(enough) == len(enough):
             return Trajectories(env, start, length)
-        chosen = np.flatnonzero(enough)  # taking them is faster than a mask
+        chosen = np.flatnonzero(enough)  # faster than a mask
         return Trajectories(env.take(chosen), start.take(chosen), length.take(chosen))
 
     def positions(self, env: np.ndarray, first: np.ndarray, lengths: int | np.ndarray) -> np.ndarray:
-        """Find where slices are stored.
+        """Return the positions of slices.
 
         Args:
-            env: which element of a row, shape ``[n]``.
+            env: column of the row, shape ``[n]``.
             first: the first step of each, shape ``[n]``.
-            lengths: of all of them, or of each, shape ``[n]``.
+            lengths: one length for all, or one for each, shape ``[n]``.
 
         Returns:
-            The positions, one slice after another.
+            The positions, concatenated.
         """
         row = first + self._shift
         if isinstance(lengths, int):
@@ -213,7 +213,7 @@ class TrajectoryIndex:
         return rows if self._width == 1 else rows * self._width + np.repeat(env, lengths)
 
     def steps_at(self, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Say which element of its row, and which step, is at a position: the inverse of :meth:`positions`.
+        """Return the env and the step at each position: the inverse of :meth:`positions`.
 
         Args:
             positions: shape ``[n]``.
@@ -225,19 +225,21 @@ class TrajectoryIndex:
         return env, self._step(row)
 
     def goes_on(self, first: int, last: int, count: int) -> np.ndarray:
-        """Say from which steps on a trajectory goes on for a while.
+        """Check from which steps on a trajectory continues for a number of steps.
 
         Args:
             first: the first step.
-            last: behind the last step.
-            count: for how many steps, the step itself among them.
+            last: one more than the last step.
+            count: number of steps, including the step itself.
 
         Returns:
             Flags of shape ``[last - first, width]``.
         """
         end = min(last + count - 1, self.written)
         rows = (np.arange(first, end) + self._shift) % self._size
-        before = np.zeros((end - first + 1, self._width), dtype=np.int32)  # how many trajectories ended before a step
+        before = np.zeros(
+            (end - first + 1, self._width), dtype=np.int32
+        )  # number of trajectories that ended before a step
         np.cumsum(self._stop[rows], axis=0, out=before[1:])
         inside = max(end - first - count + 1, 0)
         found = np.zeros((last - first, self._width), dtype=bool)
@@ -245,15 +247,15 @@ class TrajectoryIndex:
         return found
 
     def left(self, env: np.ndarray, step: np.ndarray, most: int) -> np.ndarray:
-        """Count the steps of a trajectory from a step on.
+        """Count the remaining steps of trajectories.
 
         Args:
-            env: which element of a row, shape ``[n]``.
-            step: the steps, shape ``[n]``.
+            env: column of the row, shape ``[n]``.
+            step: the steps to count from, shape ``[n]``.
             most: where counting stops.
 
         Returns:
-            How many there are, the step itself among them, shape ``[n]``.
+            The number of steps, including the given one, shape ``[n]``.
         """
         rows = (step[:, None] + np.arange(most) + self._shift) % self._size
         stops = self._stop[rows, env[:, None]]

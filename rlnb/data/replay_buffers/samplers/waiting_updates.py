@@ -1,4 +1,4 @@
-"""WaitingUpdates: updates of priorities, noted until something is drawn."""
+"""WaitingUpdates: updates of priorities that wait until the next draw stores them."""
 
 from __future__ import annotations
 
@@ -11,16 +11,15 @@ _ROWS = 32
 
 
 class WaitingUpdates:
-    """Updates of equally many priorities, as rows of arrays: looked at as they come, all stored at once later.
+    """Updates of equally many priorities, as rows of arrays: checked when they arrive, stored together later.
 
-    An update of a few hundred priorities is mostly the price of the calls it takes. So each row is there beforehand in
-    all the forms that are needed, and two questions decide whether an update can be taken as it is: read as unsigned
-    integers, a position below 0 is larger than any other, and the bits of what is no priority are more than those of
-    the largest one.
+    The cost of updating a few hundred priorities is mostly that of the calls involved. So each row exists beforehand in
+    all the forms that are needed, and two comparisons check an update: read as unsigned integers, a negative position
+    is larger than any valid one, and the bits of an invalid priority are larger than those of the largest valid one.
 
     Args:
-        count: how many priorities each update has.
-        most: the largest priority there can be.
+        count: number of priorities in each update.
+        most: the largest priority allowed.
 
     Attributes:
         shape: of positions and priorities of each update, ``[count]``.
@@ -40,7 +39,7 @@ class WaitingUpdates:
         self._most_bits = int(np.float64(most).view(np.uint64))
         self._positions = np.empty((_ROWS, count), np.int64)
         self._values = np.empty((_ROWS, count))
-        with torch.inference_mode(False):  # a tensor made in that mode could not be written to outside of it
+        with torch.inference_mode(False):  # outside of that mode, nothing could write to a tensor made in it
             self._rows = [_forms(*row) for row in zip(self._positions, self._values, strict=True)]
         self._used = 0
 
@@ -53,20 +52,20 @@ class WaitingUpdates:
         return self._used == _ROWS
 
     def note(self, index: torch.Tensor, priority: torch.Tensor, end: int) -> bool:
-        """Note an update, unless there may be anything wrong with it. There must be a row left.
+        """Add an update if it is valid. There must be a row left.
 
         Args:
             index: the positions, int64 of shape :attr:`shape`.
             priority: floating point, of the same shape.
-            end: the positions must be below it.
+            end: one more than the largest valid position.
 
         Returns:
-            Whether it was noted.
+            Whether it was valid and added.
         """
         positions, values, position_bits, value_bits = self._rows[self._used]
         positions.copy_(index)
         values.copy_(priority)
-        # For as few as these, argmax is several times as fast as max.
+        # For small arrays, argmax is several times as fast as max.
         fine = (
             position_bits.item(position_bits.argmax()) < end and value_bits.item(value_bits.argmax()) <= self._most_bits
         )
@@ -74,36 +73,36 @@ class WaitingUpdates:
         return fine
 
     def add(self, positions: np.ndarray, values: np.ndarray) -> None:
-        """Note an update with which nothing is wrong. There must be a row left.
+        """Add an update that is known to be valid. There must be a row left.
 
         Args:
             positions: shape :attr:`shape`.
-            values: the same.
+            values: the priorities, of the same shape.
         """
         self._positions[self._used], self._values[self._used] = positions, values
         self._used += 1
 
     def all(self) -> tuple[np.ndarray, np.ndarray]:
-        """Look at all that wait.
+        """Return all waiting updates.
 
         Returns:
-            The positions and the priorities, oldest first; updates after :meth:`clear` write over them.
+            Views of the positions and the priorities, oldest first; updates after :meth:`clear` overwrite them.
         """
         used = slice(self._used)
         return self._positions[used].reshape(-1), self._values[used].reshape(-1)
 
     def clear(self) -> None:
-        """Forget all that wait."""
+        """Remove all waiting updates."""
         self._used = 0
 
     def __reduce__(self) -> Any:
-        # The forms of a row look at one memory, and those of a copy at another.
+        # The forms of a row share memory; copied one by one, they would not.
         most = float(np.uint64(self._most_bits).view(np.float64))
-        return _noted, (self.shape[0], most, *(part.copy() for part in self.all()))
+        return _rebuild, (self.shape[0], most, *(part.copy() for part in self.all()))
 
 
-def _noted(count: int, most: float, positions: np.ndarray, values: np.ndarray) -> WaitingUpdates:
-    """A copy of what waits."""
+def _rebuild(count: int, most: float, positions: np.ndarray, values: np.ndarray) -> WaitingUpdates:
+    """Make a copy of waiting updates."""
     waiting = WaitingUpdates(count, most)
     for row in zip(positions.reshape(-1, count), values.reshape(-1, count), strict=True):
         waiting.add(*row)
@@ -111,6 +110,6 @@ def _noted(count: int, most: float, positions: np.ndarray, values: np.ndarray) -
 
 
 def _forms(positions: np.ndarray, values: np.ndarray) -> tuple[torch.Tensor, torch.Tensor, np.ndarray, np.ndarray]:
-    """A row as tensors to copy into, and as the unsigned integers of the same bits."""
+    """Return a row as tensors to copy into, and as unsigned integers that share their memory."""
     bits = positions.view(np.uint64), values.view(np.uint64)
     return torch.from_numpy(positions), torch.from_numpy(values), *bits

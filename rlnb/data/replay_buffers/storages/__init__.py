@@ -1,10 +1,9 @@
-"""Storages: what holds the elements of a buffer."""
+"""Storages: hold the items of a replay buffer."""
 
 from rlnb.data.replay_buffers.storages.base import Rows, Storage
 from rlnb.data.replay_buffers.storages.lazy_memmap import LazyMemmapStorage
-from rlnb.data.replay_buffers.storages.lazy_tensor import LazyTensorStorage
 from rlnb.data.replay_buffers.storages.list_storage import ListStorage
-from rlnb.data.replay_buffers.storages.tensor import TensorStorage
+from rlnb.data.replay_buffers.storages.tensor import LazyTensorStorage, TensorStorage
 
 __all__ = [
     "LazyMemmapStorage",

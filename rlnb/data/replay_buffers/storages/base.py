@@ -1,30 +1,33 @@
-"""Storage: the base of what holds the elements of a buffer."""
+"""Storage: base class of what holds the items of a replay buffer."""
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from multiprocessing.context import get_spawning_popen
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 
-from rlnb.data.replay_buffers import faults
-from rlnb.data.replay_buffers.checkpointers.checkpointed import Checkpointed
+from rlnb.data.replay_buffers import errors
+from rlnb.data.replay_buffers.checkpointers.base import Hook, StorageCheckpointerBase
+from rlnb.data.replay_buffers.checkpointers.folder import loading, saving
+from rlnb.data.replay_buffers.checkpointers.list import ListStorageCheckpointer
 from rlnb.data.replay_buffers.indexing import Where, ravel, unravel, where
 from rlnb.data.replay_buffers.ring import Ring
 
-_MOST_COUNTED = 1 << 48  # steps that a loaded state may say were written
+_MAX_WRITTEN = 1 << 48  # largest number of written rows that a loaded state may claim
 
 
 @dataclass(slots=True)
 class Rows:
-    """Data that was checked and can be written as it is.
+    """Data that was checked and is ready to be written.
 
     Attributes:
-        count: how many rows; one for data without a dimension that counts them.
+        count: number of rows; 1 for data without a dimension that counts rows.
         parts: what is written: leaves of tensors, or a list of objects.
         single: whether the parts have no dimension that counts rows.
     """
@@ -35,10 +38,10 @@ class Rows:
 
 
 def refuse_compilable(compilable: bool) -> None:
-    """Refuse ``compilable=True``, which promises TorchRL's users a storage that ``torch.compile`` can trace.
+    """Reject ``compilable=True``: in TorchRL it makes a storage that ``torch.compile`` can trace.
 
     Args:
-        compilable: what was given.
+        compilable: the argument of the constructor.
 
     Raises:
         NotImplementedError: If it is True.
@@ -51,45 +54,55 @@ def refuse_compilable(compilable: bool) -> None:
         )
 
 
-class Storage(Checkpointed, ABC):
-    """The base of all storages.
+class Storage(ABC):
+    """Base class of all storages.
 
-    A storage holds elements in a ring. Its :attr:`ring` says where it is written next and how much is filled. Writers
-    call :meth:`prepare`, which refuses what does not fit before anything is written, and then :meth:`append` or
-    :meth:`overwrite`. Samplers read ``len(storage)`` and :attr:`shape`, and turn positions into indices with
-    :meth:`index`. Buffers call :meth:`gather`.
+    A storage holds items in a ring, and its :attr:`ring` knows where it is written next and how much of it is filled. A
+    writer calls :meth:`prepare`, which rejects data that does not fit before anything is written, and then
+    :meth:`append` or :meth:`overwrite`. A sampler reads ``len(storage)`` and :attr:`shape`, and turns positions into an
+    index with :meth:`index`. A buffer calls :meth:`gather`.
 
-    A subclass writes :meth:`prepare`, :meth:`_put`, :meth:`gather`, :meth:`read`, :meth:`overwrite`,
+    A subclass implements :meth:`prepare`, :meth:`_put`, :meth:`gather`, :meth:`read`, :meth:`overwrite`,
     :meth:`check_state` and :meth:`load_state_dict`.
 
     Args:
-        max_size: how many elements there is room for.
+        max_size: number of items there is room for.
 
     Attributes:
         ring: the cursor and the number of rows filled.
-        ndim: how many dimensions count elements.
+        ndim: number of dimensions that count items.
 
     Raises:
-        ValueError: if ``max_size`` is no positive integer.
+        ValueError: If ``max_size`` is not a positive integer.
+
+    Example:
+        >>> from rlnb.data import ListStorage
+        >>> storage: Storage = ListStorage(3)
+        >>> storage.append(storage.prepare(["a", "b"], many=True))
+        0
+        >>> len(storage), storage[1], storage.ring.cursor
+        (2, 'b', 2)
     """
 
     ndim: int = 1
+    _default_checkpointer: ClassVar[type[StorageCheckpointerBase]] = ListStorageCheckpointer
+    _checkpointer: StorageCheckpointerBase | None = None
 
     def __init__(self, max_size: int) -> None:
         if not isinstance(max_size, int) or isinstance(max_size, bool) or max_size < 1:
-            raise ValueError(faults.bad_size("max_size", max_size))
+            raise ValueError(errors.bad_size("max_size", max_size))
         self.ring = Ring(max_size)
 
-    # How much there is ------------------------------------------------------------------------------------------------
+    # Size and index ---------------------------------------------------------------------------------------------------
 
     @property
     def max_size(self) -> int:
-        """How many elements there is room for."""
+        """Number of items there is room for."""
         return self.ring.size
 
     @property
     def shape(self) -> torch.Size:
-        """The dimensions that count the elements that are filled; the first one grows."""
+        """The dimensions that count the items stored; the first one grows."""
         return torch.Size((self.ring.length,))
 
     def __len__(self) -> int:
@@ -97,13 +110,13 @@ class Storage(Checkpointed, ABC):
 
     @property
     def is_full(self) -> bool:
-        """Whether every place is filled, so that writing goes over the oldest elements."""
+        """Whether every place is filled, so that new items overwrite the oldest."""
         return self.ring.is_full
 
-    _is_full = property(lambda self: self.is_full)  # the name that programs for TorchRL read
+    _is_full = property(lambda self: self.is_full)  # the name that programs written for TorchRL use
 
     def contains(self, item: Any) -> Any:
-        """Say whether there are such elements.
+        """Check whether items with this index are stored.
 
         Args:
             item: an index, or a tensor of indices; with several dimensions its last dimension holds the coordinates.
@@ -127,7 +140,7 @@ class Storage(Checkpointed, ABC):
         """Turn positions into an index.
 
         Args:
-            positions: of elements, from 0 to ``len(storage) - 1``, shape ``[n]``; time-major with several dimensions.
+            positions: of items, from 0 to ``len(storage) - 1``, shape ``[n]``; time-major with several dimensions.
 
         Returns:
             The same tensor; with several dimensions a tuple with a tensor for each.
@@ -147,36 +160,36 @@ class Storage(Checkpointed, ABC):
 
     @property
     def element_dims(self) -> int:
-        """How many dimensions the batch size of an element has, such as one for trajectories; 0 for no TensorDict."""
+        """Number of batch dimensions of an item, such as 1 for trajectories; 0 for data that is not a TensorDict."""
         return 0
 
     # Writing ----------------------------------------------------------------------------------------------------------
 
     @abstractmethod
     def prepare(self, data: Any, many: bool) -> Rows:
-        """Check data that is to be written.
+        """Check data before it is written.
 
         Args:
-            data: one element, or several.
-            many: whether it is several. A list is then a list of elements; all else is one batch.
+            data: one item, or several.
+            many: whether it is several. A list is then a list of items; anything else is one batch.
 
         Returns:
-            What can be written.
+            The data, ready to be written.
 
         Raises:
-            ValueError: if the data does not fit what is stored.
+            ValueError: If the data does not fit what is stored.
         """
 
     @abstractmethod
     def _put(self, start: int, rows: Rows, first: int, last: int) -> None:
-        """Write rows ``first`` to ``last - 1`` to the places from ``start`` on, all of which exist."""
+        """Write rows ``first`` to ``last - 1`` to the places from ``start`` on, without wrapping around."""
 
     def _reserve(self, start: int, count: int) -> None:
-        """Make sure that the places from ``start`` on can be written; raise ``OSError`` if not."""
+        """Make sure that the places from ``start`` on can be written; raise ``OSError`` otherwise."""
         return
 
     def _forget_memory(self) -> None:
-        """Be as before the first data, which could not be written."""
+        """Return to the state before the first data, which could not be written."""
         return
 
     def _make_way(self, place: int, rows: Rows) -> None:
@@ -184,15 +197,15 @@ class Storage(Checkpointed, ABC):
         self._reserve(place, min(rows.count, self.ring.size))
 
     def append(self, rows: Rows) -> int:
-        """Write at the cursor, and move it.
+        """Write at the cursor, and advance it.
 
-        Of more rows than there is room for, the last ones stay.
+        Of more rows than there is room for, the last ones are kept.
 
         Args:
             rows: what :meth:`prepare` returned.
 
         Returns:
-            The cursor as it was: where the first row went.
+            The previous cursor: where the first row was written.
         """
         ring = self.ring
         if not rows.count:
@@ -207,9 +220,9 @@ class Storage(Checkpointed, ABC):
                 ring.advance(rows.count)
             except Exception:
                 if not written and ring.alone:
-                    self._forget_memory()  # or data that could not be written would decide what can be
+                    self._forget_memory()  # or data that was not written would define keys and shapes
                 raise
-            except KeyboardInterrupt:  # no row shall stay half of what it was
+            except KeyboardInterrupt:  # leave no row half written
                 if ring.written == written:
                     self._put_around(place, rows)
                     ring.advance(rows.count)
@@ -217,7 +230,7 @@ class Storage(Checkpointed, ABC):
         return start
 
     def _put_around(self, place: int, rows: Rows) -> None:
-        """Write the last rows that there is room for, and go on at the beginning where the end is reached."""
+        """Write the last rows that there is room for, and wrap around at the end."""
         first = max(rows.count - self.ring.size, 0)
         middle = min(rows.count, first + self.ring.size - place)
         self._put(place, rows, first, middle)
@@ -226,83 +239,83 @@ class Storage(Checkpointed, ABC):
 
     @abstractmethod
     def overwrite(self, place: Where, data: Any) -> None:
-        """Write over elements that are there; neither cursor nor length change.
+        """Overwrite stored items; cursor and length stay.
 
         Args:
-            place: which.
-            data: one element or a batch, as :meth:`read` would return it.
+            place: of the items.
+            data: an item or a batch, as :meth:`read` would return it.
 
         Raises:
-            ValueError: if the data does not fit.
+            ValueError: If the data does not fit.
         """
 
     # Reading ----------------------------------------------------------------------------------------------------------
 
     @abstractmethod
     def gather(self, index: Any) -> Any:
-        """Copy the elements that a sampler chose.
+        """Copy the items that a sampler chose.
 
         Args:
             index: as :meth:`index` returns it; it is not checked.
 
         Returns:
-            A batch of ``n`` elements; of a :class:`ListStorage` a list. :meth:`collate` and :meth:`elements` take it.
+            A batch of ``n`` items; a list in a :class:`ListStorage`. Pass it to :meth:`collate` or :meth:`elements`.
         """
 
     @abstractmethod
     def read(self, place: Where) -> Any:
-        """Read elements.
+        """Read items.
 
         Args:
-            place: which.
+            place: of the items.
 
         Returns:
-            The element or a batch of elements; a view of the memory where the place is one element or a span.
+            The item or a batch of items; a view of the memory if the place is a single item or a span.
         """
 
     def where(self, index: Any) -> Where:
-        """Find out which elements an index means.
+        """Resolve an index.
 
         Args:
             index: see :func:`~rlnb.data.replay_buffers.indexing.where`.
 
         Returns:
-            What it means.
+            The place of the items.
 
         Raises:
-            IndexError: if it is outside of what is filled.
+            IndexError: If the index is out of range.
         """
         return where(index, self.shape)
 
     def get(self, index: Any) -> Any:
-        """Read elements by index, in the order of the storage.
+        """Read items by index.
 
         Args:
             index: an integer, slice, list, tensor or mask; with several dimensions also a tuple, time first.
 
         Returns:
-            The element or a batch of elements.
+            The item or a batch of items.
 
         Raises:
-            IndexError: if the index is outside of what is filled.
+            IndexError: If the index is out of range.
         """
         place = self.where(index)
         data = self.read(place)
         return self.elements(data) if place.position is None else data
 
     def set(self, index: Any, data: Any) -> None:
-        """Write elements by index.
+        """Write items by index.
 
-        An index of elements that are there writes over them; neither cursor nor length change. An index of the places
-        that are filled next, such as ``range(n)`` of an empty storage, fills them as :meth:`append` does.
+        The index of stored items overwrites them; cursor and length stay. The index of the places that are filled next,
+        such as ``range(n)`` of an empty storage, fills them as :meth:`append` does.
 
         Args:
             index: see :meth:`get`; for places that are not filled yet an integer, a range, a slice or a list.
             data: what :meth:`get` would return.
 
         Raises:
-            IndexError: if the index is outside of what is filled, and does not go on from there.
-            ValueError: if the data does not fit what is stored.
+            IndexError: If the index is neither that of stored items nor that of the next places.
+            ValueError: If the data does not fit what is stored.
         """
         count = self._count_of_next(index)
         if count is None:
@@ -310,11 +323,11 @@ class Storage(Checkpointed, ABC):
             return
         rows = self.prepare(data, many=not isinstance(index, int))
         if rows.count != count:
-            raise ValueError(faults.other_count(count, rows.count))
+            raise ValueError(errors.other_count(count, rows.count))
         self.append(rows)
 
     def _count_of_next(self, index: Any) -> int | None:
-        """How many places an index means, if these are the next ones to be filled; None if it means others."""
+        """Count the places of an index, if they are the next to be filled; None otherwise."""
         start, size = self.ring.length, self.ring.size
         if isinstance(index, slice):
             index = range(*index.indices(size)) if index.stop is not None else ()
@@ -333,21 +346,20 @@ class Storage(Checkpointed, ABC):
 
     def __setitem__(self, index: Any, data: Any) -> None:
         self.set(index, data)
-        return
 
     def elements(self, data: Any) -> Any:
-        """Make what a ``collate_fn`` gets of what :meth:`gather` returned.
+        """Turn the result of :meth:`gather` into the argument of a ``collate_fn``.
 
         Args:
             data: what was gathered.
 
         Returns:
-            The elements.
+            The items.
         """
         return data
 
     def collate(self, data: Any) -> Any:
-        """Make a batch of what :meth:`gather` returned; the default ``collate_fn`` of buffers.
+        """Turn the result of :meth:`gather` into a batch; the default ``collate_fn`` of buffers.
 
         Args:
             data: what was gathered.
@@ -357,10 +369,10 @@ class Storage(Checkpointed, ABC):
         """
         return data
 
-    # Life -------------------------------------------------------------------------------------------------------------
+    # Copies, sharing and states ---------------------------------------------------------------------------------------
 
     def _can_be_shared(self) -> bool:
-        """Whether a process that is started with this storage will see what others write."""
+        """Whether a process that is started with this storage sees what others write."""
         return False
 
     def _not_shared(self) -> str:
@@ -371,18 +383,18 @@ class Storage(Checkpointed, ABC):
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        # multiprocessing pickles what it gives to a new process; a pickle for a file is a copy, as everybody expects.
+        # Only pickles for a new process are refused; any other pickle is a plain copy.
         if get_spawning_popen() is not None and not self._can_be_shared():
             raise RuntimeError(self._not_shared())
         return vars(self)
 
     def _empty(self) -> None:
-        """Forget all elements; the memory stays."""
+        """Remove all items; the memory stays allocated."""
         with self.ring.lock:
             self.ring.jump(0, 0)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the elements and the state of the ring.
+        """Return the items and the state of the ring.
 
         Returns:
             Plain values and tensors, which ``torch.save`` can write; the tensors share memory with the storage.
@@ -392,20 +404,20 @@ class Storage(Checkpointed, ABC):
 
     @abstractmethod
     def check_state(self, state_dict: dict[str, Any]) -> None:
-        """Refuse what :meth:`load_state_dict` would refuse.
+        """Reject what :meth:`load_state_dict` would reject.
 
         Args:
             state_dict: the state.
 
         Raises:
-            ValueError: if it does not fit.
+            ValueError: If it does not fit.
         """
 
     @staticmethod
     def _counts_fit(state_dict: dict[str, Any], rows: int) -> bool:
-        """Whether the state of a ring makes sense where there is room for so many rows."""
+        """Whether the state of a ring is valid for a number of rows."""
         cursor, length, written = (state_dict[name] for name in ("cursor", "length", "written"))
-        whole = all(type(count) is int and 0 <= count < _MOST_COUNTED for count in (cursor, length, written))
+        whole = all(type(count) is int and 0 <= count < _MAX_WRITTEN for count in (cursor, length, written))
         return whole and cursor < rows and length <= rows
 
     @abstractmethod
@@ -416,8 +428,86 @@ class Storage(Checkpointed, ABC):
             state_dict: of a storage of the same kind, size and form.
 
         Raises:
-            ValueError: if it does not fit; nothing was changed then.
+            ValueError: If it does not fit; nothing is changed then.
         """
+
+    # Checkpoints ------------------------------------------------------------------------------------------------------
+
+    @property
+    def checkpointer(self) -> StorageCheckpointerBase:
+        """Saves the items in a folder and loads them. It can be set; None restores the default."""
+        if self._checkpointer is None:
+            self._checkpointer = self._default_checkpointer()
+        return self._checkpointer
+
+    @checkpointer.setter
+    def checkpointer(self, value: StorageCheckpointerBase | Callable[[], StorageCheckpointerBase] | None) -> None:
+        made = value() if callable(value) else value
+        if made is not None and not isinstance(made, StorageCheckpointerBase):
+            what = f"the class {value.__name__}" if isinstance(value, type) else f"a {type(value).__name__}"
+            raise TypeError(
+                f"checkpointer must be a StorageCheckpointerBase or a function that makes one, and got {what}. "
+                "Fix: checkpointer=TensorStorageCheckpointer()."
+            )
+        self._checkpointer = made
+
+    def register_save_hook(self, hook: Hook) -> None:
+        """Register a function that changes data before it is saved.
+
+        See :meth:`~rlnb.data.StorageCheckpointerBase.register_save_hook`.
+
+        Args:
+            hook: the function, such as :class:`~rlnb.data.TED2Flat`.
+        """
+        self.checkpointer.register_save_hook(hook)
+
+    def register_load_hook(self, hook: Hook) -> None:
+        """Register a function that changes data after it is loaded.
+
+        See :meth:`~rlnb.data.StorageCheckpointerBase.register_load_hook`.
+
+        Args:
+            hook: the function, such as :class:`~rlnb.data.Flat2TED`.
+        """
+        self.checkpointer.register_load_hook(hook)
+
+    def dumps(self, path: str | os.PathLike[str]) -> None:
+        """Save the items in a folder; a previous checkpoint there is replaced.
+
+        Args:
+            path: of the folder.
+
+        Raises:
+            NotImplementedError: If this kind of storage cannot be saved.
+            OSError: If the checkpoint cannot be written; a previous one is kept.
+        """
+        with saving(path) as folder:
+            self.checkpointer.dumps(self, folder)
+
+    def loads(self, path: str | os.PathLike[str]) -> None:
+        """Load what :meth:`dumps` saved.
+
+        Args:
+            path: of the folder.
+
+        Raises:
+            FileNotFoundError: If there is no checkpoint.
+            ValueError: If it is damaged or does not fit; nothing is changed then.
+        """
+        with loading(path) as folder:
+            self.checkpointer.loads(self, folder)
+
+    def dump(self, path: str | os.PathLike[str]) -> None:
+        """Alias of :meth:`dumps`."""
+        self.dumps(path)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Alias of :meth:`dumps`."""
+        self.dumps(path)
+
+    def load(self, path: str | os.PathLike[str]) -> None:
+        """Alias of :meth:`loads`."""
+        self.loads(path)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(len={len(self)}, max_size={self.max_size})"

@@ -26,7 +26,7 @@ from rlnb.data.replay_buffers.indexing import Where
 from rlnb.data.replay_buffers.ring import Ring
 from rlnb.data.replay_buffers.shared_ring import SharedRing
 from rlnb.data.replay_buffers.storages.base import Rows
-from rlnb.data.replay_buffers.storages.lazy_tensor import LazyTensorStorage
+from rlnb.data.replay_buffers.storages.tensor import LazyTensorStorage
 from rlnb.data.replay_buffers.write_log import WriteLog, positions_of_rows, reserve_bytes
 from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
 

@@ -1,4 +1,4 @@
-"""ListStorage: any Python objects in a list."""
+"""ListStorage: a storage of any Python objects, in a list."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from rlnb.data.replay_buffers import faults
+from rlnb.data.replay_buffers import errors
 from rlnb.data.replay_buffers.forms import is_data
 from rlnb.data.replay_buffers.indexing import Where
-from rlnb.data.replay_buffers.row_blocks import Row, element_of, rows_of, stack_rows
+from rlnb.data.replay_buffers.row_blocks import Row, item_of, split_rows, stack_rows
 from rlnb.data.replay_buffers.stacking import stack_items
 from rlnb.data.replay_buffers.storages.base import Rows, Storage, refuse_compilable
 
@@ -18,16 +18,16 @@ from rlnb.data.replay_buffers.storages.base import Rows, Storage, refuse_compila
 class ListStorage(Storage):
     """A storage of any Python objects.
 
-    It is the slowest of storages, and the only one that asks nothing of the data. What is sampled is stacked where
-    that is possible (tensors of one shape, TensorDicts and PyTrees of these), and a list otherwise. Elements share the
-    memory of what was given, as the elements of a list do.
+    It is the slowest storage, and the only one without requirements on the data. Samples are stacked if possible
+    (tensors of one shape, TensorDicts and PyTrees of these), and are lists otherwise. Stored items share memory with
+    the data that was given, as the items of a list do.
 
     Args:
-        max_size: how many elements there is room for. Default: no limit.
-        compilable: taken, so that code for TorchRL runs; only False.
+        max_size: number of items there is room for. Default: no limit.
+        compilable: accepted for code written for TorchRL; only False.
 
     Raises:
-        ValueError: if ``max_size`` is no positive integer.
+        ValueError: If ``max_size`` is not a positive integer.
         NotImplementedError: If ``compilable`` is True.
 
     Example:
@@ -48,7 +48,7 @@ class ListStorage(Storage):
 
     @property
     def element_dims(self) -> int:
-        """How many dimensions the batch size of the first element has; see :class:`Storage`."""
+        """Number of batch dimensions of the first item; see :class:`Storage`."""
         if not self._items:
             return 0
         first = self._items[0]
@@ -57,7 +57,7 @@ class ListStorage(Storage):
         return len(first.batch_size) if is_data(first) else 0
 
     def prepare(self, data: Any, many: bool) -> Rows:
-        """Take a batch apart into its elements; see :meth:`Storage.prepare`."""
+        """Split a batch into items; see :meth:`Storage.prepare`."""
         if not many:
             return Rows(1, [data])
         items = data if isinstance(data, list) else _split(data)
@@ -65,12 +65,12 @@ class ListStorage(Storage):
 
     def _put(self, start: int, rows: Rows, first: int, last: int) -> None:
         missing = start - len(self._items)
-        if missing > 0:  # of more elements than there is room for, the first to stay may go behind the end
+        if missing > 0:  # if there are more rows than room, the first one kept may go beyond the current end
             self._items += [None] * missing
         self._items[start : start + last - first] = rows.parts[first:last]
 
     def overwrite(self, place: Where, data: Any) -> None:
-        """Write over elements; see :meth:`Storage.overwrite`."""
+        """Overwrite items; see :meth:`Storage.overwrite`."""
         with self.ring.lock:
             self.ring.changes += 1
             if place.position is not None:
@@ -79,10 +79,10 @@ class ListStorage(Storage):
             positions = self._positions(place)
             items = self.prepare(data, many=True).parts
             if len(items) != len(positions):
-                raise ValueError(faults.other_count(len(positions), len(items)))
+                raise ValueError(errors.other_count(len(positions), len(items)))
             try:
                 self._put_each(positions, items)
-            except KeyboardInterrupt:  # the batch shall not stay half written
+            except KeyboardInterrupt:  # leave no batch half written
                 self._put_each(positions, items)
                 raise
 
@@ -91,14 +91,14 @@ class ListStorage(Storage):
             self._items[position] = item
 
     def gather(self, index: Any) -> list[Any]:
-        """Return what the list has there, for :meth:`elements` or :meth:`collate`; see :meth:`Storage.gather`."""
+        """Return a list for :meth:`elements` or :meth:`collate`; see :meth:`Storage.gather`."""
         items = self._items
         return [items[i] for i in index.tolist()]
 
     def read(self, place: Where) -> Any:
-        """Read an element, or what :meth:`gather` returns of several; see :meth:`Storage.read`."""
+        """Read an item, or a list of several as :meth:`gather` returns it; see :meth:`Storage.read`."""
         if place.position is not None:
-            return element_of(self._items[place.position])
+            return item_of(self._items[place.position])
         return [self._items[i] for i in self._positions(place)]
 
     def _positions(self, place: Where) -> list[int]:
@@ -109,11 +109,11 @@ class ListStorage(Storage):
         return positions
 
     def elements(self, data: Any) -> Any:
-        """Return the elements themselves, in a list; see :meth:`Storage.elements`."""
-        return [element_of(item) for item in data] if isinstance(data, list) and Row in set(map(type, data)) else data
+        """Return a list of the items; see :meth:`Storage.elements`."""
+        return [item_of(item) for item in data] if isinstance(data, list) and Row in set(map(type, data)) else data
 
     def collate(self, data: Any) -> Any:
-        """Stack elements where possible; see :meth:`Storage.collate`."""
+        """Stack items if possible; see :meth:`Storage.collate`."""
         batch = stack_rows(data) if data and type(data[0]) is Row else None
         return stack_items(self.elements(data)) if batch is None else batch
 
@@ -123,14 +123,14 @@ class ListStorage(Storage):
             self._items = []
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the elements and the state of the ring; see :meth:`Storage.state_dict`."""
-        return {**super().state_dict(), "items": [element_of(item, keep=False) for item in self._items]}
+        """Return the items and the state of the ring; see :meth:`Storage.state_dict`."""
+        return {**super().state_dict(), "items": [item_of(item, keep=False) for item in self._items]}
 
     def check_state(self, state_dict: dict[str, Any]) -> None:
-        """Refuse what is no list of elements, or more than there is room for; see :meth:`Storage.check_state`."""
+        """Reject a state without items, or with more than there is room for; see :meth:`Storage.check_state`."""
         items = state_dict.get("items")
         if items is None or len(items) != state_dict["length"] or not self._counts_fit(state_dict, self.max_size):
-            raise ValueError(faults.other_state("ListStorage", state_dict, self.max_size))
+            raise ValueError(errors.other_state("ListStorage", state_dict, self.max_size))
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Load what :meth:`state_dict` returned; see :meth:`Storage.load_state_dict`."""
@@ -141,10 +141,13 @@ class ListStorage(Storage):
 
 
 def _split(data: Any) -> list[Any]:
-    """The elements of a batch, or of any other iterable."""
+    """Split a batch, or any other iterable, into items."""
     if is_data(data) or isinstance(data, torch.Tensor) or not pytree.tree_is_leaf(data):
-        return rows_of(data)
+        return split_rows(data)
     try:
         return list(data)
     except TypeError:
-        raise TypeError(faults.not_many(data)) from None
+        raise TypeError(
+            "extend needs several items: a list, a TensorDict, a tensor or a tuple of tensors, and got: "
+            f"{type(data).__name__}. Nothing was written. Fix: buffer.add(data) stores one item, of any kind."
+        ) from None

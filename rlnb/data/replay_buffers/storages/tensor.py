@@ -1,4 +1,4 @@
-"""TensorStorage: elements as columns of contiguous memory, one for each leaf."""
+"""Tensor storages: items as columns of contiguous memory, given by the user or allocated on the first write."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from rlnb.data.replay_buffers import faults
+from rlnb.data.replay_buffers import errors
 from rlnb.data.replay_buffers.checkpointers.state import SENSELESS
 from rlnb.data.replay_buffers.checkpointers.tensor import TensorStorageCheckpointer
 from rlnb.data.replay_buffers.columns import AnyColumn, Column, ObjectColumn, RowArrays, new_memory, reshape_objects
@@ -23,32 +23,33 @@ from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
 
 
 class TensorStorage(Storage):
-    """A storage in memory that is given, and the base of all storages in contiguous memory: a column for each leaf.
+    """A storage in memory that the user gives, and the base class of all storages in contiguous memory.
 
-    All of the memory that is given counts as filled, and writing starts at its beginning. A process that is started
-    with memory of ``tensor.share_memory_()`` sees what others write there, and has a cursor of its own.
+    It has one column for each leaf of the data. All of the given memory counts as filled, and writing starts at its
+    beginning. A process that is started with memory of ``tensor.share_memory_()`` sees what others write there, but has
+    a cursor of its own.
 
-    The memory decides keys, shapes and dtypes; in subclasses that is the first data written, and with ``ndim`` above 1
-    also the sizes of the other dimensions. What differs is refused before anything is written.
+    The memory defines keys, shapes and dtypes; in subclasses the first data written does, and with ``ndim`` above 1
+    also the sizes of the other dimensions. Data that differs is rejected before anything is written.
 
-    A subclass writes :meth:`_allocate` if its memory is special, and :meth:`_reserve` if memory can run out later.
+    A subclass implements :meth:`_allocate` for special memory, and :meth:`_reserve` if memory can run out later.
 
     Args:
-        storage: a tensor, TensorDict or PyTree whose leaves lead with the dimensions that count elements. It is written
-            to in place where it is contiguous and on ``device``, and copied otherwise.
-        max_size: how many elements to use, the first ones. Default: all.
-        device: where the memory is; ``"auto"``: where it is given.
-        ndim: how many leading dimensions count elements; the first of them is time.
-        compilable: taken, so that code for TorchRL runs; only False, see :func:`refuse_compilable`.
+        storage: a tensor, TensorDict or PyTree whose leaves lead with the dimensions that count items. It is written
+            to in place if it is contiguous and on ``device``, and copied otherwise.
+        max_size: number of items to use, the first ones. Default: all.
+        device: device of the memory; ``"auto"``: that of ``storage``.
+        ndim: number of leading dimensions that count items; the first one is time.
+        compilable: accepted for code written for TorchRL; only False, see :func:`refuse_compilable`.
 
     Attributes:
         ndim: the same.
         device: the same.
-        form: what the elements look like; None before the first is written.
+        form: keys, shapes and dtypes of the items; None before the first write.
 
     Raises:
-        TypeError: if no memory is given.
-        ValueError: if ``max_size`` is more than there is, or the leaves lead with different sizes.
+        TypeError: If no memory is given.
+        ValueError: If ``max_size`` is larger than the memory, or the leaves lead with different sizes.
         NotImplementedError: If ``compilable`` is True.
 
     Example:
@@ -75,13 +76,18 @@ class TensorStorage(Storage):
     ) -> None:
         refuse_compilable(compilable)
         if storage is None or isinstance(storage, (int, float, str)):
-            raise TypeError(faults.no_container(storage))
+            raise TypeError(
+                "TensorStorage takes the memory to write to, a tensor, TensorDict or PyTree of tensors, and got: "
+                f"{type(storage).__name__}. Fix: LazyTensorStorage(1000), which allocates memory for 1000 items."
+            )
         lead = form_of(storage, 0).lead(storage, ndim)
         size = lead.numel() if max_size is None else max_size
         self._begin(size, device, ndim)
         others = tuple(lead[1:])
         if size > lead.numel():
-            raise ValueError(faults.container_too_small(size, lead))
+            raise ValueError(
+                f"max_size is {size}, and the storage given has room for {list(lead)} items. Fix: leave max_size out."
+            )
         rows = -(-size // max(math.prod(others), 1))
         form = form_of(storage, ndim)
         leaves = form.take_apart(storage, lead)
@@ -106,7 +112,7 @@ class TensorStorage(Storage):
         """Set up a storage without memory."""
         super().__init__(max_size)
         if not isinstance(ndim, int) or isinstance(ndim, bool) or ndim < 1:
-            raise ValueError(faults.bad_size("ndim", ndim))
+            raise ValueError(errors.bad_size("ndim", ndim))
         self.ndim = ndim
         self.device = torch.device(device) if device != "auto" else None
         self.form: Form | None = None
@@ -118,21 +124,21 @@ class TensorStorage(Storage):
         self._columns: list[AnyColumn] = []
         self._rows: RowArrays | None = None
 
-    # How much there is ------------------------------------------------------------------------------------------------
+    # Size -------------------------------------------------------------------------------------------------------------
 
     @property
     def initialized(self) -> bool:
-        """Whether the memory is there: from the first data on."""
+        """Whether the memory is allocated: from the first write on."""
         return self.form is not None
 
     @property
     def max_size(self) -> int:
-        """How many elements there is room for; with several dimensions, whole rows once their sizes are known."""
+        """Number of items there is room for; with several dimensions, whole rows once their sizes are known."""
         return self.ring.size * math.prod(self._others) if self.initialized else self._asked_size
 
     @property
     def shape(self) -> torch.Size:
-        """The dimensions that count the elements that are filled: time, then the others."""
+        """The dimensions that count the items stored: time, then the others."""
         return torch.Size((self.ring.length, *self._others))
 
     def __len__(self) -> int:
@@ -140,13 +146,13 @@ class TensorStorage(Storage):
 
     @property
     def element_dims(self) -> int:
-        """How many dimensions the batch size of an element has; see :class:`Storage`."""
+        """Number of batch dimensions of an item; see :class:`Storage`."""
         return 0 if self.form is None else self.form.element_dims
 
     # Memory -----------------------------------------------------------------------------------------------------------
 
     def _allocate(self, form: Form, shape: tuple[int, ...]) -> list[AnyColumn]:
-        """Make the columns, of ``shape`` elements."""
+        """Make the columns, for items along the dimensions ``shape``."""
         return [
             ObjectColumn(shape)
             if leaf.dtype is None
@@ -155,23 +161,25 @@ class TensorStorage(Storage):
         ]
 
     def _initialize(self, form: Form, others: Sequence[int], device: torch.device) -> None:
-        """Make room for elements of a form; fails whole."""
+        """Allocate memory for items of a form; on an error, nothing is changed."""
         if not form.leaves:
-            raise ValueError(faults.no_leaves())
+            raise ValueError(errors.no_leaves())
         unknown = [leaf for leaf in form.leaves if leaf.dtype is not None and leaf.dtype not in STORABLE]
         if unknown:
             raise TypeError(
-                f"Storages in contiguous memory cannot hold the dtype {unknown[0].dtype}{faults.at(unknown[0].key)}: "
+                f"Storages in contiguous memory cannot hold the dtype {unknown[0].dtype}{errors.at(unknown[0].key)}: "
                 "torch does not index tensors of it. Nothing was written. "
                 "Fix: convert the entry, for example with .dequantize() or .to(torch.float32), or use ListStorage."
             )
         others = tuple(others)
         if 0 in others:
-            raise ValueError(faults.no_elements_a_row(others))
+            raise ValueError(
+                f"The data has {list(others)} items a row (such as one for each env), so there is nothing to store."
+            )
         old, self.device = self.device, self.device or device
         rows = -(-self._asked_size // math.prod(others))
         try:
-            with torch.inference_mode(False):  # a tensor made in that mode could not be written to outside of it
+            with torch.inference_mode(False):  # outside of that mode, nothing could write to a tensor made in it
                 columns = self._allocate(form, (rows, *others))
         except BaseException:
             self.device = old
@@ -184,47 +192,47 @@ class TensorStorage(Storage):
         return Ring(rows)
 
     def _adopt(self, form: Form, columns: list[AnyColumn], others: tuple[int, ...]) -> None:
-        """Take columns as the memory of this storage."""
+        """Use columns as the memory of this storage."""
         form.put_on(self.device)
         self._columns, self._others = columns, others
         self._rows = RowArrays(columns) if RowArrays.fits(columns) else None
         self.form = form
 
     def _forget_memory(self) -> None:
-        """Be as before the first data, which could not be written or read from a checkpoint."""
+        """Return to the state before the first data, which could not be written or loaded."""
         self.form = None
         self._forget_columns()
         self.ring = Ring(self._asked_size)
 
     @property
     def columns(self) -> dict[NestedKey, AnyColumn]:
-        """The memory, all places of it, by the key of the leaf; a bare tensor has the key ``()``."""
+        """The columns by key, with all places, filled or not; a bare tensor has the key ``()``."""
         return (
             {} if self.form is None else {leaf.key: c for leaf, c in zip(self.form.leaves, self._columns, strict=True)}
         )
 
     def column(self, key: NestedKey) -> AnyColumn:
-        """Look at one leaf of all elements.
+        """Return the column of one leaf.
 
         Args:
             key: of the leaf.
 
         Returns:
-            Its column: ``tensor`` has the dimensions of the storage, ``flat`` one in place of them. Only the first
-            ``len(storage)`` places of ``flat`` are filled.
+            The column: ``tensor`` has the dimensions of the storage, ``flat`` a single one in their place. Only the
+            first ``len(storage)`` places of ``flat`` are filled.
 
         Raises:
-            KeyError: if there is no such leaf.
+            KeyError: If there is no such leaf.
         """
         columns = self.columns
         found = columns.get(as_key(as_tuple(key)) if key else key)
         if found is None:
-            raise KeyError(faults.no_such_entry(key, list(columns)))
+            raise KeyError(errors.no_such_entry(key, list(columns)))
         return found
 
     @property
     def _storage(self) -> Any:
-        """All of the memory as one piece of data, filled or not; None before the first data."""
+        """All of the memory as one batch, filled or not; None before the first write."""
         return None if self.form is None else self._view(slice(None))
 
     def _view(self, span: slice) -> Any:
@@ -236,7 +244,7 @@ class TensorStorage(Storage):
     # Writing ----------------------------------------------------------------------------------------------------------
 
     def prepare(self, data: Any, many: bool) -> Rows:
-        """Check keys, shapes and dtypes, and learn them from the first data; see :meth:`Storage.prepare`."""
+        """Check keys, shapes and dtypes, or learn them from the first data; see :meth:`Storage.prepare`."""
         if many and isinstance(data, list):
             return self._prepare_list(data)
         if self.form is None:
@@ -247,9 +255,12 @@ class TensorStorage(Storage):
         try:
             count, *others = self.form.lead(data, self.ndim)
         except (AttributeError, TypeError):
-            count, others = 0, list(self._others)  # another kind of data, which is refused below
+            count, others = 0, list(self._others)  # another kind of data, which take_apart rejects
         if others != list(self._others):
-            raise ValueError(faults.other_dims(self._others, others))
+            raise ValueError(
+                f"The storage holds {list(self._others)} items a row (such as one for each env), and the data has "
+                f"{list(others)}. Nothing was written. Fix: give data with as many, or use another buffer."
+            )
         return Rows(count, self._readable(self.form.take_apart(data, (count, *self._others))))
 
     def _learn(self, data: Any, many: bool) -> None:
@@ -263,16 +274,21 @@ class TensorStorage(Storage):
         assert self.form is not None
         try:
             leaves = self.form.take_apart(data, self._others)
-            # RowArrays reads all leaves before it writes the first.
+            # RowArrays.put reads all leaves before it writes the first, so unreadable ones change nothing.
             return Rows(1, leaves if self._rows is not None else self._readable(leaves), single=True)
         except ValueError as error:
             count = self._count_of_batch(data)
             if count is None:
                 raise
-            raise ValueError(faults.looks_like_batch(count, self.ndim)) from error
+            what = "element" if self.ndim == 1 else "row"
+            raise ValueError(
+                f"add stores one {what}, and got data that looks like {count} of the {what}s that are stored. "
+                f"Nothing was written. Fix: buffer.extend(data) to store {count} {what}s; "
+                f"to store all of it as one {what}, use a buffer of its own, whose first {what} it is."
+            ) from error
 
     def _count_of_batch(self, data: Any) -> int | None:
-        """How many rows data would be as a batch, with time in front or behind; None if it would not fit as one."""
+        """Count the rows of data if it is a batch, with time first or last; None if it does not fit as a batch."""
         assert self.form is not None
         with contextlib.suppress(ValueError, TypeError, AttributeError):
             lead = self.form.lead(data, self.ndim)
@@ -294,10 +310,10 @@ class TensorStorage(Storage):
         return Rows(len(items), self._readable(stack_leaves(items, self.form, self._others)))
 
     def _readable(self, leaves: list[Any]) -> list[Any]:
-        """Refuse tensors without numbers to copy, which would be noticed when the leaves before them are written."""
+        """Reject tensors that cannot be copied, before any leaf is written."""
         for place, leaf in enumerate(leaves):
             if isinstance(leaf, torch.Tensor) and (leaf.layout is not torch.strided or leaf.is_meta):
-                where = "" if self.form is None else faults.at(self.form.leaves[place].key)
+                where = "" if self.form is None else errors.at(self.form.leaves[place].key)
                 what = 'a tensor on the device "meta"' if leaf.is_meta else f"a tensor of layout {leaf.layout}"
                 raise ValueError(
                     f"The data has {what}{where}, shape {list(leaf.shape)}, which has no contiguous numbers to copy. "
@@ -323,25 +339,25 @@ class TensorStorage(Storage):
                 column.put(start, values[first:last])
 
     def overwrite(self, place: Where, data: Any) -> None:
-        """Write over elements; see :meth:`Storage.overwrite`."""
+        """Overwrite items; see :meth:`Storage.overwrite`."""
         if self.form is None:
-            raise IndexError(faults.nothing_stored())
+            raise IndexError(errors.nothing_stored())
         if isinstance(data, list) and place.position is None:
             leaves = self._readable(stack_leaves(data, self.form, tuple(place.lead[1:])))
             if len(data) != place.lead[0]:
-                raise ValueError(faults.other_count(place.lead[0], len(data)))
+                raise ValueError(errors.other_count(place.lead[0], len(data)))
         else:
             leaves = self._readable(self.form.take_apart(data, tuple(place.lead)))
         with self.ring.lock:
             self.ring.changes += 1
             try:
                 self._write_over(place, leaves)
-            except KeyboardInterrupt:  # no element shall stay half of what it was
+            except KeyboardInterrupt:  # leave no item half written
                 self._write_over(place, leaves)
                 raise
 
     def _write_over(self, place: Where, leaves: list[Any]) -> None:
-        """Write over elements what was found to fit."""
+        """Overwrite items with leaves that were checked."""
         for column, values in zip(self._columns, leaves, strict=True):
             if place.span is not None:
                 column.put(place.span.start, values)
@@ -354,10 +370,10 @@ class TensorStorage(Storage):
     # Reading ----------------------------------------------------------------------------------------------------------
 
     def gather(self, index: Any) -> Any:
-        """Copy elements; see :meth:`Storage.gather`."""
+        """Copy items; see :meth:`Storage.gather`."""
         form = self.form
         if form is None:
-            raise RuntimeError(faults.empty_sample())
+            raise RuntimeError(errors.empty_sample())
         if self.ndim > 1:
             index = self.positions(index)
         with self.ring.reading:
@@ -365,9 +381,9 @@ class TensorStorage(Storage):
         return form.build(leaves, index.shape)
 
     def read(self, place: Where) -> Any:
-        """Read elements; see :meth:`Storage.read`."""
+        """Read items; see :meth:`Storage.read`."""
         if self.form is None:
-            raise RuntimeError(faults.nothing_stored())
+            raise RuntimeError(errors.nothing_stored())
         if place.span is not None:
             return self._view(place.span)
         if place.position is not None:
@@ -379,7 +395,7 @@ class TensorStorage(Storage):
             leaves = [_unflattened(leaf, place.lead) for leaf in leaves]
         return self.form.build(leaves, place.lead)
 
-    # Life -------------------------------------------------------------------------------------------------------------
+    # State ------------------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
         """Return the form, the filled part of the columns and the state of the ring; see :meth:`Storage.state_dict`."""
@@ -394,20 +410,20 @@ class TensorStorage(Storage):
         return state
 
     def check_state(self, state_dict: dict[str, Any]) -> None:
-        """Refuse another size, form, or columns of other shapes; see :meth:`Storage.check_state`."""
+        """Reject another size or form, or columns of other shapes; see :meth:`Storage.check_state`."""
         try:
-            fits = self._takes(state_dict) if "form" in state_dict else self._takes_nothing(state_dict)
+            fits = self._fits(state_dict) if "form" in state_dict else self._fits_empty(state_dict)
         except SENSELESS:
             fits = False
         if not fits:
-            raise ValueError(faults.other_state(type(self).__name__, state_dict, self.max_size))
+            raise ValueError(errors.other_state(type(self).__name__, state_dict, self.max_size))
 
     @staticmethod
-    def _takes_nothing(state_dict: dict[str, Any]) -> bool:
+    def _fits_empty(state_dict: dict[str, Any]) -> bool:
         return "items" not in state_dict and not state_dict.get("length")
 
-    def _takes(self, state_dict: dict[str, Any]) -> bool:
-        """Whether the state of a storage that has seen data fits; an error if it is not such a state."""
+    def _fits(self, state_dict: dict[str, Any]) -> bool:
+        """Whether the state of a storage with data fits; raises one of ``SENSELESS`` if it is malformed."""
         form, others = form_from(state_dict["form"]), tuple(read_shape(state_dict["others"]))
         rows = self.ring.size if self.initialized else -(-self._asked_size // math.prod(others))
         if not self._counts_fit(state_dict, rows) or state_dict["max_size"] != rows * math.prod(others):
@@ -428,7 +444,7 @@ class TensorStorage(Storage):
             self._initialize(form_from(state_dict["form"]), state_dict["others"], torch.device("cpu"))
         with self.ring.lock:
             self._reserve(0, length)
-            self.ring.jump(0, 0)  # a process that finds this half done finds it empty, and nothing torn
+            self.ring.jump(0, 0)  # until all is loaded, other processes see an empty storage
             for column, values in zip(self._columns, state_dict["columns"], strict=True):
                 if isinstance(column, ObjectColumn):
                     for i, value in enumerate(values):
@@ -447,14 +463,60 @@ class TensorStorage(Storage):
         )
 
 
+class LazyTensorStorage(TensorStorage):
+    """A storage in memory that is allocated on the first write.
+
+    The first data written defines keys, shapes and dtypes.
+
+    Args:
+        max_size: number of items there is room for. With ``ndim`` above 1 it is rounded up to whole rows once the
+            other dimensions are known: 100 items of 3 envs make 34 rows, 102 items.
+        device: device of the memory; ``"auto"``: that of the first data.
+        ndim: number of leading dimensions of the data that count items. The first one, along which the storage grows,
+            is time; a buffer moves the time dimension there (see ``dim_extend``).
+        compilable: accepted for code written for TorchRL; only False.
+        shared_init: likewise; only False. A :class:`LazyMemmapStorage` is shared once it has data.
+
+    Raises:
+        ValueError: If ``max_size`` or ``ndim`` is not a positive integer.
+        NotImplementedError: If ``compilable`` or ``shared_init`` is True.
+
+    Example:
+        >>> from rlnb.data import ReplayBuffer
+        >>> rb = ReplayBuffer(storage=LazyTensorStorage(10))
+        >>> rb.extend((torch.arange(3), torch.ones(3, 2)))  # a tuple is one PyTree: three elements
+        tensor([0, 1, 2])
+        >>> rb[-1]
+        (tensor(2), tensor([1., 1.]))
+    """
+
+    def __init__(
+        self,
+        max_size: int,
+        *,
+        device: torch.device | str = "cpu",
+        ndim: int = 1,
+        compilable: bool = False,
+        shared_init: bool = False,
+    ) -> None:
+        refuse_compilable(compilable)
+        if shared_init:
+            raise NotImplementedError(
+                "shared_init=True is not available: the process that writes first allocates the memory, and other "
+                "processes must get the storage after that. Fix: leave it out, use LazyMemmapStorage, and write the "
+                "first batch before the processes are started."
+            )
+        self._begin(max_size, device, ndim)
+
+
 def device_of(data: Any) -> torch.device:
-    """Find the device of the first tensor in data.
+    """Return the device of the first tensor in data.
 
     Args:
         data: a tensor, TensorDict or PyTree.
 
     Returns:
-        The device; the CPU where there is no tensor.
+        The device; the CPU if there is no tensor.
     """
     for leaf in torch.utils._pytree.tree_leaves(data):
         if isinstance(leaf, torch.Tensor):
@@ -463,12 +525,12 @@ def device_of(data: Any) -> torch.device:
 
 
 def _holds(values: Any, leaf: Leaf, shape: torch.Size) -> bool:
-    """Whether values of a state are a column of this leaf."""
+    """Whether values in a state fit a column of this leaf."""
     if leaf.dtype is None:
         return isinstance(values, list) and len(values) == shape[0]
     if not isinstance(values, torch.Tensor) or values.shape != shape or values.dtype != leaf.dtype:
         return False
-    # A tensor that was expanded has fewer numbers than its shape says.
+    # An expanded tensor has fewer numbers in memory than its shape says.
     return values.layout is torch.strided and values.nbytes <= values.untyped_storage().nbytes()
 
 

@@ -1,4 +1,4 @@
-"""Writers: what decides where new elements go."""
+"""Writers: choose the places of new items in a storage."""
 
 from rlnb.data.replay_buffers.writers.base import Writer
 from rlnb.data.replay_buffers.writers.immutable import ImmutableDatasetWriter

@@ -1,4 +1,4 @@
-"""Writer: the base of what decides where new elements go."""
+"""Writer: base class of what chooses the places of new items."""
 
 from __future__ import annotations
 
@@ -9,20 +9,29 @@ import torch
 
 from rlnb.data.replay_buffers.checkpointers.state import Stateful
 from rlnb.data.replay_buffers.indexing import Where
-from rlnb.data.replay_buffers.storages import Storage
+from rlnb.data.replay_buffers.storages.base import Storage
 
 
 class Writer(Stateful):
-    """The base of all writers.
+    """Base class of all writers.
 
     A buffer registers its storage with its writer and then calls :meth:`add` and :meth:`extend`. A writer lets the
-    storage check the data first (``storage.prepare``), so that bad data changes nothing.
+    storage check the data first (``storage.prepare``), so that data that does not fit changes nothing.
 
     Args:
-        compilable: only False: a writer cannot be traced by ``torch.compile``.
+        compilable: only False: ``torch.compile`` cannot trace a writer.
 
     Attributes:
-        adds_index: whether TensorDicts read from the buffer shall say in ``"index"`` where they are stored.
+        adds_index: whether TensorDicts read from the buffer get an entry ``"index"``.
+
+    Example:
+        >>> from rlnb.data import ListStorage, ReplayBuffer, RoundRobinWriter
+        >>> class Even(RoundRobinWriter):
+        ...     def extend(self, data):
+        ...         return super().extend([number for number in data if number % 2 == 0])
+        >>> rb = ReplayBuffer(storage=ListStorage(5), writer=Even())
+        >>> rb.extend([1, 2, 3, 4])
+        tensor([0, 1])
     """
 
     adds_index: bool = False
@@ -36,7 +45,7 @@ class Writer(Stateful):
         self._storage: Storage | None = None
 
     def register_storage(self, storage: Storage) -> None:
-        """Say which storage to write to.
+        """Set the storage to write to.
 
         Args:
             storage: the storage.
@@ -45,40 +54,48 @@ class Writer(Stateful):
 
     @property
     def storage(self) -> Storage:
-        """The storage that is written to."""
+        """The storage to write to."""
         if self._storage is None:
             raise RuntimeError("The writer has no storage yet. Fix: writer.register_storage(storage).")
         return self._storage
 
+    def _check_free_for(self, storage: Storage) -> None:
+        """Raise ``ValueError`` if the writer writes to another storage: its buffer would then write to this one."""
+        if self._storage is not None and self._storage is not storage:
+            raise ValueError(
+                f"This {type(self).__name__} writes for another buffer, which would then write here. "
+                "Fix: make a new writer for each buffer."
+            )
+
     @abstractmethod
     def add(self, data: Any) -> Any:
-        """Write one element.
+        """Write one item.
 
         Args:
-            data: the element.
+            data: the item.
 
         Returns:
-            Its index: an integer; with several dimensions a tensor of shape ``[others, ndim]``, for one row is
-            written. None if the element was not stored.
+            Its index: an integer; with several dimensions a tensor of shape ``[others, ndim]``, because a whole row is
+            written. None if the item was not stored.
         """
 
     @abstractmethod
     def extend(self, data: Any) -> torch.Tensor:
-        """Write several elements.
+        """Write several items.
 
         Args:
-            data: a list of elements, or a batch of them.
+            data: a list of items, or a batch of them.
 
         Returns:
-            Their indices, shape ``[n]``; with several dimensions ``[n, ndim]``. -1 for an element not stored.
+            Their indices, shape ``[n]``; with several dimensions ``[n, ndim]``. -1 for an item that was not stored.
         """
 
     def overwrite(self, place: Where, data: Any) -> None:
-        """Write over elements that are there; the cursor stays.
+        """Overwrite stored items; the cursor stays.
 
         Args:
-            place: which elements.
-            data: the new ones.
+            place: of the items.
+            data: the new items.
         """
         self.storage.overwrite(place, data)
 
@@ -89,26 +106,26 @@ class Writer(Stateful):
 
     @property
     def _write_count(self) -> int:
-        """How many rows were ever written."""
+        """Number of rows written so far."""
         return self.storage.ring.written
 
     def check_writable(self) -> None:
-        """Refuse what changes the storage, for a writer that writes nothing.
+        """Reject changes of the storage if the writer is read-only.
 
         Raises:
-            RuntimeError: if it is such a writer.
+            RuntimeError: If the writer is read-only.
         """
         return
 
     def _empty(self) -> None:
-        """Forget what was learned from the elements written."""
+        """Forget all items."""
         return
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state, as plain values and tensors.
 
         Returns:
-            The cursor and the number of rows ever written, and what a subclass adds.
+            The cursor and the number of rows written, and the state of a subclass.
         """
         if self._storage is None:
             return {}
@@ -118,7 +135,7 @@ class Writer(Stateful):
         """Load what :meth:`state_dict` returned.
 
         Args:
-            state_dict: the state. The cursor is loaded with the storage, which holds it.
+            state_dict: the state. The cursor is loaded with the storage.
         """
         return
 

@@ -1,16 +1,15 @@
-"""ImmutableDatasetWriter: refuses to write."""
+"""ImmutableDatasetWriter: a writer for read-only buffers, such as datasets."""
 
 from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from rlnb.data.replay_buffers import faults
 from rlnb.data.replay_buffers.indexing import Where
 from rlnb.data.replay_buffers.writers.base import Writer
 
 
 class ImmutableDatasetWriter(Writer):
-    """The writer of datasets: whoever writes gets an error.
+    """The writer of read-only buffers: every write raises an error.
 
     Example:
         >>> import torch
@@ -23,46 +22,23 @@ class ImmutableDatasetWriter(Writer):
     """
 
     def check_writable(self) -> NoReturn:
-        """Refuse.
-
-        Raises:
-            RuntimeError: always.
-        """
-        raise RuntimeError(faults.immutable())
+        """Raise ``RuntimeError``."""
+        raise RuntimeError(
+            "This buffer is read-only: its writer is an ImmutableDatasetWriter. "
+            "Fix: buffer.set_writer(RoundRobinWriter()) to make it writable."
+        )
 
     def add(self, data: Any) -> NoReturn:
-        """Refuse.
-
-        Args:
-            data: what shall be written.
-
-        Raises:
-            RuntimeError: always.
-        """
-        raise RuntimeError(faults.immutable())
+        """Raise ``RuntimeError``; see :meth:`Writer.add`."""
+        self.check_writable()
 
     def extend(self, data: Any) -> NoReturn:
-        """Refuse.
-
-        Args:
-            data: what shall be written.
-
-        Raises:
-            RuntimeError: always.
-        """
-        raise RuntimeError(faults.immutable())
+        """Raise ``RuntimeError``; see :meth:`Writer.extend`."""
+        self.check_writable()
 
     def overwrite(self, place: Where, data: Any) -> NoReturn:
-        """Refuse.
-
-        Args:
-            place: which elements shall be written over.
-            data: the new ones.
-
-        Raises:
-            RuntimeError: always.
-        """
-        raise RuntimeError(faults.immutable())
+        """Raise ``RuntimeError``; see :meth:`Writer.overwrite`."""
+        self.check_writable()
 
     def __repr__(self) -> str:
         return "ImmutableDatasetWriter()"

@@ -1,4 +1,4 @@
-"""TensorDictMaxValueWriter: keeps the elements with the highest rank."""
+"""TensorDictMaxValueWriter: keeps the items with the highest rank."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from typing import Any
 import torch
 from tensordict import TensorDictBase
 
-from rlnb.data.replay_buffers import faults
+from rlnb.data.replay_buffers import errors
 from rlnb.data.replay_buffers.forms import is_data
 from rlnb.data.replay_buffers.indexing import Where, one
 from rlnb.data.replay_buffers.stacking import split_batch
-from rlnb.data.replay_buffers.storages import ListStorage, Storage
+from rlnb.data.replay_buffers.storages.base import Storage
+from rlnb.data.replay_buffers.storages.list_storage import ListStorage
 from rlnb.data.replay_buffers.writers.base import Writer
 from rlnb.data.replay_buffers.writers.round_robin import without_index
 from rlnb.data.ted.keys import NestedKey
@@ -28,20 +29,20 @@ REDUCTIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 
 
 class TensorDictMaxValueWriter(Writer):
-    """A writer that keeps the TensorDicts with the highest rank.
+    """Keeps the TensorDicts with the highest rank.
 
-    While there is room every element is stored. Then a new one takes the place of the element with the lowest rank, if
-    its own rank is higher. An element can be a step or a whole trajectory, of which the rank is reduced to one number.
-    Elements that were written by others, or were there before, are ranked when this writer writes next.
+    While there is room, every item is stored. Then a new item replaces the one with the lowest rank, if its own rank is
+    higher. An item can be a step or a whole trajectory, whose ranks are reduced to one number. Items that were stored
+    without this writer are ranked when it writes next.
 
     Args:
-        rank_key: the entry that ranks elements. Default: ``("next", "reward")``.
+        rank_key: the entry that ranks items. Default: ``("next", "reward")``.
         reduction: how an entry with several values becomes a rank: ``"sum"``, ``"mean"``, ``"max"``, ``"min"`` or
             ``"median"``.
         compilable: only False.
 
     Raises:
-        ValueError: if there is no such reduction.
+        ValueError: If the reduction is unknown.
 
     Example:
         >>> from tensordict import TensorDict
@@ -58,52 +59,68 @@ class TensorDictMaxValueWriter(Writer):
     def __init__(self, rank_key: NestedKey | None = None, reduction: str = "sum", *, compilable: bool = False) -> None:
         super().__init__(compilable)
         if reduction not in REDUCTIONS:
-            raise ValueError(faults.unknown_reduction(reduction, list(REDUCTIONS)))
+            raise ValueError(errors.unknown_reduction(reduction, list(REDUCTIONS)))
         self.rank_key: NestedKey = ("next", "reward") if rank_key is None else rank_key
         self.reduction = reduction
-        self._ranks: list[tuple[float, int]] = []  # a heap: the lowest rank first
-        self._ranked: tuple[int, ...] | None = None  # what the ring counted when the ranks were those of all elements
+        self._ranks: list[tuple[float, int]] = []  # a heap of (rank, place): the lowest rank first
+        self._ranked: tuple[int, ...] | None = None  # counters of the ring when all items were ranked
 
     def register_storage(self, storage: Storage) -> None:
-        """Say which storage to write to; see :meth:`Writer.register_storage`.
+        """Set the storage to write to; see :meth:`Writer.register_storage`.
 
         Raises:
-            ValueError: if the storage has several dimensions, where a row is the elements of all envs.
+            ValueError: If the storage has several dimensions, where a row holds the items of all envs.
         """
         if storage.ndim > 1:
-            raise ValueError(faults.no_rank_of_rows(storage.ndim))
+            raise ValueError(
+                f"A TensorDictMaxValueWriter ranks single items, and this storage has {storage.ndim} dimensions: what "
+                "is written there is a row, the steps of all envs. Fix: a storage with ndim=1, whose items are steps "
+                "or trajectories; or a TensorDictRoundRobinWriter."
+            )
         super().register_storage(storage)
         self._ranked = None
 
     def rank(self, data: TensorDictBase) -> float:
-        """Rank an element.
+        """Compute the rank of an item.
 
         Args:
-            data: the element.
+            data: the item.
 
         Returns:
             Its rank.
 
         Raises:
-            KeyError: if it has no entry ``rank_key``.
-            TypeError: if it has no entries at all.
-            ValueError: if the rank is NaN.
+            KeyError: If it has no entry ``rank_key``.
+            TypeError: If it is not a TensorDict.
+            ValueError: If the rank is NaN.
         """
         if not is_data(data):
-            raise TypeError(faults.not_rankable(data, self.rank_key))
+            raise TypeError(
+                f"Items are ranked by their entry {self.rank_key!r}, and a {type(data).__name__} has no entries. "
+                "Nothing was written. Fix: write TensorDicts, or give the buffer another writer."
+            )
         values = data.get(self.rank_key, None)
         if values is None:
-            raise KeyError(faults.needs_rank(self.rank_key, list(data.keys(True, True))))
+            raise KeyError(
+                f"Items are ranked by {self.rank_key!r}, which the data does not have; it has "
+                f"{errors.listed(data.keys(True, True))}. Nothing was written. "
+                "Fix: TensorDictMaxValueWriter(rank_key=...) with one of these."
+            )
         rank = float(REDUCTIONS[self.reduction](values.detach()))
-        if rank != rank:
-            raise ValueError(faults.rank_is_nan(self.rank_key))
+        self._check_rank(rank)
         return rank
 
+    def _check_rank(self, rank: float) -> None:
+        if rank != rank:
+            raise ValueError(
+                f"The rank of an item, {self.rank_key!r}, is NaN, which cannot be compared. Nothing was written."
+            )
+
     def get_insert_index(self, data: TensorDictBase) -> int | None:
-        """Say where an element would go.
+        """Return the place where an item would be written.
 
         Args:
-            data: the element.
+            data: the item.
 
         Returns:
             Its place; None if its rank is too low.
@@ -118,49 +135,49 @@ class TensorDictMaxValueWriter(Writer):
             return ring.cursor
         return self._ranks[0][1] if rank > self._ranks[0][0] else None
 
-    def _counted(self) -> tuple[int, ...]:
+    def _counters(self) -> tuple[int, ...]:
         ring = self.storage.ring
         return ring.length, ring.written, ring.changes
 
     def _rank_all(self) -> None:
-        """Rank the elements that are stored, unless this writer wrote them."""
-        counted = self._counted()
-        if self._ranked != counted:
+        """Rank the stored items, unless this writer wrote all of them."""
+        counters = self._counters()
+        if self._ranked != counters:
             stored = self.storage.get(slice(None)) if len(self.storage) else []
             ranks = [(self.rank(item), place) for place, item in enumerate(_items(stored))]
             heapq.heapify(ranks)
-            self._ranks, self._ranked = ranks, counted
+            self._ranks, self._ranked = ranks, counters
 
     def add(self, data: Any) -> int | None:
-        """Write an element if its rank is high enough; see :meth:`Writer.add`."""
+        """Write an item if its rank is high enough; see :meth:`Writer.add`."""
         data = without_index(data)
         rank = self.rank(data)
         self._rank_all()
         place = self._write(data, rank)
         self.storage.ring.written += place is not None
-        self._ranked = self._counted()
+        self._ranked = self._counters()
         return place
 
     def extend(self, data: Any) -> torch.Tensor:
-        """Write the elements whose rank is high enough; see :meth:`Writer.extend`."""
+        """Write the items whose rank is high enough; see :meth:`Writer.extend`."""
         data = without_index(data)
         items = _items(data)
-        # A list would keep the whole batch alive for each of its elements that stays.
-        own = isinstance(self.storage, ListStorage) and not isinstance(data, list)
+        # In a list, each item that stays would keep the memory of its whole batch.
+        clone = isinstance(self.storage, ListStorage) and not isinstance(data, list)
         ranks = [self.rank(item) for item in items]
         self._rank_all()
-        self.storage.prepare(items, True)  # refuses all if one does not fit
-        places = [self._write(item, rank, own) for item, rank in zip(items, ranks, strict=True)]
+        self.storage.prepare(items, True)  # rejects all if one does not fit
+        places = [self._write(item, rank, clone) for item, rank in zip(items, ranks, strict=True)]
         self.storage.ring.written += sum(place is not None for place in places)
-        self._ranked = self._counted()
+        self._ranked = self._counters()
         last = {place: i for i, place in enumerate(places) if place is not None}
         return torch.tensor([-1 if p is None or last[p] != i else p for i, p in enumerate(places)], dtype=torch.int64)
 
-    def _write(self, item: Any, rank: float, own: bool = False) -> int | None:
+    def _write(self, item: Any, rank: float, clone: bool = False) -> int | None:
         place, storage = self._place(rank), self.storage
         if place is None:
             return None
-        item = item.clone() if own else item
+        item = item.clone() if clone else item
         if not storage.is_full:
             storage.append(storage.prepare(item, False))
             storage.ring.written -= 1
@@ -171,9 +188,9 @@ class TensorDictMaxValueWriter(Writer):
         return place
 
     def overwrite(self, place: Where, data: Any) -> None:
-        """Write over elements, whatever their ranks; see :meth:`Writer.overwrite`."""
+        """Overwrite items, whatever their ranks; see :meth:`Writer.overwrite`."""
         for item in [data] if place.position is not None else _items(data):
-            self.rank(item)  # refuses what could not be ranked later
+            self.rank(item)  # rejects items that could not be ranked later
         super().overwrite(place, data)
 
     def _empty(self) -> None:
@@ -181,17 +198,17 @@ class TensorDictMaxValueWriter(Writer):
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state with the ranks; see :meth:`Writer.state_dict`."""
-        known = self._storage is not None and self._ranked == self._counted()
+        known = self._storage is not None and self._ranked == self._counters()
         return {**super().state_dict(), "ranks": [list(entry) for entry in self._ranks] if known else []}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Load what :meth:`state_dict` returned; see :meth:`Writer.load_state_dict`."""
         ranks = [(float(rank), int(place)) for rank, place in state_dict["ranks"]]
-        if any(rank != rank for rank, _ in ranks):
-            raise ValueError(faults.rank_is_nan(self.rank_key))
+        for rank, _ in ranks:
+            self._check_rank(rank)
         heapq.heapify(ranks)
         known = self._storage is not None and sorted(place for _, place in ranks) == list(range(len(self.storage)))
-        self._ranks, self._ranked = ranks, self._counted() if known else None
+        self._ranks, self._ranked = ranks, self._counters() if known else None
 
     def __repr__(self) -> str:
         return f"TensorDictMaxValueWriter(rank_key={self.rank_key!r}, reduction={self.reduction!r})"

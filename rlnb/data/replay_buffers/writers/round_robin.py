@@ -1,4 +1,4 @@
-"""RoundRobinWriter: one element after another, and over the oldest when the storage is full."""
+"""Round-robin writers: fill the storage in order, then overwrite the oldest items."""
 
 from __future__ import annotations
 
@@ -9,18 +9,17 @@ import torch
 from tensordict import TensorDict, TensorDictBase, is_tensorclass
 
 from rlnb._tensordict import raw_entries
-from rlnb.data.replay_buffers import faults
 from rlnb.data.replay_buffers.writers.base import Writer
 
 INDEX_KEY = "index"
 
 
 class RoundRobinWriter(Writer):
-    """A writer that goes round the storage as in a ring.
+    """Writes items in order, and overwrites the oldest once the storage is full.
 
     Args:
-        compilable: only False: a writer cannot be traced by ``torch.compile``.
-        track_generations: only False: places do not count how often they were written.
+        compilable: only False: ``torch.compile`` cannot trace a writer.
+        track_generations: only False: the number of writes to each place is not counted.
 
     Raises:
         NotImplementedError: If one of them is True.
@@ -43,19 +42,19 @@ class RoundRobinWriter(Writer):
             )
 
     def add(self, data: Any) -> Any:
-        """Write one element at the cursor; see :meth:`Writer.add`."""
+        """Write one item at the cursor; see :meth:`Writer.add`."""
         storage = self.storage
         start = storage.append(storage.prepare(data, False))
         return start if storage.ndim == 1 else self._index(start, 1)
 
     def extend(self, data: Any) -> torch.Tensor:
-        """Write several elements, the first at the cursor; see :meth:`Writer.extend`."""
+        """Write several items, the first at the cursor; see :meth:`Writer.extend`."""
         storage = self.storage
         rows = storage.prepare(data, True)
         return self._index(storage.append(rows), rows.count)
 
     def _index(self, start: int, count: int) -> torch.Tensor:
-        """The indices of rows one after another."""
+        """Return the indices of consecutive rows."""
         storage = self.storage
         size = storage.ring.size
         index = torch.arange(start, start + count)
@@ -70,10 +69,10 @@ class RoundRobinWriter(Writer):
 
 
 class TensorDictRoundRobinWriter(RoundRobinWriter):
-    """A :class:`RoundRobinWriter` for TensorDicts that know where they are stored.
+    """A :class:`RoundRobinWriter` for TensorDicts whose samples contain their index.
 
-    What is read from the buffer has an entry ``"index"``. It is not stored, for an element is where it is: an
-    ``"index"`` that new data brings, such as data sampled before, is left out.
+    What is read from the buffer has an entry ``"index"``. The entry is not stored, because the place of an item is its
+    index: an ``"index"`` in new data, such as data sampled before, is left out.
 
     Example:
         >>> from tensordict import TensorDict
@@ -88,16 +87,16 @@ class TensorDictRoundRobinWriter(RoundRobinWriter):
     adds_index = True
 
     def add(self, data: Any) -> Any:
-        """Write one element at the cursor; see :meth:`Writer.add`."""
+        """Write one item at the cursor; see :meth:`Writer.add`."""
         return super().add(without_index(data))
 
     def extend(self, data: Any) -> torch.Tensor:
-        """Write several elements, the first at the cursor; see :meth:`Writer.extend`."""
+        """Write several items, the first at the cursor; see :meth:`Writer.extend`."""
         return super().extend(without_index(data))
 
 
 def without_index(data: Any) -> Any:
-    """Leave the entry ``"index"`` of TensorDicts out.
+    """Remove the entry ``"index"`` from TensorDicts.
 
     Args:
         data: a TensorDict, a list of them, or anything else.
@@ -106,7 +105,7 @@ def without_index(data: Any) -> Any:
         The data, or a shallow copy of it.
 
     Raises:
-        TypeError: if it is a tensorclass that has no such field: what is read could not say where it is stored.
+        TypeError: If it is a tensorclass without such a field, so that a sample could not contain its index.
     """
     if isinstance(data, TensorDictBase):
         names = raw_entries(data) if type(data) is TensorDict else data.keys()
@@ -114,5 +113,10 @@ def without_index(data: Any) -> Any:
     if isinstance(data, list):
         return [without_index(item) for item in data]
     if is_tensorclass(data) and INDEX_KEY not in type(data).__dataclass_fields__:
-        raise TypeError(faults.no_index_field(type(data).__name__))
+        name = type(data).__name__
+        raise TypeError(
+            f"Samples of this buffer have their index in 'index', and the tensorclass {name} has no such field. "
+            f"Nothing was written. Fix: ReplayBuffer(...) with its default writer, which returns each {name} "
+            f"unchanged; or a field 'index: torch.Tensor | None = None' in {name}."
+        )
     return data

@@ -18,8 +18,8 @@ from tests.data.replay_buffers.slice_worlds import buffer, episodes, pieces
         (
             {},
             TypeError,
-            "A slice sampler needs either num_slices or slice_len, and got none. Fix: num_slices=8 for eight slices a "
-            "batch, of batch_size // 8 steps each; or slice_len=8 for batch_size // 8 slices of eight steps.",
+            "A slice sampler needs either num_slices or slice_len, and got neither. Fix: num_slices=8 for eight slices "
+            "a batch, of batch_size // 8 steps each; or slice_len=8 for batch_size // 8 slices of eight steps.",
         ),
         (
             {"num_slices": 2, "slice_len": 4},
@@ -38,7 +38,7 @@ from tests.data.replay_buffers.slice_worlds import buffer, episodes, pieces
         (
             {"num_slices": 2, "trajectories": torch.ones(3)},
             ValueError,
-            "trajectories says where trajectories end once and for all. Fix: cache_values=True, if nothing will be "
+            "trajectories defines once and for all where trajectories end. Fix: cache_values=True, if nothing will be "
             "written.",
         ),
         (
@@ -55,7 +55,7 @@ from tests.data.replay_buffers.slice_worlds import buffer, episodes, pieces
         ),
     ],
 )
-def test_bad_arguments(arguments: dict[str, Any], error: type[Exception], text: str) -> None:  # SA-08
+def test_bad_arguments(arguments: dict[str, Any], error: type[Exception], text: str) -> None:
     with pytest.raises(error) as caught:
         SliceSampler(**arguments)
     assert str(caught.value) == text
@@ -67,22 +67,22 @@ def test_bad_arguments(arguments: dict[str, Any], error: type[Exception], text: 
         (
             SliceSampler(num_slices=3),
             8,
-            "The batch size must be a multiple of num_slices=3, and is 8. Fix: batch_size 6 or 9.",
+            "The batch size must be a multiple of num_slices=3, and got 8. Fix: batch_size 6 or 9.",
         ),
         (
             SliceSampler(slice_len=5),
             4,
-            "The batch size must be a multiple of slice_len=5, and is 4. Fix: batch_size 5.",
+            "The batch size must be a multiple of slice_len=5, and got 4. Fix: batch_size 5.",
         ),
     ],
 )
-def test_batches_that_do_not_fall_into_slices(sampler: SliceSampler, batch_size: int, text: str) -> None:  # SA-05
+def test_batches_that_do_not_fall_into_slices(sampler: SliceSampler, batch_size: int, text: str) -> None:
     with pytest.raises(ValueError) as caught:
         buffer(sampler, episodes(9)).sample(batch_size)
     assert str(caught.value) == text
 
 
-def test_no_trajectory_is_long_enough() -> None:  # SA-05
+def test_no_trajectory_is_long_enough() -> None:
     with pytest.raises(RuntimeError) as caught:
         buffer(SliceSampler(slice_len=9), episodes(5, 3, 3)).sample(9)
     assert str(caught.value) == (
@@ -94,7 +94,7 @@ def test_no_trajectory_is_long_enough() -> None:  # SA-05
         buffer(SliceSampler(slice_len=21), episodes(*range(1, 21))).sample(21)
 
 
-def test_steps_of_several_envs_are_interleaved() -> None:  # SA-05
+def test_steps_of_several_envs_are_interleaved() -> None:
     data = TensorDict({"ids": torch.tensor([4, 9]).repeat(10), "step": torch.arange(20)}, [20])
     with pytest.raises(RuntimeError) as caught:
         buffer(SliceSampler(slice_len=3, traj_key="ids"), data).sample(9)
@@ -130,25 +130,25 @@ def test_steps_of_several_envs_are_interleaved() -> None:  # SA-05
         ),
     ],
 )
-def test_missing_entries(keys: dict[str, Any], select: list[Any], text: str) -> None:  # SA-05
+def test_missing_entries(keys: dict[str, Any], select: list[Any], text: str) -> None:
     with pytest.raises(KeyError) as caught:
         buffer(SliceSampler(slice_len=2, **keys), episodes(5).select(*select)).sample(4)
     assert caught.value.args[0] == text
 
 
-def test_entries_with_several_values_a_step() -> None:  # SA-05
+def test_entries_with_several_values_a_step() -> None:
     data = TensorDict({"next": {"done": torch.zeros(6, 3, 1, dtype=torch.bool)}}, [6])
     with pytest.raises(ValueError) as caught:
         buffer(SliceSampler(slice_len=2), data).sample(2)
     assert str(caught.value) == (
-        "('next', 'done') has the shape [3, 1] in each element, and one value a step says where a trajectory ends. "
+        "('next', 'done') has the shape [3, 1] in each item, and one value a step must say where a trajectory ends. "
         "Fix: a storage with ndim=2 for data of shape [envs, time]; or an entry with one value, such as "
         "data['next', 'done'] = flags.all(-1, keepdim=True). A storage of whole trajectories is sampled with "
         "RandomSampler and RandomCropTensorDict."
     )
 
 
-def test_a_list_has_no_entries() -> None:  # SA-05
+def test_a_list_has_no_entries() -> None:
     rb = ReplayBuffer(storage=ListStorage(5), sampler=SliceSampler(slice_len=1), batch_size=1)
     rb.extend([1, 2, 3])
     with pytest.raises(TypeError) as caught:
@@ -159,17 +159,17 @@ def test_a_list_has_no_entries() -> None:  # SA-05
     )
 
 
-def test_given_trajectories_of_another_storage() -> None:  # SA-05
+def test_given_trajectories_of_another_storage() -> None:
     sampler = SliceSampler(slice_len=2, ends=torch.zeros(5, dtype=torch.bool), cache_values=True)
     with pytest.raises(ValueError) as caught:
         buffer(sampler, episodes(4), size=5).sample(2)
     assert str(caught.value) == (
-        "ends has one value for each element of a full storage of one dimension, and got a tensor of shape [5] for a "
-        "partly filled storage of shape [4]. Fix: end_key or traj_key, which read what is stored."
+        "ends must have one value for each item of a full storage of one dimension, and got a tensor of shape [5] "
+        "for a partly filled storage of shape [4]. Fix: end_key or traj_key, which read what is stored."
     )
 
 
-def test_a_failed_sample_changes_nothing() -> None:  # SA-05
+def test_a_failed_sample_changes_nothing() -> None:
     rb = buffer(SliceSampler(slice_len=4), episodes(3), size=20)
     with pytest.raises(RuntimeError, match="too short"):
         rb.sample(4)

@@ -1,4 +1,4 @@
-"""Pipeline: the transforms of a buffer, forwards when it is read and backwards when it is written."""
+"""Pipeline: the transforms of a buffer, applied forward to what is read and inversely to what is written."""
 
 from __future__ import annotations
 
@@ -7,20 +7,18 @@ from typing import Any
 
 from torch import nn
 
-from rlnb.data.replay_buffers import faults
-
 
 class Pipeline:
-    """Transforms in a row.
+    """A sequence of transforms.
 
-    What has a method ``inv``, such as a :class:`~rlnb.envs.transforms.Transform`, changes data in both directions: it
-    is called on what is read, first to last, and its ``inv`` on what is written, last to first. A plain function only
+    A transform with a method ``inv``, such as a :class:`~rlnb.envs.transforms.Transform`, works in both directions: it
+    is applied to what is read, first to last, and its ``inv`` to what is written, last to first. A plain function only
     changes what is read.
 
     Attributes:
-        changes_reads: whether there is anything to do when data is read.
-        changes_writes: whether there is anything to do when data is written.
-        joins_writes: whether a transform joins what is written to what was written before, along time.
+        changes_reads: whether any transform applies to what is read.
+        changes_writes: whether any transform applies to what is written.
+        joins_writes: whether a transform combines what is written with earlier steps.
 
     Example:
         >>> pipeline = Pipeline()
@@ -47,45 +45,49 @@ class Pipeline:
         self.joins_writes = any(getattr(part, "joins_writes", False) for part in parts)
 
     def insert(self, index: int, transform: Callable[[Any], Any], invert: bool = False) -> None:
-        """Put a transform into the row.
+        """Insert a transform.
 
         Args:
-            index: before which one; ``len(pipeline)`` for the end. Negative numbers count from the end.
+            index: position of the transform that it is inserted before; ``len(pipeline)`` appends. Negative numbers
+                count from the end.
             transform: a transform or a function of the data.
-            invert: whether it is used the other way round: called on what is written, its ``inv`` on what is read.
+            invert: whether to swap the directions: ``inv`` for what is read, the transform for what is written.
 
         Raises:
-            IndexError: if there is no such place.
-            TypeError: if it cannot be called.
+            IndexError: If the position is out of range.
+            TypeError: If the transform is not callable.
         """
         if not callable(transform) or isinstance(transform, type):
-            raise TypeError(faults.no_transform(transform))
+            raise TypeError(_not_a_transform(transform))
         if not -len(self) <= index <= len(self):
-            raise IndexError(faults.no_place(index, len(self)))
+            raise IndexError(
+                f"Position {index} is out of range for {len(self)} transforms. "
+                f"Fix: a number from {-len(self)} to {len(self)}."
+            )
         self._members.insert(index, (transform, invert))
         self._renew()
 
     def forward(self, data: Any) -> Any:
-        """Change what is read.
+        """Transform what was read.
 
         Args:
-            data: what was read.
+            data: the data, as the storage holds it.
 
         Returns:
-            What the user gets.
+            The transformed data.
         """
         for call in self._reads:
             data = call(data)
         return data
 
     def inv(self, data: Any) -> Any:
-        """Change what is written.
+        """Transform what is about to be written.
 
         Args:
-            data: what the user gives.
+            data: the data, as the user gives it.
 
         Returns:
-            What is stored.
+            The data to store.
         """
         for call in self._writes:
             data = call(data)
@@ -110,3 +112,11 @@ class Pipeline:
     def __repr__(self) -> str:
         names = [getattr(member, "__name__", None) or repr(member) for member in self]
         return f"[{', '.join(names)}]"
+
+
+def _not_a_transform(value: object) -> str:
+    name = value.__name__ if isinstance(value, type) else type(value).__name__
+    hint = f"an instance, {name}(...)" if isinstance(value, type) else "a Transform or a function of the data"
+    hint = "a single one, Compose(*transforms)" if isinstance(value, (list, tuple)) else hint
+    got = f"the class {name}" if isinstance(value, type) else name
+    return f"A transform must be callable, and got: {got}. Fix: give {hint}."

@@ -30,7 +30,7 @@ from tests.data.replay_buffers.test_prioritized import buffer
     ],
     ids=lambda value: getattr(value, "__qualname__", ""),
 )
-def test_an_interrupt_leaves_priorities_that_can_be_relied_on(code: Any, call: Callable[[Any], Any]) -> None:  # SA-04
+def test_an_interrupt_leaves_priorities_that_can_be_relied_on(code: Any, call: Callable[[Any], Any]) -> None:
     for at in range(40):
         rb = PrioritizedReplayBuffer(alpha=1.0, beta=1.0, eps=0.0, storage=ListStorage(5000), batch_size=64)
         rb.extend(torch.arange(1500))
@@ -52,28 +52,28 @@ def test_an_interrupt_leaves_priorities_that_can_be_relied_on(code: Any, call: C
 @pytest.mark.parametrize(
     "index", [torch.tensor([[0, 5]]), torch.tensor([[2, -1]]), (torch.tensor([0]), torch.tensor([7]))]
 )
-def test_coordinates_outside_are_no_elements(index: Any) -> None:  # RB-13
+def test_coordinates_outside_are_no_elements(index: Any) -> None:
     sampler = PrioritizedSampler(12, alpha=1.0, beta=1.0, eps=0.0)
     rb = ReplayBuffer(storage=LazyTensorStorage(12, ndim=2), sampler=sampler)
     rb.extend(torch.zeros(3, 4))  # three envs, four steps
     shown = re.escape(str(tuple(int(part) for part in (index if isinstance(index, tuple) else index[0]))))
-    with pytest.raises(IndexError, match=rf"There is no element {shown}: 12 are stored"):
+    with pytest.raises(IndexError, match=rf"There is no item {shown}: 12 are stored"):
         rb.update_priority(index, torch.tensor([9.0]))
     assert sampler.state_dict()["priorities"].tolist() == [1.0] * 12
 
 
-def test_an_index_has_as_many_coordinates_as_there_are_dimensions() -> None:  # RB-13
+def test_an_index_has_as_many_coordinates_as_there_are_dimensions() -> None:
     with pytest.raises(IndexError) as caught:
         buffer(4).update_priority((torch.tensor([0]), torch.tensor([1])), torch.tensor([9.0]))
     assert str(caught.value) == (
-        "Each element of the storage has 1 coordinate(s), and the index has 2. Nothing was changed. Fix: use the "
+        "Each item of the storage has 1 coordinate(s), and the index has 2. Nothing was changed. Fix: use the "
         'indices that came with a sample (sample["index"], or info["index"] with return_info=True).'
     )
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("alpha", [0.0, 0.5, 1.0, 2.0, 10.0])
-def test_priorities_whose_sums_would_be_infinite_are_refused(alpha: float, dtype: torch.dtype) -> None:  # RB-13
+def test_priorities_whose_sums_would_be_infinite_are_refused(alpha: float, dtype: torch.dtype) -> None:
     rb, most = buffer(10, alpha=alpha, eps=0.0), 1e290 ** (1 / max(alpha, 1))
     largest = min(most * 0.99, torch.finfo(dtype).max)
     for _ in range(3):
@@ -83,13 +83,13 @@ def test_priorities_whose_sums_would_be_infinite_are_refused(alpha: float, dtype
     for beyond in (most * 1.01, 1e308):
         if beyond <= torch.finfo(dtype).max:
             with pytest.raises(
-                ValueError, match=re.escape(f"this alpha {most:.3g} is the largest there can be. Nothing was")
+                ValueError, match=re.escape(f"this alpha {most:.3g} is the largest allowed. Nothing was")
             ):
                 rb.update_priority(torch.arange(10), torch.full((10,), beyond, dtype=dtype))
     assert len(rb.sample()) == 6
 
 
-def test_what_takes_the_usual_way_is_checked_like_anything_else() -> None:  # RB-13
+def test_what_takes_the_usual_way_is_checked_like_anything_else() -> None:
     """The third update of a size is noted by a shorter way than the first."""
     rb, index = buffer(4, eps=0.0), torch.arange(3)
     for priority in (3.0, 4.0, 5.0):
