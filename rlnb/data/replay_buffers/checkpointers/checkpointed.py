@@ -1,4 +1,4 @@
-"""Checkpointed: what a storage has to do with checkpoints."""
+"""Checkpointed: base of storages, which their checkpointer saves and loads."""
 
 from __future__ import annotations
 
@@ -9,18 +9,17 @@ from typing import ClassVar
 from rlnb.data.replay_buffers.checkpointers.base import Hook, StorageCheckpointerBase
 from rlnb.data.replay_buffers.checkpointers.folder import loading, saving
 from rlnb.data.replay_buffers.checkpointers.list import ListStorageCheckpointer
-from rlnb.data.replay_buffers.faults import checkpoints as faults
 
 
 class Checkpointed:
-    """What can be saved by a checkpointer: all storages."""
+    """Base of storages, which their checkpointer saves and loads."""
 
     _default_checkpointer: ClassVar[type[StorageCheckpointerBase]] = ListStorageCheckpointer
     _checkpointer: StorageCheckpointerBase | None = None
 
     @property
     def checkpointer(self) -> StorageCheckpointerBase:
-        """What saves the elements in a folder and loads them; it can be set, and None sets the default again."""
+        """Saves the items in a folder and loads them. It can be set; ``None`` sets the default again."""
         if self._checkpointer is None:
             self._checkpointer = self._default_checkpointer()
         return self._checkpointer
@@ -29,50 +28,55 @@ class Checkpointed:
     def checkpointer(self, value: StorageCheckpointerBase | Callable[[], StorageCheckpointerBase] | None) -> None:
         made = value() if callable(value) else value
         if made is not None and not isinstance(made, StorageCheckpointerBase):
-            raise TypeError(faults.no_checkpointer(value))
+            got = f"the class {value.__name__}" if isinstance(value, type) else f"a {type(value).__name__}"
+            raise TypeError(
+                f"checkpointer must be a StorageCheckpointerBase or a function that makes one, got {got}. "
+                "Fix: checkpointer=TensorStorageCheckpointer()."
+            )
         self._checkpointer = made
 
     def register_save_hook(self, hook: Hook) -> None:
-        """Have a function change what is saved; see :meth:`StorageCheckpointerBase.register_save_hook`.
+        """Add a function that changes what is saved; see :meth:`StorageCheckpointerBase.register_save_hook`.
 
         Args:
-            hook: the function, such as :class:`~rlnb.data.TED2Flat`.
+            hook: The function, such as :class:`~rlnb.data.TED2Flat`.
         """
         self.checkpointer.register_save_hook(hook)
 
     def register_load_hook(self, hook: Hook) -> None:
-        """Have a function change what is loaded; see :meth:`StorageCheckpointerBase.register_load_hook`.
+        """Add a function that changes what is loaded; see :meth:`StorageCheckpointerBase.register_load_hook`.
 
         Args:
-            hook: the function, such as :class:`~rlnb.data.Flat2TED`.
+            hook: The function, such as :class:`~rlnb.data.Flat2TED`.
         """
         self.checkpointer.register_load_hook(hook)
 
     def dumps(self, path: str | os.PathLike[str]) -> None:
-        """Save the elements in a folder, in place of what was saved there before.
+        """Save the items in a folder, in place of what was saved there before.
 
         Args:
-            path: of the folder.
+            path: Folder of the checkpoint.
 
         Raises:
-            NotImplementedError: if elements of this kind cannot be saved.
-            OSError: if they cannot be written; what was there before is kept.
+            NotImplementedError: If items of this kind cannot be saved.
+            OSError: If they cannot be written; the old checkpoint is kept.
         """
         with saving(path) as folder:
-            self.checkpointer.dumps(self, folder)
+            (folder / "storage").mkdir()
+            self.checkpointer.dumps(self, folder / "storage")
 
     def loads(self, path: str | os.PathLike[str]) -> None:
         """Load what :meth:`dumps` saved.
 
         Args:
-            path: of the folder.
+            path: Folder of the checkpoint.
 
         Raises:
-            FileNotFoundError: if nothing was saved there.
-            ValueError: if it is damaged or does not fit; nothing was changed then.
+            FileNotFoundError: If there is no checkpoint.
+            ValueError: If it is damaged or does not fit. Nothing is changed then.
         """
         with loading(path) as folder:
-            self.checkpointer.loads(self, folder)
+            self.checkpointer.loads(self, folder / "storage")
 
     def dump(self, path: str | os.PathLike[str]) -> None:
         """Do the same as :meth:`dumps`."""

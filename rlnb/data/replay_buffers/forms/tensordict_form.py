@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
-from tensordict import TensorDict, TensorDictBase, is_non_tensor, is_tensorclass
+from tensordict import NonTensorData, TensorDict, TensorDictBase, is_non_tensor, is_tensorclass
 
 from rlnb._tensordict import fast_tensordict, raw_entries, raw_entries_of_each
 from rlnb.data.replay_buffers import faults
@@ -70,6 +70,22 @@ class TensorDictForm(Form):
         """Put leaves together into a TensorDict of batch size ``[*lead, *element]``; see :meth:`Form.build`."""
         data = self._fill(self._root, iter(leaves), lead)
         return data if self._class is None else self._class.from_tensordict(data)  # type: ignore[attr-defined]  # a tensorclass
+
+    def skeleton(self, lead: tuple[int, ...]) -> TensorDictBase:
+        """Build a batch whose tensors take no memory, without non-tensor data.
+
+        Args:
+            lead: Dimensions of the batch.
+
+        Returns:
+            A TensorDict, also for a tensorclass.
+        """
+        leaves = [
+            NonTensorData(None) if leaf.dtype is None else torch.empty((), dtype=leaf.dtype).expand(*lead, *leaf.shape)
+            for leaf in self.leaves
+        ]
+        data = self._fill(self._root, iter(leaves), torch.Size(lead))
+        return data.exclude(*(leaf.key for leaf in self.leaves if leaf.dtype is None))
 
     def _fill(self, node: _Node, leaves: Any, lead: torch.Size) -> TensorDict:
         source = {

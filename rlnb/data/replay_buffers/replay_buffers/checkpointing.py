@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from rlnb.data.replay_buffers.checkpointers import errors
 from rlnb.data.replay_buffers.checkpointers.base import Hook
 from rlnb.data.replay_buffers.checkpointers.folder import loading, saving
 from rlnb.data.replay_buffers.checkpointers.state import (
@@ -19,7 +20,6 @@ from rlnb.data.replay_buffers.checkpointers.state import (
     save_component,
     write_state,
 )
-from rlnb.data.replay_buffers.faults import checkpoints as faults
 from rlnb.data.replay_buffers.replay_buffers.prefetch import Chosen, Prefetcher
 from rlnb.data.replay_buffers.samplers import Sampler
 from rlnb.data.replay_buffers.storages import Storage
@@ -180,7 +180,7 @@ def _read_buffer(folder: Path) -> tuple[list[torch.Tensor | None], int | None, l
         ahead = [(index, dict(info), bool(last)) for index, info, last in state["ahead"]]
         size = state["batch_size"]
     except SENSELESS as error:
-        raise ValueError(faults.unreadable(folder / "buffer.json", error)) from error
+        raise ValueError(errors.unreadable(folder / "state" / "buffer.json", error)) from error
     return rngs, size, ahead
 
 
