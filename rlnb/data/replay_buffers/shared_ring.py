@@ -8,7 +8,7 @@ import weakref
 from pathlib import Path
 from typing import Any
 
-from rlnb.data.replay_buffers import faults
+from rlnb.data.replay_buffers import errors
 from rlnb.data.replay_buffers.process_lock import ProcessLock
 from rlnb.data.replay_buffers.ring import Ring
 from rlnb.data.replay_buffers.write_log import WriteLog
@@ -29,7 +29,7 @@ class _ReadOnly:
         self._folder = folder
 
     def __enter__(self) -> None:
-        raise PermissionError(faults.read_only_files(self._folder))
+        raise PermissionError(errors.read_only_files(self._folder))
 
     def __exit__(self, *exc_info: object) -> None:
         return
@@ -182,7 +182,7 @@ class SharedRing(Ring):
         """Replay the log that a process announced before it was killed."""
         if logged := self._state[_LOGGED]:
             if not self.writable:
-                raise PermissionError(faults.unfinished_write(self._path.parent))
+                raise PermissionError(errors.unfinished_write(self._path.parent))
             assert self.log is not None
             self.log.replay(logged)
             self._state[_COUNTS] = self._state[_THEN]

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from rlnb.data.replay_buffers import faults
+from rlnb.data.replay_buffers import errors
 from rlnb.data.replay_buffers.errors import MismatchError
 from rlnb.data.ted.keys import NestedKey
 
@@ -133,17 +133,17 @@ class Form(ABC):
         """Say in what data differs from what is stored."""
         stored, given = [leaf.key for leaf in self.leaves], self._keys(data)
         if set(stored) != set(given):
-            return MismatchError(faults.other_keys(stored, given, type(data).__name__))
+            return MismatchError(errors.other_keys(stored, given, type(data).__name__))
         try:
             leaves = self._take_apart(data)
         except (LookupError, TypeError, AttributeError):
-            return MismatchError(faults.other_structure(self._name(), type(data).__name__))
+            return MismatchError(errors.other_structure(self._name(), type(data).__name__))
         differ = [
             (leaf.key, shape, leaf.dtype, value)
             for leaf, shape, value in zip(self.leaves, self.expected(lead), leaves, strict=True)
             if not _fits(value, leaf, lead)
         ]
-        return MismatchError(faults.other_leaves(differ, lead))
+        return MismatchError(errors.other_leaves(differ, lead))
 
     def _name(self) -> str:
         """Say what the data is, for error messages."""
@@ -189,4 +189,4 @@ def as_leaf(value: Any) -> torch.Tensor:
         return value
     if isinstance(value, (np.ndarray, np.generic, bool, int, float, complex)):
         return torch.as_tensor(value)
-    raise TypeError(faults.no_tensor(value))
+    raise TypeError(errors.no_tensor(value))

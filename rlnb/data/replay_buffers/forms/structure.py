@@ -127,6 +127,22 @@ def read_shape(sizes: Any) -> torch.Size:
     return torch.Size(sizes)
 
 
+def dtype_name(dtype: torch.dtype) -> str:
+    """Return the name of a dtype, which :func:`dtype_named` reads.
+
+    Args:
+        dtype: The dtype.
+
+    Returns:
+        The name.
+
+    Example:
+        >>> dtype_name(torch.float32)
+        'float32'
+    """
+    return str(dtype).removeprefix("torch.")
+
+
 def dtype_named(name: str) -> torch.dtype:
     """Find a dtype.
 

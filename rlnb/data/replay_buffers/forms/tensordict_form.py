@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
-from tensordict import TensorDict, TensorDictBase, is_non_tensor, is_tensorclass
+from tensordict import NonTensorData, TensorDict, TensorDictBase, is_non_tensor, is_tensorclass
 
 from rlnb._tensordict import fast_tensordict, raw_entries, raw_entries_of_each
-from rlnb.data.replay_buffers import faults
+from rlnb.data.replay_buffers import errors
 from rlnb.data.replay_buffers.forms.base import Form, Leaf
 from rlnb.data.replay_buffers.forms.structure import dtype_named, read_shape
 from rlnb.data.ted.keys import NestedKey, as_key
@@ -71,6 +71,22 @@ class TensorDictForm(Form):
         data = self._fill(self._root, iter(leaves), lead)
         return data if self._class is None else self._class.from_tensordict(data)  # type: ignore[attr-defined]  # a tensorclass
 
+    def skeleton(self, lead: tuple[int, ...]) -> TensorDictBase:
+        """Build a batch whose tensors take no memory, without non-tensor data.
+
+        Args:
+            lead: Dimensions of the batch.
+
+        Returns:
+            A TensorDict, also for a tensorclass.
+        """
+        leaves = [
+            NonTensorData(None) if leaf.dtype is None else torch.empty((), dtype=leaf.dtype).expand(*lead, *leaf.shape)
+            for leaf in self.leaves
+        ]
+        data = self._fill(self._root, iter(leaves), torch.Size(lead))
+        return data.exclude(*(leaf.key for leaf in self.leaves if leaf.dtype is None))
+
     def _fill(self, node: _Node, leaves: Any, lead: torch.Size) -> TensorDict:
         source = {
             name: next(leaves) if child is None else self._fill(child, leaves, lead)
@@ -82,7 +98,7 @@ class TensorDictForm(Form):
         """Read the first dimensions of the batch size; see :meth:`Form.lead`."""
         batch: torch.Size = data.batch_size
         if len(batch) < ndim:
-            raise ValueError(faults.too_few_dims(f"a {type(data).__name__} of batch size {list(batch)}", ndim))
+            raise ValueError(errors.too_few_dims(f"a {type(data).__name__} of batch size {list(batch)}", ndim))
         return batch[:ndim]
 
     def describe(self) -> dict[str, Any]:
@@ -109,7 +125,7 @@ def _entries(data: Any) -> Mapping[str, Any]:
     try:
         return raw_entries(data if type(data) is TensorDict else _plain(data))
     except RuntimeError as error:  # a lazy stack whose rows have different shapes
-        raise ValueError(faults.ragged(error)) from error
+        raise ValueError(errors.ragged(error)) from error
 
 
 def _node(data: TensorDictBase, ndim: int, path: tuple[str, ...], leaves: list[Leaf]) -> _Node:
