@@ -10,7 +10,7 @@ from tensordict import TensorDict, TensorDictBase
 
 from rlnb._tensordict import entry, raw_entries, shallow_copy
 from rlnb.data.specs.base import TensorSpec
-from rlnb.data.specs.one_hot import OneHot
+from rlnb.data.specs.categorical import OneHot
 from rlnb.data.specs.violations import violations
 from rlnb.data.ted.keys import DONE, NestedKey, as_tuple, split_keys
 from rlnb.data.ted.leaves import leaf_keys

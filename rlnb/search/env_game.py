@@ -10,8 +10,7 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 
 from rlnb.data.specs.base import TensorSpec
-from rlnb.data.specs.categorical import Categorical
-from rlnb.data.specs.one_hot import OneHot
+from rlnb.data.specs.categorical import Categorical, OneHot
 from rlnb.data.ted.step_mdp import step_mdp
 from rlnb.envs.base import EnvBase
 from rlnb.envs.custom.board_game import PLAYERS

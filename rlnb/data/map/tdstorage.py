@@ -13,7 +13,7 @@ from torch import nn
 from rlnb.data.map.hash import RandomProjectionHash, SipHash
 from rlnb.data.map.query import QueryModule
 from rlnb.data.replay_buffers.storages.base import Storage
-from rlnb.data.replay_buffers.storages.lazy_tensor import LazyTensorStorage
+from rlnb.data.replay_buffers.storages.tensor import LazyTensorStorage
 from rlnb.data.ted.keys import NestedKey
 from rlnb.data.ted.leaves import leaf_keys
 

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 
 from rlnb.data.replay_buffers import errors
-from rlnb.data.replay_buffers.checkpointers.state import SENSELESS, read_state
 from rlnb.data.replay_buffers.checkpointers.errors import unreadable
+from rlnb.data.replay_buffers.checkpointers.state import SENSELESS, read_state
 from rlnb.data.replay_buffers.prefetcher import Draw
 from rlnb.data.replay_buffers.samplers.base import Sampler
 from rlnb.data.replay_buffers.storages.base import Storage

@@ -10,9 +10,8 @@ import torch
 from tensordict import TensorDictBase
 
 from rlnb._tensordict import fast_tensordict
-from rlnb.data.specs.categorical import Categorical
+from rlnb.data.specs.categorical import Categorical, OneHot
 from rlnb.data.specs.composite import Composite
-from rlnb.data.specs.one_hot import OneHot
 from rlnb.data.ted.keys import END_KEYS
 from rlnb.envs import errors
 from rlnb.envs.base import EnvBase

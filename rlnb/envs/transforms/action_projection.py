@@ -9,8 +9,7 @@ import torch
 from tensordict import TensorDictBase
 
 from rlnb.data.specs.base import TensorSpec
-from rlnb.data.specs.categorical import Categorical
-from rlnb.data.specs.one_hot import OneHot
+from rlnb.data.specs.categorical import Categorical, OneHot
 from rlnb.data.ted.keys import NestedKey
 from rlnb.envs.transforms.transform import Transform, key_list
 

@@ -10,8 +10,8 @@ from tensordict.nn import TensorDictModuleBase
 
 from rlnb.data.specs.composite import Composite
 from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
-from rlnb.envs.transforms import errors
 from rlnb.envs.recurrent_mode import set_recurrent_mode
+from rlnb.envs.transforms import errors
 from rlnb.envs.transforms.transform import Transform, key_list
 
 

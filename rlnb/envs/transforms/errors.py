@@ -6,7 +6,7 @@ from typing import Any
 
 from tensordict import TensorDictBase
 
-from rlnb.data.specs.composite_keys import SpecKeyError, unknown_key
+from rlnb.data.specs.keys import SpecKeyError, unknown_key
 from rlnb.data.ted.keys import NestedKey
 from rlnb.data.ted.leaves import leaf_keys
 

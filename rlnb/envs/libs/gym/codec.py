@@ -12,11 +12,10 @@ import torch
 
 from rlnb.data.specs.base import TensorSpec
 from rlnb.data.specs.bounded import Bounded
-from rlnb.data.specs.categorical import Categorical
+from rlnb.data.specs.categorical import Categorical, OneHot
 from rlnb.data.specs.composite import Composite
-from rlnb.data.specs.multi_one_hot import MultiOneHot
+from rlnb.data.specs.multi import MultiOneHot
 from rlnb.data.specs.non_tensor import NonTensor
-from rlnb.data.specs.one_hot import OneHot
 from rlnb.data.specs.unbounded import Unbounded
 from rlnb.data.ted.keys import NestedKey, as_key
 from rlnb.envs.gym_like import wrapped
