@@ -84,12 +84,8 @@ class LeafSpec(TensorSpec):
         if not isinstance(value, torch.Tensor) or value.dtype != self._dtype or value.device != self._device:
             return False
         shape = value.shape
-        if lead:
-            if shape != lead + self._shape and not fits_shape(shape, lead + self._shape):
-                return False
-        elif shape != self._shape and not (
-            self._ends_with_shape(shape) if lead is None else fits_shape(shape, self._shape)
-        ):
+        expected = lead + self._shape if lead else self._shape
+        if shape != expected and not (self._ends_with_shape(shape) if lead is None else fits_shape(shape, expected)):
             return False
         return self._contains(value)
 
