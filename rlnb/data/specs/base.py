@@ -229,9 +229,9 @@ class TensorSpec(ABC):
             AssertionError: If ``value`` does not fit. The message has one line for each violation.
         """
         if not self.is_in(value):
-            raise AssertionError("\n".join(self._complaints(value)))
+            raise AssertionError("\n".join(self._messages(value)))
 
-    def _complaints(self, value: Any) -> list[str]:
+    def _messages(self, value: Any) -> list[str]:
         return [str(violation) for violation in self.violations(value) if violation.kind != "extra"]
 
     @abstractmethod

@@ -105,7 +105,7 @@ class Binary(LeafSpec):
         """
         like = self.to(val.dtype)
         if safe and not like.is_in(val):
-            raise ValueError(f"Binary.to_categorical: {like._complaints(val)[0]}")
+            raise ValueError(f"Binary.to_categorical: {like._messages(val)[0]}")
         return val.to(torch.int64)
 
     def to_one_hot_spec(self) -> OneHot:

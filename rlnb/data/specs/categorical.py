@@ -152,7 +152,7 @@ class Categorical(MaskableSpec):
         """
         like = self._maskless()
         if safe and not like.is_in(val):
-            raise ValueError(f"{type(self).__name__}.to_one_hot: " + like._complaints(val)[0])
+            raise ValueError(f"{type(self).__name__}.to_one_hot: " + like._messages(val)[0])
         return torch.eq(val.unsqueeze(-1), torch.arange(self.start, self.start + self.n, device=val.device))
 
     def to_one_hot_spec(self) -> OneHot:
@@ -270,7 +270,7 @@ class OneHot(MaskableSpec):
             return f"the one-hot vectors of length {self.n} with the 1 at {legal}, as the mask says"
         return f"the one-hot vectors of length {self.n} (one entry is 1, the others are 0)"
 
-    def _offence(self, value: torch.Tensor, index: tuple[int, ...]) -> tuple[str, None]:
+    def _offender(self, value: torch.Tensor, index: tuple[int, ...]) -> tuple[str, None]:
         return vector_text(value[index]), None
 
     def _nearest(self, value: torch.Tensor) -> torch.Tensor:
@@ -337,7 +337,7 @@ class OneHot(MaskableSpec):
         """
         like = self._maskless().to(val.dtype)
         if safe and not like.is_in(val):
-            raise ValueError(f"OneHot.to_categorical: {like._complaints(val)[0]}")
+            raise ValueError(f"OneHot.to_categorical: {like._messages(val)[0]}")
         index = self._positions(val)
         return index + self.start if self.start else index
 

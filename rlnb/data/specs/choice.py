@@ -134,9 +134,9 @@ class Choice(TensorSpec):
 
     def _accepts(self, value: Any, lead: torch.Size | None) -> bool:
         rows, fits = self._own_rows(value, lead)
-        return fits and self._fit_rows(value, rows)
+        return fits and self._rows_fit(value, rows)
 
-    def _fit_rows(self, value: Any, rows: torch.Size) -> bool:
+    def _rows_fit(self, value: Any, rows: torch.Size) -> bool:
         if any(choice._accepts(value, rows) for choice in self.choices):
             return True
         if not rows or not hasattr(value, "unbind") or not fits_shape(value.shape[: len(rows)], rows):
@@ -154,12 +154,12 @@ class Choice(TensorSpec):
         if bad is None:
             return []
         index, row = bad
-        faults = [choice._violations(row, key, Frame(torch.Size(()))) for choice in self.choices]
-        near = min(range(len(faults)), key=lambda i: len(faults[i]))
+        candidates = [choice._violations(row, key, Frame(torch.Size(()))) for choice in self.choices]
+        near = min(range(len(candidates)), key=lambda i: len(candidates[i]))
         where = f" in row {index}" if index else ""
-        first = faults[near][0]
+        first = candidates[near][0]
         if first.kind != "domain":
-            return [replace(fault, got=fault.got + where) for fault in faults[near]]
+            return [replace(violation, got=violation.got + where) for violation in candidates[near]]
         legal = f"every choice (the closest one, number {near}, has {first.expected})"
         fix = "Check how the value is computed, or take the nearest: spec.project(value)."
         at = (*index, *(first.index or ()))
@@ -187,7 +187,7 @@ class Choice(TensorSpec):
             return val
         rows, fits = self._own_rows(val, None)
         if not fits:
-            raise ValueError("Choice.project: " + self._complaints(val)[0])
+            raise ValueError("Choice.project: " + self._messages(val)[0])
         return self._project_rows(val, len(rows))
 
     def _project_rows(self, value: Any, rows: int) -> Any:
@@ -195,7 +195,7 @@ class Choice(TensorSpec):
             return _stacked([self._project_rows(row, rows - 1) for row in value.unbind(0)])
         projected = [choice.project(value) for choice in self.choices if not isinstance(choice, FixedData)]
         if not projected:
-            raise ValueError("Choice.project: " + self._complaints(value)[0])
+            raise ValueError("Choice.project: " + self._messages(value)[0])
         return min(projected, key=lambda new: _distance(new, value))
 
     def encode(self, val: Any, *, check: bool = True, ignore_device: bool = False) -> Any:
@@ -223,8 +223,8 @@ class Choice(TensorSpec):
     def to_numpy(self, val: Any, safe: bool | None = True) -> Any:
         """Convert a value for a Gymnasium environment, to a list if there are rows; see `TensorSpec.to_numpy`."""
         rows, fits = self._own_rows(val, None)
-        if safe and not (fits and self._fit_rows(val, rows)):
-            raise ValueError("Choice.to_numpy: " + self._complaints(val)[0])
+        if safe and not (fits and self._rows_fit(val, rows)):
+            raise ValueError("Choice.to_numpy: " + self._messages(val)[0])
         for choice in self.choices:
             if choice._accepts(val, rows):
                 return choice.to_numpy(val, safe=False)

@@ -128,7 +128,7 @@ class Composite(TensorSpec):
         """Return the spec of one key of this level, or MISSING."""
         return self._specs.get(name, MISSING)
 
-    def _known(self) -> dict[str, TensorSpec]:
+    def _known_specs(self) -> dict[str, TensorSpec]:
         """Return the entries of this level that have a spec."""
         return {name: spec for name, spec in self._specs.items() if spec is not None}
 
@@ -533,11 +533,11 @@ class Composite(TensorSpec):
             >>> Composite(a=Categorical(3), b=Categorical(2)).cardinality()
             6
         """
-        return math.prod(spec.cardinality(use_mask) for spec in self._known().values())
+        return math.prod(spec.cardinality(use_mask) for spec in self._known_specs().values())
 
     def enumerate(self, use_mask: bool = False) -> Any:
         """List all values, in a TensorDict of batch size ``[cardinality, *spec.shape]``; see `TensorSpec.enumerate`."""
-        known = self._known()
+        known = self._known_specs()
         chosen = combinations([spec.cardinality(use_mask) for spec in known.values()], "a Composite")
         entries = {key: spec.enumerate(use_mask)[chosen[:, i]] for i, (key, spec) in enumerate(known.items())}
         return self._wrapped(entries, torch.Size((len(chosen), *blank_size(self._shape))))
@@ -605,7 +605,7 @@ class Composite(TensorSpec):
                 spec.type_check(value, key)
             return
         entries = raw_entries(value)
-        for name, spec in self._known().items():
+        for name, spec in self._known_specs().items():
             if selected_keys is not None and name not in selected_keys:
                 continue
             if name not in entries:
@@ -620,7 +620,7 @@ class Composite(TensorSpec):
         entries = checks.read_entries(value) if self._is_data(value) else None
         if entries is None:
             return value
-        adapted = {key: spec.adapt(entries[key]) for key, spec in self._known().items() if key in entries}
+        adapted = {key: spec.adapt(entries[key]) for key, spec in self._known_specs().items() if key in entries}
         changed = {key: new for key, new in adapted.items() if new is not entries[key]}
         result = value.copy() if changed else value
         for key, new in changed.items():
@@ -649,17 +649,17 @@ class Composite(TensorSpec):
     def _projection(self, value: Any) -> list[tuple[Any, NestedKey, Any]]:
         """List what `project` writes: the TensorDict, the key in it, and the new entry."""
         if not self._is_data(value):
-            raise TypeError("Composite.project: " + self._complaints(value)[0])
+            raise TypeError("Composite.project: " + self._messages(value)[0])
         entries = checks.read_entries(value)
         if entries is None:
             extra = value.ndim - self.ndim
             rows = self._rows_of(value, Frame(value.batch_size[:extra])) if extra >= 0 else None
             if rows is None:
-                raise ValueError("Composite.project: " + self._complaints(value)[0])
+                raise ValueError("Composite.project: " + self._messages(value)[0])
             # The rows are the members of the lazy stack themselves, so that they can be written to.
             return [change for spec, row, _ in rows for change in spec._projection(row)]
         changes: list[tuple[Any, NestedKey, Any]] = []
-        for key, spec in self._known().items():
+        for key, spec in self._known_specs().items():
             if key not in entries:
                 raise unknown_key(key, list(entries), "the data")
             if isinstance(spec, Composite):
@@ -675,7 +675,7 @@ class Composite(TensorSpec):
         """Whether Gymnasium sees values as tuples: decided by the space the spec was made from, else by its keys."""
         if self._as_tuple is False:
             return False
-        keys = list(self._known())
+        keys = list(self._known_specs())
         return keys == [str(i) for i in range(len(keys))] if keys else bool(self._as_tuple)
 
     def encode(self, val: Any, *, check: bool = True, ignore_device: bool = False) -> Any:
@@ -705,7 +705,7 @@ class Composite(TensorSpec):
         for key in entries:
             if key not in self._specs:
                 raise unknown_key(key, list(self._specs), "the spec")
-        known = self._known()
+        known = self._known_specs()
         for key in known:
             if key not in entries:
                 raise unknown_key(key, list(entries), "the data")
@@ -723,9 +723,9 @@ class Composite(TensorSpec):
             ValueError: If the TensorDict is not in the spec.
         """
         if safe and not self.is_in(val):
-            raise ValueError("Composite.to_numpy: " + self._complaints(val)[0])
+            raise ValueError("Composite.to_numpy: " + self._messages(val)[0])
         entries = raw_entries(val)
-        numbers = {key: spec.to_numpy(entries[key], safe=False) for key, spec in self._known().items()}
+        numbers = {key: spec.to_numpy(entries[key], safe=False) for key, spec in self._known_specs().items()}
         return tuple(numbers.values()) if self._gives_tuple else numbers
 
     # Shape and device ---------------------------------------------------------------------------------------------
@@ -736,13 +736,13 @@ class Composite(TensorSpec):
         new._shape, new._specs, new._lock = shape, specs, Lock()
         return new
 
-    def _each(self, shape: torch.Size, change: Callable[[TensorSpec], TensorSpec]) -> Self:
+    def _map_specs(self, shape: torch.Size, change: Callable[[TensorSpec], TensorSpec]) -> Self:
         """Return an unlocked copy with another shape and each entry changed."""
         return self._rebuilt(shape, {key: None if s is None else change(s) for key, s in self._specs.items()})
 
     def clone(self) -> Self:
         """Return an independent, unlocked copy."""
-        return self._each(self._shape, lambda spec: spec.clone())
+        return self._map_specs(self._shape, lambda spec: spec.clone())
 
     @property
     def shape(self) -> torch.Size:
@@ -766,7 +766,7 @@ class Composite(TensorSpec):
         self.shape = shape
 
     def _check_size(self, size: torch.Size, prefix: tuple[str, ...]) -> None:
-        for name, spec in self._known().items():
+        for name, spec in self._known_specs().items():
             path = (*prefix, name)
             if isinstance(spec, Composite):
                 spec._check_size(size, path)
@@ -791,7 +791,7 @@ class Composite(TensorSpec):
 
     def _with_variable(self, dim: int) -> Self:
         size = torch.Size((*self._shape[:dim], -1, *self._shape[dim + 1 :]))
-        return self._each(size, lambda spec: spec._with_variable(dim))
+        return self._map_specs(size, lambda spec: spec._with_variable(dim))
 
     @property
     def device(self) -> torch.device | None:
@@ -831,10 +831,10 @@ class Composite(TensorSpec):
         if isinstance(dest, torch.dtype):
             if not dest.is_floating_point:
                 raise TypeError(f"Composite.to changes floating entries only, got {dest}. Change the entry itself.")
-            return self._each(self._shape, lambda spec: spec.to(dest) if _has_floats(spec) else spec.clone())
+            return self._map_specs(self._shape, lambda spec: spec.to(dest) if _has_floats(spec) else spec.clone())
         device = as_device(dest)
         # Cloned first: `to` returns a leaf that is there already as it is, and its mask would be shared.
-        new = self._each(self._shape, lambda spec: spec.clone().to(device))
+        new = self._map_specs(self._shape, lambda spec: spec.clone().to(device))
         new._device = device
         return new
 
@@ -848,23 +848,25 @@ class Composite(TensorSpec):
                 f"Composite of shape {shape_text(self._shape)} does not expand to {list(sizes)}: the new shape must "
                 f"end with {shape_text(self._shape)}, where only dims of size 1 may change."
             ) from None
-        return self._each(size, lambda spec: spec.expand(*size, *spec.shape[self.ndim :]))
+        return self._map_specs(size, lambda spec: spec.expand(*size, *spec.shape[self.ndim :]))
 
     def _squeezed(self, dim: int) -> Self:
         if self._shape[dim] != 1:
             return self
-        return self._each(self._shape[:dim] + self._shape[dim + 1 :], lambda spec: spec.squeeze(dim))
+        return self._map_specs(self._shape[:dim] + self._shape[dim + 1 :], lambda spec: spec.squeeze(dim))
 
     def _unsqueezed(self, dim: int) -> Self:
-        return self._each(torch.Size((*self._shape[:dim], 1, *self._shape[dim:])), lambda spec: spec.unsqueeze(dim))
+        return self._map_specs(
+            torch.Size((*self._shape[:dim], 1, *self._shape[dim:])), lambda spec: spec.unsqueeze(dim)
+        )
 
     def _mapped(self, fn: TensorMap) -> Self:
-        return self._each(map_size(fn, self._shape), lambda spec: spec._mapped(fn))
+        return self._map_specs(map_size(fn, self._shape), lambda spec: spec._mapped(fn))
 
     def _indexed(self, index: Any) -> Self:
         """Index the batch dims of all entries."""
         parts = leading_index(index, self.ndim)
-        return self._each(map_size(lambda tensor: tensor[parts], self._shape), lambda spec: spec[parts])
+        return self._map_specs(map_size(lambda tensor: tensor[parts], self._shape), lambda spec: spec[parts])
 
     # Equality and text --------------------------------------------------------------------------------------------
 

@@ -153,7 +153,7 @@ def _emptied(spec: TensorSpec, batch_dims: int) -> TensorSpec:
                 new.set(name, _emptied(part, new.ndim))
         return new
     free = spec.ndim - spec._event_dims - batch_dims
-    # A stack has at least one member.
+    # A lazy stack cannot be empty: it has at least one member.
     if isinstance(spec, LazyStack) or free <= 0:
         return new
     empty: TensorSpec = spec[(*[slice(None)] * batch_dims, *[slice(0, 0)] * free)]

@@ -69,7 +69,7 @@ class LazyStack(TensorSpec):
     def device(self, device: Device) -> None:
         self._become(self.to(device))
 
-    def _again(self, members: Sequence[TensorSpec], dim: int) -> Self:
+    def _restacked(self, members: Sequence[TensorSpec], dim: int) -> Self:
         """Return a stack of the same class with other members."""
         return type(self)(*members, dim=dim)  # type: ignore[call-arg]  # the subclasses take members
 
@@ -112,7 +112,7 @@ class LazyStack(TensorSpec):
 
     def _check_fits(self, value: Any, call: str) -> None:
         if not self.is_in(value):
-            raise ValueError(f"{type(self).__name__}.{call}: " + self._complaints(value)[0])
+            raise ValueError(f"{type(self).__name__}.{call}: " + self._messages(value)[0])
 
     def _values_for_members(self, value: Any) -> list[Any]:
         """Return the argument of `encode` as one value for each member."""
@@ -132,11 +132,11 @@ class LazyStack(TensorSpec):
 
     def to(self, dest: torch.dtype | Device) -> Self:
         """Return the spec with its members in another dtype or on another device."""
-        return self._again([spec.to(dest) for spec in self._members], self._stack_dim)
+        return self._restacked([spec.to(dest) for spec in self._members], self._stack_dim)
 
     def clone(self) -> Self:
         """Return an independent copy."""
-        return self._again([spec.clone() for spec in self._members], self._stack_dim)
+        return self._restacked([spec.clone() for spec in self._members], self._stack_dim)
 
     def expand(self, *shape: Any) -> Self:
         """Return the spec with leading dims added or stretched.
@@ -163,7 +163,7 @@ class LazyStack(TensorSpec):
             ) from None
         if count == 1 and sizes[at] not in (-1, 1):
             members = [members[0].clone() for _ in range(sizes[at])]
-        return self._again(members, at)
+        return self._restacked(members, at)
 
     def _squeezed(self, dim: int) -> Any:
         if self._shape[dim] != 1:
@@ -172,12 +172,12 @@ class LazyStack(TensorSpec):
             return self._members[0]
         before = dim < self._stack_dim
         members = [spec.squeeze(dim if before else dim - 1) for spec in self._members]
-        return self._again(members, self._stack_dim - before)
+        return self._restacked(members, self._stack_dim - before)
 
     def _unsqueezed(self, dim: int) -> Self:
         before = dim <= self._stack_dim
         members = [spec.unsqueeze(dim if before else dim - 1) for spec in self._members]
-        return self._again(members, self._stack_dim + before)
+        return self._restacked(members, self._stack_dim + before)
 
     def _with_variable(self, dim: int) -> Self:
         if dim == self._stack_dim:
@@ -185,7 +185,9 @@ class LazyStack(TensorSpec):
                 f"{type(self).__name__}.make_neg_dim: the members are stacked along dim {dim}, so that its size is "
                 "their number. Choose another dim."
             )
-        return self._again([m._with_variable(dim - (dim > self._stack_dim)) for m in self._members], self._stack_dim)
+        return self._restacked(
+            [m._with_variable(dim - (dim > self._stack_dim)) for m in self._members], self._stack_dim
+        )
 
     def _mapped(self, fn: TensorMap) -> Self:
         raise NotImplementedError(
@@ -219,7 +221,7 @@ class LazyStack(TensorSpec):
             if lead.count(-1) == 1 and known and count % known == 0:
                 lead[lead.index(-1)] = count // known
             if -1 not in lead and math.prod(lead) == count > 0:
-                return self._laid_out(kept, lead)
+                return self._rearranged(kept, lead)
         raise ValueError(
             f"a {type(self).__name__} of shape {shape_text(self._shape)} does not reshape to {sizes}: its members "
             "differ. Give a shape with the same number of entries that ends with the dims in which they differ."
@@ -242,7 +244,7 @@ class LazyStack(TensorSpec):
                 "stack first."
             )
         merged = [*own[:first], math.prod(own[first : last + 1]), *own[last + 1 : self._stack_dim + 1]]
-        return self._laid_out(max(last, self._stack_dim) + 1, merged)
+        return self._rearranged(max(last, self._stack_dim) + 1, merged)
 
     def unflatten(self, dim: int, sizes: Sequence[int]) -> Any:
         """Return the spec with the dim ``dim`` split into dims of the given sizes, one of which may be -1.
@@ -257,7 +259,7 @@ class LazyStack(TensorSpec):
             return torch.stack([member.unflatten(at - 1, sizes) for member in self._members], self._stack_dim)
         return self.reshape(*own[:at], *sizes, *own[at + 1 :])
 
-    def _laid_out(self, kept: int, lead: Sequence[int]) -> Any:
+    def _rearranged(self, kept: int, lead: Sequence[int]) -> Any:
         """Index each row of the first ``kept`` dims, and stack the rows in the shape ``lead``."""
         rows: list[Any] = [self[index] for index in itertools.product(*map(range, self._shape[:kept]))]
         for size in reversed(lead):
@@ -272,7 +274,7 @@ class LazyStack(TensorSpec):
     def _indexed(self, index: Any) -> Any:
         """Index the dims. An integer for the stack's dim gives the member; a slice or list gives a stack again."""
         parts = list(leading_index(index, self.ndim - self._event_dims))
-        where = _place(parts, self._stack_dim)
+        where = _part_for_dim(parts, self._stack_dim)
         if where is None:
             parts += [slice(None)] * (self._stack_dim + 1 - sum(part is not None for part in parts))
             where = len(parts) - 1
@@ -284,7 +286,7 @@ class LazyStack(TensorSpec):
             # The member itself if the rest of the index selects everything, so that a write to a Composite reaches it.
             return member[rest] if any(not isinstance(p, slice) or p != slice(None) for p in rest) else member
         if isinstance(chosen, slice) and chosen == slice(None):
-            return self._again([m[rest] if rest else m for m in self._members], sum(map(_dims_made, parts[:where])))
+            return self._restacked([m[rest] if rest else m for m in self._members], sum(map(_dims_made, parts[:where])))
         picked = _picked(chosen, len(self._members), any(_is_list(part) for part in rest), type(self).__name__)
         dim = sum(map(_dims_made, parts[:where]))
         members = [self._members[i][rest] if rest else self._members[i] for i in picked]
@@ -314,7 +316,7 @@ def _dims_made(part: Any) -> int:
     return 1 if numbers.dtype == torch.bool else numbers.ndim
 
 
-def _place(parts: list[Any], dim: int) -> int | None:
+def _part_for_dim(parts: list[Any], dim: int) -> int | None:
     """Return which part of an index applies to the dim ``dim``; None if the index ends before it."""
     seen = 0
     for i, part in enumerate(parts):

@@ -48,7 +48,7 @@ class LeafSpec(TensorSpec):
         """Return advice for a value outside the domain."""
         return self._domain_advice
 
-    def _offence(self, value: torch.Tensor, index: tuple[int, ...]) -> tuple[str, float | int | bool | None]:
+    def _offender(self, value: torch.Tensor, index: tuple[int, ...]) -> tuple[str, float | int | bool | None]:
         """Return the offending value at ``index``, as text and as a number."""
         number = value[index].item()
         return format_number(number), number
@@ -84,14 +84,12 @@ class LeafSpec(TensorSpec):
         if not isinstance(value, torch.Tensor) or value.dtype != self._dtype or value.device != self._device:
             return False
         shape = value.shape
-        if lead:
-            if shape != lead + self._shape and not fits_shape(shape, lead + self._shape):
-                return False
-        elif shape != self._shape and not (self._ends_well(shape) if lead is None else fits_shape(shape, self._shape)):
+        expected = lead + self._shape if lead else self._shape
+        if shape != expected and not (self._ends_with_shape(shape) if lead is None else fits_shape(shape, expected)):
             return False
         return self._contains(value)
 
-    def _ends_well(self, shape: torch.Size) -> bool:
+    def _ends_with_shape(self, shape: torch.Size) -> bool:
         extra = len(shape) - len(self._shape)
         return extra >= 0 and (shape[extra:] == self._shape or fits_shape(shape[extra:], self._shape))
 
@@ -99,7 +97,7 @@ class LeafSpec(TensorSpec):
         """Return ``value`` with the spec's dtype and shape, if that changes no number; see `TensorSpec.adapt`."""
         if not isinstance(value, torch.Tensor) or value.is_nested:
             return value
-        shaped = value if self._ends_well(value.shape) else self._with_last_dims(value)
+        shaped = value if self._ends_with_shape(value.shape) else self._with_last_dims(value)
         if shaped is None or shaped.dtype == self._dtype:
             return value if shaped is None else shaped
         cast = shaped.to(self._dtype)
@@ -114,11 +112,11 @@ class LeafSpec(TensorSpec):
         given, own = value.shape, self._shape
         missing = len(own) - len(tuple(itertools.dropwhile(lambda size: size == 1, reversed(own))))
         for count in range(1, missing + 1):
-            if self._ends_well(torch.Size((*given, *[1] * count))):
+            if self._ends_with_shape(torch.Size((*given, *[1] * count))):
                 return value.reshape(*given, *[1] * count)
         extra = len(given) - len(tuple(itertools.dropwhile(lambda size: size == 1, reversed(given))))
         for count in range(1, extra + 1):
-            if self._ends_well(given[:-count]):
+            if self._ends_with_shape(given[:-count]):
                 return value.reshape(given[:-count])
         return None
 
@@ -155,7 +153,7 @@ class LeafSpec(TensorSpec):
         indices = mask.nonzero()
         index = tuple(indices[0].tolist())
         own = index if time is None else index[:time] + index[time + 1 :]
-        got, number = self._offence(value, index)
+        got, number = self._offender(value, index)
         others = f" (and {len(indices) - 1} more)" if len(indices) > 1 else ""
         ndim = self.ndim - self._event_dims
         # A dim of variable size is described by its index 0.
@@ -179,9 +177,9 @@ class LeafSpec(TensorSpec):
         if self._accepts(val, None):
             return val
         if not isinstance(val, torch.Tensor):
-            raise TypeError(f"{type(self).__name__}.project: " + self._complaints(val)[0])
-        if not self._ends_well(val.shape):
-            raise ValueError(f"{type(self).__name__}.project: " + self._complaints(val)[0])
+            raise TypeError(f"{type(self).__name__}.project: " + self._messages(val)[0])
+        if not self._ends_with_shape(val.shape):
+            raise ValueError(f"{type(self).__name__}.project: " + self._messages(val)[0])
         return self._nearest(val.to(self._device))
 
     def encode(self, val: Any, *, check: bool = True, ignore_device: bool = False) -> torch.Tensor:
@@ -210,8 +208,8 @@ class LeafSpec(TensorSpec):
 
     def _encode_tensor(self, raw: torch.Tensor, check: bool, who: str) -> torch.Tensor:
         cast = raw if raw.dtype == self._dtype else raw.to(self._dtype)
-        if not self._ends_well(cast.shape):
-            raise ValueError(f"{who}.encode: " + self._complaints(cast)[0])
+        if not self._ends_with_shape(cast.shape):
+            raise ValueError(f"{who}.encode: " + self._messages(cast)[0])
         if not self._dtype.is_floating_point and cast is not raw and not torch.equal(cast.to(raw.dtype), raw):
             where = tuple((cast.to(raw.dtype) != raw).nonzero()[0].tolist())
             raise ValueError(
@@ -219,7 +217,7 @@ class LeafSpec(TensorSpec):
                 f"written as {self._dtype}. Round it first, or give the spec another dtype."
             )
         if check and not self._contains(cast):
-            raise ValueError(f"{who}.encode: " + self._complaints(cast)[0])
+            raise ValueError(f"{who}.encode: " + self._messages(cast)[0])
         return cast
 
     def _as_tensor(self, value: Any) -> torch.Tensor:
@@ -248,7 +246,7 @@ class LeafSpec(TensorSpec):
             A NumPy array; a NumPy scalar for a single choice.
         """
         if safe and not self._accepts(val, None):
-            raise ValueError(f"{type(self).__name__}.to_numpy: " + self._complaints(val)[0])
+            raise ValueError(f"{type(self).__name__}.to_numpy: " + self._messages(val)[0])
         return self._decode(val.detach().cpu())
 
     def _decode(self, value: torch.Tensor) -> Any:

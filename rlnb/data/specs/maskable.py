@@ -54,7 +54,7 @@ class MaskableSpec(LeafSpec):
     def _from_positions(self, position: torch.Tensor) -> torch.Tensor:
         """Convert positions to a value."""
 
-    def _stored(self, mask: torch.Tensor) -> torch.Tensor:
+    def _packed_mask(self, mask: torch.Tensor) -> torch.Tensor:
         """Convert a mask of `_mask_size` to the form of ``_mask``."""
         return mask
 
@@ -96,11 +96,11 @@ class MaskableSpec(LeafSpec):
             >>> spec.is_in(torch.tensor(1)), spec.enumerate(use_mask=True).tolist()
             (False, [0, 2])
         """
-        name, given = type(self).__name__, self._given_mask(mask)
-        self._mask = None if given is None else self._stored(as_mask(name, given, self._mask_size(), self._device))
+        name, given = type(self).__name__, self._as_flat_mask(mask)
+        self._mask = None if given is None else self._packed_mask(as_mask(name, given, self._mask_size(), self._device))
         self._prepare_mask()
 
-    def _given_mask(self, mask: Any) -> Any:
+    def _as_flat_mask(self, mask: Any) -> Any:
         """Convert the user's mask to the shape of the one-hot encoding."""
         return mask
 
@@ -213,10 +213,10 @@ class MaskableSpec(LeafSpec):
         who = f"{type(self).__name__}.index"
         like = self._maskless()
         if not like.is_in(index):
-            raise ValueError(f"{who}: {like._complaints(index)[0]}")
-        return self._taken(index, tensor_to_index, self._mask_size()[-1], who)
+            raise ValueError(f"{who}: {like._messages(index)[0]}")
+        return self._select_numbers(index, tensor_to_index, self._mask_size()[-1], who)
 
-    def _taken(self, index: torch.Tensor, tensor: torch.Tensor, width: int, who: str) -> torch.Tensor:
+    def _select_numbers(self, index: torch.Tensor, tensor: torch.Tensor, width: int, who: str) -> torch.Tensor:
         return gather_last(self._positions(index).unsqueeze(-1), tensor, width, who).squeeze(-1)
 
 

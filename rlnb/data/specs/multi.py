@@ -104,14 +104,14 @@ class MultiCategorical(MaskableSpec):
     def _choice_dims(self) -> int:  # type: ignore[override]  # a constant of other specs
         return self._repeated()[1].ndim
 
-    def _given_mask(self, mask: Any) -> Any:
+    def _as_flat_mask(self, mask: Any) -> Any:
         return None if mask is None else flat_mask(mask, self._repeated()[1].flatten())
 
     def _mask_size(self) -> torch.Size:
         lead, nvec, _ = self._repeated()
         return torch.Size((*self.nvec.shape[:lead], int(nvec.sum())))
 
-    def _stored(self, mask: torch.Tensor) -> torch.Tensor:
+    def _packed_mask(self, mask: torch.Tensor) -> torch.Tensor:
         _, nvec, _ = self._repeated()
         return padded_rows(mask, nvec.flatten()).reshape(*self.nvec.shape, -1)
 
@@ -206,7 +206,7 @@ class MultiCategorical(MaskableSpec):
         """
         like = self._maskless()
         if safe and not like.is_in(val):
-            raise ValueError(f"MultiCategorical.to_one_hot: {like._complaints(val)[0]}")
+            raise ValueError(f"MultiCategorical.to_one_hot: {like._messages(val)[0]}")
         lead, nvec, _ = self._repeated()
         extra = val.shape[: val.ndim - self.ndim + lead]
         return like.to_one_hot_spec()._from_positions(self._positions(val).reshape(*extra, nvec.numel()))
@@ -314,7 +314,7 @@ class MultiOneHot(MaskableSpec):
         vector = torch.eq(positions.index_select(-1, self._owner), place)
         return vector if self._dtype == torch.bool else vector.to(self._dtype)
 
-    def _given_mask(self, mask: Any) -> Any:
+    def _as_flat_mask(self, mask: Any) -> Any:
         return None if mask is None else flat_mask(mask, self.nvec.flatten())
 
     def _mask_size(self) -> torch.Size:
@@ -335,7 +335,7 @@ class MultiOneHot(MaskableSpec):
     def _from_positions(self, position: torch.Tensor) -> torch.Tensor:
         return self._written(position, self._place)
 
-    def _taken(self, index: torch.Tensor, tensor: torch.Tensor, width: int, who: str) -> torch.Tensor:
+    def _select_numbers(self, index: torch.Tensor, tensor: torch.Tensor, width: int, who: str) -> torch.Tensor:
         return gather_last(self._positions(index) + self._begin, tensor, width, who).unflatten(-1, self.nvec.shape)
 
     def _contains(self, value: torch.Tensor) -> bool:
@@ -355,7 +355,7 @@ class MultiOneHot(MaskableSpec):
             return f"the one-hot vectors of lengths {self._lengths} in a row with the 1s at {legal}, as the mask says"
         return f"the one-hot vectors of lengths {self._lengths} in a row (one entry of each is 1, the others are 0)"
 
-    def _offence(self, value: torch.Tensor, index: tuple[int, ...]) -> tuple[str, None]:
+    def _offender(self, value: torch.Tensor, index: tuple[int, ...]) -> tuple[str, None]:
         return vector_text(value[index]), None
 
     def _nearest(self, value: torch.Tensor) -> torch.Tensor:
@@ -424,7 +424,7 @@ class MultiOneHot(MaskableSpec):
         """
         like = self._maskless().to(val.dtype)
         if safe and not like.is_in(val):
-            raise ValueError(f"MultiOneHot.to_categorical: {like._complaints(val)[0]}")
+            raise ValueError(f"MultiOneHot.to_categorical: {like._messages(val)[0]}")
         return self._positions(val).unflatten(-1, self.nvec.shape) + self.start
 
     def to_categorical_spec(self) -> MultiCategorical:

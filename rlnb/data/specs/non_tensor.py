@@ -152,7 +152,7 @@ class NonTensor(TensorSpec):
 
     def _check(self, value: Any, call: str) -> None:
         if not self._accepts(value, None):
-            raise ValueError(f"NonTensor.{call}: " + self._complaints(value)[0])
+            raise ValueError(f"NonTensor.{call}: " + self._messages(value)[0])
 
     def encode(self, val: Any, *, check: bool = True, ignore_device: bool = False) -> Any:
         """Wrap ``val`` as ``NonTensorData`` with the spec's batch size, unless it is wrapped already.

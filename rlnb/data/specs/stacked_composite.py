@@ -86,7 +86,7 @@ class StackedComposite(LazyStack, Composite):
         if any(isinstance(part, Composite) for part in parts):
             # Always a stack of the members' own entries, so that a write reaches them.
             if all(isinstance(part, Composite) for part in parts):
-                return self._again(parts, self._stack_dim)
+                return self._restacked(parts, self._stack_dim)
         elif len(set(kinds)) == 1:
             return torch.stack(parts, self._stack_dim)
         raise ValueError(
@@ -192,11 +192,11 @@ class StackedComposite(LazyStack, Composite):
         self._set_members(self._members, self._stack_dim)
 
     def _filtered(self, keep: Any, keep_empty: bool, prefix: tuple[str, ...] = ()) -> Self:
-        return self._again([m._filtered(keep, keep_empty, prefix) for m in self._members], self._stack_dim)
+        return self._restacked([m._filtered(keep, keep_empty, prefix) for m in self._members], self._stack_dim)
 
     def empty(self) -> Self:
         """Return a stack of the same shape without keys."""
-        return self._again([member.empty() for member in self._members], self._stack_dim)
+        return self._restacked([member.empty() for member in self._members], self._stack_dim)
 
     @property
     def is_locked(self) -> bool:
@@ -252,10 +252,10 @@ class StackedComposite(LazyStack, Composite):
     def _members_of(self, value: Any, call: str) -> tuple[Sequence[Any], int]:
         """Split a TensorDict, and return the number of its leading dims too."""
         if not self._is_data(value):
-            raise TypeError(f"StackedComposite.{call}: " + self._complaints(value)[0])
+            raise TypeError(f"StackedComposite.{call}: " + self._messages(value)[0])
         parts, frame = self._split(value, Frame(None))
         if parts is None:
-            raise ValueError(f"StackedComposite.{call}: " + self._complaints(value)[0])
+            raise ValueError(f"StackedComposite.{call}: " + self._messages(value)[0])
         return parts, len(frame.lead or ())
 
     def adapt(self, value: Any) -> Any:

@@ -92,6 +92,10 @@ class Frame:
         lead: the sizes in front of the spec's shape; None to infer them from the data.
         time_at: the number of the spec's dims that come before the time dim; None without a time dim.
         steps: the length of the time dim; None to infer it from the data.
+
+    Example:
+        >>> Frame(torch.Size([4]), time_at=0).expected(torch.Size([3]), torch.Size([4, 7, 3]))
+        torch.Size([4, 7, 3])
     """
 
     lead: torch.Size | None = None
