@@ -95,7 +95,7 @@ class NodeView:
         if name == "wins":
             return arrays.wins[row]
         if name == "index":
-            return arrays.index[row]  # type: ignore[index]  # names() lists it only if it exists
+            return torch.as_tensor(arrays.index[row])  # type: ignore[index]  # names() lists it only if it exists
         if name == "rollout":
             return arrays.rollout(row)
         if name == "node_data":
