@@ -26,6 +26,12 @@ class Finding:
         found: the value or entry that was found.
         cause: the likely cause.
         fix: the fix.
+
+    Example:
+        >>> from tensordict import TensorDict
+        >>> from rlnb.data import check_ted
+        >>> check_ted(TensorDict({"observation": torch.zeros(3)}, [3])).findings[0].found
+        "there is only 'observation'"
     """
 
     rule: str
@@ -46,6 +52,10 @@ class Rule:
         find: yields the places where data breaks the rule: entry, step or ``None``, found value, cause and fix.
         needs: "next" and "time", if the check needs entries under "next" and a time dimension. Without them it is
             skipped.
+
+    Example:
+        >>> [rule.sentence for rule in TED_RULES if rule.name == "reward"]
+        ["Rewards are under 'next'."]
     """
 
     name: str
