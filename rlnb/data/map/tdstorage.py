@@ -22,7 +22,13 @@ _WIDE = 1024
 
 
 class TensorMap(ABC):
-    """Abstract base class of maps whose keys and values are rows of TensorDicts."""
+    """Abstract base class of maps whose keys and values are rows of TensorDicts.
+
+    Example:
+        >>> places = TensorDictMap(query_module=QueryModule(["key"]), storage={"out": LazyTensorStorage(100)})
+        >>> isinstance(places, TensorMap), len(places)
+        (True, 0)
+    """
 
     @abstractmethod
     def clear(self) -> None:

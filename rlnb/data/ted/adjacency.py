@@ -77,21 +77,21 @@ def likely_cause(root: Column, after: Column, found: torch.Tensor, facts: Facts)
     if _agree(root, after, steps, 0):
         return (
             "'next' holds the observation before the step, not the one after it",
-            "write what env.step returned below 'next', and what the action was chosen from at the root",
+            "write the output of env.step under 'next', and the input of the policy at the root",
         )
     for ahead in range(2, _MAX_INTERLEAVED + 1):
         inside = steps[steps % facts.length + ahead < facts.length]
         if inside.shape[0] > 1 and _agree(root, after, inside, ahead):
             return (
-                f"'next' is the root of the step {ahead} further on: the steps of {ahead} episodes alternate, or "
-                "MultiStep looked ahead",
-                f"if they alternate, data.unflatten(-1, (-1, {ahead})).transpose(-1, -2) puts each on a row of its own",
+                f"'next' is the root {ahead} steps later: the steps of {ahead} episodes alternate, or MultiStep was "
+                "applied",
+                f"if they alternate, data.unflatten(-1, (-1, {ahead})).transpose(-1, -2) puts each one in its own row",
             )
     inside_episodes = int((~facts.stops).sum())
     if found.shape[0] > inside_episodes // 2:
         return (
-            "the steps are not in the order in which they happened (a sample of a buffer, a shuffled batch), or "
-            "MultiStep looked ahead",
+            "the steps are not in chronological order (a sample of a buffer, a shuffled batch), or MultiStep was "
+            "applied",
             "check the data before it is shuffled, or sample slices of episodes",
         )
     return _ONE

@@ -115,23 +115,24 @@ def episode_end_flags(data: TensorDictBase) -> torch.Tensor:
         >>> episode_end_flags(TensorDict({"next": {"agents": {"done": done}}}, batch_size=[2]))
         tensor([False,  True])
     """
-    after = data.get("next")
+    after, batch = data.get("next"), data.batch_size
+    at_root = [flags for name in END_KEYS if (flags := after.get(name, None)) is not None]
+    if at_root:
+        # What episode_ends does, in few calls, and without reading the agents, whose number may vary.
+        rows = [flags.bool().reshape(*batch, flags.shape[len(batch) :].numel()) for flags in at_root]
+        return torch.cat(rows, -1).any(-1).cpu()
     paths = [path for path in map(as_tuple, leaf_keys(after)) if path[-1] in END_KEYS]
-    at_root = any(len(path) == 1 for path in paths)
-    if at_root:  # the agents, whose number may vary from step to step, are not even read then
-        paths = [path for path in paths if len(path) == 1]
 
     def read(side: TensorDictBase) -> dict[tuple[str, ...], torch.Tensor]:
         found = {path: side.get(as_key(path), None) for path in paths}
-        steps = data.batch_size.numel()
         return {
-            path: flags.cpu().reshape(steps, *flags.shape[data.batch_dims :], 1)
+            path: flags.cpu().reshape(batch.numel(), *flags.shape[len(batch) :], 1)
             for path, flags in found.items()
             if flags is not None
         }
 
-    ends = episode_ends(read(after), None if at_root else read(data))
-    return ends[DONE].reshape(data.batch_size) if ends else torch.zeros(data.batch_size, dtype=torch.bool)
+    ends = episode_ends(read(after), read(data))
+    return ends[DONE].reshape(batch) if ends else torch.zeros(batch, dtype=torch.bool)
 
 
 def require_time(data: TensorDictBase) -> None:

@@ -27,6 +27,12 @@ class GymEpisode(NamedTuple):
         actions: the argument of ``env.step``, one per step.
         steps: the return value of ``env.step``, one tuple per step: the next observation, the reward, terminated,
             truncated and an info.
+
+    Example:
+        >>> from rlnb.envs import GymEnv
+        >>> (episode,) = to_gym_episodes(GymEnv("CartPole-v1").rollout(3))
+        >>> len(episode.actions), len(episode.steps)
+        (3, 3)
     """
 
     reset: tuple[Any, dict[str, Any]]

@@ -26,6 +26,12 @@ class Finding:
         found: the value or entry that was found.
         cause: the likely cause.
         fix: the fix.
+
+    Example:
+        >>> from tensordict import TensorDict
+        >>> from rlnb.data import check_ted
+        >>> check_ted(TensorDict({"observation": torch.zeros(3)}, [3])).findings[0].found
+        "there is only 'observation'"
     """
 
     rule: str
@@ -46,6 +52,10 @@ class Rule:
         find: yields the places where data breaks the rule: entry, step or ``None``, found value, cause and fix.
         needs: "next" and "time", if the check needs entries under "next" and a time dimension. Without them it is
             skipped.
+
+    Example:
+        >>> [rule.sentence for rule in TED_RULES if rule.name == "reward"]
+        ["Rewards are under 'next'."]
     """
 
     name: str
@@ -81,7 +91,7 @@ def _next(facts: Facts) -> _Found:
         "'next'",
         None,
         f"there is only {names}",
-        "the data is the output of reset or of step_mdp, or a flat form that was not turned back",
+        "the data is the output of reset or step_mdp, or flat data that was not converted back",
         "pass what env.rollout or env.step returns; Flat2TED()(data) for flat data",
     )
 
@@ -103,20 +113,20 @@ def _done(facts: Facts) -> _Found:
         yield (
             "('next', 'done')",
             None,
-            "no end signal below 'next'",
-            "the end signals were left out, or stand at the root alone",
-            "write done, terminated and truncated of the step below 'next'",
+            "no end signal under 'next'",
+            "the end signals were left out, or are only at the root",
+            "write done, terminated and truncated of the step under 'next'",
         )
     for level in facts.levels:
         signals = {name: facts.next.get((*level, name)) for name in END_KEYS}
         if signals[DONE] is None:
             there = " and ".join(repr(name) for name, flags in signals.items() if flags is not None)
-            cause = "done was taken to follow from the others, which it does not do by itself"
+            cause = "done was expected to follow from the other signals, but must be written as well"
             fix = "data['next', 'done'] = terminated | truncated"
             yield name_of((*level, DONE), True), None, f"missing, and {there} is there", cause, fix
         elif signals[TERMINATED] is None:
-            cause = "an older interface with one end signal; whether to bootstrap cannot be told from it"
-            fix = "write terminated (and truncated) of the env below 'next' as well"
+            cause = "an older interface with a single end signal, which does not say whether to bootstrap"
+            fix = "write terminated (and truncated) of the env under 'next' as well"
             yield name_of((*level, TERMINATED), True), None, "missing, and 'done' is there", cause, fix
 
 
@@ -165,21 +175,21 @@ def _reward(facts: Facts) -> _Found:
     rewards = [path for path in (*facts.root, *facts.next, *facts.gaps) if path[-1] == REWARD]
     # A reward of another name would be among the entries that exist only under "next".
     if not rewards and not any(path not in facts.root and path[-1] not in END_KEYS for path in facts.next):
-        cause = "the reward was left out when the data was put together"
-        yield "('next', 'reward')", None, "missing", cause, "write what env.step returned below 'next'"
+        cause = "the reward was left out when the data was assembled"
+        yield "('next', 'reward')", None, "missing", cause, "write the output of env.step under 'next'"
 
 
 def _action(facts: Facts) -> _Found:
     for path in facts.next:
         if path[-1] == ACTION and path not in facts.root:
             fix = f"data[{name_of(path)}] = data.pop({name_of(path, True)})"
-            yield name_of(path, True), None, "below 'next'", "it was stored with what it led to", fix
+            yield name_of(path, True), None, "under 'next'", "it was stored with its results", fix
     if any(path[-1] == ACTION for path in (*facts.root, *facts.next, *facts.gaps)):
         return
     # An action of another name would be among the entries that exist only at the root.
     alone = facts.root.keys() - facts.next.keys() - {*TRAJ_IDS_KEYS, *MASK_KEYS}
     if all(path[-1] in (REWARD, *END_KEYS) for path in alone):
-        cause = "the action was left out when the data was put together"
+        cause = "the action was left out when the data was assembled"
         yield "'action'", None, "missing", cause, "write the action that was taken at the root"
 
 
@@ -192,14 +202,16 @@ def _observation(facts: Facts) -> _Found:
     for path in facts.root.keys() ^ facts.next.keys():
         if path[-1] in _SEEN:
             at_root = path in facts.root
-            here, there = ("at the root", "below 'next'") if at_root else ("below 'next'", "at the root")
-            cause = "what a step led to was not stored" if at_root else "what the action was chosen from was not stored"
+            here, there = ("at the root", "under 'next'") if at_root else ("under 'next'", "at the root")
+            cause = (
+                "the results of the steps were not stored" if at_root else "the inputs of the policy were not stored"
+            )
             yield name_of(path, at_root), None, f"{here}, and not {there}", cause, f"write it {there} as well"
             shared.append(path)
     if not shared:
-        names = ", ".join(name_of(path) for path in facts.root if path[-1] not in own) or "nothing of the kind"
+        names = ", ".join(name_of(path) for path in facts.root if path[-1] not in own) or "nothing else"
         cause = "the observation after the step was left out"
-        fix = "write what env.step returned below 'next'"
+        fix = "write the output of env.step under 'next'"
         yield "'next'", None, f"no observation; the root has {names}", cause, fix
 
 
@@ -210,8 +222,8 @@ def _alike(facts: Facts) -> _Found:
             entry = repr(as_key(path))
             first = index_text(facts.index(int(there.nonzero()[0])))
             found = f"missing{_more(gone)}, and there at {first}"
-            cause = "the env gives it at some steps only, which no spec describes"
-            fix = f"give it at every step, or leave it out with data.exclude({entry})"
+            cause = "the env returns it in some steps only, which no spec can describe"
+            fix = f"return it in every step, or leave it out with data.exclude({entry})"
             yield entry, int(gone[0]), found, cause, fix
     for path, column in facts.root.items():
         other = facts.next.get(path)
@@ -228,7 +240,7 @@ def _alike(facts: Facts) -> _Found:
         ):
             if one != two:
                 found = f"the {what} {two} of a step, and {one} at the root"
-                cause = "reset and step of the env do not return the same"
+                cause = "reset and step of the env return different shapes or dtypes"
                 yield name_of(path, True), None, found, cause, f"give both the same {what}; check_env_specs(env) helps"
 
 
@@ -238,8 +250,8 @@ def _of_one_kind(path: Path, column: RaggedColumn, other: RaggedColumn) -> _Foun
         for in_next, row in enumerate(pair):
             if row_kind(row) != row_kind(column[0]):
                 found = f"{_in_words(row)}, and {_in_words(column[0])} at the root of the first step"
-                cause = "only the sizes of an entry may vary"
-                fix = "give it one dtype and the same number of dimensions always, if need be of size 1"
+                cause = "only the shape of an entry may vary, not its dtype or number of dimensions"
+                fix = "always give it the same dtype and number of dimensions, some of size 1 if needed"
                 yield name_of(path, bool(in_next)), step, found, cause, fix
                 return
 
@@ -292,16 +304,16 @@ def _episodes(facts: Facts) -> _Found:
         kept = (~changes & inside & facts.episode_ends[:-1]).nonzero().flatten()
         if kept.shape[0]:
             step = int(kept[0])
-            cause = "the id was not raised when the episode ended"
-            fix = "count the ids up where ('next', 'done') is True"
-            yield entry, step, f"{ids[step]} goes on behind an end signal{_more(kept)}", cause, fix
+            cause = "the id was not incremented when the episode ended"
+            fix = "increment the ids where ('next', 'done') is True"
+            yield entry, step, f"{ids[step]} continues after an end signal{_more(kept)}", cause, fix
     starts = torch.cat([changes.new_ones(1), changes])
     starts[::length] = True
     at = facts.only_valid(starts).nonzero().flatten()
     again = _seen_before(torch.stack([at.div(length, rounding_mode="floor"), ids[at].long()]))
     if again.shape[0]:
         step = int(at[again[0]])
-        found = f"{ids[step]} is back after another id{_more(again)}"
+        found = f"{ids[step]} occurs again after another id{_more(again)}"
         cause = "the steps of several episodes alternate, or the data comes from a ring buffer"
         fix = "sort the steps by id, or start at the buffer's oldest step"
         yield entry, step, found, cause, fix
@@ -360,9 +372,9 @@ def _goes_on(facts: Facts) -> _Found:
         goes_on &= _all_of_step(one[1:] == two[:-1])
     wrong = goes_on.nonzero().flatten()
     if wrong.shape[0]:
-        cause = "an end signal was set inside an episode, or the env was stepped on without a reset"
+        cause = "an end signal was set inside an episode, or the env was stepped further without a reset"
         fix = "set it to False there, or reset the env where ('next', 'done') is True"
-        found = f"True, and the next step begins where this one led to{_more(wrong)}"
+        found = f"True, but the next step starts from the result of this one{_more(wrong)}"
         yield name_of((*facts.levels[0], DONE), True), int(wrong[0]), found, cause, fix
 
 
@@ -380,26 +392,26 @@ def _more(steps: torch.Tensor) -> str:
 
 
 TED_RULES: tuple[Rule, ...] = (
-    Rule("next", "What a step led to stands below 'next'.", _next, ()),
+    Rule("next", "The results of a step are under 'next'.", _next, ()),
     Rule("time", "Time is the last batch dimension; if it has a name, that is 'time'.", _time, ()),
-    Rule("end signals", "Below 'next' there is 'done', and 'terminated' beside it.", _done, ("next",)),
+    Rule("end signals", "There is a 'done' under 'next', and a 'terminated' beside it.", _done, ("next",)),
     Rule("union", "done is True where terminated or truncated is.", _union),
-    Rule("shapes", "Rewards and end signals have a dimension of their own behind the batch: [..., 1].", _shapes),
-    Rule("reward", "A reward stands below 'next'.", _reward, ("next",)),
-    Rule("action", "An action stands at the root.", _action, ("next",)),
-    Rule("observation", "An observation stands at the root and below 'next'.", _observation, ("next",)),
+    Rule("shapes", "Rewards and end signals have an extra last dimension of size 1: [..., 1].", _shapes),
+    Rule("reward", "Rewards are under 'next'.", _reward, ("next",)),
+    Rule("action", "Actions are at the root.", _action, ("next",)),
+    Rule("observation", "Observations are at the root and under 'next'.", _observation, ("next",)),
     Rule(
         "alike",
-        "What stands at the root and below 'next' has one shape and dtype; in a lazy stack sizes may vary.",
+        "Entries at the root and under 'next' have the same shape and dtype; in a lazy stack, shapes may vary.",
         _alike,
     ),
     Rule("adjacency", "Inside an episode, 'next' of a step is the root of the step after it.", _adjacent),
-    Rule("episodes", "The id of a trajectory changes where an episode ends, and does not come back.", _episodes),
+    Rule("episodes", "The id of a trajectory changes where an episode ends, and does not occur again.", _episodes),
     Rule("root done", "No step starts from a state that has ended.", _root_done),
 )
 
 #: Likely mistakes. They are not rules, because a reset may lead to the same state in which an episode ended.
 TED_WARNINGS: tuple[Rule, ...] = (
     Rule("numbers", "No reward is NaN.", _numbers),
-    Rule("goes on", "Behind an end signal, another episode begins.", _goes_on),
+    Rule("goes on", "After an end signal, another episode begins.", _goes_on),
 )

@@ -265,3 +265,11 @@ def test_states_that_are_strings():
     assert tree.to_string() == "() {'fen': 'e4'}\n(0,) {'fen': 'e5'}\n(1,) {'fen': 'c5'}"
     assert tree.rollout_from_path((1,))["next", "fen"] == ["e4", "c5"] and len(set(tree.vertices())) == 3
     assert tree.clone().to_string() == tree.to_string()
+
+
+def test_the_index_of_a_tree_does_not_grow_with_the_forest():
+    forest = forest_of([0, 1, 2], [0, 3])
+    tree = forest.get_tree(state(0))
+    forest.extend(make_rollout([0, 4]))
+    assert tree.num_children == 2 and tree.index.tolist() == [0, 2]
+    assert forest.get_tree(state(0)).index.tolist() == [0, 2, 3]

@@ -83,7 +83,7 @@ def test_likely_mistakes_are_warned_of():
     found = [(w.rule, w.entry, w.index, w.found) for w in report.warnings]
     assert found == [
         ("numbers", "('next', 'reward')", (1,), "[nan] (and 1 more)"),
-        ("goes on", "('next', 'done')", (0,), "True, and the next step begins where this one led to"),
+        ("goes on", "('next', 'done')", (0,), "True, but the next step starts from the result of this one"),
     ]
     assert "Likely mistakes that break no rule:" in str(report)
     # A reset may lead anywhere: also to where all observations are.
@@ -247,11 +247,8 @@ def test_nan_agrees_with_nan_and_zero_with_minus_zero():
     assert check_ted(data).ok
 
 
-SHUFFLED = (
-    "the steps are not in the order in which they happened (a sample of a buffer, a shuffled batch), or MultiStep "
-    "looked ahead"
-)
-ALTERNATE = "'next' is the root of the step 2 further on: the steps of 2 episodes alternate, or MultiStep looked ahead"
+SHUFFLED = "the steps are not in chronological order (a sample of a buffer, a shuffled batch), or MultiStep was applied"
+ALTERNATE = "'next' is the root 2 steps later: the steps of 2 episodes alternate, or MultiStep was applied"
 
 
 @pytest.mark.parametrize(
@@ -300,7 +297,7 @@ def test_the_report_word_for_word():
             "  - union: done is True where terminated or truncated is. Likely cause: one of the signals was changed "
             "without the others. Fix: data['next', 'done'] = terminated | truncated, or set 'truncated' where an "
             "episode was cut.\n"
-            "  - reward: A reward stands below 'next'. Likely cause: it was stored with the action that earned it. "
+            "  - reward: Rewards are under 'next'. Likely cause: it was stored with the action that earned it. "
             "Fix: data[('next', 'reward')] = data.pop('reward').\n"
             "  - adjacency: Inside an episode, 'next' of a step is the root of the step after it. Likely cause: two "
             "rollouts were put together, or an episode was reset, and no end signal says so. "

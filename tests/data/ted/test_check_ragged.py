@@ -118,7 +118,7 @@ def test_likely_causes_are_found_in_rows():
     mixed = walk([1, 2, 3, 4, 5, 6, 7, 8, 9])
     order = [0, 4, 1, 5, 2, 6, 3, 7]
     (finding,) = check_ted(lazy_stack([mixed.tensordicts[t] for t in order])).findings
-    assert finding.cause.startswith("'next' is the root of the step 2 further on: the steps of 2 episodes alternate")
+    assert finding.cause.startswith("'next' is the root 2 steps later: the steps of 2 episodes alternate")
 
 
 def test_only_sizes_may_vary():
@@ -140,8 +140,8 @@ def test_keys_that_come_and_go():
         ("alike", "('next', 'more')", (0,), "missing (and 1 more), and there at 1"),
     ]
     finding = check_ted(data).findings[1]
-    assert finding.cause == "the env gives it at some steps only, which no spec describes"
-    assert finding.fix == "give it at every step, or leave it out with data.exclude(('next', 'more'))"
+    assert finding.cause == "the env returns it in some steps only, which no spec can describe"
+    assert finding.fix == "return it in every step, or leave it out with data.exclude(('next', 'more'))"
 
 
 def test_keys_that_come_and_go_in_a_batch():

@@ -22,8 +22,8 @@ def rules_text(verdicts: tuple[Verdict, ...]) -> str:
         verdicts: of all rules.
 
     Example:
-        >>> print(rules_text((Verdict("reward", "A reward stands below 'next'."),)))
-        ok  reward  A reward stands below 'next'.
+        >>> print(rules_text((Verdict("reward", "Rewards are under 'next'."),)))
+        ok  reward  Rewards are under 'next'.
     """
     if not verdicts:
         return 'The rules of TED are about data with a "next" and a time dimension: there is nothing to check.'

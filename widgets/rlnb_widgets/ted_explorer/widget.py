@@ -65,8 +65,8 @@ class TEDExplorer(TimeTraits, Visualizer):
         x       float32 [T=3]  0 / 1 / 2         <- ok     float32 [T=3]      1 / 2 / 3
         reward  -                                dropped   float32 [T=3 | 1]  1 / 1 / 1
         There is no done flag in "next", so all steps are taken for one episode.
-        next done: rule 'end signals': no end signal below 'next': the end signals were left out, or stand at the root alone
-        root action: rule 'action': missing: the action was left out when the data was put together
+        next done: rule 'end signals': no end signal under 'next': the end signals were left out, or are only at the root
+        root action: rule 'action': missing: the action was left out when the data was assembled
         TED rules: 10 of 12 kept; broken: end signals, action
     """  # noqa: E501 - the example shows what is printed
 

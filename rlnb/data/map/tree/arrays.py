@@ -83,10 +83,10 @@ class TreeArrays:
         lists = np.split(table[rows, columns], np.cumsum((table >= 0).sum(1))[:-1])
         self.children: list[list[int]] = [row.tolist() for row in lists]
         _assert_no_cycle(self.children)
-        numbers = None if index is None else torch.as_tensor(index)
-        self.index = (
-            None if numbers is None else [n[t >= 0] for n, t in zip(numbers, torch.as_tensor(table), strict=True)]
-        )
+        self.index: list[Any] | None = None
+        if index is not None:
+            is_child = torch.as_tensor(table >= 0)
+            self.index = [row[there] for row, there in zip(torch.as_tensor(index), is_child, strict=True)]
         if isinstance(node_data, TensorDictBase):
             _assert_length("node_data", len(node_data), len(table))
         self._take(node_data, count, wins, steps, step_rows, hashes, specs, action_keys)
@@ -98,27 +98,26 @@ class TreeArrays:
         Args:
             children: rows of the children of each row, without cycles.
             node_data: see the class.
-            **others: see the class; ``index`` is a list with a tensor for each row.
+            **others: see the class; ``index`` is a list of numbers for each row.
 
         Returns:
             The arrays.
         """
         self = cls.__new__(cls)
         self.children, self.index = children, others.pop("index", None)
-        defaults = dict.fromkeys(("count", "wins", "steps", "step_rows", "hashes", "specs", "action_keys"))
-        self._take(node_data, **{**defaults, **others})
+        self._take(node_data, **others)
         return self
 
     def _take(
         self,
         node_data: Any,
-        count: Any,
-        wins: Any,
-        steps: Any,
-        step_rows: Any,
-        hashes: Any,
-        specs: Any,
-        action_keys: Any,
+        count: Any = None,
+        wins: Any = None,
+        steps: Any = None,
+        step_rows: Any = None,
+        hashes: Any = None,
+        specs: Composite | None = None,
+        action_keys: Sequence[NestedKey] | None = None,
     ) -> None:
         size = len(self.children)
         self._node_data, self._hashes, self.has_hashes = node_data, hashes, hashes is not None

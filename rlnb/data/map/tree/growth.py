@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
-import torch
 from tensordict import TensorDict
 
 from rlnb.data.map.hash import siphash
@@ -70,15 +70,20 @@ def tree_arrays(
                 ends.append(end)
             below.append(child)
         children.append(below)
-        index.append(edges)
+        index.append(list(edges))  # copied: the list grows with the forest
         row += 1
+    root, after_step = _data_of(graph, steps, state, observation), [("next", *path) for path in observation]
+
+    def node_data(row: int) -> TensorDict:
+        return steps.select(after_step, step_rows[row][-1]) if step_rows[row] else root
+
     return TreeArrays.from_lists(
         children,
-        _NodeData(steps, step_rows, observation, _data_of(graph, steps, state, observation)),
+        node_data,
         steps=steps,
         step_rows=step_rows,
-        index=_Tensors(index),
-        hashes=_Hashes(graph, [state, *rows]),
+        index=index,
+        hashes=partial(_hashes, graph, state, list(rows)),
         specs=specs,
         action_keys=list(action_keys),
     )
@@ -103,48 +108,21 @@ def _data_of(graph: StepGraph, steps: Steps, state: int, observation: list[Path]
     return steps.select([("next", *path) for path in observation], edge)
 
 
-class _NodeData:
-    """Reads the data of a node: the observation after the last step that leads to it."""
-
-    def __init__(self, steps: Steps, step_rows: list[list[int]], observation: list[Path], root: TensorDict) -> None:
-        self._steps, self._step_rows, self._root = steps, step_rows, root
-        self._paths = [("next", *path) for path in observation]
-
-    def __call__(self, row: int) -> TensorDict:
-        rows = self._step_rows[row]
-        return self._steps.select(self._paths, rows[-1]) if rows else self._root
-
-
-class _Tensors:
-    """Lists of numbers, each converted to a tensor when it is read."""
-
-    def __init__(self, lists: list[list[int]]) -> None:
-        self._lists = lists
-
-    def __getitem__(self, row: int) -> torch.Tensor:
-        return torch.tensor(self._lists[row])
-
-
-class _Hashes:
-    """Computes the hashes of a state and of edges from the data that identifies them."""
-
-    def __init__(self, graph: StepGraph, root_and_edges: list[int]) -> None:
-        self._graph, self._members = graph, root_and_edges
-
-    def __call__(self) -> np.ndarray:
-        keys, edge_keys = self._graph.keys, self._graph.edge_keys
-        rows = [_as_bytes(keys[self._members[0]])]
-        for edge in self._members[1:]:
-            source, action, target = edge_keys[edge]
-            rows.append(_as_bytes(keys[source]) + _as_bytes(action) + _as_bytes(keys[target]))
-        found = np.empty(len(rows), np.int64)
-        widths: dict[int, list[int]] = {}
-        for row, data in enumerate(rows):
-            widths.setdefault(len(data), []).append(row)
-        for width, members in widths.items():
-            together = b"".join(rows[row] for row in members)
-            found[members] = siphash(np.frombuffer(together, np.uint8).reshape(len(members), width))
-        return found
+def _hashes(graph: StepGraph, state: int, edges: list[int]) -> np.ndarray:
+    """Hashes of a state and of edges, from the data that identifies them."""
+    keys, edge_keys = graph.keys, graph.edge_keys
+    rows = [_as_bytes(keys[state])]
+    for edge in edges:
+        source, action, target = edge_keys[edge]
+        rows.append(_as_bytes(keys[source]) + _as_bytes(action) + _as_bytes(keys[target]))
+    found = np.empty(len(rows), np.int64)
+    widths: dict[int, list[int]] = {}
+    for row, data in enumerate(rows):
+        widths.setdefault(len(data), []).append(row)
+    for width, members in widths.items():
+        together = b"".join(rows[row] for row in members)
+        found[members] = siphash(np.frombuffer(together, np.uint8).reshape(len(members), width))
+    return found
 
 
 def _as_bytes(key: RowKey) -> bytes:

@@ -90,18 +90,17 @@ class NodeView:
         if name == "subtree":
             nodes = [self.node(child) for child in arrays.children[row]]
             return Tree._from_tensordict(LazyStackedTensorDict(*nodes, stack_dim=0))
-        if name == "count":
-            return arrays.count[row]
-        if name == "wins":
-            return arrays.wins[row]
+        if name in ("count", "wins"):
+            return getattr(arrays, name)[row]
+        if name in ("rollout", "node_data"):
+            return getattr(arrays, name)(row)
         if name == "index":
-            return arrays.index[row]  # type: ignore[index]  # names() lists it only if it exists
-        if name == "rollout":
-            return arrays.rollout(row)
-        if name == "node_data":
-            return arrays.node_data(row)
-        values = {"hash": lambda: arrays.hashes[row], "node_id": lambda: row, "specs": lambda: arrays.specs}  # type: ignore[index]  # likewise
-        return NonTensorData(values[name](), batch_size=_NO_BATCH)
+            return torch.as_tensor(arrays.index[row])  # type: ignore[index]  # names() lists it only if it exists
+        if name == "hash":
+            value: Any = arrays.hashes[row]  # type: ignore[index]  # likewise
+        else:
+            value = row if name == "node_id" else arrays.specs
+        return NonTensorData(value, batch_size=_NO_BATCH)
 
 
 class _Kept(dict[int, TensorDict]):
