@@ -241,8 +241,8 @@ class AutoResetEnv(TransformedEnv):
         if hasattr(base_env, "auto_reset_replace"):
             raise ValueError("This env already resets itself: it was made with auto_reset=True, or is an AutoResetEnv.")
         if isinstance(base_env, TransformedEnv):
-            chain = base_env.transform
-            members = [type(member).__name__ for member in (chain if isinstance(chain, Compose) else [chain])]
+            inner = base_env.transform
+            members = [type(member).__name__ for member in (inner if isinstance(inner, Compose) else [inner])]
             raise ValueError(
                 f"An env that resets itself must be the innermost one, and this is a {name} with {members}, which do "
                 "not notice when the env in it restarts. Fix: TransformedEnv(AutoResetEnv(env), transform)."

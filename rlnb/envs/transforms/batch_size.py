@@ -112,17 +112,6 @@ class BatchSizeTransform(Transform):
         """Whether :meth:`inv` changes anything."""
         return self.reshape_fn is not None and self._inner is not None
 
-    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Reshape data; without ``reshape_fn``, return it unchanged.
-
-        Args:
-            tensordict: data of the env's batch size.
-
-        Returns:
-            A TensorDict of the new batch size.
-        """
-        return self._call(tensordict)
-
     # Specs --------------------------------------------------------------------------------------------------------
 
     def transform_input_spec(self, input_spec: Composite) -> Composite:

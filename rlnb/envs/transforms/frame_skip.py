@@ -7,7 +7,6 @@ from tensordict import TensorDictBase
 
 from rlnb._tensordict import shallow_copy
 from rlnb.data.ted.keys import DONE, as_tuple
-from rlnb.envs.transforms import errors
 from rlnb.envs.transforms.transform import Transform
 from rlnb.envs.transforms.transformed_env import TransformedEnv
 
@@ -33,6 +32,8 @@ class FrameSkipTransform(Transform):
         >>> env.rollout(2)["next", "reward"].flatten()
         tensor([3., 3.])
     """
+
+    _env_only = "steps an env"
 
     def __init__(self, frame_skip: int = 1) -> None:
         if isinstance(frame_skip, bool) or not isinstance(frame_skip, int) or frame_skip < 1:
@@ -67,14 +68,6 @@ class FrameSkipTransform(Transform):
                 next_tensordict.set(key, before.get(key) + next_tensordict.get(key))
         return next_tensordict
 
-    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Not supported: plain data has no env to step.
-
-        Raises:
-            NotImplementedError: Always.
-        """
-        raise NotImplementedError(errors.needs_env(self, "steps an env"))
-
     def __repr__(self) -> str:
         return f"FrameSkipTransform(frame_skip={self.frame_skip})"
 
@@ -98,6 +91,8 @@ class NoopResetEnv(Transform):
         >>> env.reset()["step_count"]
         tensor([3])
     """
+
+    _env_only = "steps an env"
 
     def __init__(self, noops: int = 30, random: bool = True) -> None:
         if isinstance(noops, bool) or not isinstance(noops, int) or noops < 0:
@@ -140,14 +135,6 @@ class NoopResetEnv(Transform):
                 "SerialEnv(n, lambda: TransformedEnv(GymEnv(id), NoopResetEnv()))."
             )
         return batch_size
-
-    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Not supported: plain data has no env to step.
-
-        Raises:
-            NotImplementedError: Always.
-        """
-        raise NotImplementedError(errors.needs_env(self, "steps an env"))
 
     def __repr__(self) -> str:
         return f"NoopResetEnv(noops={self.noops}, random={self.random})"

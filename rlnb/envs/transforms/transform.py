@@ -89,6 +89,8 @@ class Transform(torch.nn.Module):
     #: Whether ``_apply_transform`` is a function of its value alone and all that the transform does, so that rollouts
     #: may call it on rows. Applies only to the class that sets it, not to subclasses.
     _elementwise: bool = False
+    #: Why the transform works in an env only, for the error of :meth:`forward`; ``None`` if it does not need one.
+    _env_only: str | None = None
 
     def __init__(
         self,
@@ -241,7 +243,10 @@ class Transform(torch.nn.Module):
 
         Raises:
             KeyError: If an entry of ``in_keys`` is missing.
+            NotImplementedError: If the transform works in an env only.
         """
+        if self._env_only is not None:
+            raise NotImplementedError(errors.needs_env(self, self._env_only))
         return self._call(tensordict)
 
     # Inverse ------------------------------------------------------------------------------------------------------

@@ -126,6 +126,8 @@ class VIPRewardTransform(VIPTransform):
         (torch.Size([1024]), torch.Size([1]))
     """
 
+    _env_only = "compares each step with the goal of a reset"
+
     def __init__(
         self,
         model_name: str,
@@ -183,14 +185,6 @@ class VIPRewardTransform(VIPTransform):
         vector = data.get(self.out_keys[0])
         # A view: the memory refers to its key weakly, and its value must not keep the key alive.
         self._memory.put(self.out_keys[0], vector, (vector[...],))
-
-    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Not supported: plain data has no goal.
-
-        Raises:
-            NotImplementedError: Always.
-        """
-        raise NotImplementedError(errors.needs_env(self, "compares each step with the goal of a reset"))
 
     def _forget(self) -> None:
         super()._forget()
