@@ -303,11 +303,11 @@ class AutoResetEnv(TransformedEnv):
 def _marked(env: EnvBase, given: TensorDictBase | None, masks: Masks) -> TensorDictBase:
     """Make the input of a reset of the selected rows; without masks if all are selected."""
     assert given is not None
-    below = given.exclude(*env.reset_keys)
+    partial = given.exclude(*env.reset_keys)
     if not all(bool(mask.all()) for mask in masks.values()):
         for level, mask in masks.items():
-            below.set(as_key((*level, "_reset")), mask)
-    return below
+            partial.set(as_key((*level, "_reset")), mask)
+    return partial
 
 
 __all__ = ["AutoResetEnv", "AutoResetTransform"]

@@ -769,7 +769,7 @@ def _apply_to_composite(function: _SpecMethod) -> _SpecMethod:
 
 
 def _apply_to_composite_inv(function: _SpecMethod) -> _SpecMethod:
-    """Decorate ``transform_action_spec``, ``transform_state_spec`` or ``transform_input_spec`` likewise.
+    """Decorate ``transform_action_spec`` or another spec method of inputs, as ``_apply_to_composite`` does for outputs.
 
     Args:
         function: takes the transform and the spec of one of its ``in_keys_inv``, and returns that of the

@@ -215,8 +215,8 @@ class VIPRewardTransform(VIPTransform):
 
     def transform_state_spec(self, state_spec: Composite) -> Composite:
         """Add the goal image, which a reset reads; see :class:`Transform`."""
-        below = self.parent
-        image = None if below is None else below.observation_spec.get(self.in_keys[0])
+        parent = self.parent
+        image = None if parent is None else parent.observation_spec.get(self.in_keys[0])
         return state_spec if image is None else state_spec.set(_IMAGE, image.clone())
 
 
