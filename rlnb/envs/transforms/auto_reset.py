@@ -241,8 +241,8 @@ class AutoResetEnv(TransformedEnv):
         if hasattr(base_env, "auto_reset_replace"):
             raise ValueError("This env already resets itself: it was made with auto_reset=True, or is an AutoResetEnv.")
         if isinstance(base_env, TransformedEnv):
-            chain = base_env.transform
-            members = [type(member).__name__ for member in (chain if isinstance(chain, Compose) else [chain])]
+            inner = base_env.transform
+            members = [type(member).__name__ for member in (inner if isinstance(inner, Compose) else [inner])]
             raise ValueError(
                 f"An env that resets itself must be the innermost one, and this is a {name} with {members}, which do "
                 "not notice when the env in it restarts. Fix: TransformedEnv(AutoResetEnv(env), transform)."
@@ -303,11 +303,11 @@ class AutoResetEnv(TransformedEnv):
 def _marked(env: EnvBase, given: TensorDictBase | None, masks: Masks) -> TensorDictBase:
     """Make the input of a reset of the selected rows; without masks if all are selected."""
     assert given is not None
-    below = given.exclude(*env.reset_keys)
+    partial = given.exclude(*env.reset_keys)
     if not all(bool(mask.all()) for mask in masks.values()):
         for level, mask in masks.items():
-            below.set(as_key((*level, "_reset")), mask)
-    return below
+            partial.set(as_key((*level, "_reset")), mask)
+    return partial
 
 
 __all__ = ["AutoResetEnv", "AutoResetTransform"]

@@ -83,11 +83,11 @@ class BatchSizeTransform(Transform):
 
     def _rows(self, given: TensorDictBase, first: TensorDictBase) -> TensorDictBase:
         """Reset the env for each row."""
-        below, batch_size = self.parent, self.batch_size
-        assert below is not None and batch_size is not None
+        parent, batch_size = self.parent, self.batch_size
+        assert parent is not None and batch_size is not None
         if self.env_kwarg:
-            return below.base_env.reset(batch_size=batch_size)
-        rows = [first, *(below.reset() for _ in range(batch_size.numel() - 1))]
+            return parent.base_env.reset(batch_size=batch_size)
+        rows = [first, *(parent.reset() for _ in range(batch_size.numel() - 1))]
         stacked: Any = torch.stack(rows)  # type: ignore[arg-type]  # torch stacks TensorDicts
         return stacked.reshape(batch_size)
 
@@ -111,17 +111,6 @@ class BatchSizeTransform(Transform):
     def invertible(self) -> bool:
         """Whether :meth:`inv` changes anything."""
         return self.reshape_fn is not None and self._inner is not None
-
-    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Reshape data; without ``reshape_fn``, return it unchanged.
-
-        Args:
-            tensordict: data of the env's batch size.
-
-        Returns:
-            A TensorDict of the new batch size.
-        """
-        return self._call(tensordict)
 
     # Specs --------------------------------------------------------------------------------------------------------
 

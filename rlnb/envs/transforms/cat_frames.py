@@ -197,8 +197,8 @@ class CatFrames(FrameTransform):
             ...     storage=LazyTensorStorage(9), sampler=sampler, transform=transform, batch_size=3
             ... )
             >>> positions, done = torch.arange(7.0)[:, None], torch.zeros(6, 1, dtype=torch.bool)
-            >>> below = TensorDict({"position": positions[1:], "done": done}, [6])
-            >>> index = rb.extend(TensorDict({"position": positions[:-1], "next": below}, [6]))
+            >>> after = TensorDict({"position": positions[1:], "done": done}, [6])
+            >>> index = rb.extend(TensorDict({"position": positions[:-1], "next": after}, [6]))
             >>> rb.sample()["positions"].diff()
             tensor([[1.],
                     [1.],

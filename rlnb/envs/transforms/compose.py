@@ -285,19 +285,19 @@ class Compose(Transform):
         return self._through("transform_observation_spec", observation_spec)
 
     def transform_reward_spec(self, reward_spec: Composite) -> Composite:
-        """Change the spec of the rewards likewise."""
+        """Change the spec of the rewards, one transform after the other; see :class:`Transform`."""
         return self._through("transform_reward_spec", reward_spec)
 
     def transform_done_spec(self, done_spec: Composite) -> Composite:
-        """Change the spec of the end signals likewise."""
+        """Change the spec of the end signals, one transform after the other; see :class:`Transform`."""
         return self._through("transform_done_spec", done_spec)
 
     def transform_action_spec(self, action_spec: Composite) -> Composite:
-        """Change the spec of the actions likewise."""
+        """Change the spec of the actions, one transform after the other; see :class:`Transform`."""
         return self._through("transform_action_spec", action_spec)
 
     def transform_state_spec(self, state_spec: Composite) -> Composite:
-        """Change the spec of the other inputs likewise."""
+        """Change the spec of the other inputs, one transform after the other; see :class:`Transform`."""
         return self._through("transform_state_spec", state_spec)
 
     def _through(self, method: str, spec: Composite) -> Composite:

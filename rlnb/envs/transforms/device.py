@@ -6,7 +6,6 @@ from typing import Any
 
 import torch
 from tensordict import TensorDictBase
-from tensordict.nn import dispatch
 
 from rlnb.data.specs.base import TensorSpec
 from rlnb.data.specs.composite import Composite
@@ -73,18 +72,6 @@ class DeviceCastTransform(Transform):
         if not self._all:
             return super()._inv_call(tensordict)
         return tensordict if self.orig_device is None else tensordict.to(self.orig_device)
-
-    @dispatch(source="in_keys", dest="out_keys")
-    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Move data.
-
-        Args:
-            tensordict: data of any batch size.
-
-        Returns:
-            A TensorDict on the device; with keys, the same one.
-        """
-        return self._call(tensordict)
 
     @property
     def invertible(self) -> bool:

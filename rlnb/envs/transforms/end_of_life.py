@@ -43,6 +43,8 @@ class EndOfLifeTransform(Transform):
         2
     """
 
+    _env_only = "asks an env for its lives"
+
     def __init__(
         self,
         eol_key: NestedKey = "end-of-life",
@@ -98,14 +100,6 @@ class EndOfLifeTransform(Transform):
             )
         lives = lives.reshape(done.shape) if lives.numel() == done.numel() else lives.reshape(()).expand(done.shape)
         return lives.to(done.device).clone()
-
-    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Not supported: the number of lives is read from an env.
-
-        Raises:
-            NotImplementedError: Always.
-        """
-        raise NotImplementedError(errors.needs_env(self, "asks an env for its lives"))
 
     def register_keys(self, loss_or_advantage: Any) -> None:
         """Make a loss or an advantage estimator treat the loss of a life as the end of an episode.

@@ -7,7 +7,6 @@ from tensordict import TensorDictBase
 
 from rlnb._tensordict import shallow_copy
 from rlnb.data.ted.keys import DONE, as_tuple
-from rlnb.envs.transforms import errors
 from rlnb.envs.transforms.transform import Transform
 from rlnb.envs.transforms.transformed_env import TransformedEnv
 
@@ -34,6 +33,8 @@ class FrameSkipTransform(Transform):
         tensor([3., 3.])
     """
 
+    _env_only = "steps an env"
+
     def __init__(self, frame_skip: int = 1) -> None:
         if isinstance(frame_skip, bool) or not isinstance(frame_skip, int) or frame_skip < 1:
             raise ValueError(f"frame_skip must be a positive integer, got {frame_skip!r}.")
@@ -51,29 +52,21 @@ class FrameSkipTransform(Transform):
         return shallow_copy(tensordict)
 
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
-        below, given = self.parent, self._given
-        if below is None or given is None:
+        parent, given = self.parent, self._given
+        if parent is None or given is None:
             return next_tensordict
         self.__dict__["_given"] = None
         for _ in range(self.frame_skip - 1):
-            if _ended(below, next_tensordict):
+            if _ended(parent, next_tensordict):
                 break
-            following = below._step_mdp(shallow_copy(given).set("next", next_tensordict))
-            for key in below.action_keys:
+            following = parent._step_mdp(shallow_copy(given).set("next", next_tensordict))
+            for key in parent.action_keys:
                 following.set(key, given.get(key))
             given, before = following, next_tensordict
-            next_tensordict = below._step(given)
-            for key in below.reward_keys:
+            next_tensordict = parent._step(given)
+            for key in parent.reward_keys:
                 next_tensordict.set(key, before.get(key) + next_tensordict.get(key))
         return next_tensordict
-
-    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Not supported: plain data has no env to step.
-
-        Raises:
-            NotImplementedError: Always.
-        """
-        raise NotImplementedError(errors.needs_env(self, "steps an env"))
 
     def __repr__(self) -> str:
         return f"FrameSkipTransform(frame_skip={self.frame_skip})"
@@ -99,6 +92,8 @@ class NoopResetEnv(Transform):
         tensor([3])
     """
 
+    _env_only = "steps an env"
+
     def __init__(self, noops: int = 30, random: bool = True) -> None:
         if isinstance(noops, bool) or not isinstance(noops, int) or noops < 0:
             raise ValueError(f"noops must be a non-negative integer, got {noops!r}.")
@@ -106,22 +101,22 @@ class NoopResetEnv(Transform):
         self.noops, self.random = noops, bool(random)
 
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
-        below = self.parent
-        assert below is not None
+        parent = self.parent
+        assert parent is not None
         count = self.noops
         if self.random:
-            with below.own_randomness():
+            with parent.own_randomness():
                 count = int(torch.randint(self.noops + 1, ()))
         for _ in range(_ATTEMPTS):
             data = tensordict_reset
             for _ in range(count):
-                step = below.rand_step(shallow_copy(data))
-                if _ended(below, step.get("next")):
+                step = parent.rand_step(shallow_copy(data))
+                if _ended(parent, step.get("next")):
                     break
-                data = below._step_mdp(step)
+                data = parent._step_mdp(step)
             else:
                 return data
-            tensordict_reset = below.reset()
+            tensordict_reset = parent.reset()
         raise RuntimeError(
             f"NoopResetEnv tried {_ATTEMPTS} times to take {count} random steps after a reset, and each time the "
             "episode ended before. Fix: fewer noops."
@@ -140,14 +135,6 @@ class NoopResetEnv(Transform):
                 "SerialEnv(n, lambda: TransformedEnv(GymEnv(id), NoopResetEnv()))."
             )
         return batch_size
-
-    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Not supported: plain data has no env to step.
-
-        Raises:
-            NotImplementedError: Always.
-        """
-        raise NotImplementedError(errors.needs_env(self, "steps an env"))
 
     def __repr__(self) -> str:
         return f"NoopResetEnv(noops={self.noops}, random={self.random})"

@@ -9,7 +9,6 @@ from rlnb.data.specs.base import TensorSpec
 from rlnb.data.specs.categorical import Categorical
 from rlnb.data.specs.composite import Composite
 from rlnb.data.ted.keys import DONE, NestedKey, as_key, as_tuple
-from rlnb.envs.transforms import errors
 from rlnb.envs.transforms.rows import Reset, RowRule, Rows, Step
 from rlnb.envs.transforms.transform import Transform
 
@@ -31,6 +30,8 @@ class InitTracker(Transform):
         >>> env.rollout(3)["is_init"].flatten()
         tensor([ True, False, False])
     """
+
+    _env_only = "marks what follows a reset"
 
     def __init__(self, init_key: str = "is_init") -> None:
         if not isinstance(init_key, str):
@@ -73,14 +74,6 @@ class InitTracker(Transform):
             return step, reset
 
         return RowRule(bind, [], [flag_key])
-
-    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Not supported: plain data does not show where an episode starts.
-
-        Raises:
-            NotImplementedError: Always.
-        """
-        raise NotImplementedError(errors.needs_env(self, "marks what follows a reset"))
 
     def _learn_output(self, output_spec: Composite) -> None:
         done_spec = output_spec["full_done_spec"]

@@ -110,11 +110,11 @@ class ObservationNorm(ObservationTransform, Affine):
                 "This ObservationNorm already has loc and scale, and init_stats would replace them. Fix: make a "
                 "new one, ObservationNorm(in_keys=[...]), without loc and scale."
             )
-        below = self.parent
-        if below is None:
+        parent = self.parent
+        if parent is None:
             raise RuntimeError(errors.needs_env(self, "takes random steps to estimate loc and scale"))
         key = self._key(key)
-        rollout = below.rollout(num_iter, break_when_any_done=False)
+        rollout = parent.rollout(num_iter, break_when_any_done=False)
         data = rollout.get(key, None)
         if data is None:
             data = rollout.get(as_key(("next", *as_tuple(key))), None)
@@ -122,7 +122,7 @@ class ObservationNorm(ObservationTransform, Affine):
             raise errors.missing_key(self, key, rollout, False)
         dims = _dims(reduce_dim, data.ndim, "reduce_dim")
         kept = () if keep_dims is None else _dims(keep_dims, data.ndim, "keep_dims")
-        self._check_dims(dims, reduce_dim, cat_dim, len(below.batch_size), data.ndim)
+        self._check_dims(dims, reduce_dim, cat_dim, len(parent.batch_size), data.ndim)
         if not set(kept) <= set(dims):
             raise ValueError(f"keep_dims={keep_dims} must be among reduce_dim={reduce_dim}: others are kept anyway.")
         self._set(data.detach(), dims, kept)

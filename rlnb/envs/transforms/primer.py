@@ -121,14 +121,7 @@ class TensorDictPrimer(Transform):
         return next_tensordict
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Add the entries that are missing from the data.
-
-        Args:
-            tensordict: data of any batch size; written to.
-
-        Returns:
-            The TensorDict.
-        """
+        """Add the entries that are missing from the data; see :meth:`Transform.forward`."""
         missing = [key for key in self._fitted if tensordict.get(key, None) is None]
         for key, value in self._values(missing, tensordict).items():
             tensordict.set(key, value)

@@ -32,18 +32,7 @@ class WriteTransform(Transform):
         raise NotImplementedError
 
     def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
-        return next_tensordict
-
-    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Return the data unchanged: samples were transformed when they were stored.
-
-        Args:
-            tensordict: data of any batch size.
-
-        Returns:
-            The TensorDict.
-        """
-        return tensordict
+        return next_tensordict  # samples were transformed when they were stored
 
     def _inv_call(self, tensordict: TensorDictBase) -> TensorDictBase:
         if not tensordict.ndim:

@@ -249,6 +249,8 @@ class TargetReturn(PerReward):
         tensor([10.,  9.,  8.])
     """
 
+    _env_only = "counts rewards from a reset on"
+
     def __init__(
         self,
         target_return: float,
@@ -282,14 +284,6 @@ class TargetReturn(PerReward):
             fresh = self._initial(in_key, tensordict_reset, self.target_return)
             self._carried.restart(tensordict, tensordict_reset, out_key, fresh, self.reset_key)
         return tensordict_reset
-
-    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Not supported: plain data does not show where an episode starts.
-
-        Raises:
-            NotImplementedError: Always.
-        """
-        raise NotImplementedError(errors.needs_env(self, "counts rewards from a reset on"))
 
     def __repr__(self) -> str:
         return f"TargetReturn(target_return={self.target_return}, mode={self.mode}, keys={self.in_keys})"

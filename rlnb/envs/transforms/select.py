@@ -142,10 +142,6 @@ class RemoveEmptySpecs(Transform):
                 next_tensordict.del_(name)
         return next_tensordict
 
-    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Remove empty TensorDicts; see :meth:`Transform.forward`."""
-        return self._call(tensordict)
-
     def _forward_specs(self, composite: Composite) -> Composite:
         self._need_composite(composite)
         for name, spec in list(composite.items()):

@@ -10,7 +10,6 @@ from rlnb.data.specs.bounded import Bounded
 from rlnb.data.specs.categorical import Categorical
 from rlnb.data.specs.composite import Composite
 from rlnb.data.ted.keys import DONE, TERMINATED, TRUNCATED, NestedKey, as_key, as_tuple
-from rlnb.envs.transforms import errors
 from rlnb.envs.transforms.rows import Reset, RowRule, Rows, Step
 from rlnb.envs.transforms.transform import Transform, key_list
 
@@ -37,6 +36,8 @@ class StepCounter(Transform):
         >>> rollout["step_count"].flatten().tolist(), rollout["next", "truncated"].flatten().tolist()
         ([0, 1, 2], [False, False, True])
     """
+
+    _env_only = "counts steps from a reset on"
 
     def __init__(
         self,
@@ -163,14 +164,6 @@ class StepCounter(Transform):
             return step, reset
 
         return RowRule(bind, [], [count_key])
-
-    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Not supported: plain data does not show where an episode starts.
-
-        Raises:
-            NotImplementedError: Always.
-        """
-        raise NotImplementedError(errors.needs_env(self, "counts steps from a reset on"))
 
     # Specs --------------------------------------------------------------------------------------------------------
 

@@ -89,6 +89,8 @@ class Transform(torch.nn.Module):
     #: Whether ``_apply_transform`` is a function of its value alone and all that the transform does, so that rollouts
     #: may call it on rows. Applies only to the class that sets it, not to subclasses.
     _elementwise: bool = False
+    #: Why the transform works in an env only, for the error of :meth:`forward`; ``None`` if it does not need one.
+    _env_only: str | None = None
 
     def __init__(
         self,
@@ -241,7 +243,10 @@ class Transform(torch.nn.Module):
 
         Raises:
             KeyError: If an entry of ``in_keys`` is missing.
+            NotImplementedError: If the transform works in an env only.
         """
+        if self._env_only is not None:
+            raise NotImplementedError(errors.needs_env(self, self._env_only))
         return self._call(tensordict)
 
     # Inverse ------------------------------------------------------------------------------------------------------
@@ -764,7 +769,7 @@ def _apply_to_composite(function: _SpecMethod) -> _SpecMethod:
 
 
 def _apply_to_composite_inv(function: _SpecMethod) -> _SpecMethod:
-    """Decorate ``transform_action_spec``, ``transform_state_spec`` or ``transform_input_spec`` likewise.
+    """Decorate ``transform_action_spec`` or another spec method of inputs, as ``_apply_to_composite`` does for outputs.
 
     Args:
         function: takes the transform and the spec of one of its ``in_keys_inv``, and returns that of the

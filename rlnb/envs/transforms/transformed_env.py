@@ -483,15 +483,7 @@ class TransformedEnv(EnvBase):
         return self._base.set_seed(seed, static_seed)
 
     def to(self, *args: Any, **kwargs: Any) -> Self:
-        """Move the base env and the transforms to a device.
-
-        Args:
-            *args: as for ``torch.nn.Module.to``.
-            **kwargs: as for ``torch.nn.Module.to``.
-
-        Returns:
-            The env.
-        """
+        """Move the base env and the transforms to a device, and return the env; see ``torch.nn.Module.to``."""
         self._base.to(*args, **kwargs)
         self._chain.to(*args, **kwargs)
         self._refresh()
@@ -500,26 +492,12 @@ class TransformedEnv(EnvBase):
     def state_dict(self, *args: Any, **kwargs: Any) -> dict[str, Any]:  # type: ignore[override]  # torch overloads it
         """Return the buffers and parameters of the transforms, without those of the base env.
 
-        Args:
-            *args: as for ``torch.nn.Module.state_dict``.
-            **kwargs: as for ``torch.nn.Module.state_dict``.
-
-        Returns:
-            Tensors by name, as ``env.transform.state_dict()``.
+        Takes the arguments of ``torch.nn.Module.state_dict``.
         """
         return self._chain.state_dict(*args, **kwargs)
 
     def load_state_dict(self, state_dict: Any, *args: Any, **kwargs: Any) -> Any:
-        """Load buffers and parameters of the transforms.
-
-        Args:
-            state_dict: the result of :meth:`state_dict`.
-            *args: as for ``torch.nn.Module.load_state_dict``.
-            **kwargs: as for ``torch.nn.Module.load_state_dict``.
-
-        Returns:
-            The missing and unexpected keys.
-        """
+        """Load the result of :meth:`state_dict`; see ``torch.nn.Module.load_state_dict``."""
         return self._chain.load_state_dict(state_dict, *args, **kwargs)
 
     def close(self, *, raise_if_closed: bool = False) -> None:

@@ -126,6 +126,8 @@ class VIPRewardTransform(VIPTransform):
         (torch.Size([1024]), torch.Size([1]))
     """
 
+    _env_only = "compares each step with the goal of a reset"
+
     def __init__(
         self,
         model_name: str,
@@ -184,14 +186,6 @@ class VIPRewardTransform(VIPTransform):
         # A view: the memory refers to its key weakly, and its value must not keep the key alive.
         self._memory.put(self.out_keys[0], vector, (vector[...],))
 
-    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Not supported: plain data has no goal.
-
-        Raises:
-            NotImplementedError: Always.
-        """
-        raise NotImplementedError(errors.needs_env(self, "compares each step with the goal of a reset"))
-
     def _forget(self) -> None:
         super()._forget()
         self._memory = FrameMemory()
@@ -221,8 +215,8 @@ class VIPRewardTransform(VIPTransform):
 
     def transform_state_spec(self, state_spec: Composite) -> Composite:
         """Add the goal image, which a reset reads; see :class:`Transform`."""
-        below = self.parent
-        image = None if below is None else below.observation_spec.get(self.in_keys[0])
+        parent = self.parent
+        image = None if parent is None else parent.observation_spec.get(self.in_keys[0])
         return state_spec if image is None else state_spec.set(_IMAGE, image.clone())
 
 

@@ -198,9 +198,7 @@ def test_bad_input_of_init_stats():
         env.transform.init_stats(10)
     two = ObservationNorm(in_keys=["observation", "reward"])
     three = TransformedEnv(CartPoleEnv(), two)
-    with message(
-        ValueError, "init_stats looks at one entry, and in_keys is ['observation', 'reward']. Fix: give key=."
-    ):
+    with message(ValueError, "init_stats reads one entry, and in_keys is ['observation', 'reward']. Fix: pass key=."):
         two.init_stats(10)
     missing = ObservationNorm(in_keys=["nothing"])
     four = TransformedEnv(CartPoleEnv(), missing)

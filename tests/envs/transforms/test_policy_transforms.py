@@ -202,7 +202,7 @@ def test_bad_input_of_the_projection():
     env = TransformedEnv(CartPoleEnv(), DiscreteActionProjection(2, 3))
     with message(
         ValueError,
-        "The action 'action' must be one-hot, with 3 entries, and has shape (2,). Fix: "
+        "The action 'action' must be one-hot, with 3 entries, got shape (2,). Fix: "
         "torch.nn.functional.one_hot(number, 3).",
     ):
         env.transform.inv(env.reset().set("action", torch.tensor([1, 0])))
