@@ -246,7 +246,8 @@ def check_is_new(env: EnvBase, result: Any, given: TensorDictBase | None, method
     if result is given:
         raise TypeError(
             f"{name} returned the TensorDict that it was given. It must return a new one, with the data at its root; "
-            'it comes to its place (under "next" for a step) by itself. Fix: return TensorDict({...}, self.batch_size).'
+            'the env puts it where it belongs (under "next" for a step). '
+            "Fix: return TensorDict({...}, self.batch_size)."
         )
     if result.batch_size != env._batch_size and env.batch_locked:
         raise RuntimeError(
@@ -420,8 +421,8 @@ def check_data(env: EnvBase, data: TensorDictBase, moment: str) -> None:
         rows = "\n".join(f"  - {violation}" for violation in found)
         raise RuntimeError(
             f"The data of {type(env).__name__}'s {'first ' * first}{moment} does not fit its specs:\n{rows}\n"
-            "rlnb.envs.utils.check_env_specs(env) tells all about it, and proposes specs that fit; "
-            "run_type_checks=False switches this check off."
+            "rlnb.envs.utils.check_env_specs(env) reports all problems and proposes specs that fit; "
+            "run_type_checks=False disables this check."
         )
     env._unchecked.discard(moment)
 

@@ -131,7 +131,7 @@ def test_a_bad_map_is_explained(desc, text):
 def test_slip_is_a_probability(slip):
     with pytest.raises(ValueError) as error:
         GridWorldEnv(slip=slip)
-    assert str(error.value) == f"slip is a probability, from 0 to 1, and is {slip}."
+    assert str(error.value) == f"slip must be a probability from 0 to 1 and is {slip}."
 
 
 @pytest.mark.parametrize("cell", [-1, 4, 6])
