@@ -129,7 +129,7 @@ def test_an_implementation_for_each_version(gym):
     assert fun() == 1
 
 
-def test_a_cheetah_among_gymnasiums_envs():  # EN-48, GB-06: DMControl is not installed; GymEnv's "Cheetah" is
+def test_a_cheetah_among_gymnasiums_envs():  # DMControl is not installed; GymEnv's "Cheetah" is
     gymnasium.register("Cheetah-v4", entry_point=Cheetah)
     ids = {"rlnb-tests/C-v0": GymEnv, "rlnb-tests/C-v1": EnvBase}
     for name, cls in ids.items():
@@ -156,7 +156,7 @@ def test_observations_joined_by_a_transform_of_make():
     assert isinstance(observation["observation"], np.ndarray) and observation["observation"].shape == (2,)
 
 
-def test_a_stateless_env_under_gymnasium():  # GB-07, GB-08: Brax is not installed; PendulumEnv is stateless too
+def test_a_stateless_env_under_gymnasium():  # Brax is not installed; PendulumEnv is stateless too
     params = PendulumEnv.gen_params(batch_size=[2])
     env = PendulumEnv(params)
     env.set_seed(0)

@@ -105,8 +105,8 @@ def test_bounds_that_differ_between_sub_envs(scripted):
         (
             True,
             [0, 1, 2],
-            "The action 2 is not an action of the env: it must be an integer from 0 to 1. Fix: is the policy's output as "
-            "wide as the number of actions? See env.action_spec. It is the action of env 2.",
+            "The action 2 is not an action of the env: it must be an integer from 0 to 1. Fix: is the policy's output "
+            "as wide as the number of actions? See env.action_spec. It is the action of env 2.",
         ),
         (
             False,

@@ -63,7 +63,7 @@ def test_every_env_is_a_module(kind):
     assert env(td) is td and "next" in td
 
 
-METHODS = {  # EN-02: what each does to a Bare env
+METHODS = {  # what each does to a Bare env
     "add_module": lambda env: (env.add_module("more", nn.Tanh()), env.more)[1].extra_repr() == "",
     "apply": lambda env: (
         env.apply(lambda m: nn.init.zeros_(m.bias) if isinstance(m, nn.Linear) else None) is env
@@ -154,7 +154,7 @@ def test_a_compiled_env_takes_the_same_steps():
 
 
 STATE = ["_extra_state", "layer.bias", "layer.weight", "scale"]
-HOOKS = {  # EN-02: what is noted of the arguments of a hook, and what it must be
+HOOKS = {  # what is noted of the arguments of a hook, and what it must be
     "register_forward_pre_hook": (lambda module, args: "next" in args[0], False),
     "register_forward_hook": (lambda module, args, out: "next" in out, True),
     "register_state_dict_pre_hook": (lambda module, prefix, keep_vars: prefix, ""),
