@@ -135,7 +135,7 @@ class ForgetfulCache(dict[str, Any]):
         return False
 
 
-# Assignment: EnvBase takes the first three as its methods, which some subclasses override -------------------------
+# Assignment -------------------------------------------------------------------------------------------------------
 
 
 def assign_spec(env: Any, name: str, spec: TensorSpec, default_key: str) -> None:
