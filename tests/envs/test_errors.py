@@ -1,4 +1,4 @@
-"""A learner's everyday mistakes with actions, policies and order of calls: each is told what to do."""
+"""Common mistakes with actions, policies and the order of calls: each error says how to fix it."""
 
 from __future__ import annotations
 
