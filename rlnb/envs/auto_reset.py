@@ -6,6 +6,8 @@ import inspect
 from abc import ABCMeta
 from typing import Any
 
+from rlnb.envs.specs import close_specs
+
 
 class AutoResetMeta(ABCMeta):
     """Metaclass of :class:`~rlnb.envs.EnvBase`: ``SomeEnv(..., auto_reset=True)`` makes an ``AutoResetEnv``.
@@ -44,7 +46,7 @@ class AutoResetMeta(ABCMeta):
             )
         env = super().__call__(*args, **kwargs)
         if isinstance(env, cls):
-            env._close_specs()  # specs could be edited in place while __init__ ran
+            close_specs(env)  # specs could be edited in place while __init__ ran
         return env._auto_resetting(auto_reset_replace) if auto_reset else env
 
     @property

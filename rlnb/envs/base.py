@@ -120,7 +120,7 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
         names = (*INPUT_SPECS, *OUTPUT_SPECS)
         self._specs = {name: Composite(shape=self._batch_size, device=self._device) for name in names}
         if "_specs" in self.__dict__:  # it is a property of envs whose specs follow from others', with nothing to set
-            self._open_specs()
+            open_specs(self)
             set_default_specs(self)
         for name, (spec, default_key) in self.__dict__.pop("_early_specs", {}).items():
             self._set_spec(name, spec, default_key)
@@ -515,7 +515,7 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
             self._cache[name] = group.lock_()
         return self._cache[name]
 
-    _set_spec = assign_spec
+    _set_spec = assign_spec  # a method, because batches and transformed envs override it
 
     @property
     def is_spec_locked(self) -> bool:
@@ -542,13 +542,11 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
             True
         """
         if mode:
-            self._close_specs()
+            close_specs(self)
         else:
             self._specs = {name: spec.clone().unlock_() for name, spec in self._specs.items()}
-            self._open_specs()
+            open_specs(self)
         return self
-
-    _open_specs, _close_specs = open_specs, close_specs
 
     def add_truncated_keys(self) -> Self:
         """Add a "truncated" signal beside each "done" in the spec.

@@ -121,7 +121,7 @@ def _look(env: EnvBase, start: TensorDictBase | None) -> tuple[list[Problem], li
         specs = [env.observation_spec, env.full_done_spec, env.full_reward_spec]
         found = _compare(env, specs, after, state)
         if _has_placeholders(env):
-            # Placeholders for the last observations of episodes are no observations: only their form is checked.
+            # Placeholders for the last observations of episodes may have illegal values: only their form is checked.
             legal = _compare(env, specs, _without_placeholders(env, after), state)
             found = [v for v in found if v.kind != "domain"] + [v for v in legal if v.kind == "domain"]
         note(f"step {step}", found + _union(env, after))
@@ -135,7 +135,7 @@ def _overwritten(seen: list[TensorDictBase], before: list[TensorDictBase]) -> li
     for t, (now, then) in enumerate(zip(seen, before, strict=True)):
         for key in leaf_keys(now):
             for new, old in zip(_values([now], key), _values([then], key), strict=True):
-                if bool(((new == old) | ((new != new) & (old != old))).all()):  # NaN is no change
+                if bool(((new == old) | ((new != new) & (old != old))).all()):  # NaN stays NaN
                     continue
                 moment = f"step {t}" if t else "reset"
                 fix = "The env gives away its own memory, and writes to it again. Return a copy: value.clone()."

@@ -87,13 +87,9 @@ def _union_by_level(data: TensorDictBase, full_done_spec: Composite | None) -> d
 
 
 def override(env: EnvBase, data: TensorDictBase, given: TensorDictBase) -> None:
-    """Overwrite what a step computed with the entries that were under "next" before the step.
+    """Overwrite what a step computed with the entries that were under "next" before the step, ``given``.
 
-    Args:
-        env: the env.
-        data: the output of the step; written to. Where an end signal is overridden, the others of its level are
-            dropped, to be derived from it.
-        given: the entries that take precedence.
+    Where an end signal is overridden, the others of its level are dropped, to be derived from it.
     """
     for group in env.done_keys_groups:
         if any(given.get(key, None) is not None for key in group):

@@ -146,7 +146,7 @@ def _misplaced_agents(groups: Mapping[str, Iterable[Any]], names: list[str]) -> 
         if agent not in names:
             close = difflib.get_close_matches(agent, names, 1)
             fix = f"did you mean {close[0]!r}?" if close else "leave it out, or name it as the env does."
-            problems.append(f"The group {where[0]!r} has {agent!r}, which is no agent. Fix: {fix}")
+            problems.append(f"The group {where[0]!r} has {agent!r}, which is not an agent. Fix: {fix}")
         if len(where) > 1:
             problems.append(_several_homes(agent, where))
     if not groups:

@@ -24,14 +24,7 @@ _WIDE = 16
 
 
 def reset_masks(env: EnvBase, tensordict: TensorDictBase) -> Masks:
-    """Collect the "_reset" masks of an input.
-
-    Args:
-        env: the env, whose end signals determine the levels at which a mask may be.
-        tensordict: the input of a reset.
-
-    Returns:
-        The masks by level. Empty if everything is to be reset.
+    """Collect the "_reset" masks of an input by level. The result is empty if everything is to be reset.
 
     Raises:
         ValueError: If a mask is at a level without end signals, or has another shape than those.
@@ -59,15 +52,7 @@ def reset_masks(env: EnvBase, tensordict: TensorDictBase) -> Masks:
 
 
 def reset_to_state(env: EnvBase, tensordict: TensorDictBase | None, **kwargs: Any) -> TensorDictBase:
-    """Reset a stateless env to the state that a TensorDict holds.
-
-    Args:
-        env: the env, whose observations must be its state.
-        tensordict: has the state; written to.
-        **kwargs: for the env's reset.
-
-    Returns:
-        The same TensorDict.
+    """Reset a stateless env, whose observations are its state, to the state that a TensorDict holds.
 
     Raises:
         NotImplementedError: If the env keeps its state itself.
@@ -87,28 +72,15 @@ def reset_to_state(env: EnvBase, tensordict: TensorDictBase | None, **kwargs: An
 
 
 def end_masks(env: EnvBase, data: TensorDictBase) -> Masks:
-    """Read the "done" of every level: the masks of the reset that must follow.
-
-    Args:
-        env: the env that returned the data.
-        data: the data of a step at its root.
-
-    Returns:
-        The signals by level.
-    """
+    """Read the "done" of every level of a step's data: the masks of the reset that must follow."""
     found = {level: entry(data, key) for level, key in env._done_levels()}
     return {level: done for level, done in found.items() if done is not None}
 
 
 def ended_masks(env: EnvBase, data: TensorDictBase) -> Masks:
-    """Find which envs must be reset. A "done" at the root overrides those below it.
+    """Find which envs must be reset, by level. The result is empty if no env is done.
 
-    Args:
-        env: the env that returned the data.
-        data: the output of ``step_mdp``.
-
-    Returns:
-        The masks by level. Empty if no env is done.
+    A "done" at the root overrides those below it.
     """
     masks: Masks = {}
     for level, key in env._done_levels():
@@ -124,14 +96,7 @@ def ended_masks(env: EnvBase, data: TensorDictBase) -> Masks:
 
 
 def deciding(masks: Masks) -> Masks:
-    """Leave out the masks that one at the root overrides.
-
-    Args:
-        masks: by level.
-
-    Returns:
-        The mask at the root alone, if there is one, else all of them.
-    """
+    """Drop masks that a mask at the root overrides."""
     return {(): masks[()]} if () in masks else masks
 
 
@@ -140,8 +105,8 @@ def merge_reset(previous: TensorDictBase, fresh: TensorDictBase, masks: Masks, b
 
     Args:
         previous: the input of the reset.
-        fresh: what the env's reset returned.
-        masks: the "_reset" entries of the input, by level; empty for a full reset.
+        fresh: the output of the env's ``_reset``.
+        masks: by level; empty for a full reset.
         batch_dims: the number of the env's batch dimensions.
 
     Returns:
@@ -152,14 +117,7 @@ def merge_reset(previous: TensorDictBase, fresh: TensorDictBase, masks: Masks, b
 
 
 def overwrite(previous: TensorDictBase, fresh: TensorDictBase, masks: Masks, batch_dims: int) -> None:
-    """Write the data of a reset over that of its input, where the masks are True.
-
-    Args:
-        previous: written to.
-        fresh: what is written.
-        masks: by level; empty for everywhere.
-        batch_dims: the number of the env's batch dimensions.
-    """
+    """Write the data of a reset over that of its input, ``previous``, where the masks are True; without masks, all."""
     if not batch_dims or not (is_ragged(previous) or is_ragged(fresh)):
         write_entries(previous, merge_reset(previous, fresh, masks, batch_dims))
         return
@@ -168,13 +126,7 @@ def overwrite(previous: TensorDictBase, fresh: TensorDictBase, masks: Masks, bat
 
 
 def blank_missing(env: EnvBase, fresh: TensorDictBase, previous: TensorDictBase) -> None:
-    """Write zeros for observations that a reset did not return, so that those of the last episode do not stay.
-
-    Args:
-        env: the env.
-        fresh: what the env's reset returned; written to.
-        previous: the input of the reset.
-    """
+    """Write zeros for observations that a reset did not return, so that those of the last episode do not stay."""
     for key in env.observation_keys:
         before = previous.get(key, None)
         if isinstance(before, torch.Tensor) and fresh.get(key, None) is None:
@@ -182,17 +134,7 @@ def blank_missing(env: EnvBase, fresh: TensorDictBase, previous: TensorDictBase)
 
 
 def merge_ragged(env: EnvBase, previous: TensorDictBase, fresh: TensorDictBase, masks: Masks) -> TensorDictBase:
-    """Merge the data of a reset into its input row by row, for envs whose data differs in shape.
-
-    Args:
-        env: the env.
-        previous: the input of the reset; written to if it is a lazy stack.
-        fresh: what the env's reset returned.
-        masks: by level; empty for everywhere.
-
-    Returns:
-        The merged data: ``previous``, or a lazy stack made of it.
-    """
+    """Merge the data of a reset into its input row by row, for envs whose data differs in shape."""
     previous.exclude(*env.reset_keys, inplace=True)
     if not is_ragged(previous):
         previous = lazy_stack([row.copy() for row in previous.unbind(0)], 0)
@@ -201,14 +143,7 @@ def merge_ragged(env: EnvBase, previous: TensorDictBase, fresh: TensorDictBase, 
 
 
 def is_ragged(data: TensorDictBase | None) -> bool:
-    """Whether data is a lazy stack of rows, which may differ in their shapes.
-
-    Args:
-        data: any TensorDict, or None.
-
-    Returns:
-        True if it is.
-    """
+    """Whether data is a lazy stack of rows, which may differ in shape."""
     return type(data) is not TensorDict and isinstance(data, LazyStackedTensorDict) and data.stack_dim == 0
 
 

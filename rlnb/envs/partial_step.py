@@ -22,7 +22,7 @@ def partial_step(env: EnvBase, tensordict: TensorDictBase, partial: torch.Tensor
     Args:
         env: the env.
         tensordict: the input of the step.
-        partial: the mask, bool of shape ``[*batch]`` with any dimensions of size 1 behind.
+        partial: the mask, bool of shape ``[*batch]``; dimensions of size 1 behind it are ignored.
 
     Returns:
         The results of the step.

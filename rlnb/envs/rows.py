@@ -1,10 +1,10 @@
 """Rollouts that fill the rows of one preallocated TED block, without a TensorDict per step.
 
-An env that can write its data into rows of numpy arrays implements :class:`RowEnv`. Its rollouts go past most of the
-env's methods, so they must give what those methods would give. One rule decides: *rows are filled only if the env
-overrides nothing*. Each class that implements the protocol compares the env with itself by :func:`overridden`: if any
-attribute that the class has, inherited ones included, is another object on the env or on its class, then every step
-calls the methods. Only the attributes in :data:`CONSTRUCTION` may differ, because no rollout uses them.
+An env that can write its data into rows of numpy arrays implements :class:`RowEnv`. Its row functions bypass most of
+the env's methods and must give the same data. One rule decides when they are used: *an env fills rows only if it
+overrides nothing*. The class that implements the protocol calls :func:`overridden`: if any of its attributes,
+inherited ones included, is another object on the env or on the env's class, then every step calls the methods. Only
+the attributes in :data:`CONSTRUCTION` may differ, because no rollout uses them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ _CHUNK = 1024
 CONSTRUCTION = frozenset(
     {
         "__abstractmethods__",
+        "__annotate_func__",
         "__annotations__",
+        "__annotations_cache__",
         "__dict__",
         "__doc__",
         "__firstlineno__",

@@ -20,13 +20,7 @@ OUTPUT_SPECS = ("full_observation_spec", "full_reward_spec", "full_done_spec")
 
 
 class SpecProperty:
-    """Base class of the properties that set one of an env's five composite specs.
-
-    Args:
-        name: of the composite among ``env._specs``.
-        default_key: the key of a leaf spec that is assigned in place of a composite.
-        doc: the docstring of the property.
-    """
+    """Base class of the properties that set one of an env's five composite specs."""
 
     def __init__(self, name: str, default_key: str, doc: str) -> None:
         self.name, self.default_key, self.__doc__ = name, default_key, doc
@@ -72,11 +66,7 @@ class LeafProperty(SpecProperty):
 
 
 class Unbatched:
-    """Property of an env: a spec without the batch dimensions. Setting it expands the spec to the batch size.
-
-    Args:
-        name: of the property with the batch dimensions.
-    """
+    """Property of an env: a spec without the batch dimensions. Setting it expands the spec to the batch size."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -95,12 +85,7 @@ class Unbatched:
 
 
 class SpecKeys:
-    """Property of an env: the keys of one of its composites, those at the root first.
-
-    Args:
-        name: of the composite among ``env._specs``.
-        doc: the docstring of the property.
-    """
+    """Property of an env: the keys of one of its composites, those at the root first."""
 
     def __init__(self, name: str, doc: str) -> None:
         self.name, self.__doc__ = name, doc
@@ -117,12 +102,7 @@ class SpecKeys:
 
 
 class OnlyKey:
-    """Property of an env: the key of its only action, reward or "done".
-
-    Args:
-        what: "action", "reward" or "done".
-        doc: the docstring of the property.
-    """
+    """Property of an env: the key of its only action, reward or "done"."""
 
     def __init__(self, what: str, doc: str) -> None:
         self.what, self.__doc__ = what, doc
@@ -155,17 +135,11 @@ class ForgetfulCache(dict[str, Any]):
         return False
 
 
-# Assignment: EnvBase takes the first three as its methods, which some subclasses override -------------------------
+# Assignment -------------------------------------------------------------------------------------------------------
 
 
 def assign_spec(env: Any, name: str, spec: TensorSpec, default_key: str) -> None:
-    """Replace one of an env's five composites; nothing changes if the spec does not fit.
-
-    Args:
-        env: the env.
-        name: of the composite, such as "full_reward_spec".
-        spec: a composite, or a leaf.
-        default_key: the key of a leaf.
+    """Replace one of an env's five composites, such as "full_reward_spec". Nothing changes if the spec does not fit.
 
     Raises:
         TypeError: If ``spec`` is not a spec.
@@ -212,10 +186,6 @@ def set_default_specs(env: Any) -> None:
 def set_batch_size(env: Any, size: torch.Size) -> None:
     """Set the batch size of an env while its ``__init__`` runs and it has only the default specs.
 
-    Args:
-        env: the env.
-        size: the batch size.
-
     Raises:
         RuntimeError: If the env has specs of another batch size.
     """
@@ -238,12 +208,8 @@ def set_batch_size(env: Any, size: torch.Size) -> None:
 def set_device(env: Any, device: torch.device | None) -> None:
     """Set the device of an env while its ``__init__`` runs.
 
-    Args:
-        env: the env.
-        device: the device.
-
     Raises:
-        RuntimeError: If the env is finished.
+        RuntimeError: If the constructor has finished.
     """
     if "_modules" not in env.__dict__:  # before super().__init__()
         env.__dict__["_early_device"] = device
@@ -259,16 +225,16 @@ def set_device(env: Any, device: torch.device | None) -> None:
 
 
 def fitted_spec(name: str, spec: TensorSpec, default_key: str, env: Any) -> Composite:
-    """Make one of an env's five composites out of a spec that was assigned to it.
+    """Make one of an env's five composites, such as "full_reward_spec", from a spec that was assigned to it.
 
     Args:
-        name: of the composite, such as "full_reward_spec".
+        name: of the composite.
         spec: a composite, or a leaf that becomes the entry ``default_key``.
         default_key: the key of a leaf.
-        env: whose batch size and device the result gets.
+        env: the env.
 
     Returns:
-        A copy. Every level of "full_done_spec" with an end signal has both "done" and "terminated".
+        A copy with the env's batch size and device. Every level of "full_done_spec" has "done" and "terminated".
 
     Raises:
         ValueError: If the spec does not start with the batch size.
@@ -300,14 +266,7 @@ def fitted_spec(name: str, spec: TensorSpec, default_key: str, env: Any) -> Comp
 
 
 def with_twins(spec: Composite) -> Composite:
-    """Give every level that has an end signal both "done" and "terminated".
-
-    Args:
-        spec: the end signals; written to.
-
-    Returns:
-        ``spec``.
-    """
+    """Give every level of a done spec that has an end signal both "done" and "terminated", in place."""
     present = list(map(as_tuple, spec.keys(True, True)))
     levels = {path[:-1]: path for path in present if path[-1] in END_KEYS}
     for level, path in levels.items():
@@ -318,10 +277,7 @@ def with_twins(spec: Composite) -> Composite:
 
 
 def check_distinct_keys(specs: Mapping[str, Composite]) -> None:
-    """Raise if two specs of an env claim the same entry, or if an entry has a reserved name.
-
-    Args:
-        specs: the five composites by name.
+    """Raise if two of an env's five composites claim the same entry, or if an entry has a reserved name.
 
     Raises:
         ValueError: If an entry is in two specs, or is called "next" or "_reset", or if an entry of the done spec has

@@ -24,15 +24,7 @@ if TYPE_CHECKING:
 
 
 def check_open(env: EnvBase, what: str) -> None:
-    """Check that the env is open. A reset opens it again; a backend that cannot start again raises an error itself.
-
-    Args:
-        env: the env.
-        what: the method that was called, such as "step".
-
-    Raises:
-        RuntimeError: If the env is closed and ``what`` is not "reset".
-    """
+    """Raise RuntimeError if the env is closed. A reset opens it again, if the backend can start again."""
     if env.is_closed:
         if what != "reset":
             raise RuntimeError(
@@ -42,15 +34,7 @@ def check_open(env: EnvBase, what: str) -> None:
 
 
 def check_unlocked(tensordict: TensorDictBase, what: str) -> None:
-    """Check that a TensorDict can be written to.
-
-    Args:
-        tensordict: the input.
-        what: the method that was called, such as "step".
-
-    Raises:
-        RuntimeError: If it is locked.
-    """
+    """Raise RuntimeError if a TensorDict, the input of the method ``what``, is locked."""
     if tensordict.is_locked:
         raise RuntimeError(
             f"{what} writes to the TensorDict that it is given, and this one is locked. Fix: env.{what}(td.clone())."
@@ -58,15 +42,7 @@ def check_unlocked(tensordict: TensorDictBase, what: str) -> None:
 
 
 def check_not_over(env: EnvBase, tensordict: TensorDictBase) -> None:
-    """Check that an episode goes on. In a batch, envs may go on while others wait for their reset.
-
-    Args:
-        env: the env.
-        tensordict: the input of a step.
-
-    Raises:
-        RuntimeError: If all envs are done.
-    """
+    """Raise RuntimeError if all envs are done. In a batch, some may go on while others wait for their reset."""
     done = entry(tensordict, DONE)
     if done is None or env.allow_done_after_reset or env._clear_signal.is_known(done):
         return
@@ -79,12 +55,9 @@ def check_not_over(env: EnvBase, tensordict: TensorDictBase) -> None:
 
 
 def check_batch_size(env: EnvBase, tensordict: TensorDictBase, what: str) -> None:
-    """Check that an input is a TensorDict of the env's batch size.
+    """Check that the input of the method ``what`` is a TensorDict of the env's batch size.
 
-    Args:
-        env: the env.
-        tensordict: the input. A stateless env takes any leading dimensions in front of its batch size.
-        what: the method that was called, such as "step".
+    A stateless env takes any leading dimensions in front of its batch size.
 
     Raises:
         TypeError: If the input is not a TensorDict.
@@ -143,14 +116,7 @@ def check_actions(env: EnvBase, tensordict: TensorDictBase) -> TensorDictBase:
 
 
 def action_leaves(env: EnvBase) -> list[tuple[NestedKey, TensorSpec]]:
-    """List the keys and specs of an env's actions.
-
-    Args:
-        env: the env.
-
-    Returns:
-        Pairs, those at the root first.
-    """
+    """List the keys and specs of an env's actions, those at the root first."""
     if "action_leaves" not in env._cache:
         spec = env.full_action_spec
         env._cache["action_leaves"] = [(key, spec[key]) for key in env.action_keys]
@@ -228,16 +194,10 @@ def _shape_fix(spec: TensorSpec, action: torch.Tensor, shape: torch.Size) -> str
 
 
 def check_is_new(env: EnvBase, result: Any, given: TensorDictBase | None, method: str) -> None:
-    """Check that ``_reset`` or ``_step`` returned a new TensorDict of the env's batch size.
-
-    Args:
-        env: the env.
-        result: what the method returned.
-        given: what the method was given.
-        method: "_reset" or "_step".
+    """Check that ``_reset`` or ``_step`` (``method``) returned a new TensorDict of the env's batch size.
 
     Raises:
-        TypeError: If the result is not a TensorDict, or the one that was given.
+        TypeError: If the result is not a TensorDict, or is the one that was given.
         RuntimeError: If its batch size is wrong.
     """
     name = f"{type(env).__name__}.{method}"
@@ -246,7 +206,8 @@ def check_is_new(env: EnvBase, result: Any, given: TensorDictBase | None, method
     if result is given:
         raise TypeError(
             f"{name} returned the TensorDict that it was given. It must return a new one, with the data at its root; "
-            'it comes to its place (under "next" for a step) by itself. Fix: return TensorDict({...}, self.batch_size).'
+            'the env puts it where it belongs (under "next" for a step). '
+            "Fix: return TensorDict({...}, self.batch_size)."
         )
     if result.batch_size != env._batch_size and env.batch_locked:
         raise RuntimeError(
@@ -256,15 +217,9 @@ def check_is_new(env: EnvBase, result: Any, given: TensorDictBase | None, method
 
 
 def is_complete(env: EnvBase, data: TensorDictBase, moment: str) -> bool:
-    """Whether the output of a reset or step needs no further check.
+    """Whether the output of a "reset" or "step" (``moment``) needs no further check.
 
-    Args:
-        env: the env.
-        data: the output.
-        moment: "reset" or "step".
-
-    Returns:
-        True if an earlier output of that kind was checked and this one has all entries.
+    That is so if an earlier output of that kind was checked, and this one has all entries.
     """
     if moment in env._unchecked or env._run_type_checks or env._misfit:
         return False
@@ -272,16 +227,7 @@ def is_complete(env: EnvBase, data: TensorDictBase, moment: str) -> bool:
 
 
 def has_all_entries(env: EnvBase, data: TensorDictBase, moment: str) -> bool:
-    """Whether the output of a reset or step has all entries that the specs name.
-
-    Args:
-        env: the env.
-        data: the output.
-        moment: "reset" or "step".
-
-    Returns:
-        True if none is missing.
-    """
+    """Whether the output of a "reset" or "step" (``moment``) has all entries that the specs name."""
     if moment not in env._cache:
         rewards = env.reward_keys if moment == "step" else ()
         names, below = split_keys((*env.observation_keys, *rewards, *env.done_keys))
@@ -297,15 +243,7 @@ def has_all_entries(env: EnvBase, data: TensorDictBase, moment: str) -> bool:
 
 
 def has_entry(data: Any, path: tuple[str, ...]) -> bool:
-    """Whether a TensorDict has an entry, even one that cannot be read because the rows of a lazy stack differ in shape.
-
-    Args:
-        data: any TensorDict.
-        path: the key of the entry, as a tuple.
-
-    Returns:
-        True if the entry exists.
-    """
+    """Whether data has an entry, even one that no tensor holds because the rows of a lazy stack differ in shape."""
     for name in path[:-1]:
         data = entry(data, name)
         if not isinstance(data, TensorDictBase):
@@ -364,28 +302,14 @@ def _cast(value: torch.Tensor, dtype: torch.dtype | None, is_end: bool) -> torch
 
 
 def warn_once(env: EnvBase, about: str, text: str) -> None:
-    """Warn, unless this env has warned about the same thing before.
-
-    Args:
-        env: the env.
-        about: identifies the warning.
-        text: the warning.
-    """
+    """Warn, unless this env has warned about the same thing before."""
     if about not in env._warned_about:
         env._warned_about.add(about)
         warnings.warn(text, UserWarning, stacklevel=4)
 
 
 def check_specs(env: EnvBase, moment: str) -> None:
-    """Check the specs themselves before the first data is compared with them.
-
-    Args:
-        env: the env.
-        moment: "reset" or "step".
-
-    Raises:
-        ValueError: As :meth:`~rlnb.envs.EnvBase.assert_distinct_keys`.
-    """
+    """Check the specs themselves before the first data is compared with them."""
     if moment in env._unchecked and env._run_type_checks is not False:
         env.assert_distinct_keys()
 
@@ -420,8 +344,8 @@ def check_data(env: EnvBase, data: TensorDictBase, moment: str) -> None:
         rows = "\n".join(f"  - {violation}" for violation in found)
         raise RuntimeError(
             f"The data of {type(env).__name__}'s {'first ' * first}{moment} does not fit its specs:\n{rows}\n"
-            "rlnb.envs.utils.check_env_specs(env) tells all about it, and proposes specs that fit; "
-            "run_type_checks=False switches this check off."
+            "rlnb.envs.utils.check_env_specs(env) reports all problems and proposes specs that fit; "
+            "run_type_checks=False disables this check."
         )
     env._unchecked.discard(moment)
 

@@ -48,7 +48,7 @@ def times(lengths, steps):
 # The documentation's example ------------------------------------------------------------------------------------------
 
 
-def test_the_documented_example():  # AR-01, AR-02, AR-05
+def test_the_documented_example():
     torch.manual_seed(0)
     with set_gym_backend("gymnasium"):
         env = AutoResettingGymEnv("CartPole-v1", auto_reset=True, auto_reset_replace=True)
@@ -69,12 +69,12 @@ def test_the_documented_example():  # AR-01, AR-02, AR-05
     assert env.base_env.resets == 1 + int(done.sum())
 
 
-def test_the_documented_backend_is_missing_with_a_reason():  # AR-05
+def test_the_documented_backend_is_missing_with_a_reason():
     with pytest.raises(ModuleNotFoundError, match=r"^The gym backend 'gym' is not installed\."), set_gym_backend("gym"):
         pass
 
 
-def test_without_replacement_the_observation_is_that_of_the_next_root():  # AR-02
+def test_without_replacement_the_observation_is_that_of_the_next_root():
     env = AutoResettingGymEnv("CartPole-v1", auto_reset=True, auto_reset_replace=False)
     env.set_seed(0)
     found = rollout(env, 60)
@@ -87,7 +87,7 @@ def test_without_replacement_the_observation_is_that_of_the_next_root():  # AR-0
 
 @pytest.mark.parametrize("lengths", [[3], [2, 3], [1, 4, 2]], ids=str)
 @pytest.mark.parametrize("contiguous", [True, False])
-def test_rows_restart_one_by_one(lengths, contiguous):  # AR-01, AR-03
+def test_rows_restart_one_by_one(lengths, contiguous):
     env = restarting(lengths)
     found = env.rollout(12, break_when_any_done=False, return_contiguous=contiguous)
     assert torch.equal(found["place"], times(lengths, 12))
@@ -101,7 +101,7 @@ def test_rows_restart_one_by_one(lengths, contiguous):  # AR-01, AR-03
 
 
 @pytest.mark.parametrize("batch", [(), (2,)])
-def test_placeholders_of_every_dtype(batch):  # AR-03, TR-10
+def test_placeholders_of_every_dtype(batch):
     env = AutoResetEnv(
         Restarting(torch.full(batch, 1)), AutoResetTransform(fill_float=-3.5, fill_int=7, fill_bool=True)
     )
@@ -115,13 +115,13 @@ def test_placeholders_of_every_dtype(batch):  # AR-03, TR-10
         assert bool((after[key] == value).all())
 
 
-def test_text_is_replaced_with_none():  # AR-03
+def test_text_is_replaced_with_none():
     found = rollout(restarting(2, text=True), 5)
     assert list(found["text"]) == ["time 0", "time 1", "time 0", "time 1", "time 0"]
     assert list(found["next", "text"]) == ["time 1", None, "time 1", None, "time 1"]
 
 
-def test_levels_restart_one_by_one():  # AR-03
+def test_levels_restart_one_by_one():
     env = RestartingGroups(auto_reset=True)
     found = rollout(env, 7)
     assert found["fast", "place"].flatten().tolist() == [0, 1, 0, 1, 0, 1, 0]
@@ -133,7 +133,7 @@ def test_levels_restart_one_by_one():  # AR-03
     assert env.base_env.resets == 1
 
 
-def test_step_and_maybe_reset_gives_the_rollout():  # AR-01
+def test_step_and_maybe_reset_gives_the_rollout():
     env, other = restarting([2, 3]), restarting([2, 3])
     torch.manual_seed(0)
     expected = rollout(env)
@@ -149,7 +149,7 @@ def test_step_and_maybe_reset_gives_the_rollout():  # AR-01
 
 @pytest.mark.parametrize("replace", [True, False])
 @pytest.mark.parametrize("lengths", [2, [1, 2, 3]], ids=str)
-def test_check_env_specs(lengths, replace):  # AR-01
+def test_check_env_specs(lengths, replace):
     env = restarting(lengths, auto_reset_replace=replace)
     check_env_specs(env)
     check_env_specs(TransformedEnv(env, StepCounter()))
@@ -168,7 +168,7 @@ def test_check_env_specs_still_sees_wrong_observations():
 
 
 @pytest.mark.parametrize("batch", [SerialEnv, ParallelEnv])
-def test_in_a_batch(batch):  # AR-01
+def test_in_a_batch(batch):
     with batch(2, [lambda: restarting(2), lambda: restarting(3)]) as env:
         found = rollout(env)
         assert torch.equal(found["place"], times([2, 3], 12))
@@ -179,7 +179,7 @@ def test_in_a_batch(batch):  # AR-01
 
 @pytest.mark.parametrize("batch", [SerialEnv, ParallelEnv])
 @pytest.mark.parametrize("replace", [True, False])
-def test_keywords_of_a_batch_are_those_of_its_envs(batch, replace):  # AR-01
+def test_keywords_of_a_batch_are_those_of_its_envs(batch, replace):
     lengths = [{"lengths": 2}, {"lengths": 3}]
     with batch(2, Restarting, create_env_kwargs=lengths, auto_reset=True, auto_reset_replace=replace) as env:
         assert type(env) is batch and env.auto_reset_replace == [replace] * 2
@@ -192,7 +192,7 @@ def test_keywords_of_a_batch_are_those_of_its_envs(batch, replace):  # AR-01
 # Resets that the env does not do by itself ----------------------------------------------------------------------------
 
 
-def test_a_time_limit_outside_resets_the_env():  # AR-01
+def test_a_time_limit_outside_resets_the_env():
     env = TransformedEnv(AutoResettingGymEnv("CartPole-v1", auto_reset=True), StepCounter(4))
     found = rollout(env, 12)
     assert found["step_count"].flatten().tolist() == [0, 1, 2, 3] * 3
@@ -212,7 +212,7 @@ def test_a_time_limit_outside_resets_only_the_rows_that_have_not_restarted():
     assert env.base_env.base_env.masks == [None, [False, True, False]]
 
 
-def test_reset_gives_what_the_env_has_restarted_with_once():  # AR-01
+def test_reset_gives_what_the_env_has_restarted_with_once():
     env = restarting([2, 2])
     env.rollout(5)
     assert env.reset()["place"].tolist() == [[1, 0], [1, 0]] and env.base_env.masks == [None]
@@ -264,7 +264,7 @@ def test_a_reset_that_fails_changes_nothing():
 # What it is made of ---------------------------------------------------------------------------------------------------
 
 
-def test_every_class_takes_the_keywords():  # AR-01, TR-09
+def test_every_class_takes_the_keywords():
     env = CartPoleEnv(batch_size=[2], auto_reset=True)
     assert type(env) is AutoResetEnv and isinstance(env.transform, AutoResetTransform)
     assert env.transform.replace and env.auto_reset_replace and env.auto_reset
@@ -281,7 +281,7 @@ def test_signatures_are_those_of_the_classes(cls):
     assert {"auto_reset", "auto_reset_replace"} <= set(names)
 
 
-def test_transforms_come_after_it():  # AR-03
+def test_transforms_come_after_it():
     env = restarting([2, 3])
     env.append_transform(StepCounter()).append_transform(RewardSum())
     found = rollout(env)

@@ -27,7 +27,7 @@ SIZES = {  # of the env, of the input: what is said
 
 @pytest.mark.parametrize(("want", "got"), SIZES)
 @pytest.mark.parametrize("call", CALLS)
-def test_a_wrong_batch_size(counter, call, want, got):  # EN-05, RS-01, RS-03, RS-11, RS-15
+def test_a_wrong_batch_size(counter, call, want, got):
     env = counter(want)
     env.reset()
     td = TensorDict({"observation": torch.ones(*got, 1), "action": torch.zeros(got, dtype=torch.int64)}, got)
@@ -42,7 +42,7 @@ def test_a_wrong_batch_size(counter, call, want, got):  # EN-05, RS-01, RS-03, R
 @pytest.mark.parametrize("way", ["step", "rollout"])
 @pytest.mark.parametrize("batch", [(), (2,), (2, 3)])
 @pytest.mark.parametrize("what", ["reward", "done", "both"])
-def test_rewards_and_ends_without_their_last_dimension(counter, what, batch, way):  # EN-07, RS-05
+def test_rewards_and_ends_without_their_last_dimension(counter, what, batch, way):
     def step(env, td):
         observation = td["observation"] + 1
         data = {"reward": observation, "done": observation > 9}

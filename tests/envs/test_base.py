@@ -211,7 +211,7 @@ def test_private_methods_must_return_a_new_tensordict(counter):
     env = counter(step=lambda env, td: td)
     text = (
         "Counter._step returned the TensorDict that it was given. It must return a new one, with the data at its root; "
-        'it comes to its place (under "next" for a step) by itself. Fix: return TensorDict({...}, self.batch_size).'
+        'the env puts it where it belongs (under "next" for a step). Fix: return TensorDict({...}, self.batch_size).'
     )
     with pytest.raises(TypeError, match=f"^{re.escape(text)}$"):
         env.rand_step(env.reset())

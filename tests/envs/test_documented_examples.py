@@ -30,7 +30,7 @@ def flags(*prefix: str, shape=(10, 1)) -> dict:
     return {(*prefix, name) if prefix else name: (shape, torch.bool) for name in names}
 
 
-def test_rollout_with_a_policy():  # RS-12, RS-13
+def test_rollout_with_a_policy():
     env = GymEnv("CartPole-v1", categorical_action_encoding=True)
     env.set_seed(0)
     n_obs = env.observation_spec["observation"].shape[-1]
@@ -51,14 +51,14 @@ def test_rollout_with_a_policy():  # RS-12, RS-13
         assert data.names == ["time"]
 
 
-def test_rollouts_in_a_loop():  # RS-15, RS-19
+def test_rollouts_in_a_loop():
     env = GymEnv("CartPole-v1")
     input_td = env.reset()
     for _ in range(10):
         rollout_td = env.rollout(max_steps=100, break_when_any_done=False, auto_reset=False, tensordict=input_td)
         input_td = step_mdp(rollout_td[..., -1])
         assert rollout_td.batch_size == (100,)
-        assert not rollout_td["done"].any()  # RS-20
+        assert not rollout_td["done"].any()
 
 
 def non_stopping(env, n):
@@ -71,11 +71,11 @@ def non_stopping(env, n):
     return torch.stack(result)
 
 
-def test_a_non_stopping_rollout():  # RS-10
+def test_a_non_stopping_rollout():
     assert non_stopping(GymEnv("CartPole-v1"), 200).batch_size == (200,)
 
 
-def test_a_non_stopping_rollout_of_two_envs():  # RS-10
+def test_a_non_stopping_rollout_of_two_envs():
     data = non_stopping(GymEnv("CartPole-v1", num_envs=2), 2)  # the page has a ParallelEnv here
     assert leaves(data.exclude("action")) == {
         "observation": ((2, 2, 4), torch.float32),
@@ -87,7 +87,7 @@ def test_a_non_stopping_rollout_of_two_envs():  # RS-10
 
 
 @pytest.mark.parametrize("num_envs", [0, 3])
-def test_a_rollout_without_a_policy(num_envs):  # RS-12, RS-17
+def test_a_rollout_without_a_policy(num_envs):
     env = TransformedEnv(GymEnv("Pendulum-v1", num_envs=num_envs), StepCounter(max_steps=20))
     batch, names = ((3,), [None, "time"]) if num_envs else ((), ["time"])
     rollout = env.rollout(max_steps=1000)
@@ -111,7 +111,7 @@ def test_a_rollout_without_a_policy(num_envs):  # RS-12, RS-17
     assert leaves(lazy)["step_count"] == ((*batch, 4, 1), torch.int64)
 
 
-def test_a_callable_as_transform():  # EN-45
+def test_a_callable_as_transform():
     env = GymEnv("CartPole-v1", device="cpu")
     loc, scale = 0.5, 1.0
     env = env.append_transform(transform=lambda data: data.set("observation", (data.get("observation") - loc) / scale))
@@ -145,14 +145,14 @@ class Zeros(EnvBase):
         pass
 
 
-def test_a_reset_of_one_component():  # RS-21, RS-24
+def test_a_reset_of_one_component():
     data = TensorDict({"val": [1, 1], "_reset": [False, True]}, [])
     Zeros().reset(data)
     assert data.get("val").tolist() == [1, 0] and "_reset" not in data
 
 
 @pytest.mark.parametrize("root", [False, True])
-def test_nested_resets(root):  # RS-21, RS-22, RS-23
+def test_nested_resets(root):
     nested = {
         ("agent0", "val"): [1, 1],
         ("agent0", "_reset"): [False, True],
@@ -166,7 +166,7 @@ def test_nested_resets(root):  # RS-21, RS-22, RS-23
     assert not any("_reset" in key for key in data.keys(True, True))
 
 
-def test_a_reset_of_three_envs_of_four():  # RS-21
+def test_a_reset_of_three_envs_of_four():
     env = GymEnv("Pendulum-v1", num_envs=4, from_pixels=True)  # the page has a ParallelEnv here
     env.reset()
     tensordict = TensorDict({"_reset": [[True], [False], [True], [True]]}, [4])
@@ -199,7 +199,7 @@ class Masked(EnvBase):
         pass
 
 
-def test_a_policy_that_takes_a_mask():  # AM-01, AM-02, AM-03
+def test_a_policy_that_takes_a_mask():
     module = TensorDictModule(nn.Linear(4, 4), in_keys=["observation"], out_keys=["logits"])
     dist = ProbabilisticTensorDictModule(
         in_keys={"logits": "logits", "mask": "action_mask"}, out_keys=["action"], distribution_class=MaskedCategorical
@@ -209,26 +209,26 @@ def test_a_policy_that_takes_a_mask():  # AM-01, AM-02, AM-03
     assert (data["action"][1:] != data["action"][:-1]).all() and data["logits"].shape == (50, 4)
 
 
-def test_a_default_policy_that_takes_a_mask():  # AM-04
+def test_a_default_policy_that_takes_a_mask():
     env = TransformedEnv(Masked(), ActionMask(action_key="action", mask_key="action_mask"))
     data = env.rollout(50)
     assert (data["action"][1:] != data["action"][:-1]).all() and len(data["action"].unique()) == 4
 
 
-def test_a_callback_of_a_rollout():  # RS-14
+def test_a_callback_of_a_rollout():
     seen = []
     data = GymEnv("CartPole-v1").rollout(5, callback=lambda td: seen.append(td["next", "reward"].item()))
     assert seen == data["next", "reward"].flatten().tolist() == [1.0] * 5
 
 
-def test_pendulum_with_its_gravity():  # LW-01
+def test_pendulum_with_its_gravity():
     env = SameGymEnv("Pendulum-v1", from_pixels=True, g=9.81, device="cpu")
     check_env_specs(env)
     assert env.g == 9.81
     assert env.observation_spec["pixels"].shape == (500, 500, 3)
 
 
-def test_spec_keys_of_an_env():  # EN-19, EN-20, EN-21, EN-34, EN-35, EN-36
+def test_spec_keys_of_an_env():
     env = GymEnv("CartPole-v1")
     assert set(env.specs.keys()) == {"input_spec", "output_spec"}
     assert env.output_spec["full_reward_spec"][env.reward_key] == env.reward_spec
@@ -237,8 +237,8 @@ def test_spec_keys_of_an_env():  # EN-19, EN-20, EN-21, EN-34, EN-35, EN-36
     assert env.reset_keys == ["_reset"] and env.done_keys_groups == [["done", "terminated", "truncated"]]
 
 
-def test_an_env_is_a_module():  # EN-01
+def test_an_env_is_a_module():
     env = GymEnv("CartPole-v1")
     assert isinstance(env, nn.Module) and list(env.parameters()) == []
     td = env.rand_action(env.reset())
-    assert ("next", "reward") in env(td).keys(True)  # RS-06
+    assert ("next", "reward") in env(td).keys(True)

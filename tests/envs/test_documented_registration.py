@@ -54,7 +54,7 @@ def shapes(data) -> dict:
     return {key: (tuple(data[key].shape), data[key].dtype) for key in data.keys(True, True)}
 
 
-def test_infos_of_a_cheetah():  # EN-50, EN-51, EN-52
+def test_infos_of_a_cheetah():
     gymnasium.register("Cheetah-v4", entry_point=Cheetah)
     env = GymEnv("Cheetah-v4")
     flags = {name: ((10, 1), torch.bool) for name in ("done", "terminated", "truncated")}
@@ -99,7 +99,7 @@ def gym(monkeypatch) -> ModuleType:
     return made
 
 
-def test_two_backends_in_one_program(gym):  # GB-01, GB-03
+def test_two_backends_in_one_program(gym):
     with set_gym_backend(gymnasium):
         assert repr(gym_backend()).startswith("<module 'gymnasium' from")
         env1 = GymEnv("Pendulum-v1")
@@ -111,13 +111,13 @@ def test_two_backends_in_one_program(gym):  # GB-01, GB-03
 
 
 @pytest.mark.parametrize("name", ["gym", "gymnasium"])
-def test_a_module_of_the_backend(gym, name):  # GB-02
+def test_a_module_of_the_backend(gym, name):
     with set_gym_backend(name):
         wrappers = gym_backend("wrappers")
     assert repr(wrappers).startswith(f"<module '{name}.wrappers'")
 
 
-def test_an_implementation_for_each_version(gym):  # GB-05
+def test_an_implementation_for_each_version(gym):
     @implement_for("gym", None, "0.26.0")
     def fun():
         return 0
@@ -129,7 +129,7 @@ def test_an_implementation_for_each_version(gym):  # GB-05
     assert fun() == 1
 
 
-def test_a_cheetah_among_gymnasiums_envs():  # EN-48, GB-06: DMControl is not installed; GymEnv's "Cheetah" is
+def test_a_cheetah_among_gymnasiums_envs():  # DMControl is not installed; GymEnv's "Cheetah" is
     gymnasium.register("Cheetah-v4", entry_point=Cheetah)
     ids = {"rlnb-tests/C-v0": GymEnv, "rlnb-tests/C-v1": EnvBase}
     for name, cls in ids.items():
@@ -144,7 +144,7 @@ def test_a_cheetah_among_gymnasiums_envs():  # EN-48, GB-06: DMControl is not in
         assert [bool(torch.as_tensor(flag).any()) for flag in (terminated, truncated)] == [False, False]
 
 
-def test_observations_joined_by_a_transform_of_make():  # GB-06
+def test_observations_joined_by_a_transform_of_make():
     PendulumEnv.register_gym("rlnb-tests/P-v0", to_numpy=False, backend="gymnasium", info_keys=["params"])
     cat = {"in_keys": ["th", "thdot"], "out_key": "observation", "unsqueeze_if_oor": True}  # both are single numbers
     first, _ = gymnasium.make("rlnb-tests/P-v0").reset(seed=0)
@@ -156,7 +156,7 @@ def test_observations_joined_by_a_transform_of_make():  # GB-06
     assert isinstance(observation["observation"], np.ndarray) and observation["observation"].shape == (2,)
 
 
-def test_a_stateless_env_under_gymnasium():  # GB-07, GB-08: Brax is not installed; PendulumEnv is stateless too
+def test_a_stateless_env_under_gymnasium():  # Brax is not installed; PendulumEnv is stateless too
     params = PendulumEnv.gen_params(batch_size=[2])
     env = PendulumEnv(params)
     env.set_seed(0)

@@ -29,7 +29,7 @@ def check(spec, wanted: tuple) -> None:
 
 
 @pytest.mark.parametrize("what", ["action", "reward"])
-def test_setting_and_reading_a_spec(env, what):  # EN-10, EN-11, EN-13
+def test_setting_and_reading_a_spec(env, what):
     setattr(env, f"{what}_spec", Unbounded(1))
     check(getattr(env, f"{what}_spec"), REWARD)
 
@@ -48,7 +48,7 @@ def test_setting_and_reading_a_spec(env, what):  # EN-10, EN-11, EN-13
     assert group[f"full_{what}_spec"] == spec
 
 
-def test_setting_and_reading_the_end_signals(env):  # EN-12, EN-16
+def test_setting_and_reading_the_end_signals(env):
     flag = Categorical(2, shape=(1,), dtype=torch.bool)
     bare = ("Categorical", (1,), "cpu", torch.bool, "discrete")
     # the page prints a lone "done"; the other page says that a "terminated" always stands beside it
@@ -63,7 +63,7 @@ def test_setting_and_reading_the_end_signals(env):  # EN-12, EN-16
     assert env.output_spec["full_done_spec"] == env.done_spec
 
 
-def test_leaves_of_pendulum(env):  # EN-08, EN-10, EN-11, EN-12
+def test_leaves_of_pendulum(env):
     check(env.action_spec, TORQUE)
     assert env.action_spec == Bounded(-2.0, 2.0, shape=(1,), device="cpu")
     check(env.reward_spec, REWARD)
@@ -73,7 +73,7 @@ def test_leaves_of_pendulum(env):  # EN-08, EN-10, EN-11, EN-12
     assert torch.allclose(env.observation_spec["observation"].space.high, torch.tensor([1.0, 1.0, 8.0]))
 
 
-def test_the_input_spec_of_pendulum(env):  # EN-19
+def test_the_input_spec_of_pendulum(env):
     assert set(env.input_spec.keys()) == {"full_state_spec", "full_action_spec"}
     state = env.input_spec["full_state_spec"]
     assert state is None or state.is_empty()  # the page prints None
@@ -81,7 +81,7 @@ def test_the_input_spec_of_pendulum(env):  # EN-19
     assert (env.input_spec.device, env.input_spec.shape) == (torch.device("cpu"), torch.Size([]))
 
 
-def test_the_output_spec_of_pendulum(env):  # EN-20
+def test_the_output_spec_of_pendulum(env):
     assert set(env.output_spec.keys()) == {"full_reward_spec", "full_observation_spec", "full_done_spec"}
     check(env.output_spec["full_reward_spec", "reward"], REWARD)
     check(env.output_spec["full_observation_spec", "observation"], ANGLES)
@@ -89,14 +89,14 @@ def test_the_output_spec_of_pendulum(env):  # EN-20
     assert (env.output_spec.device, env.output_spec.shape) == (torch.device("cpu"), torch.Size([]))
 
 
-def test_the_end_signals_of_a_wrapped_env():  # EN-16
+def test_the_end_signals_of_a_wrapped_env():
     env = GymWrapper(gymnasium.make("Pendulum-v1"), device="cpu")
     assert {"done", "truncated"} <= set(env.full_done_spec.keys())
     for name in ("done", "truncated"):
         check(env.full_done_spec[name], FLAG)
 
 
-def test_a_renamed_reward():  # EN-15
+def test_a_renamed_reward():
     base_env = GymWrapper(gymnasium.make("Pendulum-v1"), device="cpu")
     env = TransformedEnv(base_env, RenameTransform("reward", ("nested", "reward")))
     assert list(env.full_reward_spec.keys(True, True)) == [("nested", "reward")]
@@ -107,13 +107,13 @@ def test_a_renamed_reward():  # EN-15
 # Brax is not installed: the stateless env here is PendulumEnv.
 
 
-def test_actions_of_a_stateless_env():  # EN-14
+def test_actions_of_a_stateless_env():
     env = PendulumEnv(device="cpu")
     assert list(env.full_action_spec.keys()) == ["action"]
     check(env.full_action_spec["action"], TORQUE)
 
 
-def test_states_of_a_stateless_env():  # EN-09, EN-18
+def test_states_of_a_stateless_env():
     env = PendulumEnv(device="cpu")
     for spec in (env.state_spec, env.full_state_spec):
         assert isinstance(spec, Composite) and spec.device == torch.device("cpu")
@@ -133,7 +133,7 @@ PRINTED = """
 """
 
 
-def test_specs_are_printed_as_on_the_page(env):  # EN-20
+def test_specs_are_printed_as_on_the_page(env):
     printed = repr(env.output_spec)
     assert printed.startswith("Composite(\n") and PRINTED.rstrip(",\n") in printed
     assert printed.endswith("device=cpu,\n    shape=torch.Size([]))")

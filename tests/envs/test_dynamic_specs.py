@@ -48,7 +48,7 @@ def ends(length, start, steps):
 # One env --------------------------------------------------------------------------------------------------------------
 
 
-def test_the_documented_example():  # DS-01
+def test_the_documented_example():
     env = EnvWithDynamicSpec()
     found = env.rollout(5, return_contiguous=False)
     assert isinstance(found, LazyStackedTensorDict) and found.batch_size == (5,) and found.names == ["time"]
@@ -59,7 +59,7 @@ def test_the_documented_example():  # DS-01
     assert found["next", "done"].flatten().tolist() == [False] * 4 + [True]
 
 
-def test_reset_step_and_maybe_reset():  # DS-01
+def test_reset_step_and_maybe_reset():
     env, roots = EnvWithDynamicSpec(2), []
     td = env.reset()
     for _ in range(5):
@@ -69,18 +69,18 @@ def test_reset_step_and_maybe_reset():  # DS-01
     assert roots == [1, 2, 1, 2, 1]
 
 
-def test_goes_on_after_an_end():  # DS-01
+def test_goes_on_after_an_end():
     assert sizes(lazily(EnvWithDynamicSpec(3), 7)) == cycle(3, 1, 7)
 
 
-def test_step_mdp_of_a_lazy_stack():  # DS-01
+def test_step_mdp_of_a_lazy_stack():
     found = EnvWithDynamicSpec().rollout(5, return_contiguous=False)
     after = step_mdp(found)
     assert isinstance(after, LazyStackedTensorDict) and sizes(after) == [2, 3, 4, 5, 6]
     assert set(after.keys()) == {"observation", "done", "terminated", "truncated"}
 
 
-def test_a_contiguous_rollout_says_what_varies():  # DS-02
+def test_a_contiguous_rollout_says_what_varies():
     text = (
         "The entry 'observation' has shape (3, 1, 2) at step 0 and (3, 2, 2) at step 1, so the steps do not fit into "
         "one tensor. Fix: rollout(..., return_contiguous=False)."
@@ -89,17 +89,17 @@ def test_a_contiguous_rollout_says_what_varies():  # DS-02
         EnvWithDynamicSpec().rollout(5)
 
 
-def test_one_size_is_contiguous():  # DS-02
+def test_one_size_is_contiguous():
     assert EnvWithDynamicSpec().rollout(1)["observation"].shape == (1, 3, 1, 2)
 
 
-def test_fake_tensordict_is_in_the_specs():  # DS-01
+def test_fake_tensordict_is_in_the_specs():
     env = EnvWithDynamicSpec()
     assert env.observation_spec.is_in(env.fake_tensordict().select("observation"))
 
 
 @pytest.mark.parametrize("length", [1, 2, 5])
-def test_check_env_specs_passes(length):  # DS-03
+def test_check_env_specs_passes(length):
     check_env_specs(EnvWithDynamicSpec(length))
 
 
@@ -140,18 +140,18 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("env", REFUSED, ids=lambda env: env.__name__)
-def test_check_env_specs_refuses(env):  # DS-03
+def test_check_env_specs_refuses(env):
     with pytest.raises(AssertionError, match=f"^{re.escape(REFUSED[env])}$"):
         check_env_specs(env())
 
 
 @pytest.mark.parametrize("env", [Comes, MoreDims], ids=lambda env: env.__name__)
-def test_check_env_specs_refuses_it_in_a_batch(env):  # DS-03
+def test_check_env_specs_refuses_it_in_a_batch(env):
     with pytest.raises(AssertionError, match=r"It is there at step 2 and not at|It has 4 dimensions at reset and 5 at"):
         check_env_specs(SerialEnv(2, env))
 
 
-def test_an_entry_that_goes_stops_a_rollout():  # DS-03
+def test_an_entry_that_goes_stops_a_rollout():
     with pytest.raises(RuntimeError, match=r"^The data of Goes's step .* its specs:\n  - observation: missing"):
         Goes().rollout(5, return_contiguous=False)
 
@@ -173,7 +173,7 @@ def mixed(batch):
 
 
 @batches
-def test_the_documented_example_in_a_batch(batch):  # DS-04
+def test_the_documented_example_in_a_batch(batch):
     with batch(2, EnvWithDynamicSpec) as env:
         assert env._block is None
         found = env.rollout(5, return_contiguous=False)
@@ -182,7 +182,7 @@ def test_the_documented_example_in_a_batch(batch):  # DS-04
 
 
 @batches
-def test_rows_of_different_sizes_with_resets(batch):  # DS-04
+def test_rows_of_different_sizes_with_resets(batch):
     with mixed(batch) as env:
         assert sizes(env.reset()) == [1, 4]
         found = lazily(env, 8)
@@ -195,7 +195,7 @@ def test_rows_of_different_sizes_with_resets(batch):  # DS-04
 
 
 @batches
-def test_step_and_maybe_reset_in_a_batch(batch):  # DS-04
+def test_step_and_maybe_reset_in_a_batch(batch):
     with mixed(batch) as env:
         td, roots = env.reset(), []
         for _ in range(8):
@@ -206,7 +206,7 @@ def test_step_and_maybe_reset_in_a_batch(batch):  # DS-04
 
 @batches
 @pytest.mark.parametrize("mask", [[True, False], [False, True], [True, True]], ids=str)
-def test_partial_resets(batch, mask):  # DS-04
+def test_partial_resets(batch, mask):
     with mixed(batch) as env:
         root = step_mdp(lazily(env, 2)[:, -1])
         found = env.reset(root.set("_reset", torch.tensor(mask).unsqueeze(-1)))
@@ -215,7 +215,7 @@ def test_partial_resets(batch, mask):  # DS-04
 
 
 @batches
-def test_transforms_around_a_batch(batch):  # DS-04
+def test_transforms_around_a_batch(batch):
     with mixed(batch) as base:
         env = TransformedEnv(TransformedEnv(base, StepCounter(4), auto_unwrap=False), RewardSum(), auto_unwrap=False)
         found = lazily(env, 8)
@@ -224,7 +224,7 @@ def test_transforms_around_a_batch(batch):  # DS-04
         check_env_specs(env)
 
 
-def test_a_dense_input_of_a_partial_reset():  # DS-04
+def test_a_dense_input_of_a_partial_reset():
     env = TransformedEnv(mixed(SerialEnv), StepCounter())
     env.reset()
     given = env.full_done_spec.zero()
@@ -234,7 +234,7 @@ def test_a_dense_input_of_a_partial_reset():  # DS-04
 
 
 @batches
-def test_a_contiguous_rollout_of_a_batch_says_what_varies(batch):  # DS-02, DS-04
+def test_a_contiguous_rollout_of_a_batch_says_what_varies(batch):
     text = (
         "The entry 'observation' has, at step 0, shape (3, 1, 2) in env 0 and (3, 4, 2) in env 1, so the envs do not "
         "fit into one tensor. Fix: rollout(..., return_contiguous=False)."
@@ -243,7 +243,7 @@ def test_a_contiguous_rollout_of_a_batch_says_what_varies(batch):  # DS-02, DS-0
         env.rollout(3)
 
 
-def test_buffers_are_refused():  # DS-04
+def test_buffers_are_refused():
     text = (
         "use_buffers=True needs entries of fixed shape and dtype, and these have none: ['observation']. "
         "Fix: leave use_buffers out; the data then goes to and fro as it is, which is slower."
@@ -265,7 +265,7 @@ class Restarting(EnvWithDynamicSpec):
         return result
 
 
-def test_auto_resets():  # AR-03, DS-01
+def test_auto_resets():
     env = Restarting(3, auto_reset=True)
     assert type(env) is AutoResetEnv
     found = lazily(env, 7)
@@ -275,7 +275,7 @@ def test_auto_resets():  # AR-03, DS-01
 
 
 @batches
-def test_auto_resets_in_a_batch(batch):  # AR-03, DS-04
+def test_auto_resets_in_a_batch(batch):
     with batch(2, [lambda: Restarting(5, 1), lambda: Restarting(3, 4)], auto_reset=True) as env:
         found = lazily(env, 8)
         assert sizes(found) == [cycle(5, 1, 8), cycle(3, 4, 8)]

@@ -82,7 +82,7 @@ def envpool(monkeypatch):
 
 
 @pytest.mark.parametrize("dictionary", [False, True])
-def test_every_step_is_a_true_transition(envpool, dictionary):  # LW-17, BE-24
+def test_every_step_is_a_true_transition(envpool, dictionary):
     env = MultiThreadedEnv(3, "Count-v0", create_env_kwargs={"dictionary": dictionary})
     key = "place" if dictionary else "observation"
     check_env_specs(env)
@@ -135,7 +135,7 @@ def test_actions_as_integers_and_attributes(envpool):
     assert envpool.made[0].closed
 
 
-def test_wrapper(envpool):  # LW-18
+def test_wrapper(envpool):
     pool = CountGymnasiumEnvPool(2)
     env = MultiThreadedEnvWrapper(pool)
     assert env.rollout(9, break_when_any_done=False).batch_size == (2, 9)
@@ -159,7 +159,7 @@ def test_what_is_no_pool():
     with pytest.raises(TypeError) as caught:
         MultiThreadedEnvWrapper(Pool(2, gym=False))
     assert str(caught.value) == (
-        'The pool speaks another interface than Gymnasium\'s. Fix: envpool.make(..., env_type="gymnasium").'
+        'The pool has another interface than Gymnasium\'s. Fix: envpool.make(..., env_type="gymnasium").'
     )
     with pytest.raises(ValueError) as refused:
         MultiThreadedEnvWrapper(Pool(4, batch_size=2))
@@ -171,7 +171,7 @@ def test_what_is_no_pool():
 
 @pytest.mark.parametrize("n", [0, True, 1.5])
 def test_wrong_numbers(n):
-    with pytest.raises(ValueError, match=r"^num_workers is how many envs there are, a positive integer, and is "):
+    with pytest.raises(ValueError, match=r"^num_workers must be a positive integer and is "):
         MultiThreadedEnv(n, "Count-v0")
 
 
@@ -195,7 +195,7 @@ def test_the_package_is_imported_by_nobody_else():
 if importlib.util.find_spec("envpool") is not None:
 
     @pytest.mark.parametrize("name", ["CartPole-v1", "Pendulum-v1", "FrozenLake-v1"])
-    def test_the_package_itself(name):  # LW-17
+    def test_the_package_itself(name):
         env = MultiThreadedEnv(3, name)
         check_env_specs(env)
         found = []

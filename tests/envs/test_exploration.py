@@ -39,7 +39,7 @@ def act() -> float:
     return POLICY(TensorDict({"loc": torch.zeros(()), "scale": torch.ones(())}))["action"].item()
 
 
-def test_the_types():  # HP-04
+def test_the_types():
     assert {member.name for member in ExplorationType} == set(VALUES)
     assert ExplorationType is InteractionType
     names = ("ExplorationType", "exploration_type", "set_exploration_type")
@@ -47,7 +47,7 @@ def test_the_types():  # HP-04
 
 
 @pytest.mark.parametrize("name", VALUES)
-def test_a_block_steers_probabilistic_modules(name):  # HP-03, HP-04
+def test_a_block_steers_probabilistic_modules(name):
     assert exploration_type() is None and act() == VALUES["DETERMINISTIC"]
     for spelling in (ExplorationType[name], name, name.lower()):
         with set_exploration_type(spelling):
@@ -56,19 +56,19 @@ def test_a_block_steers_probabilistic_modules(name):  # HP-03, HP-04
     assert exploration_type() is None and act() == VALUES["DETERMINISTIC"]
 
 
-def test_the_default_is_deterministic():  # HP-04
+def test_the_default_is_deterministic():
     with set_exploration_type():
         assert exploration_type() is ExplorationType.DETERMINISTIC
 
 
 @pytest.mark.parametrize("name", VALUES)
-def test_a_decorator_steers_probabilistic_modules(name):  # HP-04
+def test_a_decorator_steers_probabilistic_modules(name):
     decorated = set_exploration_type(ExplorationType[name])(act)
     assert [decorated(), decorated()] == [VALUES[name]] * 2
     assert exploration_type() is None
 
 
-def test_blocks_nest_and_end_with_errors():  # HP-04
+def test_blocks_nest_and_end_with_errors():
     with set_exploration_type("mode"):
         with set_exploration_type("random"), set_exploration_type(None):
             assert exploration_type() is None
@@ -85,7 +85,7 @@ def test_blocks_nest_and_end_with_errors():  # HP-04
 @pytest.mark.parametrize("unknown", ["greedy", 3, ""])
 @pytest.mark.parametrize("setter", [set_exploration_type, set_exploration_mode])
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_an_unknown_type_is_refused(setter, unknown):  # HP-04, HP-06
+def test_an_unknown_type_is_refused(setter, unknown):
     with pytest.raises(ValueError) as caught:
         setter(unknown)
     assert str(caught.value) == (
@@ -96,7 +96,7 @@ def test_an_unknown_type_is_refused(setter, unknown):  # HP-04, HP-06
 
 
 @pytest.mark.parametrize("name", [*VALUES, None])
-def test_the_former_names_still_work_and_warn(name):  # HP-05, HP-06
+def test_the_former_names_still_work_and_warn(name):
     with pytest.warns(DeprecationWarning) as caught:
         setter = set_exploration_mode(name and name.lower())
     assert [str(warning.message) for warning in caught] == [
@@ -113,7 +113,7 @@ def test_the_former_names_still_work_and_warn(name):  # HP-05, HP-06
     assert exploration_type() is None
 
 
-def test_torchs_distributions_follow():  # HP-04
+def test_torchs_distributions_follow():
     policy = ProbabilisticTensorDictModule(["probs"], ["action"], distribution_class=Categorical)
     data = TensorDict({"probs": torch.tensor([0.4, 0.6]).expand(200, 2)}, [200])
     with set_exploration_type(ExplorationType.MODE):

@@ -1,4 +1,4 @@
-"""Every env that Gymnasium registers, in both encodings: its specs hold, single and as a vector env."""  # LW-01, LW-03
+"""Every env that Gymnasium registers, in both encodings: its specs hold, single and as a vector env."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GymLikeEnv: backends of several dialects, read by overriding the part that differs."""  # EN-49
+"""GymLikeEnv: backends of several dialects, read by overriding the part that differs."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_the_backends_memory_is_copied():
         assert td["observation"].item() == 0
 
 
-def test_infos_are_read_by_readers_only():  # EN-50, EN-52
+def test_infos_are_read_by_readers_only():
     def make():
         return Like(Backend(step=lambda b: ([0.0], 1.0, b.t >= 3, {"speed": b.t / 2, "_hidden": b.t, "text": "x"})))
 

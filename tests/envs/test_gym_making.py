@@ -27,7 +27,7 @@ UNKNOWN = {
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("num_envs", [0, 2])
 @pytest.mark.parametrize("name", UNKNOWN)
-def test_an_id_that_does_not_exist(name, num_envs, monkeypatch):  # LW-01
+def test_an_id_that_does_not_exist(name, num_envs, monkeypatch):
     monkeypatch.setitem(sys.modules, "ale_py", None)  # as where it is not installed
     for known in [known for known in gymnasium.registry if known.startswith("ALE/")]:
         monkeypatch.delitem(gymnasium.registry, known)
@@ -118,7 +118,7 @@ def test_an_id_that_is_no_id(given):
 
 
 @pytest.mark.parametrize("given", ["CartPole-v1", None, object()])
-def test_what_is_no_env(given):  # LW-02
+def test_what_is_no_env(given):
     text = (
         f"GymWrapper wraps a gymnasium.Env and got a {type(given).__name__}. "
         "Fix: GymWrapper(gymnasium.make('CartPole-v1')), or GymEnv('CartPole-v1')."

@@ -73,7 +73,7 @@ def pendulum() -> gymnasium.Env:
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("kind", VECTORS)
 @pytest.mark.parametrize("make", [cart_pole, pendulum])
-def test_every_row_is_a_single_env(vector, kind, mode, make):  # LW-03, TR-54
+def test_every_row_is_a_single_env(vector, kind, mode, make):
     env = vector([make] * 3, kind, mode)
     assert env.batch_size == (3,)
     env.set_seed(7)
@@ -165,7 +165,7 @@ def test_a_partial_reset_before_the_first_reset_is_refused(how):
     env = GymEnv("CartPole-v1", num_envs=2, vectorization_mode=how)
     td = env.fake_tensordict().exclude("next").set("_reset", torch.tensor([[True], [False]]))
     text = (
-        f"A partial reset was asked of a {type(env._env).__name__} that was never reset: the sub-envs that are not "
+        f"A partial reset was requested of a {type(env._env).__name__} that was never reset: the sub-envs that are not "
         "marked have no state to keep. Fix: call env.reset() first."
     )
     with pytest.raises(RuntimeError, match=f"^{re.escape(text)}$"):
@@ -339,7 +339,7 @@ def test_wrappers_around_a_vector_env():
 
 
 @pytest.mark.parametrize("how", [None, "async"])
-def test_num_envs_makes_rows_of_single_envs(how):  # LW-01, LW-03
+def test_num_envs_makes_rows_of_single_envs(how):
     env = GymEnv("CartPole-v1", num_envs=3, categorical_action_encoding=True, vectorization_mode=how)
     assert env.batch_size == (3,) and env._env.metadata["autoreset_mode"] is AutoresetMode.DISABLED
     assert repr(env) == "GymEnv(env=CartPole-v1, batch_size=torch.Size([3]), device=None)"
@@ -362,7 +362,9 @@ def test_num_envs_of_one_has_a_batch_and_of_zero_has_none():
 
 @pytest.mark.parametrize("value", [-1, 1.5, True, "4"])
 def test_num_envs_must_be_a_count(value):
-    with pytest.raises(ValueError, match=rf"^num_envs must be an integer from 0 on and is {re.escape(repr(value))}\.$"):
+    with pytest.raises(
+        ValueError, match=rf"^num_envs must be a non-negative integer and is {re.escape(repr(value))}\.$"
+    ):
         GymEnv("CartPole-v1", num_envs=value)
 
 

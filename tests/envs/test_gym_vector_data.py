@@ -105,8 +105,8 @@ def test_bounds_that_differ_between_sub_envs(scripted):
         (
             True,
             [0, 1, 2],
-            "The action 2 is none of the env's: it must be an integer from 0 to 1. Fix: is the policy's output as wide "
-            "as the number of actions? See env.action_spec. It is the action of env 2.",
+            "The action 2 is not an action of the env: it must be an integer from 0 to 1. Fix: is the policy's output "
+            "as wide as the number of actions? See env.action_spec. It is the action of env 2.",
         ),
         (
             False,
@@ -165,7 +165,7 @@ class Informed(gymnasium.Wrapper):
 
 @pytest.mark.parametrize("kind", [SyncVectorEnv, AsyncVectorEnv])
 @pytest.mark.parametrize("mode", MODES)
-def test_infos_are_of_the_episode_that_the_step_belongs_to(scripted, box, kind, mode):  # EN-50, EN-52
+def test_infos_are_of_the_episode_that_the_step_belongs_to(scripted, box, kind, mode):
     functions = [lambda n=n: Informed(scripted(box, length=n)) for n in (2, 3)]
     env = vector(functions, kind, mode).auto_register_info_dict()
     check_env_specs(env)

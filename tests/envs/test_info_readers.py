@@ -1,4 +1,4 @@
-"""Info readers and repeated actions."""  # EN-50, EN-51, EN-52, LW-01
+"""Info readers and repeated actions."""
 
 from __future__ import annotations
 

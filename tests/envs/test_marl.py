@@ -22,7 +22,7 @@ NAMES = ["a0", "a1", "b0"]
 # Grouping -------------------------------------------------------------------------------------------------------------
 
 
-def test_the_usual_groupings():  # MA-06
+def test_the_usual_groupings():
     assert MarlGroupMapType.ALL_IN_ONE_GROUP.get_group_map(NAMES) == {"agents": NAMES}
     assert MarlGroupMapType.ONE_GROUP_PER_AGENT.get_group_map(tuple(NAMES)) == {name: [name] for name in NAMES}
     assert [kind.name for kind in MarlGroupMapType] == ["ALL_IN_ONE_GROUP", "ONE_GROUP_PER_AGENT"]
@@ -31,7 +31,7 @@ def test_the_usual_groupings():  # MA-06
     assert NAMES == ["a0", "a1", "b0"]
 
 
-def test_the_documented_paths():  # MA-06 MA-07
+def test_the_documented_paths():
     for name in ("MarlGroupMapType", "check_marl_grouping"):
         assert getattr(rlnb.envs, name) is getattr(rlnb.envs.utils, name)
         assert name in rlnb.envs.__all__ and name in rlnb.envs.utils.__all__
@@ -39,12 +39,12 @@ def test_the_documented_paths():  # MA-06 MA-07
 
 @pytest.mark.parametrize("kind", MarlGroupMapType)
 @given(names=st.lists(st.text(min_size=1), min_size=1, unique=True))
-def test_the_usual_groupings_pass_the_check(kind, names):  # MA-06 MA-07
+def test_the_usual_groupings_pass_the_check(kind, names):
     check_marl_grouping(kind.get_group_map(names), names)
 
 
 @given(data=st.data(), names=st.lists(st.text(min_size=1, max_size=2), min_size=1, max_size=5, unique=True))
-def test_exactly_the_partitions_pass(data, names):  # MA-07
+def test_exactly_the_partitions_pass(data, names):
     pool = [*names, "no agent"]
     groups = data.draw(st.dictionaries(st.sampled_from("xyz"), st.lists(st.sampled_from(pool), max_size=3)))
     listed = [name for members in groups.values() for name in members]
@@ -67,10 +67,10 @@ PROBLEMS = [
         ["The agent 'a1' is in the groups 'a' and 'b'. Fix: leave it in one of them."],
     ),
     ({"a": ["a0", "a1", "b0", "a1"]}, ["The agent 'a1' is 2 times in the group 'a'. Fix: name it once."]),
-    ({"a": [*NAMES, "a_1"]}, ["The group 'a' has 'a_1', which is no agent. Fix: did you mean 'a1'?"]),
+    ({"a": [*NAMES, "a_1"]}, ["The group 'a' has 'a_1', which is not an agent. Fix: did you mean 'a1'?"]),
     (
         {"a": [*NAMES, "walker"]},
-        ["The group 'a' has 'walker', which is no agent. Fix: leave it out, or name it as the env does."],
+        ["The group 'a' has 'walker', which is not an agent. Fix: leave it out, or name it as the env does."],
     ),
     ({"a": NAMES, "b": []}, ["The group 'b' is empty. Fix: put an agent into it, or leave it out."]),
     (
@@ -89,7 +89,7 @@ PROBLEMS = [
         [
             "The group 'b' is empty. Fix: put an agent into it, or leave it out.",
             "The agent 'a0' is 2 times in the group 'a'. Fix: name it once.",
-            "The group 'c' has 'c9', which is no agent. Fix: leave it out, or name it as the env does.",
+            "The group 'c' has 'c9', which is not an agent. Fix: leave it out, or name it as the env does.",
             "The agent 'a1' is in no group. Fix: add it to one, such as 'a', or to a group of its own.",
         ],
     ),
@@ -97,14 +97,14 @@ PROBLEMS = [
 
 
 @pytest.mark.parametrize(("groups", "problems"), PROBLEMS)
-def test_all_that_is_wrong_with_a_grouping_is_said_at_once(groups, problems):  # MA-07
+def test_all_that_is_wrong_with_a_grouping_is_said_at_once(groups, problems):
     with pytest.raises(ValueError) as error:
         check_marl_grouping(groups, NAMES)
     rows = "".join(f"\n  - {problem}" for problem in problems)
     assert str(error.value) == f"The groups do not fit the agents ['a0', 'a1', 'b0']:{rows}"
 
 
-def test_agents_need_names_of_their_own():  # MA-07
+def test_agents_need_names_of_their_own():
     with pytest.raises(ValueError) as error:
         check_marl_grouping({"all": ["a", "b"]}, ["a", "b", "a"])
     assert str(error.value) == (
@@ -133,7 +133,7 @@ def test_agents_need_names_of_their_own():  # MA-07
         ({"a": ["a0"]}, ["a0", 3], "agent_names must be a list of strings, and has 3, of type int, at 1."),
     ],
 )
-def test_what_is_no_grouping_at_all(groups, names, text):  # MA-07
+def test_what_is_no_grouping_at_all(groups, names, text):
     with pytest.raises(TypeError) as error:
         check_marl_grouping(groups, names)
     assert str(error.value) == text
@@ -228,7 +228,7 @@ def shapes(data: TensorDictBase) -> dict:
     return {key: tuple(value.shape) for key, value in data.items(True, True)}
 
 
-def test_a_step_has_the_layout_of_the_page():  # MA-01 MA-02
+def test_a_step_has_the_layout_of_the_page():
     env = Balance()
     check_env_specs(env)
     td = env.rand_step()
@@ -246,7 +246,7 @@ def test_a_step_has_the_layout_of_the_page():  # MA-01 MA-02
     assert td["agents"].batch_size == (3, 5)
 
 
-def test_the_spec_example_of_the_page():  # MA-03
+def test_the_spec_example_of_the_page():
     class Agents(EnvBase):
         n_agents = 4
 
@@ -282,7 +282,7 @@ def test_the_spec_example_of_the_page():  # MA-03
     assert torch.equal(data["next", "agents", "reward"].squeeze(-1), data["agents", "action"].float())
 
 
-def test_keys_point_into_the_nested_entry():  # MA-04
+def test_keys_point_into_the_nested_entry():
     env = Balance()
     assert env.action_key == ("agents", "action") and env.action_keys == [("agents", "action")]
     assert env.reward_key == ("agents", "reward") and env.reward_keys == [("agents", "reward")]
@@ -294,7 +294,7 @@ def test_keys_point_into_the_nested_entry():  # MA-04
         _ = both.done_key
 
 
-def test_the_reward_spec_is_the_nested_leaf():  # MA-05
+def test_the_reward_spec_is_the_nested_leaf():
     env = Balance()
     assert env.reward_spec == torch.stack(env.reward_specs, 1)
     assert env.reward_spec == env.output_spec["full_reward_spec"][env.reward_key]
@@ -303,7 +303,7 @@ def test_the_reward_spec_is_the_nested_leaf():  # MA-05
 
 
 @pytest.mark.parametrize(("any_done", "length"), [(True, 1), (False, 5)])
-def test_the_root_ends_with_any_or_with_all(any_done, length):  # MA-08
+def test_the_root_ends_with_any_or_with_all(any_done, length):
     env = Balance(agent_done=True, any_done=any_done)
     data = env.rollout(20)
     assert data.shape == (3, length)
@@ -312,7 +312,7 @@ def test_the_root_ends_with_any_or_with_all(any_done, length):  # MA-08
     assert done[0].sum(0).tolist() == ([1, 0, 0, 0, 0] if any_done else [5, 4, 3, 2, 1])
 
 
-def test_a_reset_at_the_root_resets_all_agents():  # MA-08
+def test_a_reset_at_the_root_resets_all_agents():
     env = Balance(agent_done=True, any_done=True)
     step = env.step(env.rand_action(env.reset()))
     td = step_mdp(step)
@@ -324,7 +324,7 @@ def test_a_reset_at_the_root_resets_all_agents():  # MA-08
     assert env.rollout(7, break_when_any_done=False)["next", "agents", "observation"].eq(1).all()
 
 
-def test_step_mdp_walks_the_nested_entry():  # MA-01
+def test_step_mdp_walks_the_nested_entry():
     env = Balance(agent_done=True)
     step = env.rand_step(env.reset())
     td = env._step_mdp(step)
@@ -334,6 +334,6 @@ def test_step_mdp_walks_the_nested_entry():  # MA-01
     assert td["agents"].batch_size == (3, 5)
 
 
-def test_masks_of_the_agents_stack_like_the_rest():  # MA-03
+def test_masks_of_the_agents_stack_like_the_rest():
     one = Binary(5, shape=(5,), dtype=torch.bool)
     assert torch.stack([one] * 3) == Binary(5, shape=(3, 5), dtype=torch.bool)

@@ -63,7 +63,7 @@ def make_actor(distribution: type) -> TensorDictSequential:
 
 
 @pytest.mark.parametrize("batch_size", [(), (7,)])
-def test_the_mask_is_an_observation(batch_size):  # AM-01
+def test_the_mask_is_an_observation(batch_size):
     env = EachOnce(batch_size)
     assert "action_mask" in env.observation_keys
     assert env.reset()["action_mask"].shape == (*batch_size, PLACES)
@@ -75,7 +75,7 @@ EITHER = pytest.mark.parametrize("distribution", [MaskedCategorical, MaskedOneHo
 @pytest.mark.parametrize("kind", [ExplorationType.RANDOM, ExplorationType.MODE, ExplorationType.DETERMINISTIC])
 @EITHER
 @pytest.mark.parametrize("batch_size", [(), (7,)])
-def test_the_documented_policy_never_takes_a_masked_action(batch_size, distribution, kind):  # AM-02, AM-03
+def test_the_documented_policy_never_takes_a_masked_action(batch_size, distribution, kind):
     torch.manual_seed(0)
     env = EachOnce(batch_size, one_hot=distribution is MaskedOneHotCategorical)
     with set_exploration_type(kind):
@@ -85,18 +85,18 @@ def test_the_documented_policy_never_takes_a_masked_action(batch_size, distribut
 
 
 @pytest.mark.parametrize("kind", [ExplorationType.MEDIAN, ExplorationType.MEAN])
-def test_a_median_or_mean_of_actions_is_refused(kind):  # AM-03, HP-04
+def test_a_median_or_mean_of_actions_is_refused(kind):
     with pytest.raises((ValueError, NotImplementedError), match=kind.value), set_exploration_type(kind):
         make_actor(MaskedCategorical)(EachOnce().reset())
 
 
-def test_the_mean_of_one_hot_actions_is_their_probabilities():  # AM-03, HP-04
+def test_the_mean_of_one_hot_actions_is_their_probabilities():
     actor, data = make_actor(MaskedOneHotCategorical), EachOnce((2,)).reset()
     with set_exploration_type(ExplorationType.MEAN):
         assert torch.equal(actor(data)["action"], actor[-1].get_dist(data).probs)
 
 
-def test_a_missing_mask_is_named():  # AM-03
+def test_a_missing_mask_is_named():
     data = EachOnce().reset().exclude("action_mask")
     with pytest.raises(ValueError) as caught:
         make_actor(MaskedCategorical)(data)
@@ -106,7 +106,7 @@ def test_a_missing_mask_is_named():  # AM-03
     )
 
 
-def test_log_probs_of_a_rollout_are_those_of_the_masked_policy():  # AM-03
+def test_log_probs_of_a_rollout_are_those_of_the_masked_policy():
     torch.manual_seed(0)
     module = TensorDictModule(nn.Linear(PLACES, PLACES), in_keys=["observation"], out_keys=["logits"])
     dist = ProbabilisticTensorDictModule(
@@ -123,12 +123,12 @@ def test_log_probs_of_a_rollout_are_those_of_the_masked_policy():  # AM-03
     assert data[key].isfinite().all()
 
 
-def test_a_random_policy_that_ignores_the_mask_is_caught_by_this_env():  # AM-01
+def test_a_random_policy_that_ignores_the_mask_is_caught_by_this_env():
     torch.manual_seed(0)
     with pytest.raises(AssertionError, match="an illegal action"):
         EachOnce((20,)).rollout(10)
 
 
 @pytest.mark.parametrize("one_hot", [False, True])
-def test_the_env_keeps_its_specs(one_hot):  # AM-01
+def test_the_env_keeps_its_specs(one_hot):
     check_env_specs(EachOnce((2,), one_hot=one_hot, strict=False), seed=0)

@@ -159,7 +159,7 @@ def test_check_env_specs_sees_text_that_is_not_in_the_space():
 
 @everyone
 @pytest.mark.parametrize("batch", [SerialEnv, ParallelEnv])
-def test_in_a_batch(name, batch):  # DS-04
+def test_in_a_batch(name, batch):
     make, key = MAKERS[name]
     with batch(2, [make, lambda: make(2)]) as env:
         assert env._block is None

@@ -155,7 +155,7 @@ def test_partial_resets_keep_shapes_whatever_the_shape_of_done(counter, batch, s
 @pytest.mark.parametrize("shape", [(1,), (3,), (40,), (4, 5), (2, 3, 4)])
 @pytest.mark.parametrize("batch", [(6,), (2, 3)])
 @pytest.mark.parametrize("own", [(1,), (3,), ()])
-def test_rows_are_new_or_what_they_were_to_the_bit(batch, shape, dtype, own):  # RS-07
+def test_rows_are_new_or_what_they_were_to_the_bit(batch, shape, dtype, own):
     """Whatever the width of a row, and however many end signals an env has."""
     if own == (3,):
         shape = (3, *shape)

@@ -50,7 +50,7 @@ SINGLE = {
 
 
 @pytest.mark.parametrize("name", SINGLE)
-def test_numpy_envs_pass_gymnasiums_own_check(name):  # GB-06
+def test_numpy_envs_pass_gymnasiums_own_check(name):
     cls, kwargs = SINGLE[name]
     register_gym(cls, ID, to_numpy=True, **kwargs)
     env = gymnasium.make(ID)
@@ -65,7 +65,7 @@ def test_numpy_envs_pass_gymnasiums_own_check(name):  # GB-06
     assert [type(value) for value in (reward, terminated, truncated)] == [float, bool, bool]
 
 
-def test_tensors_are_those_of_the_env():  # GB-06
+def test_tensors_are_those_of_the_env():
     register_gym(CartPoleEnv, ID, max_steps=4)
     env, own = gymnasium.make(ID), CartPoleEnv(max_steps=4)
     observation, info = env.reset(seed=3)
@@ -95,7 +95,7 @@ def test_actions_of_the_space_and_of_the_env_mean_the_same(to_numpy):
     assert all(np.array_equal(result, results[0]) for result in results[1:])
 
 
-def test_what_make_is_given_overrides_what_was_registered():  # GB-06
+def test_what_make_is_given_overrides_what_was_registered():
     register_gym(PendulumEnv, ID, to_numpy=True, info_keys=["params"])
     observation, info = gymnasium.make(ID).reset(seed=0)
     assert sorted(observation) == ["th", "thdot"] and sorted(info["params"])[0] == "dt"
@@ -104,7 +104,7 @@ def test_what_make_is_given_overrides_what_was_registered():  # GB-06
     assert sorted(observation) == ["params", "thdot"] and isinstance(info["th"], torch.Tensor)
 
 
-def test_info_keys_may_be_nested_and_leave_no_empty_levels():  # GB-07
+def test_info_keys_may_be_nested_and_leave_no_empty_levels():
     register_gym(PendulumEnv, ID, to_numpy=True, info_keys=[("params", "g"), ("params", "m")])
     env = gymnasium.make(ID)
     observation, info = env.reset(seed=0)
@@ -122,13 +122,13 @@ def test_info_keys_may_be_nested_and_leave_no_empty_levels():  # GB-07
 
 def test_an_info_key_that_is_not_there():
     register_gym(CartPoleEnv, ID, info_keys=["speed"])
-    text = "info_keys names 'speed', which is no observation of CartPoleEnv. Its observations are: ['observation']."
+    text = "info_keys names 'speed', which is not an observation of CartPoleEnv. Its observations are: ['observation']."
     with pytest.raises(KeyError, match=re.escape(text)):
         gymnasium.make(ID)
 
 
 @pytest.mark.parametrize("to_numpy", [False, True])
-def test_a_stateless_env_of_batch_size_two(to_numpy):  # GB-08
+def test_a_stateless_env_of_batch_size_two(to_numpy):
     class Pendulums(PendulumEnv):
         def __init__(self, batch_size):
             super().__init__(self.gen_params(batch_size=batch_size))
@@ -177,7 +177,7 @@ def test_registered_envs_come_back_as_envs():
     assert many.rollout(9, break_when_any_done=False).batch_size == (2, 9)
 
 
-def test_time_limits_order_and_autoreset():  # GB-06
+def test_time_limits_order_and_autoreset():
     register_gym(BanditEnv, ID, to_numpy=True, max_episode_steps=3, reward_threshold=7.0, nondeterministic=True,
                  autoreset=True)  # fmt: skip
     env = gymnasium.make(ID)
@@ -214,7 +214,7 @@ def test_another_entry_point_and_rendering():
     assert env.unwrapped.env.is_closed
 
 
-def test_a_transform_of_the_registration_and_of_make():  # GB-06
+def test_a_transform_of_the_registration_and_of_make():
     register_gym(CartPoleEnv, ID, transform=StepCounter(max_steps=3), to_numpy=True)
     envs = [gymnasium.make(ID) for _ in range(2)]
     for env in envs:  # each has its own copy
@@ -287,7 +287,7 @@ def test_several_rewards_or_no_end_at_the_root_are_refused():
 
     register_gym(Deep, "rlnb-tests/Deep-v0")
     text = (
-        "Gymnasium's step tells of one end, and Deep has no 'done' at its root: its end signals are "
+        "Gymnasium's step returns one end signal, and Deep has no 'done' at its root: its end signals are "
         "[('a', 'done'), ('a', 'terminated')]."
     )
     with pytest.raises(KeyError, match=re.escape(text)):

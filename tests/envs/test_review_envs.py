@@ -33,7 +33,7 @@ def _steps(env: EnvBase, data: TensorDict, n: int) -> TensorDict:
 
 
 @pytest.mark.parametrize("how", ["NextStep", "SameStep", "Disabled", "own"])
-def test_a_copy_of_a_vector_env_resets_its_own_rows(how):  # EN-47
+def test_a_copy_of_a_vector_env_resets_its_own_rows(how):
     env = _vector(how)
     env.set_seed(0)
     data = env.reset()
@@ -70,7 +70,7 @@ def test_an_encoding_too_small_for_the_index_does_not_cut_it(scripted, box, enco
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float16])
-def test_rewards_have_the_dtype_of_their_spec_whichever_way_they_are_collected(dtype):  # EN-11
+def test_rewards_have_the_dtype_of_their_spec_whichever_way_they_are_collected(dtype):
     env = GymEnv("Pendulum-v1")
     env.reward_spec = Unbounded(shape=(1,), dtype=dtype)
     rows, steps = env.rollout(3), env.rollout(3, callback=lambda step: None)
@@ -95,14 +95,14 @@ def test_actions_that_are_no_tensors_are_refused_at_once(scripted, box, space):
     with pytest.raises(TypeError) as error:
         GymWrapper(scripted(box, space))
     assert str(error.value) == (
-        f"The action 'action' has the space {space}, whose values are no tensors. "
+        f"The action 'action' has the space {space}, whose values are not tensors. "
         "Fix: give the env an action space of numbers, with gymnasium.wrappers.TransformAction around it."
     )
 
 
 @pytest.mark.parametrize("contiguous", [True, False])
 @pytest.mark.parametrize("make", [lambda: GymEnv("Pendulum-v1"), PendulumEnv, lambda: CartPoleEnv(batch_size=[2])])
-def test_a_policy_may_return_its_action_alone(make, contiguous):  # RS-13
+def test_a_policy_may_return_its_action_alone(make, contiguous):
     env = make()
     alone = env.rollout(3, lambda td: env.rand_action(td.empty()), return_contiguous=contiguous)
     whole = env.rollout(3, lambda td: env.rand_action(td), return_contiguous=contiguous)
@@ -135,7 +135,7 @@ class _Buffers(EnvBase):
         pass
 
 
-def test_check_env_specs_finds_memory_that_is_written_over():  # HP-02
+def test_check_env_specs_finds_memory_that_is_written_over():
     check_env_specs(_Buffers(copies=True))  # memory that two steps share is no fault while it stays as it is
     with pytest.raises(AssertionError) as error:
         check_env_specs(_Buffers(copies=False))
@@ -150,7 +150,7 @@ def test_check_env_specs_finds_memory_that_is_written_over():  # HP-02
     )
 
 
-def test_a_done_of_another_dtype_is_converted_with_a_warning(counter):  # EN-40
+def test_a_done_of_another_dtype_is_converted_with_a_warning(counter):
     def step(env, tensordict):
         return TensorDict({"observation": torch.ones(1), "reward": torch.ones(1), "done": torch.zeros(1)})
 
@@ -161,7 +161,7 @@ def test_a_done_of_another_dtype_is_converted_with_a_warning(counter):  # EN-40
         check_env_specs(env)
 
 
-def test_signals_that_are_numbers_are_completed_in_their_own_dtype(counter):  # EN-40
+def test_signals_that_are_numbers_are_completed_in_their_own_dtype(counter):
     def step(env, tensordict):
         observation = tensordict["observation"] + 1
         return TensorDict({"observation": observation, "reward": observation, "done": (observation >= 2).long()})

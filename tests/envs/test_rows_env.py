@@ -27,7 +27,7 @@ def leaves_of(spec: Composite) -> set:
 
 
 @pytest.mark.parametrize("device", [None, "cpu", torch.device("cpu")])
-def test_constructor(counter, device):  # EN-03, EN-06
+def test_constructor(counter, device):
     env = counter((2,), device=device, run_type_checks=True, allow_done_after_reset=True)
     assert (env.batch_size, env.run_type_checks, env.allow_done_after_reset) == (torch.Size([2]), True, True)
     assert env.device == (None if device is None else torch.device("cpu"))
@@ -37,7 +37,7 @@ def test_constructor(counter, device):  # EN-03, EN-06
 
 
 @pytest.mark.parametrize("what", WHATS)
-def test_specs_are_cast_to_the_device(counter, what):  # EN-03
+def test_specs_are_cast_to_the_device(counter, what):
     env = counter(device="meta")
     setattr(env, f"{what}_spec", Composite({what: Categorical(2, shape=(1,), device="cpu")}))
     assert getattr(env, f"full_{what}_spec")[what].device == torch.device("meta")
@@ -45,14 +45,14 @@ def test_specs_are_cast_to_the_device(counter, what):  # EN-03
 
 
 @EVERY
-def test_batch_size_under_all_its_names(kind):  # EN-04
+def test_batch_size_under_all_its_names(kind):
     env = make(kind)
     assert isinstance(env.batch_size, torch.Size) and env.shape == env.batch_size == env.reset().batch_size
     assert env.batch_dims == env.ndim == len(env.batch_size)
 
 
 @EVERY
-def test_batch_locked_belongs_to_the_class(kind):  # EN-05
+def test_batch_locked_belongs_to_the_class(kind):
     env = make(kind)
     assert env.batch_locked == (kind != "stateless")
     name = type(env).__name__
@@ -67,7 +67,7 @@ def test_batch_locked_belongs_to_the_class(kind):  # EN-05
 
 @EVERY
 @pytest.mark.parametrize("call", ["reset", "step"])
-def test_other_batch_sizes_are_for_stateless_envs(kind, call):  # EN-05
+def test_other_batch_sizes_are_for_stateless_envs(kind, call):
     env = make(kind)
     if env.batch_locked:
         td = TensorDict({}, [7])
@@ -83,7 +83,7 @@ def test_other_batch_sizes_are_for_stateless_envs(kind, call):  # EN-05
 
 @EVERY
 @pytest.mark.parametrize("device", [None, "cpu"])
-def test_data_comes_on_the_device_that_the_env_names(kind, device):  # EN-06
+def test_data_comes_on_the_device_that_the_env_names(kind, device):
     env = make(kind)
     if device is not None:
         env.to(device)
@@ -98,7 +98,7 @@ def test_data_comes_on_the_device_that_the_env_names(kind, device):  # EN-06
 
 
 @EVERY
-def test_all_specs_start_with_the_batch_size(kind):  # EN-07
+def test_all_specs_start_with_the_batch_size(kind):
     env = make(kind)
     shapes = [spec.shape for spec in env.specs.values(True, True)]
     assert len(shapes) >= 5 and all(shape[: env.ndim] == env.batch_size for shape in shapes)
@@ -106,7 +106,7 @@ def test_all_specs_start_with_the_batch_size(kind):  # EN-07
 
 @pytest.mark.parametrize("spec", [Unbounded(shape=(3,)), Composite(x=Unbounded(shape=(4, 3)))], ids=["leaf", "whole"])
 @pytest.mark.parametrize("what", WHATS)
-def test_a_spec_without_the_batch_size_is_refused(counter, what, spec):  # EN-07
+def test_a_spec_without_the_batch_size_is_refused(counter, what, spec):
     env = counter((4,))
     before = env.specs.clone()
     text = f"{what}_spec has shape {tuple(spec.shape)}, and the env's batch size is (4,): the shape of a spec starts"
@@ -117,7 +117,7 @@ def test_a_spec_without_the_batch_size_is_refused(counter, what, spec):  # EN-07
 
 
 @EVERY
-def test_observations_are_all_that_is_neither_reward_nor_end(kind):  # EN-08, EN-17
+def test_observations_are_all_that_is_neither_reward_nor_end(kind):
     env = make(kind)
     td = env.rand_step(env.reset())
     others = {*env.reward_keys, *env.done_keys}
@@ -126,14 +126,14 @@ def test_observations_are_all_that_is_neither_reward_nor_end(kind):  # EN-08, EN
     assert isinstance(env.observation_spec, Composite)
 
 
-def test_infos_and_results_of_transforms_are_observations():  # EN-08
+def test_infos_and_results_of_transforms_are_observations():
     env = GymEnv("Taxi-v4", categorical_action_encoding=True).set_info_dict_reader()
     env = TransformedEnv(env, StepCounter())
     assert {"observation", "prob", "action_mask", "step_count"} <= set(env.observation_spec.keys())
 
 
 @EVERY
-def test_states_are_what_stateless_envs_take(kind):  # EN-09, EN-18, EN-37
+def test_states_are_what_stateless_envs_take(kind):
     env = make(kind)
     wanted = {"th", "thdot", *leaf_keys(PendulumEnv.gen_params())}
     assert set(env.state_keys) == leaves_of(env.state_spec) == (wanted if kind == "stateless" else set())
@@ -141,7 +141,7 @@ def test_states_are_what_stateless_envs_take(kind):  # EN-09, EN-18, EN-37
     assert env.state_spec == env.full_state_spec == env.input_spec["full_state_spec"]
 
 
-def test_a_state_that_is_a_leaf_is_called_state(counter):  # EN-37
+def test_a_state_that_is_a_leaf_is_called_state(counter):
     env = counter()
     env.state_spec = Unbounded(shape=(4,))
     assert env.state_keys == ["state"] and env.full_state_spec["state"].shape == (4,)
@@ -151,7 +151,7 @@ BOOL = Categorical(2, shape=(1,), dtype=torch.bool)
 
 
 @pytest.mark.parametrize("what", ["action", "reward", "done"])
-def test_a_leaf_a_nested_leaf_and_several(counter, what):  # EN-10, EN-11, EN-12, EN-14, EN-15, EN-16
+def test_a_leaf_a_nested_leaf_and_several(counter, what):
     env = counter()
     leaf = BOOL if what == "done" else Unbounded(1)
     twins = [("done", "terminated")] if what == "done" else [(what,)]  # a lone end signal gets its twin
@@ -183,7 +183,7 @@ def test_a_leaf_a_nested_leaf_and_several(counter, what):  # EN-10, EN-11, EN-12
 
 
 @EVERY
-def test_one_leaf_is_given_bare(kind):  # EN-10, EN-11, EN-12
+def test_one_leaf_is_given_bare(kind):
     env = make(kind)
     assert env.action_spec == env.full_action_spec[env.action_key] and not isinstance(env.action_spec, Composite)
     assert env.reward_spec == env.full_reward_spec[env.reward_key] and not isinstance(env.reward_spec, Composite)
@@ -193,7 +193,7 @@ def test_one_leaf_is_given_bare(kind):  # EN-10, EN-11, EN-12
 
 
 @pytest.mark.parametrize("spec", [Unbounded(shape=()), Composite({"nested": {"reward": Unbounded(shape=())}})])
-def test_rewards_and_ends_have_a_dimension(counter, spec):  # EN-13
+def test_rewards_and_ends_have_a_dimension(counter, spec):
     env = counter()
     before = env.reward_spec
     key = next(iter(spec.keys(True, True))) if isinstance(spec, Composite) else "reward"
@@ -208,7 +208,7 @@ def test_rewards_and_ends_have_a_dimension(counter, spec):  # EN-13
     assert env.reward_spec is before and env.rollout(2).shape == (2,)
 
 
-def test_fake_data_from_the_end_signals():  # EN-16
+def test_fake_data_from_the_end_signals():
     env = SpreadEnv(2, agent_done=True, batch_size=[3])
     fake = env.full_done_spec.zero()
     real = env.rand_step(env.reset())["next"]
@@ -217,7 +217,7 @@ def test_fake_data_from_the_end_signals():  # EN-16
 
 
 @EVERY
-def test_groups_hold_the_specs_and_are_locked(kind):  # EN-19, EN-20, EN-21
+def test_groups_hold_the_specs_and_are_locked(kind):
     env = make(kind)
     assert set(env.input_spec.keys()) == {"full_action_spec", "full_state_spec"}
     assert set(env.output_spec.keys()) == {"full_observation_spec", "full_reward_spec", "full_done_spec"}
@@ -230,7 +230,7 @@ def test_groups_hold_the_specs_and_are_locked(kind):  # EN-19, EN-20, EN-21
 
 
 @EVERY
-def test_specs_outlive_the_env(kind):  # EN-21
+def test_specs_outlive_the_env(kind):
     env = make(kind)
     wanted = set(env.observation_keys)
     specs = env.specs
@@ -250,7 +250,7 @@ UNBATCHED = {
 
 @EVERY
 @pytest.mark.parametrize("row", UNBATCHED)
-def test_specs_of_one_env_of_the_batch(kind, row):  # EN-22 to EN-33
+def test_specs_of_one_env_of_the_batch(kind, row):
     env, name = make(kind), UNBATCHED[row]
     whole, single = getattr(env, name), getattr(env, f"single_{name}")
     assert single == getattr(env, f"{name}_unbatched") and type(single) is type(whole)

@@ -41,18 +41,18 @@ ENVS = [
 
 
 @pytest.mark.parametrize("name", UTILS)
-def test_helpers_are_where_the_page_has_them(name):  # HP-01 to HP-10
+def test_helpers_are_where_the_page_has_them(name):
     assert callable(getattr(rlnb.envs.utils, name)) and name in rlnb.envs.utils.__all__
 
 
 @pytest.mark.parametrize("name", ENVS)
-def test_envs_are_where_the_pages_import_them_from(name):  # EN-49, EN-50, EN-53, GB-01, GB-02
+def test_envs_are_where_the_pages_import_them_from(name):
     assert callable(getattr(rlnb.envs, name)) and name in rlnb.envs.__all__
 
 
 @EVERY
 @pytest.mark.parametrize("form", ["leaf", "composite"])
-def test_random_policies(kind, form):  # HP-01
+def test_random_policies(kind, form):
     env = make(kind)
     policy = (
         RandomPolicy(env.full_action_spec) if form == "composite" else RandomPolicy(env.action_spec, env.action_key)
@@ -64,14 +64,14 @@ def test_random_policies(kind, form):  # HP-01
     assert env.rollout(5, policy, break_when_any_done=False).shape[-1] == 5
 
 
-def test_the_key_of_a_random_action():  # HP-01
+def test_the_key_of_a_random_action():
     assert RandomPolicy(Categorical(1), action_key=("a", "move"))(TensorDict({}))["a", "move"].item() == 0
     assert RandomPolicy(Categorical(1))(TensorDict({}))["action"].item() == 0
 
 
 @EVERY
 @pytest.mark.parametrize("return_contiguous", [None, True, False])
-def test_good_envs_pass_the_check(kind, return_contiguous):  # HP-02
+def test_good_envs_pass_the_check(kind, return_contiguous):
     env = make(kind)
     before = torch.get_rng_state()
     assert check_env_specs(env, return_contiguous=return_contiguous) is None
@@ -80,7 +80,7 @@ def test_good_envs_pass_the_check(kind, return_contiguous):  # HP-02
 
 @EVERY
 @pytest.mark.parametrize("wrong", ["shape", "dtype", "missing", "extra"])
-def test_any_difference_fails_the_check(kind, wrong):  # HP-02
+def test_any_difference_fails_the_check(kind, wrong):
     env = make(kind)
     spec, key = env.observation_spec.clone(), env.observation_keys[0]
     if wrong == "extra" and key in env.state_keys:  # a state may come back without being an observation
@@ -105,7 +105,7 @@ def test_any_difference_fails_the_check(kind, wrong):  # HP-02
 
 
 @pytest.mark.parametrize("where", ["observation", "state"])
-def test_an_entry_that_is_observation_and_state_must_fit_both(where):  # HP-02
+def test_an_entry_that_is_observation_and_state_must_fit_both(where):
     env = PendulumEnv(seed=0)
     spec = getattr(env, f"{where}_spec").clone()
     spec["th"] = Unbounded(shape=(5,))
@@ -118,7 +118,7 @@ def test_an_entry_that_is_observation_and_state_must_fit_both(where):  # HP-02
     check_env_specs(env)
 
 
-def test_a_stateless_env_that_forgets_an_entry():  # HP-02
+def test_a_stateless_env_that_forgets_an_entry():
     class Forgets(PendulumEnv):
         def _step(self, tensordict):
             return super()._step(tensordict).exclude("thdot")
@@ -132,7 +132,7 @@ def test_a_stateless_env_that_forgets_an_entry():  # HP-02
 
 @pytest.mark.parametrize("one_hot", [False, True])
 @pytest.mark.parametrize("batch", [(), (4,)])
-def test_the_default_policy_keeps_to_the_mask(batch, one_hot):  # AM-01, AM-04
+def test_the_default_policy_keeps_to_the_mask(batch, one_hot):
     base = GridWorldEnv(action_mask=True, batch_size=batch, seed=0, categorical_action_encoding=not one_hot)
     env = TransformedEnv(base, ActionMask(action_key="action", mask_key="action_mask"))
     data = env.rollout(60, break_when_any_done=False)
@@ -143,7 +143,7 @@ def test_the_default_policy_keeps_to_the_mask(batch, one_hot):  # AM-01, AM-04
     assert (taken & ~free["action_mask"]).any()  # without the transform the mask is passed over
 
 
-def test_a_game_with_masked_moves_is_played_to_its_end():  # AM-04
+def test_a_game_with_masked_moves_is_played_to_its_end():
     env = TransformedEnv(TicTacToeEnv(), ActionMask(mask_key="mask"))
     env.set_seed(0)
     for _ in range(5):
@@ -162,7 +162,7 @@ def registry():
 
 
 @pytest.mark.parametrize("way", ["class", "instance", "entry point"])
-def test_three_ways_to_register_the_same_env(way):  # EN-48, GB-06
+def test_three_ways_to_register_the_same_env(way):
     if way == "entry point":
         EnvBase.register_gym("rlnb-tests/P-v0", entry_point=PendulumEnv, seed=3)
     else:
@@ -172,7 +172,7 @@ def test_three_ways_to_register_the_same_env(way):  # EN-48, GB-06
     assert torch.equal(observation["th"], own["th"]) and info == {}
 
 
-def test_observations_that_are_dictionaries_and_those_that_are_not():  # EN-49
+def test_observations_that_are_dictionaries_and_those_that_are_not():
     assert issubclass(GymWrapper, GymLikeEnv)
     space = gymnasium.spaces.Dict(speed=gymnasium.spaces.Box(-1, 1, (2,)), cell=gymnasium.spaces.Discrete(4))
 

@@ -17,7 +17,7 @@ BOOL = Categorical(2, shape=(1,), dtype=torch.bool)
 
 
 @pytest.mark.parametrize("what", ["action", "reward", "done"])
-def test_keys_and_the_only_key(counter, what):  # EN-34, EN-35, EN-36
+def test_keys_and_the_only_key(counter, what):
     env = counter()
     leaf = BOOL if what == "done" else Unbounded(1)
     assert getattr(env, f"{what}_key") == what
@@ -32,7 +32,7 @@ def test_keys_and_the_only_key(counter, what):  # EN-34, EN-35, EN-36
 
 
 @EVERY
-def test_every_level_of_ends_has_its_reset_key(kind):  # EN-36, EN-38, EN-39
+def test_every_level_of_ends_has_its_reset_key(kind):
     env = make(kind)
     levels = [(), ("agents",)] if kind == "agents" else [()]
     names = END_KEYS[:2] if kind == "stateless" else END_KEYS
@@ -43,7 +43,7 @@ def test_every_level_of_ends_has_its_reset_key(kind):  # EN-36, EN-38, EN-39
 
 @pytest.mark.parametrize("given", END_KEYS)
 @pytest.mark.parametrize("level", [(), ("a",), ("a", "b")])
-def test_done_and_terminated_flank_each_other(counter, given, level):  # EN-40
+def test_done_and_terminated_flank_each_other(counter, given, level):
     env = counter()
     env.done_spec = Composite({(*level, given): BOOL})
     at = [as_tuple(key) for key in env.done_keys]
@@ -51,13 +51,13 @@ def test_done_and_terminated_flank_each_other(counter, given, level):  # EN-40
     assert len({env.full_done_spec[key].shape for key in env.done_keys}) == 1
 
 
-def test_a_single_end_signal_is_read_as_terminated(counter):  # EN-40
+def test_a_single_end_signal_is_read_as_terminated(counter):
     data = counter(length=2).rollout(5)
     assert data["next", "terminated"].flatten().tolist() == [False, True]
 
 
 @EVERY
-def test_done_is_the_union_of_all_ends(kind):  # EN-41
+def test_done_is_the_union_of_all_ends(kind):
     env = make(kind)
     data = env.rollout(60, break_when_any_done=False)["next"]
     for group in env.done_keys_groups:
@@ -67,7 +67,7 @@ def test_done_is_the_union_of_all_ends(kind):  # EN-41
 
 
 @EVERY
-def test_add_truncated_keys(kind):  # EN-42
+def test_add_truncated_keys(kind):
     env = make(kind)
     levels = [as_tuple(key)[:-1] for key in env.reset_keys]
     assert env.add_truncated_keys() is env
@@ -78,7 +78,7 @@ def test_add_truncated_keys(kind):  # EN-42
 
 
 @EVERY
-def test_fake_data_is_like_a_step(kind):  # EN-43
+def test_fake_data_is_like_a_step(kind):
     env = make(kind)
     fake, real = env.fake_tensordict(), env.rand_step(env.reset())
     assert set(leaf_keys(fake)) == set(leaf_keys(real))
@@ -88,7 +88,7 @@ def test_fake_data_is_like_a_step(kind):  # EN-43
     assert all(not fake[key].any() for key in ("next", *env.done_keys) if key != "next")
 
 
-def test_empty_cache_forgets_lists_of_keys():  # EN-44
+def test_empty_cache_forgets_lists_of_keys():
     base = CartPoleEnv()
     env = TransformedEnv(base, StepCounter())
     assert env.observation_keys == ["observation", "step_count"]
@@ -98,7 +98,7 @@ def test_empty_cache_forgets_lists_of_keys():  # EN-44
 
 
 @EVERY
-def test_appending_a_transform_brings_new_keys(kind):  # EN-44, EN-45
+def test_appending_a_transform_brings_new_keys(kind):
     env = make(kind)
     before = list(env.observation_keys)
     wrapped = env.append_transform(StepCounter(step_count_key="age"))
@@ -109,7 +109,7 @@ def test_appending_a_transform_brings_new_keys(kind):  # EN-44, EN-45
 
 
 @EVERY
-def test_seeds_make_chains_and_repeat(kind):  # EN-46
+def test_seeds_make_chains_and_repeat(kind):
     env, other = make(kind, None), make(kind, None)
     second = env.set_seed(5)
     assert isinstance(second, int) and second == other.set_seed(5) != 5
@@ -120,7 +120,7 @@ def test_seeds_make_chains_and_repeat(kind):  # EN-46
     assert not bool((other.rollout(12, break_when_any_done=False) == first).all())
 
 
-def test_the_reset_of_an_own_env_needs_no_seed_argument(counter):  # EN-46
+def test_the_reset_of_an_own_env_needs_no_seed_argument(counter):
     class Plain(counter):
         def _reset(self, tensordict):
             return TensorDict({"observation": torch.zeros(1)})

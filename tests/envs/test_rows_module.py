@@ -1,4 +1,4 @@
-"""An env is a torch.nn.Module: every method of one works on it, and the env goes on working."""  # EN-01, EN-02, EN-47
+"""An env is a torch.nn.Module: every method of one works on it, and the env goes on working."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def step_of(env: EnvBase) -> TensorDictBase:
     return env(env.rand_action(env.reset()))
 
 
-def test_three_methods_make_an_env():  # EN-01
+def test_three_methods_make_an_env():
     assert EnvBase.__abstractmethods__ == {"_reset", "_step", "_set_seed"}
     env = Bare()
     assert env.set_seed(3) != 3 and env.seed == 3  # and _reset takes no seed
@@ -56,14 +56,14 @@ def test_three_methods_make_an_env():  # EN-01
 
 
 @EVERY
-def test_every_env_is_a_module(kind):  # EN-01, RS-06
+def test_every_env_is_a_module(kind):
     env = make(kind)
     assert isinstance(env, nn.Module)
     td = env.rand_action(env.reset())
     assert env(td) is td and "next" in td
 
 
-METHODS = {  # EN-02: what each does to a Bare env
+METHODS = {  # what each does to a Bare env
     "add_module": lambda env: (env.add_module("more", nn.Tanh()), env.more)[1].extra_repr() == "",
     "apply": lambda env: (
         env.apply(lambda m: nn.init.zeros_(m.bias) if isinstance(m, nn.Linear) else None) is env
@@ -118,7 +118,7 @@ METHODS = {  # EN-02: what each does to a Bare env
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_the_methods_of_a_module(method):  # EN-02
+def test_the_methods_of_a_module(method):
     env = Bare()
     assert METHODS[method](env)
     if method not in ("bfloat16", "double", "half", "type", "to"):  # the data of the env stays float32
@@ -129,7 +129,7 @@ def test_the_methods_of_a_module(method):  # EN-02
 
 @EVERY
 @pytest.mark.parametrize("method", ["ipu", "xpu", "mtia"])
-def test_moves_to_devices_that_are_not_here(kind, method):  # EN-02
+def test_moves_to_devices_that_are_not_here(kind, method):
     env = make(kind)
     assert list(env.parameters()) == [] and getattr(env, method)() is env  # there is nothing to move
     assert env.rollout(2).batch_size == (*env.batch_size, 2)
@@ -143,7 +143,7 @@ def checked_distributions():
     torch.distributions.Distribution.set_default_validate_args(before)
 
 
-def test_a_compiled_env_takes_the_same_steps():  # EN-02
+def test_a_compiled_env_takes_the_same_steps():
     plain, compiled = PendulumEnv(seed=0), PendulumEnv(seed=0)
     assert compiled.compile(backend="eager", dynamic=False) is None
     td = plain.reset().set("action", torch.ones(1))
@@ -154,7 +154,7 @@ def test_a_compiled_env_takes_the_same_steps():  # EN-02
 
 
 STATE = ["_extra_state", "layer.bias", "layer.weight", "scale"]
-HOOKS = {  # EN-02: what is noted of the arguments of a hook, and what it must be
+HOOKS = {  # what is noted of the arguments of a hook, and what it must be
     "register_forward_pre_hook": (lambda module, args: "next" in args[0], False),
     "register_forward_hook": (lambda module, args, out: "next" in out, True),
     "register_state_dict_pre_hook": (lambda module, prefix, keep_vars: prefix, ""),
@@ -165,7 +165,7 @@ HOOKS = {  # EN-02: what is noted of the arguments of a hook, and what it must b
 
 
 @pytest.mark.parametrize("name", HOOKS)
-def test_hooks_of_calls_and_of_the_state(name):  # EN-02
+def test_hooks_of_calls_and_of_the_state(name):
     env, seen = Bare(), []
     note, expected = HOOKS[name]
     handle = getattr(env, name)(lambda *args: seen.append(note(*args)))
@@ -184,7 +184,7 @@ BACKWARD = ["register_full_backward_hook", "register_full_backward_pre_hook", "r
 
 
 @pytest.mark.parametrize("name", BACKWARD)
-def test_hooks_of_gradients_are_those_of_torch(name):  # EN-02
+def test_hooks_of_gradients_are_those_of_torch(name):
     seen = []
     env = Bare()
     getattr(env.layer, name)(lambda module, *grads: seen.append("layer"))
@@ -196,7 +196,7 @@ def test_hooks_of_gradients_are_those_of_torch(name):  # EN-02
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "transformed"])  # its state is its transform's
-def test_the_state_of_an_env_is_loaded_into_another(kind):  # EN-47
+def test_the_state_of_an_env_is_loaded_into_another(kind):
     one, other = make(kind), make(kind)
     for env in (one, other):
         env.register_buffer("memory", torch.zeros(2))
@@ -207,14 +207,14 @@ def test_the_state_of_an_env_is_loaded_into_another(kind):  # EN-47
     assert bool((one.rollout(3) == other.rollout(3)).all())
 
 
-def test_the_state_of_modules_and_what_the_env_adds():  # EN-47
+def test_the_state_of_modules_and_what_the_env_adds():
     one, other = Bare(), Bare()
     one.note = "changed"
     other.load_state_dict(one.state_dict())
     assert other.note == "changed" and torch.equal(other.layer.weight, one.layer.weight)
 
 
-def test_the_state_of_a_transformed_env_is_that_of_its_transform():  # EN-47
+def test_the_state_of_a_transformed_env_is_that_of_its_transform():
     one, other = make("transformed"), make("transformed")
     for env in (one, other):
         env.transform.register_buffer("memory", torch.zeros(2))
@@ -225,7 +225,7 @@ def test_the_state_of_a_transformed_env_is_that_of_its_transform():  # EN-47
 
 
 @EVERY
-def test_moving_an_env(kind):  # EN-47, EN-06
+def test_moving_an_env(kind):
     env = make(kind)
     assert env.to("cpu") is env and env.device == torch.device("cpu")
     assert env.specs.device == torch.device("cpu")
@@ -234,7 +234,7 @@ def test_moving_an_env(kind):  # EN-47, EN-06
 
 
 @EVERY
-def test_closing_an_env(kind):  # EN-47
+def test_closing_an_env(kind):
     env = make(kind)
     td = env.reset()
     assert not env.is_closed
@@ -251,7 +251,7 @@ def test_closing_an_env(kind):  # EN-47
     assert env.is_closed
 
 
-def test_a_closed_env_still_tells_its_specs():  # EN-47
+def test_a_closed_env_still_tells_its_specs():
     env = GymEnv("CartPole-v1")
     env.close()
     assert env.action_keys == ["action"] and env.observation_spec["observation"].shape == (4,)

@@ -25,7 +25,7 @@ def same(a, b) -> bool:
 
 
 @EVERY
-def test_a_reset_gives_observations_and_ends_that_are_false(kind):  # RS-01, RS-02
+def test_a_reset_gives_observations_and_ends_that_are_false(kind):
     env = make(kind)
     td = env.reset()
     assert set(leaf_keys(td)) == {*env.observation_keys, *env.done_keys}  # and no reward
@@ -34,14 +34,14 @@ def test_a_reset_gives_observations_and_ends_that_are_false(kind):  # RS-01, RS-
 
 
 @EVERY
-def test_a_reset_writes_into_what_it_is_given(kind):  # RS-01
+def test_a_reset_writes_into_what_it_is_given(kind):
     env, other = make(kind), make(kind)
     td = TensorDict({"mine": torch.ones(*env.batch_size, 1)}, env.batch_size)
     assert env.reset(td) is td
     assert td["mine"].all() and same(td.exclude("mine"), other.reset())
 
 
-def test_keywords_of_a_reset_go_to_the_env(counter):  # RS-01
+def test_keywords_of_a_reset_go_to_the_env(counter):
     class Told(counter):
         def _reset(self, tensordict=None, *, start=0.0, **kwargs):
             self.more = kwargs
@@ -58,7 +58,7 @@ def test_keywords_of_a_reset_go_to_the_env(counter):  # RS-01
 
 
 @EVERY
-def test_a_step_writes_under_next_and_returns_its_input(kind):  # RS-03
+def test_a_step_writes_under_next_and_returns_its_input(kind):
     env = make(kind)
     td = env.rand_action(env.reset())
     root = td.clone()
@@ -68,7 +68,7 @@ def test_a_step_writes_under_next_and_returns_its_input(kind):  # RS-03
 
 
 @EVERY
-def test_what_stands_under_next_prevails(kind):  # RS-04
+def test_what_stands_under_next_prevails(kind):
     env, other = make(kind), make(kind)
     td, plain = env.rand_action(env.reset()), other.rand_action(other.reset())
     mine = torch.full_like(other.step(plain)["next"][env.reward_key], 42.0)
@@ -79,7 +79,7 @@ def test_what_stands_under_next_prevails(kind):  # RS-04
 
 
 @EVERY
-def test_the_private_step_is_out_of_place(kind):  # RS-05
+def test_the_private_step_is_out_of_place(kind):
     env = make(kind)
     td = env.rand_action(env.reset())
     before, keys = td.clone(), set(leaf_keys(td))
@@ -90,13 +90,13 @@ def test_the_private_step_is_out_of_place(kind):  # RS-05
 
 
 @EVERY
-def test_calling_an_env_is_a_step(kind):  # RS-06
+def test_calling_an_env_is_a_step(kind):
     env, other = make(kind), make(kind)
     assert same(env(env.rand_action(env.reset())), other.step(other.rand_action(other.reset())))
 
 
 @EVERY
-def test_random_actions(kind):  # RS-07
+def test_random_actions(kind):
     env = make(kind)
     alone = env.rand_action()
     assert set(leaf_keys(alone)) == set(env.action_keys) and env.full_action_spec.is_in(alone)
@@ -109,7 +109,7 @@ def test_random_actions(kind):  # RS-07
 
 
 @EVERY
-def test_random_steps(kind):  # RS-08
+def test_random_steps(kind):
     env, other = make(kind), make(kind)
     td = env.reset()
     assert env.rand_step(td) is td
@@ -120,7 +120,7 @@ def test_random_steps(kind):  # RS-08
 
 
 @EVERY
-def test_step_mdp_makes_the_next_root(kind):  # RS-09, HP-09
+def test_step_mdp_makes_the_next_root(kind):
     env = make(kind)
     td = env.rand_step(env.reset().set("mine", torch.ones(*env.batch_size, 1)))
     keys = {"reward_keys": env.reward_keys, "action_keys": env.action_keys, "done_keys": env.done_keys}
@@ -136,7 +136,7 @@ def test_step_mdp_makes_the_next_root(kind):  # RS-09, HP-09
 
 
 @EVERY
-def test_step_and_maybe_reset_is_a_rollout_that_goes_on(kind):  # RS-10, RS-20
+def test_step_and_maybe_reset_is_a_rollout_that_goes_on(kind):
     env, other = make(kind), make(kind)
     td_, steps = env.reset(), []
     for _ in range(40):
@@ -148,7 +148,7 @@ def test_step_and_maybe_reset_is_a_rollout_that_goes_on(kind):  # RS-10, RS-20
 
 
 @BATCHED
-def test_maybe_reset_resets_where_the_env_is_done(kind):  # RS-11
+def test_maybe_reset_resets_where_the_env_is_done(kind):
     env = make(kind)
     data = env.rollout(200)
     td = step_mdp(data[:, -1], reward_keys=env.reward_keys, action_keys=env.action_keys)
@@ -162,7 +162,7 @@ def test_maybe_reset_resets_where_the_env_is_done(kind):  # RS-11
 
 
 @EVERY
-def test_maybe_reset_returns_its_input_where_nothing_is_done(kind):  # RS-11
+def test_maybe_reset_returns_its_input_where_nothing_is_done(kind):
     env = make(kind)
     td = env.reset()
     assert env.maybe_reset(td) is td
@@ -181,7 +181,7 @@ def stepped(env):
 
 @pytest.mark.parametrize("marks", MARKS)
 @BATCHED
-def test_only_what_is_marked_is_reset(kind, marks):  # RS-21, RS-24
+def test_only_what_is_marked_is_reset(kind, marks):
     env = make(kind)
     td = stepped(env)
     before, mask = td.clone(), torch.tensor(marks)
@@ -193,7 +193,7 @@ def test_only_what_is_marked_is_reset(kind, marks):  # RS-21, RS-24
 
 
 @BATCHED
-def test_without_a_mask_everything_is_reset(kind):  # RS-21
+def test_without_a_mask_everything_is_reset(kind):
     env = make(kind)
     td = stepped(env)
     before = td.clone()
@@ -203,7 +203,7 @@ def test_without_a_mask_everything_is_reset(kind):  # RS-21
 
 
 @EVERY
-def test_a_mask_stands_beside_a_done(kind):  # RS-22
+def test_a_mask_stands_beside_a_done(kind):
     env = make(kind)
     td = stepped(env)
     before = td.clone()
@@ -219,7 +219,7 @@ def agents():
     return env, stepped(env)
 
 
-def test_a_nested_mask_resets_its_level():  # RS-21, RS-22
+def test_a_nested_mask_resets_its_level():
     env, td = agents()
     before = td.clone()
     mask = torch.zeros_like(td["agents", "done"])
@@ -230,7 +230,7 @@ def test_a_nested_mask_resets_its_level():  # RS-21, RS-22
     assert moved.tolist() == [[False, True], [False, False]]
 
 
-def test_a_mask_at_the_root_overrides_those_below():  # RS-23
+def test_a_mask_at_the_root_overrides_those_below():
     env, td = agents()
     before = td.clone()
     td["agents", "_reset"] = torch.tensor([[[False], [False]], [[True], [True]]])
@@ -240,7 +240,7 @@ def test_a_mask_at_the_root_overrides_those_below():  # RS-23
     assert not torch.equal(out[0]["agents", "observation"], before[0]["agents", "observation"])
 
 
-def test_what_is_not_reset_is_what_the_caller_passed(counter):  # RS-24
+def test_what_is_not_reset_is_what_the_caller_passed(counter):
     def reset(env):  # whatever a reset makes of the rows that are not marked
         return TensorDict({"observation": torch.full((3, 1), -9.0)}, [3])
 
@@ -250,7 +250,7 @@ def test_what_is_not_reset_is_what_the_caller_passed(counter):  # RS-24
     assert torch.equal(out["observation"], torch.tensor([[0.1], [-9.0], [0.3]]))
 
 
-def test_gradients_flow_through_steps():  # RS-25
+def test_gradients_flow_through_steps():
     env = PendulumEnv(seed=0)
     gain = torch.tensor(0.5, requires_grad=True)
     td = env.reset()

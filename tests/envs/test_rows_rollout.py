@@ -24,7 +24,7 @@ def next_input(env, data):
     return step_mdp(data[..., -1], reward_keys=env.reward_keys, action_keys=env.action_keys)
 
 
-def test_the_arguments_and_their_defaults():  # RS-12
+def test_the_arguments_and_their_defaults():
     keywords = {
         "actions": None,
         "auto_reset": True, "auto_cast_to_device": False, "break_when_any_done": None, "break_when_all_done": None,
@@ -38,7 +38,7 @@ def test_the_arguments_and_their_defaults():  # RS-12
 
 
 @EVERY
-def test_steps_lie_along_a_last_dimension_called_time(kind):  # RS-12
+def test_steps_lie_along_a_last_dimension_called_time(kind):
     env = make(kind)
     data = env.rollout(7, break_when_any_done=False)
     assert data.batch_size == (*env.batch_size, 7) and data.names == [None] * env.ndim + ["time"]
@@ -49,7 +49,7 @@ def test_steps_lie_along_a_last_dimension_called_time(kind):  # RS-12
 
 
 @ENDING
-def test_a_rollout_is_shorter_where_an_env_ends(kind):  # RS-12, RS-16
+def test_a_rollout_is_shorter_where_an_env_ends(kind):
     data = make(kind).rollout(500)
     assert data.shape[-1] < 500
     done = data["next", "done"].squeeze(-1)
@@ -58,7 +58,7 @@ def test_a_rollout_is_shorter_where_an_env_ends(kind):  # RS-12, RS-16
 
 @EVERY
 @pytest.mark.parametrize("form", ["none", "module", "function of the data", "TensorDictModule"])
-def test_forms_of_policies(kind, form):  # RS-13
+def test_forms_of_policies(kind, form):
     env = make(kind)
     action = env.full_action_spec.rand()[env.action_key]
 
@@ -83,7 +83,7 @@ def test_forms_of_policies(kind, form):  # RS-13
         assert all(torch.equal(data[..., t][env.action_key], action) for t in range(4))
 
 
-def test_observations_come_in_the_order_of_the_spec():  # RS-13
+def test_observations_come_in_the_order_of_the_spec():
     env, seen = PendulumEnv(seed=0), []
     env.rollout(1, lambda th, thdot, *params: (seen.append((th, thdot, len(params))), torch.zeros(1))[1])
     td = PendulumEnv(seed=0).reset()
@@ -92,7 +92,7 @@ def test_observations_come_in_the_order_of_the_spec():  # RS-13
 
 @EVERY
 @pytest.mark.parametrize("arity", [1, 2])
-def test_a_callback_is_called_with_each_step(kind, arity):  # RS-14
+def test_a_callback_is_called_with_each_step(kind, arity):
     env, other = make(kind), make(kind)
     steps, envs = [], set()
 
@@ -111,7 +111,7 @@ def test_a_callback_is_called_with_each_step(kind, arity):  # RS-14
 
 
 @EVERY
-def test_going_on_from_a_tensordict(kind):  # RS-15
+def test_going_on_from_a_tensordict(kind):
     env, other = make(kind), make(kind)
     td = env.reset()
     data = env.rollout(5, auto_reset=False, tensordict=td, break_when_any_done=False)
@@ -120,7 +120,7 @@ def test_going_on_from_a_tensordict(kind):  # RS-15
 
 
 @ENDING
-def test_what_is_done_is_reset_before_a_rollout_goes_on(kind):  # RS-15
+def test_what_is_done_is_reset_before_a_rollout_goes_on(kind):
     env = make(kind)
     first = env.rollout(500)
     data = env.rollout(2, auto_reset=False, tensordict=next_input(env, first), break_when_any_done=False)
@@ -132,7 +132,7 @@ def test_what_is_done_is_reset_before_a_rollout_goes_on(kind):  # RS-15
 
 
 @ENDING
-def test_when_a_rollout_stops(kind):  # RS-16
+def test_when_a_rollout_stops(kind):
     ends = {}
     for rule, arguments in {
         "any": {},
@@ -150,7 +150,7 @@ def test_when_a_rollout_stops(kind):  # RS-16
 
 
 @EVERY
-def test_a_rollout_that_is_not_contiguous(kind):  # RS-17
+def test_a_rollout_that_is_not_contiguous(kind):
     lazy = make(kind).rollout(5, return_contiguous=False, break_when_any_done=False)
     dense = make(kind).rollout(5, break_when_any_done=False)
     assert isinstance(lazy, LazyStackedTensorDict) and not isinstance(dense, LazyStackedTensorDict)
@@ -159,7 +159,7 @@ def test_a_rollout_that_is_not_contiguous(kind):  # RS-17
 
 
 @EVERY
-def test_the_last_step_is_truncated_on_demand(kind):  # RS-18
+def test_the_last_step_is_truncated_on_demand(kind):
     env = make(kind)
     if kind == "stateless":
         with pytest.raises(RuntimeError, match="has no 'truncated' signal"):
@@ -172,7 +172,7 @@ def test_the_last_step_is_truncated_on_demand(kind):  # RS-18
 
 
 @EVERY
-def test_rollouts_in_a_loop_are_one_long_rollout(kind):  # RS-19, RS-20
+def test_rollouts_in_a_loop_are_one_long_rollout(kind):
     env, other = make(kind), make(kind)
     td, parts = env.reset(), []
     for _ in range(4):
@@ -183,7 +183,7 @@ def test_rollouts_in_a_loop_are_one_long_rollout(kind):  # RS-19, RS-20
 
 
 @pytest.mark.parametrize("wrapped", [False, True])
-def test_gradients_flow_through_a_rollout(wrapped):  # RS-25
+def test_gradients_flow_through_a_rollout(wrapped):
     env = PendulumEnv(seed=0)
     env = TransformedEnv(env, StepCounter()) if wrapped else env
     net = nn.Linear(1, 1)
@@ -193,7 +193,7 @@ def test_gradients_flow_through_a_rollout(wrapped):  # RS-25
 
 
 @pytest.mark.parametrize("make_env", [lambda: GymEnv("CartPole-v1"), lambda: CartPoleEnv(batch_size=[3], max_steps=9)])
-def test_a_rollout_is_split_into_its_trajectories(make_env):  # RS-28
+def test_a_rollout_is_split_into_its_trajectories(make_env):
     from rlnb.collectors.utils import split_trajectories
 
     env = make_env()
@@ -207,7 +207,7 @@ def test_a_rollout_is_split_into_its_trajectories(make_env):  # RS-28
 
 
 @EVERY
-def test_the_first_steps_of_episodes_are_marked(kind):  # RS-29
+def test_the_first_steps_of_episodes_are_marked(kind):
     env = TransformedEnv(make(kind, None), InitTracker())
     env.set_seed(0)
     data = env.rollout(40, break_when_any_done=False)
@@ -217,7 +217,7 @@ def test_the_first_steps_of_episodes_are_marked(kind):  # RS-29
     assert not data["next", "is_init"].any()
 
 
-def test_out_is_filled_in_place():  # RS-12
+def test_out_is_filled_in_place():
     env = make("batch")
     out = env.rollout(4, break_when_any_done=False)
     memory = out["next", "reward"].data_ptr()
@@ -227,7 +227,7 @@ def test_out_is_filled_in_place():  # RS-12
     assert same(out, env.rollout(4, break_when_any_done=False))
 
 
-def test_a_trusted_policy_takes_the_tensordict():  # RS-12
+def test_a_trusted_policy_takes_the_tensordict():
     def odd(o):  # neither its name nor an annotation says that o is a TensorDict
         assert isinstance(o, TensorDict)
         return o.set("action", torch.zeros(1))

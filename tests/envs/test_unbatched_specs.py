@@ -1,4 +1,4 @@
-"""Specs of one env of a batch."""  # EN-22 to EN-33
+"""Specs of one env of a batch."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ class BanditEnv(TensorEnv):
         if n_arms < 1:
             raise ValueError(f"A bandit needs at least one arm, and n_arms is {n_arms!r}.")
         if not std >= 0:
-            raise ValueError(f"std is a standard deviation, 0 or more, and is {std!r}.")
+            raise ValueError(f"std must be a standard deviation of 0 or more and is {std!r}.")
         super().__init__(
             n_arms,
             batch_size=batch_size,

@@ -78,7 +78,7 @@ class GridWorldEnv(TensorEnv):
     ) -> None:
         rows = read_map(_DEFAULT_MAP if desc is None else desc)
         if not 0 <= slip <= 1:
-            raise ValueError(f"slip is a probability, from 0 to 1, and is {slip!r}.")
+            raise ValueError(f"slip must be a probability from 0 to 1 and is {slip!r}.")
         super().__init__(
             len(MOVES),
             batch_size=batch_size,
@@ -116,7 +116,7 @@ class GridWorldEnv(TensorEnv):
         if bad:
             raise ValueError(
                 f"GridWorldEnv.reset(state=...) got the cell {bad[0]}: a cell is row * columns + column, "
-                f"from 0 to {self.n_states - 1}, and no wall."
+                f"from 0 to {self.n_states - 1}, and not a wall."
             )
         return cell
 

@@ -109,7 +109,7 @@ class SpreadEnv(TensorEnv):
         rows, columns = (size, size) if isinstance(size, int) else size
         _check_size(n_agents, rows, columns)
         if done_on_any and not agent_done:
-            raise ValueError("done_on_any asks when one agent is done, and only agent_done=True tells. Fix: set both.")
+            raise ValueError("done_on_any=True needs agent_done=True. Fix: set both.")
         super().__init__(
             len(MOVES),
             batch_size=batch_size,
@@ -418,8 +418,8 @@ def _check_size(n_agents: int, rows: int, columns: int) -> None:
         raise ValueError(f"SpreadEnv needs at least one agent, and n_agents is {n_agents!r}.")
     if min(rows, columns) < 1 or rows * columns < 2 * n_agents:
         raise ValueError(
-            f"{n_agents} agents and {n_agents} landmarks start in cells of their own, {2 * n_agents} of them, and a "
-            f"grid of {rows} x {columns} has not as many. Fix: a larger size=..., or fewer agents."
+            f"{n_agents} agents and {n_agents} landmarks start in {2 * n_agents} different cells, and a grid of "
+            f"{rows} x {columns} has fewer. Fix: a larger size=..., or fewer agents."
         )
 
 

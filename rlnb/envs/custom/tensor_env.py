@@ -120,8 +120,8 @@ class TensorEnv(EnvBase):
             raise TypeError(f"{type(self).__name__}.reset takes a TensorDict and state=..., and got {sorted(options)}.")
         if mask is not None and self._state is None and not bool(mask.all()):
             raise RuntimeError(
-                f"A partial reset was asked of a {type(self).__name__} that was never reset: the copies that are not "
-                "marked have no state to keep. Fix: call env.reset() first."
+                f"A partial reset was requested of a {type(self).__name__} that was never reset: the copies that are "
+                "not marked have no state to keep. Fix: call env.reset() first."
             )
 
     def _no_end(self) -> dict[str, torch.Tensor]:

@@ -102,7 +102,7 @@ class MultiThreadedEnvWrapper(GymWrapper):
             )
         if not isinstance(env.observation_space, gymnasium.Space):
             raise TypeError(
-                'The pool speaks another interface than Gymnasium\'s. Fix: envpool.make(..., env_type="gymnasium").'
+                'The pool has another interface than Gymnasium\'s. Fix: envpool.make(..., env_type="gymnasium").'
             )
         n, at_once = env.config["num_envs"], env.config["batch_size"]
         if n != at_once:
@@ -166,7 +166,7 @@ class MultiThreadedEnv(MultiThreadedEnvWrapper):
         device: torch.device | str | int | None = None,
     ) -> None:
         if isinstance(num_workers, bool) or not hasattr(num_workers, "__index__") or num_workers < 1:
-            raise ValueError(f"num_workers is how many envs there are, a positive integer, and is {num_workers!r}.")
+            raise ValueError(f"num_workers must be a positive integer and is {num_workers!r}.")
         made = _make(env_name, num_workers, **(create_env_kwargs or {}))
         super().__init__(made, categorical_action_encoding=categorical_action_encoding, device=device)
         self.num_workers, self.env_name = int(num_workers), env_name

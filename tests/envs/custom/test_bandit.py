@@ -86,7 +86,7 @@ def test_episodes_end_by_truncation_alone():
         ({"rewards": "poisson"}, "rewards must be one of 'gaussian', 'bernoulli' and is 'poisson'."),
         ({"n_arms": 0}, "A bandit needs at least one arm, and n_arms is 0."),
         ({"means": []}, "A bandit needs at least one arm, and n_arms is 0."),
-        ({"std": -1.0}, "std is a standard deviation, 0 or more, and is -1.0."),
+        ({"std": -1.0}, "std must be a standard deviation of 0 or more and is -1.0."),
         ({"means": [0.0, float("nan")]}, "means must be finite numbers."),
         (
             {"means": [0.5, 1.5], "rewards": "bernoulli"},

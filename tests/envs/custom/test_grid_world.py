@@ -131,7 +131,7 @@ def test_a_bad_map_is_explained(desc, text):
 def test_slip_is_a_probability(slip):
     with pytest.raises(ValueError) as error:
         GridWorldEnv(slip=slip)
-    assert str(error.value) == f"slip is a probability, from 0 to 1, and is {slip}."
+    assert str(error.value) == f"slip must be a probability from 0 to 1 and is {slip}."
 
 
 @pytest.mark.parametrize("cell", [-1, 4, 6])
@@ -141,7 +141,7 @@ def test_a_reset_refuses_walls_and_what_is_off_the_map(cell):
     with pytest.raises(ValueError) as error:
         env.reset(state=torch.tensor(cell))
     assert str(error.value) == (
-        f"GridWorldEnv.reset(state=...) got the cell {cell}: a cell is row * columns + column, from 0 to 5, and no "
+        f"GridWorldEnv.reset(state=...) got the cell {cell}: a cell is row * columns + column, from 0 to 5, and not a "
         "wall."
     )
     assert env._state == 3

@@ -28,7 +28,7 @@ GROUPS = [MarlGroupMapType.ALL_IN_ONE_GROUP, MarlGroupMapType.ONE_GROUP_PER_AGEN
 @pytest.mark.parametrize("shared_reward", [True, False], ids=["shared reward", "own rewards"])
 @pytest.mark.parametrize("ends", ["root", "all", "any"])
 @pytest.mark.parametrize("extras", [True, False], ids=["mask and info", "bare"])
-def test_specs_hold(batch, categorical, shared_reward, ends, extras):  # MA-01 MA-05
+def test_specs_hold(batch, categorical, shared_reward, ends, extras):
     env = SpreadEnv(
         batch_size=batch,
         categorical_action_encoding=categorical,
@@ -57,7 +57,7 @@ def test_specs_hold(batch, categorical, shared_reward, ends, extras):  # MA-01 M
 @pytest.mark.parametrize("agent_done", [True, False])
 @pytest.mark.parametrize("shared_reward", [True, False])
 @pytest.mark.parametrize("categorical", [True, False])
-def test_any_grouping_is_the_same_env(group_map, batch, agent_done, shared_reward, categorical):  # MA-06
+def test_any_grouping_is_the_same_env(group_map, batch, agent_done, shared_reward, categorical):
     options = {
         "batch_size": batch,
         "agent_done": agent_done,
@@ -238,7 +238,7 @@ def test_covering_all_landmarks_ends_it():
     assert over["terminated"] and torch.equal(over["state"], after["state"]), "beyond the end nobody moves"
 
 
-def test_a_shared_reward_is_the_mean_of_the_agents():  # MA-01
+def test_a_shared_reward_is_the_mean_of_the_agents():
     where = [(0, 0), (0, 1), (2, 2)], [(1, 0), (1, 2), (2, 0)]
     moves = (RIGHT, STAY, STAY)
     own = act(*index_env(3, 3, *where), *moves)["agents", "reward"]
@@ -267,12 +267,12 @@ def test_places_are_drawn_apart_and_everywhere():
         ({"n_agents": 0}, "SpreadEnv needs at least one agent, and n_agents is 0."),
         (
             {"n_agents": 3, "size": (1, 5)},
-            "3 agents and 3 landmarks start in cells of their own, 6 of them, and a grid of 1 x 5 has not as many. "
+            "3 agents and 3 landmarks start in 6 different cells, and a grid of 1 x 5 has fewer. "
             "Fix: a larger size=..., or fewer agents.",
         ),
         (
             {"done_on_any": True},
-            "done_on_any asks when one agent is done, and only agent_done=True tells. Fix: set both.",
+            "done_on_any=True needs agent_done=True. Fix: set both.",
         ),
         (
             {"group_map": {"state": ["agent_0", "agent_1", "agent_2"]}},
@@ -285,7 +285,7 @@ def test_places_are_drawn_apart_and_everywhere():
         ),
     ],
 )
-def test_what_cannot_be_made(options, text):  # MA-07
+def test_what_cannot_be_made(options, text):
     with pytest.raises(ValueError) as error:
         SpreadEnv(**options)
     assert str(error.value) == text
@@ -339,7 +339,7 @@ def test_a_first_reset_is_a_full_one():
     env = SpreadEnv(2, agent_done=True, seed=0)
     td = env.fake_tensordict().exclude("next")
     td["agents", "_reset"] = torch.tensor([[True], [False]])
-    with pytest.raises(RuntimeError, match="A partial reset was asked of a SpreadEnv that was never reset"):
+    with pytest.raises(RuntimeError, match="A partial reset was requested of a SpreadEnv that was never reset"):
         env.reset(td)
     td = env.reset()
     td["agents", "_reset"] = torch.tensor([[True], [False]])

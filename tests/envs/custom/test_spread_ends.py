@@ -23,7 +23,7 @@ def parked(**options):
     return env, env.step(td.set(("agents", "action"), torch.tensor([RIGHT, STAY])))
 
 
-def test_an_agent_that_is_done_stays_and_earns_nothing():  # MA-08
+def test_an_agent_that_is_done_stays_and_earns_nothing():
     env, step = parked()
     assert step["next", "agents", "done"].flatten().tolist() == [True, False]
     assert not step["next", "done"]
@@ -36,7 +36,7 @@ def test_an_agent_that_is_done_stays_and_earns_nothing():  # MA-08
 
 
 @pytest.mark.parametrize("any_done", [True, False])
-def test_the_root_is_done_with_any_or_all(any_done):  # MA-08
+def test_the_root_is_done_with_any_or_all(any_done):
     _, step = parked(done_on_any=any_done)
     assert step["next", "done"].item() is step["next", "terminated"].item() is any_done
     assert not step["next", "truncated"]
@@ -45,7 +45,7 @@ def test_the_root_is_done_with_any_or_all(any_done):  # MA-08
 @pytest.mark.parametrize("any_done", [True, False])
 @given(seed=st.integers(0, 2**31))
 @settings(max_examples=20, deadline=None)
-def test_the_laws_of_end_signals(any_done, seed):  # MA-08
+def test_the_laws_of_end_signals(any_done, seed):
     env = SpreadEnv(2, 3, agent_done=True, done_on_any=any_done, batch_size=[3], seed=seed, max_steps=5)
     after = env.rollout(25, break_when_any_done=False)["next"]
     for level in (after, after["agents"]):
@@ -66,7 +66,7 @@ def test_time_is_up_for_those_who_are_not_there():
 
 @pytest.mark.parametrize("group_map", [MarlGroupMapType.ALL_IN_ONE_GROUP, MarlGroupMapType.ONE_GROUP_PER_AGENT])
 @pytest.mark.parametrize("seed", range(5))
-def test_one_agent_is_reset_alone(group_map, seed):  # MA-08
+def test_one_agent_is_reset_alone(group_map, seed):
     env = SpreadEnv(3, 4, agent_done=True, batch_size=[3], group_map=group_map, seed=seed)
     step = env.rollout(5, break_when_any_done=False)[:, -1]
     td = env._step_mdp(step)
@@ -107,7 +107,7 @@ def test_agents_that_are_reset_together_get_places_apart():
 
 
 @pytest.mark.parametrize("agent_done", [True, False])
-def test_a_mask_at_the_root_resets_whole_copies(agent_done):  # MA-08
+def test_a_mask_at_the_root_resets_whole_copies(agent_done):
     env = SpreadEnv(2, 4, agent_done=agent_done, batch_size=[2, 2], seed=0)
     td = env._step_mdp(env.rollout(4, break_when_any_done=False)[..., -1])
     before, steps = td.clone(), env._steps.clone()
@@ -121,7 +121,7 @@ def test_a_mask_at_the_root_resets_whole_copies(agent_done):  # MA-08
     assert (td["agents", "observation"][..., :2] == td["state"][..., :2, :2]).all()
 
 
-def test_a_mask_at_the_root_prevails():  # MA-08
+def test_a_mask_at_the_root_prevails():
     env, step = parked()
     td = env._step_mdp(step)
     td["_reset"], td["agents", "_reset"] = torch.tensor([True]), torch.zeros(2, 1, dtype=torch.bool)
@@ -147,7 +147,7 @@ def test_a_rollout_resets_the_copies_that_end():
     assert not data["agents", "done"][:, 1:][ended].any(), "a new episode starts with all agents"
 
 
-def test_an_agent_that_waits_for_the_others_is_no_fault_of_the_data():  # MA-08
+def test_an_agent_that_waits_for_the_others_is_no_fault_of_the_data():
     data = SpreadEnv(2, 3, agent_done=True, batch_size=[3], max_steps=20, seed=0).rollout(60, break_when_any_done=False)
     assert data["agents", "done"].any() and check_ted(data).ok
 

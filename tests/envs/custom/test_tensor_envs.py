@@ -134,8 +134,8 @@ def test_a_partial_reset_needs_a_state_to_keep():
     with pytest.raises(RuntimeError) as error:
         env.reset(td)
     assert str(error.value) == (
-        "A partial reset was asked of a CartPoleEnv that was never reset: the copies that are not marked have no state "
-        "to keep. Fix: call env.reset() first."
+        "A partial reset was requested of a CartPoleEnv that was never reset: the copies that are not marked have no "
+        "state to keep. Fix: call env.reset() first."
     )
     assert env.reset(TensorDict({"_reset": torch.ones(2, 1, dtype=torch.bool)}, [2]))["observation"].shape == (2, 4)
 

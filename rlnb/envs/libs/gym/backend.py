@@ -48,7 +48,7 @@ class set_gym_backend(contextlib.ContextDecorator):
     def __init__(self, backend: Backend) -> None:
         if not isinstance(backend, (str, ModuleType)) and not callable(backend):
             raise TypeError(
-                f"A gym backend is a module, its name or a function that returns it, and not {backend!r}. "
+                f"A gym backend must be a module, its name or a function that returns it, got {backend!r}. "
                 'Fix: set_gym_backend("gymnasium").'
             )
         self.backend = backend
@@ -129,7 +129,7 @@ def _load(backend: Backend) -> ModuleType:
     if not isinstance(module, ModuleType) or not callable(getattr(module, "make", None)):
         what = module.__name__ if isinstance(module, ModuleType) else repr(module)
         raise ImportError(
-            f"{what} is no gym backend: it has no function make(id). "
+            f"{what} is not a gym backend: it has no function make(id). "
             f"Installed backends: {', '.join(installed_backends())}."
         )
     return module

@@ -287,7 +287,7 @@ def _where(legal: np.ndarray) -> str:
 
 def _no_such_action(spec: Categorical, index: Any) -> str:
     return (
-        f"The action {index} is none of the env's: it must be an integer from {spec.start} to "
+        f"The action {index} is not an action of the env: it must be an integer from {spec.start} to "
         f"{spec.start + spec.n - 1}. "
         "Fix: is the policy's output as wide as the number of actions? See env.action_spec."
     )

@@ -104,7 +104,7 @@ class GymEnv(GymWrapper):
                 "Fix: GymEnv('CartPole-v1'), or GymWrapper(env) for one that is made already."
             )
         if isinstance(num_envs, bool) or not isinstance(num_envs, int) or num_envs < 0:
-            raise ValueError(f"num_envs must be an integer from 0 on and is {num_envs!r}.")
+            raise ValueError(f"num_envs must be a non-negative integer and is {num_envs!r}.")
         if from_pixels:
             kwargs.setdefault("render_mode", "rgb_array")
         env: gymnasium.Env | gymnasium.vector.VectorEnv

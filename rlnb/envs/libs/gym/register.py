@@ -150,7 +150,7 @@ class RegisteredEnv(gymnasium.Env):
             env = _transformed(env, transform)
         if DONE not in env.done_keys:
             raise KeyError(
-                f"Gymnasium's step tells of one end, and {type(env).__name__} has no 'done' at its root: its end "
+                f"Gymnasium's step returns one end signal, and {type(env).__name__} has no 'done' at its root: its end "
                 f"signals are {env.done_keys}."
             )
         if len(env.reward_keys) != 1:
@@ -267,7 +267,7 @@ def _split(env: EnvBase, info_keys: Sequence[NestedKey]) -> tuple[Composite, Com
     for path in wanted:
         if not any(key[: len(path)] == path for key in known):
             raise KeyError(
-                f"info_keys names {as_key(path)!r}, which is no observation of {type(env).__name__}. "
+                f"info_keys names {as_key(path)!r}, which is not an observation of {type(env).__name__}. "
                 f"Its observations are: {env.observation_keys}."
             )
     infos = [key for key in known if any(key[: len(path)] == path for path in wanted)]

@@ -20,7 +20,7 @@ def row_functions(env: GymWrapper, block: TEDBlock) -> tuple[Callable[[int, Any]
     """Make the functions that step and reset an env and write the results into rows.
 
     Args:
-        env: the env, which :attr:`~rlnb.envs.rows.RowEnv.fills_rows`.
+        env: the env, whose ``_fills_rows`` is True.
         block: the rows.
 
     Returns:

@@ -80,7 +80,7 @@ class VectorBackend:
             kept = mask & self._over if self._fresh is not None and seed is None and not options else mask & False
         if not self._started and not mask.all():
             raise RuntimeError(
-                f"A partial reset was asked of a {_name(self.env)} that was never reset: the sub-envs that are not "
+                f"A partial reset was requested of a {_name(self.env)} that was never reset: the sub-envs that are not "
                 "marked have no state to keep. Fix: call env.reset() first."
             )
         asked = mask & ~kept

@@ -170,7 +170,7 @@ class GymWrapper(GymLikeEnv):
         for key, spec in action_leaves(self):
             if spec.dtype is None:
                 raise TypeError(
-                    f"The action {key!r} has the space {self._action_space}, whose values are no tensors. "
+                    f"The action {key!r} has the space {self._action_space}, whose values are not tensors. "
                     "Fix: give the env an action space of numbers, with gymnasium.wrappers.TransformAction around it."
                 )
 

@@ -1,4 +1,4 @@
-"""terminated_or_truncated: aggregates end signals at each level."""  # HP-10
+"""terminated_or_truncated: aggregates end signals at each level."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A learner's everyday mistakes with actions, policies and order of calls: each is told what to do."""
+"""Common mistakes with actions, policies and the order of calls: each error says how to fix it."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ ACTIONS = {  # name: (env, action, error, text)
         INDEX,
         torch.tensor(2),
         ValueError,
-        "The action 2 is none of the env's: it must be an integer from 0 to 1. "
+        "The action 2 is not an action of the env: it must be an integer from 0 to 1. "
         "Fix: is the policy's output as wide as the number of actions? See env.action_spec.",
     ),
     "a batch": (
@@ -278,7 +278,7 @@ def test_the_first_step_of_an_own_env_is_checked(counter):
     said = str(caught.value)
     for entry in ("observation: expected dtype", "reward: missing"):
         assert f"  - {entry}" in said
-    assert said.endswith("proposes specs that fit; run_type_checks=False switches this check off.")
+    assert said.endswith("proposes specs that fit; run_type_checks=False disables this check.")
 
 
 def test_a_locked_tensordict_changes_nothing():
