@@ -28,8 +28,8 @@ _RED, _BOLD, _OFF = "\x1b[31m", "\x1b[1m", "\x1b[0m"
 def explain_errors(on: bool = True) -> None:
     """Show short tracebacks in notebook cells: the message, a suggestion, and the lines of your cells.
 
-    Library frames are summarised in one line; ``%tb`` shows them. Outside of IPython this does nothing. The course calls
-    it when a notebook imports ``exercises``.
+    Library frames are summarised in one line; ``%tb`` shows them. Outside of IPython this does nothing. The course
+    calls it when a notebook imports ``exercises``.
 
     Args:
         on: False restores IPython's tracebacks.
