@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from rlnb_widgets._core.visualizer import Visualizer
     from rlnb_widgets.batched_timeline import BatchedEnvTimeline
     from rlnb_widgets.buffer_explorer import BufferExplorer
-    from rlnb_widgets.cell_errors import explain_errors
     from rlnb_widgets.game import Game, play
     from rlnb_widgets.rollout_player import RolloutPlayer
+    from rlnb_widgets.short_tracebacks import explain_errors
     from rlnb_widgets.spec_explorer import SpecExplorer
     from rlnb_widgets.ted_explorer import TEDExplorer
     from rlnb_widgets.transform_inspector import TransformInspector
@@ -34,7 +34,7 @@ _HOMES = {
     "TransformInspector": "transform_inspector",
     "TreeExplorer": "tree_explorer",
     "Visualizer": "_core.visualizer",
-    "explain_errors": "cell_errors",
+    "explain_errors": "short_tracebacks",
     "link": "_core.link",
     "play": "game",
 }

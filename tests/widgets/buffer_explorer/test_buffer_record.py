@@ -100,7 +100,7 @@ def test_samples_from_elsewhere_are_counted(sampler, steps):
     with pytest.raises(IndexError) as error:
         explorer.count(torch.tensor([3, 10]))
     assert str(error.value) == (
-        "The index 10 is none of an element: the buffer has 10. Fix: count samples of this buffer only."
+        "Index 10 is out of range: the buffer has 10 items. Fix: count samples of this buffer only."
     )
     with pytest.raises(KeyError, match='The sample has no entry "index"'):
         explorer.count(TensorDict({}, [3]))

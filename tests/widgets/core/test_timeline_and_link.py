@@ -158,9 +158,7 @@ def test_link_refuses_what_cannot_be_linked():
     a = Timeline(3)
     with pytest.raises(ValueError, match=r"^link needs at least two different visualizers, got 1\.$"):
         link(a, a)
-    with pytest.raises(
-        ValueError, match=r"^Still has no trait in common with the others that can be linked\. Linkable are "
-    ):
+    with pytest.raises(ValueError, match=r"^Still has no trait in common with the others that can be linked\."):
         link(a, Timeline(3), Still())
     assert a._links == []
 

@@ -339,7 +339,7 @@ def test_a_tuple_of_names_is_several_strips(cartpole):
         (dict, "the class dict. Pass an instance of the class."),
         (
             lambda: None,
-            "function. If it makes the environment, call it; it is no policy that is wanted, as nothing is run.",
+            "function. If it makes the environment, call it. A policy is not needed, since nothing is run.",
         ),
     ],
 )

@@ -200,7 +200,7 @@ def test_bad_arguments():
     with pytest.raises(TypeError) as error:
         TransformInspector(CartPoleEnv())
     assert str(error.value) == (
-        "TransformInspector takes a TransformedEnv, or a function that makes one, and got a CartPoleEnv. "
+        "TransformInspector takes a TransformedEnv, or a function that makes one, got a CartPoleEnv. "
         "It has no transforms. Fix: TransformInspector(TransformedEnv(env, transform))."
     )
     with pytest.raises(TypeError, match=r"has no argument 'sed'; it takes env, seed, steps\.$"):
@@ -216,7 +216,7 @@ def test_bad_arguments():
             TransformInspector(chain(), seed=bad)
 
 
-TAKES = "TransformInspector takes a TransformedEnv, or a function that makes one, and got "
+TAKES = "TransformInspector takes a TransformedEnv, or a function that makes one, got "
 WRAP = "Fix: TransformInspector(TransformedEnv(base_env, transform))."
 
 

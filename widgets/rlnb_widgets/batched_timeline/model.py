@@ -139,7 +139,7 @@ def batch_run(
         The run.
 
     Raises:
-        ValueError: if nothing was noted and nothing failed.
+        ValueError: If nothing was noted and nothing failed.
     """
     turns, n = list(trace.turns), int(trace.num_workers)
     if not turns and failure is None:

@@ -19,7 +19,7 @@ def payload(model: TimelineModel) -> tuple[dict[str, Any], bytes]:
     """Return the description, and the bytes of all turns that are drawn.
 
     Args:
-        model: What is shown.
+        model: The model.
     """
     blob = bytearray()
     head = {

@@ -45,10 +45,10 @@ def pieces(run: BatchRun, lane: int, turns: range) -> Iterator[Piece]:
 
 
 def timeline_svg(model: TimelineModel, t: int = 0) -> Svg:
-    """Draw the static face.
+    """Draw the static SVG.
 
     Args:
-        model: What is shown.
+        model: The model.
         t: The step that is shown in detail.
 
     Returns:

@@ -54,7 +54,7 @@ def timeline_text(model: TimelineModel) -> str:
     """Return the text face: envs, steps, resets, failures; times are left to the picture.
 
     Args:
-        model: What is shown.
+        model: The model.
     """
     lines = [f"BatchedEnvTimeline: {headline(model)}"]
     if len(model.runs) > 1:
@@ -93,7 +93,7 @@ def explanation(model: TimelineModel) -> str:
     """Say in words what was measured.
 
     Args:
-        model: What is shown.
+        model: The model.
     """
     parts = [
         "Each lane is an env over time; the lane above them is the process of the learner. In a step each env is told "

@@ -17,11 +17,14 @@ __all__ = ["explanation"]
 
 
 def explanation(model: ExplorerModel, t: int) -> str:
-    """Say what is shown.
+    """Describe the buffer.
 
     Args:
-        model: what is shown.
-        t: the moment.
+        model: the model.
+        t: index of the recorded state.
+
+    Returns:
+        Paragraphs of text.
     """
     moment = model.moments[t]
     parts = [f"{headline(model, moment)}.", _ring(moment)]

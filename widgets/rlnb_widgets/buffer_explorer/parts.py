@@ -30,7 +30,7 @@ def check_buffer(buffer: Any) -> None:
         buffer: what the user gave.
 
     Raises:
-        TypeError: if it is an ensemble, or no replay buffer.
+        TypeError: If it is an ensemble, or no replay buffer.
     """
     name = type(buffer).__name__
     if "Ensemble" in name or "Ensemble" in type(getattr(buffer, "storage", None)).__name__:

@@ -35,7 +35,7 @@ def payload(model: ExplorerModel) -> tuple[dict[str, Any], bytes]:
     """Return the description, and the bytes.
 
     Args:
-        model: what is shown.
+        model: the model.
     """
     out = _Bytes()
     memory = model.memory

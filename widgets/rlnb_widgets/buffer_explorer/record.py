@@ -75,20 +75,20 @@ class Record:
         """Count elements that were drawn.
 
         Args:
-            index: of the elements, as a sample's ``"index"`` or its info gives it.
+            index: indices of the items, as the ``"index"`` of a sample or of its info.
 
         Returns:
-            How many.
+            Number of items.
 
         Raises:
-            IndexError: if there is no such element; nothing is counted then.
+            IndexError: If an index is out of range; nothing is counted then.
         """
         storage, ring = self.buffer.storage, ring_of(self.buffer)
         positions = storage.positions(index).to(torch.int64).cpu().numpy()
         outside = positions[(positions < 0) | (positions >= ring.length * ring.columns)]
         if outside.size:
             raise IndexError(
-                f"The index {outside[0]} is none of an element: the buffer has {ring.length * ring.columns}. "
+                f"Index {outside[0]} is out of range: the buffer has {ring.length * ring.columns} items. "
                 "Fix: count samples of this buffer only."
             )
         self._grow(ring)

@@ -12,17 +12,17 @@ __all__ = [
     "Trajectories", "What",
 ]  # fmt: skip
 
-#: What was done to the buffer at a moment; "look" is the first one, "change" what others did.
+#: Kind of the call that led to a recorded state; "look" is the first state, "change" a change by other code.
 What = Literal["look", "add", "extend", "change", "sample", "priority", "snapshot", "empty"]
 
 
 @dataclass(frozen=True)
 class Box:
-    """A part of the buffer, with its settings.
+    """A component of the buffer, with its settings.
 
     Args:
         role: ``"storage"``, ``"sampler"``, ``"writer"`` or ``"transform"``.
-        name: its class.
+        name: name of its class.
         settings: names and values, as text.
     """
 
@@ -36,10 +36,10 @@ class KeyMemory:
     """The memory of one entry.
 
     Args:
-        key: the key as one would type it.
-        form: dtype and shape of an element.
-        row_bytes: bytes of one element.
-        reserved: bytes of all places, filled or not.
+        key: the key as Python code.
+        form: dtype and shape of an item.
+        row_bytes: bytes of one item.
+        reserved: bytes of all slots, filled or not.
     """
 
     key: str
@@ -53,9 +53,9 @@ class Memory:
     """The memory of a storage.
 
     Args:
-        keys: by entry, the largest first.
-        where: where it is, such as ``"memory, cpu"``.
-        note: what is not known.
+        keys: memory of each entry, largest first.
+        where: location, such as ``"memory, cpu"``.
+        note: note about memory that is not known.
     """
 
     keys: tuple[KeyMemory, ...]
@@ -64,28 +64,28 @@ class Memory:
 
     @property
     def reserved(self) -> int:
-        """Bytes of all places."""
+        """Bytes of all slots."""
         return sum(key.reserved for key in self.keys)
 
     @property
     def row_bytes(self) -> float:
-        """Bytes of one element."""
+        """Bytes of one item."""
         return sum(key.row_bytes for key in self.keys)
 
 
 @dataclass(frozen=True)
 class Ring:
-    """Where a storage is written.
+    """The rows of a storage, and the position of the writer.
 
     Args:
-        size: rows there is room for; of a storage without a limit, those that are filled, at least 1.
-        limit: the same; None without a limit.
-        length: rows that are filled.
+        size: number of rows; for a storage without a limit the number of filled rows, at least 1.
+        limit: number of rows; None for a storage without a limit.
+        length: number of filled rows.
         cursor: the row that is written next.
-        written: rows ever written.
-        columns: elements of a row: 1, or the envs of a storage of several dimensions.
-        ordered: whether rows are written in order of time; not so where a writer keeps the best ones.
-        frozen: whether nothing is written any more, as in a dataset.
+        written: number of rows ever written.
+        columns: items per row: 1, or the number of envs in a storage with several dimensions.
+        ordered: whether rows are written in order of time; False for a writer that keeps the best items.
+        frozen: whether the storage is read-only, as that of a dataset.
     """
 
     size: int
@@ -99,7 +99,7 @@ class Ring:
 
     @property
     def full(self) -> bool:
-        """Whether the next row goes over the oldest."""
+        """Whether the next row overwrites the oldest one."""
         return self.limit is not None and self.length == self.limit
 
     @property
@@ -109,19 +109,19 @@ class Ring:
 
     @property
     def seam(self) -> bool:
-        """Whether the newest row lies beside the oldest one, in the ring."""
+        """Whether the newest row is next to the oldest one in the ring."""
         return self.full and self.ordered and not self.frozen
 
 
 @dataclass(frozen=True)
 class Grid:
-    """The cells that rows are drawn in.
+    """The cells in which rows are drawn.
 
     Args:
-        rows: how many rows.
-        cells: how many cells; one for each row where there is room.
-        columns: how many columns are drawn.
-        total: how many columns there are.
+        rows: number of rows.
+        cells: number of cells; one per row if they fit.
+        columns: number of columns that are drawn.
+        total: number of columns.
     """
 
     rows: int
@@ -130,28 +130,28 @@ class Grid:
     total: int
 
     def edges(self) -> np.ndarray:
-        """Return the first row of each cell, and the number of rows, ``[cells + 1]``."""
+        """Return the first row of each cell, followed by the number of rows, ``[cells + 1]``."""
         return -(-np.arange(self.cells + 1, dtype=np.int64) * self.rows // self.cells)
 
     def cell(self, row: int) -> int:
-        """Return the cell that a row lies in."""
+        """Return the cell of a row."""
         return int(row) * self.cells // self.rows
 
 
 @dataclass(frozen=True, eq=False)
 class Trajectories:
-    """Runs of rows that belong together, in order of time, by column.
+    """Trajectories as runs of consecutive rows, in order of time, by column.
 
     Args:
-        source: the entry that tells them apart, as text; empty if there is none.
-        column: ``[n]``.
-        start: the row that a run begins at, ``[n]``.
-        length: how many rows it has, ``[n]``.
-        ids: what the entry says, ``[n]``; -1 where it says only where trajectories end.
-        begun: whether it is known that the first step of the trajectory is there, ``[n]``: not so for the oldest run
-            where something was written over.
-        ended: whether the last one is there, ``[n]``.
-        note: why there are none.
+        source: the entry that separates them, as text; empty if there is none.
+        column: column of each run, ``[n]``.
+        start: first row of each run, ``[n]``.
+        length: number of rows, ``[n]``.
+        ids: trajectory id, ``[n]``; -1 if trajectories are found by end signals.
+        begun: whether the run is known to contain the first step of its trajectory, ``[n]``; False for the oldest run
+            if rows were overwritten.
+        ended: whether it contains the last step, ``[n]``.
+        note: the reason if there are no trajectories.
         named: whether there are ids.
     """
 
@@ -170,10 +170,10 @@ class Trajectories:
 
     @property
     def interleaved(self) -> int:
-        """How many trajectories are in pieces, since rows of others lie between theirs."""
+        """Number of trajectories that are split into several runs by rows of others."""
         if not len(self) or not self.named:
             return 0
-        # One number for column and id, for rows of pairs are sorted slowly.
+        # Combine column and id into one number, since np.unique is slow for rows of pairs.
         _, ids = np.unique(self.ids, return_inverse=True)
         _, pieces = np.unique(ids * (int(self.column.max()) + 1) + self.column, return_counts=True)
         return int((pieces > 1).sum())
@@ -181,14 +181,14 @@ class Trajectories:
 
 @dataclass(frozen=True, eq=False)
 class Arcs:
-    """Trajectories as they are drawn: bounded, however many there are.
+    """Trajectories as drawn, a bounded number of them.
 
     Args:
-        drawn: the trajectories; none of them where there are too many to be told apart.
-        count: how many there are.
-        interleaved: how many of them are in pieces.
-        lengths: lengths and how many trajectories have each, ``[n, 2]``, shortest first; of very many lengths some
-            next to each other are one, their mean.
+        drawn: the trajectories that are drawn; empty if there are too many to distinguish.
+        count: number of trajectories.
+        interleaved: number of trajectories that are split into several runs.
+        lengths: lengths and the number of trajectories of each, shortest first, ``[n, 2]``; very many lengths are
+            binned by their mean.
     """
 
     drawn: Trajectories
@@ -198,22 +198,22 @@ class Arcs:
 
     @property
     def longest(self) -> int:
-        """Rows of the longest one."""
+        """Number of rows of the longest trajectory."""
         return int(self.lengths[-1, 0]) if len(self.lengths) else 0
 
 
 @dataclass(frozen=True)
 class SliceFacts:
-    """Whether slices of a length can be drawn.
+    """Whether slices of a given length can be drawn.
 
     Args:
-        slice_len: the length asked for.
-        fitting: trajectories that are long enough.
-        total: all trajectories.
-        starts: places where a slice can begin.
-        longest: rows of the longest one.
-        interleaved: trajectories that are in pieces.
-        verdict: the same in words, with what to do where none fits.
+        slice_len: the length of a slice.
+        fitting: number of trajectories that are long enough.
+        total: number of trajectories.
+        starts: number of possible first rows of a slice.
+        longest: number of rows of the longest trajectory.
+        interleaved: number of trajectories that are split into several runs.
+        verdict: summary in words, with a fix if no slice is possible.
     """
 
     slice_len: int
@@ -226,7 +226,7 @@ class SliceFacts:
 
     @property
     def possible(self) -> bool:
-        """Whether there is any slice."""
+        """Whether any slice is possible."""
         return self.fitting > 0
 
 
@@ -235,13 +235,13 @@ class Priorities:
     """Priorities as the sampler stores them: (p + eps)^alpha.
 
     Args:
-        sums: by cell and column, ``[columns, cells]``; 0 where nothing is stored.
-        total: of all elements.
-        least: the smallest positive one.
-        most: the largest one.
-        alpha: how much priorities count.
-        beta: how much weights correct for them.
-        count: how many elements have one.
+        sums: sums by column and cell, ``[columns, cells]``; 0 for empty cells.
+        total: sum over all items.
+        least: the smallest positive priority.
+        most: the largest priority.
+        alpha: exponent of the priorities.
+        beta: exponent of the importance weights.
+        count: number of items with a priority.
     """
 
     sums: np.ndarray
@@ -255,26 +255,26 @@ class Priorities:
 
 @dataclass(frozen=True, eq=False)
 class Moment:
-    """The buffer at one moment of the record, and what was done to it.
+    """A recorded state of the buffer, and the call that led to it.
 
     Args:
-        what: the kind.
-        label: the same in words.
-        ring: where the storage is written.
+        what: kind of the call.
+        label: the call in words.
+        ring: the rows of the storage.
         grid: the cells.
-        age: rows written since the newest of a cell, ``[cells]``; -1 where nothing is, -2 where it is not known.
-        wrote: the first row written since the moment before, and how many.
-        overwrote: how many of these held something.
-        touched: cells written into: 1, or 2 where something was overwritten, ``[cells]``.
-        lost: what was overwritten, in words.
-        arcs: the trajectories as they lie.
-        draws: how often the elements of a cell were drawn so far, ``[columns, cells]``.
-        expected: how often they should have been, likewise.
-        batches: how many samples were counted.
-        drawn: elements of the last sample, as ``row * columns + column``, ``[n]``; not more than are drawn.
-        drawn_count: how many elements the last sample had.
+        age: number of rows written after the newest row of a cell, ``[cells]``; -1 for empty cells, -2 if not known.
+        wrote: first row written since the previous state, and the number of rows.
+        overwrote: number of these rows that were filled before.
+        touched: cells written to: 1, or 2 if rows were overwritten, ``[cells]``.
+        lost: description of what was overwritten.
+        arcs: the trajectories.
+        draws: number of draws so far by column and cell, ``[columns, cells]``.
+        expected: expected number of draws, likewise.
+        batches: number of counted samples.
+        drawn: items of the last sample, as ``row * columns + column``, ``[n]``; at most as many as are drawn.
+        drawn_count: number of items of the last sample.
         slices: column, first row and length of the slices of the last sample, ``[n, 3]``.
-        priorities: of a prioritized sampler.
+        priorities: priorities of a prioritized sampler.
         slicing: whether slices can be drawn.
     """
 
@@ -300,15 +300,15 @@ class Moment:
 
 @dataclass(frozen=True, eq=False)
 class ExplorerModel:
-    """What is shown.
+    """The data that the explorer shows.
 
     Args:
-        name: the class of the buffer.
-        boxes: its parts.
-        memory: by entry.
-        moments: the record, at least one.
-        notes: what the reader should know.
-        strict: whether slices shorter than asked for are refused.
+        name: name of the class of the buffer.
+        boxes: its components.
+        memory: its memory.
+        moments: the recorded states, at least one.
+        notes: notes for the reader.
+        strict: whether trajectories shorter than a slice are excluded.
         slices: whether the sampler draws slices.
     """
 

@@ -11,15 +11,15 @@ __all__ = ["coverage", "slice_facts", "slices_of"]
 
 
 def slice_facts(trajectories: Trajectories, slice_len: int, strict: bool = True) -> SliceFacts:
-    """Say whether slices of a length can be drawn, and if not, why.
+    """Return whether slices of a given length can be drawn, and if not, why.
 
     Args:
-        trajectories: as they lie in the buffer.
-        slice_len: rows of a slice.
-        strict: whether shorter trajectories are left out; otherwise they are drawn whole.
+        trajectories: the trajectories in the buffer.
+        slice_len: number of rows of a slice.
+        strict: whether shorter trajectories are excluded; otherwise they are drawn whole.
 
     Returns:
-        The counts, and the verdict.
+        The counts, and a verdict in words.
     """
     lengths = trajectories.length
     fits = lengths >= slice_len if strict else lengths > 0
@@ -58,18 +58,18 @@ def _verdict(
 
 
 def coverage(trajectories: Trajectories, ring: Ring, slice_len: int, strict: bool = True) -> np.ndarray:
-    """Say how likely each element is in a slice, as a share of what is drawn.
+    """Return the expected share of each item in the draws of a slice sampler.
 
-    A slice sampler draws a trajectory that is long enough, each with the same probability, and then a start in it.
+    The sampler draws uniformly among the trajectories that are long enough, then uniformly among the starts.
 
     Args:
-        trajectories: as they lie.
-        ring: where the storage is written.
-        slice_len: rows of a slice.
-        strict: whether shorter trajectories are left out.
+        trajectories: the trajectories in the buffer.
+        ring: the rows of the storage.
+        slice_len: number of rows of a slice.
+        strict: whether shorter trajectories are excluded.
 
     Returns:
-        Shares that add up to 1, ``[size, columns]``; all 0 if no slice is possible.
+        Shares with a sum of 1, ``[size, columns]``; all 0 if no slice is possible.
     """
     share = np.zeros((ring.size, ring.columns))
     fits = trajectories.length >= (slice_len if strict else 1)
@@ -79,7 +79,7 @@ def coverage(trajectories: Trajectories, ring: Ring, slice_len: int, strict: boo
     length = lengths[each]
     size = np.minimum(length, slice_len)
     starts = length - size + 1
-    # How many of the starts lead to a slice that holds the step.
+    # Number of starts whose slice contains the step.
     held = np.minimum.reduce([at + 1, length - at, size, starts])
     rows = (trajectories.start[fits][each] + at) % ring.size
     share[rows, trajectories.column[fits][each]] = held / (starts * size * max(len(lengths), 1))
@@ -87,15 +87,15 @@ def coverage(trajectories: Trajectories, ring: Ring, slice_len: int, strict: boo
 
 
 def slices_of(positions: np.ndarray, ring: Ring, size: int | None = None) -> np.ndarray:
-    """Split what a slice sampler drew into slices.
+    """Split the items that a slice sampler drew into slices.
 
     Args:
-        positions: of the elements, ``row * columns + column``, in the order of the sample, ``[n]``.
-        ring: where the storage is written.
-        size: how long each is, where that is known: two slices may lie one behind the other.
+        positions: positions of the items, ``row * columns + column``, in the order of the sample, ``[n]``.
+        ring: the rows of the storage.
+        size: length of the slices if it is known; it separates slices that are adjacent in the buffer. None: unknown.
 
     Returns:
-        Column, first row and length of each run of rows one after another, ``[slices, 3]``.
+        Column, first row and length of each run of consecutive rows, ``[slices, 3]``.
 
     Example:
         >>> slices_of(np.array([8, 9, 0, 4, 5]), Ring(10, 10, 10, 3, 13, 1, True)).tolist()
@@ -105,7 +105,7 @@ def slices_of(positions: np.ndarray, ring: Ring, size: int | None = None) -> np.
         return np.zeros((0, 3), np.int64)
     rows, columns = np.divmod(positions, ring.columns)
     follows = (np.diff(rows) % ring.size == 1) & (np.diff(columns) == 0)
-    # Nothing goes on across the seam: the row at the cursor is the oldest.
+    # No slice crosses the seam: the row at the cursor is the oldest.
     if ring.seam:
         follows &= rows[1:] != ring.cursor
     if size:

@@ -31,10 +31,10 @@ _GAP = 0.03
 
 
 def explorer_svg(model: ExplorerModel, t: int, order: str) -> Svg:
-    """Draw the static face.
+    """Draw the static SVG.
 
     Args:
-        model: what is shown.
+        model: the model.
         t: the moment.
         order: ``"physical"`` or ``"chronological"``.
 

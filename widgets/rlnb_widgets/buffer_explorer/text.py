@@ -23,10 +23,10 @@ _MOST_CELLS, _MOST_ARCS, _MOST_KEYS, _MOST_MOMENTS = 64, 6, 8, 12
 
 
 def explorer_text(model: ExplorerModel, t: int, order: str) -> str:
-    """Return the text face.
+    """Return the text view.
 
     Args:
-        model: what is shown.
+        model: the model.
         t: the moment.
         order: ``"physical"`` or ``"chronological"``.
     """

@@ -9,7 +9,7 @@ __all__ = ["bytes_text", "headline", "moment_words", "rows_text", "state_words",
 
 
 def bytes_text(size: float) -> str:
-    """Write a number of bytes with three digits.
+    """Format a number of bytes with three digits.
 
     Example:
         >>> bytes_text(12), bytes_text(2048), bytes_text(3.5e6)
@@ -22,7 +22,7 @@ def bytes_text(size: float) -> str:
 
 
 def rows_text(start: int, count: int, size: int) -> str:
-    """Write a run of rows of a ring.
+    """Format a run of rows of a ring.
 
     Example:
         >>> rows_text(3, 1, 10), rows_text(3, 4, 10), rows_text(8, 5, 10)
@@ -38,7 +38,7 @@ def rows_text(start: int, count: int, size: int) -> str:
 
 
 def headline(model: ExplorerModel, moment: Moment) -> str:
-    """The whole in a line."""
+    """Return the headline of the buffer."""
     ring = moment.ring
     room = f"{ring.length:,} rows filled" if ring.limit is None else f"{ring.length:,} of {ring.limit:,} rows filled"
     parts = [model.name, room]
@@ -50,7 +50,7 @@ def headline(model: ExplorerModel, moment: Moment) -> str:
 
 
 def state_words(ring: Ring) -> str:
-    """Where the ring is written, in a sentence or two."""
+    """Describe the filled rows and the position of the writer."""
     if not ring.length:
         return "Nothing is stored yet."
     if not ring.ordered:
@@ -67,7 +67,7 @@ def state_words(ring: Ring) -> str:
 
 
 def moment_words(moment: Moment) -> str:
-    """What was done to the buffer at a moment."""
+    """Describe the call that led to a recorded state."""
     words = [moment.label]
     start, count = moment.wrote
     if count:
@@ -83,7 +83,7 @@ def moment_words(moment: Moment) -> str:
 
 
 def trajectory_words(moment: Moment) -> str:
-    """How many trajectories there are, and how long; empty where none are known."""
+    """Describe number and length of the trajectories; empty if none are known."""
     arcs = moment.arcs
     if not arcs.count:
         return ""
@@ -97,7 +97,7 @@ def trajectory_words(moment: Moment) -> str:
 
 
 def draw_words(moment: Moment) -> str:
-    """How often elements were drawn; empty if no sample was counted."""
+    """Describe the draws so far; empty if no sample was counted."""
     if not moment.batches:
         return ""
     total = moment.draws.sum()

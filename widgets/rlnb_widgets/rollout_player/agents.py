@@ -47,7 +47,7 @@ class Agent:
 
 @dataclass(frozen=True)
 class Group:
-    """Agents whose entries lie together.
+    """Agents whose entries share a parent key.
 
     Attributes:
         key: Where they lie.
@@ -63,7 +63,7 @@ def find_groups(leaves: Mapping[Key, Leaf], code: np.ndarray, env: Any = None) -
 
     Args:
         leaves: Leaves by key.
-        code: Ends of the episodes of the whole, ``[E, T]``.
+        code: Ends of the episodes of the env, ``[E, T]``.
         env: The environment, which knows its agents by number, or None: then they are counted group by group.
 
     Example:
@@ -90,12 +90,12 @@ def find_groups(leaves: Mapping[Key, Leaf], code: np.ndarray, env: Any = None) -
 
 
 def _by_number(key: Key) -> tuple[object, ...]:
-    """Order agent_10 behind agent_2."""
+    """Sort key that puts agent_10 after agent_2."""
     return tuple(int(part) if part.isdigit() else part for name in key for part in re.split(r"(\d+)", name))
 
 
 def _numbers(env: Any, key: Key) -> list[int]:
-    """The numbers of the agents of a group, where the environment tells."""
+    """Return the numbers of the agents of a group, if the environment has them."""
     names: list[str] = list(getattr(env, "agent_names", None) or ())
     members: Mapping[str, list[str]] = getattr(env, "group_map", {}) if names else {}
     return [names.index(name) for name in members.get(key[0], ()) if name in names] if len(key) == 1 else []
@@ -159,11 +159,11 @@ def _own_code(lane: np.ndarray | None, code: np.ndarray) -> np.ndarray:
 
 
 def agents_note(groups: tuple[Group, ...], code: np.ndarray, env: int = 0) -> list[str]:
-    """Say in words who the agents are and which of them end or start alone.
+    """Describe the agents, and which of them end or start separately.
 
     Args:
-        groups: As `find_groups` returns them.
-        code: Ends of the episodes of the whole, ``[E, T]``.
+        groups: Groups from `find_groups`.
+        code: Ends of the episodes of the env, ``[E, T]``.
         env: Row of the environment that is spoken of.
     """
     said = []

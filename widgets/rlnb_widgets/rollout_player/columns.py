@@ -49,7 +49,7 @@ class Columns:
 
     @property
     def blob(self) -> bytes:
-        """The bytes of all columns."""
+        """Return the bytes of all columns."""
         return b"".join(self._chunks)
 
     def add(self, column: np.ndarray, ahead_of: int | None = None) -> int:

@@ -14,7 +14,7 @@ __all__ = ["Parting", "first_parting"]
 
 @dataclass(frozen=True)
 class Parting:
-    """Where two rollouts part.
+    """The place where two rollouts diverge.
 
     Attributes:
         t: First step that differs, or None if none does.
@@ -33,7 +33,7 @@ class Parting:
     lengths: tuple[int, int]
 
     def __str__(self) -> str:
-        """Say it in a sentence."""
+        """Return the comparison as a sentence."""
         if self.t is None:
             short = min(self.lengths)
             text = f"Equal in all {short} steps"

@@ -21,7 +21,7 @@ __all__ = ["Drawing", "check_env", "draw"]
 
 @dataclass(frozen=True, eq=False)
 class Drawing:
-    """What `draw` makes of a rollout.
+    """The drawing of a rollout, as `draw` returns it.
 
     Attributes:
         scene: The drawing of all frames.
@@ -37,7 +37,7 @@ class Drawing:
 
 
 def check_env(env: Any) -> None:
-    """Refuse what cannot be an environment; the environment itself is not touched.
+    """Check that an argument can be an environment; the environment is not modified.
 
     Args:
         env: As for `RolloutPlayer`.
@@ -55,7 +55,7 @@ def check_env(env: Any) -> None:
         (TensorDictBase, " To compare two rollouts, call RolloutPlayer.compare(a, b)."),
         ((np.ndarray, torch.Tensor, list, tuple), " Pictures are given as frames=..., keys to draw as strips=..."),
         (type, " Pass an instance of the class."),
-        (FunctionType, " If it makes the environment, call it; it is no policy that is wanted, as nothing is run."),
+        (FunctionType, " If it makes the environment, call it. A policy is not needed, since nothing is run."),
         ((numbers.Number, bytes, dict, set, frozenset), ""),
     ]  # fmt: skip
     for kinds, hint in hints:

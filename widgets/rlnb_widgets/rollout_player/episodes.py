@@ -32,10 +32,10 @@ RULES: dict[str, str] = {
 
 @dataclass(frozen=True)
 class Episode:
-    """A stretch of steps of one environment that belong together.
+    """An episode, or the part of it that is in the data: consecutive steps of one environment.
 
     Attributes:
-        env: Row among the environments shown.
+        env: Index among the environments that are shown.
         start: First step.
         stop: One past the last step.
         ret: Sum of the rewards, NaN if the rollout has none.
@@ -50,15 +50,18 @@ class Episode:
 
 
 def ends(leaves: dict[Key, Leaf], count: int, steps: int) -> tuple[np.ndarray, list[str]]:
-    """Return the code of `KINDS` for each step, ``[E, T]`` uint8, and notes on what is missing or does not fit.
+    """Return the kind of end at each step, and notes about missing end signals and inconsistent rows.
 
-    Episodes end where the flags in ``"next"`` say so, where padding begins, and where another trajectory begins, which
-    `starts` decides. A row that merely does not fit the one before it ends nothing, and is noted.
+    An episode ends at an end signal in ``"next"``, where padding begins, and where another trajectory begins, as
+    `starts` finds. Any other row that does not continue the previous one ends no episode; it is only noted.
 
     Args:
         leaves: Leaves by key.
         count: Number of environments E.
         steps: Number of steps T.
+
+    Returns:
+        Indices into `KINDS`, uint8 ``[E, T]``, and the notes.
     """
     notes: list[str] = []
     flags = _flags(leaves, notes)
@@ -76,7 +79,7 @@ def ends(leaves: dict[Key, Leaf], count: int, steps: int) -> tuple[np.ndarray, l
         begun = starts(leaves, inside, broken & ~alone)
         code[:, :-1][begun] = KINDS.index("cut")
         notes += breaks_note(by_key, begun, alone)
-    # A trajectory that no flag ends stops with the data, or where its padding begins.
+    # A trajectory without an end signal stops at the end of the data, or where its padding begins.
     last = np.append(padding[:, 1:], np.ones((count, 1), bool), axis=1)
     code[last & (code == 0)] = KINDS.index("open")
     code[padding] = KINDS.index("padding")
@@ -84,7 +87,7 @@ def ends(leaves: dict[Key, Leaf], count: int, steps: int) -> tuple[np.ndarray, l
 
 
 def _flags(leaves: dict[Key, Leaf], notes: list[str]) -> dict[str, np.ndarray]:
-    """Return where episodes end, ``[E, T]`` by end key, as `episode_ends` decides; empty without end signals."""
+    """Return the end signals by key, ``[E, T]`` each, as `episode_ends` reads them; empty if there are none."""
     found = {key: leaf for key, leaf in leaves.items() if key[-1] in END_KEYS and leaf.kind == "number"}
     signals = {key[1:]: _signal(leaf) for key, leaf in found.items() if key[0] == "next" and len(key) > 1}
     before = {key: _signal(leaf) for key, leaf in found.items() if key[0] != "next"}
@@ -109,11 +112,14 @@ def _padding(leaves: dict[Key, Leaf], shape: tuple[int, int]) -> np.ndarray:
 
 
 def returns_so_far(reward: np.ndarray, code: np.ndarray) -> np.ndarray:
-    """Return the sum of the rewards of the running episode up to and with each step, ``[E, T]`` float64.
+    """Return the sum of the rewards of each episode up to and including each step.
 
     Args:
-        reward: ``[E, T]``.
-        code: As `ends` returns it.
+        reward: Rewards, ``[E, T]``.
+        code: Kinds of ends from `ends`, ``[E, T]``.
+
+    Returns:
+        The sums, float64 ``[E, T]``.
 
     Example:
         >>> returns_so_far(np.ones((1, 4)), np.array([[0, 1, 0, 5]]))
@@ -127,7 +133,7 @@ def returns_so_far(reward: np.ndarray, code: np.ndarray) -> np.ndarray:
 
 
 def _spans(code: np.ndarray) -> list[tuple[int, int]]:
-    """Return the stretches of steps that belong together, and those of padding."""
+    """Return start and stop of each episode and of padding."""
     padding = code == KINDS.index("padding")
     parted = ((code != 0) & ~padding)[:-1] | (padding[1:] != padding[:-1])
     edges = [0, *(np.flatnonzero(parted) + 1).tolist(), len(code)]
@@ -138,8 +144,11 @@ def episodes(code: np.ndarray, returns: np.ndarray | None) -> tuple[Episode, ...
     """List the episodes of all environments, in order.
 
     Args:
-        code: As `ends` returns it, ``[E, T]``.
-        returns: As `returns_so_far` returns it, or None.
+        code: Kinds of ends from `ends`, ``[E, T]``.
+        returns: Sums from `returns_so_far`, ``[E, T]``. None: no rewards.
+
+    Returns:
+        The episodes.
     """
     found = []
     for e, row in enumerate(code):

@@ -24,7 +24,7 @@ NO_FRAMES = (
 
 @dataclass(frozen=True, eq=False)
 class Frames:
-    """The frames of all environments shown.
+    """The frames of all environments that are shown.
 
     Frame ``e * T + t`` is what the agent saw at step *t* of environment *e*. Where the row after *t* does not show what
     step *t* led to (at the end of an episode and of the data), one more frame does; these follow after ``E * T``, in
@@ -59,7 +59,7 @@ def find_frames(
         code: Ends of episodes, ``[E, T]``.
         env: An environment or its id, or None.
         frames: Frames given by the user, or None.
-        budget: Most bytes of encoded pictures.
+        budget: The most bytes of encoded images.
         chosen: Flat indices of the environments shown.
         total: Number of environments in the rollout.
 

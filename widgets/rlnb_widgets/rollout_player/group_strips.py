@@ -18,7 +18,7 @@ def group_strips(groups: tuple[Group, ...]) -> tuple[tuple[Strip, ...], list[str
     """Return the strips of rewards and returns, and notes on who is left out.
 
     Args:
-        groups: Of the rollout.
+        groups: Groups of the rollout.
     """
     several = [group for group in groups if len(group.agents) > 1]
     single = [group.agents[0] for group in groups if len(group.agents) == 1 and group.agents[0].reward is not None]
@@ -60,8 +60,8 @@ def lane_strips(groups: tuple[Group, ...], code: np.ndarray) -> tuple[Strip, ...
     """Return for each group a strip of lanes, if an agent of it ends or starts while others go on.
 
     Args:
-        groups: Of the rollout.
-        code: Ends of the episodes of the whole, ``[E, T]``.
+        groups: Groups of the rollout.
+        code: Ends of the episodes of the env, ``[E, T]``.
     """
     found = []
     for group in groups:

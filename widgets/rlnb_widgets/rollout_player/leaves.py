@@ -55,16 +55,16 @@ class Leaf:
 
     @property
     def is_next(self) -> bool:
-        """Whether the leaf lies under ``"next"``."""
+        """Whether the leaf is below ``"next"``."""
         return self.key[0] == "next"
 
     @property
     def base(self) -> Key:
-        """The path without a leading ``"next"``."""
+        """The path without the leading ``"next"``."""
         return self.key[1:] if self.is_next else self.key
 
     def text_at(self, env: int, t: int) -> str:
-        """Write one step's value, long ones cut.
+        """Return the value of one step as text, truncated.
 
         Args:
             env: Row among the environments shown.
@@ -239,7 +239,7 @@ def _leaf(key: Key, value: Any, dims: int, count: int, steps: int, envs: np.ndar
 
 
 def _varying_leaf(key: Key, values: np.ndarray) -> Leaf:
-    """An entry with a size of its own at each step, in words.
+    """Return an entry of varying size, as text.
 
     Args:
         key: Its path.

@@ -28,23 +28,23 @@ _MOST_SHOWN = 16
 
 @dataclass(frozen=True, eq=False)
 class PlayerModel:
-    """All that is shown of a rollout.
+    """The data that the player shows.
 
     Attributes:
         total: Number of environments in the rollout.
-        envs: Flat indices of those shown.
+        envs: Flat indices of the environments that are shown.
         labels: Their names.
         length: Number of steps T.
-        code: End of episode at each step, index into `KINDS`, ``[E, T]``.
+        code: Kind of end at each step, an index into `KINDS`, ``[E, T]``.
         episodes: All episodes, by environment and time.
         leaves: All entries.
-        strips: What is drawn over time.
-        frames: What is seen.
-        parting: Where two compared rollouts part, else None.
-        notes: What cannot be shown and why.
-        resets: Kind of reset with which each step begins an episode, index into `RESETS`, ``[E, T]``.
-        groups: Agents and players with rewards or ends of their own.
-        turns: Players of a game in turns, or None.
+        strips: The strips over time.
+        frames: The frames.
+        parting: Where two compared rollouts diverge. None: they do not, or only one is shown.
+        notes: What cannot be shown, and why.
+        resets: Kind of reset at the start of an episode, an index into `RESETS`, ``[E, T]``.
+        groups: Groups of agents or players with separate rewards or end signals.
+        turns: Players of a turn-based game. None: it is not one.
     """
 
     total: int
@@ -63,7 +63,7 @@ class PlayerModel:
     turns: Turns | None = None
 
     def leaf(self, *key: str) -> Leaf | None:
-        """Return the entry under a key, or None."""
+        """Return the entry with a key; None if there is none."""
         return next((leaf for leaf in self.leaves if leaf.key == key), None)
 
 
@@ -77,22 +77,27 @@ def player_model(
     compare: Any = None,
     max_bytes: int = 8_000_000,
 ) -> PlayerModel:
-    """Build the model of a rollout, or of two to be compared.
+    """Build the model of a rollout, or of two rollouts to compare.
 
     Args:
-        rollout: TensorDict of batch size ``[T]`` or ``[*B, T]``, entries as an environment's rollout has them.
-        env: The environment or its id, used only to find a drawing; it is never run.
-        frames: Pictures, one a step (and one more at the end), ``[T, H, W, C]`` or ``[B, T, H, W, C]``.
-        strips: Keys, or keys with a component last, or one of these, drawn below reward and return; None chooses.
-        envs: Flat indices of the environments to show, or one of them; None shows the first 16.
+        rollout: TensorDict ``[T]`` or ``[*B, T]`` in TED format.
+        env: The environment that draws the states, or its id. It is not run.
+        frames: Images, one per step (and one more at the end), ``[T, H, W, C]`` or ``[B, T, H, W, C]``.
+        strips: The strips below reward and return: a key, a key with the index of a component last, or several of
+            these. None: a selection.
+        envs: Flat indices of the environments to show, or one of them. None: the first 16.
         compare: A second rollout.
-        max_bytes: Most bytes of encoded pictures.
+        max_bytes: The most bytes of encoded images.
+
+    Returns:
+        The model.
 
     Raises:
-        TypeError: If a rollout is not a TensorDict, `env` no environment and no id, or `envs` no index and not several.
-        ValueError: If it is empty, or `frames` do not fit.
-        IndexError: If `envs` names one that is not there.
-        KeyError: If `strips` names a key that is not there.
+        TypeError: If a rollout is not a TensorDict, `env` is neither an environment nor an id, or `envs` is neither an
+            index nor several.
+        ValueError: If the rollout is empty, or the shape of `frames` does not match.
+        IndexError: If `envs` names an environment that does not exist.
+        KeyError: If a key in `strips` is missing.
 
     Example:
         >>> import torch
@@ -137,7 +142,7 @@ def player_model(
 
 
 def _signs(frames: Frames) -> tuple[str, ...]:
-    """The signs of the players, where the drawing has pieces that are told apart by them."""
+    """Return the signs of the players, if the drawing has pieces with signs."""
     parts = () if frames.scene is None else frames.scene.parts
     return tuple(dict.fromkeys(part.name[0] for part in parts if part.name[:2] in ("X ", "O ")))
 
@@ -211,7 +216,7 @@ def _returns(leaves: dict[Key, Leaf], code: np.ndarray, notes: list[str], nested
 
 
 def _join(a: _Side, b: _Side) -> _Side:
-    """Lay two sides beside each other as two environments; the shorter is padded."""
+    """Combine two rollouts as two environments; the shorter one is padded."""
     steps = max(a.code.shape[1], b.code.shape[1])
     code = np.concatenate([_padded(side.code, steps, KINDS.index("padding")) for side in (a, b)])
     leaves = {}

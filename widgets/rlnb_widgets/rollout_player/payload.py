@@ -28,10 +28,10 @@ _MOST_PLACES, _PROBE = 256, 512
 
 
 def payload(model: PlayerModel) -> tuple[dict[str, Any], bytes, bytes]:
-    """Return the description, the bytes of all columns, and the bytes of all pictures.
+    """Return the description, the bytes of all columns, and the bytes of all images.
 
     Args:
-        model: What is shown.
+        model: The model.
     """
     count, steps = model.code.shape
     columns = Columns(count * steps)

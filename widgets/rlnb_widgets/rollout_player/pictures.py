@@ -75,7 +75,7 @@ def encode(frame_at: Callable[[int], Any], count: int, budget: int) -> Pictures:
     Args:
         frame_at: Gives frame *i*, in a shape that `as_rgb` takes.
         count: Number of frames.
-        budget: Most bytes for all pictures together.
+        budget: The most bytes of all images together.
 
     Raises:
         ValueError: If the frames differ in size or are no pictures.
@@ -141,7 +141,7 @@ def _writer(image: Image.Image) -> _Writer:
 
 
 def is_frames(shape: Sequence[int]) -> bool:
-    """Whether one step's shape is that of a picture.
+    """Return whether the shape of one step is that of an image.
 
     Example:
         >>> is_frames((3, 84, 84)), is_frames((4,))

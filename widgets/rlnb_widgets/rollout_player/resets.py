@@ -34,7 +34,7 @@ _OVER = tuple(KINDS.index(kind) for kind in ("terminated", "truncated", "done"))
 
 
 def resets(leaves: Mapping[Key, Leaf], code: np.ndarray) -> np.ndarray:
-    """Say for each step whether an episode begins there, and by which kind of reset.
+    """Return the kind of reset with which an episode begins at each step.
 
     Args:
         leaves: Leaves by key.

@@ -106,7 +106,7 @@ def _jumps(leaves: Mapping[Key, Leaf], inside: np.ndarray) -> np.ndarray:
 
 
 def breaks_note(found: Mapping[Key, np.ndarray], begun: np.ndarray, alone: np.ndarray | None = None) -> list[str]:
-    """Say where rows of one episode do not fit.
+    """Describe rows of an episode that do not continue the previous row.
 
     Args:
         found: Breaks by entry, as `breaks` returns them.

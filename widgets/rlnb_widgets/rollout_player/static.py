@@ -48,13 +48,13 @@ def thin(values: np.ndarray, buckets: int) -> np.ndarray:
 
 
 def player_svg(model: PlayerModel, name: str, t: int, env: int) -> Svg:
-    """Return the picture.
+    """Return the static SVG.
 
     Args:
-        model: What is shown.
+        model: The model.
         name: Name of the visualizer.
-        t: Step under the playhead.
-        env: Row of the environment in focus.
+        t: Step at the playhead.
+        env: Index of the selected environment.
     """
     top = 34.0
     envs = (0, 1) if model.parting else (env,)

@@ -23,10 +23,10 @@ def still_names(svg: Svg, strip: Strip, x: float, y: float, h: float) -> None:
     """Write the names of the agents before their lanes, flush right at x.
 
     Args:
-        svg: Where to.
+        svg: SVG to draw to.
         strip: Of the agents.
         x: Right end.
-        y: Upper edge.
+        y: Upper edge of the lanes.
         h: Height of one lane.
     """
     for k, name in enumerate(strip.names):
@@ -37,10 +37,10 @@ def still_lanes(svg: Svg, strip: Strip, env: int, y: float, h: float, x_of: Call
     """Draw the lanes of one environment.
 
     Args:
-        svg: Where to.
+        svg: SVG to draw to.
         strip: Of the agents: codes of `LANES`; -1 is padding.
-        env: Row of the environment.
-        y: Upper edge.
+        env: Index of the environment.
+        y: Upper edge of the lanes.
         h: Height of one lane.
         x_of: Gives the left edge of a step.
     """

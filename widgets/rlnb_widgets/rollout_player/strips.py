@@ -50,7 +50,7 @@ class Strip:
 
 
 def line_role(strip: Strip, k: int) -> str:
-    """The colour of line, lane or band k: that of its agent; else c0, c2 and so on, as c1 is that of a second rollout.
+    """Return the colour of line, lane or band k: that of its agent, else c0, c2 and so on (c1 is the second rollout).
 
     Example:
         >>> bare = Strip("reward", "line", np.zeros((1, 1, 3)), 0.0, 0.0)
@@ -97,7 +97,7 @@ def choose_strips(
 
 
 def _is_one(leaves: dict[Key, Leaf], wanted: Any) -> bool:
-    """Whether a single strip is wanted: a name, or a tuple that is a key, perhaps with a component."""
+    """Return whether a single strip is given: a name, or a tuple that is a key, with or without a component."""
     if not isinstance(wanted, tuple):
         return isinstance(wanted, (str, int))
     return wanted in leaves or (len(wanted) > 1 and type(wanted[-1]) is int)
@@ -187,13 +187,13 @@ def _component(leaf: Leaf, i: int, fields: Sequence[str]) -> Strip:
 
 
 def _place(leaf: Leaf, hot: np.ndarray) -> Strip:
-    """Draw a one-hot vector as what it says: the index of its 1, on the scale of all there are."""
+    """Draw a one-hot vector by the index of its 1, on the scale of all indices."""
     data = np.where(hot < 0, np.nan, hot)[..., None]
     return Strip(f"{_label(leaf.key)} (one-hot)", "line", data, 0.0, float(leaf.shape[0] - 1))
 
 
 def _size(leaf: Leaf) -> Strip:
-    """Draw an entry with a size of its own at each step as that size."""
+    """Draw an entry of varying size by its size at each step."""
     assert leaf.sizes is not None
     return lines(f"size of {_label(leaf.key)}", leaf.sizes[..., None])
 

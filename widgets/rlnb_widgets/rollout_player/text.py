@@ -20,7 +20,7 @@ _MOST_AGENTS = 8
 
 
 def headline(model: PlayerModel) -> str:
-    """Say in one line what is played."""
+    """Return the headline of the rollout."""
     count = len(model.labels)
     who = "2 rollouts compared" if model.parting else plural(count, "environment")
     more = f" of {model.total}" if not model.parting and count < model.total else ""
@@ -59,13 +59,13 @@ def _frames_text(model: PlayerModel) -> str:
 
 
 def player_text(model: PlayerModel, name: str, t: int, env: int) -> str:
-    """Return the text face.
+    """Return the text view.
 
     Args:
-        model: What is shown.
+        model: The model.
         name: Name of the visualizer.
-        t: Step under the playhead.
-        env: Row of the environment in focus.
+        t: Step at the playhead.
+        env: Index of the selected environment.
     """
     rows = [["episodes", _episodes_text(model)], ["frames", _frames_text(model)]]
     if model.parting is not None:
@@ -153,7 +153,7 @@ def _article(kind: str) -> str:
 
 
 def explanation(model: PlayerModel) -> str:
-    """Say in words what is shown, for beginners and screen readers."""
+    """Describe the data in words, for beginners and screen readers."""
     parts = [f"A rollout of {headline(model)}."]
     if model.parting is not None:
         parts.append(str(model.parting))

@@ -16,7 +16,7 @@ __all__ = ["Turns", "find_turns"]
 
 @dataclass(frozen=True, eq=False)
 class Turns:
-    """The players of a game in turns.
+    """The players of a turn-based game.
 
     Attributes:
         players: What they are called, with their sign on the board where it has one.
@@ -33,17 +33,17 @@ class Turns:
     rewards: tuple[np.ndarray, ...]
 
     def at(self, env: int, t: int, short: bool = False) -> str:
-        """Say who is to move at a step."""
+        """Return the player to move at a step, in words."""
         number, names = self.turn[env, t], self.short if short else self.players
         return f"{names[int(number)] if 0 <= number < len(names) else f'player {number:g}'} to move"
 
     def winner(self, env: int, t: int) -> str:
-        """Say who has won with the last step of an episode."""
+        """Return the winner of an episode, in words."""
         best = max(range(len(self.rewards)), key=lambda k: float(self.rewards[k][env, t]))
         return f"{self.players[best]} has won" if self.rewards[best][env, t] > 0 else "a draw"
 
     def results(self, episodes: Sequence[Episode]) -> str:
-        """Count who has won.
+        """Count the games that each player has won.
 
         Args:
             episodes: Those that are played.
@@ -57,7 +57,7 @@ class Turns:
 
 
 def find_turns(leaves: Mapping[Key, Leaf], signs: Sequence[str] = ()) -> Turns | None:
-    """Find a game in turns: an entry ``"turn"`` with the number of a player, and a reward for each of them.
+    """Find a turn-based game: an entry ``"turn"`` with the number of a player, and a reward for each of them.
 
     Args:
         leaves: Leaves by key.

@@ -181,7 +181,7 @@ class Board:
         What is no position, such as padding, is drawn as an empty board.
 
         Raises:
-            ValueError: if the shape is another one.
+            ValueError: If the shape is another one.
         """
         boards, valid = self._boards(observations)
         n_actions = self.columns if self.drops else self.rows * self.columns

@@ -76,7 +76,7 @@ class GridWorld:
         cell: size of a cell in scene units.
 
     Raises:
-        ValueError: if the rows of the map are not equally long.
+        ValueError: If the rows of the map are not equally long.
 
     Example:
         >>> import numpy as np

@@ -13,7 +13,7 @@ Floats = npt.NDArray[np.float64]
 
 
 def feature_rows(observations: Any, env: str, fields: tuple[str, ...]) -> Floats:
-    """Return observations as a float array [N, F], or say what is wrong with them.
+    """Return observations as a float array [N, F], or raise an error with a hint.
 
     Args:
         observations: array of shape [N, F].
@@ -21,10 +21,10 @@ def feature_rows(observations: Any, env: str, fields: tuple[str, ...]) -> Floats
         fields: names of the F features, in order.
 
     Returns:
-        Float64 array [N, F]; rows with a NaN or an infinity are NaN throughout.
+        Float64 array [N, F]; a row with a NaN or an infinite number is all NaN.
 
     Raises:
-        ValueError: if the shape is not [N, F].
+        ValueError: If the shape is not [N, F].
 
     Example:
         >>> feature_rows([[1, float("nan")]], "Toy", ("x", "v"))
@@ -49,19 +49,19 @@ def feature_rows(observations: Any, env: str, fields: tuple[str, ...]) -> Floats
 
 
 def indices(values: Any, n: int, what: str) -> Floats:
-    """Return indices in 0..n-1 from indices or one-hot rows, NaN where there is nothing to draw.
+    """Convert indices or one-hot rows to indices in 0..n-1, NaN for rows without a value.
 
     Args:
         values: indices of shape [N] or [N, 1], or one-hot rows of shape [N, n]. NaN, and a one-hot
-            row of zeros only (padding), stand for nothing.
-        n: how many values there are.
-        what: what is being read, for the message.
+            row of zeros only (padding), have no value.
+        n: number of values.
+        what: name of the values, for the message.
 
     Returns:
-        Float64 array [N] of whole numbers or NaN.
+        Float64 array [N] of integers or NaN.
 
     Raises:
-        ValueError: if the shape fits neither encoding, or a value is none of the n.
+        ValueError: If the shape matches neither encoding, or a value is out of range.
 
     Example:
         >>> indices([[0, 0, 1], [1, 0, 0], [0, 0, 0]], 3, "Toy states")
@@ -113,20 +113,20 @@ def _from_one_hot(array: npt.NDArray[Any], n: int, what: str) -> Floats:
 
 
 def action_indices(actions: Any, n: int, frames: int, env: str) -> Floats:
-    """Return one discrete action per frame, NaN where there is none.
+    """Return one discrete action per frame, NaN for frames without one.
 
     Args:
         actions: None, or indices or one-hot rows of `frames` actions, or of one fewer
             (the last observation of an episode has no action).
-        n: how many actions there are.
-        frames: how many observations there are.
+        n: number of actions.
+        frames: number of observations.
         env: name of the environment, for the message.
 
     Returns:
         Float64 array [frames].
 
     Raises:
-        ValueError: if the actions do not fit.
+        ValueError: If the number or the shape of the actions does not match.
 
     Example:
         >>> action_indices([1, 0], 2, 3, "Toy")
@@ -138,19 +138,19 @@ def action_indices(actions: Any, n: int, frames: int, env: str) -> Floats:
 
 
 def action_values(actions: Any, limit: float, frames: int, env: str) -> Floats:
-    """Return one continuous action per frame as a part of its limit, in [-1, 1], NaN where there is none.
+    """Return one continuous action per frame divided by its limit, in [-1, 1], NaN for frames without one.
 
     Args:
         actions: None, or `frames` (or one fewer) numbers of shape [N] or [N, 1].
         limit: the largest action that the env applies; larger ones are clipped, as the env does.
-        frames: how many observations there are.
+        frames: number of observations.
         env: name of the environment, for the message.
 
     Returns:
         Float64 array [frames].
 
     Raises:
-        ValueError: if the actions do not fit.
+        ValueError: If the number or the shape of the actions does not match.
 
     Example:
         >>> action_values([[1.0], [-8.0]], 2.0, 2, "Toy")

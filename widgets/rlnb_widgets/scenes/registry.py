@@ -89,7 +89,7 @@ def register_scene(name: str, spec: SceneSpec) -> None:
             observations are these entries in place of "observation": one entry as it is, several one a column.
 
     Raises:
-        TypeError: if `spec` has no such method (a class is not an object of it).
+        TypeError: If `spec` has no such method (a class is not an object of it).
 
     Example:
         >>> register_scene("MyCartPole-v0", CartPole())

@@ -116,7 +116,7 @@ class Spread:
             actions: indices [N, n_agents] or one-hot [N, n_agents, 5], or one fewer.
 
         Raises:
-            ValueError: if the shapes are others, or places lie outside the grid.
+            ValueError: If the shapes are others, or places lie outside the grid.
         """
         states, shown = self._states(observations)
         n = self.n_agents

@@ -80,7 +80,7 @@ def frame_svg(scene: Scene, i: int) -> str:
         The fragment, to be put inside an ``<svg>`` of the scene's width and height.
 
     Raises:
-        IndexError: if the scene has no frame `i`.
+        IndexError: If the scene has no frame `i`.
 
     Example:
         >>> import numpy as np

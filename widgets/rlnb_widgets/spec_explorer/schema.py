@@ -27,21 +27,21 @@ DomainKind = Literal[
 
 @dataclass(frozen=True)
 class Lane:
-    """One line of the picture of a domain: all elements that may take the same values.
+    """One lane of the picture of a domain: all components with the same legal values.
 
     Args:
-        kind: ``"line"`` (numbers between two ends), ``"choices"`` (a few integers), ``"cells"`` (the places of a
-            one-hot vector) or ``"bits"`` (entries that are 0 or 1).
-        label: which elements it is about, such as ``"[0]"``; empty for all.
-        low: the lower end of a line, ``None`` where it is open.
-        high: the upper end of a line, ``None`` where it is open.
-        view: the stretch of numbers that the picture of a line shows.
-        whole: whether only whole numbers are legal on a line.
-        n: how many choices, cells or bits there are.
-        start: the number of the first choice.
-        barred: which of the choices are masked out, counted from 0.
-        elements: flat indices of the elements of a value that it is about; ``None`` for all.
-        begin: where its cells begin along the last dimension.
+        kind: ``"line"`` (numbers between two ends), ``"choices"`` (a few integers), ``"cells"`` (the components
+            of a one-hot vector) or ``"bits"`` (components that are 0 or 1).
+        label: the components of the lane, such as ``"[0]"``; empty for all.
+        low: the lower end of a line; None if it is unbounded.
+        high: the upper end of a line; None if it is unbounded.
+        view: the range of numbers that the picture of a line shows.
+        whole: whether only integers are legal on a line.
+        n: number of choices, cells or bits.
+        start: value of the first choice.
+        barred: indices of the masked choices.
+        elements: flat indices of the components; None for all.
+        begin: index of the first cell along the last dimension.
     """
 
     kind: LaneKind
@@ -59,14 +59,14 @@ class Lane:
 
 @dataclass(frozen=True)
 class Domain:
-    """Which values a spec allows.
+    """The values that a spec allows.
 
     Args:
-        kind: what sort of domain it is.
+        kind: kind of the domain.
         text: the domain in one line.
-        lanes: its picture, line by line.
-        more: how many lanes there are beyond those.
-        note: what is special about it; the ``repr`` of a spec of unknown kind.
+        lanes: lanes of its picture.
+        more: number of lanes that are left out.
+        note: a remark; the ``repr`` of a spec of unknown kind.
     """
 
     kind: DomainKind
@@ -78,16 +78,16 @@ class Domain:
 
 @dataclass(frozen=True)
 class Cell:
-    """One spec, without its parts.
+    """One spec, without its entries.
 
     Args:
-        kind: the class.
-        dims: the shape, batch dimensions told apart from feature dimensions.
-        dtype: ``"float32"`` and so on; empty where there is no single one.
-        device: ``"cpu"`` and so on; empty where there is no single one.
-        domain: which values it allows.
-        space: the gymnasium space it converts to; empty where there is none.
-        why: the reason why there is no such space.
+        kind: name of the class.
+        dims: the shape, with batch and feature dimensions.
+        dtype: ``"float32"`` and so on; empty if its entries have several.
+        device: ``"cpu"`` and so on; empty if its entries have several.
+        domain: the values that it allows.
+        space: the gymnasium space that it converts to; empty if there is none.
+        why: the reason if there is no such space.
     """
 
     kind: str
@@ -106,13 +106,13 @@ class Cell:
 
 @dataclass(frozen=True)
 class Difference:
-    """One way in which the spec differs from the other one.
+    """One difference between the spec and the other one.
 
     Args:
         kind: ``"only here"``, ``"only in the other"``, ``"class"``, ``"shape"``, ``"dtype"``, ``"device"``,
             ``"domain"`` or ``"details"``.
-        here: what this spec has.
-        other: what the other spec has.
+        here: the value in this spec.
+        other: the value in the other spec.
     """
 
     kind: str
@@ -120,7 +120,7 @@ class Difference:
     other: str = ""
 
     def text(self) -> str:
-        """The difference in one line.
+        """Return the difference in one line.
 
         Example:
             >>> Difference("shape", "[3]", "[4]").text()
@@ -137,14 +137,14 @@ class Difference:
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the tree.
+    """One row of the tree.
 
     Args:
         path: the keys, ``"[0]"`` and so on for the members of a stack; empty for the spec itself.
-        leaf: whether it has no entries of its own.
-        code: how it is read in code, such as ``spec["a", "b"]``.
-        cell: the spec there (of the other spec where this one has none).
-        differences: in what it differs from the other spec.
+        leaf: whether it has no entries.
+        code: code that reads it, such as ``spec["a", "b"]``.
+        cell: the spec (from the other spec if this one lacks the entry).
+        differences: differences from the other spec.
     """
 
     path: Path
@@ -161,12 +161,12 @@ class Row:
 
 @dataclass(frozen=True)
 class SpecModel:
-    """Everything that a spec explorer shows, apart from samples.
+    """The data that a spec explorer shows, without samples.
 
     Args:
-        name: what the spec is called in code: ``"spec"`` or ``"env.specs"``.
+        name: name of the spec in code: ``"spec"`` or ``"env.specs"``.
         rows: the tree, parents before children; the first row is the spec itself.
-        compared: whether there is another spec to differ from.
+        compared: whether the spec was compared with another one.
     """
 
     name: str
@@ -175,17 +175,20 @@ class SpecModel:
 
     @property
     def leaves(self) -> int:
-        """How many leaves this spec has."""
+        """Number of leaves of this spec."""
         return sum(row.leaf and row.here for row in self.rows)
 
     def row(self, *path: str) -> Row:
-        """The row of a path.
+        """Return the row of a path.
 
         Args:
             *path: the keys; none for the spec itself.
 
+        Returns:
+            The row.
+
         Raises:
-            KeyError: there is none; the text lists the paths there are.
+            KeyError: If there is no such row; the text lists the existing paths.
         """
         for row in self.rows:
             if row.path == path:

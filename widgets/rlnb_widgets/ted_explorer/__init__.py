@@ -4,8 +4,19 @@ from __future__ import annotations
 
 from rlnb_widgets.ted_explorer.forms import Form
 from rlnb_widgets.ted_explorer.model import ted_model
-from rlnb_widgets.ted_explorer.schema import Boundary, Carry, Cell, Dim, Finding, Row, Stats, TedModel, Thumb
-from rlnb_widgets.ted_explorer.verdicts import Place, Verdict
+from rlnb_widgets.ted_explorer.schema import (
+    Boundary,
+    Carry,
+    Cell,
+    Dim,
+    Finding,
+    Place,
+    Row,
+    Stats,
+    TedModel,
+    Thumb,
+    Verdict,
+)
 from rlnb_widgets.ted_explorer.widget import TEDExplorer
 
 __all__ = [

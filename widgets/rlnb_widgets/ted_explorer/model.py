@@ -15,8 +15,8 @@ from rlnb_widgets.ted_explorer.entries import Entry, Path, walk
 from rlnb_widgets.ted_explorer.episodes import boundaries, ends_by_kind, facts_of, stepped_past
 from rlnb_widgets.ted_explorer.measure import measure
 from rlnb_widgets.ted_explorer.overlay import problems_of
-from rlnb_widgets.ted_explorer.schema import Boundary, Carry, Cell, Row, TedModel
-from rlnb_widgets.ted_explorer.verdicts import Verdict, verdicts_of
+from rlnb_widgets.ted_explorer.schema import Boundary, Carry, Cell, Row, TedModel, Verdict
+from rlnb_widgets.ted_explorer.verdicts import verdicts_of
 
 NEXT = frozenset({"next"})
 

@@ -30,7 +30,7 @@ def problems_of(spec: Any, td: Any, following: Any) -> tuple[Problems, tuple[str
         The findings of each path inside its side; and sentences about what could not be checked at all.
 
     Raises:
-        TypeError: if ``spec`` is neither a ``Composite`` nor an environment.
+        TypeError: If ``spec`` is neither a ``Composite`` nor an environment.
 
     Example:
         >>> import torch

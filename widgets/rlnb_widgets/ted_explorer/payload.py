@@ -8,10 +8,10 @@ from typing import Any
 from rlnb_widgets.ted_explorer.explain import row_words, ted_words
 from rlnb_widgets.ted_explorer.forms import Form
 from rlnb_widgets.ted_explorer.layouts import KINDS, Line
-from rlnb_widgets.ted_explorer.schema import Cell, Row, TedModel, Thumb
+from rlnb_widgets.ted_explorer.schema import Cell, Row, TedModel, Thumb, Verdict
 from rlnb_widgets.ted_explorer.text import bytes_text, headline, stats_text
 from rlnb_widgets.ted_explorer.values import Refs
-from rlnb_widgets.ted_explorer.verdicts import Verdict, rules_line
+from rlnb_widgets.ted_explorer.verdicts import rules_line
 from rlnb_widgets.ted_explorer.views import VIEWS, share_text
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+-"

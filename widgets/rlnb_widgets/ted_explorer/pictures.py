@@ -7,7 +7,8 @@ from rlnb_widgets._core.text import path_text, shorten
 from rlnb_widgets.ted_explorer.carrying import FATES, Fate
 from rlnb_widgets.ted_explorer.forms import Form
 from rlnb_widgets.ted_explorer.layouts import KINDS, Line
-from rlnb_widgets.ted_explorer.verdicts import Verdict, rules_line
+from rlnb_widgets.ted_explorer.schema import Verdict
+from rlnb_widgets.ted_explorer.verdicts import rules_line
 from rlnb_widgets.ted_explorer.views import share_text
 
 WIDTH = 780

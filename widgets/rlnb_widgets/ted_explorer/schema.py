@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from rlnb_widgets._core.dims import Dim, shape_text
-
-if TYPE_CHECKING:
-    from rlnb_widgets.ted_explorer.verdicts import Verdict
+from rlnb_widgets._core.text import path_text
 
 Side = Literal["root", "next"]
 
 
 @dataclass(frozen=True)
 class Stats:
-    """What the numbers of one leaf are like.
+    """Statistics of the numbers of one leaf.
 
     Args:
-        count: how many numbers were looked at.
-        low: the smallest finite one; ``None`` if there is none.
-        mean: the mean of the finite ones; ``None`` if there is none.
-        high: the largest finite one; ``None`` if there is none.
-        nan: how many are NaN.
-        inf: how many are infinite.
-        of: ``"value"``, or ``"|z|"`` where the absolute values of complex numbers were taken.
-        sampled: whether only every n-th element was looked at, because the leaf is very large.
+        count: number of numbers.
+        low: the smallest finite number; None without finite numbers.
+        mean: the mean of the finite numbers; None without finite numbers.
+        high: the largest finite number; None without finite numbers.
+        nan: number of NaNs.
+        inf: number of infinite numbers.
+        of: ``"value"``, or ``"|z|"`` for the absolute values of complex numbers.
+        sampled: whether only every n-th number was read, since the leaf is very large.
     """
 
     count: int
@@ -40,13 +38,13 @@ class Stats:
 
 @dataclass(frozen=True)
 class Thumb:
-    """A tiny picture of a leaf: levels from 0 (the smallest value) to 63 (the largest), -1 for a gap.
+    """A thumbnail of a leaf: levels from 0 (the smallest value) to 63 (the largest), -1 for a gap.
 
     Args:
-        kind: ``"spark"`` (a line over time), ``"band"`` (pairs of the smallest and largest of each share of the time),
-            ``"heat"`` (features down, time across) or ``"hist"`` (a histogram).
-        rows: rows of the picture (1 unless a heat map).
-        levels: row after row.
+        kind: ``"spark"`` (a line over time), ``"band"`` (the smallest and the largest value of each time bin),
+            ``"heat"`` (rows of features over time) or ``"hist"`` (a histogram).
+        rows: number of rows; 1 unless it is a heat map.
+        levels: the levels, row by row.
     """
 
     kind: Literal["spark", "band", "heat", "hist"]
@@ -60,14 +58,14 @@ class Cell:
 
     Args:
         dtype: ``"float32"`` and so on; ``"TensorDict"`` for a node, the Python type for non-tensor data.
-        device: ``"cpu"`` and so on; empty where there is none.
+        device: ``"cpu"`` and so on; empty without a device.
         dims: the shape.
-        nbytes: bytes of the data; ``None`` where that is not known.
+        nbytes: bytes of the data; None if not known.
         storage: ``"in memory"``, ``"shared"``, ``"memory-mapped"``, ``"lazily stacked"`` or ``"non-tensor"``.
-        stats: of numeric leaves.
-        thumb: of numeric leaves.
-        preview: the value in a few words, where it does not depend on the time (non-tensor data, no time dimension).
-        message: why the entry could not be summarised, or what is special about it.
+        stats: statistics of a numeric leaf.
+        thumb: thumbnail of a numeric leaf.
+        preview: the value as short text, if it does not depend on time (non-tensor data, or no time dimension).
+        message: the reason if the entry cannot be summarised, or a remark about it.
     """
 
     dtype: str
@@ -82,7 +80,7 @@ class Cell:
 
     @property
     def shape(self) -> str:
-        """The shape as text, see :func:`shape_text`."""
+        """The shape as text; see :func:`shape_text`."""
         return shape_text(self.dims)
 
 
@@ -92,12 +90,12 @@ class Carry:
 
     Args:
         kind: ``"carried"`` (from ``"next"`` to the next root), ``"kept"`` (only in the root, stays there),
-            ``"dropped"`` (action or reward), or ``""`` where there is nothing to say (nodes, data without ``"next"``).
-        holds: whether ``next[t] == root[t+1]`` inside every episode; ``None`` where that cannot be asked.
+            ``"dropped"`` (action or reward), or ``""`` (nodes, data without ``"next"``).
+        holds: whether ``next[t] == root[t+1]`` inside every episode; None if that is undefined.
         index: the first index (in ``"next"``) where it does not hold.
         next_value: the value in ``"next"`` there.
         root_value: the value in the root one step later.
-        why: the reason for ``holds=None`` or for a failure that is not about a value.
+        why: the reason for ``holds=None``, or for a failure that does not concern a value.
     """
 
     kind: Literal["", "carried", "kept", "dropped"] = ""
@@ -110,17 +108,17 @@ class Carry:
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that does not fit: against the spec, or against the other TED.
+    """A mismatch with the spec, or a difference from the other data.
 
     Args:
-        side: where it was found.
+        side: the side of the entry.
         kind: ``"missing"``, ``"extra"``, ``"type"``, ``"shape"``, ``"dtype"``, ``"device"``, ``"domain"`` (against a
             spec), ``"only here"``, ``"only in the other"``, ``"shape"``, ``"dtype"``, ``"value"``,
-            ``"not compared"`` (against a TED).
-        expected: what the spec asks for, or what the other TED has.
-        got: what is here.
-        index: the first index where it happens; empty where it is not about a value.
-        fix: the line that puts it right, where there is one.
+            ``"not compared"`` (against other data).
+        expected: the requirement of the spec, or the value of the other data.
+        got: the value of these data.
+        index: the first index of the mismatch; empty if it does not concern a value.
+        fix: a line of code that fixes it; empty if there is none.
     """
 
     side: Side
@@ -131,7 +129,7 @@ class Finding:
     fix: str = ""
 
     def text(self) -> str:
-        """The finding in one line.
+        """Return the finding in one line.
 
         Example:
             >>> Finding("next", "shape", "[3]", "[4]").text()
@@ -154,16 +152,16 @@ class Finding:
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the tree: the entry of the root beside the same entry of ``"next"``.
+    """One row of the tree: an entry of the root next to the same entry of ``"next"``.
 
     Args:
         path: the keys inside one side, for example ``("agents", "reward")``.
         leaf: whether it is a leaf (a node is a nested TensorDict).
-        root: the entry at the root, if it is there.
-        next: the entry in ``"next"``, if it is there.
+        root: the entry at the root; None if it is missing.
+        next: the entry in ``"next"``; None if it is missing.
         carry: what ``step_mdp`` does with it.
-        problems: what does not fit the spec.
-        differences: what differs from the other TED.
+        problems: mismatches with the spec.
+        differences: differences from the other data.
     """
 
     path: tuple[str, ...]
@@ -191,22 +189,73 @@ class Boundary:
 
 
 @dataclass(frozen=True)
+class Place:
+    """One place where a rule is broken.
+
+    Args:
+        side: side of the entry. None: the place is the whole data.
+        path: keys of the entry inside of that side.
+        element: flat index of the batch element. None: all of them.
+        t: the step. None: all of them.
+        found: what is wrong there.
+        cause: the likely cause.
+        fix: the fix.
+    """
+
+    side: Side | None
+    path: tuple[str, ...]
+    element: int | None
+    t: int | None
+    found: str
+    cause: str
+    fix: str
+
+    @property
+    def where(self) -> str:
+        """Entry and step in a few words."""
+        entry = "the whole" if self.side is None else f"{self.side} {path_text(self.path)}".strip()
+        if self.t is None:
+            return entry
+        return f"{entry} at step {self.t}" + (f" of element {self.element}" if self.element else "")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A rule of TED, and where the data break it.
+
+    Args:
+        rule: name of the rule.
+        sentence: the rule in words.
+        places: where it is broken; empty if it is kept.
+    """
+
+    rule: str
+    sentence: str
+    places: tuple[Place, ...] = ()
+
+    @property
+    def kept(self) -> bool:
+        """Whether the data keep the rule."""
+        return not self.places
+
+
+@dataclass(frozen=True)
 class TedModel:
-    """Everything that a TED explorer shows, without the data themselves.
+    """The data that a TED explorer shows, without the tensors themselves.
 
     Args:
         is_ted: whether there is a ``"next"``.
         batch: the batch dimensions without time.
-        steps: the length of the time dimension; ``None`` where there is no time dimension.
+        steps: the length of the time dimension; None without one.
         rows: the tree, parents before children.
         nbytes: bytes of all leaves whose size is known.
         boundaries: the ends of episodes, at most :data:`MAX_BOUNDARIES`.
-        ends: how many ends there are in all.
-        past: batch element and step where the root itself is done: a step past the end.
-        verdicts: each rule of TED with where it is broken; empty where there is no time or no ``"next"``.
-        notes: plain sentences about the whole.
-        compared: whether there is another TED to differ from.
-        checked: whether there is a spec to hold it against.
+        ends: number of ends.
+        past: batch element and step of steps past an end, whose root is done.
+        verdicts: each rule of TED, and where it is broken; empty without a time dimension or ``"next"``.
+        notes: notes for the reader.
+        compared: whether the data were compared with others.
+        checked: whether the data were checked against a spec.
     """
 
     is_ted: bool
@@ -224,11 +273,11 @@ class TedModel:
 
     @property
     def leaves(self) -> int:
-        """How many leaves there are, root and ``"next"`` counted apart."""
+        """Number of leaves, those of the root and of ``"next"`` counted separately."""
         return sum((row.root is not None) + (row.next is not None) for row in self.rows if row.leaf)
 
     def row(self, *path: str) -> Row:
-        """The row of a path.
+        """Return the row of a path.
 
         Args:
             *path: the keys inside one side.
@@ -237,7 +286,7 @@ class TedModel:
             The row.
 
         Raises:
-            KeyError: if there is none; the text lists the paths there are.
+            KeyError: If there is no such row; the text lists the existing paths.
         """
         for row in self.rows:
             if row.path == path:

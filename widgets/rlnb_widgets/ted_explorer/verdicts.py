@@ -3,71 +3,19 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
 from typing import Any
 
 from rlnb.data.ted.check import TEDReport, check_ted
 from rlnb.data.ted.rules import Finding as Broken
 from rlnb_widgets._core.literals import without_addresses
-from rlnb_widgets._core.text import path_text, shorten
-from rlnb_widgets.ted_explorer.schema import Side
+from rlnb_widgets._core.text import shorten
+from rlnb_widgets.ted_explorer.schema import Place, Side, Verdict
 
 MAX_FINDINGS = 40  # of one rule
 
 
-@dataclass(frozen=True)
-class Place:
-    """One place where a rule is broken.
-
-    Args:
-        side: where the entry stands; ``None`` if it is about the whole.
-        path: the keys inside that side.
-        element: the flat index of the batch element; ``None`` if it is about all of them.
-        t: the step; ``None`` if it is about all of them.
-        found: what was found there.
-        cause: what is likely to have happened.
-        fix: what to do.
-    """
-
-    side: Side | None
-    path: tuple[str, ...]
-    element: int | None
-    t: int | None
-    found: str
-    cause: str
-    fix: str
-
-    @property
-    def where(self) -> str:
-        """The entry and the index in a few words."""
-        entry = "the whole" if self.side is None else f"{self.side} {path_text(self.path)}".strip()
-        if self.t is None:
-            return entry
-        return f"{entry} at step {self.t}" + (f" of element {self.element}" if self.element else "")
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """A rule, and where it is broken.
-
-    Args:
-        rule: its name.
-        sentence: what it says.
-        places: where it is broken; empty if it is kept.
-    """
-
-    rule: str
-    sentence: str
-    places: tuple[Place, ...] = ()
-
-    @property
-    def kept(self) -> bool:
-        """Whether the data keeps the rule."""
-        return not self.places
-
-
 def verdicts_of(td: Any) -> tuple[Verdict, ...]:
-    """Hold data against every rule of TED.
+    """Check data against every rule of TED.
 
     Args:
         td: a TensorDict with ``"next"`` and a time dimension.

@@ -10,7 +10,7 @@ MAX_BOXES = 40
 
 
 def inspector_words(model: InspectorModel) -> str:
-    """Say what is shown.
+    """Describe the data in words.
 
     Args:
         model: the model.

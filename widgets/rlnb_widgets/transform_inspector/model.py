@@ -17,14 +17,17 @@ MAX_MOMENTS = 24
 
 
 def inspector_model(env: TransformedEnv, seed: int | None = None) -> InspectorModel:
-    """Describe the chain of an env; nothing is run.
+    """Describe the chain of an env, without running it.
 
     Args:
         env: the env.
-        seed: with which it will be run.
+        seed: seed of later runs. None: no seed.
+
+    Returns:
+        The model.
 
     Raises:
-        TypeError: if it is no TransformedEnv.
+        TypeError: If ``env`` is not a TransformedEnv.
 
     Example:
         >>> from rlnb.envs import CartPoleEnv, StepCounter
@@ -40,18 +43,18 @@ def inspector_model(env: TransformedEnv, seed: int | None = None) -> InspectorMo
 
 
 def with_moment(model: InspectorModel, moment: Moment) -> InspectorModel:
-    """Add a moment; the oldest are dropped when there are many."""
+    """Add a reset or step, and drop the oldest ones if there are many."""
     return dataclasses.replace(model, moments=(*model.moments, moment)[-MAX_MOMENTS:])
 
 
 def assert_inspectable(env: Any) -> None:
-    """Refuse what is neither an env nor a function that could make one.
+    """Check that an argument is an env, or a function that may make one.
 
     Args:
-        env: what the inspector was given.
+        env: the argument of the inspector.
 
     Raises:
-        TypeError: for a transform, which is callable too, the class itself, and what cannot be called.
+        TypeError: If it is a transform (which is callable as well), the class itself, or not callable.
     """
     if isinstance(env, Transform) or env is TransformedEnv or not (isinstance(env, EnvBase) or callable(env)):
         raise TypeError(_no_chain(env))
@@ -59,7 +62,7 @@ def assert_inspectable(env: Any) -> None:
 
 def _no_chain(env: Any) -> str:
     got = f"the class {env.__name__}" if isinstance(env, type) else f"a {type(env).__name__}"
-    text = f"TransformInspector takes a TransformedEnv, or a function that makes one, and got {got}."
+    text = f"TransformInspector takes a TransformedEnv, or a function that makes one, got {got}."
     if isinstance(env, BatchedEnvBase):
         return (
             f"{text} Transforms of the envs in it are not seen from here. Fix: TransformInspector(make_env), with the "

@@ -11,13 +11,13 @@ What = Literal["reset", "step"]
 
 @dataclass(frozen=True)
 class Change:
-    """What a box does to the spec of one entry.
+    """A change of the spec of one entry by a box.
 
     Args:
-        key: the entry, as it is typed in code.
+        key: key of the entry, as Python code.
         kind: ``"new"``, ``"removed"``, ``"changed"`` or ``"same"``.
-        before: the spec on the side of the base env; empty where there is none.
-        after: the spec on the outer side; empty where there is none.
+        before: the spec on the side of the base env; empty if there is none.
+        after: the spec on the outer side; empty if there is none.
     """
 
     key: str
@@ -26,7 +26,7 @@ class Change:
     after: str
 
     def text(self) -> str:
-        """The change in one line.
+        """Return the change in one line.
 
         Example:
             >>> Change('"step_count"', "new", "", "int64 [1], [0, inf)").text()
@@ -39,12 +39,12 @@ class Change:
 
 @dataclass(frozen=True)
 class Picture:
-    """A thumbnail, PNG.
+    """A thumbnail as PNG.
 
     Args:
-        data: the bytes of the file.
-        width: in pixels.
-        height: in pixels.
+        data: bytes of the PNG file.
+        width: width in pixels.
+        height: height in pixels.
     """
 
     data: bytes
@@ -57,11 +57,11 @@ class Value:
     """One entry of the data between two boxes.
 
     Args:
-        key: the entry, as it is typed in code.
-        kind: what the box before, on the way of the data, did to it.
+        key: key of the entry, as Python code.
+        kind: change by the box that the data just passed.
         form: dtype and shape, such as ``"float32 [4]"``.
-        text: the first numbers, or the object.
-        picture: a thumbnail where the entry is one.
+        text: the first numbers, or the object as text.
+        picture: thumbnail of an image; None for other entries.
     """
 
     key: str
@@ -73,17 +73,16 @@ class Value:
 
 @dataclass(frozen=True)
 class Moment:
-    """One reset or step as it went through the chain.
+    """One reset or step on its way through the chain.
 
     Args:
         what: ``"reset"`` or ``"step"``.
         label: ``"reset"``, ``"step 1"`` and so on.
-        forward: the data below box 0, between boxes 0 and 1, ..., above the last; None where it did not arrive.
-        inverse: the same places on the way in, which begins at the last one; all None where nothing is changed back.
-        failed: the box in which it stopped, -1 for the base env, the number of boxes for the env around; None if it
-            went through.
-        backwards: whether it stopped on the way in.
-        error: what was said.
+        forward: the data below box 0, between boxes 0 and 1, ..., above the last box; None where data did not arrive.
+        inverse: the data at the same places on the way in, from the last to the first; all None without inverses.
+        failed: the box that failed, -1 for the base env, the number of boxes for the outer env; None without a failure.
+        backwards: whether it failed on the way in.
+        error: text of the error.
     """
 
     what: What
@@ -100,17 +99,17 @@ class Box:
     """One transform.
 
     Args:
-        name: its class.
-        code: where it is, such as ``env.transform[1]``.
+        name: name of its class.
+        code: code that reads it, such as ``env.transform[1]``.
         settings: its ``repr`` on one line.
-        reads: the entries it reads on the way out.
-        writes: the entries it writes there: its ``out_keys``, and what else is new or changed in the specs.
-        inverse_reads: the entries it reads on the way in.
-        inverse_writes: the entries it writes there.
-        invertible: whether it changes anything on the way in.
-        output: what it does to the spec of each entry that the env gives.
-        input: what it does to the spec of each entry that the env takes.
-        error: why the specs above it are not known.
+        reads: entries that it reads on the way out.
+        writes: entries that it writes on the way out: its ``out_keys``, and others whose specs are new or changed.
+        inverse_reads: entries that it reads on the way in.
+        inverse_writes: entries that it writes on the way in.
+        invertible: whether it changes data on the way in.
+        output: change of the spec of each output of the env.
+        input: change of the spec of each input of the env.
+        error: the reason if the specs above it are not known.
     """
 
     name: str
@@ -128,17 +127,17 @@ class Box:
 
 @dataclass(frozen=True)
 class InspectorModel:
-    """Everything that the inspector shows.
+    """The data that the inspector shows.
 
     Args:
-        env: the class of the base env.
+        env: name of the class of the base env.
         about: its ``repr`` on one line.
         boxes: the transforms, from the base env outwards.
-        given: the specs of what the base env gives, all of kind ``"same"``.
-        taken: the specs of what the base env takes.
-        moments: what went through, in order.
-        seed: the seed it was run with; None without one, and then no value is part of the text.
-        note: why nothing was run.
+        given: specs of the outputs of the base env, all of kind ``"same"``.
+        taken: specs of its inputs.
+        moments: the resets and steps, in order.
+        seed: the seed. None: no seed; then the text contains no values.
+        note: the reason if nothing was run.
     """
 
     env: str

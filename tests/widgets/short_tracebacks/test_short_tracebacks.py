@@ -10,7 +10,7 @@ import pytest
 import torch
 from IPython.core.interactiveshell import InteractiveShell
 from rlnb_widgets import explain_errors
-from rlnb_widgets.cell_errors import short_traceback
+from rlnb_widgets.short_tracebacks import short_traceback
 from tensordict import TensorDict
 
 from rlnb.envs import CartPoleEnv, GymEnv

@@ -26,13 +26,13 @@ _RED, _BOLD, _OFF = "\x1b[31m", "\x1b[1m", "\x1b[0m"
 
 
 def explain_errors(on: bool = True) -> None:
-    """Show errors of notebook cells in short from now on: the message, a proposal, and the lines of your cells.
+    """Show short tracebacks in notebook cells: the message, a suggestion, and the lines of your cells.
 
-    Frames of libraries are folded into one line; ``%tb`` shows them. Outside of IPython nothing happens. The course
-    calls this when a notebook imports ``exercises``.
+    Library frames are summarised in one line; ``%tb`` shows them. Outside of IPython this does nothing. The course
+    calls it when a notebook imports ``exercises``.
 
     Args:
-        on: False restores IPython's own tracebacks.
+        on: False restores IPython's tracebacks.
 
     Example:
         >>> explain_errors()
@@ -50,7 +50,7 @@ def _shell() -> Any:
 def _show(
     shell: Any, kind: type[BaseException], error: BaseException, tb: TracebackType | None, tb_offset: int | None = None
 ) -> list[str]:
-    """Do IPython's part for an error: remember it for ``%tb``, and send what is shown."""
+    """Handle an error as IPython does: store it for ``%tb``, and display the traceback."""
     sys.last_type, sys.last_value, sys.last_traceback = kind, error, tb
     name = getattr(getattr(shell, "compile", None), "format_code_name", None)
     lines = short_traceback(error, tb, name)
@@ -61,24 +61,24 @@ def _show(
 def short_traceback(
     error: BaseException, tb: TracebackType | None, name_of: Callable[[str], Any] | None = None
 ) -> list[str]:
-    """Write an error for a learner.
+    """Format an error for a learner.
 
-    Nothing of it depends on where the libraries are installed.
+    The text does not depend on where the libraries are installed.
 
     Args:
-        error: what was raised.
+        error: the error.
         tb: its traceback; frames whose module is ``__main__`` are the learner's.
-        name_of: IPython's ``format_code_name``: the file name of a cell to ``("Cell", "In[3]")``.
+        name_of: IPython's ``format_code_name``, which maps the file name of a cell to ``("Cell", "In[3]")``.
 
     Returns:
-        Blocks of text for a terminal: the message, the proposal if there is one, and the learner's frames.
+        Blocks of text for a terminal: the message, the suggestion if there is one, and the learner's frames.
     """
     frames = list(traceback.walk_tb(tb))
     own = [i for i, (frame, _) in enumerate(frames) if frame.f_globals.get("__name__") == "__main__"]
     blocks = [f"{_RED}{type(error).__name__}{_OFF}: {_message(error)}"]
     try:
         proposal = _proposal(error, frames, own)
-    except Exception:  # what a learner's objects answer must not hide the error
+    except Exception:  # a failure here must not hide the error
         proposal = ""
     if proposal:
         blocks.append(f"{_BOLD}{printable(proposal)}{_OFF}")
@@ -102,13 +102,13 @@ def _message(error: BaseException) -> str:
 
 
 def _proposal(error: BaseException, frames: list[tuple[FrameType, int]], own: list[int]) -> str:
-    """Say what the learner probably meant, for the mistakes that those make who come from Gymnasium."""
+    """Suggest what the learner probably meant, for common mistakes of Gymnasium users."""
     if not own:
         return ""
     frame, line = frames[own[-1]]
     if isinstance(error, KeyError) and error.args and isinstance(error.args[0], str):
         found = _NOT_FOUND.match(error.args[0])
-        # The innermost TensorDict may be a nested one: the one that the learner's line holds comes first.
+        # The innermost TensorDict may be a nested one, so take the first one below the learner's line.
         holders = [inner.f_locals.get("self") for inner, _ in frames[own[-1] + 1 :]]
         tds: list[Any] = [holder for holder in holders if is_tensor_collection(holder)]
         if found and tds:
@@ -123,7 +123,7 @@ def _proposal(error: BaseException, frames: list[tuple[FrameType, int]], own: li
 
 
 def _asked(frames: list[tuple[FrameType, int]], name: str) -> Any:
-    """The key that was asked for: the argument of the first call that holds the name."""
+    """Return the requested key: the argument of the first call that contains the name."""
     for frame, _ in frames:
         for value in frame.f_locals.values():
             if value == name if isinstance(value, str) else isinstance(value, tuple) and value[-1:] == (name,):
@@ -132,7 +132,7 @@ def _asked(frames: list[tuple[FrameType, int]], name: str) -> Any:
 
 
 def _value(frame: FrameType, dotted: str) -> Any:
-    """What a dotted name stands for in a frame, None where it stands for nothing."""
+    """Return the value of a dotted name in a frame; None if it is undefined."""
     first, *rest = dotted.split(".")
     value = frame.f_locals.get(first, frame.f_globals.get(first))
     for part in rest:
@@ -141,7 +141,7 @@ def _value(frame: FrameType, dotted: str) -> Any:
 
 
 def _block(frame: FrameType, line: int, name_of: Callable[[str], Any] | None) -> str:
-    """The place of a frame and the lines around it."""
+    """Return the location of a frame and the lines around it."""
     filename = frame.f_code.co_filename
     name = name_of(filename) if name_of else None
     place = " ".join(map(str, name)) if isinstance(name, tuple) else "your code"
