@@ -181,7 +181,7 @@ def empty_member(member: int) -> str:
     )
 
 
-def no_member(index: object, count: int) -> str:
+def no_such_member(index: object, count: int) -> str:
     """Text for an index that is not the number of a member."""
     if isinstance(index, int):
         return f"There is no member {index}: the ensemble has {count}, from 0 to {count - 1}."

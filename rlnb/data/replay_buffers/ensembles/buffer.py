@@ -299,7 +299,7 @@ class ReplayBufferEnsemble(ReplayBuffer):
         to = data[self.routing_key].reshape(-1).to(torch.int64)
         outside = to[(to < 0) | (to >= len(self))]
         if len(outside):
-            raise IndexError(errors.no_member(int(outside[0]), len(self)))
+            raise IndexError(errors.no_such_member(int(outside[0]), len(self)))
         places: torch.Tensor | None = None
         for member in to.unique().tolist():
             mine = to == member

@@ -92,9 +92,9 @@ def member_at(members: Sequence[P], index: Any) -> P:
     try:
         position = operator.index(index)
     except TypeError:
-        raise TypeError(errors.no_member(index, len(members))) from None
+        raise TypeError(errors.no_such_member(index, len(members))) from None
     if not -len(members) <= position < len(members):
-        raise IndexError(errors.no_member(position, len(members)))
+        raise IndexError(errors.no_such_member(position, len(members)))
     return members[position]
 
 
