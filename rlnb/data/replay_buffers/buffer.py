@@ -24,7 +24,7 @@ from rlnb.data.replay_buffers.checkpointers.state import (
 )
 from rlnb.data.replay_buffers.entries import set_per_item, with_entries
 from rlnb.data.replay_buffers.forks import follow
-from rlnb.data.replay_buffers.forms import is_data
+from rlnb.data.replay_buffers.forms.tree_form import is_data
 from rlnb.data.replay_buffers.indexing import Where
 from rlnb.data.replay_buffers.pipeline import Pipeline
 from rlnb.data.replay_buffers.prefetcher import Draw, Prefetcher
@@ -296,12 +296,12 @@ class ReplayBuffer:
     def append_transform(self, transform: Callable[[Any], Any], *, invert: bool = False) -> Self:
         """Add a transform after the others.
 
-        A :class:`~rlnb.envs.transforms.Transform` is applied to what is read, and its ``inv`` to what is written. A
-        plain function is applied to what is read only.
+        A :class:`~rlnb.envs.transforms.Transform` is applied to data that is read, and its ``inv`` to data that is
+        written. A plain function is applied only to data that is read.
 
         Args:
             transform: the transform.
-            invert: whether to swap the directions: ``inv`` for what is read, the transform for what is written.
+            invert: whether to swap the directions: ``inv`` for reads, the transform for writes.
 
         Returns:
             The buffer.

@@ -181,7 +181,7 @@ def empty_member(member: int) -> str:
     )
 
 
-def no_member(index: object, count: int) -> str:
+def no_such_member(index: object, count: int) -> str:
     """Text for an index that is not the number of a member."""
     if isinstance(index, int):
         return f"There is no member {index}: the ensemble has {count}, from 0 to {count - 1}."
@@ -205,14 +205,14 @@ def unequal_member_batches(counts: Sequence[int]) -> str:
     )
 
 
-# Theirs
+# Forms and memory-mapped files ---------------------------------------------------------------------------------------
 
 
 def other_keys(stored: Sequence[NestedKey], given: Sequence[NestedKey], kind: str) -> str:
-    """Say which keys are missing or new."""
+    """Text for data with other keys than those stored."""
     if not given or stored == [()] or given == [()]:
         return (
-            f"The storage holds {_kind(stored)}, and a {kind} came. Nothing was written. "
+            f"The storage holds {_kind(stored)}, and got a {kind}. Nothing was written. "
             "Fix: give data of the form that was stored first, or use another buffer."
         )
     missing = [key for key in stored if key not in set(given)]
@@ -231,15 +231,15 @@ def _kind(stored: Sequence[NestedKey]) -> str:
 
 
 def other_structure(stored: str, given: str) -> str:
-    """Say that the keys agree but not what holds them."""
+    """Text for data with the keys that are stored, in other containers."""
     return (
-        f"The data has the keys that are stored, but in other containers: a {stored} is stored and a {given} came. "
+        f"The data has the keys that are stored, but in other containers: stored is a {stored}, and got a {given}. "
         "Nothing was written. Fix: nest dictionaries, lists, tuples and TensorDicts as in the data written first."
     )
 
 
 def other_leaves(differ: Sequence[tuple[NestedKey, Sequence[int], Any, Any]], lead: Sequence[int]) -> str:
-    """Say which leaves have another shape or dtype; ``lead`` is the batch in front of each element."""
+    """Text for leaves of another shape or dtype; ``lead`` holds the batch dimensions of the data."""
     lines = []
     for key, shape, dtype, value in differ[:MAX_LISTED]:
         is_tensor = isinstance(value, torch.Tensor)
@@ -255,15 +255,15 @@ def other_leaves(differ: Sequence[tuple[NestedKey, Sequence[int], Any, Any]], le
 
 
 def no_tensor(value: Any) -> str:
-    """Say that a leaf cannot stand in contiguous memory."""
+    """Text for a leaf that contiguous memory cannot hold."""
     return (
-        f"A contiguous storage holds tensors, arrays and numbers, and a {type(value).__name__} came. "
+        f"A contiguous storage holds tensors, arrays and numbers, and got a {type(value).__name__}. "
         "Fix: use ListStorage, which holds any object, or put the value into a TensorDict as non-tensor data."
     )
 
 
 def ragged(cause: Exception) -> str:
-    """Say that rows of a lazy stack differ in shape."""
+    """Text for a lazy stack whose rows differ in shape."""
     return (
         "The rows of this lazily stacked TensorDict have entries of different shapes, and contiguous memory holds one. "
         f"Nothing was written. ({str(cause).splitlines()[0]})\n"
@@ -272,17 +272,17 @@ def ragged(cause: Exception) -> str:
 
 
 def unequal_leads(leads: Sequence[tuple[NestedKey, Sequence[int]]]) -> str:
-    """Say that the leaves of a PyTree are batches of different sizes."""
+    """Text for a PyTree whose leaves lead with different sizes."""
     lines = "".join(f"\n  {key!r}: {list(lead)}" for key, lead in leads[:MAX_LISTED])
     return (
-        "The tensors of a PyTree must lead with the same dimensions, for each position of them is one element. "
+        "The tensors of a PyTree must lead with the same dimensions, whose positions are the items. "
         f"Nothing was written. They lead with:{lines}\n"
-        "Fix: make them equal. A list at the root means something else: a list of elements."
+        "Fix: make them equal. A list at the root means something else: a list of items."
     )
 
 
 def file_there(path: object) -> str:
-    """Say that a file is in the way."""
+    """Text for a file that would be overwritten."""
     return (
         f"{path} is there already, and would be overwritten. "
         "Fix: give another scratch_dir, or existsok=True to write over it."
@@ -290,7 +290,7 @@ def file_there(path: object) -> str:
 
 
 def same_file(one: str, other: str) -> str:
-    """Say that two entries do not fit into one folder; ``other`` may be another file of it."""
+    """Text for two entries whose files have the same name; ``other`` may be a file of the storage itself."""
     return (
         f"{one} and {other} would be the same file. Nothing was written. "
         "Fix: rename one of them, or use LazyTensorStorage, which needs no files."
@@ -298,7 +298,7 @@ def same_file(one: str, other: str) -> str:
 
 
 def no_files(folder: object, cause: Exception) -> str:
-    """Say that files could not be made."""
+    """Text for files that could not be created."""
     return (
         f"The memory-mapped files could not be made in {folder}: {cause}. Nothing was written. "
         "Fix: a smaller max_size, or a scratch_dir that can hold them."
@@ -306,7 +306,7 @@ def no_files(folder: object, cause: Exception) -> str:
 
 
 def not_mapped(keys: Sequence[NestedKey]) -> str:
-    """Say that Python objects cannot stand in a file."""
+    """Text for non-tensor data, which cannot be memory-mapped."""
     return (
         f"Memory-mapped files hold tensors, and these entries are non-tensor data: {listed(keys)}. "
         "Fix: LazyTensorStorage or ListStorage, or data.exclude(...)."
@@ -314,7 +314,7 @@ def not_mapped(keys: Sequence[NestedKey]) -> str:
 
 
 def read_only_files(folder: object) -> str:
-    """Say that a process may not write the files of a storage."""
+    """Text for files that this process may only read."""
     return (
         f"This process may only read the files of the storage, which are in {folder}. Nothing was written. "
         "Fix: write in a process that may write there, or copy what is there into a buffer of your own: "
@@ -323,7 +323,7 @@ def read_only_files(folder: object) -> str:
 
 
 def unfinished_write(folder: object) -> str:
-    """Say that a process that may only read finds a write that another did not finish."""
+    """Text for an unfinished write that this process may not complete."""
     return (
         f"A process was ended while it wrote to the storage in {folder}, and this process may only read there. "
         "Fix: read it in a process that may write, which finishes what was begun."
@@ -331,7 +331,7 @@ def unfinished_write(folder: object) -> str:
 
 
 def only_cpu(device: object) -> str:
-    """Say that files are mapped into main memory only."""
+    """Text for a device other than the CPU."""
     return (
         f"Files are mapped into the memory of the CPU, and the device given is {device}. "
         'Fix: device="cpu", and move samples: buffer.sample().to("cuda").'

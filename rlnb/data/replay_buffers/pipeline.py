@@ -1,4 +1,4 @@
-"""Pipeline: the transforms of a buffer, applied forward to what is read and inversely to what is written."""
+"""Pipeline: the transforms of a buffer, applied forward when data is read and inversely when it is written."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ class Pipeline:
     """A sequence of transforms.
 
     A transform with a method ``inv``, such as a :class:`~rlnb.envs.transforms.Transform`, works in both directions: it
-    is applied to what is read, first to last, and its ``inv`` to what is written, last to first. A plain function only
-    changes what is read.
+    is applied to data that is read, first to last, and its ``inv`` to data that is written, last to first. A plain
+    function applies only to data that is read.
 
     Attributes:
-        changes_reads: whether any transform applies to what is read.
-        changes_writes: whether any transform applies to what is written.
-        joins_writes: whether a transform combines what is written with earlier steps.
+        changes_reads: whether any transform applies to data that is read.
+        changes_writes: whether any transform applies to data that is written.
+        joins_writes: whether a transform combines new data with steps that were written before.
 
     Example:
         >>> pipeline = Pipeline()
@@ -51,7 +51,7 @@ class Pipeline:
             index: position of the transform that it is inserted before; ``len(pipeline)`` appends. Negative numbers
                 count from the end.
             transform: a transform or a function of the data.
-            invert: whether to swap the directions: ``inv`` for what is read, the transform for what is written.
+            invert: whether to swap the directions: ``inv`` for reads, the transform for writes.
 
         Raises:
             IndexError: If the position is out of range.
@@ -68,7 +68,7 @@ class Pipeline:
         self._renew()
 
     def forward(self, data: Any) -> Any:
-        """Transform what was read.
+        """Transform data that was read.
 
         Args:
             data: the data, as the storage holds it.
@@ -81,7 +81,7 @@ class Pipeline:
         return data
 
     def inv(self, data: Any) -> Any:
-        """Transform what is about to be written.
+        """Transform data before it is written.
 
         Args:
             data: the data, as the user gives it.

@@ -1,4 +1,4 @@
-"""Row blocks of a ListStorage: batches stored whole, whose rows become items only when they are accessed."""
+"""BlockRow blocks of a ListStorage: batches stored whole, whose rows become items only when they are accessed."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ import torch
 from tensordict import TensorDict, is_tensorclass
 
 from rlnb.data.replay_buffers.columns import Column
-from rlnb.data.replay_buffers.forms import Form, form_of
+from rlnb.data.replay_buffers.forms.base import Form
+from rlnb.data.replay_buffers.forms.tree_form import form_of
 from rlnb.data.replay_buffers.stacking import split_batch
 
 _FEW_ROWS = 4  # with fewer rows of each block in a batch, on average, rows are gathered one by one
 
 
-class Block:
+class RowBlock:
     """A batch of TensorDicts or tensors, as columns.
 
     Args:
@@ -65,7 +66,7 @@ class Block:
         return self._form.build(leaves, torch.Size((count,)))
 
 
-class Row:
+class BlockRow:
     """A row of a block; stands in a list for an item that nobody has accessed yet.
 
     Args:
@@ -80,7 +81,7 @@ class Row:
 
     __slots__ = ("block", "item", "position")
 
-    def __init__(self, block: Block, position: int) -> None:
+    def __init__(self, block: RowBlock, position: int) -> None:
         self.block, self.position = block, position
         self.item: Any = None
 
@@ -109,8 +110,8 @@ def split_rows(data: Any) -> list[Any]:
     if not leaves or not all(map(_is_plain, leaves)):
         return split_batch(data)
     looks = json.dumps([form.describe(), [str(leaf.device) for leaf in leaves]])
-    block = Block(form, leaves, (type(data), looks))
-    return [Row(block, position) for position in range(len(data))]
+    block = RowBlock(form, leaves, (type(data), looks))
+    return [BlockRow(block, position) for position in range(len(data))]
 
 
 def _is_plain(leaf: Any) -> bool:
@@ -132,7 +133,7 @@ def item_of(entry: Any, keep: bool = True) -> Any:
     Returns:
         The item.
     """
-    if type(entry) is not Row:
+    if type(entry) is not BlockRow:
         return entry
     item = entry.item
     if item is None:
@@ -152,10 +153,10 @@ def stack_rows(rows: Sequence[Any]) -> Any:
         The batch; None if one is not such a row, or their forms differ.
     """
     # An item that was accessed may have been changed since.
-    if any(type(row) is not Row or row.item is not None for row in rows):
+    if any(type(row) is not BlockRow or row.item is not None for row in rows):
         return None
     block = rows[0].block
-    places: dict[Block, list[int]] = {}  # the places in the batch of the rows of each block
+    places: dict[RowBlock, list[int]] = {}  # the places in the batch of the rows of each block
     for place, row in enumerate(rows):
         places.setdefault(row.block, []).append(place)
     if any(other.kind != block.kind for other in places):

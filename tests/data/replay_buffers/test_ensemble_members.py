@@ -56,10 +56,11 @@ def test_an_exchanged_part_of_a_member_counts_at_once() -> None:
     assert isinstance(rb.sampler[1], SamplerWithoutReplacement)
 
 
-@pytest.mark.parametrize("writing", ["add", "extend", "set"])
+@pytest.mark.parametrize("writing", ["add", "extend", "set", "mark_update"])
 def test_an_ensemble_is_not_written_to(writing: str) -> None:
     rb, data = three(), as_tensordict(torch.arange(3))
     fixes = {"add": "[0].add(data)", "extend": "[0].extend(data)", "set": "[0][index] = data"}
+    fixes |= {"mark_update": "[0].mark_update(index)"}
     text = (
         "An ensemble only reads: it does not know which of its members new data belongs to. Nothing was written. "
         f"Fix: write to a member, ensemble{fixes[writing]}."
@@ -81,7 +82,11 @@ def test_an_ensemble_is_not_written_to(writing: str) -> None:
             lambda: rb.__setitem__(0, data[0]),
             lambda: rb.storage.set(0, data),
             lambda: rb.storage.overwrite(0, 1),
+            lambda: rb.set_at_("a", 0, 0),
+            lambda: rb.update_({"a": 0}),
+            lambda: rb.write_all(data),
         ],
+        "mark_update": [lambda: rb.mark_update(0)],
     }
     for call in calls[writing]:
         with pytest.raises(RuntimeError) as caught:

@@ -51,10 +51,10 @@ OTHER_FORM = "Nothing was written. Fix: give data of the form that was stored fi
             "  ('b', 'c'): expected shape [2] and dtype torch.float32, got shape [2] and dtype torch.int64\n"
             + OTHER_LEAVES,
         ),
-        (torch.zeros(3), f"The storage holds data with the keys 'a', ('b', 'c'), and a Tensor came. {OTHER_FORM}"),
+        (torch.zeros(3), f"The storage holds data with the keys 'a', ('b', 'c'), and got a Tensor. {OTHER_FORM}"),
         (
             {"a": torch.ones(2, 2), "b": {"c": torch.ones(2)}},
-            f"The storage holds data with the keys 'a', ('b', 'c'), and a dict came. {OTHER_FORM}",
+            f"The storage holds data with the keys 'a', ('b', 'c'), and got a dict. {OTHER_FORM}",
         ),
         (
             steps(3)[0],
@@ -66,7 +66,7 @@ OTHER_FORM = "Nothing was written. Fix: give data of the form that was stored fi
             [steps(1)[0], torch.zeros(3)],
             "A list stands for items that are stored one by one, and number 1 of them does not "
             "fit. The storage holds "
-            f"data with the keys 'a', ('b', 'c'), and a Tensor came. {OTHER_FORM}\n"
+            f"data with the keys 'a', ('b', 'c'), and got a Tensor. {OTHER_FORM}\n"
             "If the list itself is one PyTree of batches, give a tuple.",
         ),
     ],
@@ -86,18 +86,17 @@ def test_trees_that_differ_are_refused() -> None:  # ST-05 RB-06
     with pytest.raises(ValueError) as caught:
         rb.extend((torch.zeros(3), {"x": torch.zeros(2)}))
     assert str(caught.value) == (
-        "The tensors of a PyTree must lead with the same dimensions, for each position of them is one element. Nothing "
+        "The tensors of a PyTree must lead with the same dimensions, whose positions are the items. Nothing "
         "was written. They lead with:\n  (0,): [3]\n  (1, 'x'): [2]\n"
-        "Fix: make them equal. A list at the root means something else: a list of elements."
+        "Fix: make them equal. A list at the root means something else: a list of items."
     )
     assert not rb.storage.initialized
     rb.extend((torch.zeros(3), {"x": torch.zeros(3)}))
     with pytest.raises(ValueError) as caught:
         rb.extend({0: torch.zeros(3), 1: {"x": torch.zeros(3)}})
     assert str(caught.value) == (
-        "The data has the keys that are stored, but in other containers: a tuple is stored and a "
-        "dict came. Nothing was "
-        "written. Fix: nest dictionaries, lists, tuples and TensorDicts as in the data written first."
+        "The data has the keys that are stored, but in other containers: stored is a tuple, and got a dict. "
+        "Nothing was written. Fix: nest dictionaries, lists, tuples and TensorDicts as in the data written first."
     )
 
 
@@ -117,7 +116,7 @@ def test_contiguous_memory_holds_no_strings() -> None:  # ST-01
     with pytest.raises(TypeError) as caught:
         rb.add("hello")
     assert str(caught.value) == (
-        "A contiguous storage holds tensors, arrays and numbers, and a str came. Fix: use ListStorage, which holds any "
+        "A contiguous storage holds tensors, arrays and numbers, and got a str. Fix: use ListStorage, which holds any "
         "object, or put the value into a TensorDict as non-tensor data."
     )
     rb.extend({"a": np.arange(3)})

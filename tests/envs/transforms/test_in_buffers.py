@@ -191,7 +191,7 @@ def test_steps_of_several_envs_added_one_by_one_are_joined():
 def test_a_batch_of_one_step_that_is_held_back_is_no_element():
     td = trajectories(1, 5)[0]
     rb = ReplayBuffer(storage=LazyTensorStorage(20), transform=MultiStepTransform(3, 0.9))
-    with pytest.warns(UserWarning, match="as one element"):
+    with pytest.warns(UserWarning, match="as one item"):
         found = [rb.add(td[time : time + 1]) for time in range(5)]
     assert [index.tolist() for index in found[:3]] == [[], [], []] and found[3:] == [0, 1]
     assert held(rb).batch_size == (2, 1)

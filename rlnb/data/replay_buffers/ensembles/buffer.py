@@ -17,7 +17,7 @@ from rlnb.data.replay_buffers.ensembles.sampler import BUFFER_IDS_KEY, Drawn, Sa
 from rlnb.data.replay_buffers.ensembles.storage import StorageEnsemble
 from rlnb.data.replay_buffers.ensembles.writer import WriterEnsemble
 from rlnb.data.replay_buffers.entries import set_per_item
-from rlnb.data.replay_buffers.forms import is_data
+from rlnb.data.replay_buffers.forms.tree_form import is_data
 from rlnb.data.replay_buffers.prefetcher import Draw
 from rlnb.data.replay_buffers.samplers.base import Info, Sampler
 from rlnb.data.replay_buffers.storages.base import Storage
@@ -299,7 +299,7 @@ class ReplayBufferEnsemble(ReplayBuffer):
         to = data[self.routing_key].reshape(-1).to(torch.int64)
         outside = to[(to < 0) | (to >= len(self))]
         if len(outside):
-            raise IndexError(errors.no_member(int(outside[0]), len(self)))
+            raise IndexError(errors.no_such_member(int(outside[0]), len(self)))
         places: torch.Tensor | None = None
         for member in to.unique().tolist():
             mine = to == member

@@ -11,7 +11,7 @@ import torch
 from tensordict import TensorDict, lazy_stack
 
 from rlnb.data.replay_buffers import errors
-from rlnb.data.replay_buffers.forms import form_of
+from rlnb.data.replay_buffers.forms.tree_form import form_of
 from rlnb.data.replay_buffers.stacking import stack_leaves
 
 P = TypeVar("P")
@@ -92,9 +92,9 @@ def member_at(members: Sequence[P], index: Any) -> P:
     try:
         position = operator.index(index)
     except TypeError:
-        raise TypeError(errors.no_member(index, len(members))) from None
+        raise TypeError(errors.no_such_member(index, len(members))) from None
     if not -len(members) <= position < len(members):
-        raise IndexError(errors.no_member(position, len(members)))
+        raise IndexError(errors.no_such_member(position, len(members)))
     return members[position]
 
 

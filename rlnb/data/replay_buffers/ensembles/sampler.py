@@ -310,7 +310,7 @@ def _routed(index: Any, priority: Any, count: int) -> Iterator[tuple[int, torch.
     places, named = index[INDEX_KEY], index[BUFFER_IDS_KEY]
     ids = named.reshape(-1)
     if ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < count:
-        raise IndexError(errors.no_member(int(ids[(ids < 0) | (ids >= count)][0]), count))
+        raise IndexError(errors.no_such_member(int(ids[(ids < 0) | (ids >= count)][0]), count))
     places = places.reshape(len(ids), *places.shape[named.ndim :])
     given = torch.as_tensor(priority).detach()
     values = given.reshape(-1)

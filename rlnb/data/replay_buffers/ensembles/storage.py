@@ -120,11 +120,11 @@ class StorageEnsemble(Storage):
 
     def where(self, index: Any) -> NoReturn:
         """Raise ``TypeError``: an index refers to one storage."""
-        raise TypeError(errors.no_member(index, len(self)))
+        raise TypeError(errors.no_such_member(index, len(self)))
 
     def read(self, place: Where) -> NoReturn:
         """Raise ``TypeError``: a place is in one storage."""
-        raise TypeError(errors.no_member(place, len(self)))
+        raise TypeError(errors.no_such_member(place, len(self)))
 
     # State ------------------------------------------------------------------------------------------------------------
 

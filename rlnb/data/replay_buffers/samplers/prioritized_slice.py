@@ -20,7 +20,7 @@ from rlnb.data.ted.keys import NestedKey
 class _Allowed(NamedTuple):
     """The state of the trajectory index for which the tree knows where slices can start."""
 
-    index: TrajectoryIndex
+    trajectories: TrajectoryIndex
     epoch: int
     least: int
     version: int

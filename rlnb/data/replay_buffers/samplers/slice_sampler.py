@@ -15,7 +15,7 @@ from rlnb.data.replay_buffers.errors import MAX_LISTED, MismatchError
 from rlnb.data.replay_buffers.ring import Ring
 from rlnb.data.replay_buffers.samplers.base import Info, Sampler
 from rlnb.data.replay_buffers.samplers.signals import END_KEY, Signals, find_signals, given_signals
-from rlnb.data.replay_buffers.samplers.trajectory_index import Trajectories, TrajectoryIndex
+from rlnb.data.replay_buffers.samplers.trajectory_index import StoredTrajectories, TrajectoryIndex
 from rlnb.data.replay_buffers.samplers.uniform import is_order
 from rlnb.data.replay_buffers.storages.base import Storage
 from rlnb.data.ted.keys import DONE, NestedKey, as_key, as_tuple
@@ -153,7 +153,7 @@ class SliceSampler(Sampler):
         self._ring: Ring | None = None  # of the storage that is indexed
         self._written = 0
         self._marks: SliceMarks | None = None
-        self._found: tuple[Any, Trajectories] | None = None
+        self._found: tuple[Any, StoredTrajectories] | None = None
 
     # Sampling ---------------------------------------------------------------------------------------------------------
 
@@ -233,7 +233,7 @@ class SliceSampler(Sampler):
         chosen = (chance[0] * len(found.length)).astype(np.int64)
         return (*self._cut(found, chosen, chance[1], length), {})
 
-    def _long_enough(self, index: TrajectoryIndex, length: int) -> Trajectories:
+    def _long_enough(self, index: TrajectoryIndex, length: int) -> StoredTrajectories:
         """Return the trajectories that slices can be drawn from."""
         asked = (index.version, length)
         if self._found is None or self._found[0] != asked:
@@ -266,7 +266,7 @@ class SliceSampler(Sampler):
         )
 
     def _cut(
-        self, found: Trajectories, chosen: np.ndarray, chance: np.ndarray, length: int
+        self, found: StoredTrajectories, chosen: np.ndarray, chance: np.ndarray, length: int
     ) -> tuple[np.ndarray, np.ndarray, int | np.ndarray]:
         """Choose the start and the length of a slice in each of the chosen trajectories."""
         env, start, own = found.env[chosen], found.start[chosen], found.length[chosen]

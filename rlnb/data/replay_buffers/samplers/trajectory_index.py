@@ -9,7 +9,7 @@ import numpy as np
 from rlnb.data.replay_buffers.samplers.signals import Signals
 
 
-class Trajectories(NamedTuple):
+class StoredTrajectories(NamedTuple):
     """Stored trajectories, whole or in part: first those that ended, in the order of their ends, then the open ones.
 
     Attributes:
@@ -62,7 +62,7 @@ class TrajectoryIndex:
         >>> ring.advance(5)
         >>> index.refresh()
         >>> index.trajectories(2)
-        Trajectories(env=array([0, 0]), start=array([0, 2]), length=array([2, 2]))
+        StoredTrajectories(env=array([0, 0]), start=array([0, 2]), length=array([2, 2]))
     """
 
     def __init__(self, signals: Signals) -> None:
@@ -173,7 +173,7 @@ class TrajectoryIndex:
 
     # Queries ----------------------------------------------------------------------------------------------------------
 
-    def trajectories(self, least: int = 1) -> Trajectories:
+    def trajectories(self, least: int = 1) -> StoredTrajectories:
         """List the trajectories.
 
         Args:
@@ -189,9 +189,9 @@ class TrajectoryIndex:
         length = np.concatenate([end, np.full(len(begun), self.written)]) - start
         enough = length >= least
         if np.count_nonzero(enough) == len(enough):
-            return Trajectories(env, start, length)
+            return StoredTrajectories(env, start, length)
         chosen = np.flatnonzero(enough)  # faster than a mask
-        return Trajectories(env.take(chosen), start.take(chosen), length.take(chosen))
+        return StoredTrajectories(env.take(chosen), start.take(chosen), length.take(chosen))
 
     def positions(self, env: np.ndarray, first: np.ndarray, lengths: int | np.ndarray) -> np.ndarray:
         """Return the positions of slices.

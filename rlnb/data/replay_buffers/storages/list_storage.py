@@ -8,9 +8,9 @@ import torch
 from torch.utils import _pytree as pytree
 
 from rlnb.data.replay_buffers import errors
-from rlnb.data.replay_buffers.forms import is_data
+from rlnb.data.replay_buffers.forms.tree_form import is_data
 from rlnb.data.replay_buffers.indexing import Where
-from rlnb.data.replay_buffers.row_blocks import Row, item_of, split_rows, stack_rows
+from rlnb.data.replay_buffers.row_blocks import BlockRow, item_of, split_rows, stack_rows
 from rlnb.data.replay_buffers.stacking import stack_items
 from rlnb.data.replay_buffers.storages.base import Rows, Storage, refuse_compilable
 
@@ -52,7 +52,7 @@ class ListStorage(Storage):
         if not self._items:
             return 0
         first = self._items[0]
-        if type(first) is Row:
+        if type(first) is BlockRow:
             return first.block.element_dims
         return len(first.batch_size) if is_data(first) else 0
 
@@ -110,11 +110,11 @@ class ListStorage(Storage):
 
     def elements(self, data: Any) -> Any:
         """Return a list of the items; see :meth:`Storage.elements`."""
-        return [item_of(item) for item in data] if isinstance(data, list) and Row in set(map(type, data)) else data
+        return [item_of(item) for item in data] if isinstance(data, list) and BlockRow in set(map(type, data)) else data
 
     def collate(self, data: Any) -> Any:
         """Stack items if possible; see :meth:`Storage.collate`."""
-        batch = stack_rows(data) if data and type(data[0]) is Row else None
+        batch = stack_rows(data) if data and type(data[0]) is BlockRow else None
         return stack_items(self.elements(data)) if batch is None else batch
 
     def _empty(self) -> None:
