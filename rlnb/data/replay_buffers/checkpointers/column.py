@@ -126,7 +126,7 @@ def _read_head(plain: Any) -> Head:
     counts = [plain[name] for name in ("cursor", "length", "written", "rows")]
     others = tuple(plain["others"])
     if not all(type(count) is int and 0 <= count < _MOST for count in (*counts, *others)):
-        raise ValueError("a count that is not one")
+        raise ValueError("a count of rows is not a number of rows")
     cursor, length, written, rows = counts
     if length > rows or cursor >= max(rows, 1) or 0 in others or math.prod((rows, *others)) >= _MOST:
         raise ValueError(f"{length} of {rows} rows are filled, and {cursor} is the next")

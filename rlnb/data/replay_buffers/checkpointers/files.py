@@ -29,7 +29,7 @@ def write_tensor(path: Path, blocks: Iterable[torch.Tensor]) -> None:
         path: Path of the file.
         blocks: Blocks ``[rows, ...]`` that make up the tensor, on any device.
     """
-    with path.open("r+b" if path.exists() else "xb", buffering=0) as file:
+    with path.open("wb", buffering=0) as file:
         for block in blocks:
             for piece in [block] if _is_plain(block) else _pieces(block):
                 data = _as_bytes(piece.detach().cpu().resolve_conj().resolve_neg().contiguous())
@@ -184,7 +184,8 @@ def _checksum_of(content: Any) -> str:
 def files_first(folder: Path) -> Iterator[Path]:
     """Iterate over what lies in a folder, each folder after its content, and last the folder itself."""
     for child in sorted(folder.iterdir()):
-        yield from files_first(child) if child.is_dir() else [child]
+        if child.name != MARK:
+            yield from files_first(child) if child.is_dir() else [child]
     yield folder
 
 
