@@ -170,8 +170,8 @@ def test_what_is_written_is_on_the_disk_before_it_counts(tmp_path: Path, monkeyp
     calls.clear()
     filled(0).dumps(tmp_path)
     before = calls[calls.index("delete") + 1 : calls.index("counts")]
-    there = [path.name for path in tmp_path.rglob("*") if path.name != ".lock"]
-    assert sorted(before) == sorted([*there, ".rlnb", ".rlnb-new"]) and before[-1] == ".rlnb-new"
+    there = [path.name for path in tmp_path.rglob("*") if path.name not in (".lock", ".rlnb")]
+    assert sorted(before) == sorted([*there, ".rlnb-new"]) and before[-1] == ".rlnb-new"
     assert calls[calls.index("counts") :][:3] == ["counts", tmp_path.name, "delete"]
 
 

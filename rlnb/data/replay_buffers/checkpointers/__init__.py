@@ -20,7 +20,7 @@ here is unpickled or imported, and no size in a document is believed before the 
 1. Take ``.lock``; finish the exchange of an earlier process, if it was killed in step 4.
 2. Write everything into ``.rlnb-new``, with the manifest last, and ``fsync`` every file and folder.
 3. Rename ``.rlnb-new`` to ``.rlnb-ready`` and ``fsync`` the folder. From here on the new checkpoint counts.
-4. Delete each old part and rename the new one into its place; then delete ``.rlnb-ready``.
+4. Rename each old part to ``.rlnb-ready/old-*`` and the new one to its place; then delete ``.rlnb-ready``.
 
 Whoever is killed, interrupted or out of disk space before step 3 leaves the old checkpoint, and afterwards the new one:
 ``loading`` repeats step 4 for all parts still in ``.rlnb-ready``. Then it compares all files with the manifest.

@@ -126,7 +126,7 @@ def _read_head(plain: Any) -> Head:
     counts = [plain[name] for name in ("cursor", "length", "written", "rows")]
     others = tuple(plain["others"])
     if not all(type(count) is int and 0 <= count < _MOST for count in (*counts, *others)):
-        raise ValueError("a count that is not one")
+        raise ValueError("a count of rows is not a number of rows")
     cursor, length, written, rows = counts
     if length > rows or cursor >= max(rows, 1) or 0 in others or math.prod((rows, *others)) >= _MOST:
         raise ValueError(f"{length} of {rows} rows are filled, and {cursor} is the next")
@@ -240,8 +240,12 @@ def read_saved(folder: Path, saved_by: str) -> tuple[Head, Any]:
     """Read the head of a saved storage, and what its checkpointer, ``saved_by``, has to know to read the items."""
     document = read_document(folder / HEAD)
     try:
-        if document["saved_by"] != saved_by:
-            raise ValueError(errors.other_checkpointer(document["saved_by"], saved_by))
+        other = document["saved_by"]
+        if other != saved_by:
+            raise ValueError(
+                f"The checkpoint was saved by a {other}, and the storage has a {saved_by}. {errors.KEPT} "
+                f"Fix: storage.checkpointer = {other}()."
+            )
         return _read_head(document["head"]), document["content"]
     except SENSELESS as error:
         raise explained(folder / HEAD, error) from error

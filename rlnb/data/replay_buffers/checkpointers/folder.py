@@ -40,6 +40,9 @@ def saving(path: str | os.PathLike[str]) -> Iterator[Path]:
                 new.mkdir()
                 (new / MARK).touch()
                 yield new
+                beside = {each.name for each in new.iterdir()} - {MARK, *PARTS}
+                if beside:
+                    raise RuntimeError(f"{sorted(beside)} must be written into one of the folders {PARTS}")
                 for part in PARTS:
                     (new / part).mkdir(exist_ok=True)
                     (new / part / MARK).touch()
@@ -108,16 +111,16 @@ def loading(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def _finish(top: Path) -> None:
-    """Put the parts of a checkpoint that is ready in the place of the old ones; again after a crash, from anywhere."""
+    """Put the parts of a checkpoint that is ready in the place of the old ones; after a crash, those that are left."""
     ready = top / _READY
     if not _is_ours(ready):
         return
     sync(top)
     for name in (*PARTS, MANIFEST):
         if (ready / name).exists():
-            if name in PARTS:
+            if name in PARTS and os.path.lexists(top / name):
                 _refuse(top / name)
-                _delete(top / name)
+                os.replace(top / name, ready / f"old-{name}")
             os.replace(ready / name, top / name)
     _delete(ready)
 

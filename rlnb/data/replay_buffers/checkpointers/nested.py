@@ -9,10 +9,11 @@ from typing import Any
 import torch
 from tensordict import TensorDict
 
-from rlnb.data.replay_buffers.checkpointers.column import columns_of, read_saved
+from rlnb.data.replay_buffers.checkpointers.column import HEAD, Head, columns_of, read_saved
 from rlnb.data.replay_buffers.checkpointers.files import read_tensor
 from rlnb.data.replay_buffers.checkpointers.flat import LAST, OBJECTS, WHOLE, FlatStorageCheckpointer
 from rlnb.data.replay_buffers.checkpointers.folder import loading
+from rlnb.data.replay_buffers.checkpointers.state import SENSELESS, explained
 from rlnb.data.replay_buffers.columns import ObjectColumn
 from rlnb.data.ted.keys import as_key
 from rlnb.data.ted.nested import nest, offsets_of
@@ -68,38 +69,47 @@ class NestedStorageCheckpointer(FlatStorageCheckpointer):
             FileNotFoundError: If there is no checkpoint.
             ValueError: If it is damaged, or was saved by another checkpointer.
         """
-        with loading(path) as folder:
-            head, content = read_saved(folder / "storage", cls.__name__)
-            if head.leaves is None:
-                raise ValueError(
-                    "The storage had not been written to when it was saved, so there are no trajectories to read."
-                )
-            kinds, shapes, breaks, _, files = cls()._check(head, content, folder / "storage", True)
-            length, width = head.length, head.width
-            flags = torch.zeros(length * width, dtype=torch.bool)
-            flags[breaks] = True
-            start = head.cursor if length == head.rows else 0
-            timeline = Timeline(flags.view(length, width).t().flatten(), width, length, start)
-            lengths = timeline.lengths()
-            found = TensorDict({}, [len(lengths)])
-            steps = _positions(timeline.in_order(torch.arange(length * width)), length, width)
-            sources = _positions(timeline.source().long(), length, width)
-            last = torch.searchsorted(breaks, _positions(timeline.breaks, length, width))
-            for key, leaf in head.leaves.items():
-                if kinds[key] in (LAST, OBJECTS):
-                    continue
-                rows = torch.zeros((length, *head.others, *leaf.shape), dtype=leaf.dtype)
-                if kinds[key] == WHOLE:
-                    read_tensor(files["data", *key], rows)
-                rows = bits(rows.view(length * width, *leaf.shape))
-                longer = kinds.get(("next", *key)) == LAST
-                values = rows[sources if longer else steps]
-                if longer:
-                    after = torch.empty(shapes["last", "next", *key][0], dtype=leaf.dtype)
-                    read_tensor(files["last", "next", *key], after)
-                    values[timeline.after_breaks()] = bits(after)[last]
-                found[as_key(key)] = nest(_as_dtype(values, leaf.dtype), offsets_of(lengths + longer))
-            return found
+        with loading(path) as top:
+            folder = top / "storage"
+            head, content = read_saved(folder, cls.__name__)
+            try:
+                return cls()._read_nested(head, content, folder)
+            except SENSELESS as error:
+                raise explained(folder / HEAD, error) from error
+
+    def _read_nested(self, head: Head, content: Any, folder: Path) -> TensorDict:
+        if head.leaves is None:
+            raise ValueError(
+                "The storage had not been written to when it was saved. Fix: fill the buffer, and save it."
+            )
+        kinds, shapes, breaks, _, files = self._check(head, content, folder, True)
+        length, width = head.length, head.width
+        flags = torch.zeros(length * width, dtype=torch.bool)
+        flags[breaks] = True
+        if length and not flags.view(length, width)[(head.cursor - 1) % length if length == head.rows else -1].all():
+            raise ValueError("the newest step of an env does not end a trajectory")
+        start = head.cursor if length == head.rows else 0
+        timeline = Timeline(flags.view(length, width).t().flatten(), width, length, start)
+        lengths = timeline.lengths()
+        found = TensorDict({}, [len(lengths)])
+        steps = _positions(timeline.in_order(torch.arange(length * width)), length, width)
+        sources = _positions(timeline.source().long(), length, width)
+        last = torch.searchsorted(breaks, _positions(timeline.breaks, length, width))
+        for key, leaf in head.leaves.items():
+            if kinds[key] in (LAST, OBJECTS):
+                continue
+            rows = torch.zeros((length, *head.others, *leaf.shape), dtype=leaf.dtype)
+            if kinds[key] == WHOLE:
+                read_tensor(files["data", *key], rows)
+            rows = bits(rows.view(length * width, *leaf.shape))
+            longer = kinds.get(("next", *key)) == LAST
+            values = rows[sources if longer else steps]
+            if longer:
+                after = torch.empty(shapes["last", "next", *key][0], dtype=leaf.dtype)
+                read_tensor(files["last", "next", *key], after)
+                values[timeline.after_breaks()] = bits(after)[last]
+            found[as_key(key)] = nest(_as_dtype(values, leaf.dtype), offsets_of(lengths + longer))
+        return found
 
 
 def _positions(steps: torch.Tensor, length: int, width: int) -> torch.Tensor:
