@@ -1,4 +1,4 @@
-"""What the locks of replay buffers do when their process is forked, which takes none of its other threads along."""
+"""Hooks that replay buffers run when their process forks, because a fork copies only the calling thread."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ import weakref
 from typing import Protocol
 
 
-class Forked(Protocol):
-    """What wants to know of forks."""
+class Forkable(Protocol):
+    """An object with locks that must survive a fork."""
 
     def _before_fork(self) -> None:
-        """Prepare; in the thread that is about to fork."""
+        """Prepare for a fork by this thread."""
 
     def _after_fork(self, child: bool) -> None:
-        """Go on, in the process that was forked or in the new one."""
+        """Continue after a fork, in the child or in the parent."""
 
 
-_FOLLOWERS: weakref.WeakSet[Forked] = weakref.WeakSet()
+_FOLLOWERS: weakref.WeakSet[Forkable] = weakref.WeakSet()
 
 
-def follow(follower: Forked) -> None:
-    """Tell somebody of each fork, for as long as they are there.
+def follow(follower: Forkable) -> None:
+    """Call the hooks of an object at each fork as long as it exists.
 
     Args:
-        follower: whom to tell.
+        follower: The object.
     """
     _register()
     _FOLLOWERS.add(follower)
 
 
-@functools.cache  # once, and only where it is needed: no import changes a global
+@functools.cache  # once, and only when it is needed: no import changes a global
 def _register() -> None:
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(

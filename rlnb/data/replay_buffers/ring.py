@@ -1,4 +1,4 @@
-"""Ring: where a storage is written next, and how much of it is filled."""
+"""Cursor and length of a storage that is written as a ring."""
 
 from __future__ import annotations
 
@@ -10,28 +10,27 @@ from rlnb.data.replay_buffers.forks import follow
 
 
 class Ring:
-    """The cursor of a storage: rows are written one after another, and over the oldest once all are filled.
+    """Cursor of a storage: rows are written one after another and overwrite the oldest once all are filled.
 
-    A row is one position along the dimension that a storage grows in: one element of a storage of one dimension, one
-    step of all envs in a storage of two. Whoever writes does it so::
+    A row is one position along the dimension in which a storage grows: one item of a one-dimensional storage, one step
+    of all envs in a two-dimensional storage. A write looks like this::
 
         with ring.lock:
             ...  # write the rows from ring.cursor on, modulo ring.size
             ring.advance(count)
 
-    A call that fails in between has changed nothing that counts: the cursor has not moved.
+    A call that fails before ``advance`` leaves the cursor where it was.
 
     Args:
-        size: how many rows there are room for.
+        size: Number of rows.
 
     Attributes:
-        size: the same.
-        cursor: the row that is written next.
-        length: how many rows are filled: the first ones.
-        written: how many rows were ever written.
-        changes: how often rows changed in another way than by being written at the cursor.
-        lock: held by whoever writes.
-        reading: held by whoever reads rows, so that none is written meanwhile.
+        cursor: Row that is written next.
+        length: Number of rows that are filled: the first ones.
+        written: Number of rows that were ever written.
+        changes: Number of changes to rows other than writes at the cursor.
+        lock: Context for writing.
+        reading: Context for reading, in which no row is written.
 
     Example:
         >>> ring = Ring(3)
@@ -59,32 +58,32 @@ class Ring:
 
     @property
     def alone(self) -> bool:
-        """Whether no other process knows of the ring, which would find what this one leaves half done."""
+        """Whether no other process knows of the ring and could find a write of this process unfinished."""
         return True
 
     @property
     def is_full(self) -> bool:
-        """Whether all rows are filled, so that writing goes over the oldest."""
+        """Whether all rows are filled, so that the next write overwrites the oldest."""
         return self.length == self.size
 
     def advance(self, count: int) -> None:
-        """Say that rows have been written.
+        """Move the cursor behind rows that have been written.
 
         Args:
-            count: how many, from the cursor on.
+            count: Number of rows, from the cursor on.
         """
         end = self.cursor + count
         length = max(self.length, min(end, self.size))
-        # One statement without a call, in which Python lets no interrupt in.
+        # One statement without a call: an interrupt comes before or after it, so cursor and length always agree.
         self.cursor, self.length, self.written = end % self.size, length, self.written + count
 
     def jump(self, cursor: int, length: int, written: int | None = None) -> None:
-        """Set the state as a whole, such as one that was loaded.
+        """Set the whole state, for example after loading a checkpoint.
 
         Args:
-            cursor: the row that is written next.
-            length: how many rows are filled.
-            written: how many rows were ever written. Default: ``length``.
+            cursor: Row that is written next.
+            length: Number of rows that are filled.
+            written: Number of rows that were ever written. Default: ``length``.
         """
         written, changes = length if written is None else written, self.changes + 1
         self.cursor, self.length, self.written, self.changes = cursor % self.size, length, written, changes

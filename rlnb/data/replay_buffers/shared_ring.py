@@ -1,71 +1,62 @@
-"""SharedRing: the cursor of a storage in a memory-mapped file, for all processes that map the storage."""
+"""Cursor of a storage that several processes map, in a memory-mapped file."""
 
 from __future__ import annotations
 
 import mmap
 import os
+import weakref
 from pathlib import Path
 from typing import Any
 
 from rlnb.data.replay_buffers import faults
-from rlnb.data.replay_buffers.file_lock import FileLock, Hold
-from rlnb.data.replay_buffers.forks import follow
+from rlnb.data.replay_buffers.process_lock import ProcessLock
 from rlnb.data.replay_buffers.ring import Ring
 from rlnb.data.replay_buffers.write_log import WriteLog
 
-# The file: which of two sets of numbers counts (its place), how many elements the log holds (0: it does not count),
-# which set counts once they are in place, and the two sets. One integer is written at once, however a process ends.
+# Layout of the file, in 64-bit integers: the offset of the set of numbers that is valid, the number of items in the
+# log (0: nothing to replay), the offset of the set that is valid after the replay, and the two sets. A process that is
+# killed leaves each integer either as it was or as it was to be.
 _COUNTS, _LOGGED, _THEN, _FIRST_SET = range(4)
 _CURSOR, _LENGTH, _WRITTEN, _CHANGES, _NUMBERS = range(5)
 _SETS = (_FIRST_SET, _FIRST_SET + _NUMBERS)
 _FIELDS = _FIRST_SET + 2 * _NUMBERS
 
 
-class _Hold(Hold):
-    """The lock of a ring as a context: shared for reading, alone for writing."""
+class _ReadOnly:
+    """Context for writing in a process that may not write."""
 
-    def __init__(self, ring: SharedRing, shared: bool) -> None:
-        super().__init__(ring._file_lock, shared)
-        self._ring = ring
-
-    def _begin(self) -> None:
-        if self._ring._state[_LOGGED]:
-            if self._shared:
-                self._lock._wait_alone()  # to write
-            self._ring._finish_write()
-
-
-class _NoHold:
-    """The lock for writing where nothing may be written."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
 
     def __enter__(self) -> None:
-        raise PermissionError(faults.read_only_files(self._path.parent))
+        raise PermissionError(faults.read_only_files(self._folder))
 
-    def __exit__(self, *raised: object) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         return
 
 
 class SharedRing(Ring):
-    """A :class:`Ring` whose numbers are in a memory-mapped file.
+    """A :class:`Ring` whose numbers are in a memory-mapped file, so that several processes can share them.
 
     It can be pickled and survives a fork: all processes see one cursor and one length, and write one after another. A
-    process that is ended while it writes blocks nobody, and what it wrote is there as a whole or not at all:
+    process that is killed while it writes blocks nobody, and its write is either complete or absent:
 
-    - rows that go where nothing was are seen when :meth:`advance` moves the cursor, which one integer does;
-    - rows that go over others are first kept in a log. :meth:`announce` says so, which again one integer does. From
-      there on they count as written: whoever takes the lock next, to read or to write, puts them in place. As long as
-      no other process knows of the ring, nobody would, and the log is not needed.
+    - Rows in an unused part of the storage become visible when :meth:`advance` moves the cursor, which changes a
+      single integer.
+    - Rows that overwrite others go to a log first. :meth:`announce` marks the log as complete, again with a single
+      integer. From then on the rows count as written: the next process that takes the lock replays the log.
+      As long as no other process knows of the ring, the log is not needed.
+
+    After an interrupt (Ctrl+C) the ring is usable, its length and the rows agree, and at most the interrupted write is
+    missing.
 
     Args:
-        size: how many rows there are room for.
-        path: of the file. It is made.
+        size: Number of rows.
+        path: Path of the file, which is created.
 
     Attributes:
-        log: what is about to be written over other rows; None while the storage has no memory.
-        writable: whether this process may write the file. A process that may not can only read.
+        log: Log of the rows that are about to be overwritten; None while the storage has no memory.
+        writable: Whether this process may write to the file; otherwise it can only read.
 
     Example:
         >>> import pickle, tempfile
@@ -81,27 +72,32 @@ class SharedRing(Ring):
         path.write_bytes(bytes(8 * _FIELDS))
         self._open(alone=True)
         self._state[_COUNTS] = _SETS[0]
-        follow(self)
-
-    @property
-    def alone(self) -> bool:
-        """Whether no other process knows of the ring: it was neither pickled nor inherited by a fork."""
-        return self._file_lock.alone
-
-    def share(self) -> None:
-        """Say that another process is about to know of the ring; waits for the write that is under way."""
-        if self.alone:
-            self._file_lock.share()
 
     def _open(self, alone: bool) -> None:
         self.writable = os.access(self._path, os.W_OK)
         access = mmap.ACCESS_WRITE if self.writable else mmap.ACCESS_READ
         with self._path.open("r+b" if self.writable else "rb") as file:
             self._state = memoryview(mmap.mmap(file.fileno(), 8 * _FIELDS, access=access)).cast("q")
-        self._file_lock = FileLock(self._path, self._path.with_suffix(".gate"), alone)
-        self.lock = _Hold(self, shared=False) if self.writable else _NoHold(self._path)
-        self.reading = _Hold(self, shared=True)
+        this = weakref.ref(self)  # a reference cycle would keep the mapped memory alive
+
+        def finish_write() -> None:
+            if ring := this():
+                ring._finish_write()
+
+        self._process_lock = ProcessLock(self._path, alone, finish_write)
+        self.lock = self._process_lock if self.writable else _ReadOnly(self._path.parent)
+        self.reading = self._process_lock
         self.log: WriteLog | None = None
+
+    @property
+    def alone(self) -> bool:
+        """Whether no other process knows of the ring: it was neither pickled nor inherited by a fork."""
+        return self._process_lock.alone
+
+    def share(self) -> None:
+        """Prepare for another process that is about to know of the ring; waits for a write in progress."""
+        if self.alone:
+            self._process_lock.share()
 
     # The numbers --------------------------------------------------------------------------------------------------
 
@@ -109,7 +105,7 @@ class SharedRing(Ring):
         return self._state[self._state[_COUNTS] + which]
 
     def _prepare(self, cursor: int, length: int, written: int, changes: int) -> int:
-        """Write the set of numbers that does not count; return its place."""
+        """Write the set of numbers that is not valid yet; return its offset."""
         state = self._state
         place = sum(_SETS) - state[_COUNTS]
         state[place + _CURSOR], state[place + _LENGTH] = cursor, length
@@ -123,7 +119,7 @@ class SharedRing(Ring):
 
     @property
     def cursor(self) -> int:
-        """The row that is written next."""
+        """Row that is written next."""
         return self._number(_CURSOR)
 
     @cursor.setter
@@ -132,7 +128,7 @@ class SharedRing(Ring):
 
     @property
     def length(self) -> int:
-        """How many rows are filled."""
+        """Number of rows that are filled."""
         return self._number(_LENGTH)
 
     @length.setter
@@ -141,7 +137,7 @@ class SharedRing(Ring):
 
     @property
     def written(self) -> int:
-        """How many rows were ever written."""
+        """Number of rows that were ever written."""
         return self._number(_WRITTEN)
 
     @written.setter
@@ -150,7 +146,7 @@ class SharedRing(Ring):
 
     @property
     def changes(self) -> int:
-        """How often rows changed in another way than by being written at the cursor."""
+        """Number of changes to rows other than writes at the cursor."""
         return self._number(_CHANGES)
 
     @changes.setter
@@ -167,23 +163,23 @@ class SharedRing(Ring):
         return self._prepare(end % self.size, filled, state[now + _WRITTEN] + count, state[now + _CHANGES])
 
     def announce(self, logged: int, count: int) -> None:
-        """Say that the log holds what is now written over other rows; from here on it counts as written.
+        """Declare the log complete; from here on, its items count as written.
 
         Args:
-            logged: how many elements the log holds.
-            count: how many rows the cursor moves by once they are in place.
+            logged: Number of items in the log.
+            count: Number of rows by which the cursor moves after the replay.
         """
         self._state[_THEN] = self._prepare_advance(count)
         self._state[_LOGGED] = logged
 
     def advance(self, count: int) -> None:
-        """Say that rows have been written; see :meth:`Ring.advance`."""
+        """Move the cursor behind rows that have been written; see :meth:`Ring.advance`."""
         state = self._state
         state[_COUNTS] = state[_THEN] if state[_LOGGED] else self._prepare_advance(count)
         state[_LOGGED] = 0
 
     def _finish_write(self) -> None:
-        """Write what a process had announced when it ended."""
+        """Replay the log that a process announced before it was killed."""
         if logged := self._state[_LOGGED]:
             if not self.writable:
                 raise PermissionError(faults.unfinished_write(self._path.parent))
@@ -193,18 +189,12 @@ class SharedRing(Ring):
             self._state[_LOGGED] = 0
 
     def jump(self, cursor: int, length: int, written: int | None = None) -> None:
-        """Set the state as a whole; see :meth:`Ring.jump`."""
+        """Set the whole state; see :meth:`Ring.jump`."""
         written = length if written is None else written
         with self.lock:
             self._set(cursor=cursor % self.size, length=length, written=written, changes=self.changes + 1)
 
     # Between processes --------------------------------------------------------------------------------------------
-
-    def _before_fork(self) -> None:
-        self.share()
-
-    def _after_fork(self, child: bool) -> None:
-        return  # the lock of the file follows by itself
 
     def __getstate__(self) -> dict[str, Any]:
         self.share()

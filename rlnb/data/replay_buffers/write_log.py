@@ -1,4 +1,4 @@
-"""WriteLog: elements that are about to be written over others, kept in a file until they are in place."""
+"""Write-ahead log of a shared storage: items that are about to overwrite others."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _ALIGNMENT = 64
 
 
 class WriteLog:
-    """A log of what is written over other elements: where, and every leaf of it.
+    """Log of the items of one write: their positions and all of their leaves.
 
-    What the file holds is known from the number of elements alone, so that any process can read it.
+    The layout of the file follows from the number of items, so that any process can read it.
 
     Args:
-        path: of the file; it is made when it is needed first.
-        columns: the memory of the storage.
-        ndim: how many of its dimensions count elements.
+        path: Path of the file, which is created when it is first needed.
+        columns: Memory of the storage.
+        ndim: Number of leading dimensions of the columns that count items.
 
     Example:
         >>> import tempfile
@@ -44,14 +44,14 @@ class WriteLog:
         self._count, self._parts = 0, list[Column]()
 
     def record(self, positions: np.ndarray, leaves: Sequence[torch.Tensor]) -> None:
-        """Keep elements.
+        """Write items to the log.
 
         Args:
-            positions: where they go, shape ``[n]``.
-            leaves: one for each column, ``n`` elements each; leading dimensions as they come, none for one element.
+            positions: Positions of the items in the storage, shape ``[n]``.
+            leaves: One tensor of ``n`` items for each column; leading dimensions do not matter.
 
         Raises:
-            OSError: if there is no room for them on the disk.
+            OSError: If the disk is full.
         """
         parts = self._open(len(positions), grow=True)
         parts[0].flat_array[:] = positions  # type: ignore[index]  # integers, which numpy has
@@ -59,17 +59,17 @@ class WriteLog:
             part.fill(leaf)
 
     def replay(self, count: int) -> None:
-        """Put elements in place; as often as you like.
+        """Copy the items to their positions; repeating it does no harm.
 
         Args:
-            count: how many were recorded.
+            count: Number of items that were recorded.
         """
         positions, *parts = self._open(count, grow=False)
         for column, part in zip(self._columns, parts, strict=True):
             column.scatter(positions.tensor, part.tensor)
 
     def _open(self, count: int, grow: bool) -> list[Column]:
-        """The parts of the file for a number of elements."""
+        """Return the parts of the file for a number of items."""
         if count == self._count:
             return self._parts
         starts, end = [], 0
@@ -84,7 +84,7 @@ class WriteLog:
         for start, (shape, dtype) in zip(starts, self._kinds, strict=True):
             part = self._bytes[start : start + count * shape.numel() * dtype.itemsize]
             parts.append(Column(part.view(dtype).reshape(count, *shape), 1))
-        self._count, self._parts = count, parts  # without a call, so that Ctrl+C leaves both or neither
+        self._count, self._parts = count, parts  # one statement, so that an interrupt leaves both or neither
         return parts
 
     def _make_room(self, size: int) -> None:
@@ -96,17 +96,17 @@ class WriteLog:
 
 
 def reserve_bytes(path: Path, begin: int, length: int) -> None:
-    """Take room on the disk for a part of a file.
+    """Reserve disk space for a part of a file.
 
-    The file may be sparse: a page that has no room would end the process when it is touched.
+    Mapped files may be sparse: without reserved space, touching a page kills the process when the disk is full.
 
     Args:
-        path: of the file, which is there.
-        begin: the first byte.
-        length: how many.
+        path: Path of the file, which must exist.
+        begin: Offset of the first byte.
+        length: Number of bytes.
 
     Raises:
-        OSError: if there is no room.
+        OSError: If the disk is full.
     """
     if not length:
         return
@@ -119,13 +119,13 @@ def reserve_bytes(path: Path, begin: int, length: int) -> None:
 
 
 def positions_of_rows(start: int, count: int, size: int, width: int) -> np.ndarray:
-    """Number the elements of rows one after another.
+    """Return the positions of all items of consecutive rows.
 
     Args:
-        start: the first row.
-        count: how many rows.
-        size: how many rows there are; the first comes after the last.
-        width: how many elements a row has.
+        start: First row.
+        count: Number of rows.
+        size: Number of rows of the ring, after which it wraps around.
+        width: Number of items in a row.
 
     Returns:
         The positions, shape ``[count * width]``.

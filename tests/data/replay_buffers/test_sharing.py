@@ -95,8 +95,6 @@ def test_a_ring_that_is_held_lets_nobody_else_write(hold: str, sent: str, tmp_pa
         assert not entered and thread.is_alive()
     thread.join(10)
     assert entered
-    with ring.reading, other.reading:  # readers do not wait for one another
-        pass
 
 
 def test_a_storage_that_may_only_be_read_is_read_and_not_written(missing) -> None:  # ST-04 RB-16

@@ -460,7 +460,7 @@ def test_the_memory_of_a_memory_map_knows_its_files(tmp_path: Path) -> None:  # 
     assert rb[0]["a"] == 77 and memory["a"][:4].tolist() == [77, 1, 2, 3]
 
 
-@pytest.mark.parametrize("name", ["ring.state", "ring.gate", "ring.log", "a.memmap", "meta.json"])
+@pytest.mark.parametrize("name", ["ring.state", "ring.log", "a.memmap", "meta.json"])
 def test_a_memory_map_takes_no_file_of_others(name: str, tmp_path: Path) -> None:  # ST-04
     (tmp_path / name).write_text("mine")
     rb = ReplayBuffer(storage=LazyMemmapStorage(10, scratch_dir=tmp_path))

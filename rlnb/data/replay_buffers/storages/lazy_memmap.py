@@ -1,4 +1,4 @@
-"""LazyMemmapStorage: columns in memory-mapped files, made when the first data comes."""
+"""Storage in memory-mapped files that several processes can share."""
 
 from __future__ import annotations
 
@@ -30,42 +30,43 @@ from rlnb.data.replay_buffers.storages.tensor import LazyTensorStorage
 from rlnb.data.replay_buffers.write_log import WriteLog, positions_of_rows, reserve_bytes
 from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
 
-# The files are sparse. Room on the disk is reserved in steps of this many bytes a file, ahead of what is written: a
-# page that has none would end the process when it is touched.
+# The files are sparse. Disk space is reserved ahead of the writes in steps of this many bytes a file: without reserved
+# space, touching a page kills the process when the disk is full.
 _STEP_BYTES = 1 << 26
-RING_FILE = "ring.state"  # beside the files of the leaves
+RING_FILE = "ring.state"
 LOG_FILE = "ring.log"
-_OWN_FILES = (RING_FILE, "ring.gate", LOG_FILE)
+_OWN_FILES = (RING_FILE, LOG_FILE)
 _META_FILE = "meta.json"  # in each folder of a TensorDict
 
 
 class LazyMemmapStorage(LazyTensorStorage):
-    """A storage in memory-mapped files that are made when the first data comes.
+    """A storage in memory-mapped files, which are created when the first data is written.
 
     It can be larger than the memory of the machine. The files have the layout of ``TensorDict.memmap``:
-    ``TensorDict.load_memmap(storage.scratch_dir)`` reads them, all places of the ring, filled or not. Room on the disk
-    is taken as the storage fills.
+    ``TensorDict.load_memmap(storage.scratch_dir)`` reads all places of the ring, filled or not. Disk space is taken as
+    the storage fills.
 
-    Once the first data is there, the storage can be shared: a forked process, or one that it is sent to, reads and
-    writes the same elements, and all see one length and one cursor. What is written by one call is there as a whole or
-    not at all, even if its process is killed meanwhile; for that, what goes over other elements is written to a log
-    first, once there is another process. Samples, and elements that are read by a list or mask, are copies of whole
-    rows; a single element or a slice is a view of the files, in which others may write.
+    Once it contains data, the storage can be shared: a forked process, or one that receives the storage as an argument,
+    reads and writes the same items, and all processes see one length and one cursor. The write of one call is complete
+    or absent, even if its process is killed; for that, items that overwrite others are first written to a log, as soon
+    as a second process is involved. Samples, and items that are read with a list or a mask, are copies of whole rows; a
+    single item or a slice is a view of the files, which other processes may overwrite.
 
     Args:
-        max_size: how many elements there is room for. With ``ndim`` above 1 it is rounded up to whole rows.
-        scratch_dir: the folder for the files. Default: a temporary folder, deleted with the storage.
-        device: of the data; only ``"cpu"`` can be mapped.
-        ndim: how many leading dimensions of the data count elements; one of them is time.
-        existsok: whether files that are in ``scratch_dir`` already may be overwritten.
-        compilable: taken, so that code for TorchRL runs; only False.
-        shared_init: likewise; only False, for the first data is written before other processes get the storage.
+        max_size: Number of items. With ``ndim`` above 1, it is rounded up to whole rows.
+        scratch_dir: Folder of the files. Default: a temporary folder, which is deleted with the storage.
+        device: Device of the data; only ``"cpu"`` can be mapped.
+        ndim: Number of leading dimensions of the data that count items; one of them is time.
+        existsok: Whether existing files in ``scratch_dir`` may be overwritten.
+        compilable: Accepted for compatibility with TorchRL; must be False.
+        shared_init: Accepted for compatibility with TorchRL; must be False, because the first data is written before
+            other processes receive the storage.
 
     Attributes:
-        scratch_dir: the folder; None before the first data comes, where none was given.
+        scratch_dir: The folder. If none was given, it is None until the first data is written.
 
     Raises:
-        ValueError: if ``max_size`` or ``ndim`` is no positive integer, or the device is another one.
+        ValueError: If ``max_size`` or ``ndim`` is not a positive integer, or ``device`` is not the CPU.
         NotImplementedError: If ``compilable`` or ``shared_init`` is True.
 
     Example:
@@ -105,9 +106,9 @@ class LazyMemmapStorage(LazyTensorStorage):
         keys = [_file_key(leaf.key) for leaf in form.leaves]
         names = [tuple(map(file_name, key)) for key in keys]
         _check_names([leaf.key for leaf in form.leaves], names)
-        self._delete_files()  # of a first write that was interrupted
+        self._delete_files()  # left by a first write that was interrupted
         folder = self.scratch_dir or Path(tempfile.gettempdir(), f"rlnb-{secrets.token_hex(8)}")
-        # For a temporary folder, and before it is there, so that no interrupt comes between.
+        # Registered before the folder exists, so that an interrupt in between leaves nothing behind.
         remove = weakref.finalize(self, _remove, folder, os.getpid()) if self.scratch_dir is None else None
         files = _files_in(folder, names)
         there = [path for path in (*files, *(folder / name for name in _OWN_FILES)) if path.exists()]
@@ -157,7 +158,7 @@ class LazyMemmapStorage(LazyTensorStorage):
         target = min(self.ring.size, max(needed, self._reserved_rows + ahead))
         assert self.scratch_dir is not None
         if shutil.disk_usage(self.scratch_dir).free < (target - self._reserved_rows) * sum(sizes):
-            target = needed  # or the first file could take what all of them need
+            target = needed  # otherwise the first file could take the space that the others need
         try:
             self._take_room(target, sizes)
         except OSError:
@@ -165,11 +166,11 @@ class LazyMemmapStorage(LazyTensorStorage):
                 self._take_room(needed, sizes)
                 return
             if not self._reserved_rows and not self.ring.written and self.ring.alone:
-                self._forget_memory()  # other data may fit
+                self._forget_memory()  # smaller data may fit
             raise
 
     def _take_room(self, rows: int, sizes: Sequence[int]) -> None:
-        """Take room on the disk for the first rows, of so many bytes a file."""
+        """Reserve disk space for the first rows; ``sizes`` are the bytes of a row in each file."""
         for path, size in zip(self._paths, sizes, strict=True):
             begin, length = self._reserved_rows * size, (rows - self._reserved_rows) * size
             try:
@@ -178,7 +179,7 @@ class LazyMemmapStorage(LazyTensorStorage):
                 raise OSError(error.errno, faults.disk_full(path.name, length, error)) from error
         self._reserved_rows = rows
 
-    # Writing over elements, so that no process ever finds half of it --------------------------------------------------
+    # Overwriting items, so that no process ever finds half of a write -------------------------------------------------
 
     def _adopt(self, form: Form, columns: list[AnyColumn], others: tuple[int, ...]) -> None:
         assert isinstance(self.ring, SharedRing) and self.scratch_dir is not None
@@ -204,14 +205,14 @@ class LazyMemmapStorage(LazyTensorStorage):
             super()._write_over(place, leaves)
 
     def _announce(self, positions: np.ndarray, leaves: list[Any], count: int) -> None:
-        """Keep elements in the log, which from here on count as written, before they are put in place."""
+        """Write items to the log, from where they count as written, before they are copied to their places."""
         assert isinstance(self.ring, SharedRing) and self.ring.log is not None
         self.ring.log.record(positions, leaves)
         self.ring.announce(len(positions), count)
 
     @property
     def _storage(self) -> Any:
-        """All of the memory as one piece of data whose tensors know their files; None before the first data."""
+        """The whole memory as one piece of data whose tensors know their files; None before the first data."""
         if self.form is None or not isinstance(self.ring, SharedRing) or not self.ring.writable:
             return super()._storage
         shape = (self.ring.size, *self._others)
@@ -242,7 +243,7 @@ class LazyMemmapStorage(LazyTensorStorage):
             self._map_again()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> LazyMemmapStorage:
-        """Copy the elements too, to files in a temporary folder; a storage that is pickled shares its files."""
+        """Copy the items, too, to files in a temporary folder; a storage that is pickled shares its files."""
         copied = copy.copy(self)
         memo[id(self)] = copied
         if self.form is not None:
@@ -254,7 +255,7 @@ class LazyMemmapStorage(LazyTensorStorage):
         return copied
 
     def _map_again(self) -> None:
-        """Map the files that are there, in another process."""
+        """Map the existing files in another process."""
         assert self.form is not None and isinstance(self.ring, SharedRing)
         shape = (self.ring.size, *self._others)
         columns: list[AnyColumn] = []
@@ -267,19 +268,19 @@ class LazyMemmapStorage(LazyTensorStorage):
 
 
 def _mapped(path: Path, size: int, dtype: torch.dtype, writable: bool) -> torch.Tensor:
-    """The content of a file; where it cannot be written, what is written to the tensor stays in this process."""
+    """Map a file. If it cannot be written to, writes to the tensor stay in this process."""
     if writable:
         return torch.from_file(str(path), shared=True, size=size, dtype=dtype)
     return torch.from_numpy(np.memmap(path, np.uint8, "c", shape=(size * dtype.itemsize,))).view(dtype)
 
 
 def _file_key(key: Any) -> tuple[str, ...]:
-    """Where a leaf stands in the TensorDict that the files make up."""
+    """Return the key of a leaf in the TensorDict that the files represent."""
     return tuple(map(str, as_tuple(key))) or ("data",)
 
 
 def _check_names(keys: Sequence[NestedKey], names: Sequence[tuple[str, ...]]) -> None:
-    """Refuse leaves that would be one file, or a file where another needs a folder."""
+    """Refuse leaves that would share a file, or be a file where another leaf needs a folder."""
     leaves: dict[tuple[str, ...], str] = {}
     shown = [repr(as_key(as_tuple(key))) for key in keys]
     for key, name in zip(shown, names, strict=True):
@@ -295,16 +296,16 @@ def _check_names(keys: Sequence[NestedKey], names: Sequence[tuple[str, ...]]) ->
 
 
 def _files_in(folder: Path, names: Sequence[tuple[str, ...]]) -> list[Path]:
-    """Where a TensorDict is in a folder: what describes each level of it, and the leaves."""
+    """Return the files of a TensorDict in a folder: the descriptions of its levels, and its leaves."""
     levels = sorted({name[:depth] for name in names for depth in range(len(name))}, key=len)
     described = [folder.joinpath(*level, _META_FILE) for level in levels]
     return [*described, *(folder.joinpath(*name[:-1], f"{name[-1]}.memmap") for name in names)]
 
 
 def _delete(files: Sequence[Path]) -> None:
-    """Delete files that may be there, and the folders of levels that are empty then."""
+    """Delete files if they exist, and the folders of levels that are empty after that."""
     for path in files:
-        with contextlib.suppress(OSError):  # where the folder itself is a file
+        with contextlib.suppress(OSError):  # the folder may be a file
             path.unlink()
     for level in sorted({path.parent for path in files}, key=lambda level: -len(level.parts))[:-1]:
         with contextlib.suppress(OSError):
@@ -312,6 +313,6 @@ def _delete(files: Sequence[Path]) -> None:
 
 
 def _remove(folder: Path, owner: int) -> None:
-    """Delete a temporary folder, in the process that made it."""
+    """Delete a temporary folder in the process that created it."""
     if os.getpid() == owner:
         shutil.rmtree(folder, ignore_errors=True)
