@@ -234,6 +234,18 @@ def mutations(top: Path) -> Iterator[tuple[str, dict[Path, Any]]]:
             yield f"every {old!r} = {value!r}", {d: new for d, new in changed.items() if new != documents[d]}
 
 
+def rewrite(top: Path, changed: dict[Path, Any]) -> None:
+    """Write documents of a checkpoint, and a manifest whose checksums are right."""
+    for path, content in changed.items():
+        files.write_document(path, content)
+    manifest = changed.get(top / files.MANIFEST)
+    if top / files.MANIFEST not in changed:
+        files.seal(top)
+    elif isinstance(manifest, dict) and "files" in manifest and "checksum" in manifest:
+        checksum = files._checksum_of(manifest["files"])
+        files.write_document(top / files.MANIFEST, {**manifest, "checksum": checksum})
+
+
 # Watching -------------------------------------------------------------------------------------------------------------
 
 
@@ -317,9 +329,8 @@ def run(name: str, top: Path, watch: Watch, step: int = 1) -> tuple[int, list[st
     with contextlib.suppress(ValueError):
         known.loads(top)
     for what, changed in itertools.islice(mutations(top), 0, None, step):
-        before = {path: path.read_bytes() for path in changed}
-        for path, content in changed.items():
-            files.write_document(path, content)
+        before = {path: path.read_bytes() for path in (*changed, top / files.MANIFEST)}
+        rewrite(top, changed)
         rb = known if count % 2 else make()
         problem = attempt(functools.partial(rb.loads, top), watch, top)
         count += 1

@@ -32,22 +32,24 @@ from tests.data.replay_buffers.checkpoint_worlds import (
 )
 from tests.data.ted.generators import same
 
+NAMES = {".lock", "checkpoint.json", "state", "storage"}
+
 # Crashes --------------------------------------------------------------------------------------------------------------
 
 
 def at_each_step(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None]) -> None:
     """Call something before whatever a checkpoint does to the disk, and in the middle of what it writes."""
-    write = files._write_all
+    write = files._write
 
-    def write_half(file: Any, data: np.ndarray) -> None:
+    def write_half(file: Any, data: memoryview) -> None:
         act()
         write(file, data[: len(data) // 2])
         act()
         write(file, data[len(data) // 2 :])
 
-    monkeypatch.setattr(files, "_write_all", write_half)
+    monkeypatch.setattr(files, "_write", write_half)
     monkeypatch.setattr(folder, "sync", lambda path: act())
-    for name in ("mkdir", "replace", "unlink", "rmdir", "listdir"):
+    for name in ("mkdir", "rename", "replace", "unlink", "rmdir", "listdir"):
         monkeypatch.setattr(os, name, _before(getattr(os, name), act))
     monkeypatch.setattr(Path, "open", _before(Path.open, act))
     monkeypatch.setattr(Path, "write_text", _before(Path.write_text, act))
@@ -101,7 +103,8 @@ def test_a_process_killed_at_any_step_leaves_a_checkpoint(name: str, tmp_path: P
     assert step > 30
     assert set(seen) == {50, 100} and seen == sorted(seen)
     assert first_of(path, name) == 100
-    assert len(list(path.glob("rlnb-checkpoint-*"))) == 1  # what the crashes left is gone
+    new.dumps(path)
+    assert {each.name for each in path.iterdir()} == NAMES  # what the crashes left is gone
 
 
 @pytest.mark.parametrize("name", ["tensor", "flat", "h5"])
@@ -160,32 +163,34 @@ def test_what_is_written_is_on_the_disk_before_it_counts(tmp_path: Path, monkeyp
     """CP-01: every file and folder, in this order."""
     calls: list[str] = []
     monkeypatch.setattr(folder, "sync", lambda path: calls.append(path.name))
-    replace = os.replace
-    monkeypatch.setattr(os, "replace", lambda one, two: calls.append("switch") or replace(one, two))
+    rename, delete = os.rename, folder._delete
+    monkeypatch.setattr(os, "rename", lambda one, two: calls.append("counts") or rename(one, two))
+    monkeypatch.setattr(folder, "_delete", lambda path: calls.append("delete") or delete(path))
+    filled(50).dumps(tmp_path)
+    calls.clear()
     filled(0).dumps(tmp_path)
-    before = calls[: calls.index("switch")]
-    there = [path.name for path in (tmp_path / "rlnb-checkpoint-1").rglob("*")]
-    assert set(there) < set(before) and before[-2:] == [".checkpoint.json.partial", tmp_path.name]
-    assert calls[calls.index("switch") :] == ["switch", tmp_path.name]
+    before = calls[calls.index("delete") + 1 : calls.index("counts")]
+    there = [path.name for path in tmp_path.rglob("*") if path.name not in (".lock", ".rlnb")]
+    assert sorted(before) == sorted([*there, ".rlnb-new"]) and before[-1] == ".rlnb-new"
+    assert calls[calls.index("counts") :][:3] == ["counts", tmp_path.name, "delete"]
 
 
-def test_the_disk_starts_while_files_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """CP-01: every byte once, none before it is in the file; a system that takes no such hint does without."""
-    asked: list[tuple[int, int, int]] = []
-
-    def start(handle: int, start: int, count: int, flags: int) -> int:
-        asked.append((start, start + count, os.fstat(handle).st_size))
-        return -1  # what goes wrong is for the later sync to say
-
-    blocks = [torch.arange(count).remainder(251).to(torch.uint8) for count in (5_000_000, 3, 4_500_000)]
+def test_tensors_are_written_as_they_are_in_memory(tmp_path: Path) -> None:
+    """CP-01: whatever the sizes of blocks and pieces; and read from any place."""
+    blocks = [torch.arange(count).remainder(251).to(torch.uint8) for count in (5_000_000, 0, 3, 4_500_000)]
     content = b"".join(block.numpy().tobytes() for block in blocks)
-    monkeypatch.setattr(files, "_sync_file_range", start)
-    note = files.write_raw(tmp_path / "hinted", blocks)
-    monkeypatch.setattr(files, "_sync_file_range", None)
-    assert files.write_raw(tmp_path / "plain", blocks) == note
-    assert (tmp_path / "hinted").read_bytes() == (tmp_path / "plain").read_bytes() == content
-    starts, ends, sizes = zip(*asked, strict=True)
-    assert len(asked) == 3 and starts == (0, *ends[:-1]) and ends == sizes and ends[-1] == len(content)
+    files.write_tensor(tmp_path / "it", blocks)
+    assert (tmp_path / "it").read_bytes() == content
+    turned = torch.arange(2_000_000).reshape(1000, 2000).t()
+    files.write_tensor(tmp_path / "turned", [turned])
+    found = torch.empty(1000, 2000, dtype=torch.int64).t()
+    files.read_tensor(tmp_path / "turned", found)
+    assert torch.equal(found, turned)
+    part = torch.empty(1999, 1000, dtype=torch.int64)
+    files.read_tensor(tmp_path / "turned", part, 8000)
+    assert torch.equal(part, turned[1:])
+    with pytest.raises(ValueError, match="turned' of the checkpoint was altered or damaged"):
+        files.read_tensor(tmp_path / "turned", part, 8008)
 
 
 def test_several_save_and_load_at_once(tmp_path: Path) -> None:  # CP-01
@@ -215,7 +220,7 @@ def test_what_is_not_of_a_checkpoint_is_left_alone(tmp_path: Path) -> None:  # C
     for _ in range(3):
         filled(0).dumps(tmp_path)
     names = {path.name for path in tmp_path.iterdir()}
-    assert names == {".lock", "checkpoint.json", "notes.txt", "rlnb-checkpoint-3", "rlnb-checkpoint-mine"}
+    assert names == {*NAMES, "notes.txt", "rlnb-checkpoint-mine"}
 
 
 # Damage ---------------------------------------------------------------------------------------------------------------
@@ -249,7 +254,7 @@ def test_every_damage_to_every_file_is_refused(name: str, known: bool, tmp_path:
             if not content or damage(content) == content:
                 continue
             path.write_bytes(damage(content))
-            if path.suffix == ".json" and json_of(path) == json.loads(content):
+            if path.name == "checkpoint.json" and json_of(path) == json.loads(content):
                 continue  # white space
             text = refused(rb, tmp_path)
             assert path.name in text and "Nothing was changed. Fix: load another copy, or save" in text
@@ -274,16 +279,16 @@ def json_of(path: Path) -> Any:
 def test_the_texts_of_damage(tmp_path: Path) -> None:  # CP-01
     rb = filled(0)
     rb.dumps(tmp_path)
-    file = next(tmp_path.glob("*/storage/0.observation.raw"))
+    file = tmp_path / "storage" / "observation.memmap"
     content = file.read_bytes()
     file.write_bytes(content[:10])
     assert refused(rb, tmp_path) == (
-        "The file 'storage/0.observation.raw' of the checkpoint has 10 bytes, and had 96 when it was written. It was "
+        "The file 'storage/observation.memmap' of the checkpoint has 10 bytes, and had 96 when it was written. It was "
         "cut short or altered. Nothing was changed. Fix: load another copy, or save the buffer again with dumps."
     )
     file.write_bytes(flip(content))
     assert refused(rb, tmp_path) == (
-        "The file 'storage/0.observation.raw' of the checkpoint was altered or damaged: its content does not fit its "
+        "The file 'storage/observation.memmap' of the checkpoint was altered or damaged: its content does not fit its "
         "checksum. Nothing was changed. Fix: load another copy, or save the buffer again with dumps."
     )
 
@@ -292,7 +297,7 @@ def test_words_that_change_places_are_noticed(tmp_path: Path) -> None:  # CP-01
     rb = ReplayBuffer(storage=LazyTensorStorage(100_000))
     rb.extend(torch.arange(100_000))
     rb.dumps(tmp_path)
-    file = next(tmp_path.glob("*/storage/0.data.raw"))
+    file = tmp_path / "storage" / "data.memmap"
     words = np.fromfile(file, dtype=np.int64)
     for one, two in ((0, 1), (5, 40_000), (32_767, 32_768), (1, 1 + 32_768)):
         words[[one, two]] = words[[two, one]]
@@ -320,8 +325,9 @@ def test_folders_without_a_checkpoint(tmp_path: Path) -> None:  # CP-01
     )
     (tmp_path / "checkpoint.json").write_text(json.dumps({"format": "of-others-7", "checksum": "", "content": {}}))
     assert refused(rb, tmp_path) == (
-        f"The file '{tmp_path.name}/checkpoint.json' is of the format 'of-others-7', and 'rlnb-checkpoint-1' can be "
-        "read. Nothing was changed. Fix: load it with the version that wrote it."
+        f"The file '{tmp_path.name}/checkpoint.json' has the format 'of-others-7', and this version reads "
+        "'rlnb-checkpoint-2' only. Nothing was changed. "
+        "Fix: load it with the version that wrote it, or save the buffer again with dumps."
     )
     (tmp_path / "a file").write_text("")
     with pytest.raises(OSError, match="could not be written"):
@@ -336,19 +342,19 @@ def test_a_disk_that_fails_after_all_was_checked(
     rb.dumps(tmp_path)
     fresh = buffer(storage=storage)
 
-    def fail(self: Any, tensor: torch.Tensor) -> None:
+    def fail(*_: Any) -> None:
         raise OSError(errno.EIO, "Input/output error")
 
-    monkeypatch.setattr(files.RawReader, "into", fail)
+    monkeypatch.setattr(files, "_read", fail)
     with pytest.raises(OSError) as caught:
-        other.storage.checkpointer.loads(other.storage, next(tmp_path.glob("*/storage")))
+        other.storage.checkpointer.loads(other.storage, tmp_path / "storage")
     assert str(caught.value) == (
         "The checkpoint was checked and could then not be read ([Errno 5] Input/output error). The storage had been "
         "written to, so it was emptied. Fix: load again, or look after the disk."
     )
     assert len(other) == 0
     with pytest.raises(OSError, match="Input/output error"):
-        fresh.storage.checkpointer.loads(fresh.storage, next(tmp_path.glob("*/storage")))
+        fresh.storage.checkpointer.loads(fresh.storage, tmp_path / "storage")
     assert fresh.storage.form is None
     monkeypatch.undo()
     for each in (other, fresh):

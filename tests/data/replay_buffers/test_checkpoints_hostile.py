@@ -42,11 +42,11 @@ WATCH = checkpoint_fuzz.Watch()
 # Files made by hand ---------------------------------------------------------------------------------------------------
 
 
-def change(path: Path, edit: Callable[[Any], Any]) -> None:
-    """Change a document, and give it the right checksum."""
-    content = files.read_document(path)
+def change(top: Path, name: str, edit: Callable[[Any], Any]) -> None:
+    """Change a document of a checkpoint, and give the manifest the right checksums."""
+    content = files.read_document(top / name)
     changed = edit(content)
-    files.write_document(path, content if changed is None else changed)
+    checkpoint_fuzz.rewrite(top, {top / name: content if changed is None else changed})
 
 
 # What torch reads as the structure of a PyTree: it imports what is named, here for a key that is an enumeration. With
@@ -78,8 +78,7 @@ def test_the_structure_of_a_tree_imports_nothing(structure: Any, tmp_path: Path)
     rb.extend({"a": torch.zeros(3)})
     rb.dumps(tmp_path)
     other = ReplayBuffer(storage=LazyTensorStorage(5))
-    head = next(tmp_path.glob("*/storage/storage.json"))
-    change(head, lambda content: content["head"]["form"].update(structure=structure))
+    change(tmp_path, "storage/storage.json", lambda content: content["head"]["form"].update(structure=structure))
     sys.modules.pop("antigravity", None)
     with pytest.raises(ValueError, match="does not read as one"):
         other.loads(tmp_path)
@@ -118,7 +117,7 @@ def test_no_size_is_believed(tmp_path: Path) -> None:  # CP-01
     for value in ({"$tensordict": [[10**12], {}]}, {"$non_tensor": [0, [10**12], "x"]}, {"$size": [10**30]}):
         for name in ("ahead", "rng", "batch_size"):
             rb.dumps(tmp_path)
-            change(next(tmp_path.glob("*/buffer.json")), lambda content: content.update({name: value}))  # noqa: B023 - called here
+            change(tmp_path, "state/buffer.json", lambda content: content.update({name: value}))  # noqa: B023 - called here
             with pytest.raises(ValueError, match="does not read as one"):
                 drawn().loads(tmp_path)
 
@@ -221,25 +220,34 @@ def test_every_string_and_number_is_harmless(name: str, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def of_head(edit: Callable[[Any], Any]) -> tuple[str, Callable[[Any], Any]]:
+    return "storage/storage.json", lambda content: edit(content["head"])
+
+
+def of_leaf(place: int, value: Any) -> tuple[str, Callable[[Any], Any]]:
+    return of_head(lambda head: head["form"]["root"]["entries"]["observation"].__setitem__(place, value))
+
+
 EDITS: dict[str, tuple[str, Callable[[Any], Any]]] = {
-    "pointer": ("checkpoint.json", lambda content: {"folder": "../elsewhere"}),
-    "absolute": ("checkpoint.json", lambda content: {"folder": "/etc"}),
-    "dtype": ("*/storage/storage.json", lambda content: content["head"]["leaves"][0].__setitem__(2, "load")),
-    "huge": ("*/storage/storage.json", lambda content: content["head"]["leaves"][0].__setitem__(1, [1 << 60])),
-    "large": ("*/storage/storage.json", lambda content: content["head"]["leaves"][0].__setitem__(1, [1 << 40])),
-    "negative": ("*/storage/storage.json", lambda content: content["head"]["leaves"][0].__setitem__(1, [-3])),
-    "length": ("*/storage/storage.json", lambda content: content["head"].update(length=13)),
-    "shorter": ("*/storage/storage.json", lambda content: content["head"].update(length=7)),
-    "cursor": ("*/storage/storage.json", lambda content: content["head"].update(cursor=99)),
-    "others": ("*/storage/storage.json", lambda content: content["head"].update(others=[0])),
-    "not a head": ("*/storage/storage.json", lambda content: content.update(head=[])),
-    "no head": ("*/storage/storage.json", lambda content: []),
-    "no content": ("*/storage/storage.json", lambda content: content.update(content=None)),
-    "sampler": ("*/sampler.json", lambda content: content["state"].pop("alpha")),
-    "tensor": ("*/sampler.json", lambda content: content["state"]["priorities"]["$tensor"].__setitem__(0, "../x")),
-    "tag": ("*/sampler.json", lambda content: content["state"].update(alpha={"$call": "os.system"})),
-    "writer": ("*/writer.json", lambda content: "text"),
-    "buffer": ("*/buffer.json", lambda content: {}),
+    "outside": ("checkpoint.json", lambda content: content["files"].update({"storage/../../x": [1, "0"]})),
+    "absolute": ("checkpoint.json", lambda content: content["files"].update({"/etc/passwd": [1, "0"]})),
+    "elsewhere": ("checkpoint.json", lambda content: content["files"].update({"elsewhere/x": [1, "0"]})),
+    "dtype": of_leaf(1, "load"),
+    "huge": of_leaf(0, [1 << 60]),
+    "large": of_leaf(0, [1 << 40]),
+    "negative": of_leaf(0, [-3]),
+    "length": of_head(lambda head: head.update(length=13)),
+    "shorter": of_head(lambda head: head.update(length=7)),
+    "cursor": of_head(lambda head: head.update(cursor=99)),
+    "others": of_head(lambda head: head.update(others=[0])),
+    "not a head": ("storage/storage.json", lambda content: content.update(head=[])),
+    "no head": ("storage/storage.json", lambda content: []),
+    "no content": ("storage/storage.json", lambda content: content.update(content=None)),
+    "sampler": ("state/sampler.json", lambda content: content["state"].pop("alpha")),
+    "tensor": ("state/sampler.json", lambda content: content["state"]["priorities"]["$tensor"].__setitem__(0, "../x")),
+    "tag": ("state/sampler.json", lambda content: content["state"].update(alpha={"$call": "os.system"})),
+    "writer": ("state/writer.json", lambda content: "text"),
+    "buffer": ("state/buffer.json", lambda content: {}),
 }
 
 
@@ -248,8 +256,7 @@ EDITS: dict[str, tuple[str, Callable[[Any], Any]]] = {
 @pytest.mark.parametrize("known", [False, True])
 def test_files_made_by_hand(edit: str, name: str, known: bool, tmp_path: Path) -> None:  # CP-01
     filled(0, name).dumps(tmp_path)
-    pattern, call = EDITS[edit]
-    change(next(tmp_path.glob(pattern)), call)
+    change(tmp_path, *EDITS[edit])
     assert "checkpoint" in refused(filled(30, name) if known else buffer(name), tmp_path)
 
 
@@ -269,5 +276,5 @@ def test_no_pickle_is_read_or_written(tmp_path: Path, monkeypatch: pytest.Monkey
         for _ in range(2):
             assert first_of(tmp_path / name, name) == 0
     suffixes = {path.suffix for path in tmp_path.rglob("*") if path.is_file()}
-    assert suffixes == {".json", ".raw", ".h5", ""}  # that without is .lock
+    assert suffixes == {".json", ".memmap", ".h5", ""}  # those without are .lock and .rlnb
     assert isinstance(rb[:], TensorDict)

@@ -26,21 +26,27 @@ from tests.data.replay_buffers.checkpoint_worlds import (
 )
 from tests.data.replay_buffers.interrupting import interrupted
 
-
-def folders(path: Path) -> list[str]:
-    return sorted(each.name for each in path.glob("rlnb-checkpoint-*"))
+NAMES = {".lock", "checkpoint.json", "state", "storage"}
 
 
-def replace_and(error: Callable[[], BaseException], before: bool) -> Callable[..., None]:
-    """What exchanges files, and fails before that or after."""
-    real = os.replace
+def names(path: Path) -> set[str]:
+    return {each.name for each in path.iterdir()}
 
-    def replace(one: Any, two: Any) -> None:
+
+def has_checkpoint(path: Path) -> bool:
+    return (path / "checkpoint.json").exists() or (path / ".rlnb-ready").exists()
+
+
+def rename_and(error: Callable[[], BaseException], before: bool) -> Callable[..., None]:
+    """Make the renaming after which the new checkpoint counts fail, before it is done or after."""
+    real = os.rename
+
+    def rename(one: Any, two: Any) -> None:
         if not before:
             real(one, two)
         raise error()
 
-    return replace
+    return rename
 
 
 # Ctrl+C ---------------------------------------------------------------------------------------------------------------
@@ -57,7 +63,7 @@ def test_ctrl_c_beside_the_exchange(before: bool, tmp_path: Path, monkeypatch: p
     path = tmp_path / "it"
     filled(50).dumps(path)
     with monkeypatch.context() as patch:
-        patch.setattr(os, "replace", replace_and(KeyboardInterrupt, before))
+        patch.setattr(os, "rename", rename_and(KeyboardInterrupt, before))
         with pytest.raises(KeyboardInterrupt):
             filled(100).dumps(path)
         assert first_of(path) == (50 if before else 100)
@@ -65,7 +71,7 @@ def test_ctrl_c_beside_the_exchange(before: bool, tmp_path: Path, monkeypatch: p
             filled(100).dumps(tmp_path / "new")
         assert (tmp_path / "new").exists() != before
     filled(150).dumps(path)
-    assert first_of(path) == 150 and len(folders(path)) == 1
+    assert first_of(path) == 150 and names(path) == NAMES
 
 
 @pytest.mark.parametrize("first", [False, True])
@@ -77,22 +83,20 @@ def test_ctrl_c_in_any_line(name: str, first: bool, tmp_path: Path) -> None:  # 
         if not first:
             filled(50).dumps(path)
         reached = interrupted(lambda path=path: new.dumps(path), CODES[name], at)
-        there = (path / "checkpoint.json").exists()
+        there = has_checkpoint(path)
         assert there or first
         seen.append(first_of(path) if there else 50)
         new.dumps(path)  # nobody holds the lock
-        assert first_of(path) == 100 and len(folders(path)) == 1
+        assert first_of(path) == 100 and names(path) == NAMES
         if not reached:
             break
-    # Only a folder that the pointer does not name is looked at before it is deleted: here there is none.
-    unused = {"_forget", "_is_ours", *(["_delete"] if first else [])}
-    assert at < 999 and (at > 0) == (name not in unused)
+    assert at < 999 and (at > 0) == (name != "_foreign")
     assert set(seen) <= {50, 100} and seen[-1] == 100
 
 
 @pytest.mark.parametrize("first", [False, True])
 @pytest.mark.parametrize("before", [True, False])
-@pytest.mark.parametrize("name", ["saving", "_alone", "_named", "_delete", "_forget"])
+@pytest.mark.parametrize("name", ["saving", "_alone", "_finish", "_delete"])
 def test_ctrl_c_twice(
     name: str, before: bool, first: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:  # CP-01
@@ -102,13 +106,13 @@ def test_ctrl_c_twice(
         if not first:
             filled(50).dumps(path)
         with monkeypatch.context() as patch:
-            patch.setattr(os, "replace", replace_and(KeyboardInterrupt, before))
+            patch.setattr(os, "rename", rename_and(KeyboardInterrupt, before))
             assert interrupted(lambda path=path: new.dumps(path), CODES[name], at)
-        there = (path / "checkpoint.json").exists()
+        there = has_checkpoint(path)
         assert there or first
         assert not there or first_of(path) in ((50,) if before else (50, 100))
         new.dumps(path)
-        assert first_of(path) == 100 and len(folders(path)) == 1
+        assert first_of(path) == 100 and names(path) == NAMES
 
 
 def test_ctrl_c_does_not_keep_the_lock(tmp_path: Path) -> None:
@@ -148,18 +152,20 @@ def test_a_disk_that_fails_when_the_new_one_counts(tmp_path: Path, monkeypatch: 
         return OSError(errno.EIO, "Input/output error")
 
     def sync(path: Path) -> None:
-        if path == tmp_path and not list(tmp_path.glob("*/.checkpoint.json.partial")):
+        if path == tmp_path:
             raise fault()
 
-    for first, (target, name, value) in enumerate(((folder, "sync", sync), (os, "replace", replace_and(fault, False)))):
+    for first, (target, name, value) in enumerate(((folder, "sync", sync), (os, "rename", rename_and(fault, False)))):
         with monkeypatch.context() as patch:
             patch.setattr(target, name, value)
             with pytest.raises(OSError) as caught:
                 filled(first).dumps(tmp_path)
-        assert str(caught.value) == text and first_of(tmp_path) == first
-        assert len(folders(tmp_path)) == 1 + first  # the one before stays until another is known to be on the disk
+        assert str(caught.value) == text
+        # The one before stays until another is known to be on the disk.
+        assert names(tmp_path) == ({".lock", ".rlnb-ready"} if not first else {*NAMES, ".rlnb-ready"})
+        assert first_of(tmp_path) == first and names(tmp_path) == NAMES
     filled(9).dumps(tmp_path)
-    assert first_of(tmp_path) == 9 and len(folders(tmp_path)) == 1
+    assert first_of(tmp_path) == 9 and names(tmp_path) == NAMES
 
 
 # Several at once ------------------------------------------------------------------------------------------------------
@@ -200,7 +206,7 @@ def test_who_waits_for_a_first_checkpoint_that_fails(tmp_path: Path, missing: An
     for thread in threads:
         thread.join()
     assert [str(error) for error in failures] == ["a hook"]
-    assert first_of(path) == 100 and len(folders(path)) == 1
+    assert first_of(path) == 100 and names(path) == NAMES
 
 
 def test_one_saves_at_a_time_though_some_fail(tmp_path: Path, missing: Any) -> None:  # CP-01
@@ -236,55 +242,72 @@ def test_one_saves_at_a_time_though_some_fail(tmp_path: Path, missing: Any) -> N
         for thread in threads:
             thread.join()
         assert [str(error) for error in failures] == ["a hook"] * 3
-        assert first_of(path) == 100 and len(folders(path)) == 1
+        assert first_of(path) == 100 and names(path) == NAMES
         failures.clear()
 
 
 # What nobody expects --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("content", [[], "folder", 3, None, {}, {"folder": 3}, {"folder": "rlnb-checkpoint-\u0663"}])
-def test_a_pointer_that_names_nothing(content: Any, tmp_path: Path) -> None:  # CP-01
+@pytest.mark.parametrize("content", [[], "folder", 3, None, {}, {"folder": 3}, {"format": 3}])
+def test_a_manifest_that_is_none(content: Any, tmp_path: Path) -> None:  # CP-01
     filled(0).dumps(tmp_path)
     files.write_document(tmp_path / "checkpoint.json", content)
-    assert refused(buffer(), tmp_path) == (
-        f"The file '{tmp_path.name}/checkpoint.json' of the checkpoint was altered or damaged: its content does not "
-        "fit its checksum. Nothing was changed. Fix: load another copy, or save the buffer again with dumps."
-    )
+    text = refused(buffer(), tmp_path)
+    if content == {"format": 3}:
+        assert "has the format '3'" in text
+    else:
+        assert text == (
+            f"The file '{tmp_path.name}/checkpoint.json' of the checkpoint was altered or damaged: its content does "
+            "not fit its checksum. Nothing was changed. Fix: load another copy, or save the buffer again with dumps."
+        )
     filled(50).dumps(tmp_path)
     assert first_of(tmp_path) == 50
 
 
-def test_folders_with_any_number(tmp_path: Path) -> None:  # CP-01
-    last = "rlnb-checkpoint-" + "9" * 15
-    (tmp_path / last).mkdir()
+def test_a_checkpoint_of_the_first_format_is_refused(tmp_path: Path) -> None:  # CP-01
+    """As it was written before: a file that names the folder that counts."""
+    old = {"format": "rlnb-checkpoint-1", "checksum": "66ae42ff6bb0d4c8", "content": {"folder": "rlnb-checkpoint-1"}}
+    files.write_document(tmp_path / "checkpoint.json", old)
+    (tmp_path / "rlnb-checkpoint-1").mkdir()
+    (tmp_path / "rlnb-checkpoint-1" / ".rlnb").touch()
+    assert refused(buffer(), tmp_path) == (
+        f"The file '{tmp_path.name}/checkpoint.json' has the format 'rlnb-checkpoint-1', and this version reads "
+        "'rlnb-checkpoint-2' only. Nothing was changed. "
+        "Fix: load it with the version that wrote it, or save the buffer again with dumps."
+    )
     filled(0).dumps(tmp_path)
-    assert first_of(tmp_path) == 0 and folders(tmp_path) == ["rlnb-checkpoint-1"]
-    (tmp_path / folders(tmp_path)[0]).rename(tmp_path / last)
-    files.write_document(tmp_path / "checkpoint.json", {"folder": last})
-    for first in (10, 20):
-        filled(first).dumps(tmp_path)
-        assert first_of(tmp_path) == first and len(folders(tmp_path)) == 1
+    assert first_of(tmp_path) == 0 and names(tmp_path) == {*NAMES, "rlnb-checkpoint-1"}
 
 
-def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:  # CP-01
-    mine, path = tmp_path / "mine", tmp_path / "it"
+@pytest.mark.parametrize("name", ["storage", "state", ".rlnb-new", ".rlnb-ready"])
+@pytest.mark.parametrize("kind", ["folder", "file", "link"])
+def test_what_somebody_else_keeps_under_the_name_of_a_part(name: str, kind: str, tmp_path: Path) -> None:  # CP-01
+    path, mine = tmp_path / "it", tmp_path / "mine"
     path.mkdir()
-    mine.write_text("mine")
-    (path / ".checkpoint.json.partial").symlink_to(mine)
-    filled(0).dumps(path)
-    assert mine.read_text() == "mine" and first_of(path) == 0
+    mine.mkdir()
+    (mine / "notes.txt").write_text("mine")
+    if kind == "folder":
+        mine.rename(path / name)
+    elif kind == "file":
+        (path / name).write_text("mine")
+    else:
+        (path / name).symlink_to(mine)
+    for _ in range(2):
+        with pytest.raises(FileExistsError, match=rf"'{name}' in .* that is not of a checkpoint.*Fix: give dumps a fo"):
+            filled(0).dumps(path)
+    kept = path / name if kind == "file" else path / name / "notes.txt"
+    assert kept.read_text() == "mine" and names(path) == {".lock", name}
 
 
 def test_a_folder_in_place_of_a_file(tmp_path: Path) -> None:  # CP-01
-    (tmp_path / ".checkpoint.json.partial").mkdir()
     filled(0).dumps(tmp_path)
     (tmp_path / "checkpoint.json").unlink()
     (tmp_path / "checkpoint.json").mkdir()
     for _ in range(2):
         with pytest.raises(FileExistsError, match="that is not of a checkpoint"):
             filled(0).dumps(tmp_path)
-    assert folders(tmp_path) == ["rlnb-checkpoint-1"]
+    assert names(tmp_path) == NAMES
 
 
 # HDF5 -----------------------------------------------------------------------------------------------------------------
@@ -312,7 +335,7 @@ def test_an_hdf5_file_that_may_not_grow(share: float, tmp_path: Path, missing: A
         os._exit(0)
     status = os.waitpid(child, 0)[1]
     assert os.WIFEXITED(status) and os.WEXITSTATUS(status) == errno.EFBIG
-    assert len(folders(tmp_path)) == 1
+    assert names(tmp_path) == NAMES
     rb.loads(tmp_path)
 
 

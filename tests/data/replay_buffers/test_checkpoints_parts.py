@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 import torch
-from tensordict import TensorDict
+from tensordict import NonTensorStack, TensorDict
 
 from rlnb.data import (
     Flat2TED,
@@ -83,7 +84,7 @@ def test_the_checkpointer_can_be_set() -> None:  # CP-03 CP-04
     with pytest.raises(TypeError) as caught:
         storage.checkpointer = "h5"  # type: ignore[assignment]  # that is the mistake
     assert str(caught.value) == (
-        "checkpointer must be a StorageCheckpointerBase or a function that makes one, and got a str. "
+        "checkpointer must be a StorageCheckpointerBase or a function that makes one, got a str. "
         "Fix: checkpointer=TensorStorageCheckpointer()."
     )
     storage.checkpointer = StorageEnsembleCheckpointer()
@@ -169,7 +170,7 @@ def test_a_damaged_member_leaves_all_members_as_they_were(tmp_path: Path) -> Non
         rb[member].extend(as_tensordict(torch.arange(4)))
         other[member].extend(as_tensordict(torch.arange(50, 52)))
     rb.dumps(tmp_path)
-    file = next(tmp_path.glob("*/storage/1/0.observation.raw"))
+    file = tmp_path / "storage" / "1" / "observation.memmap"
     file.write_bytes(bytes([file.read_bytes()[0] ^ 1]) + file.read_bytes()[1:])
     with pytest.raises(ValueError, match="altered or damaged"):
         other.loads(tmp_path)
@@ -180,7 +181,7 @@ def test_a_damaged_member_leaves_all_members_as_they_were(tmp_path: Path) -> Non
 
 MEASURE = """
 import sys, torch
-from tensordict import TensorDict
+from tensordict import NonTensorStack, TensorDict
 from rlnb import data
 
 torch.set_num_threads(1)
@@ -238,33 +239,93 @@ def test_no_second_copy_of_the_data_is_made(tmp_path: Path, missing: Any) -> Non
 
 
 def test_files_of_others_with_names_like_ours_stay(tmp_path: Path) -> None:  # CP-01
-    theirs = {"rlnb-checkpoint-7/notes.txt": "mine", "rlnb-checkpoint-8": "a file", "rlnb-checkpoint-1x/a": "b"}
+    theirs = {"rlnb-checkpoint-7/notes.txt": "mine", "storage-8": "a file", ".rlnb-new-1/a": "b"}
     for name, text in theirs.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
     outside = tmp_path.parent / f"{tmp_path.name}-outside"
     filled(70).dumps(outside)
-    (tmp_path / "rlnb-checkpoint-9").symlink_to(next(outside.glob("rlnb-checkpoint-*")))
+    (tmp_path / "rlnb-link").symlink_to(outside)
     for first in (0, 20, 40):
         filled(first).dumps(tmp_path)
     assert {name: (tmp_path / name).read_text() for name in theirs} == theirs
-    assert first_of(tmp_path) == 40 and first_of(outside) == 70
-    ours = {path.name for path in tmp_path.glob("rlnb-checkpoint-*") if (path / ".rlnb").exists()}
-    assert len(ours) == 2 and "rlnb-checkpoint-9" in ours  # the one that counts, and the link
+    assert first_of(tmp_path) == 40 and first_of(outside) == 70 and first_of(tmp_path / "rlnb-link") == 70
 
 
 def test_what_a_crash_left_is_deleted(tmp_path: Path) -> None:  # CP-01
-    """Also the folder of a checkpoint that has no mark, where the pointer names it."""
     filled(0).dumps(tmp_path)
-    counts = next(tmp_path.glob("rlnb-checkpoint-*"))
-    (counts / ".rlnb").unlink()
-    for name in ("rlnb-checkpoint-50", "rlnb-checkpoint-51"):
-        (tmp_path / name).mkdir()
-    (tmp_path / "rlnb-checkpoint-51" / ".rlnb").touch()
-    (tmp_path / "rlnb-checkpoint-51" / "writer.json").touch()
-    filled(20).dumps(tmp_path)
-    assert first_of(tmp_path) == 20
-    assert len(list(tmp_path.glob("rlnb-checkpoint-*"))) == 1
+    for crash in ({}, {".rlnb": "", "storage/0.memmap": "x"}):  # right after the folder was made, and later
+        (tmp_path / ".rlnb-new" / "storage").mkdir(parents=True) if crash else (tmp_path / ".rlnb-new").mkdir()
+        for name, text in crash.items():
+            (tmp_path / ".rlnb-new" / name).write_text(text)
+        assert first_of(tmp_path) in (0, 20)
+        filled(20).dumps(tmp_path)
+        assert first_of(tmp_path) == 20
+        assert {path.name for path in tmp_path.iterdir()} == {".lock", "checkpoint.json", "state", "storage"}
+
+
+@pytest.mark.parametrize("moved", [(), ("storage",), ("storage", "state"), ("storage", "state", "checkpoint.json")])
+@pytest.mark.parametrize("first", [False, True])
+def test_an_exchange_that_was_cut_off_is_finished(moved: tuple[str, ...], first: bool, tmp_path: Path) -> None:
+    """CP-01: by the next load, with some of the parts in place, and the next one partly deleted."""
+    path, new = tmp_path / "it", tmp_path / "new"
+    filled(100).dumps(new)
+    if not first:
+        filled(50).dumps(path)
+        for name in ("storage", "state")[len(moved) :][:1]:
+            next((path / name).glob("*.json")).unlink()
+    path.mkdir(exist_ok=True)
+    ready = path / ".rlnb-ready"
+    ready.mkdir()
+    (ready / ".rlnb").touch()
+    for name in ("storage", "state", "checkpoint.json"):
+        target = path if name in moved else ready
+        if (target / name).is_dir():
+            shutil.rmtree(target / name)
+        os.replace(new / name, target / name)
+    assert first_of(path) == 100
+    assert {each.name for each in path.iterdir()} - {".lock"} == {"checkpoint.json", "state", "storage"}
+    filled(0).dumps(path)
+    assert first_of(path) == 0
+
+
+@pytest.mark.parametrize("storage", [LazyTensorStorage, LazyMemmapStorage])
+@pytest.mark.parametrize("ndim", [1, 2])
+def test_tensordict_reads_the_files(storage: Any, ndim: int, tmp_path: Path) -> None:  # CP-05
+    """What is filled, with the batch size of each nested TensorDict; non-tensor data is left out."""
+    rb = ReplayBuffer(storage=storage(12, ndim=ndim))
+    data = rollout(0, 5, None if ndim == 1 else 2)
+    data["agents"] = TensorDict(
+        {"x": torch.rand(*data.shape, 3, 2), "none": TensorDict({}, data.shape)}, [*data.shape, 3][: ndim + 1]
+    )
+    for _ in range(2):
+        rb.extend(data)
+        rb.dumps(tmp_path / "rb")
+        rb.storage.dumps(tmp_path / "storage")
+        for path in (tmp_path / "rb", tmp_path / "storage"):
+            found = TensorDict.load_memmap(path / "storage", allow_pickle=False)
+            assert found.batch_size == rb[:].batch_size and found["agents"].batch_size == rb[:]["agents"].batch_size
+            assert (found == rb[:]).all() and set(found.keys(True, True)) == set(rb[:].keys(True, True))
+    labelled = ReplayBuffer(storage=LazyTensorStorage(4))
+    labelled.extend(TensorDict({"a": torch.arange(3), "b": {"label": NonTensorStack("x", "y", "z")}}, [3]))
+    labelled.dumps(tmp_path / "labelled")
+    found = TensorDict.load_memmap(tmp_path / "labelled" / "storage", allow_pickle=False)
+    assert list(found.keys(True, True)) == ["a"] and found["a"].tolist() == [0, 1, 2]
+    assert not [path for path in tmp_path.rglob("*") if path.suffix in (".pickle", ".pkl", ".pt")]
+
+
+@pytest.mark.parametrize(
+    "key", ["a/b", "..", "x" * 300, "", "\ud800", "meta.json", "storage.json", "a.memmap", ".rlnb"]
+)
+def test_any_key_is_saved(key: str, tmp_path: Path) -> None:  # CP-05
+    """Keys that cannot be names of files, and branches that have the name of another file."""
+    rb, other = (ReplayBuffer(storage=LazyTensorStorage(5)) for _ in range(2))
+    rb.extend(TensorDict({key: {key: torch.arange(3), "b": torch.ones(3)}, "a": torch.zeros(3)}, [3]))
+    rb.dumps(tmp_path)
+    other.loads(tmp_path)
+    assert (other[:] == rb[:]).all()
+    found = TensorDict.load_memmap(tmp_path / "storage")
+    assert any(torch.equal(value, torch.arange(3)) for value in found.values(True, True))
 
 
 def test_a_file_in_the_place_of_the_pointer_is_not_replaced(tmp_path: Path) -> None:  # CP-01
@@ -272,7 +333,7 @@ def test_a_file_in_the_place_of_the_pointer_is_not_replaced(tmp_path: Path) -> N
     pointer.write_text('{"epoch": 3}')
     with pytest.raises(FileExistsError, match=r"that is not of a checkpoint.*Fix: give dumps a folder of its own"):
         filled(0).dumps(tmp_path)
-    assert pointer.read_text() == '{"epoch": 3}' and not list(tmp_path.glob("rlnb-*"))
+    assert pointer.read_text() == '{"epoch": 3}' and not list(tmp_path.glob("st*"))
     pointer.unlink()
     filled(0).dumps(tmp_path)
     for damage in (b"", b"\0" * 50):  # of ours: what lies beside it shows that it was

@@ -140,7 +140,7 @@ def test_the_h5_file_can_be_read(tmp_path: Path) -> None:  # CP-10
     data = steps_of([[t % 10 == 9 for t in range(45)]])[0]
     rb.extend(data)
     rb.dumps(tmp_path)
-    found = read_h5(next(tmp_path.glob("*/storage/steps.h5")))
+    found = read_h5(tmp_path / "storage" / "steps.h5")
     assert found["breaks"].tolist() == [9, 19, 29, 39, 44]
     assert torch.equal(found["data", "observation"], data["observation"])
     assert torch.equal(found["last", "next", "observation"], data["next", "observation"][found["breaks"]])
@@ -278,15 +278,15 @@ def test_arguments_of_the_h5_checkpointer() -> None:  # CP-10
     with pytest.raises(ValueError) as caught:
         H5StorageCheckpointer(checkpoint_file="a/b.h5")
     assert str(caught.value) == (
-        "checkpoint_file is a name without a folder, such as 'checkpoint.h5', and got 'a/b.h5'."
+        "checkpoint_file must be a name without a folder, such as 'checkpoint.h5', got 'a/b.h5'."
     )
     with pytest.raises(TypeError) as wrong:
         H5StorageCheckpointer(h5_kwargs={"chunks": True})
     assert str(wrong.value) == (
-        "h5_kwargs can have 'compression', 'compression_opts', and got 'chunks'. Fix: leave the others out."
+        "h5_kwargs can have 'compression', 'compression_opts', got 'chunks'. Fix: leave the others out."
     )
     for bad in ({"compression": "zip"}, {"compression": "gzip", "compression_opts": 10}, {"compression": True}):
-        with pytest.raises(ValueError, match="The compression is 'gzip', 'lzf', None or a level of gzip"):
+        with pytest.raises(ValueError, match="compression must be 'gzip', 'lzf', None or a level of gzip"):
             H5StorageCheckpointer(h5_kwargs=bad)
 
 

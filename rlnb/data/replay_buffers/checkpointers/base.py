@@ -1,4 +1,4 @@
-"""StorageCheckpointerBase: the base of what saves storages in folders, and loads them."""
+"""Abstract base class of all checkpointers, which save storages in folders and load them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ Hook = Callable[[Any], Any]
 
 
 class StorageCheckpointerBase(ABC):
-    """The base of all checkpointers of storages.
+    """Abstract base class of all checkpointers of storages.
 
-    ``storage.checkpointer`` decides what ``storage.dumps`` and ``buffer.dumps`` write of a storage. Those give it a new
-    folder, and exchange the checkpoint as a whole once it is written; a checkpointer just writes, and reads.
+    ``storage.checkpointer`` decides what ``storage.dumps`` and ``buffer.dumps`` write of a storage. They give it a new
+    folder, and replace the old checkpoint as a whole once it is written; a checkpointer only writes and reads files.
 
-    A subclass writes :meth:`dumps` and :meth:`loads`, and :meth:`check` if its storages can be part of an ensemble.
+    A subclass implements :meth:`dumps` and :meth:`loads`, and :meth:`check` if its storages can be part of an ensemble.
 
     Example:
         >>> import tempfile
@@ -45,8 +45,8 @@ class StorageCheckpointerBase(ABC):
         """Write a storage.
 
         Args:
-            storage: the storage.
-            path: of the folder.
+            storage: The storage.
+            path: Folder to write to.
         """
 
     @abstractmethod
@@ -54,22 +54,22 @@ class StorageCheckpointerBase(ABC):
         """Read what :meth:`dumps` wrote into a storage.
 
         Args:
-            storage: the storage.
-            path: of the folder.
+            storage: The storage.
+            path: Folder to read from.
 
         Raises:
-            ValueError: if the files are damaged or do not fit the storage; it was not changed then.
+            ValueError: If the files are damaged or do not fit the storage. It is not changed then.
         """
 
     def check(self, storage: Any, path: str | os.PathLike[str]) -> None:
-        """Refuse what :meth:`loads` would refuse, and change nothing.
+        """Raise for what :meth:`loads` could not load, and change nothing.
 
         Args:
-            storage: the storage.
-            path: of the folder.
+            storage: The storage.
+            path: Folder to read from.
 
         Raises:
-            ValueError: if the files are damaged or do not fit the storage.
+            ValueError: If the files are damaged or do not fit the storage.
         """
         return
 
@@ -77,12 +77,12 @@ class StorageCheckpointerBase(ABC):
         """Add a function that changes data before it is saved, such as :class:`~rlnb.data.TED2Flat`.
 
         Args:
-            hook: gets what is stored, time as its last dimension, and returns what is saved: tensors, TensorDicts and
+            hook: Gets what is stored, time as its last dimension, and returns what is saved: tensors, TensorDicts and
                 plain values. If it has the attributes ``shift`` and ``is_full``, they are set to the writer's cursor
                 and to whether the storage is full.
 
         Raises:
-            NotImplementedError: if this checkpointer calls no hooks.
+            NotImplementedError: If this checkpointer calls no hooks.
         """
         self._save_hooks = (*self._save_hooks, hook)
 
@@ -90,11 +90,11 @@ class StorageCheckpointerBase(ABC):
         """Add a function that undoes a save hook, such as :class:`~rlnb.data.Flat2TED`.
 
         Args:
-            hook: gets what was saved, and returns what is stored. Of several hooks the first registered is called
-                first.
+            hook: Gets what was saved, and returns what is stored. Hooks are called in the order of their
+                registration.
 
         Raises:
-            NotImplementedError: if this checkpointer calls no hooks.
+            NotImplementedError: If this checkpointer calls no hooks.
         """
         self._load_hooks = (*self._load_hooks, hook)
 

@@ -1,4 +1,4 @@
-"""ListStorageCheckpointer: says why a list of objects is not saved."""
+"""Checkpointer of lists of Python objects, which explains why they are not saved."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ import os
 from typing import Any, NoReturn
 
 from rlnb.data.replay_buffers.checkpointers.base import StorageCheckpointerBase
-from rlnb.data.replay_buffers.faults import checkpoints as faults
 
 
 class ListStorageCheckpointer(StorageCheckpointerBase):
-    """The checkpointer of a :class:`ListStorage`, which cannot be saved in a folder.
+    """Checkpointer of a :class:`ListStorage`, which cannot be saved in a folder.
 
-    Its elements are any Python objects. To read such from a file means to run the code that makes them.
+    Its items are any Python objects. To read such objects from a file is to run the code that makes them.
 
     Example:
         >>> from rlnb.data import ReplayBuffer
@@ -23,25 +22,13 @@ class ListStorageCheckpointer(StorageCheckpointerBase):
     """
 
     def dumps(self, storage: Any, path: str | os.PathLike[str]) -> NoReturn:
-        """Refuse.
-
-        Args:
-            storage: the storage.
-            path: of the folder.
-
-        Raises:
-            NotImplementedError: always.
-        """
-        raise NotImplementedError(faults.list_storage())
+        """Raise ``NotImplementedError``."""
+        raise NotImplementedError(
+            "A ListStorage holds any Python objects, and a checkpoint holds tensors and plain values, so that nothing "
+            "in it is executed when it is loaded. Fix: use LazyTensorStorage or LazyMemmapStorage for tensors, "
+            "TensorDicts and PyTrees; or torch.save(buffer.state_dict(), file), and load only files that you trust."
+        )
 
     def loads(self, storage: Any, path: str | os.PathLike[str]) -> NoReturn:
-        """Refuse.
-
-        Args:
-            storage: the storage.
-            path: of the folder.
-
-        Raises:
-            NotImplementedError: always.
-        """
-        raise NotImplementedError(faults.list_storage())
+        """Raise ``NotImplementedError``."""
+        self.dumps(storage, path)

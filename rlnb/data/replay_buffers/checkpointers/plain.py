@@ -1,4 +1,4 @@
-"""Plain values and tensors as JSON and raw files, and back, without anything that could run code."""
+"""Plain values and tensors as JSON and files, and back, without anything that could run code."""
 
 from __future__ import annotations
 
@@ -11,25 +11,24 @@ import torch
 from tensordict import NonTensorData, TensorDict, TensorDictBase, is_non_tensor
 
 from rlnb._tensordict import raw_entries
-from rlnb.data.replay_buffers.checkpointers.files import check_size, read_raw, write_raw
-from rlnb.data.replay_buffers.faults import checkpoints as faults
-from rlnb.data.replay_buffers.forms.structure import dtype_named, read_shape
+from rlnb.data.replay_buffers.checkpointers.files import check_bytes, read_tensor, write_tensor
+from rlnb.data.replay_buffers.forms.structure import dtype_name, dtype_named, read_shape
 from rlnb.data.replay_buffers.forms.tensordict_form import MOST_EMPTY
 from rlnb.data.ted.columns import stack_values
 from rlnb.data.ted.nested import join, nest, offsets_of
 
-# What JSON has no word for is a dictionary with one of these keys.
+# What JSON cannot express is a dictionary with one of these keys.
 _TUPLE, _ITEMS, _TENSOR, _DATA, _ROWS, _BOXED = "$tuple", "$items", "$tensor", "$tensordict", "$nested", "$non_tensor"
 _SIZE = "$size"
 _PLAIN = (str, int, float, bool, type(None))
 
 
 class Encoder:
-    """Turns values into what JSON can hold; tensors become files.
+    """Converts values to what JSON can hold; tensors become files.
 
     Args:
-        folder: where the files go; None where a tensor is refused.
-        label: what the names of the files begin with.
+        folder: Folder for the files. ``None`` refuses tensors.
+        label: What the names of the files begin with.
 
     Example:
         >>> Encoder(None, "state").encode({"order": (1, 2), 3: None})
@@ -40,17 +39,11 @@ class Encoder:
         self._folder, self._label, self._count = folder, label, 0
 
     def encode(self, value: Any, path: tuple[Any, ...] = ()) -> Any:
-        """Turn a value into what JSON can hold.
+        """Convert a value to what JSON can hold.
 
         Args:
-            value: the value.
-            path: where it stands, for the error.
-
-        Returns:
-            Plain values.
-
-        Raises:
-            TypeError: if it is neither plain nor a tensor.
+            value: Plain value, tensor or TensorDict; ``TypeError`` is raised for others.
+            path: Where it stands, for the error.
         """
         if type(value) in _PLAIN:
             return value
@@ -66,51 +59,52 @@ class Encoder:
             return self._dictionary(value, path)
         if self._folder is not None:
             if isinstance(value, torch.Tensor):
-                return self._tensor(value)
+                return self._tensor(value, self._folder)
             if is_non_tensor(value):
                 dims = 0 if isinstance(value, NonTensorData) else value.batch_dims
                 content = value.tolist() if dims else value.data
                 return {_BOXED: [dims, list(value.batch_size), self.encode(content, path)]}
             if isinstance(value, TensorDictBase):
-                entries = self.encode(dict(raw_entries(value)), path)
-                return {_DATA: [list(value.batch_size), entries]}
-        raise TypeError(faults.not_plain(path, value))
+                return {_DATA: [list(value.batch_size), self.encode(dict(raw_entries(value)), path)]}
+        where = f" at {'.'.join(map(str, path))}" if path else ""
+        raise TypeError(
+            "A checkpoint holds tensors, text, numbers, True, False, None, and lists, tuples and dictionaries of "
+            f"these; and there is a {type(value).__name__}{where}. Fix: convert it, or leave it out of the data."
+        )
 
     def _dictionary(self, value: dict[Any, Any], path: tuple[Any, ...]) -> Any:
         if all(type(key) is str and not key.startswith("$") for key in value):
             return {key: self.encode(item, (*path, key)) for key, item in value.items()}
         return {_ITEMS: [[self.encode(key, path), self.encode(item, (*path, key))] for key, item in value.items()]}
 
-    def _tensor(self, value: torch.Tensor) -> Any:
+    def _tensor(self, value: torch.Tensor, folder: Path) -> Any:
         if value.is_nested:
             rows, lengths = join(value)
             assert isinstance(rows, torch.Tensor) and lengths is not None
-            return {_ROWS: [self._tensor(rows), self._tensor(lengths)]}
-        assert self._folder is not None
-        name = f"{self._label}.{self._count}.raw"
-        self._count += 1
-        note = write_raw(self._folder / name, [value.reshape(-1)])
-        return {_TENSOR: [name, list(value.shape), str(value.dtype).removeprefix("torch."), note]}
+            return {_ROWS: [self._tensor(rows, folder), self._tensor(lengths, folder)]}
+        number, self._count = self._count, self._count + 1
+        write_tensor(folder / f"{self._label}.{number}.memmap", [value.reshape(-1)])
+        return {_TENSOR: [number, list(value.shape), dtype_name(value.dtype)]}
 
 
 def decode(value: Any, folder: Path | None, label: str) -> Any:
-    """Undo :meth:`Encoder.encode`.
+    """Undo :meth:`Encoder.encode`. No size in the values is believed that the files do not bear out.
 
     Args:
-        value: what it returned.
-        folder: where the files are.
-        label: what their names begin with.
+        value: What :meth:`Encoder.encode` returned.
+        folder: Folder of the files.
+        label: What their names begin with.
 
     Returns:
         The value.
 
     Raises:
-        ValueError: if a file is damaged; and this or ``TypeError``, ``KeyError`` or ``RuntimeError`` if the value
-            makes no sense.
+        ValueError: If a file is damaged; and this, ``TypeError``, ``KeyError`` or ``RuntimeError`` if the value makes
+            no sense.
 
     Example:
-        >>> decode({"$tuple": [1, [2, 3]]}, None, "state")
-        (1, [2, 3])
+        >>> decode({"$tuple": [1, {"$tuple": [2, 3]}]}, None, "state")
+        (1, (2, 3))
     """
     if isinstance(value, list):
         return [decode(item, folder, label) for item in value]
@@ -123,15 +117,14 @@ def decode(value: Any, folder: Path | None, label: str) -> Any:
 
 
 def _tensor(content: Any, folder: Path | None, label: str) -> torch.Tensor:
-    name, shape, dtype, note = content
+    number, shape, dtype = content
     size, kind = read_shape(shape), dtype_named(dtype)
-    if folder is None or not name.startswith(f"{label}.") or "/" in name or "\\" in name:
-        raise ValueError(f"a tensor in the file {name!r}")
-    if size.numel() * kind.itemsize != note["bytes"]:
-        raise ValueError(f"a tensor of shape {shape} in {note['bytes']} bytes")
-    check_size(folder / name, note)
+    if folder is None or type(number) is not int:
+        raise ValueError(f"a tensor in the file {str(number)[:60]!r}")
+    path = folder / f"{label}.{number}.memmap"
+    check_bytes(path, size.numel() * kind.itemsize)
     tensor = torch.empty(size.numel(), dtype=kind)
-    read_raw(folder / name, note, [tensor])
+    read_tensor(path, tensor)
     return tensor.reshape(size)
 
 
@@ -149,7 +142,7 @@ def _boxed(content: Any, folder: Path | None, label: str) -> Any:
 
 
 def _check_lists(values: Any, sizes: torch.Size) -> None:
-    """Refuse values that are not lists within lists of these sizes."""
+    """Check that values are lists within lists of these sizes."""
     if sizes and (type(values) is not list or len(values) != sizes[0]):
         raise ValueError(f"non-tensor data that does not have the batch size {list(sizes)}")
     for value in values if len(sizes) > 1 else ():
@@ -157,9 +150,9 @@ def _check_lists(values: Any, sizes: torch.Size) -> None:
 
 
 def _batch_size(sizes: Any, folder: Path | None) -> torch.Size:
-    """Read the batch size of what may be without any tensor: a loop over it must end."""
+    """Read the batch size of what may hold no tensor at all: a loop over it must end."""
     batch = read_shape(sizes)
-    if batch.numel() > MOST_EMPTY:  # more than that only where files hold a byte for each element
+    if batch.numel() > MOST_EMPTY:  # only where files hold at least a byte for each item
         there = 0 if folder is None else sum(path.stat().st_size for path in folder.iterdir())
         if batch.numel() > there:
             raise ValueError(f"a batch size {list(batch)} with {there} bytes of data")
@@ -176,12 +169,8 @@ def _data(content: Any, folder: Path | None, label: str) -> Any:
 
 def _nested(content: Any, folder: Path | None, label: str) -> Any:
     rows, lengths = (decode(part, folder, label) for part in content)
-    if (
-        lengths.dtype != torch.int64
-        or lengths.ndim != 1
-        or bool((lengths < 0).any())
-        or int(lengths.sum()) != len(rows)
-    ):
+    is_plain = lengths.dtype == torch.int64 and lengths.ndim == 1
+    if not is_plain or bool((lengths < 0).any()) or int(lengths.sum()) != len(rows):
         raise ValueError("the lengths of a nested tensor do not fit its rows")
     return nest(rows, offsets_of(lengths))
 

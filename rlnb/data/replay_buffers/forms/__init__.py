@@ -1,4 +1,4 @@
-"""Forms: how data falls into leaves, and how leaves become data again."""
+"""Forms: how data is taken apart into leaves, and put together again."""
 
 from rlnb.data.replay_buffers.forms.base import Form, Leaf
 from rlnb.data.replay_buffers.forms.tensordict_form import TensorDictForm

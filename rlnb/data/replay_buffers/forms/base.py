@@ -1,4 +1,4 @@
-"""Form: how one kind of data falls into leaves, and what every element of a storage looks like."""
+"""Abstract base class of forms, which take one kind of data apart into leaves and put it together again."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rlnb.data.ted.keys import NestedKey
 
 
 class Leaf(NamedTuple):
-    """What a leaf looks like in one element: its key, its shape and its dtype (None: Python objects)."""
+    """Key, shape and dtype of a leaf in one item; the dtype is ``None`` for Python objects."""
 
     key: NestedKey
     shape: torch.Size
@@ -23,15 +23,15 @@ class Leaf(NamedTuple):
 
 
 class Form(ABC):
-    """The form that all elements of a storage share, learned from the first one.
+    """Abstract base class of the form that all items of a storage share, learned from the first one.
 
-    A form takes data apart into a list of leaves, always in the same order, and puts leaves together again. It refuses
-    data of another form with the entry that differs.
+    A form takes data apart into a list of leaves, always in the same order, and puts leaves together again. It raises
+    for data of another form, and names the entry that differs.
 
     Attributes:
-        leaves: what the leaves of one element look like.
-        element_dims: how many dimensions the batch size of one element has; 0 where it is no TensorDict.
-        device: of the TensorDicts that :meth:`build` makes.
+        leaves: Leaves of one item.
+        element_dims: Number of dimensions of the batch size of one item; 0 if it is not a TensorDict.
+        device: Device of the TensorDicts that :meth:`build` makes.
     """
 
     leaves: list[Leaf]
@@ -46,10 +46,10 @@ class Form(ABC):
 
     @abstractmethod
     def _take_apart(self, data: Any) -> list[Any]:
-        """Return the leaves of ``data``; raise ``LookupError`` or ``TypeError`` if its structure is another one."""
+        """Return the leaves of ``data``; raises ``LookupError`` or ``TypeError`` if it has another structure."""
 
     def _take_each_apart(self, items: Sequence[Any]) -> list[tuple[Any, ...]]:
-        """Return a column for each leaf, with that leaf of each item; see :meth:`_take_apart`."""
+        """Return, for each leaf, that leaf of every item; see :meth:`_take_apart`."""
         return list(zip(*map(self._take_apart, items), strict=True))
 
     @abstractmethod
@@ -57,8 +57,8 @@ class Form(ABC):
         """Put leaves together.
 
         Args:
-            leaves: one for each of ``self.leaves``, of shape ``[*lead, *leaf.shape]``.
-            lead: the dimensions of the batch in front of an element; none for a single element.
+            leaves: One for each of ``self.leaves``, of shape ``[*lead, *leaf.shape]``.
+            lead: Dimensions of the batch; none for a single item.
 
         Returns:
             The data.
@@ -66,39 +66,39 @@ class Form(ABC):
 
     @abstractmethod
     def lead(self, data: Any, ndim: int) -> torch.Size:
-        """Read the first ``ndim`` dimensions of a batch of elements.
+        """Read the first ``ndim`` dimensions of a batch of items.
 
         Args:
-            data: the batch.
-            ndim: how many.
+            data: The batch.
+            ndim: Number of dimensions.
 
         Returns:
             The sizes.
 
         Raises:
-            ValueError: if there are fewer.
+            ValueError: If there are fewer dimensions.
         """
 
     @abstractmethod
     def describe(self) -> dict[str, Any]:
-        """Describe the form in plain values that JSON can hold; :func:`~.form_from` reads them."""
+        """Describe the form in plain values; :func:`~.form_from` reads them."""
 
     @abstractmethod
     def _keys(self, data: Any) -> list[NestedKey]:
-        """List the keys of the leaves of any data, for error messages."""
+        """Return the keys of the leaves of any data, for error messages."""
 
     def take_apart(self, data: Any, lead: tuple[int, ...]) -> list[Any]:
-        """Take data apart, after checking that it has this form.
+        """Check that data has this form, and take it apart.
 
         Args:
-            data: an element, or a batch of them.
-            lead: the dimensions of the batch; none for an element.
+            data: An item, or a batch of items.
+            lead: Dimensions of the batch; none for a single item.
 
         Returns:
-            Its leaves; those of Python objects as they stand in the data.
+            Its leaves.
 
         Raises:
-            ValueError: if a key, shape or dtype differs from what is stored, with all that do.
+            ValueError: If keys, shapes or dtypes differ from what is stored; the error lists them.
         """
         try:
             leaves = self._take_apart(data)
@@ -118,7 +118,7 @@ class Form(ABC):
         """Return the shapes of the leaves of a batch.
 
         Args:
-            lead: the dimensions of the batch.
+            lead: Dimensions of the batch.
 
         Returns:
             A shape for each leaf.
@@ -130,7 +130,7 @@ class Form(ABC):
         return shapes
 
     def _mismatch(self, data: Any, lead: tuple[int, ...]) -> ValueError:
-        """Say in what data differs from what is stored."""
+        """Return an error that lists how data differs from what is stored."""
         stored, given = [leaf.key for leaf in self.leaves], self._keys(data)
         if set(stored) != set(given):
             return MismatchError(faults.other_keys(stored, given, type(data).__name__))
@@ -146,20 +146,20 @@ class Form(ABC):
         return MismatchError(faults.other_leaves(differ, lead))
 
     def _name(self) -> str:
-        """Say what the data is, for error messages."""
+        """Return what the data is, for error messages."""
         return "TensorDict"
 
     def put_on(self, device: torch.device | None) -> None:
-        """Say where the leaves are that :meth:`build` gets.
+        """Set the device of the leaves that :meth:`build` gets.
 
         Args:
-            device: of the TensorDicts that it makes.
+            device: Device of the TensorDicts that it makes.
         """
         self.device = device
 
     @property
     def row_bytes(self) -> int:
-        """How many bytes the tensors of one element have."""
+        """Number of bytes of the tensors of one item."""
         return sum(leaf.shape.numel() * leaf.dtype.itemsize for leaf in self.leaves if leaf.dtype is not None)
 
 
@@ -173,13 +173,13 @@ def as_leaf(value: Any) -> torch.Tensor:
     """Turn a leaf of a PyTree into a tensor.
 
     Args:
-        value: a tensor, a numpy array or a number.
+        value: A tensor, a numpy array or a number.
 
     Returns:
         The tensor; it shares the memory of a numpy array.
 
     Raises:
-        TypeError: if it is something else.
+        TypeError: If it is something else.
 
     Example:
         >>> as_leaf(2.5)

@@ -1,4 +1,4 @@
-"""Structures, shapes and dtypes read from plain values that somebody else may have written: no import, no call."""
+"""Containers, shapes and dtypes read from plain values that somebody else may have written, without running code."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LISTS: dict[str, Callable[[list[Any]], Any]] = {"list": list, "tuple": tuple, "
 _DICTS: dict[str, Callable[[Any], Any]] = {"dict": dict, "OrderedDict": collections.OrderedDict}
 _FACTORIES: dict[str, type] = {kind.__name__: kind for kind in (dict, float, int, list, set, str, tuple)}
 _KEYS = (str, int, float, bool, type(None))
-# What torch can copy, gather and write by index; not so quantized dtypes and those of less than a byte.
+# The dtypes that torch can copy, gather and write by index. Quantized ones and those below one byte cannot.
 _DTYPES = [
     *("bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64"),
     *("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float16", "bfloat16"),
@@ -125,6 +125,22 @@ def read_shape(sizes: Any) -> torch.Size:
     if any(type(size) is not int or not 0 <= size < _MOST for size in sizes) or math.prod(sizes) >= _MOST:
         raise ValueError(f"no tensor has the shape {str(list(sizes))[:60]}")
     return torch.Size(sizes)
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    """Return the name of a dtype, which :func:`dtype_named` reads.
+
+    Args:
+        dtype: The dtype.
+
+    Returns:
+        The name.
+
+    Example:
+        >>> dtype_name(torch.float32)
+        'float32'
+    """
+    return str(dtype).removeprefix("torch.")
 
 
 def dtype_named(name: str) -> torch.dtype:

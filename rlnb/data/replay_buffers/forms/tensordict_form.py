@@ -1,4 +1,4 @@
-"""TensorDictForm: the form of TensorDicts and tensorclasses."""
+"""Form of TensorDicts and tensorclasses."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
-from tensordict import TensorDict, TensorDictBase, is_non_tensor, is_tensorclass
+from tensordict import NonTensorData, TensorDict, TensorDictBase, is_non_tensor, is_tensorclass
 
 from rlnb._tensordict import fast_tensordict, raw_entries, raw_entries_of_each
 from rlnb.data.replay_buffers import faults
@@ -16,18 +16,18 @@ from rlnb.data.replay_buffers.forms.structure import dtype_named, read_shape
 from rlnb.data.ted.keys import NestedKey, as_key
 from rlnb.data.ted.leaves import is_branch, leaf_keys
 
-MOST_EMPTY = 1 << 16  # what a batch size can be of which no tensor gives evidence
+MOST_EMPTY = 1 << 16  # largest batch size that is believed without a tensor of that size
 
 
 class _Node:
-    """A TensorDict within the form: its entries in order (None for a leaf) and its batch size in one element."""
+    """TensorDict within the form: its entries in order (``None`` for a leaf) and its batch size in one item."""
 
     __slots__ = ("batch", "entries", "get", "is_flat")
 
     def __init__(self, entries: dict[str, _Node | None], batch: torch.Size) -> None:
         self.entries, self.batch = entries, batch
         self.is_flat = len(entries) > 1 and not any(entries.values())
-        # Getting all of them at once takes half of the time; of a single one it would be no tuple.
+        # Getting all entries at once takes half the time, but returns no tuple for a single one.
         self.get = operator.itemgetter(*entries) if len(entries) > 1 else self._get_few
 
     def _get_few(self, entries: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -35,11 +35,11 @@ class _Node:
 
 
 class TensorDictForm(Form):
-    """The form of TensorDicts: their keys, and the batch size of each nested one.
+    """Form of TensorDicts: their keys, and the batch size of each nested one.
 
     Args:
-        data: an element, or a batch of elements.
-        ndim: how many dimensions of ``data`` are those of the batch; 0 for an element.
+        data: An item, or a batch of items.
+        ndim: Number of dimensions of the batch; 0 for a single item.
 
     Example:
         >>> form = TensorDictForm(TensorDict({"a": torch.zeros(3, 2)}, [3]), ndim=1)
@@ -71,6 +71,22 @@ class TensorDictForm(Form):
         data = self._fill(self._root, iter(leaves), lead)
         return data if self._class is None else self._class.from_tensordict(data)  # type: ignore[attr-defined]  # a tensorclass
 
+    def skeleton(self, lead: tuple[int, ...]) -> TensorDictBase:
+        """Build a batch whose tensors take no memory, without non-tensor data.
+
+        Args:
+            lead: Dimensions of the batch.
+
+        Returns:
+            A TensorDict, also for a tensorclass.
+        """
+        leaves = [
+            NonTensorData(None) if leaf.dtype is None else torch.empty((), dtype=leaf.dtype).expand(*lead, *leaf.shape)
+            for leaf in self.leaves
+        ]
+        data = self._fill(self._root, iter(leaves), torch.Size(lead))
+        return data.exclude(*(leaf.key for leaf in self.leaves if leaf.dtype is None))
+
     def _fill(self, node: _Node, leaves: Any, lead: torch.Size) -> TensorDict:
         source = {
             name: next(leaves) if child is None else self._fill(child, leaves, lead)
@@ -96,7 +112,7 @@ class TensorDictForm(Form):
 
 
 def _plain(data: Any) -> TensorDictBase:
-    """The TensorDict of a tensorclass; a TensorDict as it is."""
+    """Return the TensorDict of a tensorclass; a TensorDict as it is."""
     if is_tensorclass(data):
         return data.to_tensordict(retain_none=False)
     if not isinstance(data, TensorDictBase):
@@ -105,7 +121,7 @@ def _plain(data: Any) -> TensorDictBase:
 
 
 def _entries(data: Any) -> Mapping[str, Any]:
-    """The entries of a TensorDict or tensorclass."""
+    """Return the entries of a TensorDict or tensorclass."""
     try:
         return raw_entries(data if type(data) is TensorDict else _plain(data))
     except RuntimeError as error:  # a lazy stack whose rows have different shapes
@@ -128,7 +144,7 @@ def _node(data: TensorDictBase, ndim: int, path: tuple[str, ...], leaves: list[L
 
 
 def _collect(node: _Node, entries: Any, out: list[Any]) -> None:
-    """Append the leaves below a node; raise ``KeyError`` if the keys differ."""
+    """Append the leaves of a subtree; raises ``KeyError`` if the keys differ."""
     if len(entries) != len(node.entries):
         raise KeyError("other entries than are stored")
     values = node.get(entries)
@@ -143,7 +159,7 @@ def _collect(node: _Node, entries: Any, out: list[Any]) -> None:
 
 
 def _collect_columns(node: _Node, items: Sequence[Any], out: list[tuple[Any, ...]]) -> None:
-    """Do for many TensorDicts what :func:`_collect` does for one; append a column for each leaf."""
+    """Append, for each leaf of a subtree, that leaf of every item; see :func:`_collect`."""
     entries = raw_entries_of_each(items) or list(map(_entries, items))
     if set(map(len, entries)) != {len(node.entries)}:
         raise KeyError("other entries than are stored")
@@ -167,10 +183,10 @@ def _describe(node: _Node, leaves: Any) -> dict[str, Any]:
 
 
 def tensordict_form_from(description: dict[str, Any]) -> TensorDictForm:
-    """Make a form of its description.
+    """Make a form from its description.
 
     Args:
-        description: what :meth:`TensorDictForm.describe` returned.
+        description: What :meth:`TensorDictForm.describe` returned.
 
     Returns:
         An equal form.
@@ -189,7 +205,7 @@ def tensordict_form_from(description: dict[str, Any]) -> TensorDictForm:
 
 
 def _undescribe(plain: dict[str, Any], path: tuple[str, ...], outer: torch.Size, leaves: list[Leaf]) -> _Node:
-    """Read a TensorDict within the form; its batch size begins with ``outer``, and the shapes of its leaves with it."""
+    """Read a nested TensorDict, whose batch size must begin with ``outer``, and append its leaves."""
     batch, first = read_shape(plain["batch"]), len(leaves)
     entries: dict[str, _Node | None] = {}
     for name, value in plain["entries"].items():

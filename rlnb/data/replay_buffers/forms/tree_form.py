@@ -1,4 +1,4 @@
-"""TreeForm: the form of tensors and of PyTrees, such as tuples and dictionaries of tensors."""
+"""Forms of tensors and of PyTrees, such as tuples and dictionaries of tensors."""
 
 from __future__ import annotations
 
@@ -19,23 +19,16 @@ WHOLE = ()  # the key of a bare tensor
 
 
 def is_data(value: Any) -> bool:
-    """Whether a TreeForm takes a value as a whole, and not its parts: a TensorDict or a tensorclass.
-
-    Args:
-        value: anything.
-
-    Returns:
-        True if it does.
-    """
+    """Whether a value is a TensorDict or a tensorclass, which is a leaf of a PyTree."""
     return isinstance(value, TensorDictBase) or is_tensorclass(value)
 
 
 class TensorForm(Form):
-    """The form of bare tensors.
+    """Form of bare tensors.
 
     Args:
-        data: an element, or a batch of elements: a tensor, an array or a number.
-        ndim: how many dimensions of ``data`` are those of the batch; 0 for an element.
+        data: An item, or a batch of items: a tensor, an array or a number.
+        ndim: Number of dimensions of the batch; 0 for a single item.
 
     Example:
         >>> TensorForm(torch.zeros(3, 2), ndim=1).leaves
@@ -74,13 +67,13 @@ class TensorForm(Form):
 
 
 class TreeForm(Form):
-    """The form of PyTrees: nested dictionaries, lists and tuples of tensors, and whatever torch knows as a PyTree.
+    """Form of PyTrees: nested dictionaries, lists and tuples of tensors, and whatever torch knows as a PyTree.
 
-    TensorDicts may stand in it.
+    They may hold TensorDicts.
 
     Args:
-        data: an element, or a batch of elements, all of whose tensors lead with the dimensions of the batch.
-        ndim: how many dimensions of the tensors are those of the batch; 0 for an element.
+        data: An item, or a batch of items; all tensors start with the dimensions of the batch.
+        ndim: Number of dimensions of the batch; 0 for a single item.
 
     Example:
         >>> TreeForm({"a": torch.zeros(3), "b": (torch.ones(3, 2),)}, ndim=1).leaves[1]
@@ -135,7 +128,7 @@ class TreeForm(Form):
         return pytree.tree_unflatten(built, self._spec)
 
     def lead(self, data: Any, ndim: int) -> torch.Size:
-        """Read the dimensions that all leaves lead with; see :meth:`Form.lead`."""
+        """Read the first dimensions of all leaves; see :meth:`Form.lead`."""
         values = pytree.tree_flatten(data, is_leaf=is_data)[0]
         values = [value if is_data(value) else as_leaf(value) for value in values]
         return _lead(values, _paths(data), ndim)
@@ -149,7 +142,7 @@ class TreeForm(Form):
         }
 
     def put_on(self, device: torch.device | None) -> None:
-        """Say where the leaves are; see :meth:`Form.put_on`."""
+        """Set the device of the leaves; see :meth:`Form.put_on`."""
         super().put_on(device)
         for form in self._forms:
             form.put_on(device)
@@ -167,20 +160,20 @@ class TreeForm(Form):
 
 
 def _paths(data: Any) -> list[tuple[Any, ...]]:
-    """Where the leaves of a PyTree stand: names, and positions in lists and tuples."""
+    """Return the paths of the leaves of a PyTree: names, and positions in lists and tuples."""
     with_path = pytree.tree_flatten_with_path(data, is_leaf=is_data)[0]
     return [tuple(map(_step_name, path)) for path, _ in with_path]
 
 
 def _step_name(step: Any) -> Any:
-    """The key, position or attribute that a step into a PyTree takes."""
+    """Return the key, position or attribute that one step into a PyTree takes."""
     if isinstance(step, pytree.SequenceKey):
         return step.idx
     return step.key if isinstance(step, pytree.MappingKey) else getattr(step, "name", str(step))
 
 
 def _ordered_as(template: Any, data: Any) -> Any:
-    """Data whose dictionaries have their keys in the order of another structure."""
+    """Return data with the keys of its dictionaries in the order of a template."""
     if isinstance(template, dict) and isinstance(data, dict) and template.keys() == data.keys():
         return type(data)((key, _ordered_as(template[key], data[key])) for key in template)
     if isinstance(template, (list, tuple)) and type(template) is type(data) and len(template) == len(data):
@@ -206,14 +199,14 @@ def form_of(data: Any, ndim: int) -> Form:
     """Learn the form of data.
 
     Args:
-        data: an element, or a batch of elements: a TensorDict, a tensorclass, a tensor or a PyTree of these.
-        ndim: how many dimensions of ``data`` are those of the batch; 0 for an element.
+        data: An item, or a batch of items: a TensorDict, a tensorclass, a tensor or a PyTree of these.
+        ndim: Number of dimensions of the batch; 0 for a single item.
 
     Returns:
         The form.
 
     Raises:
-        TypeError: if ``data`` holds something that is no tensor.
+        TypeError: If ``data`` holds something else.
 
     Example:
         >>> form_of((torch.zeros(3), torch.zeros(3, 2)), ndim=1).leaves[1]
@@ -227,10 +220,10 @@ def form_of(data: Any, ndim: int) -> Form:
 
 
 def form_from(description: dict[str, Any]) -> Form:
-    """Make a form of its description.
+    """Make a form from its description.
 
     Args:
-        description: what :meth:`Form.describe` returned.
+        description: What :meth:`Form.describe` returned.
 
     Returns:
         An equal form.

@@ -446,7 +446,7 @@ class Storage(ABC):
         if made is not None and not isinstance(made, StorageCheckpointerBase):
             what = f"the class {value.__name__}" if isinstance(value, type) else f"a {type(value).__name__}"
             raise TypeError(
-                f"checkpointer must be a StorageCheckpointerBase or a function that makes one, and got {what}. "
+                f"checkpointer must be a StorageCheckpointerBase or a function that makes one, got {what}. "
                 "Fix: checkpointer=TensorStorageCheckpointer()."
             )
         self._checkpointer = made
@@ -482,7 +482,8 @@ class Storage(ABC):
             OSError: If the checkpoint cannot be written; a previous one is kept.
         """
         with saving(path) as folder:
-            self.checkpointer.dumps(self, folder)
+            (folder / "storage").mkdir()
+            self.checkpointer.dumps(self, folder / "storage")
 
     def loads(self, path: str | os.PathLike[str]) -> None:
         """Load what :meth:`dumps` saved.
@@ -495,7 +496,7 @@ class Storage(ABC):
             ValueError: If it is damaged or does not fit; nothing is changed then.
         """
         with loading(path) as folder:
-            self.checkpointer.loads(self, folder)
+            self.checkpointer.loads(self, folder / "storage")
 
     def dump(self, path: str | os.PathLike[str]) -> None:
         """Alias of :meth:`dumps`."""
