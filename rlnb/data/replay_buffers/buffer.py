@@ -24,7 +24,7 @@ from rlnb.data.replay_buffers.checkpointers.state import (
 )
 from rlnb.data.replay_buffers.entries import set_per_item, with_entries
 from rlnb.data.replay_buffers.forks import follow
-from rlnb.data.replay_buffers.forms import is_data
+from rlnb.data.replay_buffers.forms.tree_form import is_data
 from rlnb.data.replay_buffers.indexing import Where
 from rlnb.data.replay_buffers.pipeline import Pipeline
 from rlnb.data.replay_buffers.prefetcher import Draw, Prefetcher

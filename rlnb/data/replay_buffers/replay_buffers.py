@@ -11,7 +11,7 @@ from rlnb.data.replay_buffers import arguments
 from rlnb.data.replay_buffers.buffer import DEFAULT_SIZE, ReplayBuffer
 from rlnb.data.replay_buffers.entries import set_per_item
 from rlnb.data.replay_buffers.errors import listed
-from rlnb.data.replay_buffers.forms import is_data
+from rlnb.data.replay_buffers.forms.tree_form import is_data
 from rlnb.data.replay_buffers.samplers.base import Info, Sampler
 from rlnb.data.replay_buffers.samplers.prioritized import PrioritizedSampler
 from rlnb.data.replay_buffers.storages.base import Storage

@@ -11,7 +11,8 @@ import torch
 from tensordict import TensorDict, is_tensorclass
 
 from rlnb.data.replay_buffers.columns import Column
-from rlnb.data.replay_buffers.forms import Form, form_of
+from rlnb.data.replay_buffers.forms.base import Form
+from rlnb.data.replay_buffers.forms.tree_form import form_of
 from rlnb.data.replay_buffers.stacking import split_batch
 
 _FEW_ROWS = 4  # with fewer rows of each block in a batch, on average, rows are gathered one by one

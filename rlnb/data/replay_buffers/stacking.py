@@ -11,7 +11,8 @@ from tensordict import LazyStackedTensorDict, TensorDict, is_non_tensor, lazy_st
 from torch.utils import _pytree as pytree
 
 from rlnb.data.replay_buffers.columns import ObjectColumn
-from rlnb.data.replay_buffers.forms import Form, Leaf, form_of, is_data
+from rlnb.data.replay_buffers.forms.base import Form, Leaf
+from rlnb.data.replay_buffers.forms.tree_form import form_of, is_data
 
 _dtype = operator.attrgetter("dtype")
 

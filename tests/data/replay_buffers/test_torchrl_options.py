@@ -25,9 +25,12 @@ from rlnb.data import (
     SamplerWithoutReplacement,
     SliceSampler,
     SliceSamplerWithoutReplacement,
+    Storage,
+    StorageEnsemble,
     TensorDictMaxValueWriter,
     TensorDictPrioritizedReplayBuffer,
     TensorDictReplayBuffer,
+    TensorStorage,
 )
 from rlnb.envs.transforms import RenameTransform
 
@@ -104,6 +107,12 @@ def test_an_unknown_argument_names_the_class_and_the_arguments_that_there_are(ki
     assert text.endswith(f"Fix: {kind.__name__}(storage=LazyTensorStorage(5)).")
     with pytest.raises(TypeError, match="unexpected argument 'nonsense'"):
         kind(nonsense=1, **BUFFERS[kind])
+
+
+def test_classes_are_of_the_same_kinds_as_in_torchrl() -> None:
+    assert issubclass(PrioritizedSliceSampler, SliceSampler) and issubclass(PrioritizedSliceSampler, PrioritizedSampler)
+    assert issubclass(ReplayBufferEnsemble, ReplayBuffer) and issubclass(StorageEnsemble, Storage)
+    assert issubclass(LazyMemmapStorage, LazyTensorStorage) and issubclass(LazyTensorStorage, TensorStorage)
 
 
 def test_arguments_have_names() -> None:

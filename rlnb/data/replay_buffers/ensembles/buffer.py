@@ -17,7 +17,7 @@ from rlnb.data.replay_buffers.ensembles.sampler import BUFFER_IDS_KEY, Drawn, Sa
 from rlnb.data.replay_buffers.ensembles.storage import StorageEnsemble
 from rlnb.data.replay_buffers.ensembles.writer import WriterEnsemble
 from rlnb.data.replay_buffers.entries import set_per_item
-from rlnb.data.replay_buffers.forms import is_data
+from rlnb.data.replay_buffers.forms.tree_form import is_data
 from rlnb.data.replay_buffers.prefetcher import Draw
 from rlnb.data.replay_buffers.samplers.base import Info, Sampler
 from rlnb.data.replay_buffers.storages.base import Storage

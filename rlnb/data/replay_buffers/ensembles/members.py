@@ -11,7 +11,7 @@ import torch
 from tensordict import TensorDict, lazy_stack
 
 from rlnb.data.replay_buffers import errors
-from rlnb.data.replay_buffers.forms import form_of
+from rlnb.data.replay_buffers.forms.tree_form import form_of
 from rlnb.data.replay_buffers.stacking import stack_leaves
 
 P = TypeVar("P")

@@ -8,7 +8,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from rlnb.data.replay_buffers import errors
-from rlnb.data.replay_buffers.forms import is_data
+from rlnb.data.replay_buffers.forms.tree_form import is_data
 from rlnb.data.replay_buffers.indexing import Where
 from rlnb.data.replay_buffers.row_blocks import BlockRow, item_of, split_rows, stack_rows
 from rlnb.data.replay_buffers.stacking import stack_items

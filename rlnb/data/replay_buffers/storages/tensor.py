@@ -13,8 +13,9 @@ from rlnb.data.replay_buffers import errors
 from rlnb.data.replay_buffers.checkpointers.state import SENSELESS
 from rlnb.data.replay_buffers.checkpointers.tensor import TensorStorageCheckpointer
 from rlnb.data.replay_buffers.columns import AnyColumn, Column, ObjectColumn, RowArrays, new_memory, reshape_objects
-from rlnb.data.replay_buffers.forms import Form, Leaf, form_from, form_of
+from rlnb.data.replay_buffers.forms.base import Form, Leaf
 from rlnb.data.replay_buffers.forms.structure import STORABLE, read_shape
+from rlnb.data.replay_buffers.forms.tree_form import form_from, form_of
 from rlnb.data.replay_buffers.indexing import Where
 from rlnb.data.replay_buffers.ring import Ring
 from rlnb.data.replay_buffers.stacking import stack_leaves

@@ -10,7 +10,7 @@ import torch
 from tensordict import TensorDictBase
 
 from rlnb.data.replay_buffers import errors
-from rlnb.data.replay_buffers.forms import is_data
+from rlnb.data.replay_buffers.forms.tree_form import is_data
 from rlnb.data.replay_buffers.indexing import Where, one
 from rlnb.data.replay_buffers.stacking import split_batch
 from rlnb.data.replay_buffers.storages.base import Storage
