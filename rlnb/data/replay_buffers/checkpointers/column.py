@@ -240,8 +240,12 @@ def read_saved(folder: Path, saved_by: str) -> tuple[Head, Any]:
     """Read the head of a saved storage, and what its checkpointer, ``saved_by``, has to know to read the items."""
     document = read_document(folder / HEAD)
     try:
-        if document["saved_by"] != saved_by:
-            raise ValueError(errors.other_checkpointer(document["saved_by"], saved_by))
+        other = document["saved_by"]
+        if other != saved_by:
+            raise ValueError(
+                f"The checkpoint was saved by a {other}, and the storage has a {saved_by}. {errors.KEPT} "
+                f"Fix: storage.checkpointer = {other}()."
+            )
         return _read_head(document["head"]), document["content"]
     except SENSELESS as error:
         raise explained(folder / HEAD, error) from error

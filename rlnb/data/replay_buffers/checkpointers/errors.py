@@ -8,28 +8,20 @@ KEPT = "Nothing was changed."
 AGAIN = "Fix: load another copy, or save the buffer again with dumps."
 
 
-def _name(path: PurePath) -> str:
+def name_of(path: PurePath) -> str:
     """Return the name of a file with its folder, without the folders above."""
     return "/".join(path.parts[-2:])
 
 
 def missing(path: PurePath) -> str:
     """Text for a part of a checkpoint that is missing."""
-    return f"The checkpoint is not complete: {_name(path)!r} is missing. {KEPT} {AGAIN}"
-
-
-def cut_short(path: PurePath, size: int, expected: int) -> str:
-    """Text for a file whose length has changed since it was written."""
-    return (
-        f"The file {_name(path)!r} of the checkpoint has {size:,} bytes, and had {expected:,} when it was written. "
-        f"It was cut short or altered. {KEPT} {AGAIN}"
-    )
+    return f"The checkpoint is not complete: {name_of(path)!r} is missing. {KEPT} {AGAIN}"
 
 
 def damaged(path: PurePath) -> str:
     """Text for a file whose content has changed since it was written."""
     return (
-        f"The file {_name(path)!r} of the checkpoint was altered or damaged: its content does not fit its checksum. "
+        f"The file {name_of(path)!r} of the checkpoint was altered or damaged: its content does not fit its checksum. "
         f"{KEPT} {AGAIN}"
     )
 
@@ -37,15 +29,7 @@ def damaged(path: PurePath) -> str:
 def unreadable(path: PurePath, cause: BaseException) -> str:
     """Text for a file whose checksum is right and whose content makes no sense."""
     reason = str(cause).splitlines()[0] if str(cause) else type(cause).__name__
-    return f"{_name(path)!r} of the checkpoint does not read as one ({reason}). {KEPT} {AGAIN}"
-
-
-def other_checkpointer(saved: object, own: str) -> str:
-    """Text for a checkpoint that another checkpointer wrote."""
-    return (
-        f"The checkpoint was saved by a {saved}, and the storage has a {own}. {KEPT} "
-        f"Fix: storage.checkpointer = {saved}()."
-    )
+    return f"{name_of(path)!r} of the checkpoint does not read as one ({reason}). {KEPT} {AGAIN}"
 
 
 def other_storage(name: str, storage: object, needed: str) -> str:

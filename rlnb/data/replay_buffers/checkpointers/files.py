@@ -139,7 +139,7 @@ def verify(folder: Path) -> None:
     known = manifest.get("format") if isinstance(manifest, dict) else None
     if known not in (None, FORMAT):
         raise ValueError(
-            f"The file {'/'.join((folder / MANIFEST).parts[-2:])!r} has the format {str(known)[:60]!r}, and this "
+            f"The file {errors.name_of(folder / MANIFEST)!r} has the format {str(known)[:60]!r}, and this "
             f"version reads {FORMAT!r} only. {errors.KEPT} "
             "Fix: load it with the version that wrote it, or save the buffer again with dumps."
         )
@@ -153,7 +153,10 @@ def verify(folder: Path) -> None:
             raise ValueError(errors.missing(PurePosixPath(name)))
         size = there[name].stat().st_size
         if size != note[0]:
-            raise ValueError(errors.cut_short(there[name], size, note[0]))
+            raise ValueError(
+                f"The file {errors.name_of(there[name])!r} of the checkpoint has {size:,} bytes, and had {note[0]:,} "
+                f"when it was written. It was cut short or altered. {errors.KEPT} {errors.AGAIN}"
+            )
     for name, (_, checksum) in files.items():
         if _checksum(there[name]) != checksum:
             raise ValueError(errors.damaged(there[name]))

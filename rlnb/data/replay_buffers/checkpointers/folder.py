@@ -40,6 +40,9 @@ def saving(path: str | os.PathLike[str]) -> Iterator[Path]:
                 new.mkdir()
                 (new / MARK).touch()
                 yield new
+                beside = {each.name for each in new.iterdir()} - {MARK, *PARTS}
+                if beside:
+                    raise RuntimeError(f"{sorted(beside)} must be written into one of the folders {PARTS}")
                 for part in PARTS:
                     (new / part).mkdir(exist_ok=True)
                     (new / part / MARK).touch()
@@ -117,7 +120,7 @@ def _finish(top: Path) -> None:
         if (ready / name).exists():
             if name in PARTS and os.path.lexists(top / name):
                 _refuse(top / name)
-                os.rename(top / name, ready / f"old-{name}")
+                os.replace(top / name, ready / f"old-{name}")
             os.replace(ready / name, top / name)
     _delete(ready)
 
