@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from rlnb.data.replay_buffers import faults
+from rlnb.data.replay_buffers import errors
 from rlnb.data.replay_buffers.columns import Column
 
 _ALIGNMENT = 64
@@ -92,7 +92,7 @@ class WriteLog:
         try:
             reserve_bytes(self._path, 0, size)
         except OSError as error:
-            raise OSError(error.errno, faults.disk_full(self._path.name, size, error)) from error
+            raise OSError(error.errno, errors.disk_full(self._path.name, size, error)) from error
 
 
 def reserve_bytes(path: Path, begin: int, length: int) -> None:

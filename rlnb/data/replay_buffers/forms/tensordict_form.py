@@ -10,7 +10,7 @@ import torch
 from tensordict import NonTensorData, TensorDict, TensorDictBase, is_non_tensor, is_tensorclass
 
 from rlnb._tensordict import fast_tensordict, raw_entries, raw_entries_of_each
-from rlnb.data.replay_buffers import faults
+from rlnb.data.replay_buffers import errors
 from rlnb.data.replay_buffers.forms.base import Form, Leaf
 from rlnb.data.replay_buffers.forms.structure import dtype_named, read_shape
 from rlnb.data.ted.keys import NestedKey, as_key
@@ -98,7 +98,7 @@ class TensorDictForm(Form):
         """Read the first dimensions of the batch size; see :meth:`Form.lead`."""
         batch: torch.Size = data.batch_size
         if len(batch) < ndim:
-            raise ValueError(faults.too_few_dims(f"a {type(data).__name__} of batch size {list(batch)}", ndim))
+            raise ValueError(errors.too_few_dims(f"a {type(data).__name__} of batch size {list(batch)}", ndim))
         return batch[:ndim]
 
     def describe(self) -> dict[str, Any]:
@@ -125,7 +125,11 @@ def _entries(data: Any) -> Mapping[str, Any]:
     try:
         return raw_entries(data if type(data) is TensorDict else _plain(data))
     except RuntimeError as error:  # a lazy stack whose rows have different shapes
-        raise ValueError(faults.ragged(error)) from error
+        raise ValueError(
+            "The rows of this lazily stacked TensorDict have entries of different shapes, and contiguous memory holds "
+            f"one. Nothing was written. ({str(error).splitlines()[0]})\n"
+            "Fix: pad them (tensordict.pad_sequence), or use ListStorage, which holds rows of any shape."
+        ) from error
 
 
 def _node(data: TensorDictBase, ndim: int, path: tuple[str, ...], leaves: list[Leaf]) -> _Node:

@@ -9,7 +9,7 @@ import torch
 from tensordict import TensorDictBase, is_tensorclass
 from torch.utils import _pytree as pytree
 
-from rlnb.data.replay_buffers import faults
+from rlnb.data.replay_buffers import errors
 from rlnb.data.replay_buffers.forms.base import Form, Leaf, as_leaf
 from rlnb.data.replay_buffers.forms.structure import describe_structure, dtype_named, read_shape, read_structure
 from rlnb.data.replay_buffers.forms.tensordict_form import TensorDictForm, tensordict_form_from
@@ -185,13 +185,19 @@ def _ordered_as(template: Any, data: Any) -> Any:
 def _lead(values: Sequence[Any], paths: Sequence[NestedKey], ndim: int) -> torch.Size:
     leads = [value.shape[:ndim] for value in values]
     if not leads:
-        raise ValueError(faults.no_leaves())
+        raise ValueError(errors.no_leaves())
     for path, value, lead in zip(paths, values, leads, strict=True):
         if len(lead) < ndim:
-            what = f"a tensor of shape {list(value.shape)}{faults.at(path)}"
-            raise ValueError(faults.too_few_dims(what, ndim))
+            what = f"a tensor of shape {list(value.shape)}{errors.at(path)}"
+            raise ValueError(errors.too_few_dims(what, ndim))
     if any(lead != leads[0] for lead in leads):
-        raise ValueError(faults.unequal_leads(list(zip(paths, leads, strict=True))))
+        pairs = list(zip(paths, leads, strict=True))[: errors.MAX_LISTED]
+        lines = "".join(f"\n  {path!r}: {list(lead)}" for path, lead in pairs)
+        raise ValueError(
+            "The tensors of a PyTree must lead with the same dimensions, whose positions are the items. "
+            f"Nothing was written. They lead with:{lines}\n"
+            "Fix: make them equal. A list at the root means something else: a list of items."
+        )
     return leads[0]
 
 
