@@ -16,7 +16,7 @@ from rlnb.data.replay_buffers.samplers.base import Info
 Draw = tuple[Any, Info, bool]  # the index of a batch, the sampler's info, and whether it is the last one of an epoch
 
 
-class Source(Protocol):
+class Prefetchable(Protocol):
     """A buffer, as its prefetcher uses it."""
 
     def _draw_ahead(self) -> tuple[tuple[Any, Any, Info], bool]:
@@ -73,7 +73,7 @@ class Prefetcher:
         self._pool: ThreadPoolExecutor | None = None
         self._pool_process = 0
 
-    def next(self, source: Source) -> Prefetched:
+    def next(self, source: Prefetchable) -> Prefetched:
         """Return the next batch.
 
         Args:
@@ -93,7 +93,7 @@ class Prefetcher:
                 self._submit(pool, source, *source._draw_ahead())
         return self._queue.popleft()
 
-    def _submit(self, pool: ThreadPoolExecutor, source: Source, drawn: tuple[Any, Any, Info], last: bool) -> None:
+    def _submit(self, pool: ThreadPoolExecutor, source: Prefetchable, drawn: tuple[Any, Any, Info], last: bool) -> None:
         self._queue.append(Prefetched(pool.submit(source._finish, drawn), (*drawn[1:], last)))
 
     def _running_pool(self) -> ThreadPoolExecutor:

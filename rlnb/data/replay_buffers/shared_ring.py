@@ -8,7 +8,6 @@ import weakref
 from pathlib import Path
 from typing import Any
 
-from rlnb.data.replay_buffers import errors
 from rlnb.data.replay_buffers.process_lock import ProcessLock
 from rlnb.data.replay_buffers.ring import Ring
 from rlnb.data.replay_buffers.write_log import WriteLog
@@ -29,7 +28,11 @@ class _ReadOnly:
         self._folder = folder
 
     def __enter__(self) -> None:
-        raise PermissionError(errors.read_only_files(self._folder))
+        raise PermissionError(
+            f"This process may only read the files of the storage, which are in {self._folder}. Nothing was written. "
+            "Fix: write in a process that may write there, or copy what is there into a buffer of your own: "
+            "other.extend(buffer[:])."
+        )
 
     def __exit__(self, *exc_info: object) -> None:
         return
@@ -182,7 +185,10 @@ class SharedRing(Ring):
         """Replay the log that a process announced before it was killed."""
         if logged := self._state[_LOGGED]:
             if not self.writable:
-                raise PermissionError(errors.unfinished_write(self._path.parent))
+                raise PermissionError(
+                    f"A process was ended while it wrote to the storage in {self._path.parent}, and this process may "
+                    "only read there. Fix: read it in a process that may write, which finishes what was begun."
+                )
             assert self.log is not None
             self.log.replay(logged)
             self._state[_COUNTS] = self._state[_THEN]

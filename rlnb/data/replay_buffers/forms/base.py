@@ -133,17 +133,21 @@ class Form(ABC):
         """Return an error that lists how data differs from what is stored."""
         stored, given = [leaf.key for leaf in self.leaves], self._keys(data)
         if set(stored) != set(given):
-            return MismatchError(errors.other_keys(stored, given, type(data).__name__))
+            return MismatchError(_other_keys(stored, given, type(data).__name__))
         try:
             leaves = self._take_apart(data)
         except (LookupError, TypeError, AttributeError):
-            return MismatchError(errors.other_structure(self._name(), type(data).__name__))
+            return MismatchError(
+                f"The data has the keys that are stored, but in other containers: stored is a {self._name()}, and got "
+                f"a {type(data).__name__}. Nothing was written. "
+                "Fix: nest dictionaries, lists, tuples and TensorDicts as in the data written first."
+            )
         differ = [
             (leaf.key, shape, leaf.dtype, value)
             for leaf, shape, value in zip(self.leaves, self.expected(lead), leaves, strict=True)
             if not _fits(value, leaf, lead)
         ]
-        return MismatchError(errors.other_leaves(differ, lead))
+        return MismatchError(_other_leaves(differ, lead))
 
     def _name(self) -> str:
         """Return what the data is, for error messages."""
@@ -189,4 +193,39 @@ def as_leaf(value: Any) -> torch.Tensor:
         return value
     if isinstance(value, (np.ndarray, np.generic, bool, int, float, complex)):
         return torch.as_tensor(value)
-    raise TypeError(errors.no_tensor(value))
+    raise TypeError(
+        f"A contiguous storage holds tensors, arrays and numbers, and got a {type(value).__name__}. "
+        "Fix: use ListStorage, which holds any object, or put the value into a TensorDict as non-tensor data."
+    )
+
+
+def _other_keys(stored: Sequence[NestedKey], given: Sequence[NestedKey], kind: str) -> str:
+    if not given or stored == [()] or given == [()]:
+        held = "bare tensors" if list(stored) == [()] else f"data with the keys {errors.listed(stored)}"
+        return (
+            f"The storage holds {held}, and got a {kind}. Nothing was written. "
+            "Fix: give data of the form that was stored first, or use another buffer."
+        )
+    missing = [key for key in stored if key not in set(given)]
+    new = [key for key in given if key not in set(stored)]
+    parts = [f"missing: {errors.listed(missing)}"] if missing else []
+    parts += [f"not stored before: {errors.listed(new)}"] if new else []
+    return (
+        f"The data has other keys than what is stored ({'; '.join(parts)}). Nothing was written. "
+        "The first data written decides the keys. "
+        "Fix: give every key each time, for example with data.select(...), or use another buffer."
+    )
+
+
+def _other_leaves(differ: Sequence[tuple[NestedKey, Sequence[int], Any, Any]], lead: Sequence[int]) -> str:
+    lines = []
+    for key, shape, dtype, value in differ[: errors.MAX_LISTED]:
+        got = errors.looks(value.shape, value.dtype) if isinstance(value, torch.Tensor) else errors.looks((), None)
+        label = "" if key == () else f"{key!r}: "
+        lines.append(f"\n  {label}expected {errors.looks(shape, dtype)}, got {got}")
+    more = f"\n  and {len(differ) - errors.MAX_LISTED} more" if len(differ) > errors.MAX_LISTED else ""
+    many = f" (batch {list(lead)})" if lead else ""
+    return (
+        f"The data does not fit what is stored{many}. Nothing was written.{''.join(lines)}{more}\n"
+        "The first data written decides shapes and dtypes. Fix: convert the data, or use another buffer."
+    )

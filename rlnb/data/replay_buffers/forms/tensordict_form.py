@@ -125,7 +125,11 @@ def _entries(data: Any) -> Mapping[str, Any]:
     try:
         return raw_entries(data if type(data) is TensorDict else _plain(data))
     except RuntimeError as error:  # a lazy stack whose rows have different shapes
-        raise ValueError(errors.ragged(error)) from error
+        raise ValueError(
+            "The rows of this lazily stacked TensorDict have entries of different shapes, and contiguous memory holds "
+            f"one. Nothing was written. ({str(error).splitlines()[0]})\n"
+            "Fix: pad them (tensordict.pad_sequence), or use ListStorage, which holds rows of any shape."
+        ) from error
 
 
 def _node(data: TensorDictBase, ndim: int, path: tuple[str, ...], leaves: list[Leaf]) -> _Node:

@@ -191,7 +191,13 @@ def _lead(values: Sequence[Any], paths: Sequence[NestedKey], ndim: int) -> torch
             what = f"a tensor of shape {list(value.shape)}{errors.at(path)}"
             raise ValueError(errors.too_few_dims(what, ndim))
     if any(lead != leads[0] for lead in leads):
-        raise ValueError(errors.unequal_leads(list(zip(paths, leads, strict=True))))
+        pairs = list(zip(paths, leads, strict=True))[: errors.MAX_LISTED]
+        lines = "".join(f"\n  {path!r}: {list(lead)}" for path, lead in pairs)
+        raise ValueError(
+            "The tensors of a PyTree must lead with the same dimensions, whose positions are the items. "
+            f"Nothing was written. They lead with:{lines}\n"
+            "Fix: make them equal. A list at the root means something else: a list of items."
+        )
     return leads[0]
 
 

@@ -92,7 +92,10 @@ class LazyMemmapStorage(LazyTensorStorage):
     ) -> None:
         super().__init__(max_size, device=device, ndim=ndim, compilable=compilable, shared_init=shared_init)
         if self.device is not None and self.device.type != "cpu":
-            raise ValueError(errors.only_cpu(self.device))
+            raise ValueError(
+                f"Files are mapped into the memory of the CPU, and the device given is {self.device}. "
+                'Fix: device="cpu", and move samples: buffer.sample().to("cuda").'
+            )
         self.device = torch.device("cpu")
         self.existsok = existsok
         self.scratch_dir = None if scratch_dir is None else Path(scratch_dir)
@@ -102,7 +105,10 @@ class LazyMemmapStorage(LazyTensorStorage):
     def _allocate(self, form: Form, shape: tuple[int, ...]) -> list[AnyColumn]:
         objects = [leaf.key for leaf in form.leaves if leaf.dtype is None]
         if objects:
-            raise TypeError(errors.not_mapped(objects))
+            raise TypeError(
+                f"Memory-mapped files hold tensors, and these entries are non-tensor data: {errors.listed(objects)}. "
+                "Fix: LazyTensorStorage or ListStorage, or data.exclude(...)."
+            )
         keys = [_file_key(leaf.key) for leaf in form.leaves]
         names = [tuple(map(file_name, key)) for key in keys]
         _check_names([leaf.key for leaf in form.leaves], names)
@@ -113,7 +119,10 @@ class LazyMemmapStorage(LazyTensorStorage):
         files = _files_in(folder, names)
         there = [path for path in (*files, *(folder / name for name in _OWN_FILES)) if path.exists()]
         if there and not self.existsok:
-            raise FileExistsError(errors.file_there(there[0]))
+            raise FileExistsError(
+                f"{there[0]} is there already, and would be overwritten. "
+                "Fix: give another scratch_dir, or existsok=True to write over it."
+            )
         source = TensorDict(batch_size=shape)
         for key, leaf in zip(keys, form.leaves, strict=True):
             source[key] = torch.empty((), dtype=leaf.dtype).expand(*shape, *leaf.shape)
@@ -128,7 +137,10 @@ class LazyMemmapStorage(LazyTensorStorage):
             if remove:
                 remove()
             if isinstance(error, (OSError, RuntimeError)):
-                raise OSError(errors.no_files(folder, error)) from error
+                raise OSError(
+                    f"The memory-mapped files could not be made in {folder}: {error}. Nothing was written. "
+                    "Fix: a smaller max_size, or a scratch_dir that can hold them."
+                ) from error
             raise
         return columns
 
