@@ -49,7 +49,7 @@ class BatchedEnvBase(EnvBase):
         num_workers: number of envs.
         create_env_fn: function that makes an env, or a list with a function for each env, for different tasks.
         create_env_kwargs: keyword arguments for ``create_env_fn``, or a list with keyword arguments for each env.
-        share_individual_td: whether each env has a TensorDict of its own, in a lazy stack. Default: only if the data
+        share_individual_td: whether each env has its own TensorDict, in a lazy stack. Default: only if the data
             of the envs differs in shape.
         shared_memory: has no effect here; see :class:`ParallelEnv`.
         memmap: has no effect here; see :class:`ParallelEnv`.

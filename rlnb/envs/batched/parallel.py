@@ -6,6 +6,7 @@ import copy
 import itertools
 import multiprocessing
 import os
+import socket
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -19,10 +20,11 @@ import rlnb
 from rlnb._tensordict import entry
 from rlnb.data.ted.block import TEDBlock
 from rlnb.data.ted.keys import NestedKey
-from rlnb.envs.batched import errors, processes
+from rlnb.envs.batched import errors
 from rlnb.envs.batched.batched_env import Arguments, BatchedEnvBase, ResetArguments
 from rlnb.envs.batched.drivers import EnvInfo
 from rlnb.envs.batched.memory import ArrayInfo, BlockPlan, SharedMemory
+from rlnb.envs.batched.processes import choose_start_method, start_lock
 from rlnb.envs.batched.serial import SerialEnv
 from rlnb.envs.batched.worker import RESET_SELECTED, STEP, STEP_SELECTED
 from rlnb.envs.batched.worker_pool import WorkerError, WorkerPool
@@ -56,7 +58,7 @@ class ParallelEnv(BatchedEnvBase):
             process has neither other Python threads nor CUDA when the workers start, and ``num_sub_threads`` is 1:
             then it is safe, and takes a tenth of a second. Otherwise, as in a notebook, "forkserver" where the system
             has it: one process imports torch for all workers. Otherwise "spawn".
-        use_buffers: whether data goes through shared memory. Default: yes, unless shapes vary.
+        use_buffers: whether data goes through shared memory. Default: yes, unless shapes vary. On Windows: always no.
         num_processes: number of processes, over which the envs are spread evenly. Default: one for each env. Fewer
             are faster if there are more envs than cores and a step is short.
         timeout: seconds that a step, a reset or any other call waits for the workers. ``None`` waits without a limit.
@@ -140,7 +142,7 @@ class ParallelEnv(BatchedEnvBase):
             RuntimeError: If an env cannot be made, or the envs do not fit together.
         """
         if self._infos is None:
-            with processes.start_lock():  # another thread may be about to start them
+            with start_lock():  # another thread may be about to start them
                 super().start()
         else:
             super().start()
@@ -151,7 +153,7 @@ class ParallelEnv(BatchedEnvBase):
             torch.set_num_threads(self._threads)
         self._pool = WorkerPool(
             list(zip(self._fns, self._kwargs, strict=True)),
-            self._given_method or processes.choose_start_method(self._sub_threads),
+            self._given_method or choose_start_method(self._sub_threads),
             self._n_processes,
             self._sub_threads,
             self._timeout,
@@ -356,6 +358,8 @@ def _check_start_method(method: str | None) -> None:
 
 def _buffers(use_buffers: bool | None, shared_memory: bool, memmap: bool) -> bool | None:
     """Combine the three options that determine whether data goes through shared memory."""
+    if not hasattr(socket, "send_fds"):  # Windows, where processes cannot share memory without a name
+        return False
     if shared_memory or memmap:
         return use_buffers
     if use_buffers:

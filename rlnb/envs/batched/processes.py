@@ -130,7 +130,7 @@ def wait_for_exit(processes: Sequence[Any], seconds: float) -> None:
             time.sleep(min(max(left, 0.0), 0.001))
 
 
-def register(pool: Pool) -> int:
+def register_pool(pool: Pool) -> int:
     """Close a pool when this process exits, and release it in forks of this process.
 
     Args:
@@ -178,7 +178,7 @@ __all__ = [
     "choose_start_method",
     "interrupts_deferred",
     "main_hidden",
-    "register",
+    "register_pool",
     "start_lock",
     "wait_for_exit",
 ]

@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from rlnb.envs.batched import errors, pickling, processes
+from rlnb.envs.batched import errors, pickling
 from rlnb.envs.batched.memory import BlockPlan, SharedMemory
+from rlnb.envs.batched.processes import interrupts_deferred, main_hidden, register_pool, wait_for_exit
 from rlnb.envs.batched.worker import Channel, ChannelClosed, ChannelTimeout, Task, WorkerFailure, run
 
 # Seconds that workers are given to end: by themselves when their batch has failed, after SIGTERM, after SIGKILL.
@@ -76,7 +77,7 @@ class WorkerPool:
         self._envs_of = [[i for i in range(self.n) if self._process_of[i] == p] for p in range(n_processes)]
         # A plain poll, without a descriptor that forks would share, where the system has it.
         self._selector: selectors.BaseSelector = getattr(selectors, "PollSelector", selectors.DefaultSelector)()
-        seeds = _seeds(n_processes, processes.register(self))
+        seeds = _seeds(n_processes, register_pool(self))
         registered = {} if method == "fork" else pickling.dump_registered()
         if method == "forkserver":
             # The fork server imports these once, so that no worker has to.
@@ -95,14 +96,14 @@ class WorkerPool:
             context: Any = multiprocessing.get_context(method)
             ours, theirs = socket.socketpair()
             # Not a daemon: when a fork of this process exits, multiprocessing terminates all daemons, also those that
-            # are not children of the fork. What ends workers with this process is processes.register.
+            # are not children of the fork. register_pool ends workers with this process.
             process = context.Process(target=run, args=(theirs, task, shared), name=f"rlnb-worker-{p}")
             # Before it starts: Ctrl+C may come at any time, and the pool can end only the processes that it knows.
             self.channels.append(Channel(ours, blocking=False))
             self.processes.append(process)
             try:
                 # A fork does not import the main script, and would inherit the lock while it is held.
-                with processes.interrupts_deferred() if method == "fork" else processes.main_hidden():
+                with interrupts_deferred() if method == "fork" else main_hidden():
                     process.start()
                 return
             except (EOFError, OSError) as error:
@@ -254,7 +255,7 @@ class WorkerPool:
         if self._closed_by_another_thread:
             return RuntimeError(errors.closed_by_another_thread(what))
         process, envs = self.processes[p], self._envs_of[p]
-        processes.wait_for_exit([process], 1.0)
+        wait_for_exit([process], 1.0)
         workers = f"{_workers(envs)} of {self.n}"
         if len(envs) > 1:
             workers += ", which share a process,"
@@ -298,14 +299,14 @@ class WorkerPool:
     def _close(self, patience: float) -> None:
         self._close_channels()
         try:
-            processes.wait_for_exit(self._running(), patience)
+            wait_for_exit(self._running(), patience)
             for process in self._running():
                 process.terminate()
-            processes.wait_for_exit(self._running(), _TERMINATE_TIME)
+            wait_for_exit(self._running(), _TERMINATE_TIME)
         finally:  # at once on a second Ctrl+C
             for process in self._running():
                 process.kill()
-            processes.wait_for_exit(self._running(), _KILL_TIME)
+            wait_for_exit(self._running(), _KILL_TIME)
             left, self.processes = self.processes, []
             for process in left:
                 if process.pid is None or process.exitcode is not None:

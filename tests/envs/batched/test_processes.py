@@ -293,10 +293,11 @@ for method in ("forkserver", "fork"):
         time.sleep(1)
         os._exit(0)
     start = time.monotonic()
-    env.close()  # the other process must not keep the wires open, or the workers would have to be killed
+    env.close()  # the other process must not keep the channels open, or the workers would have to be killed
     print(time.monotonic() - start < 0.15, flush=True)
     os.waitpid(sleeper, 0)
 """,
+        limit=120,  # workers of a fork of the fork server's process are spawned, which imports torch again
     )
     refused = (
         "RuntimeError: This ParallelEnv belongs to the process that started it, and this is a fork of that process. "

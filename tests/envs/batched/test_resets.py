@@ -1,4 +1,4 @@
-"""Resets of some envs, and what resets are told."""
+"""Resets of some envs, and their keyword arguments."""
 
 from __future__ import annotations
 
@@ -120,11 +120,12 @@ def test_wrong_lists(made):
     with pytest.raises(ValueError) as caught:
         env.reset(list_of_kwargs=[{}])
     assert str(caught.value) == (
-        "list_of_kwargs is a list of 1, and there are 3 envs: give one for each, or a single one for all."
+        "list_of_kwargs must have one value for each of the 3 envs, got a list of 1. "
+        "Fix: a list of that length, or a single value for all envs."
     )
     with pytest.raises(TypeError) as caught_type:
         env.reset(list_of_kwargs=[{}, 1, {}])
-    assert str(caught_type.value) == ("list_of_kwargs must hold keyword arguments by name, and that of env 1 is a int.")
+    assert str(caught_type.value) == "list_of_kwargs must hold keyword arguments by name, got a int for env 1."
 
 
 @pytest.mark.parametrize("batch", [SerialEnv, ParallelEnv])
