@@ -164,9 +164,6 @@ def masks_by_row(masks: Masks, n: int) -> list[Masks]:
     return [{level: mask[i] for level, mask in masks.items()} for i in range(n)]
 
 
-rows_of = masks_by_row  # former name
-
-
 def _merge(
     previous: Mapping[str, Any],
     fresh: Mapping[str, Any],
@@ -276,5 +273,4 @@ __all__ = [
     "overwrite",
     "reset_masks",
     "reset_to_state",
-    "rows_of",
 ]

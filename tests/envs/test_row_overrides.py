@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 import types
 
 import pytest
 import torch
 
-from rlnb.envs import GymEnv, GymWrapper
+from rlnb.envs import GymEnv, GymWrapper, ParallelEnv, SerialEnv
 from rlnb.envs import rollout as rollout_module
 from rlnb.envs.rows import CONSTRUCTION, overridden
 
 MEMBERS = [name for name in dir(GymWrapper) if not name.startswith("__") and name != "_fills_rows"]
+OF_BATCHES = [name for name, value in inspect.getmembers(SerialEnv, inspect.isfunction) if not name.startswith("__")]
 ON_THE_ENV = [
     "_assemble",
     "_is_complete",
@@ -111,3 +113,30 @@ def test_construction_and_new_names_may_differ():
     env = own()
     assert overridden(env, GymWrapper) == set() and env._fills_rows
     assert GymEnv("CartPole-v1")._fills_rows and not overriding("_assemble", [])("CartPole-v1")._fills_rows
+
+
+@pytest.mark.parametrize("name", OF_BATCHES)
+def test_a_batch_that_overrides_a_method_is_stepped_method_by_method(name):
+    stored, calls = getattr(SerialEnv, name), []
+
+    def method(self, *args, **kwargs):
+        calls.append(name)
+        return stored(self, *args, **kwargs)
+
+    own, plain = (
+        cls(2, lambda: GymEnv("CartPole-v1")) for cls in (type("Own", (SerialEnv,), {name: method}), SerialEnv)
+    )
+    for env in (own, plain):
+        env.set_seed(3)
+    assert bool((own.rollout(30, break_when_any_done=False) == plain.rollout(30, break_when_any_done=False)).all())
+    assert plain._fills_rows and not own._fills_rows
+
+
+def test_an_override_in_a_parallel_env_is_honoured():
+    class Doubling(ParallelEnv):
+        def _step(self, tensordict):
+            data = super()._step(tensordict)
+            return data.set("reward", 2 * data["reward"])
+
+    with Doubling(2, lambda: GymEnv("CartPole-v1")) as env:
+        assert env.rollout(3)["next", "reward"].unique().tolist() == [2]

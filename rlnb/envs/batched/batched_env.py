@@ -21,7 +21,7 @@ from rlnb.data.specs.base import TensorSpec
 from rlnb.data.specs.composite import Composite
 from rlnb.data.ted.block import LeafInfo, TEDBlock
 from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
-from rlnb.envs import faults as env_errors
+from rlnb.envs import errors as env_errors
 from rlnb.envs.base import EnvBase
 from rlnb.envs.batched import errors
 from rlnb.envs.batched.arguments import check_batch_options, kwargs_each, one_each
@@ -32,6 +32,7 @@ from rlnb.envs.batched.trace import BatchTrace, Turn
 from rlnb.envs.libs.gym.codec import drawn_actions, native_action
 from rlnb.envs.partial_reset import Masks, deciding, reset_masks
 from rlnb.envs.stacking import stack_steps
+from rlnb.envs.validation import fit_action
 
 MakeEnv = Callable[..., EnvBase]
 #: Positional and keyword arguments of a method of an env.
@@ -444,7 +445,7 @@ class BatchedEnvBase(EnvBase):
                 action = row.get(key, None)
                 if action is None:
                     raise KeyError(env_errors.no_action(key, row))
-                env_errors.check_action(key, specs[key], action, specs[key].shape)
+                fit_action(key, specs[key], action, specs[key].shape)
         return tensordict
 
     def rand_action(self, tensordict: TensorDictBase | None = None) -> TensorDictBase:

@@ -15,7 +15,7 @@ from rlnb._tensordict import shallow_copy
 from rlnb.data.specs.composite import Composite
 from rlnb.data.ted.block import LeafInfo, Rows
 from rlnb.data.ted.keys import NestedKey
-from rlnb.envs import faults as env_errors
+from rlnb.envs import errors as env_errors
 from rlnb.envs.base import EnvBase
 from rlnb.envs.transforms.action_mask import ActionMask
 from rlnb.envs.transforms.transformed_env import TransformedEnv

@@ -28,6 +28,7 @@ from rlnb.envs.batched.processes import choose_start_method, start_lock
 from rlnb.envs.batched.serial import SerialEnv
 from rlnb.envs.batched.worker import RESET_SELECTED, STEP, STEP_SELECTED
 from rlnb.envs.batched.worker_pool import WorkerError, WorkerPool
+from rlnb.envs.rows import overridden
 
 
 class ParallelEnv(BatchedEnvBase):
@@ -302,6 +303,10 @@ class ParallelEnv(BatchedEnvBase):
     def _select(self, which: Sequence[int]) -> None:
         self._layout.selected[:] = False
         self._layout.selected[which] = True
+
+    @property
+    def _fills_rows(self) -> bool:
+        return super()._fills_rows and not overridden(self, ParallelEnv)
 
     def _row_functions(self, block: TEDBlock) -> tuple[Callable[[int, Any], bool], Callable[[int], None]]:
         assert self._block is not None

@@ -18,6 +18,7 @@ from rlnb.envs.batched import errors
 from rlnb.envs.batched.attributes import read_attribute
 from rlnb.envs.batched.batched_env import Arguments, BatchedEnvBase, ResetArguments
 from rlnb.envs.batched.drivers import DataDriver, EnvInfo, RowDriver
+from rlnb.envs.rows import overridden
 
 
 class SerialEnv(BatchedEnvBase):
@@ -147,6 +148,10 @@ class SerialEnv(BatchedEnvBase):
         self.start()
         args, kwargs = arguments
         return operator.attrgetter(name)(self._envs[i])(*args, **kwargs)
+
+    @property
+    def _fills_rows(self) -> bool:
+        return super()._fills_rows and not overridden(self, SerialEnv)
 
     def _row_functions(self, block: TEDBlock) -> tuple[Callable[[int, Any], bool], Callable[[int], None]]:
         functions = [env._row_functions(block.env(i)) for i, env in enumerate(self._envs)]

@@ -12,8 +12,8 @@ from rlnb._tensordict import fast_tensordict, shallow_copy
 from rlnb.data.specs.composite import Composite
 from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
 from rlnb.envs.base import EnvBase
-from rlnb.envs.done import complete_done
-from rlnb.envs.partial_reset import Masks, deciding, end_masks, overwrite, reset_masks, rows_of
+from rlnb.envs.end_signals import complete_done
+from rlnb.envs.partial_reset import Masks, deciding, end_masks, masks_by_row, overwrite, reset_masks
 from rlnb.envs.transforms.compose import Compose
 from rlnb.envs.transforms.transform import Transform
 from rlnb.envs.transforms.transformed_env import TransformedEnv
@@ -132,7 +132,7 @@ class AutoResetTransform(Transform):
     def _placeholders(self, data: TensorDictBase, masks: Masks) -> TensorDictBase:
         """Make placeholders for the observations at or below the end signals."""
         if isinstance(data, LazyStackedTensorDict):
-            rows = zip(data.unbind(0), rows_of(masks, len(data)), strict=True)
+            rows = zip(data.unbind(0), masks_by_row(masks, len(data)), strict=True)
             return lazy_stack([self._placeholders(row, own) for row, own in rows], 0)
         made = fast_tensordict({}, data.batch_size, data.device)
         for key in self._observations:

@@ -16,8 +16,7 @@ from rlnb.data.specs.composite import Composite
 from rlnb.data.ted.block import LeafInfo, Rows
 from rlnb.data.ted.keys import NestedKey
 from rlnb.envs.base import EnvBase
-from rlnb.envs.done import complete_done
-from rlnb.envs.life import close
+from rlnb.envs.end_signals import complete_done
 from rlnb.envs.specs import ForgetfulCache, with_twins
 from rlnb.envs.transforms.compose import Compose
 from rlnb.envs.transforms.rows import Stage, bind, stages
@@ -507,7 +506,10 @@ class TransformedEnv(EnvBase):
             raise_if_closed: whether to raise ``RuntimeError`` if the env is already closed.
         """
         self._chain.close()
-        close(self._base, raise_if_closed)
+        if raise_if_closed:
+            self._base.close(raise_if_closed=True)
+        else:
+            self._base.close()  # a user's own close may take no arguments
 
     def fake_tensordict(self) -> TensorDict:
         """Make a step of zeros with the keys, shapes and dtypes of a real one; see :meth:`EnvBase.fake_tensordict`."""
