@@ -13,7 +13,7 @@ import traitlets
 from rlnb_widgets import TEDExplorer, Timeline, link
 from rlnb_widgets._core.text import visible
 from rlnb_widgets.ted_explorer import Thumb, ted_model
-from rlnb_widgets.ted_explorer.payload import encode
+from rlnb_widgets.ted_explorer.payload import encode_entry
 from rlnb_widgets.ted_explorer.values import pack_values
 from tensordict import NonTensorData, NonTensorStack, TensorDict
 
@@ -155,7 +155,7 @@ def test_the_payload_is_plain_json_with_the_keys_as_they_are():
 
 
 def test_letters_of_thumbs_are_distinct():
-    assert len(set(encode(Thumb("spark", 1, tuple(range(-1, 64)))))) == 65
+    assert len(set(encode_entry(Thumb("spark", 1, tuple(range(-1, 64)))))) == 65
 
 
 def read(packed, ref, steps, element, t):
