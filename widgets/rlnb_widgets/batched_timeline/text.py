@@ -96,9 +96,9 @@ def timeline_explanation(model: TimelineModel) -> str:
         model: The model.
     """
     parts = [
-        "Each lane is an env over time; the lane above them is the process of the learner. In a step each env is told "
-        "to act, runs its step, and writes its row of the batch's data. The batch goes on when all have. Envs that "
-        "are done are then reset, and the others wait."
+        "Each lane is an env over time; the lane above them is the process of the learner. In a step each env gets "
+        "its action, runs, and writes its row of the batch's data. The batch goes on once every env has done so. Envs "
+        "that are done are then reset, and the others wait."
     ]
     for run in model.runs:
         parts.append(_run_words(run))

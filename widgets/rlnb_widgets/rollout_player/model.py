@@ -121,7 +121,7 @@ def player_model(
         labels = tuple(_label(int(e), rollout.batch_size[:-1]) for e in chosen)
     notes = [*side.notes]
     if len(chosen) < total and compare is None:
-        notes.append(f"Shown are {len(chosen)} of {plural(total, 'environment')}; envs=[...] chooses others.")
+        notes.append(f"Showing {len(chosen)} of {plural(total, 'environment')}; envs=[...] chooses others.")
     if compare is not None and total > 1:
         notes.append(f"Environment {chosen[0]} of each is compared; envs=[i] chooses another.")
     groups = find_groups(side.leaves, side.code, env)

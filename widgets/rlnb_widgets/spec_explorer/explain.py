@@ -19,7 +19,7 @@ MEANING = {
     "composite": "A spec of a TensorDict: one spec for each key.",
     "stack": "Specs that differ, side by side along a dimension; each value has a part for each of them.",
     "choice": "A value of one of several specs.",
-    "nothing": "The key is named, and nothing is said about its data.",
+    "nothing": "The key has no spec, so its data may be anything.",
     "unknown": "A spec of a kind that is not drawn; its text is shown instead.",
 }
 

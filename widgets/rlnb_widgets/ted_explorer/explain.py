@@ -35,7 +35,7 @@ def _what(model: TedModel) -> str:
     return (
         f"This is episode data in TED form: {plural(model.steps, 'step')}{several}, {size}. "
         "Row t holds one step: the root is what was known before the step and the action taken, "
-        '"next" is what came of it: the reward, the next observation and the done flags.'
+        '"next" is the result: the reward, the next observation and the done flags.'
     )
 
 

@@ -120,7 +120,7 @@ def _same(specs: Specs) -> tuple[Change, ...]:
 def _brief(entry: SpecEntry) -> str:
     spec = entry.spec
     if spec is None:
-        return "nothing is said"
+        return "no spec"
     dtype = str(getattr(spec, "dtype", None) or type(spec).__name__).removeprefix("torch.")
     return f"{dtype} {dims_text(entry.dims)}, {shorten(visible(domain_of(spec).text, 200), 44)}"
 

@@ -63,7 +63,7 @@ class Session:
             what: ``"reset"`` or ``"step"``. A step with nothing to start from resets first, and so does one after the
                 end of an episode.
             tensordict: what is given to the reset, or to the step with its action. Default: nothing to a reset; to a
-                step what came before, with a random action.
+                step the state before it, with a random action.
 
         Returns:
             What passed, the reset that came first included; errors are in it as text.
