@@ -243,7 +243,7 @@ def shallow_copy(data: TensorDictBase) -> TensorDictBase:
     return like(entries, data)
 
 
-def write_entries(data: TensorDictBase, entries: Mapping[str, Any]) -> None:
+def merge_entries(data: TensorDictBase, entries: Mapping[str, Any]) -> None:
     """Set entries of a TensorDict; nested dictionaries are merged into existing nested TensorDicts.
 
     Args:
@@ -256,7 +256,7 @@ def write_entries(data: TensorDictBase, entries: Mapping[str, Any]) -> None:
             below = entry(data, name)
             if not isinstance(below, TensorDictBase):
                 below = entry(data.set(name, data.empty()), name)
-            write_entries(below, value)
+            merge_entries(below, value)
         elif stored is not None:
             stored[name] = value
         else:

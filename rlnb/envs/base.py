@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from tensordict import TensorDict, TensorDictBase
 
-from rlnb._tensordict import del_entry, entry, raw_entries, set_entry, shallow_copy, write_entries
+from rlnb._tensordict import del_entry, entry, merge_entries, raw_entries, set_entry, shallow_copy
 from rlnb.data.specs.composite import Composite
 from rlnb.data.ted.keys import DONE, TRUNCATED, NestedKey, as_key, as_tuple, by_depth
 from rlnb.data.ted.step_mdp import NextStep
@@ -221,7 +221,7 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
             return fresh
         for level in masks:
             del_entry(tensordict, as_key((*level, "_reset")))
-        write_entries(tensordict, entries)
+        merge_entries(tensordict, entries)
         return tensordict
 
     def _done_levels(self) -> list[tuple[tuple[str, ...], NestedKey]]:

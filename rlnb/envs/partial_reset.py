@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from tensordict import LazyStackedTensorDict, TensorDict, TensorDictBase, lazy_stack
 
-from rlnb._tensordict import entry, raw_entries, write_entries
+from rlnb._tensordict import entry, merge_entries, raw_entries
 from rlnb.data.ted.keys import as_key, as_tuple
 from rlnb.data.ted.leaves import is_branch
 
@@ -119,7 +119,7 @@ def merge_reset(previous: TensorDictBase, fresh: TensorDictBase, masks: Masks, b
 def overwrite(previous: TensorDictBase, fresh: TensorDictBase, masks: Masks, batch_dims: int) -> None:
     """Write the data of a reset over that of its input, ``previous``, where the masks are True; without masks, all."""
     if not batch_dims or not (is_ragged(previous) or is_ragged(fresh)):
-        write_entries(previous, merge_reset(previous, fresh, masks, batch_dims))
+        merge_entries(previous, merge_reset(previous, fresh, masks, batch_dims))
         return
     for row, new, own in zip(previous.unbind(0), fresh.unbind(0), masks_by_row(masks, len(previous)), strict=True):
         overwrite(row, new, own, batch_dims - 1)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 from tensordict import TensorDictBase
 
-from rlnb._tensordict import write_entries
+from rlnb._tensordict import merge_entries
 from rlnb.data.specs.composite import Composite
 from rlnb.envs.end_signals import complete_done
 from rlnb.envs.partial_reset import merge_reset
@@ -45,7 +45,7 @@ def partial_step(env: EnvBase, tensordict: TensorDictBase, partial: torch.Tensor
     stepped = env._step_marked(tensordict, mask)
     env._fit_data(stepped, "step")
     complete_done(env, stepped)
-    write_entries(kept, merge_reset(kept, stepped, {(): mask}, len(batch)))
+    merge_entries(kept, merge_reset(kept, stepped, {(): mask}, len(batch)))
     return kept
 
 

@@ -297,7 +297,7 @@ def test_a_check_that_cannot_use_the_answer_says_so() -> None:
 
     assert repr(careless.try_source("def f(): return 'no'")) == (
         "[Not right yet] t\n"
-        "The check could not use what came back from `f`. It met AttributeError: 'str' object has no attribute 'real'"
+        "The check could not use the result of `f`. It raised AttributeError: 'str' object has no attribute 'real'"
     )
 
 

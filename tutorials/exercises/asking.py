@@ -26,7 +26,7 @@ def fail(message: str, picture: Any = None) -> NoReturn:
 
     Args:
         message: what is wrong, without the answer; words in backticks are shown as code.
-        picture: something to show below, such as a visualizer of what came out.
+        picture: something to show below, such as a visualizer of the result.
 
     Raises:
         Stop: always; the exercise turns it into a verdict.
@@ -136,7 +136,7 @@ def as_number(value: Any, wanted: str = "a number is wanted") -> float:
         The number: an int of an integer, a float of any other, a bool of a flag.
 
     Raises:
-        Stop: where it is none.
+        Stop: If the value is not a number.
     """
     value = plain(value)
     if isinstance(value, torch.Tensor) and value.numel() == 1 and not value.is_complex():

@@ -99,9 +99,7 @@ def episode_returns(episode_returns: Callable[..., Any]) -> Outcome:
         require(isinstance(got, list | tuple), f"It gave a `{type(got).__name__}`, and a list of numbers is wanted.")
         numbers = [float(as_number(number, "each element of the list is to be a number")) for number in got]
         if most > 5 and len(numbers) == most:
-            fail(
-                f"It gave {most} numbers for {most} steps: one for each step. Wanted is one for each episode that ends."
-            )
+            fail(f"It gave {most} numbers for {most} steps: one for each step. Give one for each episode that ends.")
         if not _equal(numbers, _sums(rollout, where(rollout["next", "done"]))):
             _explain_returns(numbers, rollout)
     return right(

@@ -208,12 +208,12 @@ _INTEGERS = (torch.int64, torch.int32, torch.int16, torch.uint8, torch.int8)
 
 
 def _index(got: Any) -> int | None:
-    """Take what came back as an index; a tensor with one integer in it will do."""
+    """Read an answer as an index; a tensor that holds one integer is accepted."""
     if isinstance(got, torch.Tensor) and got.numel() == 1 and got.dtype in _INTEGERS:
         return int(got)
     if got is None or (isinstance(got, int) and not isinstance(got, bool)):
         return got
-    fail(f"It gave a `{type(got).__name__}`. Wanted is one integer, or `None`.")
+    fail(f"It gave a `{type(got).__name__}`. Return one integer, or `None`.")
 
 
 def _explain_break(got: int | None, steps: list[int], component: int | None, td: TensorDictBase) -> None:

@@ -129,7 +129,7 @@ def _mask(got: Any, lake: Sequence[str], row: int, column: int) -> Mask:
     where = f"at row {row}, column {column}"
     if not isinstance(got, torch.Tensor):
         fail(f"It gave a `{type(got).__name__}` {where}, and a tensor is wanted.")
-    what = f"It gave a tensor of the shape {list(got.shape)} {where}. Wanted is one entry for each of the four moves."
+    what = f"It gave a tensor of the shape {list(got.shape)} {where}. Return one entry for each of the four moves."
     require(got.shape == (4,), what, lambda: LakePicture(lake, row, column))
     require(got.dtype == torch.bool, f"It gave the dtype `{got.dtype}`. The entries of a mask are true or false.")
     mask: Mask = got.tolist()

@@ -139,7 +139,7 @@ def _no_rollout(*args: Any, **kwargs: Any) -> None:
 
 
 def _check_rows(got: TensorDictBase, ends: list[int]) -> None:
-    """Each row must be a whole step, and each root what came of the row before or of a reset at its end."""
+    """Check that each row is a whole step, and each root follows from the row before or from a reset after its end."""
     what = '`"next"` is missing at the root. What is kept must be the whole step, and not where to go on.'
     require("next" in got.keys(), what)  # noqa: SIM118 - `in` asks a TensorDict for values
     root, following = got["observation"], got["next", "observation"]

@@ -100,7 +100,7 @@ def _parabola(gain: torch.Tensor) -> torch.Tensor:
 
 def _tuned(tune: Callable[..., Any], rate: float) -> float:
     got = ask(tune, _parabola, _START, _STEPS, rate)
-    what = "It gave a tensor that still has its gradients. Wanted is a number: `.item()`."
+    what = "It gave a tensor that still has its gradients. Return a number: `.item()`."
     require(not (isinstance(got, torch.Tensor) and got.requires_grad), what)
     return float(as_number(got, "a number is wanted: `float`"))
 

@@ -124,12 +124,12 @@ def _stepped(env: EnvBase, place: int, action: int) -> TensorDictBase:
     got = ask(env._step, given, may_change=True)
     require(got is not given, "`_step` returned the TensorDict that it was given. What it is given is the root.")
     changed = first_change(before, given, "")
-    what = f"`_step` changed its input (`{changed}`), so that the root would show what came after the step."
+    what = f"`_step` changed its input (`{changed}`), so that the root would show the state after the step."
     require(changed is None, what)
     require(isinstance(got, TensorDictBase), f"It gave a `{type(got).__name__}`, and a TensorDict is wanted.")
     require("next" not in got, 'What `_step` returns comes under `next` by itself; in it there is no other "next".')
     for key, dtype in {"place": torch.int64, "reward": torch.float32, "terminated": torch.bool}.items():
-        require(key in got, f"There is no `{key}` in what came, only {sorted(map(str, got.keys()))}.")
+        require(key in got, f"There is no `{key}` in the result, only {sorted(map(str, got.keys()))}.")
         shape = list(got[key].shape)
         require(shape == [1], f"`{key}` has the shape {shape}, and [1] is wanted, as its spec says.")
         what = f"`{key}` has the dtype `{got[key].dtype}`, and its spec says `{dtype}`."

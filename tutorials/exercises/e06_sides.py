@@ -145,7 +145,7 @@ def _acted(policy: Any, roots: TensorDictBase) -> TensorDictBase:
     got = policy(roots.clone())
     require(isinstance(got, TensorDictBase), f"The policy gave a `{type(got).__name__}`, and a TensorDict is wanted.")
     present = sorted(map(str, got.keys()))
-    require("action" in present, f"There is no `action` in what came, only {present}.")
+    require("action" in present, f"There is no `action` in the result, only {present}.")
     found: TensorDictBase = got
     return found
 

@@ -124,7 +124,7 @@ def _explain(got: torch.Tensor, wanted: torch.Tensor, steps: int) -> None:
         if got[0] == wanted.min():
             fail(f"{said}The rollout stopped as soon as one env was done: nobody waited for the others.")
         if got[0] == wanted.max():
-            fail(f"{said}All envs made that many steps: it counts what came after the first end, too.")
+            fail(f"{said}All envs made that many steps: it also counts the steps after the first end.")
         fail(f"{said}It is the same number five times: is it the same seed for all?")
     if torch.equal(got, wanted - 1):
         fail(f"{said}Each sum stops one step too early: the step that ends an episode belongs to it.")
@@ -133,7 +133,7 @@ def _explain(got: torch.Tensor, wanted: torch.Tensor, steps: int) -> None:
     if torch.equal(got, wanted.clamp(max=steps)):
         fail(f"{said}Long episodes were cut off after {steps} steps.")
     if bool((got >= wanted).all()):
-        fail(f"{said}There is more in it than one episode: what came after the first end of a row?")
+        fail(f"{said}There is more in it than one episode: does it include the steps after the first end of a row?")
     if got[0] == steps and len(set(got.tolist())) > 1:
         fail(f"{said}It counts the ends in the rows above, and not those before it in time.")
     fail(f"{said}Are these the seeds that were given, each for its env?")

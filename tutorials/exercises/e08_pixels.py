@@ -52,8 +52,8 @@ SEE = """
     hints=[
         "It is the chain of above with other numbers. One transform has to write somewhere else than it reads, so that "
         '`"pixels"` stays. Which, and where do those after it read?',
-        "The first one reads `pixels` and writes `small`. The others read `small`, and write it too, as nothing else "
-        "is said.",
+        "The first one reads `pixels` and writes `small`. The others read `small`, and write it too, because "
+        "they have no `out_keys`.",
         '`ToTensorImage(in_keys=["pixels"], out_keys=["small"])`, then `GrayScale(in_keys=["small"])` and so on.',
     ],
     solution=SEE,

@@ -110,7 +110,7 @@ def note(note: Callable[..., Any]) -> Outcome:
     if _numbers(tree) != _numbers(truth):
         _explain(tree, truth, games)
     return right(
-        f"{GAMES} games are in the tree. Each node says how many of them came by, and what came of them on average: "
+        f"{GAMES} games are in the tree. Each node says how many of them passed through it, and their average result: "
         "wins divided by count. A search does just that after each of its simulations. In the explorer, the area is "
         "the one and the colour the other.",
         TreeExplorer(tree, env=TicTacToeEnv()),

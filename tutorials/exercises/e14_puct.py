@@ -147,7 +147,7 @@ def _asked(select: Callable[..., Any], name: str, node: _Node) -> int:
     return action
 
 
-#: What a mistake changes in the formula, and what is said of it.
+#: The message for each mistake, and what the mistake changes in the formula.
 _MISTAKES: dict[str, dict[str, Any]] = {
     "Where is the bonus?": {"only": "mean"},
     "Where is the mean return?": {"only": "bonus"},

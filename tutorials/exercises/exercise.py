@@ -282,4 +282,4 @@ def _error(error: BaseException, answers: tuple[Any, ...]) -> Outcome:
     if place:
         return Outcome("error", f"{said}\n\nIt came from {place}.")
     kinds = ", ".join(f"`{name_of(answer)}`" for answer in answers)
-    return Outcome("wrong", f"The check could not use what came back from {kinds}. It met {said}")
+    return Outcome("wrong", f"The check could not use the result of {kinds}. It raised {said}")

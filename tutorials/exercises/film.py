@@ -20,7 +20,7 @@ def film(steps: int, max_steps: int | None = None) -> TensorDictBase:
 
     Args:
         steps: how many.
-        max_steps: the time limit of an episode; None is none.
+        max_steps: the time limit of an episode; ``None`` means no limit.
 
     Returns:
         A TED of shape ``[steps]``.

@@ -21,7 +21,7 @@ LeafInfo = tuple[torch.Size, torch.dtype]
 Allocate = Callable[[tuple[int, ...], np.dtype], np.ndarray]
 
 
-class Rows(NamedTuple):
+class EnvRows(NamedTuple):
     """Views of the rows of one env; both dictionaries hold arrays of shape ``[rows, *shape]``, by key."""
 
     root: dict[NestedKey, np.ndarray]
@@ -87,7 +87,7 @@ class TEDBlock:
         """The index of row t in all envs of the batch."""
         return (*[slice(None)] * len(self.batch), t)
 
-    def env(self, *index: int) -> Rows:
+    def env(self, *index: int) -> EnvRows:
         """Return views of the rows of one env of the batch.
 
         Args:
@@ -97,7 +97,7 @@ class TEDBlock:
             The views.
         """
         pick = [{key: array[index] for key, array in leaves.items()} for leaves in (self.root, self.next)]
-        return Rows(*pick)
+        return EnvRows(*pick)
 
     def grow(self) -> None:
         """Double the number of rows and keep their content. Views taken before become stale."""

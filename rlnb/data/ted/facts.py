@@ -201,7 +201,7 @@ def per_step(column: torch.Tensor) -> torch.Tensor:
     return column.bool().flatten(1).any(1) if column.dim() > 1 else column.bool()
 
 
-def name_of(path: Path, in_next: bool = False) -> str:
+def key_code(path: Path, in_next: bool = False) -> str:
     """Write a key as code.
 
     Args:
@@ -212,7 +212,7 @@ def name_of(path: Path, in_next: bool = False) -> str:
         The text.
 
     Example:
-        >>> name_of(("reward",), in_next=True)
+        >>> key_code(("reward",), in_next=True)
         "('next', 'reward')"
     """
     return repr(as_key(("next", *path) if in_next else path))

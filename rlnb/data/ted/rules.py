@@ -10,7 +10,7 @@ import torch
 
 from rlnb.data.ted.adjacency import disagreements, likely_cause
 from rlnb.data.ted.columns import Path, alike
-from rlnb.data.ted.facts import ACTION, REWARD, Facts, index_text, name_of, per_step, show
+from rlnb.data.ted.facts import ACTION, REWARD, Facts, index_text, key_code, per_step, show
 from rlnb.data.ted.keys import DONE, END_KEYS, MASK_KEYS, TERMINATED, TRAJ_IDS_KEYS, TRUNCATED, as_key
 from rlnb.data.ted.ragged import RaggedColumn, row_kind
 
@@ -86,7 +86,7 @@ _Found = Iterator[tuple[str, int | None, str, str, str]]
 def _next(facts: Facts) -> _Found:
     if facts.has_next:
         return
-    names = ", ".join(name_of(path) for path in facts.root) or "nothing"
+    names = ", ".join(key_code(path) for path in facts.root) or "nothing"
     yield (
         "'next'",
         None,
@@ -123,11 +123,11 @@ def _done(facts: Facts) -> _Found:
             there = " and ".join(repr(name) for name, flags in signals.items() if flags is not None)
             cause = "done was expected to follow from the other signals, but must be written as well"
             fix = "data['next', 'done'] = terminated | truncated"
-            yield name_of((*level, DONE), True), None, f"missing, and {there} is there", cause, fix
+            yield key_code((*level, DONE), True), None, f"missing, and {there} is there", cause, fix
         elif signals[TERMINATED] is None:
             cause = "an older interface with a single end signal, which does not say whether to bootstrap"
             fix = "write terminated (and truncated) of the env under 'next' as well"
-            yield name_of((*level, TERMINATED), True), None, "missing, and 'done' is there", cause, fix
+            yield key_code((*level, TERMINATED), True), None, "missing, and 'done' is there", cause, fix
 
 
 def _union(facts: Facts) -> _Found:
@@ -149,7 +149,7 @@ def _union(facts: Facts) -> _Found:
             found = f"{show(done[step])}, and {names} is {show(union[step])}{_more(wrong)}"
             cause = "one of the signals was changed without the others"
             fix = f"data['next', 'done'] = {names}, or set 'truncated' where an episode was cut"
-            yield name_of((*level, DONE), True), step, found, cause, fix
+            yield key_code((*level, DONE), True), step, found, cause, fix
 
 
 def _shapes(facts: Facts) -> _Found:
@@ -158,7 +158,7 @@ def _shapes(facts: Facts) -> _Found:
         if not isinstance(column, torch.Tensor) or path[-1] not in (*END_KEYS, REWARD):
             continue
         shape, least = [*batch, *column.shape[1:]], 2 + facts.extra.get(("next", *path[:-1]), 0)
-        entry = name_of(path, True)
+        entry = key_code(path, True)
         if column.dim() < least or (path[-1] in END_KEYS and column.shape[-1] != 1):
             fix = f"data[{entry}] = data[{entry}].unsqueeze(-1)"
             yield entry, None, f"the shape {shape}", "the last dimension, of size 1, was dropped", fix
@@ -170,8 +170,8 @@ def _shapes(facts: Facts) -> _Found:
 def _reward(facts: Facts) -> _Found:
     for path in facts.root:
         if path[-1] == REWARD and path not in facts.next:
-            fix = f"data[{name_of(path, True)}] = data.pop({name_of(path)})"
-            yield name_of(path), None, "at the root", "it was stored with the action that earned it", fix
+            fix = f"data[{key_code(path, True)}] = data.pop({key_code(path)})"
+            yield key_code(path), None, "at the root", "it was stored with the action that earned it", fix
     rewards = [path for path in (*facts.root, *facts.next, *facts.gaps) if path[-1] == REWARD]
     # A reward of another name would be among the entries that exist only under "next".
     if not rewards and not any(path not in facts.root and path[-1] not in END_KEYS for path in facts.next):
@@ -182,8 +182,8 @@ def _reward(facts: Facts) -> _Found:
 def _action(facts: Facts) -> _Found:
     for path in facts.next:
         if path[-1] == ACTION and path not in facts.root:
-            fix = f"data[{name_of(path)}] = data.pop({name_of(path, True)})"
-            yield name_of(path, True), None, "under 'next'", "it was stored with its results", fix
+            fix = f"data[{key_code(path)}] = data.pop({key_code(path, True)})"
+            yield key_code(path, True), None, "under 'next'", "it was stored with its results", fix
     if any(path[-1] == ACTION for path in (*facts.root, *facts.next, *facts.gaps)):
         return
     # An action of another name would be among the entries that exist only at the root.
@@ -206,10 +206,10 @@ def _observation(facts: Facts) -> _Found:
             cause = (
                 "the results of the steps were not stored" if at_root else "the inputs of the policy were not stored"
             )
-            yield name_of(path, at_root), None, f"{here}, and not {there}", cause, f"write it {there} as well"
+            yield key_code(path, at_root), None, f"{here}, and not {there}", cause, f"write it {there} as well"
             shared.append(path)
     if not shared:
-        names = ", ".join(name_of(path) for path in facts.root if path[-1] not in own) or "nothing else"
+        names = ", ".join(key_code(path) for path in facts.root if path[-1] not in own) or "nothing else"
         cause = "the observation after the step was left out"
         fix = "write the output of env.step under 'next'"
         yield "'next'", None, f"no observation; the root has {names}", cause, fix
@@ -241,7 +241,7 @@ def _alike(facts: Facts) -> _Found:
             if one != two:
                 found = f"the {what} {two} of a step, and {one} at the root"
                 cause = "reset and step of the env return different shapes or dtypes"
-                yield name_of(path, True), None, found, cause, f"give both the same {what}; check_env_specs(env) helps"
+                yield key_code(path, True), None, found, cause, f"give both the same {what}; check_env_specs(env) helps"
 
 
 def _of_one_kind(path: Path, column: RaggedColumn, other: RaggedColumn) -> _Found:
@@ -252,7 +252,7 @@ def _of_one_kind(path: Path, column: RaggedColumn, other: RaggedColumn) -> _Foun
                 found = f"{_in_words(row)}, and {_in_words(column[0])} at the root of the first step"
                 cause = "only the shape of an entry may vary, not its dtype or number of dimensions"
                 fix = "always give it the same dtype and number of dimensions, some of size 1 if needed"
-                yield name_of(path, bool(in_next)), step, found, cause, fix
+                yield key_code(path, bool(in_next)), step, found, cause, fix
                 return
 
 
@@ -274,7 +274,7 @@ def _adjacent(facts: Facts) -> _Found:
             step = int(wrong[0])
             then = index_text(facts.index(step + 1))
             found = f"{_apart(after[step], column[step + 1], then)}{_more(wrong)}"  # type: ignore[index]
-            yield name_of(path, True), step, found, *likely_cause(column, after, wrong, facts)
+            yield key_code(path, True), step, found, *likely_cause(column, after, wrong, facts)
 
 
 def _apart(after: Any, root: Any, then: str) -> str:
@@ -287,7 +287,7 @@ def _episodes(facts: Facts) -> _Found:
     if facts.ids is None:
         return
     path, ids = facts.ids
-    entry, length = name_of(path), facts.length
+    entry, length = key_code(path), facts.length
     changes = ids[1:] != ids[:-1]
     inside = torch.ones_like(changes)
     inside[length - 1 :: length] = False
@@ -337,7 +337,7 @@ def _root_done(facts: Facts) -> _Found:
             if wrong.shape[0]:
                 cause = "a step was taken from a state that had ended: the env was not reset"
                 fix = "rollout(..., break_when_any_done=True) stops there, and step_and_maybe_reset resets"
-                yield name_of(path), int(wrong[0]), f"True{_more(wrong)}", cause, fix
+                yield key_code(path), int(wrong[0]), f"True{_more(wrong)}", cause, fix
 
 
 def _numbers(facts: Facts) -> _Found:
@@ -347,7 +347,7 @@ def _numbers(facts: Facts) -> _Found:
             if wrong.shape[0]:
                 cause = "the env divided by zero or left its domain, or a table had a gap there"
                 fix = "find the first NaN among the observations and actions before it; one NaN spoils every return"
-                yield name_of(path, True), int(wrong[0]), f"{show(column[int(wrong[0])])}{_more(wrong)}", cause, fix
+                yield key_code(path, True), int(wrong[0]), f"{show(column[int(wrong[0])])}{_more(wrong)}", cause, fix
 
 
 def _goes_on(facts: Facts) -> _Found:
@@ -375,7 +375,7 @@ def _goes_on(facts: Facts) -> _Found:
         cause = "an end signal was set inside an episode, or the env was stepped further without a reset"
         fix = "set it to False there, or reset the env where ('next', 'done') is True"
         found = f"True, but the next step starts from the result of this one{_more(wrong)}"
-        yield name_of((*facts.levels[0], DONE), True), int(wrong[0]), found, cause, fix
+        yield key_code((*facts.levels[0], DONE), True), int(wrong[0]), found, cause, fix
 
 
 def _all_of_step(flags: torch.Tensor) -> torch.Tensor:

@@ -13,7 +13,7 @@ from tensordict import TensorDict, TensorDictBase
 
 from rlnb._tensordict import shallow_copy
 from rlnb.data.specs.composite import Composite
-from rlnb.data.ted.block import LeafInfo, Rows
+from rlnb.data.ted.block import EnvRows, LeafInfo
 from rlnb.data.ted.keys import NestedKey
 from rlnb.envs import errors as env_errors
 from rlnb.envs.base import EnvBase
@@ -122,7 +122,7 @@ class BlockDriver(DataDriver):
             reset or step.
     """
 
-    def __init__(self, env: EnvBase, rows: Rows, inputs: Mapping[NestedKey, np.ndarray], given: np.ndarray) -> None:
+    def __init__(self, env: EnvBase, rows: EnvRows, inputs: Mapping[NestedKey, np.ndarray], given: np.ndarray) -> None:
         super().__init__(env)
         self.given = given
         self.inputs = {key: torch.from_numpy(array)[0] for key, array in inputs.items()}
@@ -159,7 +159,7 @@ class RowDriver:
         actions: the action of the backend, ``[1, ...]``, which the batch writes.
     """
 
-    def __init__(self, env: Any, rows: Rows, actions: np.ndarray) -> None:
+    def __init__(self, env: Any, rows: EnvRows, actions: np.ndarray) -> None:
         self.env, self.rows, self.actions = env, rows, actions
         self._step, self._reset = env._row_functions(rows)
         self._root, self._next = list(rows.root.values()), list(rows.next.values())

@@ -9,7 +9,7 @@ from rlnb.data.specs.base import TensorSpec
 from rlnb.data.specs.categorical import Categorical
 from rlnb.data.specs.composite import Composite
 from rlnb.data.ted.keys import DONE, NestedKey, as_key, as_tuple
-from rlnb.envs.transforms.rows import Reset, RowRule, Rows, Step
+from rlnb.envs.transforms.rows import EnvRows, Reset, RowRule, Step
 from rlnb.envs.transforms.transform import Transform
 
 
@@ -58,7 +58,7 @@ class InitTracker(Transform):
             return None
         flag_key, cells = self._flags[0][0], self._carried
 
-        def bind(before: Rows, after: Rows) -> tuple[Step, Reset]:
+        def bind(before: EnvRows, after: EnvRows) -> tuple[Step, Reset]:
             at_root, following = after.root[flag_key], after.next[flag_key]
             last = cells.in_rows(flag_key, following)
 

@@ -10,7 +10,7 @@ from rlnb.data.specs.composite import Composite
 from rlnb.data.specs.unbounded import Unbounded
 from rlnb.data.ted.keys import DONE, NestedKey, as_key, as_tuple
 from rlnb.envs.transforms import errors
-from rlnb.envs.transforms.rows import Reset, RowRule, Rows, Step
+from rlnb.envs.transforms.rows import EnvRows, Reset, RowRule, Step
 from rlnb.envs.transforms.transform import Keys, Transform, key_list
 
 _MODES = ("reduce", "constant")
@@ -150,7 +150,7 @@ class RewardSum(PerReward):
         if self.reset_keys is not None or self.reward_spec or any(key not in rewards for key, _ in pairs):
             return None
 
-        def bind(before: Rows, after: Rows) -> tuple[Step, Reset]:
+        def bind(before: EnvRows, after: EnvRows) -> tuple[Step, Reset]:
             rewards = [before.next[key] for key, _ in pairs]
             at_root, following = ([rows[key] for _, key in pairs] for rows in (after.root, after.next))
             last = [cells.in_rows(key, rows) for (_, key), rows in zip(pairs, following, strict=True)]

@@ -20,7 +20,7 @@ import torch
 
 from rlnb.data.specs.base import TensorSpec
 from rlnb.data.specs.composite import Composite
-from rlnb.data.ted.block import LeafInfo, Rows
+from rlnb.data.ted.block import EnvRows, LeafInfo
 from rlnb.data.ted.keys import NestedKey
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ Step = Callable[[int], bool]
 #: Changes root row t after a reset.
 Reset = Callable[[int], None]
 #: Makes the two for the rows before and after the transform.
-Bind = Callable[[Rows, Rows], tuple[Step | None, Reset | None]]
+Bind = Callable[[EnvRows, EnvRows], tuple[Step | None, Reset | None]]
 
 
 class RowRule(NamedTuple):
@@ -90,7 +90,7 @@ def value_by_value(transform: Transform, output_spec: Composite) -> RowRule | No
         if in_key not in given or in_key in ends or {in_key, out_key} & set(others):
             return None
 
-    def bind(before: Rows, after: Rows) -> tuple[Step | None, Reset | None]:
+    def bind(before: EnvRows, after: EnvRows) -> tuple[Step | None, Reset | None]:
         apply = transform._apply_transform
         steps = [(torch.from_numpy(before.next[k]), after.next[out]) for k, out in pairs]
         resets = [(torch.from_numpy(before.root[k]), after.root[out]) for k, out in pairs if k in before.root]
@@ -142,7 +142,7 @@ def stages(transforms: list[Transform], output_spec: Composite, root: Leaves, ne
     return [*found, Stage(RowRule(lambda before, after: (None, None), [], []), root, next_only)]
 
 
-def bind(chain: list[Stage], rows: Rows) -> tuple[Rows, list[Step], list[Reset]]:
+def bind(chain: list[Stage], rows: EnvRows) -> tuple[EnvRows, list[Step], list[Reset]]:
     """Make the functions of all transforms for the rows of a block.
 
     Args:
@@ -164,7 +164,7 @@ def bind(chain: list[Stage], rows: Rows) -> tuple[Rows, list[Step], list[Reset]]
     return rows, steps[::-1], resets[::-1]
 
 
-def _rows_before(stage: Stage, rows: Rows) -> Rows:
+def _rows_before(stage: Stage, rows: EnvRows) -> EnvRows:
     """Return the rows before a transform: those after it, except for entries that it changes or adds."""
     root, following = dict(rows.root), dict(rows.next)
     for key in stage.rule.added:
@@ -175,7 +175,7 @@ def _rows_before(stage: Stage, rows: Rows) -> Rows:
         if key in stage.root:
             root[key] = _zeros(n, stage.root[key])
         following[key] = _zeros(n, stage.root[key] if key in stage.root else stage.next_only[key])
-    return Rows(root, following)
+    return EnvRows(root, following)
 
 
 def _zeros(n: int, info: LeafInfo) -> np.ndarray:
@@ -198,4 +198,4 @@ def _info(spec: TensorSpec) -> LeafInfo | None:
     return spec.shape, spec.dtype
 
 
-__all__ = ["Reset", "RowRule", "Rows", "Stage", "Step", "bind", "row_rule", "stages", "value_by_value"]
+__all__ = ["EnvRows", "Reset", "RowRule", "Stage", "Step", "bind", "row_rule", "stages", "value_by_value"]

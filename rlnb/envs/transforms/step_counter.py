@@ -10,7 +10,7 @@ from rlnb.data.specs.bounded import Bounded
 from rlnb.data.specs.categorical import Categorical
 from rlnb.data.specs.composite import Composite
 from rlnb.data.ted.keys import DONE, TERMINATED, TRUNCATED, NestedKey, as_key, as_tuple
-from rlnb.envs.transforms.rows import Reset, RowRule, Rows, Step
+from rlnb.envs.transforms.rows import EnvRows, Reset, RowRule, Step
 from rlnb.envs.transforms.transform import Transform, key_list
 
 _MOST = torch.iinfo(torch.int64).max
@@ -143,7 +143,7 @@ class StepCounter(Transform):
             return None
         count_key, done_key, _ = self._plan[0]
 
-        def bind(before: Rows, after: Rows) -> tuple[Step, Reset]:
+        def bind(before: EnvRows, after: EnvRows) -> tuple[Step, Reset]:
             at_root, counts, limit = after.root[count_key], after.next[count_key], self.max_steps
             done, truncated = after.next[done_key].reshape(-1), after.next[TRUNCATED].reshape(-1)
             last = cells.in_rows(count_key, counts)

@@ -13,7 +13,7 @@ from tensordict import TensorDict, TensorDictBase
 from rlnb._tensordict import fast_tensordict, shallow_copy
 from rlnb.data.specs.base import TensorSpec
 from rlnb.data.specs.composite import Composite
-from rlnb.data.ted.block import LeafInfo, Rows
+from rlnb.data.ted.block import EnvRows, LeafInfo
 from rlnb.data.ted.keys import NestedKey
 from rlnb.envs.base import EnvBase
 from rlnb.envs.end_signals import complete_done
@@ -353,7 +353,7 @@ class TransformedEnv(EnvBase):
     def _row_functions(self, block: Any) -> tuple[Callable[[int, Any], bool], Callable[[int], None]]:
         found, base = self._stages(), self._base
         assert found is not None
-        rows, steps, resets = bind(found[:-1], Rows(block.root, block.next))
+        rows, steps, resets = bind(found[:-1], EnvRows(block.root, block.next))
         base_step, base_reset = base._row_functions(rows)
 
         def step(t: int, action: Any) -> bool:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from rlnb_widgets import BufferExplorer
-from rlnb_widgets.buffer_explorer.schema import Ring
+from rlnb_widgets.buffer_explorer.schema import StorageState
 from rlnb_widgets.buffer_explorer.slices import coverage, slices_of
 from tensordict import TensorDict
 
@@ -62,7 +62,7 @@ def test_the_seam_ends_a_trajectory():
     buffer.extend(make_steps([3, 10], last_ends=False))
     facts = verdict(buffer, 8)
     assert (facts.longest, facts.fitting) == (8, 1), "over the end of the memory it goes on"
-    sampled = slices_of(np.array([3, 4, 5, 6]), Ring(8, 8, 8, 5, 13, 1, True))
+    sampled = slices_of(np.array([3, 4, 5, 6]), StorageState(8, 8, 8, 5, 13, 1, True))
     assert sampled.tolist() == [[0, 3, 2], [0, 5, 2]], "over the seam it does not"
 
 

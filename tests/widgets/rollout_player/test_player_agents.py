@@ -12,7 +12,7 @@ from rlnb_widgets import RolloutPlayer
 from rlnb_widgets._core.colors import agent_role
 from rlnb_widgets.rollout_player.agents import LANES, RESTART, runs
 from rlnb_widgets.rollout_player.model import player_model
-from rlnb_widgets.rollout_player.payload import payload
+from rlnb_widgets.rollout_player.payload import player_payload
 from rlnb_widgets.rollout_player.strips import line_role
 from tensordict import TensorDict
 
@@ -172,7 +172,7 @@ def test_an_agent_has_one_colour_everywhere(groups, order):
         for k, number in enumerate(strip.numbers):
             seen.setdefault(number, set()).add(line_role(strip, k))
     assert seen == drawn
-    sent = payload(model)[0]["strips"]
+    sent = player_payload(model)[0]["strips"]
     assert [strip["roles"] for strip in sent if strip["roles"]] == [
         [line_role(strip, k) for k in range(strip.data.shape[-1])]
         for strip in model.strips

@@ -11,7 +11,7 @@ from PIL import Image
 from rlnb_widgets import RolloutPlayer
 from rlnb_widgets.rollout_player.frames import NO_FRAMES
 from rlnb_widgets.rollout_player.model import player_model
-from rlnb_widgets.rollout_player.pictures import as_rgb, encode
+from rlnb_widgets.rollout_player.pictures import as_rgb, encode_frames
 from rlnb_widgets.scenes import scene_names
 from tensordict import TensorDict
 
@@ -40,7 +40,7 @@ def test_pixels_of_root_and_the_last_next():
 
 
 def test_equal_frames_are_sent_once():
-    pictures = encode(lambda i: np.full((8, 8, 3), 7 * (i % 2), np.uint8), 1000, 10_000)
+    pictures = encode_frames(lambda i: np.full((8, 8, 3), 7 * (i % 2), np.uint8), 1000, 10_000)
     assert len(pictures.data) == 2 and pictures.left_out == 0
     assert pictures.index[:4].tolist() == [0, 1, 0, 1]
 
@@ -60,7 +60,7 @@ def test_the_budget_holds_and_thinning_is_said():
 
 
 def test_large_frames_are_shrunk():
-    pictures = encode(lambda i: np.zeros((400, 600, 3), np.uint8), 2, 10**6)
+    pictures = encode_frames(lambda i: np.zeros((400, 600, 3), np.uint8), 2, 10**6)
     assert (pictures.width, pictures.height) == (300, 200)
 
 

@@ -133,7 +133,7 @@ def test_large_batches_are_bounded_and_say_so():
     )
     model = player_model(td)
     assert len(model.labels) == 16
-    assert "Shown are 16 of 40 environments; envs=[...] chooses others." in model.notes
+    assert "Showing 16 of 40 environments; envs=[...] chooses others." in model.notes
 
 
 def test_what_is_missing_is_said():

@@ -13,7 +13,7 @@ from rlnb_widgets import RolloutPlayer
 from rlnb_widgets._core.text import key_text
 from rlnb_widgets.rollout_player.columns import Columns
 from rlnb_widgets.rollout_player.model import player_model
-from rlnb_widgets.rollout_player.payload import HIDDEN, payload
+from rlnb_widgets.rollout_player.payload import HIDDEN, player_payload
 from tensordict import TensorDict
 
 from rlnb._text import printable
@@ -66,7 +66,7 @@ def test_large_integers_become_floats():
 
 def test_rows_come_back_exactly(cartpole):
     model = player_model(cartpole, "CartPole-v1")
-    head, blob, _ = payload(model)
+    head, blob, _ = player_payload(model)
     columns = decode(head["columns"], blob, 120)
     entry = next(e for e in head["entries"] if e["key"] == '"observation"')
     for side, td in (("root", cartpole), ("next", cartpole["next"])):
@@ -77,7 +77,7 @@ def test_rows_come_back_exactly(cartpole):
 
 def test_poses_come_back_finely(cartpole):
     model = player_model(cartpole, "CartPole-v1")
-    head, blob, _ = payload(model)
+    head, blob, _ = player_payload(model)
     frames = head["frames"]
     poses = model.frames.scene.poses
     columns = decode(frames["columns"], blob, len(poses), frames["start"])
@@ -94,7 +94,7 @@ def test_poses_come_back_finely(cartpole):
 
 def test_long_entries_travel_only_in_part():
     td = TensorDict({"o": torch.zeros(5, 100), "image": torch.zeros(5, 3, 64, 64)}, [5])
-    entries = {e["key"]: e["root"] for e in payload(player_model(td))[0]["entries"]}
+    entries = {e["key"]: e["root"] for e in player_payload(player_model(td))[0]["entries"]}
     assert len(entries['"o"']["columns"]) == 6
     assert entries['"image"']["columns"] == []
 
@@ -102,14 +102,14 @@ def test_long_entries_travel_only_in_part():
 def test_a_long_one_hot_entry_travels_as_its_index():
     states = torch.nn.functional.one_hot(torch.tensor([5, 499, 0, 7]), 500)
     td = TensorDict({"o": states[:3], "next": {"o": states[1:]}}, [3])
-    head, blob, _ = payload(player_model(td))
+    head, blob, _ = player_payload(player_model(td))
     columns = decode(head["columns"], blob, 3)
     (entry,) = head["entries"]
     for side, expected in (("root", [5, 499, 0]), ("next", [499, 0, 7])):
         assert (entry[side]["hot"], entry[side]["shape"]) == (True, [500])
         assert columns[entry[side]["columns"][0]].tolist() == expected
     td["next", "o"][2] = 0  # no longer one-hot: then neither side is shortened, and the two can be compared
-    (entry,) = payload(player_model(td))[0]["entries"]
+    (entry,) = player_payload(player_model(td))[0]["entries"]
     assert all("hot" not in entry[side] and len(entry[side]["columns"]) == 6 for side in ("root", "next"))
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from rlnb_widgets import RolloutPlayer
 from rlnb_widgets.rollout_player.model import player_model
-from rlnb_widgets.rollout_player.payload import payload
+from rlnb_widgets.rollout_player.payload import player_payload
 from rlnb_widgets.rollout_player.varying import described
 from tensordict import TensorDict, lazy_stack
 
@@ -51,7 +51,7 @@ def test_every_face_shows_it():
     assert "size of observation" in repr(player) and "[3, 2, 2]: 1, 1, 1, 1" in repr(player)
     for face in (player.to_html(), player.to_svg()):
         assert "size of observation" in face
-    head, _, _ = payload(player.model)
+    head, _, _ = player_payload(player.model)
     entry = next(entry for entry in head["entries"] if entry["key"] == '"observation"')
     assert entry["root"]["texts"][0] == "[3, 1, 2]: 0, 0, 0, 0, … (mean 0)"
 

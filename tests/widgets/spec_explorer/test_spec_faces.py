@@ -54,7 +54,7 @@ def test_the_text(nested):
         "    bits      Binary               int8     [B=4 | 2]  {0, 1} in each of 2",
         "    say       NonTensor            -        [B=4]      any data, such as '",
         "  step        Categorical          int64    [B=4 | 1]  {0, ..., 4}",
-        "  nothing     None                 -        -          nothing is said abo",
+        "  nothing     None                 -        -          no spec: any value",
     ]
 
 

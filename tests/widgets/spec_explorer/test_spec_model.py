@@ -124,7 +124,7 @@ DOMAINS = {
         Domain("multi", "one-hot of 2 + 3", (Lane("cells", "[0]", n=2), Lane("cells", "[1]", n=3, begin=2))),
     ),
     "non-tensor": (NonTensor(example_data="go"), Domain("non-tensor", "any data, such as 'go'")),
-    "nothing": (None, Domain("nothing", "nothing is said about it")),
+    "nothing": (None, Domain("nothing", "no spec: any value")),
     "no elements": (Bounded(0, 1, shape=(0,)), Domain("interval", "no elements")),
     "masked choices": (
         Categorical(4, mask=torch.tensor([True, False, True, False])),
@@ -271,7 +271,7 @@ def test_a_spec_without_a_space_says_why(nested):
     for path in ((), ("agents",), ("agents", "say")):
         assert model.row(*path).cell.space == ""
         assert model.row(*path).cell.why.startswith("there is no Gymnasium space for a NonTensor")
-    assert model.row("nothing").cell.why == "nothing is said about this entry, so it is left out"
+    assert model.row("nothing").cell.why == "this entry has no spec, so it is left out"
 
 
 def test_an_environment_is_shown_by_its_specs():

@@ -7,7 +7,7 @@ import pytest
 import torch
 from rlnb_widgets import SpecExplorer
 from rlnb_widgets.spec_explorer import Lane, domain_of
-from rlnb_widgets.spec_explorer.samples import BINS, BUDGET, LEVELS, Samples, draw, positions
+from rlnb_widgets.spec_explorer.samples import BINS, BUDGET, LEVELS, Samples, draw_samples, positions
 
 from rlnb.data import Binary, Bounded, Categorical, Composite, MultiOneHot, NonTensor, OneHot, Unbounded
 
@@ -31,11 +31,11 @@ SPECS = {
 def test_every_lane_has_bars_of_bounded_height(name):
     spec = SPECS[name]
     domain = domain_of(spec)
-    found = draw(spec, domain, 3)
+    found = draw_samples(spec, domain, 3)
     assert found.draws == 200 and found.note == "" and len(found.levels) == len(domain.lanes)
     for levels in found.levels:
         assert max(levels) == LEVELS and min(levels) >= 0 and len(levels) <= BINS
-    assert found == draw(spec, domain, 3)
+    assert found == draw_samples(spec, domain, 3)
 
 
 def test_the_bars_are_the_counts_of_the_stated_draws():
@@ -43,29 +43,29 @@ def test_the_bars_are_the_counts_of_the_stated_draws():
     torch.manual_seed(7)
     counts = np.bincount(spec.rand((200,)).numpy(), minlength=3)
     expected = tuple(int(c) for c in np.rint(counts * LEVELS / counts.max()))
-    assert draw(spec, domain_of(spec), 7).levels == (expected,)
+    assert draw_samples(spec, domain_of(spec), 7).levels == (expected,)
 
 
 def test_the_bars_of_an_interval_fill_it_evenly():
     spec = Bounded(torch.tensor([0.0, 0.0]), torch.tensor([1.0, 10.0]))
-    for levels in draw(spec, domain_of(spec), 0).levels:
+    for levels in draw_samples(spec, domain_of(spec), 0).levels:
         assert min(levels) > 0, "a bar for each part, also of the short interval"
 
 
 def test_masked_choices_are_never_drawn():
     spec = OneHot(4, mask=torch.tensor([True, False, True, False]))
-    levels = draw(spec, domain_of(spec), 0).levels[0]
+    levels = draw_samples(spec, domain_of(spec), 0).levels[0]
     assert [level > 0 for level in levels] == [True, False, True, False]
 
 
 def test_large_leaves_are_drawn_less_often():
     image = Bounded(0, 255, shape=(3, 64, 64), dtype=torch.uint8)
-    assert draw(image, domain_of(image), 0).draws == BUDGET // (3 * 64 * 64) == 3
+    assert draw_samples(image, domain_of(image), 0).draws == BUDGET // (3 * 64 * 64) == 3
 
 
 def test_what_has_no_picture_is_not_drawn():
     spec = NonTensor(example_data="x")
-    assert draw(spec, domain_of(spec), 0) == Samples(0)
+    assert draw_samples(spec, domain_of(spec), 0) == Samples(0)
 
 
 def test_a_leaf_that_cannot_be_drawn_says_why_and_the_others_are_shown():

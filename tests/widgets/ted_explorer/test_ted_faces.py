@@ -13,7 +13,7 @@ import traitlets
 from rlnb_widgets import TEDExplorer, Timeline, link
 from rlnb_widgets._core.text import visible
 from rlnb_widgets.ted_explorer import Thumb, ted_model
-from rlnb_widgets.ted_explorer.payload import encode
+from rlnb_widgets.ted_explorer.payload import encode_entry
 from rlnb_widgets.ted_explorer.values import pack_values
 from tensordict import NonTensorData, NonTensorStack, TensorDict
 
@@ -73,7 +73,7 @@ def test_the_text_of_many_leaves_is_bounded():
 def test_the_words(ted):
     assert TEDExplorer(ted(6, (), {2: "truncated"})).explain() == (
         "This is episode data in TED form: 6 steps, 10 leaves of data, 204 B in all. Row t holds one step: the root is "
-        'what was known before the step and the action taken, "next" is what came of it: the reward, the next '
+        'what was known before the step and the action taken, "next" is the result: the reward, the next '
         "observation and the done flags.\n\n"
         "step_mdp carries these from next[t] to root[t+1]: observation, terminated, truncated, done. It drops action, "
         "reward, since each step has its own. Inside every episode next[t] equals root[t+1], as it must.\n\n"
@@ -155,7 +155,7 @@ def test_the_payload_is_plain_json_with_the_keys_as_they_are():
 
 
 def test_letters_of_thumbs_are_distinct():
-    assert len(set(encode(Thumb("spark", 1, tuple(range(-1, 64)))))) == 65
+    assert len(set(encode_entry(Thumb("spark", 1, tuple(range(-1, 64)))))) == 65
 
 
 def read(packed, ref, steps, element, t):

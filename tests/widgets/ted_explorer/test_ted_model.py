@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from rlnb_widgets._core.dims import shape_text
+from rlnb_widgets._core.dims import dims_text
 from rlnb_widgets._core.literals import object_text, values_text
 from rlnb_widgets.ted_explorer import Dim, Stats, Thumb, ted_model
 from rlnb_widgets.ted_explorer.numbers import POINTS, stats_of, thumb_of
@@ -46,7 +46,7 @@ def test_batch_time_nested_and_feature_dimensions_are_told_apart(ted):
 
 
 def test_a_shape_of_differing_sizes_has_minus_one_as_in_a_spec():
-    assert shape_text((Dim("batch", 2), Dim("feature", None))) == "[B=2 | -1]"
+    assert dims_text((Dim("batch", 2), Dim("feature", None))) == "[B=2 | -1]"
 
 
 def test_a_tensordict_without_next_is_one_column_with_a_plain_sentence():
@@ -196,10 +196,10 @@ def test_an_entry_that_cannot_be_read_gives_a_message():
                 raise OSError("the file is gone")
             return read(key)
 
-    from rlnb_widgets.ted_explorer.entries import walk
+    from rlnb_widgets.ted_explorer.entries import ted_entries
     from rlnb_widgets.ted_explorer.measure import measure
 
-    good, bad = (measure(entry, 1, False) for entry in walk(Guarded()))
+    good, bad = (measure(entry, 1, False) for entry in ted_entries(Guarded()))
     assert good.preview == "[1, 1]" and bad.message == "cannot be read: OSError: the file is gone"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from rlnb_widgets.tree_explorer import read_search, tree_model
-from rlnb_widgets.tree_explorer.payload import payload
+from rlnb_widgets.tree_explorer.payload import tree_payload
 from rlnb_widgets.tree_explorer.rewind import rewound
 
 from tests.widgets.tree_explorer.conftest import (
@@ -40,7 +40,7 @@ MAKES = {
 
 def read(model):
     """Decode a payload."""
-    head, blob = payload(model)
+    head, blob = tree_payload(model)
     columns = {
         name: np.frombuffer(blob, f"<{kind}", count, start).copy()
         for name, (kind, start, count) in head["columns"].items()

@@ -7,7 +7,7 @@ from typing import Literal
 
 from rlnb_widgets._core.svg import Svg
 
-__all__ = ["CHAR", "Dim", "Role", "shape_text", "write_shape"]
+__all__ = ["CHAR", "Dim", "Role", "dims_text", "write_shape"]
 
 Role = Literal["batch", "time", "nested", "feature"]
 
@@ -29,7 +29,7 @@ class Dim:
     size: int | None
 
 
-def shape_text(dims: tuple[Dim, ...]) -> str:
+def dims_text(dims: tuple[Dim, ...]) -> str:
     """Return a shape as text, with batch, time and feature dimensions marked.
 
     Args:
@@ -39,9 +39,9 @@ def shape_text(dims: tuple[Dim, ...]) -> str:
         The text; adjacent dimensions of the same role are grouped, and ``-1`` stands for differing lengths.
 
     Example:
-        >>> shape_text((Dim("batch", 4), Dim("time", 200), Dim("feature", 3)))
+        >>> dims_text((Dim("batch", 4), Dim("time", 200), Dim("feature", 3)))
         '[B=4 | T=200 | 3]'
-        >>> shape_text(())
+        >>> dims_text(())
         '[]'
     """
     groups: list[tuple[str, list[str]]] = []

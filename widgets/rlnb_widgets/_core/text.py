@@ -10,7 +10,7 @@ import numpy as np
 
 from rlnb._text import printable
 
-__all__ = ["key_text", "number", "path_text", "plural", "shorten", "sparkline", "table", "visible"]
+__all__ = ["bytes_text", "key_text", "number", "path_text", "plural", "shorten", "sparkline", "table", "visible"]
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
 
@@ -38,6 +38,20 @@ def number(x: float | int | bool, digits: int = 4) -> str:
         return str(value)
     text = f"{value:.{digits}g}"
     return "0" if text == "-0" else text
+
+
+def bytes_text(size: float) -> str:
+    """Format a number of bytes with three significant digits; from 1000 GB on with all digits of the gigabytes.
+
+    Example:
+        >>> [bytes_text(size) for size in (0, 999, 2048, 3.5e6, 10**12)]
+        ['0 B', '999 B', '2.05 kB', '3.5 MB', '1000 GB']
+    """
+    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if size >= 0.9995 * scale:
+            amount = size / scale
+            return f"{amount:.0f} {unit}" if amount >= 999.5 else f"{amount:.3g} {unit}"
+    return f"{size:.3g} B"
 
 
 def plural(n: int, noun: str, nouns: str | None = None) -> str:

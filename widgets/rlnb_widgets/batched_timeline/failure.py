@@ -8,7 +8,7 @@ from pathlib import Path
 
 import rlnb
 
-__all__ = ["Failure", "Line", "failure_of"]
+__all__ = ["Failure", "TracebackLine", "failure_of"]
 
 _WHO = re.compile(r"Workers? (\d+(?:, \d+)*) of (\d+)\b")
 _WHAT = re.compile(r"failed in ([\w.]+):|in the middle of ([\w.]+)\.|did not finish ([\w.]+) within")
@@ -19,7 +19,7 @@ _PACKAGE = Path(rlnb.__file__).parent
 
 
 @dataclass(frozen=True)
-class Line:
+class TracebackLine:
     """A line of a traceback.
 
     Args:
@@ -47,7 +47,7 @@ class Failure:
     workers: tuple[int, ...]
     what: str
     headline: str
-    lines: tuple[Line, ...] = ()
+    lines: tuple[TracebackLine, ...] = ()
     step: int = 0
     of: int = 0
 
@@ -66,7 +66,7 @@ def failure_of(error: BaseException, step: int = 0) -> Failure:
         >>> text = "Worker 1 of 4 failed in step: ValueError: no\n\nIn the worker:\nValueError: no"
         >>> found = failure_of(RuntimeError(text))
         >>> found.workers, found.what, found.lines
-        ((1,), 'step', (Line(text='ValueError: no', own=True),))
+        ((1,), 'step', (TracebackLine(text='ValueError: no', own=True),))
     """
     headline, _, traceback = str(error).partition(_MARK)
     who, what = _WHO.search(headline), _WHAT.search(headline)
@@ -75,7 +75,7 @@ def failure_of(error: BaseException, step: int = 0) -> Failure:
     return Failure(workers, doing, " ".join(headline.split()), _lines(traceback), step, int(who[2]) if who else 0)
 
 
-def _lines(traceback: str) -> tuple[Line, ...]:
+def _lines(traceback: str) -> tuple[TracebackLine, ...]:
     found, own = [], True
     for text in traceback.rstrip("\n").split("\n") if traceback.strip() else []:
         frame = _FRAME.match(text)
@@ -85,10 +85,10 @@ def _lines(traceback: str) -> tuple[Line, ...]:
             text = f'  File "{place}"{frame[2]}'
         elif not text.startswith("  "):
             own = not text.startswith("Traceback")
-        found.append(Line(text, own))
+        found.append(TracebackLine(text, own))
     if len(found) > _MOST_LINES:
         # The ends tell most: where the worker was called, and where it raised.
-        cut = Line(f"  ... {len(found) - _MOST_LINES} lines ...", False)
+        cut = TracebackLine(f"  ... {len(found) - _MOST_LINES} lines ...", False)
         found = [*found[: _MOST_LINES // 3], cut, *found[len(found) - 2 * _MOST_LINES // 3 :]]
     return tuple(found)
 

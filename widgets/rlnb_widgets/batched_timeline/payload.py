@@ -12,10 +12,10 @@ from rlnb_widgets.batched_timeline.failure import Failure
 from rlnb_widgets.batched_timeline.model import PHASES, BatchRun, TimelineModel
 from rlnb_widgets.batched_timeline.text import duration, rate_text
 
-__all__ = ["payload"]
+__all__ = ["timeline_payload"]
 
 
-def payload(model: TimelineModel) -> tuple[dict[str, Any], bytes]:
+def timeline_payload(model: TimelineModel) -> tuple[dict[str, Any], bytes]:
     """Return the description, and the bytes of all turns that are drawn.
 
     Args:

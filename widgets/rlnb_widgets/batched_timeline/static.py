@@ -11,7 +11,7 @@ import numpy as np
 from rlnb_widgets._core.svg import Svg, coordinate
 from rlnb_widgets._core.text import plural, shorten
 from rlnb_widgets.batched_timeline.model import PHASES, BatchRun, TimelineModel
-from rlnb_widgets.batched_timeline.text import duration, explanation, headline, rate_text
+from rlnb_widgets.batched_timeline.text import duration, rate_text, timeline_explanation, timeline_headline
 
 __all__ = ["pieces", "timeline_svg"]
 
@@ -61,8 +61,8 @@ def timeline_svg(model: TimelineModel, t: int = 0) -> Svg:
     failed = [run for run in model.runs if run.failure]
     height = 34 + 40 * len(runs) + sum(sum(chart) + 62 for chart in charts if runs) + sum(masks) + 20
     height += sum(30 + 14 * min(len(run.failure.lines), _MOST_LINES + 1) for run in failed if run.failure)
-    svg = Svg(_WIDTH, height, title=f"BatchedEnvTimeline: {headline(model)}", desc=explanation(model))
-    svg.text(12, 20, shorten(f"BatchedEnvTimeline: {headline(model)}", 96), bold=True, size=13)
+    svg = Svg(_WIDTH, height, title=f"BatchedEnvTimeline: {timeline_headline(model)}", desc=timeline_explanation(model))
+    svg.text(12, 20, shorten(f"BatchedEnvTimeline: {timeline_headline(model)}", 96), bold=True, size=13)
     y = 34.0
     if runs:
         y = _summary(svg, runs, y)

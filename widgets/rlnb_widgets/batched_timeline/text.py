@@ -9,7 +9,7 @@ import numpy as np
 from rlnb_widgets._core.text import plural, shorten, table
 from rlnb_widgets.batched_timeline.model import PHASES, BatchRun, TimelineModel
 
-__all__ = ["duration", "explanation", "headline", "rate_text", "timeline_text"]
+__all__ = ["duration", "rate_text", "timeline_explanation", "timeline_headline", "timeline_text"]
 
 _MOST_ENVS, _MOST_STEPS, _MOST_RUNS = 16, 10, 12
 
@@ -37,7 +37,7 @@ def rate_text(run: BatchRun) -> str:
     return f"{round(run.rate / size) * size:,} steps/s"
 
 
-def headline(model: TimelineModel) -> str:
+def timeline_headline(model: TimelineModel) -> str:
     """Return what is shown, in a line without times."""
     runs = model.runs
     if len(runs) == 1:
@@ -56,7 +56,7 @@ def timeline_text(model: TimelineModel) -> str:
     Args:
         model: The model.
     """
-    lines = [f"BatchedEnvTimeline: {headline(model)}"]
+    lines = [f"BatchedEnvTimeline: {timeline_headline(model)}"]
     if len(model.runs) > 1:
         rows = [[run.label, *_counts(run, "|").split("|")] for run in model.runs[:_MOST_RUNS]]
         lines += [f"  {line}" for line in table(rows).split("\n")]
@@ -89,16 +89,16 @@ def _reset_lines(model: TimelineModel) -> list[str]:
     return lines
 
 
-def explanation(model: TimelineModel) -> str:
+def timeline_explanation(model: TimelineModel) -> str:
     """Say in words what was measured.
 
     Args:
         model: The model.
     """
     parts = [
-        "Each lane is an env over time; the lane above them is the process of the learner. In a step each env is told "
-        "to act, runs its step, and writes its row of the batch's data. The batch goes on when all have. Envs that "
-        "are done are then reset, and the others wait."
+        "Each lane is an env over time; the lane above them is the process of the learner. In a step each env gets "
+        "its action, runs, and writes its row of the batch's data. The batch goes on once every env has done so. Envs "
+        "that are done are then reset, and the others wait."
     ]
     for run in model.runs:
         parts.append(_run_words(run))

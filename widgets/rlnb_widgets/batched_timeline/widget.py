@@ -16,9 +16,9 @@ from rlnb_widgets._core.visualizer import Visualizer
 from rlnb_widgets.batched_timeline.failure import failure_of
 from rlnb_widgets.batched_timeline.measure import measured
 from rlnb_widgets.batched_timeline.model import BatchRun, TimelineModel, batch_run, timeline_model
-from rlnb_widgets.batched_timeline.payload import payload
+from rlnb_widgets.batched_timeline.payload import timeline_payload
 from rlnb_widgets.batched_timeline.static import timeline_svg
-from rlnb_widgets.batched_timeline.text import explanation, headline, timeline_text
+from rlnb_widgets.batched_timeline.text import timeline_explanation, timeline_headline, timeline_text
 
 __all__ = ["BatchedEnvTimeline"]
 
@@ -87,10 +87,10 @@ class BatchedEnvTimeline(TimeTraits, Visualizer):
         _check(named, error, steps)
         runs = _runs(named, error, operator.index(steps), policy)
         self.model: TimelineModel = timeline_model(runs)
-        head, turns = payload(self.model)
+        head, turns = timeline_payload(self.model)
         super().__init__(
             length=self.model.length, t=self.model.opening if t is None else t, fps=4.0, _head=head, _turns=turns,
-            _label=f"BatchedEnvTimeline: {headline(self.model)}",
+            _label=f"BatchedEnvTimeline: {timeline_headline(self.model)}",
         )  # fmt: skip
 
     def _text(self) -> str:
@@ -100,7 +100,7 @@ class BatchedEnvTimeline(TimeTraits, Visualizer):
         return timeline_svg(self.model, self.t)
 
     def _explain(self) -> str:
-        return explanation(self.model)
+        return timeline_explanation(self.model)
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
         data, meta = super()._repr_mimebundle_(**kwargs)

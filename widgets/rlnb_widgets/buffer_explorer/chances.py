@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from rlnb_widgets.buffer_explorer.samplers import is_slicing, is_strict, slice_length
-from rlnb_widgets.buffer_explorer.schema import Grid, Priorities, Ring, Trajectories
+from rlnb_widgets.buffer_explorer.schema import Grid, Priorities, StorageState, Trajectories
 from rlnb_widgets.buffer_explorer.slices import coverage
 
 __all__ = ["by_cell", "chances", "priorities_of", "stored_priorities"]
 
 
-def stored_priorities(buffer: Any, ring: Ring) -> np.ndarray | None:
+def stored_priorities(buffer: Any, ring: StorageState) -> np.ndarray | None:
     """Read the priorities of a prioritized sampler as it stores them, (p + eps)^alpha.
 
     Args:
@@ -62,7 +62,9 @@ def priorities_of(buffer: Any, stored: np.ndarray | None, grid: Grid) -> Priorit
     )
 
 
-def chances(buffer: Any, ring: Ring, stored: np.ndarray | None, trajectories: Trajectories) -> np.ndarray | None:
+def chances(
+    buffer: Any, ring: StorageState, stored: np.ndarray | None, trajectories: Trajectories
+) -> np.ndarray | None:
     """Say with which share each place is drawn.
 
     Args:

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from rlnb_widgets._core.text import number, plural
+from rlnb_widgets._core.text import bytes_text, number, plural
 from rlnb_widgets.buffer_explorer.schema import ExplorerModel, Moment
 from rlnb_widgets.buffer_explorer.words import (
-    bytes_text,
+    buffer_headline,
     draw_words,
-    headline,
     moment_words,
     state_words,
     trajectory_words,
 )
 
-__all__ = ["explanation"]
+__all__ = ["buffer_explanation"]
 
 
-def explanation(model: ExplorerModel, t: int) -> str:
+def buffer_explanation(model: ExplorerModel, t: int) -> str:
     """Describe the buffer.
 
     Args:
@@ -27,7 +26,7 @@ def explanation(model: ExplorerModel, t: int) -> str:
         Paragraphs of text.
     """
     moment = model.moments[t]
-    parts = [f"{headline(model, moment)}.", _ring(moment)]
+    parts = [f"{buffer_headline(model, moment)}.", _ring(moment)]
     words = trajectory_words(moment)
     if words:
         cut = " The arcs over the ring are trajectories: runs of rows that belong together."

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from rlnb_widgets.buffer_explorer.memory import memory_of
-from rlnb_widgets.buffer_explorer.parts import boxes_of
-from rlnb_widgets.buffer_explorer.record import Record
+from rlnb_widgets.buffer_explorer.parts import components_of
+from rlnb_widgets.buffer_explorer.record import BufferRecorder
 from rlnb_widgets.buffer_explorer.samplers import is_slicing, is_strict
 from rlnb_widgets.buffer_explorer.schema import ExplorerModel, Moment
 
 __all__ = ["explorer_model"]
 
 
-def explorer_model(record: Record) -> ExplorerModel:
+def explorer_model(record: BufferRecorder) -> ExplorerModel:
     """Build the model.
 
     Args:
@@ -24,13 +24,13 @@ def explorer_model(record: Record) -> ExplorerModel:
         >>> from rlnb.data import LazyTensorStorage, ReplayBuffer
         >>> from rlnb_widgets.buffer_explorer.record import Options
         >>> buffer = ReplayBuffer(storage=LazyTensorStorage(10))
-        >>> [box.name for box in explorer_model(Record(buffer, Options())).boxes]
+        >>> [box.name for box in explorer_model(BufferRecorder(buffer, Options())).boxes]
         ['RoundRobinWriter', 'LazyTensorStorage', 'RandomSampler', 'none']
     """
     moments = tuple(record.moments)
     return ExplorerModel(
         name=type(record.buffer).__name__,
-        boxes=boxes_of(record.buffer),
+        boxes=components_of(record.buffer),
         memory=memory_of(record.buffer),
         moments=moments,
         notes=_notes(moments[-1]),

@@ -9,9 +9,9 @@ import torch
 from rlnb.data.replay_buffers import ImmutableDatasetWriter, Storage, TensorDictMaxValueWriter
 from rlnb_widgets._core.literals import object_text
 from rlnb_widgets._core.text import key_text, plural, visible
-from rlnb_widgets.buffer_explorer.schema import Box, Grid, Ring
+from rlnb_widgets.buffer_explorer.schema import Component, Grid, StorageState
 
-__all__ = ["MAX_CELLS", "MAX_COLUMNS", "boxes_of", "check_buffer", "grid_of", "ring_of"]
+__all__ = ["MAX_CELLS", "MAX_COLUMNS", "check_buffer", "components_of", "grid_of", "ring_of"]
 
 #: Most cells of all rings, and most rings, that are drawn.
 MAX_CELLS, MAX_COLUMNS = 512, 8
@@ -45,7 +45,7 @@ def check_buffer(buffer: Any) -> None:
         )
 
 
-def ring_of(buffer: Any) -> Ring:
+def ring_of(buffer: Any) -> StorageState:
     """Read where a buffer is written.
 
     Args:
@@ -57,7 +57,7 @@ def ring_of(buffer: Any) -> Ring:
     storage = buffer.storage
     ring, shape = storage.ring, storage.shape
     limit = None if ring.size >= _NO_LIMIT else int(ring.size)
-    return Ring(
+    return StorageState(
         size=max(ring.length, 1) if limit is None else limit,
         limit=limit,
         length=ring.length,
@@ -69,7 +69,7 @@ def ring_of(buffer: Any) -> Ring:
     )
 
 
-def grid_of(ring: Ring) -> Grid:
+def grid_of(ring: StorageState) -> Grid:
     """Choose the cells of a ring.
 
     Args:
@@ -82,7 +82,7 @@ def grid_of(ring: Ring) -> Grid:
     return Grid(ring.size, min(ring.size, MAX_CELLS // columns), columns, ring.columns)
 
 
-def boxes_of(buffer: Any) -> tuple[Box, ...]:
+def components_of(buffer: Any) -> tuple[Component, ...]:
     """Describe storage, sampler, writer and transforms.
 
     Args:
@@ -101,13 +101,15 @@ def boxes_of(buffer: Any) -> tuple[Box, ...]:
     goes = "nothing: it refuses" if ring.frozen else f"row {ring.cursor:,}"
     goes = goes if ring.ordered else "where the lowest rank is, if the new one is higher"
     return (
-        Box(
+        Component(
             "writer",
             type(writer).__name__,
             (*_settings(writer), ("next", goes), ("written", plural(ring.written, "row"))),
         ),
-        Box("storage", type(storage).__name__, (("room", room), *dims, *_settings(storage, skip=("ndim", "max_size")))),
-        Box("sampler", type(sampler).__name__, (*_settings(sampler, skip=("device",)), ("batch_size", batch))),
+        Component(
+            "storage", type(storage).__name__, (("room", room), *dims, *_settings(storage, skip=("ndim", "max_size")))
+        ),
+        Component("sampler", type(sampler).__name__, (*_settings(sampler, skip=("device",)), ("batch_size", batch))),
         _transform(buffer.transform),
     )
 
@@ -139,14 +141,14 @@ def _value(value: Any) -> str:
     return visible(value if isinstance(value, str) else str(value))
 
 
-def _transform(pipeline: Any) -> Box:
+def _transform(pipeline: Any) -> Component:
     members = list(pipeline)
     if not members:
-        return Box("transform", "none", (("reading and writing", "leave the data as it is"),))
+        return Component("transform", "none", (("reading and writing", "leave the data as it is"),))
     rows = [
         (str(i), visible(getattr(member, "__name__", None) or object_text(member)))
         for i, member in enumerate(members[:_MOST_TRANSFORMS])
     ]
     if len(members) > _MOST_TRANSFORMS:
         rows.append(("more", str(len(members) - _MOST_TRANSFORMS)))
-    return Box("transform", plural(len(members), "transform"), tuple(rows))
+    return Component("transform", plural(len(members), "transform"), tuple(rows))

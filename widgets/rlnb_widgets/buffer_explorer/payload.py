@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from rlnb_widgets._core.text import bytes_text
 from rlnb_widgets.buffer_explorer.schema import ExplorerModel, Moment, Priorities, Trajectories
-from rlnb_widgets.buffer_explorer.words import bytes_text, moment_words, state_words, trajectory_words
+from rlnb_widgets.buffer_explorer.words import moment_words, state_words, trajectory_words
 
-__all__ = ["payload"]
+__all__ = ["buffer_payload"]
 
 
 class _Bytes:
@@ -31,7 +32,7 @@ class _Bytes:
         return [start, array.size]
 
 
-def payload(model: ExplorerModel) -> tuple[dict[str, Any], bytes]:
+def buffer_payload(model: ExplorerModel) -> tuple[dict[str, Any], bytes]:
     """Return the description, and the bytes.
 
     Args:

@@ -13,11 +13,11 @@ from rlnb_widgets._core.text import plural
 from rlnb_widgets.buffer_explorer.chances import by_cell, chances, priorities_of, stored_priorities
 from rlnb_widgets.buffer_explorer.parts import grid_of, ring_of
 from rlnb_widgets.buffer_explorer.samplers import drawn_length, is_slicing, is_strict, slice_length
-from rlnb_widgets.buffer_explorer.schema import Grid, Moment, Ring, Trajectories, What
+from rlnb_widgets.buffer_explorer.schema import Grid, Moment, StorageState, Trajectories, What
 from rlnb_widgets.buffer_explorer.slices import slice_facts, slices_of
-from rlnb_widgets.buffer_explorer.trajectories import arcs_of, no_trajectories, source_of, trajectories_of
+from rlnb_widgets.buffer_explorer.trajectories import arcs_of, no_trajectories, trajectories_of, trajectory_source
 
-__all__ = ["MAX_DRAWN", "Options", "Record"]
+__all__ = ["MAX_DRAWN", "BufferRecorder", "Options"]
 
 #: Most elements of a sample that are marked.
 MAX_DRAWN = 512
@@ -40,7 +40,7 @@ class Options:
     most: int = 64
 
 
-class Record:
+class BufferRecorder:
     """Notes how a buffer looks, now and whenever `note` is called.
 
     Of many moments every second one is dropped again and again, and only every so manyth is noted, so that the record
@@ -157,13 +157,13 @@ class Record:
         what, label, calls = self._behind
         return self.note(what, label if calls == 1 else f"{label}, the last of {calls:,} calls", keep=True)
 
-    def _trajectories(self, ring: Ring, anew: bool = False) -> Trajectories:
+    def _trajectories(self, ring: StorageState, anew: bool = False) -> Trajectories:
         if anew or ring != self._found_in:
-            source = source_of(self.buffer, self.options.end_key, self.options.traj_key)
+            source = trajectory_source(self.buffer, self.options.end_key, self.options.traj_key)
             self._found, self._found_in = trajectories_of(self.buffer, ring, source), ring
         return self._found
 
-    def _grow(self, ring: Ring) -> None:
+    def _grow(self, ring: StorageState) -> None:
         """Make room for the counts of all places."""
         if self._draws.shape[1] != ring.columns:
             self._draws, self._expected = (np.zeros((ring.size, ring.columns)) for _ in range(2))
@@ -201,14 +201,14 @@ class Record:
             slicing=None if size is None else slice_facts(found, size, is_strict(buffer.sampler)),
         )  # fmt: skip
 
-    def _slices(self, ring: Ring) -> np.ndarray:
+    def _slices(self, ring: StorageState) -> np.ndarray:
         """The slices of the last sample; none where the sampler draws single elements."""
         sampler = self.buffer.sampler
         if not is_slicing(sampler):
             return np.zeros((0, 3), np.int64)
         return slices_of(self._drawn, ring, drawn_length(sampler, len(self._drawn)))
 
-    def _known_ages(self, ring: Ring, grid: Grid) -> np.ndarray:
+    def _known_ages(self, ring: StorageState, grid: Grid) -> np.ndarray:
         """Ages of cells where the writer follows no ring: as far as this record has seen them written."""
         stamps = self._stamps[: ring.length]
         ages = np.full(ring.size, np.iinfo(np.int64).max)
@@ -228,7 +228,7 @@ class Record:
         return touched, f"{words}, {int(over.sum()):,} over lower ranks" if over.any() else words
 
 
-def _written(ring: Ring, before: Moment | None) -> tuple[tuple[int, int], int]:
+def _written(ring: StorageState, before: Moment | None) -> tuple[tuple[int, int], int]:
     """The rows written since the moment before: the first one and how many; and how many held something."""
     if before is None or not ring.ordered or ring.written <= before.ring.written:
         return (ring.cursor, 0), 0
@@ -241,7 +241,7 @@ def _written(ring: Ring, before: Moment | None) -> tuple[tuple[int, int], int]:
     return ((ring.cursor - shown) % ring.size, shown), min(over, shown, before.ring.length)
 
 
-def _touched(grid: Grid, ring: Ring, wrote: tuple[int, int], overwrote: int) -> np.ndarray:
+def _touched(grid: Grid, ring: StorageState, wrote: tuple[int, int], overwrote: int) -> np.ndarray:
     """Cells that were written into: 1, or 2 where something was overwritten."""
     start, count = wrote
     rows = np.zeros(ring.size, np.uint8)
@@ -252,7 +252,7 @@ def _touched(grid: Grid, ring: Ring, wrote: tuple[int, int], overwrote: int) -> 
     return rows if grid.cells == grid.rows else np.maximum.reduceat(rows, grid.edges()[:-1])
 
 
-def _ages(ring: Ring, grid: Grid) -> np.ndarray:
+def _ages(ring: StorageState, grid: Grid) -> np.ndarray:
     """Rows written since the newest of each cell; -1 where nothing is."""
     rows = np.arange(ring.size)
     last = (ring.cursor - 1) if ring.full else ring.length - 1

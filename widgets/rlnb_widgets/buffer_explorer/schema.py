@@ -8,8 +8,18 @@ from typing import Literal
 import numpy as np
 
 __all__ = [
-    "Arcs", "Box", "ExplorerModel", "Grid", "KeyMemory", "Memory", "Moment", "Priorities", "Ring", "SliceFacts",
-    "Trajectories", "What",
+    "Arcs",
+    "Component",
+    "ExplorerModel",
+    "Grid",
+    "KeyMemory",
+    "Memory",
+    "Moment",
+    "Priorities",
+    "SliceFacts",
+    "StorageState",
+    "Trajectories",
+    "What",
 ]  # fmt: skip
 
 #: Kind of the call that led to a recorded state; "look" is the first state, "change" a change by other code.
@@ -17,7 +27,7 @@ What = Literal["look", "add", "extend", "change", "sample", "priority", "snapsho
 
 
 @dataclass(frozen=True)
-class Box:
+class Component:
     """A component of the buffer, with its settings.
 
     Args:
@@ -74,7 +84,7 @@ class Memory:
 
 
 @dataclass(frozen=True)
-class Ring:
+class StorageState:
     """The rows of a storage, and the position of the writer.
 
     Args:
@@ -280,7 +290,7 @@ class Moment:
 
     what: What
     label: str
-    ring: Ring
+    ring: StorageState
     grid: Grid
     age: np.ndarray
     wrote: tuple[int, int]
@@ -313,7 +323,7 @@ class ExplorerModel:
     """
 
     name: str
-    boxes: tuple[Box, ...]
+    boxes: tuple[Component, ...]
     memory: Memory
     moments: tuple[Moment, ...]
     notes: tuple[str, ...] = field(default=())

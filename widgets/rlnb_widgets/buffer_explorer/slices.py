@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from rlnb_widgets._core.text import plural
-from rlnb_widgets.buffer_explorer.schema import Ring, SliceFacts, Trajectories
+from rlnb_widgets.buffer_explorer.schema import SliceFacts, StorageState, Trajectories
 
 __all__ = ["coverage", "slice_facts", "slices_of"]
 
@@ -57,7 +57,7 @@ def _verdict(
     )
 
 
-def coverage(trajectories: Trajectories, ring: Ring, slice_len: int, strict: bool = True) -> np.ndarray:
+def coverage(trajectories: Trajectories, ring: StorageState, slice_len: int, strict: bool = True) -> np.ndarray:
     """Return the expected share of each item in the draws of a slice sampler.
 
     The sampler draws uniformly among the trajectories that are long enough, then uniformly among the starts.
@@ -86,7 +86,7 @@ def coverage(trajectories: Trajectories, ring: Ring, slice_len: int, strict: boo
     return share
 
 
-def slices_of(positions: np.ndarray, ring: Ring, size: int | None = None) -> np.ndarray:
+def slices_of(positions: np.ndarray, ring: StorageState, size: int | None = None) -> np.ndarray:
     """Split the items that a slice sampler drew into slices.
 
     Args:
@@ -98,7 +98,7 @@ def slices_of(positions: np.ndarray, ring: Ring, size: int | None = None) -> np.
         Column, first row and length of each run of consecutive rows, ``[slices, 3]``.
 
     Example:
-        >>> slices_of(np.array([8, 9, 0, 4, 5]), Ring(10, 10, 10, 3, 13, 1, True)).tolist()
+        >>> slices_of(np.array([8, 9, 0, 4, 5]), StorageState(10, 10, 10, 3, 13, 1, True)).tolist()
         [[0, 8, 3], [0, 4, 2]]
     """
     if not len(positions):

@@ -5,22 +5,21 @@ from __future__ import annotations
 import math
 
 from rlnb_widgets._core.svg import Svg
-from rlnb_widgets._core.text import shorten
-from rlnb_widgets.buffer_explorer.explain import explanation
+from rlnb_widgets._core.text import bytes_text, shorten
+from rlnb_widgets.buffer_explorer.explain import buffer_explanation
 from rlnb_widgets.buffer_explorer.schema import ExplorerModel, Moment
 from rlnb_widgets.buffer_explorer.shapes import Dial, arc_path, sector_path
 from rlnb_widgets.buffer_explorer.still_bars import bars_height, draw_bars
 from rlnb_widgets.buffer_explorer.still_tree import draw_tree, tree_height
 from rlnb_widgets.buffer_explorer.words import (
-    bytes_text,
+    buffer_headline,
     draw_words,
-    headline,
     moment_words,
     state_words,
     trajectory_words,
 )
 
-__all__ = ["explorer_svg"]
+__all__ = ["buffer_svg"]
 
 _WIDTH, _MOST_SETTINGS, _MOST_KEYS = 760.0, 7, 8
 _RADIUS, _CENTER_X = 118.0, 170.0
@@ -30,7 +29,7 @@ _TRAJECTORIES = ("c2", "c5")
 _GAP = 0.03
 
 
-def explorer_svg(model: ExplorerModel, t: int, order: str) -> Svg:
+def buffer_svg(model: ExplorerModel, t: int, order: str) -> Svg:
     """Draw the static SVG.
 
     Args:
@@ -46,8 +45,13 @@ def explorer_svg(model: ExplorerModel, t: int, order: str) -> Svg:
     keys = min(len(model.memory.keys), _MOST_KEYS)
     heights = [34, 44 + 14 * rows, 2 * _RADIUS + 96, bars_height(moment), tree_height(moment)]
     heights += [(26 + 17 * keys) if keys else 0, 16 * (len(model.notes) + bool(model.memory.note)), 10]
-    svg = Svg(_WIDTH, sum(heights), title=f"BufferExplorer: {headline(model, moment)}", desc=explanation(model, t))
-    svg.text(12, 20, shorten(f"BufferExplorer: {headline(model, moment)}", 96), bold=True, size=13)
+    svg = Svg(
+        _WIDTH,
+        sum(heights),
+        title=f"BufferExplorer: {buffer_headline(model, moment)}",
+        desc=buffer_explanation(model, t),
+    )
+    svg.text(12, 20, shorten(f"BufferExplorer: {buffer_headline(model, moment)}", 96), bold=True, size=13)
     y = 34.0
     _boxes(svg, model, y, 36.0 + 14 * rows)
     y += heights[1]

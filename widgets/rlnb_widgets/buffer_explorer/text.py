@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import numpy as np
 
-from rlnb_widgets._core.text import number, plural, sparkline, table
+from rlnb_widgets._core.text import bytes_text, number, plural, sparkline, table
 from rlnb_widgets.buffer_explorer.schema import ExplorerModel, Moment
 from rlnb_widgets.buffer_explorer.words import (
-    bytes_text,
+    buffer_headline,
     draw_words,
-    headline,
     moment_words,
     rows_text,
     state_words,
     trajectory_words,
 )
 
-__all__ = ["explorer_text"]
+__all__ = ["buffer_text"]
 
 _SHADES = "·░▒▓█"
 _MOST_CELLS, _MOST_ARCS, _MOST_KEYS, _MOST_MOMENTS = 64, 6, 8, 12
 
 
-def explorer_text(model: ExplorerModel, t: int, order: str) -> str:
+def buffer_text(model: ExplorerModel, t: int, order: str) -> str:
     """Return the text view.
 
     Args:
@@ -31,7 +30,7 @@ def explorer_text(model: ExplorerModel, t: int, order: str) -> str:
         order: ``"physical"`` or ``"chronological"``.
     """
     moment = model.moments[t]
-    lines = [f"BufferExplorer: {headline(model, moment)}"]
+    lines = [f"BufferExplorer: {buffer_headline(model, moment)}"]
     lines += [f"  {line}" for line in table([[b.role, b.name, _settings(b.settings)] for b in model.boxes]).split("\n")]
     lines += [f"  {state_words(moment.ring)}", *_ring_lines(moment, order)]
     lines += _trajectory_lines(moment)

@@ -12,9 +12,9 @@ from tensordict import TensorDictBase
 from rlnb.data.ted.keys import DONE, EPISODE, TRAJ_IDS_KEYS, NestedKey, as_key, as_tuple
 from rlnb_widgets._core.text import key_text, visible
 from rlnb_widgets.buffer_explorer.samplers import is_slicing
-from rlnb_widgets.buffer_explorer.schema import Arcs, Ring, Trajectories
+from rlnb_widgets.buffer_explorer.schema import Arcs, StorageState, Trajectories
 
-__all__ = ["MAX_ARCS", "Source", "arcs_of", "no_trajectories", "source_of", "trajectories_of"]
+__all__ = ["MAX_ARCS", "TrajectorySource", "arcs_of", "no_trajectories", "trajectories_of", "trajectory_source"]
 
 #: Most trajectories that are drawn; of more only the lengths are shown.
 MAX_ARCS = 160
@@ -26,7 +26,7 @@ _MOST_ITEMS = 20_000
 
 
 @dataclass(frozen=True, eq=False)
-class Source:
+class TrajectorySource:
     """What tells trajectories apart; where both are there, either does.
 
     Args:
@@ -48,7 +48,7 @@ class _CannotReadError(Exception):
     """Why an entry does not tell trajectories apart."""
 
 
-def source_of(buffer: Any, end_key: NestedKey | None, traj_key: NestedKey | None) -> Source:
+def trajectory_source(buffer: Any, end_key: NestedKey | None, traj_key: NestedKey | None) -> TrajectorySource:
     """Choose what tells trajectories apart.
 
     Args:
@@ -60,27 +60,27 @@ def source_of(buffer: Any, end_key: NestedKey | None, traj_key: NestedKey | None
         What was asked for; else what a slice sampler reads; else ids, else end flags, if the data has them.
     """
     if traj_key is not None or end_key is not None:
-        return Source(traj_key, end_key)
+        return TrajectorySource(traj_key, end_key)
     has, sampler = _keys(buffer.storage), buffer.sampler
     if is_slicing(sampler):
         given = getattr(sampler, "trajectories", None), getattr(sampler, "ends", None)
         if any(value is not None for value in given):
-            return Source(*given)
-        asked = Source(sampler.traj_key, sampler.end_key)
+            return TrajectorySource(*given)
+        asked = TrajectorySource(sampler.traj_key, sampler.end_key)
         if asked.label:
             return asked
-        return Source(ids=EPISODE) if EPISODE in has else Source(ends=_ENDS[0])
+        return TrajectorySource(ids=EPISODE) if EPISODE in has else TrajectorySource(ends=_ENDS[0])
     ids = next((key for key in _IDS if key in has), None)
-    return Source(ids, None if ids is not None else next((key for key in _ENDS if key in has), None))
+    return TrajectorySource(ids, None if ids is not None else next((key for key in _ENDS if key in has), None))
 
 
-def trajectories_of(buffer: Any, ring: Ring, source: Source) -> Trajectories:
+def trajectories_of(buffer: Any, ring: StorageState, source: TrajectorySource) -> Trajectories:
     """Find the trajectories of a buffer.
 
     Args:
         buffer: the buffer.
         ring: where it is written.
-        source: as `source_of` returns it.
+        source: as `trajectory_source` returns it.
 
     Returns:
         The runs of rows that belong together, in order of time, column by column.
@@ -111,7 +111,7 @@ def trajectories_of(buffer: Any, ring: Ring, source: Source) -> Trajectories:
     return Trajectories(source.label, columns, starts, lengths, named, begun, ended, named=ids is not None)
 
 
-def _runs(ids: np.ndarray | None, ends: np.ndarray | None, ring: Ring, column: int) -> tuple[np.ndarray, ...]:
+def _runs(ids: np.ndarray | None, ends: np.ndarray | None, ring: StorageState, column: int) -> tuple[np.ndarray, ...]:
     """The runs of one column, whose values are in order of time."""
     parted = np.zeros(ring.length - 1, bool)
     if ids is not None:
@@ -128,7 +128,7 @@ def _runs(ids: np.ndarray | None, ends: np.ndarray | None, ring: Ring, column: i
     return np.full(len(starts), column), (ring.first + starts) % ring.size, lengths, named, begun, ended
 
 
-def _values(storage: Any, part: Any, ring: Ring) -> np.ndarray:
+def _values(storage: Any, part: Any, ring: StorageState) -> np.ndarray:
     """A part of the source for all filled rows, ``[rows, columns]``."""
     found = part[: ring.length] if isinstance(part, torch.Tensor) else _column(storage, as_key(as_tuple(part)), ring)
     label = _label(part)
@@ -155,7 +155,7 @@ def _label(part: Any) -> str:
     return visible(key_text(as_tuple(part)), 60)
 
 
-def _column(storage: Any, key: NestedKey, ring: Ring) -> torch.Tensor | None:
+def _column(storage: Any, key: NestedKey, ring: StorageState) -> torch.Tensor | None:
     if hasattr(storage, "columns"):
         column = storage.columns.get(key)
         if column is not None and column.tensor is None:

@@ -20,15 +20,15 @@ from rlnb_widgets._core.svg import Svg
 from rlnb_widgets._core.text import plural, shorten
 from rlnb_widgets._core.timeline import TimeTraits
 from rlnb_widgets._core.visualizer import Visualizer
-from rlnb_widgets.buffer_explorer.explain import explanation
+from rlnb_widgets.buffer_explorer.explain import buffer_explanation
 from rlnb_widgets.buffer_explorer.model import explorer_model
 from rlnb_widgets.buffer_explorer.parts import check_buffer
-from rlnb_widgets.buffer_explorer.payload import payload
-from rlnb_widgets.buffer_explorer.record import Options, Record
+from rlnb_widgets.buffer_explorer.payload import buffer_payload
+from rlnb_widgets.buffer_explorer.record import BufferRecorder, Options
 from rlnb_widgets.buffer_explorer.schema import ExplorerModel, What
-from rlnb_widgets.buffer_explorer.static import explorer_svg
-from rlnb_widgets.buffer_explorer.text import explorer_text
-from rlnb_widgets.buffer_explorer.words import headline
+from rlnb_widgets.buffer_explorer.static import buffer_svg
+from rlnb_widgets.buffer_explorer.text import buffer_text
+from rlnb_widgets.buffer_explorer.words import buffer_headline
 
 __all__ = ["BufferExplorer"]
 
@@ -119,7 +119,7 @@ class BufferExplorer(TimeTraits, Visualizer):
         _check_count("slice_len", slice_len, 1)
         _check_count("moments", moments, 2)
         self.buffer = buffer
-        self._record = Record(buffer, Options(end_key, traj_key, slice_len, moments))
+        self._record = BufferRecorder(buffer, Options(end_key, traj_key, slice_len, moments))
         self._model: ExplorerModel | None = None
         self._sent: ExplorerModel | None = None
         self._sent_at, self._waiting = time.monotonic(), False
@@ -293,11 +293,11 @@ class BufferExplorer(TimeTraits, Visualizer):
         self._waiting = False
         if self._sent is self.model:
             return
-        head, cells = payload(self.model)
+        head, cells = buffer_payload(self.model)
         self._sent, self._sent_at = self.model, time.monotonic()
         with self.hold_sync():
             self._head, self._cells = head, cells
-            self._label = f"BufferExplorer: {headline(self.model, self.model.moments[-1])}"
+            self._label = f"BufferExplorer: {buffer_headline(self.model, self.model.moments[-1])}"
 
     @traitlets.validate("selection")
     def _row_in_range(self, proposal: Any) -> int:
@@ -315,15 +315,15 @@ class BufferExplorer(TimeTraits, Visualizer):
 
     def _text(self) -> str:
         model = self.model  # this may record a state, to which t then moves
-        return explorer_text(model, self.t, self.order)
+        return buffer_text(model, self.t, self.order)
 
     def _svg(self) -> Svg:
         model = self.model
-        return explorer_svg(model, self.t, self.order)
+        return buffer_svg(model, self.t, self.order)
 
     def _explain(self) -> str:
         model = self.model
-        return explanation(model, self.t)
+        return buffer_explanation(model, self.t)
 
     def to_html(self, path: str | Path | None = None) -> str:
         """Return a self-contained HTML page with the live explorer, which needs no kernel and no network.

@@ -3,22 +3,9 @@
 from __future__ import annotations
 
 from rlnb_widgets._core.text import number, plural
-from rlnb_widgets.buffer_explorer.schema import ExplorerModel, Moment, Ring
+from rlnb_widgets.buffer_explorer.schema import ExplorerModel, Moment, StorageState
 
-__all__ = ["bytes_text", "headline", "moment_words", "rows_text", "state_words", "trajectory_words"]
-
-
-def bytes_text(size: float) -> str:
-    """Format a number of bytes with three digits.
-
-    Example:
-        >>> bytes_text(12), bytes_text(2048), bytes_text(3.5e6)
-        ('12 B', '2.05 kB', '3.5 MB')
-    """
-    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if size >= 0.9995 * scale:
-            return f"{size / scale:.3g} {unit}"
-    return f"{size:.3g} B"
+__all__ = ["buffer_headline", "moment_words", "rows_text", "state_words", "trajectory_words"]
 
 
 def rows_text(start: int, count: int, size: int) -> str:
@@ -37,7 +24,7 @@ def rows_text(start: int, count: int, size: int) -> str:
     return f"rows {first} and 0 to {end:,}" if end else f"rows {first} and 0"
 
 
-def headline(model: ExplorerModel, moment: Moment) -> str:
+def buffer_headline(model: ExplorerModel, moment: Moment) -> str:
     """Return the headline of the buffer."""
     ring = moment.ring
     room = f"{ring.length:,} rows filled" if ring.limit is None else f"{ring.length:,} of {ring.limit:,} rows filled"
@@ -49,7 +36,7 @@ def headline(model: ExplorerModel, moment: Moment) -> str:
     return ", ".join(parts)
 
 
-def state_words(ring: Ring) -> str:
+def state_words(ring: StorageState) -> str:
     """Describe the filled rows and the position of the writer."""
     if not ring.length:
         return "Nothing is stored yet."

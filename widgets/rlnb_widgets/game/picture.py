@@ -13,11 +13,11 @@ from rlnb_widgets._core.text import key_text
 from rlnb_widgets.game.match import Match
 from rlnb_widgets.scenes import Scene
 
-__all__ = ["Picture", "picture"]
+__all__ = ["MatchDrawing", "picture"]
 
 
 @dataclass(frozen=True, eq=False)
-class Picture:
+class MatchDrawing:
     """The drawing of a match.
 
     Attributes:
@@ -33,7 +33,7 @@ class Picture:
     note: str
 
 
-def picture(match: Match, spec: Any, since: int) -> Picture:
+def picture(match: Match, spec: Any, since: int) -> MatchDrawing:
     """Draw the steps since your last action.
 
     Args:
@@ -46,19 +46,19 @@ def picture(match: Match, spec: Any, since: int) -> Picture:
     """
     name = type(match.env).__name__
     if spec is None:
-        return Picture(None, 0, (), f"There is no drawing for {name}; add one with register_scene.")
+        return MatchDrawing(None, 0, (), f"There is no drawing for {name}; add one with register_scene.")
     roots = match.roots[-since - 1 :]
     reads = tuple(getattr(spec, "reads", ())) or ("observation",)
     rows = [_read(root, reads) for root in roots]
     if any(row is None for row in rows):
         needs = " and ".join(key_text(key) for key in reads)
-        return Picture(None, 0, (), f"The drawing needs {needs}, which {name} does not have.")
+        return MatchDrawing(None, 0, (), f"The drawing needs {needs}, which {name} does not have.")
     try:
         scene = spec.pose(np.stack(rows))  # type: ignore[arg-type]
     except ValueError as error:
-        return Picture(None, 0, (), f"{name} cannot be drawn: {error}")
+        return MatchDrawing(None, 0, (), f"{name} cannot be drawn: {error}")
     places = tuple(spec.words(rows[-1])) if hasattr(spec, "targets") else ()
-    return Picture(scene, min(1, since), places, str(getattr(spec, "note", "")))
+    return MatchDrawing(scene, min(1, since), places, str(getattr(spec, "note", "")))
 
 
 def _read(root: TensorDictBase, keys: tuple[str, ...]) -> np.ndarray | None:

@@ -6,8 +6,8 @@ from rlnb_widgets._core.svg import Svg
 from rlnb_widgets._core.text import shorten
 from rlnb_widgets.game.actions import Action
 from rlnb_widgets.game.match import Match
-from rlnb_widgets.game.picture import Picture
-from rlnb_widgets.game.text import explanation, headline, status
+from rlnb_widgets.game.picture import MatchDrawing
+from rlnb_widgets.game.text import match_explanation, match_headline, status
 from rlnb_widgets.scenes import frame_svg, scene_style
 
 __all__ = ["game_svg"]
@@ -15,7 +15,7 @@ __all__ = ["game_svg"]
 _WIDTH, _TALLEST = 520.0, 340.0
 
 
-def game_svg(match: Match, seen: Picture, actions: tuple[Action, ...]) -> Svg:
+def game_svg(match: Match, seen: MatchDrawing, actions: tuple[Action, ...]) -> Svg:
     """Draw the last position.
 
     Args:
@@ -29,8 +29,8 @@ def game_svg(match: Match, seen: Picture, actions: tuple[Action, ...]) -> Svg:
     scene = seen.scene
     scale = 0.0 if scene is None else min((_WIDTH - 24) / scene.width, _TALLEST / scene.height)
     tall = 0.0 if scene is None else scene.height * scale + 8
-    svg = Svg(_WIDTH, 78 + tall, title=f"Game: {headline(match)}", desc=explanation(match, seen, actions))
-    svg.text(12, 22, shorten(f"Game: {headline(match)}", 74), size=13, bold=True)
+    svg = Svg(_WIDTH, 78 + tall, title=f"Game: {match_headline(match)}", desc=match_explanation(match, seen, actions))
+    svg.text(12, 22, shorten(f"Game: {match_headline(match)}", 74), size=13, bold=True)
     if scene is not None:
         svg.style(scene_style())
         svg.open(f"translate(12 34) scale({scale:.4f})")

@@ -6,12 +6,12 @@ from rlnb.envs.custom.boards import board_text
 from rlnb_widgets._core.text import number, plural
 from rlnb_widgets.game.actions import Action
 from rlnb_widgets.game.match import SIDES, Match
-from rlnb_widgets.game.picture import Picture
+from rlnb_widgets.game.picture import MatchDrawing
 
-__all__ = ["explanation", "game_text", "headline", "status"]
+__all__ = ["game_text", "match_explanation", "match_headline", "status"]
 
 
-def headline(match: Match) -> str:
+def match_headline(match: Match) -> str:
     """Return the env, the players and the number of steps in one line.
 
     Args:
@@ -64,7 +64,7 @@ def _last_move(match: Match) -> str:
     return f"{SIDES[1 - match.you]} played {index}. "
 
 
-def game_text(match: Match, seen: Picture, actions: tuple[Action, ...]) -> str:
+def game_text(match: Match, seen: MatchDrawing, actions: tuple[Action, ...]) -> str:
     """Return the text view, which is the same on every machine.
 
     Args:
@@ -75,7 +75,7 @@ def game_text(match: Match, seen: Picture, actions: tuple[Action, ...]) -> str:
     Returns:
         Lines of text.
     """
-    lines = [f"Game({headline(match)})"]
+    lines = [f"Game({match_headline(match)})"]
     board = match.root.get("board", None)
     if match.two_players and board is not None and board.ndim == 2:
         lines += ["  " + line for line in board_text(board).splitlines()]
@@ -90,7 +90,7 @@ def game_text(match: Match, seen: Picture, actions: tuple[Action, ...]) -> str:
     return "\n".join(lines)
 
 
-def explanation(match: Match, seen: Picture, actions: tuple[Action, ...]) -> str:
+def match_explanation(match: Match, seen: MatchDrawing, actions: tuple[Action, ...]) -> str:
     """Describe the match and the keys in words.
 
     Args:
@@ -101,7 +101,7 @@ def explanation(match: Match, seen: Picture, actions: tuple[Action, ...]) -> str
     Returns:
         The description.
     """
-    parts = [f"A game to play in the cell: {headline(match)}.", status(match)]
+    parts = [f"A game to play in the cell: {match_headline(match)}.", status(match)]
     if seen.places:
         parts.append("Choose a place with the mouse, or with the arrow keys and Enter.")
     else:

@@ -15,7 +15,7 @@ from rlnb_widgets.game.actions import actions_of
 from rlnb_widgets.game.match import Match
 from rlnb_widgets.game.picture import picture
 from rlnb_widgets.game.static import game_svg
-from rlnb_widgets.game.text import explanation, game_text, headline, status
+from rlnb_widgets.game.text import game_text, match_explanation, match_headline, status
 from rlnb_widgets.scenes import find_scene
 
 __all__ = ["Game", "play"]
@@ -183,7 +183,7 @@ class Game(Visualizer):
         return {
             "asked": self._asked,
             "steps": len(match.steps),
-            "headline": headline(match),
+            "headline": match_headline(match),
             "status": status(match),
             "problem": self._problem or match.problem,
             "caption": "" if seen.scene is None else seen.scene.caption_at(-1),
@@ -204,7 +204,7 @@ class Game(Visualizer):
         return game_svg(self.match, picture(self.match, self._spec, self._since), self._actions)
 
     def _explain(self) -> str:
-        return explanation(self.match, picture(self.match, self._spec, self._since), self._actions)
+        return match_explanation(self.match, picture(self.match, self._spec, self._since), self._actions)
 
 
 def play(

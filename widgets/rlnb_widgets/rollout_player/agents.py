@@ -12,7 +12,7 @@ import numpy as np
 
 from rlnb_widgets._core.text import path_text, plural
 from rlnb_widgets.rollout_player.episodes import returns_so_far
-from rlnb_widgets.rollout_player.leaves import Key, Leaf
+from rlnb_widgets.rollout_player.leaves import Key, RolloutLeaf
 
 __all__ = ["LANES", "RESTART", "Agent", "Group", "agents_note", "find_groups"]
 
@@ -58,7 +58,7 @@ class Group:
     agents: tuple[Agent, ...]
 
 
-def find_groups(leaves: Mapping[Key, Leaf], code: np.ndarray, env: Any = None) -> tuple[Group, ...]:
+def find_groups(leaves: Mapping[Key, RolloutLeaf], code: np.ndarray, env: Any = None) -> tuple[Group, ...]:
     """Find the groups: nested entries of ``"next"`` that hold a reward or an end signal.
 
     Args:
@@ -68,7 +68,7 @@ def find_groups(leaves: Mapping[Key, Leaf], code: np.ndarray, env: Any = None) -
 
     Example:
         >>> def leaf(*key, n):
-        ...     return Leaf(("next", *key), "number", "float32", (n, 1), np.ones((1, 2, n, 1)))
+        ...     return RolloutLeaf(("next", *key), "number", "float32", (n, 1), np.ones((1, 2, n, 1)))
         >>> found = find_groups({("next", "agents", "reward"): leaf("agents", "reward", n=2)}, np.array([[0, 5]]))
         >>> [agent.name for agent in found[0].agents], found[0].agents[1].returns.tolist()
         (['agents 0', 'agents 1'], [[1.0, 2.0]])
@@ -101,7 +101,9 @@ def _numbers(env: Any, key: Key) -> list[int]:
     return [names.index(name) for name in members.get(key[0], ()) if name in names] if len(key) == 1 else []
 
 
-def _group(leaves: Mapping[Key, Leaf], key: Key, code: np.ndarray, known: list[int], numbers: Iterator[int]) -> Group:
+def _group(
+    leaves: Mapping[Key, RolloutLeaf], key: Key, code: np.ndarray, known: list[int], numbers: Iterator[int]
+) -> Group:
     sides = {
         (side, name): leaf
         for side in ("root", "next")

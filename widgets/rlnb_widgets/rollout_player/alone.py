@@ -6,15 +6,15 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from rlnb_widgets.rollout_player.carried import pairs, unequal
-from rlnb_widgets.rollout_player.leaves import Key, Leaf
+from rlnb_widgets.rollout_player.carried import pairs, unequal_numbers
+from rlnb_widgets.rollout_player.leaves import Key, RolloutLeaf
 
 __all__ = ["restarted_alone"]
 
 _ENDS = ("done", "terminated", "truncated")
 
 
-def restarted_alone(leaves: Mapping[Key, Leaf], inside: np.ndarray) -> np.ndarray:
+def restarted_alone(leaves: Mapping[Key, RolloutLeaf], inside: np.ndarray) -> np.ndarray:
     """Find where some agents were reset while the episode of the whole went on.
 
     An agent whose own end is set under ``"next"`` of row t and not at the root of row t + 1 was reset between them. If
@@ -29,7 +29,7 @@ def restarted_alone(leaves: Mapping[Key, Leaf], inside: np.ndarray) -> np.ndarra
 
     Example:
         >>> over = np.array([[[1, 0], [0, 0], [0, 0]]], bool)[..., None]
-        >>> leaves = {key: Leaf(key, "number", "bool", (2, 1), data) for key, data in (
+        >>> leaves = {key: RolloutLeaf(key, "number", "bool", (2, 1), data) for key, data in (
         ...     (("agents", "done"), over & False), (("next", "agents", "done"), over))}
         >>> restarted_alone(leaves, np.ones((1, 2), bool))
         array([[ True, False]])
@@ -49,15 +49,15 @@ def restarted_alone(leaves: Mapping[Key, Leaf], inside: np.ndarray) -> np.ndarra
             moves = ((new != new[:, :1]) | (old != old[:, :1])).any(1, keepdims=True)
             counted = moves & ~agents[..., None]
             moving += counted.sum((-1, -2))
-            differing += (unequal(old[:, :-1], new[:, 1:]) & counted).sum((-1, -2))
+            differing += (unequal_numbers(old[:, :-1], new[:, 1:]) & counted).sum((-1, -2))
     return np.asarray(somebody & inside & (2 * differing <= moving))
 
 
-def _groups(leaves: Mapping[Key, Leaf]) -> list[Key]:
+def _groups(leaves: Mapping[Key, RolloutLeaf]) -> list[Key]:
     return list(dict.fromkeys(key[1:-1] for key in leaves if key[0] == "next" and len(key) > 2 and key[-1] in _ENDS))
 
 
-def _again(leaves: Mapping[Key, Leaf], key: Key) -> np.ndarray | None:
+def _again(leaves: Mapping[Key, RolloutLeaf], key: Key) -> np.ndarray | None:
     """Where an agent has ended under "next" and not at the root after it, ``[E, T - 1, agents]``."""
     over, waits = (_any_end(leaves, (*side, *key)) for side in (("next",), ()))
     if over is None or waits is None or over.shape != waits.shape:
@@ -65,10 +65,10 @@ def _again(leaves: Mapping[Key, Leaf], key: Key) -> np.ndarray | None:
     return np.asarray(over[:, :-1] & ~waits[:, 1:])
 
 
-def _any_end(leaves: Mapping[Key, Leaf], key: Key) -> np.ndarray | None:
+def _any_end(leaves: Mapping[Key, RolloutLeaf], key: Key) -> np.ndarray | None:
     found = [leaf.columns() != 0 for name in _ENDS if (leaf := leaves.get((*key, name))) is not None and _is_flag(leaf)]
     return np.logical_or.reduce(found) if found and len({flags.shape for flags in found}) == 1 else None
 
 
-def _is_flag(leaf: Leaf) -> bool:
+def _is_flag(leaf: RolloutLeaf) -> bool:
     return leaf.kind == "number" and leaf.columns().shape[-1] > 0

@@ -6,15 +6,15 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from rlnb_widgets.rollout_player.leaves import Key, Leaf
+from rlnb_widgets.rollout_player.leaves import Key, RolloutLeaf
 
-__all__ = ["breaks", "pairs", "unequal"]
+__all__ = ["breaks", "pairs", "unequal_numbers"]
 
 # Not carried from "next" to the root of the next row.
 _NOT_CARRIED = frozenset({"done", "terminated", "truncated", "reward"})
 
 
-def breaks(leaves: Mapping[Key, Leaf], inside: np.ndarray) -> tuple[np.ndarray, dict[Key, np.ndarray]]:
+def breaks(leaves: Mapping[Key, RolloutLeaf], inside: np.ndarray) -> tuple[np.ndarray, dict[Key, np.ndarray]]:
     """Find where ``"next"`` of row t is not the root of row t + 1.
 
     NaN equals NaN. NaN on one side is unknown, and no break.
@@ -28,23 +28,23 @@ def breaks(leaves: Mapping[Key, Leaf], inside: np.ndarray) -> tuple[np.ndarray, 
     """
     found: dict[Key, np.ndarray] = {}
     for root, following in pairs(leaves):
-        differs = unequal(following.columns()[:, :-1], root.columns()[:, 1:]).any(-1) & inside
+        differs = unequal_numbers(following.columns()[:, :-1], root.columns()[:, 1:]).any(-1) & inside
         if differs.any():
             found[root.base] = differs
     return np.logical_or.reduce([np.zeros_like(inside), *found.values()]), found
 
 
-def unequal(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def unequal_numbers(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Compare numbers; NaN on either side is unknown.
 
     Example:
-        >>> unequal(np.array([1.0, 1.0, np.nan]), np.array([1.0, 2.0, 2.0])).tolist()
+        >>> unequal_numbers(np.array([1.0, 1.0, np.nan]), np.array([1.0, 2.0, 2.0])).tolist()
         [False, True, False]
     """
     return np.asarray((a != b) & (a == a) & (b == b))
 
 
-def pairs(leaves: Mapping[Key, Leaf]) -> list[tuple[Leaf, Leaf]]:
+def pairs(leaves: Mapping[Key, RolloutLeaf]) -> list[tuple[RolloutLeaf, RolloutLeaf]]:
     """Return the numbers that stand at the root and under ``"next"`` and are carried, as (root, next).
 
     Args:

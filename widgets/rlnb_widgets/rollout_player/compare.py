@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from rlnb_widgets._core.text import key_text, shorten
-from rlnb_widgets.rollout_player.leaves import Key, Leaf
+from rlnb_widgets.rollout_player.leaves import Key, RolloutLeaf
 
-__all__ = ["Parting", "first_parting"]
+__all__ = ["RolloutDivergence", "first_parting"]
 
 
 @dataclass(frozen=True)
-class Parting:
+class RolloutDivergence:
     """The place where two rollouts diverge.
 
     Attributes:
@@ -51,7 +51,7 @@ class Parting:
         return f"{text} {extras}." if extras else text
 
 
-def first_parting(a: dict[Key, Leaf], b: dict[Key, Leaf], env: int = 0) -> Parting:
+def first_parting(a: dict[Key, RolloutLeaf], b: dict[Key, RolloutLeaf], env: int = 0) -> RolloutDivergence:
     """Compare two rollouts entry by entry, one environment of each.
 
     NaN equals NaN. An entry that only one has, or whose shape differs, is listed and does not count as parting.
@@ -75,17 +75,17 @@ def first_parting(a: dict[Key, Leaf], b: dict[Key, Leaf], env: int = 0) -> Parti
             if differs.size:
                 firsts[key] = int(differs[0])
     if not firsts:
-        return Parting(None, (), "", "", tuple(only), lengths)
+        return RolloutDivergence(None, (), "", "", tuple(only), lengths)
     t = min(firsts.values())
     keys = tuple(key for key, first in firsts.items() if first == t)
-    return Parting(t, keys, a[keys[0]].text_at(env, t), b[keys[0]].text_at(env, t), tuple(only), lengths)
+    return RolloutDivergence(t, keys, a[keys[0]].text_at(env, t), b[keys[0]].text_at(env, t), tuple(only), lengths)
 
 
-def _steps(leaves: dict[Key, Leaf]) -> int:
+def _steps(leaves: dict[Key, RolloutLeaf]) -> int:
     return next((leaf.values.shape[1] for leaf in leaves.values()), 0)
 
 
-def _differs(a: Leaf, b: Leaf, env: int, steps: int) -> np.ndarray:
+def _differs(a: RolloutLeaf, b: RolloutLeaf, env: int, steps: int) -> np.ndarray:
     if a.kind == "text":
         x = np.array(a.texts, dtype=object)[a.values[env, :steps]]
         y = np.array(b.texts, dtype=object)[b.values[env, :steps]]

@@ -13,15 +13,15 @@ import torch
 from tensordict import TensorDictBase
 
 from rlnb_widgets._core.text import shorten
-from rlnb_widgets.rollout_player.leaves import Key, Leaf, members
+from rlnb_widgets.rollout_player.leaves import Key, RolloutLeaf, members
 from rlnb_widgets.scenes import Scene, find_scene
 
-__all__ = ["Drawing", "check_env", "draw"]
+__all__ = ["Drawing", "check_env", "draw_frames"]
 
 
 @dataclass(frozen=True, eq=False)
 class Drawing:
-    """The drawing of a rollout, as `draw` returns it.
+    """The drawing of a rollout, as `draw_frames` returns it.
 
     Attributes:
         scene: The drawing of all frames.
@@ -64,7 +64,7 @@ def check_env(env: Any) -> None:
             raise TypeError(f'env must be an environment or its id, such as "CartPole-v1", got {said}.{hint}')
 
 
-def draw(leaves: Mapping[Key, Leaf], extra: np.ndarray, env: Any) -> Drawing | str:
+def draw_frames(leaves: Mapping[Key, RolloutLeaf], extra: np.ndarray, env: Any) -> Drawing | str:
     """Draw each step's root, then ``"next"`` of some steps.
 
     Args:
@@ -97,7 +97,7 @@ def draw(leaves: Mapping[Key, Leaf], extra: np.ndarray, env: Any) -> Drawing | s
     return Drawing(scene, tuple(getattr(spec, "fields", ())), acting, str(getattr(spec, "note", "")))
 
 
-def _states(leaves: Mapping[Key, Leaf], extra: np.ndarray) -> Any:
+def _states(leaves: Mapping[Key, RolloutLeaf], extra: np.ndarray) -> Any:
     """Return the states of root and of "next"; those of a Tuple observation as a tuple of columns."""
     for name in ("observation", "state"):
         if (leaf := leaves.get((name,))) is not None:
@@ -107,7 +107,7 @@ def _states(leaves: Mapping[Key, Leaf], extra: np.ndarray) -> Any:
     return None
 
 
-def _columns(names: tuple[str, ...], leaves: Mapping[Key, Leaf], extra: np.ndarray) -> np.ndarray | None:
+def _columns(names: tuple[str, ...], leaves: Mapping[Key, RolloutLeaf], extra: np.ndarray) -> np.ndarray | None:
     """Return the states of a drawing that names what it reads: one entry as it is, or a number each from several."""
     if len(names) == 1:
         whole = leaves.get((names[0],))
@@ -118,14 +118,14 @@ def _columns(names: tuple[str, ...], leaves: Mapping[Key, Leaf], extra: np.ndarr
     return np.stack([_both(leaf, leaves, extra).reshape(-1) for leaf in found], axis=-1)
 
 
-def _both(leaf: Leaf, leaves: Mapping[Key, Leaf], extra: np.ndarray) -> np.ndarray:
+def _both(leaf: RolloutLeaf, leaves: Mapping[Key, RolloutLeaf], extra: np.ndarray) -> np.ndarray:
     rows = leaf.values.reshape(-1, *leaf.shape)
     after = leaves.get(("next", *leaf.base))
     ends = rows if after is None or after.shape != leaf.shape else after.values.reshape(-1, *leaf.shape)
     return np.concatenate([rows, ends[extra]])
 
 
-def _with_actions(spec: Any, states: Any, frames: int, leaves: Mapping[Key, Leaf], n: int) -> Scene | None:
+def _with_actions(spec: Any, states: Any, frames: int, leaves: Mapping[Key, RolloutLeaf], n: int) -> Scene | None:
     action = leaves.get(tuple(getattr(spec, "acts", ("action",))))
     if action is None or action.kind != "number":
         return None

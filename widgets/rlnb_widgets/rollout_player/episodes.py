@@ -12,7 +12,7 @@ from rlnb.data.ted.ends import episode_ends
 from rlnb.data.ted.keys import END_KEYS
 from rlnb_widgets.rollout_player.alone import restarted_alone
 from rlnb_widgets.rollout_player.carried import breaks
-from rlnb_widgets.rollout_player.leaves import Key, Leaf
+from rlnb_widgets.rollout_player.leaves import Key, RolloutLeaf
 from rlnb_widgets.rollout_player.starts import breaks_note, starts
 
 __all__ = ["KINDS", "RULES", "Episode", "ends", "episodes", "returns_so_far"]
@@ -49,7 +49,7 @@ class Episode:
     end: str
 
 
-def ends(leaves: dict[Key, Leaf], count: int, steps: int) -> tuple[np.ndarray, list[str]]:
+def ends(leaves: dict[Key, RolloutLeaf], count: int, steps: int) -> tuple[np.ndarray, list[str]]:
     """Return the kind of end at each step, and notes about missing end signals and inconsistent rows.
 
     An episode ends at an end signal in ``"next"``, where padding begins, and where another trajectory begins, as
@@ -86,7 +86,7 @@ def ends(leaves: dict[Key, Leaf], count: int, steps: int) -> tuple[np.ndarray, l
     return code, notes
 
 
-def _flags(leaves: dict[Key, Leaf], notes: list[str]) -> dict[str, np.ndarray]:
+def _flags(leaves: dict[Key, RolloutLeaf], notes: list[str]) -> dict[str, np.ndarray]:
     """Return the end signals by key, ``[E, T]`` each, as `episode_ends` reads them; empty if there are none."""
     found = {key: leaf for key, leaf in leaves.items() if key[-1] in END_KEYS and leaf.kind == "number"}
     signals = {key[1:]: _signal(leaf) for key, leaf in found.items() if key[0] == "next" and len(key) > 1}
@@ -98,12 +98,12 @@ def _flags(leaves: dict[Key, Leaf], notes: list[str]) -> dict[str, np.ndarray]:
     return {name: flags.numpy().reshape(shape) for name, flags in ends.items()}
 
 
-def _signal(leaf: Leaf) -> torch.Tensor:
+def _signal(leaf: RolloutLeaf) -> torch.Tensor:
     columns = leaf.columns() != 0
     return torch.from_numpy(np.ascontiguousarray(columns.reshape(-1, columns.shape[-1])))
 
 
-def _padding(leaves: dict[Key, Leaf], shape: tuple[int, int]) -> np.ndarray:
+def _padding(leaves: dict[Key, RolloutLeaf], shape: tuple[int, int]) -> np.ndarray:
     for key in (("mask",), ("collector", "mask")):
         leaf = leaves.get(key)
         if leaf is not None and leaf.dtype == "bool" and leaf.columns().shape[-1] == 1:

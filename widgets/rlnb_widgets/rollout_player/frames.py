@@ -9,9 +9,9 @@ import numpy as np
 import torch
 
 from rlnb_widgets._core.text import key_text
-from rlnb_widgets.rollout_player.drawing import draw
-from rlnb_widgets.rollout_player.leaves import Key, Leaf
-from rlnb_widgets.rollout_player.pictures import Pictures, encode, is_frames
+from rlnb_widgets.rollout_player.drawing import draw_frames
+from rlnb_widgets.rollout_player.leaves import Key, RolloutLeaf
+from rlnb_widgets.rollout_player.pictures import Pictures, encode_frames, is_frames
 from rlnb_widgets.scenes import Scene
 
 __all__ = ["NO_FRAMES", "Frames", "find_frames"]
@@ -50,7 +50,7 @@ class Frames:
 
 
 def find_frames(
-    leaves: dict[Key, Leaf], code: np.ndarray, env: Any, frames: Any, budget: int, chosen: np.ndarray, total: int
+    leaves: dict[Key, RolloutLeaf], code: np.ndarray, env: Any, frames: Any, budget: int, chosen: np.ndarray, total: int
 ) -> Frames:
     """Find or draw the frames.
 
@@ -77,7 +77,7 @@ def find_frames(
         except ValueError as error:
             notes.append(f"{key_text(pixels.key)} cannot be drawn: {error}")
     if env is not None:
-        drawn = draw(leaves, extra, env)
+        drawn = draw_frames(leaves, extra, env)
         if not isinstance(drawn, str):
             return Frames("scene", extra, drawn.note, scene=drawn.scene, fields=drawn.fields, acting=drawn.acting)
         notes.append(drawn)
@@ -90,7 +90,7 @@ def _breaks(code: np.ndarray) -> np.ndarray:
     return np.flatnonzero(ends.ravel()).astype(np.int32)
 
 
-def _pixel_leaf(leaves: dict[Key, Leaf]) -> Leaf | None:
+def _pixel_leaf(leaves: dict[Key, RolloutLeaf]) -> RolloutLeaf | None:
     named = [v for k, v in leaves.items() if k[-1] in ("pixels", "frame", "rgb") and v.kind == "number"]
     pictures = [v for v in leaves.values() if v.kind == "number" and v.dtype == "uint8" and not v.is_next]
     for leaf in [*sorted(named, key=lambda v: v.is_next), *pictures]:
@@ -99,12 +99,12 @@ def _pixel_leaf(leaves: dict[Key, Leaf]) -> Leaf | None:
     return None
 
 
-def _from_leaf(leaf: Leaf, leaves: dict[Key, Leaf], extra: np.ndarray, budget: int) -> Frames:
+def _from_leaf(leaf: RolloutLeaf, leaves: dict[Key, RolloutLeaf], extra: np.ndarray, budget: int) -> Frames:
     flat = leaf.values.reshape(-1, *leaf.shape)
     after = leaves.get(("next", *leaf.base))
     ends = flat if after is None or after.shape != leaf.shape else after.values.reshape(-1, *leaf.shape)
     n = len(flat)
-    pictures = encode(lambda i: flat[i] if i < n else ends[extra[i - n]], n + len(extra), budget)
+    pictures = encode_frames(lambda i: flat[i] if i < n else ends[extra[i - n]], n + len(extra), budget)
     notes = [_thinned(pictures)]
     if leaf.is_next:
         notes.append('Frames are those of "next": each shows what its step led to.')
@@ -143,7 +143,7 @@ def _given(frames: Any, code: np.ndarray, budget: int, chosen: np.ndarray, total
             return rows[i // steps][i % steps]
         return rows[i - count * steps][length - 1]
 
-    pictures = encode(frame_at, count * steps + count, budget)
+    pictures = encode_frames(frame_at, count * steps + count, budget)
     return Frames("pixels", extra, note=_thinned(pictures), pictures=pictures)
 
 

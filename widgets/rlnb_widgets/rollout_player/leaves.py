@@ -14,7 +14,7 @@ from rlnb.data.ted.ragged import values_of
 from rlnb_widgets._core.text import key_text, number, shorten
 from rlnb_widgets.rollout_player.varying import described
 
-__all__ = ["Key", "Leaf", "members", "read_leaves", "steps_shape", "with_hot"]
+__all__ = ["Key", "RolloutLeaf", "members", "read_leaves", "steps_shape", "with_hot"]
 
 Key = tuple[str, ...]
 _MAX_TEXTS = 256
@@ -23,7 +23,7 @@ _MAX_LEAVES = 400
 
 
 @dataclass(frozen=True, eq=False)
-class Leaf:
+class RolloutLeaf:
     """One entry of the rollout.
 
     Attributes:
@@ -89,8 +89,8 @@ class Leaf:
         return self.values.reshape(*self.values.shape[:2], -1)
 
 
-def with_hot(leaf: Leaf, padding: np.ndarray) -> Leaf:
-    """Return the leaf with `Leaf.hot` filled in, if its rows are one-hot: whole numbers, a single 1 among zeros.
+def with_hot(leaf: RolloutLeaf, padding: np.ndarray) -> RolloutLeaf:
+    """Return the leaf with `RolloutLeaf.hot` filled in, if its rows are one-hot: whole numbers, a single 1 among zeros.
 
     Args:
         leaf: An entry.
@@ -98,7 +98,7 @@ def with_hot(leaf: Leaf, padding: np.ndarray) -> Leaf:
 
     Example:
         >>> states = np.eye(3, dtype=np.int64)[[[0, 2, 2]]]
-        >>> leaf = Leaf(("observation",), "number", "int64", (3,), states)
+        >>> leaf = RolloutLeaf(("observation",), "number", "int64", (3,), states)
         >>> with_hot(leaf, np.array([[False, False, True]])).hot
         array([[ 0,  2, -1]])
     """
@@ -112,7 +112,7 @@ def with_hot(leaf: Leaf, padding: np.ndarray) -> Leaf:
     return replace(leaf, hot=np.where(padding, -1, data.argmax(-1)))
 
 
-def members(leaves: Mapping[Key, Leaf], name: str) -> tuple[Leaf, ...]:
+def members(leaves: Mapping[Key, RolloutLeaf], name: str) -> tuple[RolloutLeaf, ...]:
     """Return the members of a Gymnasium ``Tuple``, which are stored under ``(name, "0")``, ``(name, "1")`` and so on.
 
     Args:
@@ -122,7 +122,7 @@ def members(leaves: Mapping[Key, Leaf], name: str) -> tuple[Leaf, ...]:
     Returns:
         All of them in order, or none if there are none or one is no number.
     """
-    found: list[Leaf] = []
+    found: list[RolloutLeaf] = []
     while (leaf := leaves.get((name, str(len(found))))) is not None:
         found.append(leaf)
     return tuple(found) if all(leaf.kind == "number" for leaf in found) else ()
@@ -159,7 +159,7 @@ def steps_shape(rollout: Any) -> tuple[int, int]:
     return int(np.prod(shape[:-1], dtype=np.int64)), shape[-1]
 
 
-def read_leaves(rollout: TensorDictBase, envs: np.ndarray) -> tuple[list[Leaf], list[str]]:
+def read_leaves(rollout: TensorDictBase, envs: np.ndarray) -> tuple[list[RolloutLeaf], list[str]]:
     """Read all leaves of the chosen environments.
 
     Args:
@@ -170,7 +170,7 @@ def read_leaves(rollout: TensorDictBase, envs: np.ndarray) -> tuple[list[Leaf], 
         The leaves, and a sentence for each that cannot be shown.
     """
     count, steps = steps_shape(rollout)
-    leaves: list[Leaf] = []
+    leaves: list[RolloutLeaf] = []
     problems: list[str] = []
     magnitudes: list[Key] = []
     for key, value in _walk(rollout, (), rollout.ndim):
@@ -217,7 +217,7 @@ def _step_by_step(td: Any, name: str, dims: int, error: Exception) -> Any:
         return error
 
 
-def _leaf(key: Key, value: Any, dims: int, count: int, steps: int, envs: np.ndarray) -> Leaf:
+def _leaf(key: Key, value: Any, dims: int, count: int, steps: int, envs: np.ndarray) -> RolloutLeaf:
     if isinstance(value, np.ndarray):
         return _varying_leaf(key, value.reshape(count, steps)[envs])
     if is_non_tensor(value):
@@ -235,10 +235,10 @@ def _leaf(key: Key, value: Any, dims: int, count: int, steps: int, envs: np.ndar
     if data.dtype in (torch.bfloat16, torch.float16):
         data = data.float()
     array = data.numpy()
-    return Leaf(key, "number", dtype, tuple(array.shape[2:]), array)
+    return RolloutLeaf(key, "number", dtype, tuple(array.shape[2:]), array)
 
 
-def _varying_leaf(key: Key, values: np.ndarray) -> Leaf:
+def _varying_leaf(key: Key, values: np.ndarray) -> RolloutLeaf:
     """Return an entry of varying size, as text.
 
     Args:
@@ -248,10 +248,10 @@ def _varying_leaf(key: Key, values: np.ndarray) -> Leaf:
     texts, sizes, dtype = described(values, _MAX_TEXTS)
     codes = {text: i for i, text in enumerate(dict.fromkeys(texts))}
     index = np.array([codes[text] for text in texts], np.int32).reshape(values.shape)
-    return Leaf(key, "text", f"{dtype}, sizes vary", (), index, tuple(codes), sizes=sizes)
+    return RolloutLeaf(key, "text", f"{dtype}, sizes vary", (), index, tuple(codes), sizes=sizes)
 
 
-def _text_leaf(key: Key, value: Any, count: int, steps: int, envs: np.ndarray) -> Leaf:
+def _text_leaf(key: Key, value: Any, count: int, steps: int, envs: np.ndarray) -> RolloutLeaf:
     objects = np.empty(count * steps, dtype=object)
     flat = list(_flatten(value.tolist() if hasattr(value, "tolist") else value))
     if len(flat) == 1:
@@ -268,7 +268,7 @@ def _text_leaf(key: Key, value: Any, count: int, steps: int, envs: np.ndarray) -
             text = "…"
         index[i] = codes.setdefault(text, len(codes))
     kinds = sorted({type(item).__name__ for item in chosen[:1000]})
-    return Leaf(key, "text", " | ".join(kinds), (), index.reshape(len(envs), steps), tuple(codes))
+    return RolloutLeaf(key, "text", " | ".join(kinds), (), index.reshape(len(envs), steps), tuple(codes))
 
 
 def _plain(item: Any) -> str:

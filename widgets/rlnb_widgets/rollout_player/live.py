@@ -13,9 +13,9 @@ from rlnb_widgets._core.svg import Svg
 from rlnb_widgets._core.timeline import TimeTraits
 from rlnb_widgets._core.visualizer import Visualizer
 from rlnb_widgets.rollout_player.model import PlayerModel, player_model
-from rlnb_widgets.rollout_player.payload import payload
+from rlnb_widgets.rollout_player.payload import player_payload
 from rlnb_widgets.rollout_player.static import player_svg
-from rlnb_widgets.rollout_player.text import explanation, headline, player_text
+from rlnb_widgets.rollout_player.text import player_explanation, player_headline, player_text
 
 __all__ = ["RolloutPlayer"]
 
@@ -100,11 +100,11 @@ class RolloutPlayer(TimeTraits, Visualizer):
         model = player_model(
             rollout, env, frames=frames, strips=strips, envs=envs, compare=compare, max_bytes=max_bytes
         )
-        head, columns, pictures = payload(model)
+        head, columns, pictures = player_payload(model)
         self.model: PlayerModel = model
         super().__init__(
             length=model.length, t=t, fps=fps, speed=speed, loop=loop,
-            _head=head, _columns=columns, _pictures=pictures, _label=f"RolloutPlayer: {headline(model)}",
+            _head=head, _columns=columns, _pictures=pictures, _label=f"RolloutPlayer: {player_headline(model)}",
         )  # fmt: skip
 
     @classmethod
@@ -130,4 +130,4 @@ class RolloutPlayer(TimeTraits, Visualizer):
         return player_svg(self.model, "RolloutPlayer", self.t, self.selected_env)
 
     def _explain(self) -> str:
-        return explanation(self.model)
+        return player_explanation(self.model)

@@ -11,12 +11,12 @@ import numpy as np
 
 from rlnb_widgets._core.text import plural, shorten
 from rlnb_widgets.rollout_player.agents import Group, find_groups
-from rlnb_widgets.rollout_player.compare import Parting, first_parting
+from rlnb_widgets.rollout_player.compare import RolloutDivergence, first_parting
 from rlnb_widgets.rollout_player.drawing import check_env
 from rlnb_widgets.rollout_player.episodes import KINDS, Episode, ends, episodes, returns_so_far
 from rlnb_widgets.rollout_player.frames import Frames, find_frames
 from rlnb_widgets.rollout_player.group_strips import group_strips, lane_strips
-from rlnb_widgets.rollout_player.leaves import Key, Leaf, read_leaves, steps_shape, with_hot
+from rlnb_widgets.rollout_player.leaves import Key, RolloutLeaf, read_leaves, steps_shape, with_hot
 from rlnb_widgets.rollout_player.resets import resets
 from rlnb_widgets.rollout_player.strips import Strip, choose_strips
 from rlnb_widgets.rollout_player.turns import Turns, find_turns
@@ -53,16 +53,16 @@ class PlayerModel:
     length: int
     code: np.ndarray
     episodes: tuple[Episode, ...]
-    leaves: tuple[Leaf, ...]
+    leaves: tuple[RolloutLeaf, ...]
     strips: tuple[Strip, ...]
     frames: Frames
-    parting: Parting | None
+    parting: RolloutDivergence | None
     notes: tuple[str, ...]
     resets: np.ndarray
     groups: tuple[Group, ...] = ()
     turns: Turns | None = None
 
-    def leaf(self, *key: str) -> Leaf | None:
+    def leaf(self, *key: str) -> RolloutLeaf | None:
         """Return the entry with a key; None if there is none."""
         return next((leaf for leaf in self.leaves if leaf.key == key), None)
 
@@ -121,7 +121,7 @@ def player_model(
         labels = tuple(_label(int(e), rollout.batch_size[:-1]) for e in chosen)
     notes = [*side.notes]
     if len(chosen) < total and compare is None:
-        notes.append(f"Shown are {len(chosen)} of {plural(total, 'environment')}; envs=[...] chooses others.")
+        notes.append(f"Showing {len(chosen)} of {plural(total, 'environment')}; envs=[...] chooses others.")
     if compare is not None and total > 1:
         notes.append(f"Environment {chosen[0]} of each is compared; envs=[i] chooses another.")
     groups = find_groups(side.leaves, side.code, env)
@@ -161,10 +161,10 @@ def _without_padding(strips: tuple[Strip, ...], padding: np.ndarray) -> tuple[St
 
 @dataclass(frozen=True, eq=False)
 class _Side:
-    leaves: dict[Key, Leaf]
+    leaves: dict[Key, RolloutLeaf]
     code: np.ndarray
     notes: list[str]
-    parting: Parting | None = None
+    parting: RolloutDivergence | None = None
 
 
 def _side(rollout: Any, chosen: np.ndarray) -> _Side:
@@ -198,7 +198,7 @@ def _label(flat: int, batch: Sequence[int]) -> str:
     return f"env {', '.join(str(int(i)) for i in index)}" if index else "env"
 
 
-def _returns(leaves: dict[Key, Leaf], code: np.ndarray, notes: list[str], nested: bool) -> np.ndarray | None:
+def _returns(leaves: dict[Key, RolloutLeaf], code: np.ndarray, notes: list[str], nested: bool) -> np.ndarray | None:
     reward = leaves.get(("next", "reward"))
     if reward is None and nested:
         return None
@@ -230,7 +230,7 @@ def _join(a: _Side, b: _Side) -> _Side:
     return _Side(leaves, code, notes, first_parting(a.leaves, b.leaves))
 
 
-def _beside(a: Leaf, b: Leaf, steps: int) -> Leaf:
+def _beside(a: RolloutLeaf, b: RolloutLeaf, steps: int) -> RolloutLeaf:
     texts = tuple(dict.fromkeys([*a.texts, *b.texts]))
     values = []
     for leaf in (a, b):
@@ -247,7 +247,7 @@ def _beside(a: Leaf, b: Leaf, steps: int) -> Leaf:
     return replace(a, values=np.concatenate(values), texts=texts, hot=hot, sizes=sizes)
 
 
-def _alone(leaf: Leaf, steps: int, first: bool) -> Leaf:
+def _alone(leaf: RolloutLeaf, steps: int, first: bool) -> RolloutLeaf:
     values = _padded(leaf.values, steps)
     other = np.zeros_like(values)
     if values.dtype.kind == "f":

@@ -11,13 +11,13 @@ from rlnb_widgets.rollout_player.agents import LANES, RESTART
 from rlnb_widgets.rollout_player.columns import Columns
 from rlnb_widgets.rollout_player.episodes import KINDS, RULES
 from rlnb_widgets.rollout_player.frames import Frames
-from rlnb_widgets.rollout_player.leaves import Leaf
+from rlnb_widgets.rollout_player.leaves import RolloutLeaf
 from rlnb_widgets.rollout_player.model import PlayerModel
 from rlnb_widgets.rollout_player.resets import RESET_RULES, RESET_SIGNS, RESETS, STOPPED, stopped_at_the_end
 from rlnb_widgets.rollout_player.strips import line_role
 from rlnb_widgets.rollout_player.turns import Turns
 
-__all__ = ["HIDDEN", "payload"]
+__all__ = ["HIDDEN", "player_payload"]
 
 _LINED = ("line", "lanes", "bands")
 _MOST_VALUES = 6
@@ -27,7 +27,7 @@ _UNITS, _TURNS, HIDDEN = 32.0, 4096.0, -32768
 _MOST_PLACES, _PROBE = 256, 512
 
 
-def payload(model: PlayerModel) -> tuple[dict[str, Any], bytes, bytes]:
+def player_payload(model: PlayerModel) -> tuple[dict[str, Any], bytes, bytes]:
     """Return the description, the bytes of all columns, and the bytes of all images.
 
     Args:
@@ -96,7 +96,9 @@ def _entries(model: PlayerModel, columns: Columns) -> list[dict[str, Any]]:
     return entries
 
 
-def _entry(leaf: Leaf | None, columns: Columns, ahead_of: dict[str, Any] | None, hot: bool) -> dict[str, Any] | None:
+def _entry(
+    leaf: RolloutLeaf | None, columns: Columns, ahead_of: dict[str, Any] | None, hot: bool
+) -> dict[str, Any] | None:
     if leaf is None:
         return None
     entry: dict[str, Any] = {"dtype": leaf.dtype, "shape": list(leaf.shape), "absent": list(leaf.absent), "columns": []}

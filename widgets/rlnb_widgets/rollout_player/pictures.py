@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-__all__ = ["Pictures", "as_rgb", "encode", "is_frames"]
+__all__ = ["Pictures", "as_rgb", "encode_frames", "is_frames"]
 
 _LONGEST_SIDE = 320
 _MOST_ENCODED = 600
@@ -69,7 +69,7 @@ def as_rgb(frame: Any) -> np.ndarray:
     return np.repeat(array, 3, axis=2) if array.shape[2] == 1 else array[..., :3]
 
 
-def encode(frame_at: Callable[[int], Any], count: int, budget: int) -> Pictures:
+def encode_frames(frame_at: Callable[[int], Any], count: int, budget: int) -> Pictures:
     """Shrink and encode frames, each distinct picture once, thinning evenly until the budget holds.
 
     Args:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from rlnb_widgets.rollout_player.episodes import KINDS
-from rlnb_widgets.rollout_player.leaves import Key, Leaf
+from rlnb_widgets.rollout_player.leaves import Key, RolloutLeaf
 
 __all__ = ["RESETS", "RESET_RULES", "RESET_SIGNS", "STOPPED", "resets", "stopped_at_the_end"]
 
@@ -33,7 +33,7 @@ STOPPED = "by a limit of the env, or by rollout(set_truncated=True): the data do
 _OVER = tuple(KINDS.index(kind) for kind in ("terminated", "truncated", "done"))
 
 
-def resets(leaves: Mapping[Key, Leaf], code: np.ndarray) -> np.ndarray:
+def resets(leaves: Mapping[Key, RolloutLeaf], code: np.ndarray) -> np.ndarray:
     """Return the kind of reset with which an episode begins at each step.
 
     Args:
@@ -69,7 +69,7 @@ def stopped_at_the_end(code: np.ndarray) -> bool:
     return bool((code[:, -1] == KINDS.index("truncated")).any())
 
 
-def _lost(leaves: Mapping[Key, Leaf], shape: tuple[int, ...]) -> np.ndarray:
+def _lost(leaves: Mapping[Key, RolloutLeaf], shape: tuple[int, ...]) -> np.ndarray:
     """Where the step before lost its observation, and this root has one."""
     found = np.zeros(shape, bool)
     for leaf in leaves.values():
@@ -83,7 +83,7 @@ def _lost(leaves: Mapping[Key, Leaf], shape: tuple[int, ...]) -> np.ndarray:
     return found
 
 
-def _done_root(leaves: Mapping[Key, Leaf], shape: tuple[int, ...]) -> np.ndarray:
+def _done_root(leaves: Mapping[Key, RolloutLeaf], shape: tuple[int, ...]) -> np.ndarray:
     found = np.zeros(shape, bool)
     for name in ("done", "terminated", "truncated"):
         leaf = leaves.get((name,))

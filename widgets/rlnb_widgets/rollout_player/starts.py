@@ -9,15 +9,15 @@ import numpy as np
 
 from rlnb.data.ted.keys import EPISODE, TRAJ_IDS_KEYS
 from rlnb_widgets._core.text import key_text, plural, shorten
-from rlnb_widgets.rollout_player.carried import pairs, unequal
-from rlnb_widgets.rollout_player.leaves import Key, Leaf
+from rlnb_widgets.rollout_player.carried import pairs, unequal_numbers
+from rlnb_widgets.rollout_player.leaves import Key, RolloutLeaf
 
 __all__ = ["breaks_note", "starts"]
 
 _IDS: tuple[Key, ...] = (*TRAJ_IDS_KEYS, (EPISODE,))
 
 
-def starts(leaves: Mapping[Key, Leaf], inside: np.ndarray, broken: np.ndarray) -> np.ndarray:
+def starts(leaves: Mapping[Key, RolloutLeaf], inside: np.ndarray, broken: np.ndarray) -> np.ndarray:
     """Find where row t + 1 begins another trajectory although no flag ends the one of row t.
 
     The data decides where it says so: by trajectory numbers (``("collector", "traj_ids")``, ``"traj_ids"`` or
@@ -39,7 +39,8 @@ def starts(leaves: Mapping[Key, Leaf], inside: np.ndarray, broken: np.ndarray) -
     Example:
         >>> state = np.array([[[0.0], [1.0], [7.0], [8.0]]])
         >>> from rlnb_widgets.rollout_player.carried import breaks
-        >>> leaves = {(*k, "x"): Leaf((*k, "x"), "number", "float64", (1,), state + len(k)) for k in ((), ("next",))}
+        >>> keys = ("x",), ("next", "x")
+        >>> leaves = {k: RolloutLeaf(k, "number", "float64", (1,), state + len(k) - 1) for k in keys}
         >>> inside = np.ones((1, 3), bool)
         >>> starts(leaves, inside, breaks(leaves, inside)[0])
         array([[False,  True, False]])
@@ -48,7 +49,7 @@ def starts(leaves: Mapping[Key, Leaf], inside: np.ndarray, broken: np.ndarray) -
         ids = leaves.get(key)
         if ids is not None and ids.kind == "number":
             numbers = ids.columns()
-            return np.asarray(unequal(numbers[:, :-1], numbers[:, 1:]).any(-1) & inside)
+            return np.asarray(unequal_numbers(numbers[:, :-1], numbers[:, 1:]).any(-1) & inside)
     said = [
         found
         for name, rule in (("is_init", _begins), ("step_count", _starts_over))
@@ -61,11 +62,11 @@ def starts(leaves: Mapping[Key, Leaf], inside: np.ndarray, broken: np.ndarray) -
     return np.asarray((shares | (_jumps(leaves, inside) & broken)) & few[:, None])
 
 
-def _begins(leaf: Leaf) -> np.ndarray:
+def _begins(leaf: RolloutLeaf) -> np.ndarray:
     return np.asarray((leaf.columns()[:, 1:] != 0).any(-1))
 
 
-def _starts_over(leaf: Leaf) -> np.ndarray | None:
+def _starts_over(leaf: RolloutLeaf) -> np.ndarray | None:
     count = leaf.columns()
     return np.asarray((count[:, 1:] < count[:, :-1]).all(-1)) if count.shape[-1] else None
 
@@ -82,17 +83,17 @@ def _end_of_share(inside: np.ndarray, broken: np.ndarray) -> np.ndarray:
     return found
 
 
-def _throughout(leaves: Mapping[Key, Leaf], inside: np.ndarray) -> np.ndarray:
+def _throughout(leaves: Mapping[Key, RolloutLeaf], inside: np.ndarray) -> np.ndarray:
     found = np.ones_like(inside)
     for root, following in pairs(leaves):
         if "float" in root.dtype:
             values = root.columns()
             still = (values == values[:, :1]).all(1, keepdims=True)
-            found &= (unequal(following.columns()[:, :-1], values[:, 1:]) | still).all(-1)
+            found &= (unequal_numbers(following.columns()[:, :-1], values[:, 1:]) | still).all(-1)
     return found
 
 
-def _jumps(leaves: Mapping[Key, Leaf], inside: np.ndarray) -> np.ndarray:
+def _jumps(leaves: Mapping[Key, RolloutLeaf], inside: np.ndarray) -> np.ndarray:
     found = np.zeros_like(inside)
     for root, following in pairs(leaves):
         if "float" not in root.dtype:

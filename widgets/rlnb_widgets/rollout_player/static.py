@@ -14,7 +14,7 @@ from rlnb_widgets.rollout_player.model import PlayerModel
 from rlnb_widgets.rollout_player.resets import RESET_RULES, RESET_SIGNS, RESETS, STOPPED, stopped_at_the_end
 from rlnb_widgets.rollout_player.still_lanes import LANE, still_lanes, still_names
 from rlnb_widgets.rollout_player.strips import Strip, line_role
-from rlnb_widgets.rollout_player.text import explanation, headline
+from rlnb_widgets.rollout_player.text import player_explanation, player_headline
 from rlnb_widgets.scenes import ROLES, frame_svg
 
 __all__ = ["player_svg", "thin"]
@@ -69,8 +69,8 @@ def player_svg(model: PlayerModel, name: str, t: int, env: int) -> Svg:
     films = top + 18 * len(notes)
     below = films + ((film_height + 8) * len(envs) + 22 if film else 0)
     height = below + sum(h + 8 for h in heights) + 18 + 16 * (len(kinds) + len(legend)) + 6
-    svg = Svg(_WIDTH, height, title=f"{name}: {headline(model)}", desc=explanation(model))
-    svg.text(12, 22, shorten(f"{name}: {headline(model)}", 90), size=13, bold=True)
+    svg = Svg(_WIDTH, height, title=f"{name}: {player_headline(model)}", desc=player_explanation(model))
+    svg.text(12, 22, shorten(f"{name}: {player_headline(model)}", 90), size=13, bold=True)
     for i, note in enumerate(notes):
         svg.text(12, top + 10 + 18 * i, shorten(note, 125), fill="muted")
     for step, x, w, h in film:

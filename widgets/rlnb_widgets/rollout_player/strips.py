@@ -10,7 +10,7 @@ import numpy as np
 
 from rlnb_widgets._core.colors import agent_role
 from rlnb_widgets._core.text import key_text, shorten
-from rlnb_widgets.rollout_player.leaves import Key, Leaf, members
+from rlnb_widgets.rollout_player.leaves import Key, RolloutLeaf, members
 
 __all__ = ["Strip", "choose_strips", "line_role", "lines"]
 
@@ -61,7 +61,7 @@ def line_role(strip: Strip, k: int) -> str:
 
 
 def choose_strips(
-    leaves: dict[Key, Leaf],
+    leaves: dict[Key, RolloutLeaf],
     returns: np.ndarray | None,
     wanted: Any,
     fields: Sequence[str],
@@ -96,14 +96,16 @@ def choose_strips(
     return tuple(strips), notes
 
 
-def _is_one(leaves: dict[Key, Leaf], wanted: Any) -> bool:
+def _is_one(leaves: dict[Key, RolloutLeaf], wanted: Any) -> bool:
     """Return whether a single strip is given: a name, or a tuple that is a key, with or without a component."""
     if not isinstance(wanted, tuple):
         return isinstance(wanted, (str, int))
     return wanted in leaves or (len(wanted) > 1 and type(wanted[-1]) is int)
 
 
-def _automatic(leaves: dict[Key, Leaf], fields: Sequence[str], agents: Mapping[Key, tuple[int, ...]]) -> list[Strip]:
+def _automatic(
+    leaves: dict[Key, RolloutLeaf], fields: Sequence[str], agents: Mapping[Key, tuple[int, ...]]
+) -> list[Strip]:
     found = []
     for name in _VALUES:
         if (leaf := leaves.get((name,))) is not None and leaf.kind == "number" and len(leaf.shape) < 2:
@@ -126,7 +128,7 @@ def _automatic(leaves: dict[Key, Leaf], fields: Sequence[str], agents: Mapping[K
     return [strip for strip in found if strip is not None]
 
 
-def _tuple(leaves: dict[Key, Leaf], fields: Sequence[str]) -> list[Strip]:
+def _tuple(leaves: dict[Key, RolloutLeaf], fields: Sequence[str]) -> list[Strip]:
     parts = members(leaves, "observation")
     strips = [_place(leaf, leaf.hot) if leaf.hot is not None else _component(leaf, 0, ()) for leaf in parts]
     if len(fields) == len(parts):
@@ -134,17 +136,19 @@ def _tuple(leaves: dict[Key, Leaf], fields: Sequence[str]) -> list[Strip]:
     return strips[:_MOST_COMPONENTS]
 
 
-def _is_state(key: Key, leaf: Leaf) -> bool:
+def _is_state(key: Key, leaf: RolloutLeaf) -> bool:
     plain = leaf.kind == "number" and len(leaf.shape) <= 1 and key[0] not in ("next", "collector")
     named = key[-1] in ("observation", "state", "obs") or (len(key) > 1 and "observation" in key[-1])
     return plain and named
 
 
-def _varies(key: Key, leaf: Leaf) -> bool:
+def _varies(key: Key, leaf: RolloutLeaf) -> bool:
     return leaf.sizes is not None and not leaf.is_next and key[-1] != "action"
 
 
-def _wanted(leaves: dict[Key, Leaf], item: Any, fields: Sequence[str], agents: Mapping[Key, tuple[int, ...]]) -> Strip:
+def _wanted(
+    leaves: dict[Key, RolloutLeaf], item: Any, fields: Sequence[str], agents: Mapping[Key, tuple[int, ...]]
+) -> Strip:
     path = (item,) if isinstance(item, str) else tuple(item) if isinstance(item, (tuple, list)) else None
     index = path[-1] if path and isinstance(path[-1], int) else None
     key = path[:-1] if path and index is not None else path
@@ -178,7 +182,7 @@ def _label(key: Key) -> str:
     return shorten(" / ".join(key), 40)
 
 
-def _component(leaf: Leaf, i: int, fields: Sequence[str]) -> Strip:
+def _component(leaf: RolloutLeaf, i: int, fields: Sequence[str]) -> Strip:
     size = leaf.columns().shape[-1]
     label = _label(leaf.key) + ("" if leaf.shape in ((), (1,)) else f"[{i}]")
     if leaf.base == ("observation",) and len(fields) == size and size > 1:
@@ -186,19 +190,19 @@ def _component(leaf: Leaf, i: int, fields: Sequence[str]) -> Strip:
     return lines(label, leaf.columns()[..., i : i + 1])
 
 
-def _place(leaf: Leaf, hot: np.ndarray) -> Strip:
+def _place(leaf: RolloutLeaf, hot: np.ndarray) -> Strip:
     """Draw a one-hot vector by the index of its 1, on the scale of all indices."""
     data = np.where(hot < 0, np.nan, hot)[..., None]
     return Strip(f"{_label(leaf.key)} (one-hot)", "line", data, 0.0, float(leaf.shape[0] - 1))
 
 
-def _size(leaf: Leaf) -> Strip:
+def _size(leaf: RolloutLeaf) -> Strip:
     """Draw an entry of varying size by its size at each step."""
     assert leaf.sizes is not None
     return lines(f"size of {_label(leaf.key)}", leaf.sizes[..., None])
 
 
-def _action(leaf: Leaf, agents: Mapping[Key, tuple[int, ...]]) -> Strip:
+def _action(leaf: RolloutLeaf, agents: Mapping[Key, tuple[int, ...]]) -> Strip:
     label = _label(leaf.key)
     if leaf.sizes is not None:
         return _size(leaf)
@@ -220,7 +224,7 @@ def _action(leaf: Leaf, agents: Mapping[Key, tuple[int, ...]]) -> Strip:
     return lines(label, data[..., :_MOST_LINES])
 
 
-def _several(leaf: Leaf) -> np.ndarray | None:
+def _several(leaf: RolloutLeaf) -> np.ndarray | None:
     """The category that each agent of a group chose, ``[E, T, agents]``: one-hot rows, or numbers of a nested entry."""
     data = leaf.values
     if len(leaf.shape) == 2 and leaf.shape[-1] > 1 and data.min() >= 0 and (data.max(-1) <= 1).all():
@@ -235,11 +239,11 @@ def _several(leaf: Leaf) -> np.ndarray | None:
     return None
 
 
-def _categories(leaf: Leaf, chosen: np.ndarray) -> int:
+def _categories(leaf: RolloutLeaf, chosen: np.ndarray) -> int:
     return leaf.shape[-1] if len(leaf.shape) == 2 and leaf.shape[-1] > 1 else int(chosen.max()) + 1
 
 
-def _shares(label: str, leaf: Leaf) -> Strip:
+def _shares(label: str, leaf: RolloutLeaf) -> Strip:
     data = leaf.columns()[..., :_MOST_LINES]
     return Strip(label, "area", data, 0.0, 1.0, tuple(map(str, range(data.shape[-1]))))
 

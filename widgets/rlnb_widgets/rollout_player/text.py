@@ -14,12 +14,12 @@ from rlnb_widgets.rollout_player.model import PlayerModel
 from rlnb_widgets.rollout_player.resets import RESET_RULES, RESETS, STOPPED, stopped_at_the_end
 from rlnb_widgets.rollout_player.strips import Strip
 
-__all__ = ["explanation", "headline", "player_text", "row_text"]
+__all__ = ["player_explanation", "player_headline", "player_text", "row_text"]
 
 _MOST_AGENTS = 8
 
 
-def headline(model: PlayerModel) -> str:
+def player_headline(model: PlayerModel) -> str:
     """Return the headline of the rollout."""
     count = len(model.labels)
     who = "2 rollouts compared" if model.parting else plural(count, "environment")
@@ -83,7 +83,7 @@ def player_text(model: PlayerModel, name: str, t: int, env: int) -> str:
         rows.append([shorten(strip.label, 24), f"{sparkline(data, 32)}  {span}"])
     said = "" if model.turns is None else f": {_turn_text(model, env, t)}"
     focus = f" of {model.labels[env]}" if len(model.labels) > 1 else ""
-    text = f"{name}: {headline(model)}\n" + table([["", *row] for row in rows])
+    text = f"{name}: {player_headline(model)}\n" + table([["", *row] for row in rows])
     text += f"\n  step {t}{focus}{said}\n" + row_text(model, t, env)
     return text + "".join(f"\n  note: {note}" for note in model.notes)
 
@@ -152,9 +152,9 @@ def _article(kind: str) -> str:
     return kind if kind == "no reset" else f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
 
 
-def explanation(model: PlayerModel) -> str:
+def player_explanation(model: PlayerModel) -> str:
     """Describe the data in words, for beginners and screen readers."""
-    parts = [f"A rollout of {headline(model)}."]
+    parts = [f"A rollout of {player_headline(model)}."]
     if model.parting is not None:
         parts.append(str(model.parting))
     counts = Counter(e.end for e in model.episodes)

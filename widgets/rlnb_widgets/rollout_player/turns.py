@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rlnb_widgets.rollout_player.episodes import Episode
-from rlnb_widgets.rollout_player.leaves import Key, Leaf
+from rlnb_widgets.rollout_player.leaves import Key, RolloutLeaf
 
 __all__ = ["Turns", "find_turns"]
 
@@ -56,7 +56,7 @@ class Turns:
         return ", ".join([*said, *([f"{open_ones} not over"] if open_ones else [])])
 
 
-def find_turns(leaves: Mapping[Key, Leaf], signs: Sequence[str] = ()) -> Turns | None:
+def find_turns(leaves: Mapping[Key, RolloutLeaf], signs: Sequence[str] = ()) -> Turns | None:
     """Find a turn-based game: an entry ``"turn"`` with the number of a player, and a reward for each of them.
 
     Args:

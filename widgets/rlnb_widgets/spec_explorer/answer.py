@@ -87,7 +87,7 @@ def ask(spec: Any, path: Path, given: Any) -> Answer:
           to_numpy  ValueError: BoundedContinuous.to_numpy: value: 2 at index (1,) is outside [-1, 1]. Clip it with spec.project(value), or widen the bounds of the spec.
     """  # noqa: E501 - the lines are what is printed
     if spec is None:
-        nothing = Reply(False, "nothing is said about this entry, so every value is in it")
+        nothing = Reply(False, "this entry has no spec, so it allows every value")
         return Answer(path, object_text(given), object_text(given), True, (), nothing, nothing, nothing)
     try:
         value = as_value(spec, given)

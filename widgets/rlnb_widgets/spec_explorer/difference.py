@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from rlnb_widgets.spec_explorer.entries import Entry
+from rlnb_widgets.spec_explorer.entries import SpecEntry
 from rlnb_widgets.spec_explorer.schema import Cell, Difference
 
 
-def differences(
-    here: Entry | None, there: Entry | None, cell: Cell | None, other: Cell | None
+def spec_differences(
+    here: SpecEntry | None, there: SpecEntry | None, cell: Cell | None, other: Cell | None
 ) -> tuple[Difference, ...]:
     """Compare two entries of the same path.
 

@@ -25,7 +25,7 @@ def domain_of(spec: Any) -> Domain:
     """Describe the domain of a leaf spec.
 
     Args:
-        spec: a spec; one of unknown kind gives its ``repr``, None the remark that nothing is said.
+        spec: a spec; one of unknown kind gives its ``repr``, None gives a domain of any value.
 
     Returns:
         The domain; equal domains compare equal.
@@ -37,7 +37,7 @@ def domain_of(spec: Any) -> Domain:
         ['[0]', '[1]']
     """
     if spec is None:
-        return Domain("nothing", "nothing is said about it")
+        return Domain("nothing", "no spec: any value")
     try:
         return _known(spec)
     except Exception as error:

@@ -13,7 +13,7 @@ from rlnb_widgets.spec_explorer.schema import Path
 
 
 @dataclass(frozen=True)
-class Entry:
+class SpecEntry:
     """One entry as found in the spec.
 
     Args:
@@ -31,7 +31,7 @@ class Entry:
     dims: tuple[Dim, ...]
 
 
-def source_of(value: Any, name: str = "spec") -> tuple[Any, str]:
+def spec_and_name(value: Any, name: str = "spec") -> tuple[Any, str]:
     """Return the spec and what it is called in code.
 
     Args:
@@ -77,7 +77,7 @@ def parts_of(spec: Any) -> list[_Part] | None:
     return None
 
 
-def walk(spec: Any, name: str = "spec") -> Iterator[Entry]:
+def spec_entries(spec: Any, name: str = "spec") -> Iterator[SpecEntry]:
     """Yield the spec itself and what is below it, nodes before what they hold, in the order of the spec.
 
     Args:
@@ -85,24 +85,24 @@ def walk(spec: Any, name: str = "spec") -> Iterator[Entry]:
         name: what it is called in code.
 
     Yields:
-        One :class:`Entry` for each.
+        One :class:`SpecEntry` for each.
 
     Example:
         >>> from rlnb.data import Unbounded
-        >>> [entry.code for entry in walk(Composite(a=Composite(b=Unbounded(1))))]
+        >>> [entry.code for entry in spec_entries(Composite(a=Composite(b=Unbounded(1))))]
         ['spec', 'spec["a"]', 'spec["a", "b"]']
     """
     root = len(spec.shape) if isinstance(spec, Composite) else 0
     yield from _walk(_Part("", spec, name), (), "", root, root)
 
 
-def _walk(here: _Part, path: Path, before: str, root: int, own: int) -> Iterator[Entry]:
+def _walk(here: _Part, path: Path, before: str, root: int, own: int) -> Iterator[SpecEntry]:
     spec, parts = here.spec, parts_of(here.spec)
     # nested keys share a pair of brackets
     joined = before.endswith('"]') and here.code.startswith('["')
     code = f"{before[:-1]}, {here.code[1:]}" if joined else f"{before}{here.code}"
     named = len(spec.shape) if isinstance(spec, Composite) else own
-    yield Entry(path, spec, parts is not None, code, _dims(spec, root, named))
+    yield SpecEntry(path, spec, parts is not None, code, _dims(spec, root, named))
     for part in parts or ():
         less = (max(root - part.dropped, 0), max(named - part.dropped, 0))
         yield from _walk(part, (*path, part.key), code, *less)

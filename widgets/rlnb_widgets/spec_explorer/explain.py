@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rlnb_widgets._core.text import plural
 from rlnb_widgets.spec_explorer.schema import Row, SpecModel
-from rlnb_widgets.spec_explorer.text import findings, label
+from rlnb_widgets.spec_explorer.text import difference_lines, label
 
 MOST = 12
 
@@ -19,7 +19,7 @@ MEANING = {
     "composite": "A spec of a TensorDict: one spec for each key.",
     "stack": "Specs that differ, side by side along a dimension; each value has a part for each of them.",
     "choice": "A value of one of several specs.",
-    "nothing": "The key is named, and nothing is said about its data.",
+    "nothing": "The key has no spec, so its data may be anything.",
     "unknown": "A spec of a kind that is not drawn; its text is shown instead.",
 }
 
@@ -48,7 +48,7 @@ def _what(model: SpecModel) -> str:
 
 def _leaves(model: SpecModel) -> str:
     leaves = [row for row in model.rows if row.leaf and row.here]
-    lines = [f"- {label(model, row)}: {_facts(row)}. {row_words(row)}" for row in leaves[:MOST]]
+    lines = [f"- {label(model, row)}: {_facts(row)}. {spec_row_words(row)}" for row in leaves[:MOST]]
     if len(leaves) > MOST:
         lines.append(f"+{len(leaves) - MOST} more")
     return "\n".join(lines)
@@ -59,7 +59,7 @@ def _facts(row: Row) -> str:
     return f"{cell.dtype} {cell.shape}, {cell.domain.text}".strip().rstrip(".")
 
 
-def row_words(row: Row) -> str:
+def spec_row_words(row: Row) -> str:
     """Explain one row in a sentence or two, as the details pane and screen readers give it.
 
     Args:
@@ -81,7 +81,7 @@ def _space(model: SpecModel) -> str:
 def _found(model: SpecModel) -> str:
     if not model.compared:
         return ""
-    found = findings(model)
+    found = difference_lines(model)
     if not found:
         return "The other spec is the same."
     more = f"\n+{len(found) - 20} more" if len(found) > 20 else ""

@@ -7,9 +7,9 @@ from typing import Any
 
 from rlnb.data import Composite
 from rlnb_widgets._core.text import plural
-from rlnb_widgets.spec_explorer.difference import differences
+from rlnb_widgets.spec_explorer.difference import spec_differences
 from rlnb_widgets.spec_explorer.domain import domain_of
-from rlnb_widgets.spec_explorer.entries import Entry, parts_of, source_of, walk
+from rlnb_widgets.spec_explorer.entries import SpecEntry, parts_of, spec_and_name, spec_entries
 from rlnb_widgets.spec_explorer.schema import Cell, Domain, Path, Row, SpecModel
 from rlnb_widgets.spec_explorer.space import space_text
 
@@ -33,26 +33,26 @@ def spec_model(spec: Any, other: Any = None) -> SpecModel:
         >>> model.row("x").cell.domain.text, model.row("x").cell.space
         ('[0, 1]', 'Box(0.0, 1.0, (2,), float32)')
     """
-    source, name = source_of(spec)
-    here = {entry.path: entry for entry in walk(source, name)}
-    there = {} if other is None else {entry.path: entry for entry in walk(*source_of(other, "other"))}
+    source, name = spec_and_name(spec)
+    here = {entry.path: entry for entry in spec_entries(source, name)}
+    there = {} if other is None else {entry.path: entry for entry in spec_entries(*spec_and_name(other, "other"))}
     rows = []
     for path in _order(here, there):
         old, new = here.get(path), there.get(path)
         cells = [None if entry is None else _cell(entry) for entry in (old, new)]
         shown, entry = cells[0] or cells[1], old or new
         assert shown is not None and entry is not None
-        found = differences(old, new, *cells) if other is not None else ()
+        found = spec_differences(old, new, *cells) if other is not None else ()
         rows.append(Row(path, not entry.node, entry.code, shown, found))
     return SpecModel(name, tuple(rows), compared=other is not None)
 
 
 def specs_of(spec: Any) -> dict[Path, Any]:
     """Return the spec of each path, the whole under the empty path."""
-    return {entry.path: entry.spec for entry in walk(*source_of(spec))}
+    return {entry.path: entry.spec for entry in spec_entries(*spec_and_name(spec))}
 
 
-def _order(here: Mapping[Path, Entry], there: Mapping[Path, Entry]) -> list[Path]:
+def _order(here: Mapping[Path, SpecEntry], there: Mapping[Path, SpecEntry]) -> list[Path]:
     """This spec's paths in its order, the other's own ones behind their siblings."""
     below: dict[Path, list[Path]] = {}
     for path in dict.fromkeys((*here, *there)):
@@ -69,7 +69,7 @@ def _order(here: Mapping[Path, Entry], there: Mapping[Path, Entry]) -> list[Path
     return order
 
 
-def _cell(entry: Entry) -> Cell:
+def _cell(entry: SpecEntry) -> Cell:
     spec = entry.spec
     space, why = space_text(spec)
     domain = _node_domain(entry) if entry.node else domain_of(spec)
@@ -84,7 +84,7 @@ def _cell(entry: Entry) -> Cell:
     )
 
 
-def _node_domain(entry: Entry) -> Domain:
+def _node_domain(entry: SpecEntry) -> Domain:
     count = len(parts_of(entry.spec) or ())
     if hasattr(entry.spec, "stack_dim"):
         return Domain("stack", f"{plural(count, 'spec')} along dim {entry.spec.stack_dim}")

@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from rlnb_widgets.spec_explorer.ends import end_texts, ends_of, lane_text, legal_of
-from rlnb_widgets.spec_explorer.explain import row_words, spec_words
+from rlnb_widgets.spec_explorer.explain import spec_row_words, spec_words
 from rlnb_widgets.spec_explorer.picks import MOST
 from rlnb_widgets.spec_explorer.samples import Samples
 from rlnb_widgets.spec_explorer.schema import Lane, Path, Row, SpecModel
-from rlnb_widgets.spec_explorer.text import headline
+from rlnb_widgets.spec_explorer.text import spec_headline
 
 
-def payload(model: SpecModel, picks: Mapping[Path, list[str]]) -> str:
+def spec_payload(model: SpecModel, picks: Mapping[Path, list[str]]) -> str:
     """Write a model for the page.
 
     Args:
@@ -26,7 +26,7 @@ def payload(model: SpecModel, picks: Mapping[Path, list[str]]) -> str:
     """
     data = {
         "name": model.name,
-        "headline": headline(model),
+        "headline": spec_headline(model),
         "compared": model.compared,
         "words": spec_words(model).split("\n\n"),
         "rows": [_row(model, row, picks.get(row.path, [])) for row in model.rows],
@@ -39,7 +39,7 @@ def samples_json(model: SpecModel, samples: Mapping[Path, Samples]) -> str:
 
     Args:
         model: the model.
-        samples: from :func:`~rlnb_widgets.spec_explorer.samples.draw`.
+        samples: from :func:`~rlnb_widgets.spec_explorer.samples.draw_samples`.
     """
     found = [samples.get(row.path) if row.leaf else None for row in model.rows]
     return _json([None if s is None else {"n": s.draws, "levels": s.levels, "note": s.note} for s in found])
@@ -60,7 +60,7 @@ def _row(model: SpecModel, row: Row, picks: list[str]) -> dict[str, Any]:
         "dims": [[dim.role[0], dim.size] for dim in cell.dims],
         "shape": cell.shape,
         "domain": cell.domain.text,
-        "words": row_words(row),
+        "words": spec_row_words(row),
         "picks": picks,
         "code": row.code,
     }

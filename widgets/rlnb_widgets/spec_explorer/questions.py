@@ -11,7 +11,7 @@ import torch
 from rlnb_widgets._core.literals import without_addresses
 from rlnb_widgets.spec_explorer.answer import Answer, as_value, ask
 from rlnb_widgets.spec_explorer.picks import pick
-from rlnb_widgets.spec_explorer.samples import lane_values, positions, values_of
+from rlnb_widgets.spec_explorer.samples import as_float64, lane_values, positions
 from rlnb_widgets.spec_explorer.schema import Lane, Path, SpecModel
 from rlnb_widgets.spec_explorer.typed import read_literal
 
@@ -92,7 +92,7 @@ def dots_of(spec: Any, lanes: tuple[Lane, ...], given: Any) -> list[list[list[An
         shape = tuple(spec.shape)
         if not isinstance(value, torch.Tensor) or tuple(value.shape) != shape:
             return []
-        numbers = values_of(value)[None]
+        numbers = as_float64(value)[None]
         return [_dots(lane, lane_values(lane, numbers)) for lane in lanes]
     except Exception:
         # the answers say what is wrong; there is only no dot to draw

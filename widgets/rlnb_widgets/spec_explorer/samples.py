@@ -36,7 +36,7 @@ class Samples:
     note: str = ""
 
 
-def draw(spec: Any, domain: Domain, seed: int, draws: int = DRAWS) -> Samples:
+def draw_samples(spec: Any, domain: Domain, seed: int, draws: int = DRAWS) -> Samples:
     """Draw from a leaf spec; torch's global generator is left as it was.
 
     The draws are those of ``torch.manual_seed(seed); spec.rand((draws,))``.
@@ -54,7 +54,7 @@ def draw(spec: Any, domain: Domain, seed: int, draws: int = DRAWS) -> Samples:
         >>> from rlnb.data import Categorical
         >>> from rlnb_widgets.spec_explorer.domain import domain_of
         >>> spec = Categorical(2)
-        >>> draw(spec, domain_of(spec), seed=0)
+        >>> draw_samples(spec, domain_of(spec), seed=0)
         Samples(draws=200, levels=((97, 99),), note='')
     """
     if not domain.lanes:
@@ -64,7 +64,7 @@ def draw(spec: Any, domain: Domain, seed: int, draws: int = DRAWS) -> Samples:
     try:
         with seeded(spec, seed):
             drawn = spec.rand((draws,))
-        numbers = values_of(drawn)
+        numbers = as_float64(drawn)
         return Samples(draws, tuple(_levels(_counts(lane, numbers)) for lane in domain.lanes))
     except Exception as error:
         return Samples(0, note=shorten(f"cannot be drawn from: {without_addresses(str(error))}", 200))
@@ -87,7 +87,7 @@ def seeded(spec: Any, seed: int) -> Iterator[None]:
         yield
 
 
-def values_of(tensor: torch.Tensor) -> np.ndarray:
+def as_float64(tensor: torch.Tensor) -> np.ndarray:
     """Return the numbers of a tensor as float64.
 
     Args:

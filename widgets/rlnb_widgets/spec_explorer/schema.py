@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from rlnb_widgets._core.dims import Dim, shape_text
+from rlnb_widgets._core.dims import Dim, dims_text
 
 Path = tuple[str, ...]
 LaneKind = Literal["line", "choices", "cells", "bits"]
@@ -101,7 +101,7 @@ class Cell:
     @property
     def shape(self) -> str:
         """The shape as text, such as ``[B=4 | 3]``."""
-        return shape_text(self.dims)
+        return dims_text(self.dims)
 
 
 @dataclass(frozen=True)

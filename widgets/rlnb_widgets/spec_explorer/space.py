@@ -26,7 +26,7 @@ def space_text(spec: Any) -> tuple[str, str]:
         ('Discrete(3)', '')
     """
     if spec is None:
-        return "", "nothing is said about this entry, so it is left out"
+        return "", "this entry has no spec, so it is left out"
     try:
         space = space_from_spec(spec)
     except Exception as error:

@@ -12,7 +12,7 @@ from rlnb_widgets.spec_explorer.explain import spec_words
 from rlnb_widgets.spec_explorer.samples import Samples
 from rlnb_widgets.spec_explorer.schema import Lane, Path, Row, SpecModel
 from rlnb_widgets.spec_explorer.strokes import draw_lane
-from rlnb_widgets.spec_explorer.text import findings, headline, label
+from rlnb_widgets.spec_explorer.text import difference_lines, label, spec_headline
 
 WIDTH = 940
 ROW, NODE = 38, 24  # the heights of a leaf and of a row that holds others
@@ -38,12 +38,12 @@ def spec_svg(model: SpecModel, samples: Mapping[Path, Samples], seed: int) -> Sv
     """
     shown = model.rows[:MAX_ROWS]
     more = len(model.rows) - len(shown)
-    lines = findings(model)
+    lines = difference_lines(model)
     below = lines[:MAX_FINDINGS] + ([f"+{len(lines) - MAX_FINDINGS} more"] if len(lines) > MAX_FINDINGS else [])
     height = 66 + sum(map(_height, shown)) + (22 if more else 0) + (18 * len(below) + 10 if below else 0)
-    svg = Svg(WIDTH, height, title=f"SpecExplorer: {headline(model)}", desc=spec_words(model))
+    svg = Svg(WIDTH, height, title=f"SpecExplorer: {spec_headline(model)}", desc=spec_words(model))
     svg.text(KEY, 24, "SpecExplorer", size=13, bold=True)
-    svg.text(KEY + 100, 24, headline(model), fill="muted", size=12)
+    svg.text(KEY + 100, 24, spec_headline(model), fill="muted", size=12)
     drawn = max((s.draws for s in samples.values()), default=0)
     columns = ((KEY, "key"), (CLASS, "spec"), (DOMAIN, _domain_head(drawn, seed)), (SPACE, "gymnasium space"))
     for x, title in columns:

@@ -28,13 +28,14 @@ def spec_text(model: SpecModel) -> str:
         cell = row.cell
         device = [cell.device or "-"] if several else []
         rows.append([
-            name(model, row), cell.kind, cell.dtype or "-", *device, cell.shape if cell.dtype or cell.dims else "-",
+            spec_row_name(model, row), cell.kind, cell.dtype or "-", *device,
+            cell.shape if cell.dtype or cell.dims else "-",
             shorten(visible(cell.domain.text, 200), WIDE), space_brief(row),
         ])  # fmt: skip
-    lines = [f"SpecExplorer({headline(model)})", table(rows, headers)]
+    lines = [f"SpecExplorer({spec_headline(model)})", table(rows, headers)]
     if len(model.rows) > MAX_ROWS:
         lines.append(f"+{plural(len(model.rows) - MAX_ROWS, 'more row')}")
-    found = findings(model)
+    found = difference_lines(model)
     lines += found[:MAX_FINDINGS]
     if len(found) > MAX_FINDINGS:
         lines.append(f"+{plural(len(found) - MAX_FINDINGS, 'more difference')}")
@@ -43,7 +44,7 @@ def spec_text(model: SpecModel) -> str:
     return "\n".join(lines)
 
 
-def headline(model: SpecModel) -> str:
+def spec_headline(model: SpecModel) -> str:
     """The whole in one line: class, batch, leaves, device, differences."""
     top = model.rows[0]
     parts = [top.cell.kind if model.name == "spec" else f"{model.name}, {top.cell.kind}"]
@@ -58,7 +59,7 @@ def headline(model: SpecModel) -> str:
     return ", ".join(parts)
 
 
-def name(model: SpecModel, row: Row) -> str:
+def spec_row_name(model: SpecModel, row: Row) -> str:
     """The last key of a row, indented by its depth."""
     return "  " * len(row.path) + visible(row.path[-1]) if row.path else model.name
 
@@ -76,6 +77,6 @@ def space_brief(row: Row) -> str:
     return shorten(visible(text, 400), WIDE)
 
 
-def findings(model: SpecModel) -> list[str]:
+def difference_lines(model: SpecModel) -> list[str]:
     """All differences, a line each."""
     return [f"{label(model, row)}: {difference.text()}" for row in model.rows for difference in row.differences]

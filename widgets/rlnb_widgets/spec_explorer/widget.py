@@ -11,14 +11,14 @@ from rlnb_widgets._core import TREE_CSS, Svg, Visualizer, bundle_css, bundle_js
 from rlnb_widgets.spec_explorer.answer import Answer, ask
 from rlnb_widgets.spec_explorer.explain import spec_words
 from rlnb_widgets.spec_explorer.model import spec_model, specs_of
-from rlnb_widgets.spec_explorer.payload import payload, samples_json
+from rlnb_widgets.spec_explorer.payload import samples_json, spec_payload
 from rlnb_widgets.spec_explorer.picks import picks_of
 from rlnb_widgets.spec_explorer.questions import reply_to
-from rlnb_widgets.spec_explorer.samples import DRAWS, Samples, draw
+from rlnb_widgets.spec_explorer.samples import DRAWS, Samples, draw_samples
 from rlnb_widgets.spec_explorer.schema import Path as Keys
 from rlnb_widgets.spec_explorer.schema import SpecModel
 from rlnb_widgets.spec_explorer.static import spec_svg
-from rlnb_widgets.spec_explorer.text import headline, spec_text
+from rlnb_widgets.spec_explorer.text import spec_headline, spec_text
 
 _HERE = Path(__file__).parent
 FEW = 12  # a spec with more keys opens with nothing selected
@@ -68,14 +68,16 @@ class SpecExplorer(Visualizer):
         self._specs = specs_of(spec)
         self._samples: dict[Keys, Samples] = {}
         picks = {row.path: picks_of(row) for row in self.model.rows}
-        super().__init__(payload=payload(self.model, picks), seed=seed, selected=list(_first_shown(self.model)))
+        super().__init__(payload=spec_payload(self.model, picks), seed=seed, selected=list(_first_shown(self.model)))
         self.observe(self._draw, "seed")
         self._draw()
         self.on_msg(self._on_message)
 
     def _draw(self, _change: Any = None) -> None:
         rows = [row for row in self.model.rows if row.leaf and row.here]
-        self._samples = {row.path: draw(self._specs[row.path], row.cell.domain, self.seed, DRAWS) for row in rows}
+        self._samples = {
+            row.path: draw_samples(self._specs[row.path], row.cell.domain, self.seed, DRAWS) for row in rows
+        }
         self.samples = samples_json(self.model, self._samples)
 
     def try_value(self, key: Any, value: Any) -> Answer:
@@ -119,7 +121,7 @@ class SpecExplorer(Visualizer):
         return spec_svg(self.model, self._samples, self.seed)
 
     def _alt(self) -> str:
-        return f"SpecExplorer({headline(self.model)})"
+        return f"SpecExplorer({spec_headline(self.model)})"
 
 
 def _first_shown(model: SpecModel) -> Keys:

@@ -11,13 +11,13 @@ from rlnb.data.ted.adjacency import disagreements
 from rlnb.data.ted.facts import Facts
 from rlnb.data.ted.ragged import RaggedColumn
 from rlnb_widgets._core.literals import number_text, object_text
-from rlnb_widgets.ted_explorer.entries import Entry, Path, values
+from rlnb_widgets.ted_explorer.entries import Path, TedEntry, values
 from rlnb_widgets.ted_explorer.schema import Carry
 
 
 def carry_of(
-    root: Entry | None,
-    following: Entry | None,
+    root: TedEntry | None,
+    following: TedEntry | None,
     facts: Facts | None,
     action_keys: frozenset[str | Path],
     reward_keys: frozenset[str | Path],
@@ -57,7 +57,7 @@ def _is_one_of(path: Path, keys: frozenset[str | Path]) -> bool:
     return path in keys or path[-1] in keys
 
 
-def _compare(root: Entry, following: Entry, facts: Facts) -> Carry:
+def _compare(root: TedEntry, following: TedEntry, facts: Facts) -> Carry:
     kinds = {root.kind, following.kind}
     if "error" in kinds:
         return Carry("carried", why="it cannot be read")
@@ -95,7 +95,7 @@ def _compare_columns(before: torch.Tensor, after: torch.Tensor, facts: Facts) ->
     if not found.shape[0]:
         return Carry("carried", True)
     step = int(found[0])
-    place = first_true(unequal(old[step], new[step + 1]))
+    place = first_true(unequal_tensors(old[step], new[step + 1]))
     assert place is not None
     index = (*facts.index(step), *place[: before.dim() - dims])
     values = before.reshape(-1, *before.shape[dims:])[step], after.reshape(-1, *after.shape[dims:])[step + 1]
@@ -110,7 +110,7 @@ def _comparable(column: torch.Tensor) -> torch.Tensor:
     return column.float() if column.dtype.itemsize == 1 and column.is_floating_point() else column
 
 
-def _compare_rows(following: Entry, root: Entry, facts: Facts) -> Carry:
+def _compare_rows(following: TedEntry, root: TedEntry, facts: Facts) -> Carry:
     """Let the library compare what has sizes of its own at each step, and point out what disagrees first."""
     before, after = (_rows(side, facts.data.batch_dims) for side in (following, root))
     found = disagreements(after, before, facts)
@@ -131,21 +131,21 @@ def _compare_rows(following: Entry, root: Entry, facts: Facts) -> Carry:
         if old.shape != new.shape:
             why = f'the root at step {t + 1} has shape {list(new.shape)}, "next" at step {t} {list(old.shape)}'
             return Carry("carried", False, why=why)
-        at = first_true(unequal(old, new))
+        at = first_true(unequal_tensors(old, new))
         if at is not None:
             texts = number_text(old[at].item()), number_text(new[at].item())
             return Carry("carried", False, (*index, *place, *at), *texts)
     return Carry("carried", False, why=f'"next" at step {t} and the root at step {t + 1} differ')
 
 
-def _rows(entry: Entry, batch_dims: int) -> RaggedColumn:
+def _rows(entry: TedEntry, batch_dims: int) -> RaggedColumn:
     """The values of the steps; where agents lie in a dimension of their own, lists of values."""
     found = values(entry)
     detached = np.frompyfunc(lambda value: None if value is None else _comparable(value.detach().cpu()), 1, 1)(found)
     return RaggedColumn(detached.reshape(-1, *found.shape[batch_dims:]).tolist())
 
 
-def unequal(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+def unequal_tensors(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
     """Compare two tensors of one shape and dtype; NaN equals NaN.
 
     Args:
@@ -157,7 +157,7 @@ def unequal(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
 
     Example:
         >>> nan = float("nan")
-        >>> unequal(torch.tensor([1.0, nan, nan]), torch.tensor([1.0, nan, 2.0])).tolist()
+        >>> unequal_tensors(torch.tensor([1.0, nan, nan]), torch.tensor([1.0, nan, 2.0])).tolist()
         [False, False, True]
     """
     if left.dtype.itemsize == 1 and left.is_floating_point():  # 8-bit floats know no comparison

@@ -9,7 +9,7 @@ import torch
 
 from rlnb_widgets._core.literals import object_text, values_text
 from rlnb_widgets._core.text import shorten
-from rlnb_widgets.ted_explorer.carry import unequal
+from rlnb_widgets.ted_explorer.carry import unequal_tensors
 from rlnb_widgets.ted_explorer.numbers import as_array
 from rlnb_widgets.ted_explorer.schema import TedModel
 
@@ -94,7 +94,7 @@ def _value(td: Any, path: tuple[str, ...], index: tuple[int, ...]) -> Any:
 def _equal(one: Any, other: Any) -> bool:
     if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
         same = one.shape == other.shape and one.dtype == other.dtype
-        return same and not bool(unequal(one.detach().cpu(), other.detach().cpu()).any())
+        return same and not bool(unequal_tensors(one.detach().cpu(), other.detach().cpu()).any())
     return _text(one) == _text(other)
 
 

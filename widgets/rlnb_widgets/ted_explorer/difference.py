@@ -9,12 +9,12 @@ import torch
 
 from rlnb_widgets._core.literals import number_text, object_text
 from rlnb_widgets._core.text import shorten
-from rlnb_widgets.ted_explorer.carry import first_true, unequal
-from rlnb_widgets.ted_explorer.entries import Entry, Path, values, walk
+from rlnb_widgets.ted_explorer.carry import first_true, unequal_tensors
+from rlnb_widgets.ted_explorer.entries import Path, TedEntry, ted_entries, values
 from rlnb_widgets.ted_explorer.schema import Finding, Side
 
 
-def differences(td: Any, other: Any) -> dict[Path, tuple[Finding, ...]]:
+def ted_differences(td: Any, other: Any) -> dict[Path, tuple[Finding, ...]]:
     """Compare two TensorDicts entry by entry.
 
     Args:
@@ -27,7 +27,7 @@ def differences(td: Any, other: Any) -> dict[Path, tuple[Finding, ...]]:
     Example:
         >>> from tensordict import TensorDict
         >>> a, b = TensorDict(x=torch.zeros(3), batch_size=[3]), TensorDict(x=torch.eye(3)[1], batch_size=[3])
-        >>> differences(a, b)[("x",)][0].text()
+        >>> ted_differences(a, b)[("x",)][0].text()
         'root: value at [1]: expected 1, got 0'
     """
     here, there = _flat(td), _flat(other)
@@ -42,9 +42,9 @@ def differences(td: Any, other: Any) -> dict[Path, tuple[Finding, ...]]:
     return found
 
 
-def _flat(td: Any) -> dict[tuple[Side, Path], Entry]:
-    entries: dict[tuple[Side, Path], Entry] = {}
-    for entry in walk(td):
+def _flat(td: Any) -> dict[tuple[Side, Path], TedEntry]:
+    entries: dict[tuple[Side, Path], TedEntry] = {}
+    for entry in ted_entries(td):
         inside = entry.path[0] == "next" and len(entry.path) > 1
         if inside:
             entries["next", entry.path[1:]] = entry
@@ -53,7 +53,7 @@ def _flat(td: Any) -> dict[tuple[Side, Path], Entry]:
     return entries
 
 
-def _differ(side: Side, here: Entry | None, there: Entry | None) -> Finding | None:
+def _differ(side: Side, here: TedEntry | None, there: TedEntry | None) -> Finding | None:
     if here is None or there is None:
         kind = "only here" if there is None else "only in the other"
         return Finding(side, kind, _brief(there), _brief(here))
@@ -75,13 +75,13 @@ def _differ(side: Side, here: Entry | None, there: Entry | None) -> Finding | No
 
 def _differ_values(side: Side, here: torch.Tensor, there: torch.Tensor) -> Finding | None:
     here, there = here.detach().cpu(), there.detach().cpu()
-    index = first_true(unequal(here, there))
+    index = first_true(unequal_tensors(here, there))
     if index is None:
         return None
     return Finding(side, "value", number_text(there[index].item()), number_text(here[index].item()), index)
 
 
-def _differ_rows(side: Side, here: Entry, there: Entry) -> Finding | None:
+def _differ_rows(side: Side, here: TedEntry, there: TedEntry) -> Finding | None:
     left, right = values(here), values(there)
     shapes = [_shapes(elements) for elements in (right, left)]
     if shapes[0] != shapes[1]:
@@ -101,7 +101,7 @@ def _shapes(elements: np.ndarray) -> str:
     return str(shape(elements.tolist()))
 
 
-def _brief(entry: Entry | None) -> str:
+def _brief(entry: TedEntry | None) -> str:
     if entry is None:
         return "nothing"
     if entry.kind == "leaf":

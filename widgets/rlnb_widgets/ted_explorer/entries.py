@@ -16,7 +16,7 @@ Path = tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Entry:
+class TedEntry:
     """One entry as found in the data.
 
     Args:
@@ -37,7 +37,7 @@ class Entry:
     note: str = ""
 
 
-def walk(td: Any, skip: frozenset[str] = frozenset(), prefix: Path = ()) -> Iterator[Entry]:
+def ted_entries(td: Any, skip: frozenset[str] = frozenset(), prefix: Path = ()) -> Iterator[TedEntry]:
     """Yield the entries of a TensorDict, nodes before what they hold, in the order of the data.
 
     Args:
@@ -46,7 +46,7 @@ def walk(td: Any, skip: frozenset[str] = frozenset(), prefix: Path = ()) -> Iter
         prefix: the path of ``td`` itself.
 
     Yields:
-        One :class:`Entry` for each key at each level.
+        One :class:`TedEntry` for each key at each level.
     """
     lazy = isinstance(td, LazyStackedTensorDict)
     for key in _keys(td):
@@ -55,7 +55,7 @@ def walk(td: Any, skip: frozenset[str] = frozenset(), prefix: Path = ()) -> Iter
         entry = _entry(td, key, (*prefix, str(key)), lazy)
         yield entry
         if entry.kind == "node":
-            yield from walk(entry.value, prefix=entry.path)
+            yield from ted_entries(entry.value, prefix=entry.path)
 
 
 def _keys(td: Any) -> list[str]:
@@ -65,24 +65,24 @@ def _keys(td: Any) -> list[str]:
     return list(dict.fromkeys(key for piece in td.tensordicts for key in _keys(piece)))
 
 
-def _entry(td: Any, key: str, path: Path, lazy: bool) -> Entry:
+def _entry(td: Any, key: str, path: Path, lazy: bool) -> TedEntry:
     dims = len(td.batch_size)
     try:
         value = td.get(key)
     except Exception as error:
-        return _ragged(td, key, path) if lazy else Entry(path, None, "error", dims, note=_reason(error))
+        return _ragged(td, key, path) if lazy else TedEntry(path, None, "error", dims, note=_reason(error))
     if value is None and lazy:  # not in all pieces
         return _ragged(td, key, path)
     if not isinstance(value, torch.Tensor) and not is_tensor_collection(value):  # a field of a tensorclass
         value = NonTensorData(value, batch_size=td.batch_size)
     if is_non_tensor(value):
-        return Entry(path, value, "non-tensor", dims, lazy)
+        return TedEntry(path, value, "non-tensor", dims, lazy)
     if is_tensor_collection(value):
-        return Entry(path, value, "node", dims, lazy)
-    return Entry(path, value, "leaf", dims, lazy)
+        return TedEntry(path, value, "node", dims, lazy)
+    return TedEntry(path, value, "leaf", dims, lazy)
 
 
-def _ragged(td: Any, key: str, path: Path) -> Entry:
+def _ragged(td: Any, key: str, path: Path) -> TedEntry:
     """What a lazy stack cannot hand over as one tensor: its values, element by element."""
     batch = tuple(td.batch_size)
     # The size of a group that varies in number is no size to take apart.
@@ -91,16 +91,16 @@ def _ragged(td: Any, key: str, path: Path) -> Entry:
         values = values_of(td, key, dims)
     except TypeError:
         note = "a lazy stack with something other than a tensor under this key in some of its pieces"
-        return Entry(path, None, "error", len(batch), True, note=note)
+        return TedEntry(path, None, "error", len(batch), True, note=note)
     there = [value for value in values.ravel() if value is not None]
     if any(isinstance(value, list) for value in there):
-        return Entry(path, None, "error", len(batch), True, note="pieces of pieces with differing shapes")
+        return TedEntry(path, None, "error", len(batch), True, note="pieces of pieces with differing shapes")
     missing = values.size - len(there)
     note = f"there in {len(there)} of {values.size} places only" if missing else "sizes vary"
-    return Entry(path, values, "ragged", len(batch), True, note)
+    return TedEntry(path, values, "ragged", len(batch), True, note)
 
 
-def values(entry: Entry) -> np.ndarray:
+def values(entry: TedEntry) -> np.ndarray:
     """Take an entry apart into the values of the elements of its batch.
 
     Args:

@@ -10,7 +10,7 @@ from tensordict import TensorDict
 from rlnb.data.ted.ends import episode_ends
 from rlnb.data.ted.facts import Facts
 from rlnb.data.ted.keys import DONE, END_KEYS, MASK_KEYS, TRAJ_IDS_KEYS
-from rlnb_widgets.ted_explorer.entries import walk
+from rlnb_widgets.ted_explorer.entries import ted_entries
 from rlnb_widgets.ted_explorer.schema import MAX_BOUNDARIES, Boundary
 
 
@@ -31,7 +31,7 @@ def facts_of(td: Any, following: Any) -> Facts:
         found = _get(td, key)
         if isinstance(found, torch.Tensor):
             signals.set(key, found.detach().cpu())
-    for entry in walk(following):
+    for entry in ted_entries(following):
         if entry.kind == "leaf" and entry.path[-1] in END_KEYS:
             signals.set(("next", *entry.path), entry.value.detach().cpu())
     return Facts(signals)
@@ -56,7 +56,7 @@ def _signals(side: Any, steps: int) -> dict[tuple[str, ...], torch.Tensor]:
     """The end signals of a TensorDict, each ``[steps, n]``, by path; those below ``"next"`` left out."""
     return {
         entry.path: entry.value.detach().cpu().reshape(steps, -1)
-        for entry in walk(side)
+        for entry in ted_entries(side)
         if entry.kind == "leaf"
         and entry.path[-1] in END_KEYS
         and entry.path[0] != "next"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from rlnb_widgets._core.text import path_text, plural
+from rlnb_widgets._core.text import bytes_text, path_text, plural
 from rlnb_widgets.ted_explorer.schema import Row, TedModel
-from rlnb_widgets.ted_explorer.text import bytes_text, carry_sentence, findings
+from rlnb_widgets.ted_explorer.text import carry_sentence, finding_lines
 from rlnb_widgets.ted_explorer.verdicts import rules_line
 
 
@@ -35,7 +35,7 @@ def _what(model: TedModel) -> str:
     return (
         f"This is episode data in TED form: {plural(model.steps, 'step')}{several}, {size}. "
         "Row t holds one step: the root is what was known before the step and the action taken, "
-        '"next" is what came of it: the reward, the next observation and the done flags.'
+        '"next" is the result: the reward, the next observation and the done flags.'
     )
 
 
@@ -94,7 +94,7 @@ _KINDS = {
 
 
 def _found(model: TedModel) -> str:
-    found = findings(model)
+    found = finding_lines(model)
     if found:
         more = f"\n+{len(found) - 20} more" if len(found) > 20 else ""
         return "Found:\n" + "\n".join(f"- {line}" for line in found[:20]) + more
@@ -106,7 +106,7 @@ def _found(model: TedModel) -> str:
     return " ".join(fits)
 
 
-def row_words(row: Row) -> str:
+def ted_row_words(row: Row) -> str:
     """Explain one row in a sentence or two, as the details pane and screen readers give it.
 
     Args:

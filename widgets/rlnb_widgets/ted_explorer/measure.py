@@ -9,18 +9,18 @@ import numpy as np
 from tensordict import MemoryMappedTensor
 
 from rlnb_widgets._core.literals import object_text, values_text, without_addresses
-from rlnb_widgets.ted_explorer.entries import Entry
+from rlnb_widgets.ted_explorer.entries import TedEntry
 from rlnb_widgets.ted_explorer.numbers import as_array, histogram, stats_of, thumb_of
 from rlnb_widgets.ted_explorer.schema import Cell, Dim
 
 _SHAPES = 4  # written out of those that vary
 
 
-def measure(entry: Entry, batch_dims: int, has_time: bool) -> Cell:
+def measure(entry: TedEntry, batch_dims: int, has_time: bool) -> Cell:
     """Summarise one entry; what cannot be summarised becomes a cell with a message.
 
     Args:
-        entry: from :func:`~rlnb_widgets.ted_explorer.entries.walk`.
+        entry: from :func:`~rlnb_widgets.ted_explorer.entries.ted_entries`.
         batch_dims: the batch dimensions of the whole TensorDict, time included.
         has_time: whether the last of them is time.
 
@@ -91,7 +91,7 @@ def storage_of(value: Any, lazy: bool) -> str:
     return "shared" if on_cpu and value.is_shared() else "in memory"
 
 
-def _leaf(entry: Entry, batch_dims: int, has_time: bool) -> Cell:
+def _leaf(entry: TedEntry, batch_dims: int, has_time: bool) -> Cell:
     tensor = entry.value
     # a jagged tensor has sizes that are no numbers
     shape = tuple(size if type(size) is int else None for size in tensor.shape)
@@ -117,7 +117,7 @@ def _leaf(entry: Entry, batch_dims: int, has_time: bool) -> Cell:
         return replace(cell, message=_cannot(error))
 
 
-def _ragged(entry: Entry, batch_dims: int, has_time: bool) -> Cell:
+def _ragged(entry: TedEntry, batch_dims: int, has_time: bool) -> Cell:
     tensors = [value for value in entry.value.ravel() if value is not None]
     shape: list[int | None] = []
     if len({tensor.dim() for tensor in tensors}) == 1:
@@ -138,7 +138,7 @@ def _ragged(entry: Entry, batch_dims: int, has_time: bool) -> Cell:
     )
 
 
-def _non_tensor(entry: Entry, batch_dims: int, has_time: bool) -> Cell:
+def _non_tensor(entry: TedEntry, batch_dims: int, has_time: bool) -> Cell:
     value = entry.value
     data = value.tolist()
     first: Any = data
@@ -150,7 +150,7 @@ def _non_tensor(entry: Entry, batch_dims: int, has_time: bool) -> Cell:
     return Cell(type(first).__name__, "", dims, None, "non-tensor", preview=object_text(data))
 
 
-def _node(entry: Entry, batch_dims: int, has_time: bool) -> Cell:
+def _node(entry: TedEntry, batch_dims: int, has_time: bool) -> Cell:
     td = entry.value
     dims = dims_of(tuple(td.batch_size), len(td.batch_size), batch_dims, has_time)
     lazy = entry.lazy or hasattr(td, "tensordicts")

@@ -10,8 +10,8 @@ from tensordict import is_non_tensor, is_tensor_collection
 
 from rlnb.data.ted.facts import Facts
 from rlnb_widgets.ted_explorer.carry import carry_of
-from rlnb_widgets.ted_explorer.difference import differences
-from rlnb_widgets.ted_explorer.entries import Entry, Path, walk
+from rlnb_widgets.ted_explorer.difference import ted_differences
+from rlnb_widgets.ted_explorer.entries import Path, TedEntry, ted_entries
 from rlnb_widgets.ted_explorer.episodes import boundaries, ends_by_kind, facts_of, stepped_past
 from rlnb_widgets.ted_explorer.measure import measure
 from rlnb_widgets.ted_explorer.overlay import problems_of
@@ -67,7 +67,7 @@ def ted_model(
     has_time = following is not None and len(td.batch_size) > 0
     episodes = _episodes(td, following) if has_time else _Episodes()
     problems, unchecked = problems_of(spec, td, following) if spec is not None else ({}, ())
-    differs = differences(td, other) if other is not None else {}
+    differs = ted_differences(td, other) if other is not None else {}
     keys = _names(action_keys), _names(reward_keys)
     rows = _with_sums(_rows(td, following, episodes.facts, problems, differs, keys))
     return TedModel(
@@ -118,8 +118,8 @@ def _rows(
 ) -> list[Row]:
     """Return a row for each entry of the root or of ``"next"``; ``keys`` are those of actions and of rewards."""
     dims, has_time = len(td.batch_size), following is not None and len(td.batch_size) > 0
-    before = {entry.path: entry for entry in walk(td, NEXT if following is not None else frozenset())}
-    after = {} if following is None else {entry.path: entry for entry in walk(following)}
+    before = {entry.path: entry for entry in ted_entries(td, NEXT if following is not None else frozenset())}
+    after = {} if following is None else {entry.path: entry for entry in ted_entries(following)}
     rows = []
     for path, leaf in _order(before, after, problems, differs):
         old, new = before.get(path), after.get(path)
@@ -163,7 +163,7 @@ def _order(*found: Mapping[Path, Any]) -> list[tuple[Path, bool]]:
             level = tree
             for key in path:
                 level = level.setdefault(key, {})
-            if isinstance(entry, Entry) and entry.kind == "node":
+            if isinstance(entry, TedEntry) and entry.kind == "node":
                 nodes.add(path)
     out: list[tuple[Path, bool]] = []
 

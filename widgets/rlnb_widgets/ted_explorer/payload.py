@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from rlnb_widgets.ted_explorer.explain import row_words, ted_words
+from rlnb_widgets._core.text import bytes_text
+from rlnb_widgets.ted_explorer.explain import ted_row_words, ted_words
 from rlnb_widgets.ted_explorer.forms import Form
 from rlnb_widgets.ted_explorer.layouts import KINDS, Line
 from rlnb_widgets.ted_explorer.schema import Cell, Row, TedModel, Thumb, Verdict
-from rlnb_widgets.ted_explorer.text import bytes_text, headline, stats_text
+from rlnb_widgets.ted_explorer.text import stats_text, ted_headline
 from rlnb_widgets.ted_explorer.values import Refs
 from rlnb_widgets.ted_explorer.verdicts import rules_line
 from rlnb_widgets.ted_explorer.views import VIEWS, share_text
@@ -17,7 +18,7 @@ from rlnb_widgets.ted_explorer.views import VIEWS, share_text
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+-"
 
 
-def payload(model: TedModel, refs: Refs, forms: tuple[Form, ...], layouts: dict[str, tuple[Line, ...]]) -> str:
+def ted_payload(model: TedModel, refs: Refs, forms: tuple[Form, ...], layouts: dict[str, tuple[Line, ...]]) -> str:
     """Write a model for the page.
 
     Args:
@@ -36,7 +37,7 @@ def payload(model: TedModel, refs: Refs, forms: tuple[Form, ...], layouts: dict[
         "ted": model.is_ted,
         "batch": list(model.batch),
         "steps": model.steps,
-        "headline": headline(model),
+        "headline": ted_headline(model),
         "notes": list(model.notes),
         "words": ted_words(model).split("\n\n"),
         "ends": ends,
@@ -87,7 +88,7 @@ def _row(row: Row, refs: Refs) -> dict[str, Any]:
     if row.carry.holds is not None:
         out["holds"] = row.carry.holds
         out["at"] = list(row.carry.index)
-    if words := row_words(row):
+    if words := ted_row_words(row):
         out["words"] = words
     for name, found in (("spec", row.problems), ("diff", row.differences)):
         if found:
@@ -111,7 +112,7 @@ def _cell(cell: Cell, ref: dict[str, Any] | None) -> dict[str, Any]:
         if cell.stats.nan or cell.stats.inf:
             out["odd"] = [cell.stats.nan, cell.stats.inf]
     if cell.thumb is not None:
-        out["thumb"] = [cell.thumb.kind, cell.thumb.rows, encode(cell.thumb)]
+        out["thumb"] = [cell.thumb.kind, cell.thumb.rows, encode_entry(cell.thumb)]
     if cell.preview:
         out["preview"] = cell.preview
     if cell.message:
@@ -121,14 +122,14 @@ def _cell(cell: Cell, ref: dict[str, Any] | None) -> dict[str, Any]:
     return out
 
 
-def encode(thumb: Thumb) -> str:
+def encode_entry(thumb: Thumb) -> str:
     """Write the levels of a thumbnail as letters, ``.`` for a gap.
 
     Args:
         thumb: a thumbnail.
 
     Example:
-        >>> encode(Thumb("spark", 1, (0, 1, 63, -1)))
+        >>> encode_entry(Thumb("spark", 1, (0, 1, 63, -1)))
         'AB-.'
     """
     return "".join("." if level < 0 else LETTERS[level] for level in thumb.levels)

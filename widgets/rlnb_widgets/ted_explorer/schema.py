@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from rlnb_widgets._core.dims import Dim, shape_text
+from rlnb_widgets._core.dims import Dim, dims_text
 from rlnb_widgets._core.text import path_text
 
 Side = Literal["root", "next"]
@@ -80,8 +80,8 @@ class Cell:
 
     @property
     def shape(self) -> str:
-        """The shape as text; see :func:`shape_text`."""
-        return shape_text(self.dims)
+        """The shape as text; see :func:`dims_text`."""
+        return dims_text(self.dims)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from rlnb_widgets._core.text import path_text, plural, shorten, visible
 from rlnb_widgets.ted_explorer.explain import ted_words
 from rlnb_widgets.ted_explorer.numbers import LEVELS
 from rlnb_widgets.ted_explorer.schema import Carry, Cell, Row, TedModel, Thumb
-from rlnb_widgets.ted_explorer.text import SPREAD, findings, headline, mark_text, range_text
+from rlnb_widgets.ted_explorer.text import SPREAD, finding_lines, mark_text, range_text, ted_headline
 
 WIDTH = 780
 ROW = 26
@@ -31,12 +31,12 @@ def ted_svg(model: TedModel) -> Svg:
     """
     shown = model.rows[:MAX_ROWS]
     more = len(model.rows) - len(shown)
-    lines = [*model.notes, *findings(model)]
+    lines = [*model.notes, *finding_lines(model)]
     below = lines[:MAX_FINDINGS] + ([f"+{len(lines) - MAX_FINDINGS} more"] if len(lines) > MAX_FINDINGS else [])
     height = 66 + ROW * (len(shown) + bool(more)) + (18 * len(below) + 10 if below else 0)
-    svg = Svg(WIDTH, height, title=f"TEDExplorer: {headline(model)}", desc=ted_words(model))
+    svg = Svg(WIDTH, height, title=f"TEDExplorer: {ted_headline(model)}", desc=ted_words(model))
     svg.text(KEY, 24, "TEDExplorer", size=13, bold=True)
-    svg.text(KEY + 96, 24, headline(model), fill="muted", size=12)
+    svg.text(KEY + 96, 24, ted_headline(model), fill="muted", size=12)
     _header(svg, model)
     y = 58.0
     for i, row in enumerate(shown):

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
-
-from rlnb_widgets._core.text import number, path_text, plural, shorten, table, visible
+from rlnb_widgets._core.text import bytes_text, number, path_text, plural, shorten, table, visible
 from rlnb_widgets.ted_explorer.schema import Carry, Cell, Row, Stats, TedModel
 from rlnb_widgets.ted_explorer.verdicts import rules_line
 
@@ -25,17 +23,17 @@ def ted_text(model: TedModel) -> str:
     shown = model.rows[:MAX_ROWS]
     if model.is_ted:
         headers = ["key", "root[t]", SPREAD, "step_mdp", "next[t]", SPREAD]
-        rows = [[name(r), *side_texts(r.root), mark_text(r.carry), *side_texts(r.next)] for r in shown]
+        rows = [[ted_row_name(r), *side_texts(r.root), mark_text(r.carry), *side_texts(r.next)] for r in shown]
     else:
         headers = ["key", "entry", SPREAD]
-        rows = [[name(r), *side_texts(r.root)] for r in shown]
-    lines = [f"TEDExplorer({headline(model)})"]
+        rows = [[ted_row_name(r), *side_texts(r.root)] for r in shown]
+    lines = [f"TEDExplorer({ted_headline(model)})"]
     if rows:
         lines.append(table(rows, headers))
     if len(model.rows) > MAX_ROWS:
         lines.append(f"+{plural(len(model.rows) - MAX_ROWS, 'more row')}")
     lines += model.notes
-    found = findings(model)
+    found = finding_lines(model)
     lines += found[:MAX_FINDINGS]
     if len(found) > MAX_FINDINGS:
         lines.append(f"+{plural(len(found) - MAX_FINDINGS, 'more finding')}")
@@ -48,7 +46,7 @@ def ted_text(model: TedModel) -> str:
     return "\n".join(lines)
 
 
-def headline(model: TedModel) -> str:
+def ted_headline(model: TedModel) -> str:
     """The whole in one line: batch, steps, leaves, bytes, episode ends."""
     parts = []
     if model.batch:
@@ -61,7 +59,7 @@ def headline(model: TedModel) -> str:
     return ", ".join(parts)
 
 
-def name(row: Row) -> str:
+def ted_row_name(row: Row) -> str:
     """The last key of a row, indented by its depth."""
     return "  " * (len(row.path) - 1) + visible(row.path[-1])
 
@@ -122,20 +120,7 @@ def stats_text(stats: Stats, digits: int = 4) -> str:
     return ", ".join(parts)
 
 
-def bytes_text(n: int) -> str:
-    """Write a number of bytes.
-
-    Example:
-        >>> [bytes_text(n) for n in (0, 999, 3200, 2_500_000, 10**12)]
-        ['0 B', '999 B', '3.2 kB', '2.5 MB', '1000 GB']
-    """
-    if n < 1000:
-        return f"{n} B"
-    power = min(int(math.log(n, 1000) + 1e-9), 3)
-    return f"{number(n / 1000**power, 4 if n >= 999_950 else 3)} {'kMG'[power - 1]}B"
-
-
-def findings(model: TedModel) -> list[str]:
+def finding_lines(model: TedModel) -> list[str]:
     """All that does not fit, a line each: rules of TED, the spec, the other TED, NaN and inf."""
     # What the rule of adjacency finds, the rows say with more: the number itself.
     lines = [

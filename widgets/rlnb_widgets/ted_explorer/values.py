@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from rlnb_widgets._core.literals import object_text, values_text
-from rlnb_widgets.ted_explorer.entries import Entry, Path, walk
+from rlnb_widgets.ted_explorer.entries import Path, TedEntry, ted_entries
 from rlnb_widgets.ted_explorer.numbers import as_array
 from rlnb_widgets.ted_explorer.schema import Side
 
@@ -71,12 +71,12 @@ def _leaves(td: Any, following: Any) -> Any:
         ("next", following, frozenset()),
     )
     for side, data, skip in sides:
-        for entry in walk(data, skip):
+        for entry in ted_entries(data, skip):
             if entry.kind in ("leaf", "non-tensor", "ragged"):
                 yield (side, entry.path), entry
 
 
-def _pack(entry: Entry, shape: tuple[int, ...]) -> tuple[Ref, np.ndarray | None]:
+def _pack(entry: TedEntry, shape: tuple[int, ...]) -> tuple[Ref, np.ndarray | None]:
     if entry.kind == "ragged":
         return _varying(entry.value, shape), None
     if entry.kind == "non-tensor":

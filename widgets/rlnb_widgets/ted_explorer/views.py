@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from rlnb_widgets._core.text import path_text, shorten, table
+from rlnb_widgets._core.text import bytes_text, path_text, shorten, table
 from rlnb_widgets.ted_explorer.carrying import FATES, Fate
 from rlnb_widgets.ted_explorer.forms import Form
 from rlnb_widgets.ted_explorer.layouts import Line
 from rlnb_widgets.ted_explorer.schema import Verdict
-from rlnb_widgets.ted_explorer.text import bytes_text
 
 #: Name of each view and what it is called on its tab.
 VIEWS: dict[str, str] = {"entries": "Entries", "rules": "Rules", "forms": "Forms", "steps": "Step to step"}

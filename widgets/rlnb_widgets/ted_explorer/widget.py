@@ -15,11 +15,11 @@ from rlnb_widgets.ted_explorer.explain import ted_words
 from rlnb_widgets.ted_explorer.forms import Form, forms_of
 from rlnb_widgets.ted_explorer.layouts import layouts_of, runs_of
 from rlnb_widgets.ted_explorer.model import next_of, ted_model
-from rlnb_widgets.ted_explorer.payload import payload
+from rlnb_widgets.ted_explorer.payload import ted_payload
 from rlnb_widgets.ted_explorer.pictures import forms_svg, rules_svg, steps_svg
 from rlnb_widgets.ted_explorer.schema import TedModel
 from rlnb_widgets.ted_explorer.static import ted_svg
-from rlnb_widgets.ted_explorer.text import headline, ted_text
+from rlnb_widgets.ted_explorer.text import ted_headline, ted_text
 from rlnb_widgets.ted_explorer.values import BUDGET, pack_values
 from rlnb_widgets.ted_explorer.views import VIEWS, forms_text, rules_text, steps_text
 
@@ -106,7 +106,7 @@ class TEDExplorer(TimeTraits, Visualizer):
         self._layouts = {} if first is None else layouts_of(runs_of(first))
         values, refs = pack_values(td, self._next, budget)
         super().__init__(
-            payload=payload(self.model, refs, self._forms, self._layouts),
+            payload=ted_payload(self.model, refs, self._forms, self._layouts),
             values=values,
             length=1 if self.model.steps is None else self.model.steps,
             t=t,
@@ -150,7 +150,7 @@ class TEDExplorer(TimeTraits, Visualizer):
         return fates_at(self._td, self._next, self.model, self.element, self.t)
 
     def _text(self) -> str:
-        head = f"TEDExplorer({headline(self.model)})\n"
+        head = f"TEDExplorer({ted_headline(self.model)})\n"
         if self.view == "rules":
             return head + rules_text(self.model.verdicts)
         if self.view == "forms":
@@ -163,7 +163,7 @@ class TEDExplorer(TimeTraits, Visualizer):
         return ted_words(self.model)
 
     def _svg(self) -> Svg:
-        shown = headline(self.model), self._explain()
+        shown = ted_headline(self.model), self._explain()
         if self.view == "rules":
             return rules_svg(self.model.verdicts, *shown)
         if self.view == "forms":
@@ -173,7 +173,7 @@ class TEDExplorer(TimeTraits, Visualizer):
         return ted_svg(self.model)
 
     def _alt(self) -> str:
-        return f"TEDExplorer({headline(self.model)})"
+        return f"TEDExplorer({ted_headline(self.model)})"
 
 
 def _keys(given: Any, spec: Any, name: str) -> tuple[Any, ...]:

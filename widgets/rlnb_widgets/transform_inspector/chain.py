@@ -7,11 +7,11 @@ from typing import Any
 
 from rlnb.data.ted.keys import as_tuple
 from rlnb.envs.transforms import Transform, TransformedEnv
-from rlnb_widgets._core.dims import shape_text
+from rlnb_widgets._core.dims import dims_text
 from rlnb_widgets._core.literals import object_text, without_addresses
 from rlnb_widgets._core.text import key_text, shorten, visible
 from rlnb_widgets.spec_explorer.domain import domain_of
-from rlnb_widgets.spec_explorer.entries import Entry, walk
+from rlnb_widgets.spec_explorer.entries import SpecEntry, spec_entries
 from rlnb_widgets.transform_inspector.probe import Log, flat, probed
 from rlnb_widgets.transform_inspector.schema import Box, Change, ChangeKind
 
@@ -19,10 +19,10 @@ MAX_ERROR = 600
 MAX_KEY = 60
 
 Path = tuple[str, ...]
-Specs = dict[Path, Entry]
+Specs = dict[Path, SpecEntry]
 
 
-def boxes_of(env: TransformedEnv) -> tuple[tuple[Box, ...], tuple[Change, ...], tuple[Change, ...]]:
+def transform_boxes(env: TransformedEnv) -> tuple[tuple[Box, ...], tuple[Change, ...], tuple[Change, ...]]:
     """Describe the transforms of an env.
 
     The specs are those that clones of the transforms compute, over the same base env, as ``transform.parent`` does it.
@@ -72,7 +72,7 @@ def _stages(noted: dict[int, Any], count: int) -> list[Specs]:
 
 def _leaves(specs: Any) -> Specs:
     # The first key is the group, such as "full_reward_spec", which is no key of the data.
-    return {entry.path[1:]: entry for entry in walk(specs) if not entry.node and len(entry.path) > 1}
+    return {entry.path[1:]: entry for entry in spec_entries(specs) if not entry.node and len(entry.path) > 1}
 
 
 def _box(member: Transform, code: str, given: tuple[Specs, Specs], taken: tuple[Specs, Specs], error: str) -> Box:
@@ -117,12 +117,12 @@ def _same(specs: Specs) -> tuple[Change, ...]:
     return tuple(Change(path_key(path), "same", _brief(entry), _brief(entry)) for path, entry in specs.items())
 
 
-def _brief(entry: Entry) -> str:
+def _brief(entry: SpecEntry) -> str:
     spec = entry.spec
     if spec is None:
-        return "nothing is said"
+        return "no spec"
     dtype = str(getattr(spec, "dtype", None) or type(spec).__name__).removeprefix("torch.")
-    return f"{dtype} {shape_text(entry.dims)}, {shorten(visible(domain_of(spec).text, 200), 44)}"
+    return f"{dtype} {dims_text(entry.dims)}, {shorten(visible(domain_of(spec).text, 200), 44)}"
 
 
-__all__ = ["boxes_of", "error_text", "path_key"]
+__all__ = ["error_text", "path_key", "transform_boxes"]

@@ -10,7 +10,7 @@ from rlnb.envs.batched.batched_env import BatchedEnvBase
 from rlnb.envs.transforms import Transform, TransformedEnv
 from rlnb_widgets._core.literals import object_text
 from rlnb_widgets._core.text import shorten
-from rlnb_widgets.transform_inspector.chain import boxes_of
+from rlnb_widgets.transform_inspector.chain import transform_boxes
 from rlnb_widgets.transform_inspector.schema import InspectorModel, Moment
 
 MAX_MOMENTS = 24
@@ -37,7 +37,7 @@ def inspector_model(env: TransformedEnv, seed: int | None = None) -> InspectorMo
     """
     if not isinstance(env, TransformedEnv):
         raise TypeError(_no_chain(env))
-    boxes, given, taken = boxes_of(env)
+    boxes, given, taken = transform_boxes(env)
     base = env.base_env
     return InspectorModel(type(base).__name__, shorten(object_text(base), 80), boxes, given, taken, seed=seed)
 

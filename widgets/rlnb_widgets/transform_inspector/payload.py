@@ -7,12 +7,12 @@ import json
 from typing import Any
 
 from rlnb_widgets.transform_inspector.schema import Change, InspectorModel, Moment, Value
-from rlnb_widgets.transform_inspector.text import named, stopped_at
+from rlnb_widgets.transform_inspector.text import box_label, stopped_at
 
 BUDGET = 1_500_000  # bytes of thumbnails
 
 
-def payload(model: InspectorModel) -> str:
+def inspector_payload(model: InspectorModel) -> str:
     """Pack the model.
 
     Args:
@@ -27,8 +27,8 @@ def payload(model: InspectorModel) -> str:
         "env": model.env, "about": model.about, "note": model.note, "seed": model.seed,
         "given": _changes(model.given), "taken": _changes(model.taken),
         "boxes": [{
-            "name": box.name, "title": named(model, i), "code": box.code, "settings": box.settings, "error": box.error,
-            "reads": box.reads, "writes": box.writes, "inverseReads": box.inverse_reads,
+            "name": box.name, "title": box_label(model, i), "code": box.code, "settings": box.settings,
+            "error": box.error, "reads": box.reads, "writes": box.writes, "inverseReads": box.inverse_reads,
             "inverseWrites": box.inverse_writes, "invertible": box.invertible,
             "output": _changes(box.output), "input": _changes(box.input),
         } for i, box in enumerate(model.boxes)],

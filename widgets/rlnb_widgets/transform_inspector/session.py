@@ -18,7 +18,7 @@ from rlnb.envs.transforms import TransformedEnv
 from rlnb_widgets.transform_inspector.chain import error_text
 from rlnb_widgets.transform_inspector.probe import Log, flat, probed
 from rlnb_widgets.transform_inspector.schema import Moment, Value, What
-from rlnb_widgets.transform_inspector.values import values_of
+from rlnb_widgets.transform_inspector.values import describe_values
 
 MAX_OBJECTS = 10_000
 
@@ -63,7 +63,7 @@ class Session:
             what: ``"reset"`` or ``"step"``. A step with nothing to start from resets first, and so does one after the
                 end of an episode.
             tensordict: what is given to the reset, or to the step with its action. Default: nothing to a reset; to a
-                step what came before, with a random action.
+                step the state before it, with a random action.
 
         Returns:
             What passed, the reset that came first included; errors are in it as text.
@@ -132,7 +132,7 @@ class Session:
 def _described(stages: list[TensorDictBase | None]) -> tuple[tuple[Value, ...] | None, ...]:
     before, found = None, []
     for stage in stages:
-        found.append(None if stage is None else values_of(stage, before))
+        found.append(None if stage is None else describe_values(stage, before))
         before = stage
     return tuple(found)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from rlnb_widgets._core.svg import Svg
 from rlnb_widgets._core.text import plural, shorten
 from rlnb_widgets.transform_inspector.schema import InspectorModel, Moment, Picture
-from rlnb_widgets.transform_inspector.text import changed, joined, moved, named, stopped_at, value_line
+from rlnb_widgets.transform_inspector.text import box_label, changed, joined, moved, stopped_at, value_line
 
 WIDTH = 860
 MAX_BOXES = 24
@@ -34,7 +34,7 @@ def inspector_svg(model: InspectorModel, words: str) -> Svg:
     moment = model.moments[-1] if model.moments and model.seed is not None else None
     rows = [(model.env, "env.base_env", _base_lines(model, moment))]
     for i, box in enumerate(model.boxes[:MAX_BOXES]):
-        rows.append((named(model, i), box.code, _box_lines(model, i, moment)))
+        rows.append((box_label(model, i), box.code, _box_lines(model, i, moment)))
     heights = [max(44.0, 12 + sum(map(_height, lines))) for _, _, lines in rows]
     rest = len(model.boxes) - MAX_BOXES
     svg = Svg(WIDTH, 84 + sum(heights) + 22 * len(rows) + 20 * (rest > 0), title="TransformInspector", desc=words)

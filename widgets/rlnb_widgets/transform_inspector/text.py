@@ -25,7 +25,7 @@ def inspector_text(model: InspectorModel) -> str:
     for i, box in enumerate(model.boxes[:MAX_BOXES]):
         sets = (box.reads, box.writes, box.inverse_reads, box.inverse_writes)
         rows.append([place(model, i) + box.name, *map(joined, sets)])
-    lines = [headline(model), table(rows, headers)]
+    lines = [inspector_headline(model), table(rows, headers)]
     if len(model.boxes) > MAX_BOXES:
         lines.append(f"+{plural(len(model.boxes) - MAX_BOXES, 'more box', 'more boxes')}")
     lines += _bounded(["specs", *(_spec_lines(model) or ["  none changes"])])
@@ -37,7 +37,7 @@ def inspector_text(model: InspectorModel) -> str:
     return "\n".join(lines)
 
 
-def headline(model: InspectorModel) -> str:
+def inspector_headline(model: InspectorModel) -> str:
     """The whole in one line."""
     parts = [model.env, plural(len(model.boxes), "transform")]
     backwards = sum(box.invertible for box in model.boxes)
@@ -67,10 +67,10 @@ def moment_lines(model: InspectorModel, moment: Moment) -> list[str]:
     lines = [f"{moment.label}{seed}"]
     for i in reversed(range(len(model.boxes))):
         for value in moved(moment.inverse[i]):
-            lines.append(f"  {named(model, i)} inverse: {value_line(value)}")
+            lines.append(f"  {box_label(model, i)} inverse: {value_line(value)}")
     for i in range(len(model.boxes)):
         for value in moved(moment.forward[i + 1]):
-            lines.append(f"  {named(model, i)}: {value_line(value)}")
+            lines.append(f"  {box_label(model, i)}: {value_line(value)}")
     if moment.error:
         lines.append(f"  {stopped_at(model, moment)}: {moment.error}")
     return lines if len(lines) > 1 else [*lines, "  no box changes a value"]
@@ -85,10 +85,10 @@ def stopped_at(model: InspectorModel, moment: Moment) -> str:
         return f"stopped in {model.env}"
     if failed >= len(model.boxes):
         return "stopped in the env around the chain"
-    return f"stopped in {named(model, failed)}{' inverse' if moment.backwards else ''}"
+    return f"stopped in {box_label(model, failed)}{' inverse' if moment.backwards else ''}"
 
 
-def named(model: InspectorModel, i: int) -> str:
+def box_label(model: InspectorModel, i: int) -> str:
     """A box with its index."""
     return f"{place(model, i)}{model.boxes[i].name}"
 
@@ -107,9 +107,9 @@ def value_line(value: Value) -> str:
 def _spec_lines(model: InspectorModel) -> list[str]:
     lines = []
     for i, box in enumerate(model.boxes):
-        lines += [f"  {named(model, i)}: {change.text()}" for change in changed(box.output)]
-        lines += [f"  {named(model, i)} inverse: {change.text()}" for change in changed(box.input)]
-        lines += [f"  {named(model, i)} failed: {box.error}"] if box.error else []
+        lines += [f"  {box_label(model, i)}: {change.text()}" for change in changed(box.output)]
+        lines += [f"  {box_label(model, i)} inverse: {change.text()}" for change in changed(box.input)]
+        lines += [f"  {box_label(model, i)} failed: {box.error}"] if box.error else []
     return lines
 
 

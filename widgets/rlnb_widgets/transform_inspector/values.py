@@ -27,7 +27,7 @@ GAP = 2  # pixels between them
 SHOWN = 4  # numbers of an entry
 
 
-def values_of(data: TensorDictBase, before: TensorDictBase | None) -> tuple[Value, ...]:
+def describe_values(data: TensorDictBase, before: TensorDictBase | None) -> tuple[Value, ...]:
     """Describe the data at one place of the chain.
 
     Args:
@@ -162,4 +162,4 @@ def _to_unit(array: np.ndarray) -> np.ndarray:
     return (array - low) / max(high - low, 1e-9)
 
 
-__all__ = ["thumbnail", "values_of"]
+__all__ = ["describe_values", "thumbnail"]

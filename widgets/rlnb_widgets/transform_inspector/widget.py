@@ -14,11 +14,11 @@ from rlnb.envs.transforms import TransformedEnv
 from rlnb_widgets._core import Svg, Visualizer, bundle_css, bundle_js
 from rlnb_widgets.transform_inspector.explain import inspector_words
 from rlnb_widgets.transform_inspector.model import assert_inspectable, inspector_model, with_moment
-from rlnb_widgets.transform_inspector.payload import payload
+from rlnb_widgets.transform_inspector.payload import inspector_payload
 from rlnb_widgets.transform_inspector.schema import InspectorModel, Moment, What
 from rlnb_widgets.transform_inspector.session import CannotCopy, Session
 from rlnb_widgets.transform_inspector.static import inspector_svg
-from rlnb_widgets.transform_inspector.text import headline, inspector_text
+from rlnb_widgets.transform_inspector.text import inspector_headline, inspector_text
 
 _HERE = Path(__file__).parent
 _KINDS = ("reset", "step")
@@ -85,7 +85,7 @@ class TransformInspector(Visualizer):
         for what in whats if self._session else ():
             if self.run(what).error:
                 break
-        self._label = headline(self.model)
+        self._label = inspector_headline(self.model)
         self._pack()
         self.on_msg(self._on_message)
 
@@ -124,7 +124,7 @@ class TransformInspector(Visualizer):
         return moments[-1]
 
     def _pack(self) -> None:
-        self.payload = payload(self.model)
+        self.payload = inspector_payload(self.model)
 
     @traitlets.validate("box")
     def _box_in_range(self, proposal: Any) -> int:

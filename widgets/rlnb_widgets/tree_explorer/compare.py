@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rlnb_widgets.tree_explorer.schema import Parting, TreeModel
+from rlnb_widgets.tree_explorer.schema import TreeDivergence, TreeModel
 
 __all__ = ["Comparison", "compared", "matched"]
 
@@ -23,7 +23,7 @@ class Comparison:
 
     other: TreeModel
     match: np.ndarray
-    parting: Parting | None
+    parting: TreeDivergence | None
 
     @property
     def shared(self) -> int:
@@ -90,7 +90,7 @@ def same_numbers(before: TreeModel, now: TreeModel) -> bool:
     return all(np.array_equal(a[:n], b[:n]) for a, b in pairs)
 
 
-def _parting(model: TreeModel, other: TreeModel, match: np.ndarray) -> Parting | None:
+def _parting(model: TreeModel, other: TreeModel, match: np.ndarray) -> TreeDivergence | None:
     """Follow both principal variations until they diverge."""
     for here, there in zip([*model.principal, -1], [*other.principal, -1], strict=False):
         if here < 0 or there < 0 or match[here] != there:
@@ -100,7 +100,7 @@ def _parting(model: TreeModel, other: TreeModel, match: np.ndarray) -> Parting |
     if here < 0 and there < 0:
         return None
     above = model.principal[-1] if here < 0 else int(model.nodes.parent[here])
-    return Parting(
+    return TreeDivergence(
         path=tuple(model.path(above)),
         node=above,
         other=int(match[above]),

@@ -10,16 +10,16 @@ from rlnb_widgets.tree_explorer.words import (
     advance_words,
     best_words,
     compare_words,
-    headline,
     record_words,
     size_words,
+    tree_headline,
     value_words,
 )
 
-__all__ = ["explanation"]
+__all__ = ["tree_explanation"]
 
 
-def explanation(shown: TreeModel, model: TreeModel, comparison: Comparison | None, t: int) -> str:
+def tree_explanation(shown: TreeModel, model: TreeModel, comparison: Comparison | None, t: int) -> str:
     """Describe the tree.
 
     Args:
@@ -31,7 +31,7 @@ def explanation(shown: TreeModel, model: TreeModel, comparison: Comparison | Non
     Returns:
         Paragraphs of text.
     """
-    parts = [f"{headline(shown)}.", _what(shown)]
+    parts = [f"{tree_headline(shown)}.", _what(shown)]
     parts += [words for words in (best_words(shown), advance_words(shown)) if words]
     parts += _rule(shown)
     records = model.records
@@ -43,7 +43,7 @@ def explanation(shown: TreeModel, model: TreeModel, comparison: Comparison | Non
             + (f" The last one: {record_words(model, records, t - 1)}." if t else "")
         )
     if comparison is not None:
-        parts.append(f"Beside it: {headline(comparison.other)}. {compare_words(model, comparison)}")
+        parts.append(f"Beside it: {tree_headline(comparison.other)}. {compare_words(model, comparison)}")
     return "\n\n".join([*parts, *model.notes])
 
 

@@ -21,10 +21,10 @@ from rlnb_widgets.tree_explorer.scores import improved_policy
 
 __all__ = [
     "finished",
-    "named",
     "read",
     "tree_model",
     "weights",
+    "with_action_names",
 ]
 
 _MOST_NAME = 24
@@ -63,16 +63,16 @@ def read(
     check_index(given, index)
     if not isinstance(given, MCTS):
         model, node_at = read_tree(given)
-        return finished(named(model, actions)), node_at
+        return finished(with_action_names(model, actions)), node_at
     model = read_search(given, index)
     # An unknown rule computes its policy itself.
     policy = given.rule.policy(given.nodes)[index] if model.rule is not None and not model.rule.formula else None
     # Nodes keep their numbers of the search. The Tree is made on demand, since it is slow to make.
     viewed = cache(lambda: read_tree(given.tree(index))[1])
-    return finished(named(model, actions), policy), lambda node: viewed()(node)
+    return finished(with_action_names(model, actions), policy), lambda node: viewed()(node)
 
 
-def named(model: TreeModel, actions: Sequence[Any] | None) -> TreeModel:
+def with_action_names(model: TreeModel, actions: Sequence[Any] | None) -> TreeModel:
     """Set the names of the actions.
 
     Args:

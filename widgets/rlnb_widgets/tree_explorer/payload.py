@@ -10,9 +10,9 @@ from rlnb.data.map.tree.node import Tree
 from rlnb.search.mcts import MCTS
 from rlnb_widgets.tree_explorer.compare import Comparison
 from rlnb_widgets.tree_explorer.schema import CHANGED, RuleFacts, TreeModel
-from rlnb_widgets.tree_explorer.words import advance_words, compare_words, headline, size_words, value_words
+from rlnb_widgets.tree_explorer.words import advance_words, compare_words, size_words, tree_headline, value_words
 
-__all__ = ["REUSED", "SHARED", "TERMINAL", "able", "first_nodes", "payload"]
+__all__ = ["REUSED", "SHARED", "TERMINAL", "able", "first_nodes", "tree_payload"]
 
 #: Bits of the column "flags".
 TERMINAL, SHARED, REUSED = 1, 2, 4
@@ -33,7 +33,7 @@ class _Columns:
         self.size += len(data)
 
 
-def payload(model: TreeModel, comparison: Comparison | None = None) -> tuple[dict[str, Any], bytes]:
+def tree_payload(model: TreeModel, comparison: Comparison | None = None) -> tuple[dict[str, Any], bytes]:
     """Return the description and the bytes.
 
     Args:
@@ -100,7 +100,7 @@ def _tree(model: TreeModel, parts: list[bytes], start: int) -> tuple[dict[str, A
         "advanced": None if model.advanced is None else {"action": model.advanced[0], "of": model.advanced[1]},
         "notes": list(model.notes),
         "words": {
-            "headline": headline(model),
+            "headline": tree_headline(model),
             "size": size_words(model),
             "value": value_words(model),
             "reuse": advance_words(model),

@@ -16,7 +16,7 @@ from rlnb.search.mcts import MCTS
 from rlnb_widgets._core.text import key_text, number, shorten
 from rlnb_widgets.scenes import Scene, find_scene
 
-__all__ = ["Positions", "labeller", "observer"]
+__all__ = ["PositionDrawer", "labeller", "observer"]
 
 _MOST_PAIRS, _MOST_NUMBERS, _LONGEST = 16, 16, 160
 
@@ -45,7 +45,7 @@ def labeller(labels: Callable[[Tree], str] | None, node_at: NodeAt) -> Callable[
     return None if labels is None else lambda node: str(labels(node_at(node)))
 
 
-class Positions:
+class PositionDrawer:
     """Draws and describes nodes.
 
     Args:

@@ -7,7 +7,18 @@ from typing import Any, Literal
 
 import numpy as np
 
-__all__ = ["CHANGED", "Edges", "Kind", "Nodes", "Parting", "Records", "RuleFacts", "Summary", "TreeModel", "Values"]
+__all__ = [
+    "CHANGED",
+    "Edges",
+    "Kind",
+    "Nodes",
+    "Records",
+    "RuleFacts",
+    "Summary",
+    "TreeDivergence",
+    "TreeModel",
+    "Values",
+]
 
 Kind = Literal["search", "tree"]
 
@@ -219,7 +230,7 @@ class Summary:
 
 
 @dataclass(frozen=True)
-class Parting:
+class TreeDivergence:
     """The node at which the principal variations of two trees diverge.
 
     Args:

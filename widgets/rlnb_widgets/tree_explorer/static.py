@@ -12,19 +12,19 @@ from rlnb_widgets._core.svg import Svg, coordinate
 from rlnb_widgets._core.text import number, shorten
 from rlnb_widgets.scenes import Scene, frame_svg, scene_style
 from rlnb_widgets.tree_explorer.compare import Comparison
-from rlnb_widgets.tree_explorer.positions import Positions
+from rlnb_widgets.tree_explorer.positions import PositionDrawer
 from rlnb_widgets.tree_explorer.schema import Summary, TreeModel
 from rlnb_widgets.tree_explorer.words import (
     advance_words,
     best_words,
     compare_words,
-    headline,
     node_words,
     size_words,
+    tree_headline,
     value_words,
 )
 
-__all__ = ["explorer_svg"]
+__all__ = ["tree_svg"]
 
 _WIDTH, _LEAF, _WIDEST_LEVEL, _LARGEST, _SMALLEST = 760.0, 25.0, 110.0, 13.0, 2.5
 _ICICLE_ROWS, _ROW, _MOST_ACTIONS, _BOARD = 8, 14.0, 12, 150.0
@@ -33,7 +33,7 @@ _LOW, _MIDDLE, _HIGH = "c3", "line", "c0"
 _DARK = 0.45
 
 
-def explorer_svg(model: TreeModel, comparison: Comparison | None, positions: Positions, words: str) -> Svg:
+def tree_svg(model: TreeModel, comparison: Comparison | None, positions: PositionDrawer, words: str) -> Svg:
     """Draw the static view.
 
     Args:
@@ -49,7 +49,7 @@ def explorer_svg(model: TreeModel, comparison: Comparison | None, positions: Pos
     rows = [row for row in model.summary if row.legal][:_MOST_ACTIONS]
     lines = [best_words(model), advance_words(model), "" if comparison is None else compare_words(model, comparison)]
     lines = [part for line in (*lines, *model.notes) for part in textwrap.wrap(line, 118)]
-    title = textwrap.wrap(f"TreeExplorer: {headline(model)}", 92)
+    title = textwrap.wrap(f"TreeExplorer: {tree_headline(model)}", 92)
     legend = textwrap.wrap("; ".join(_legend_words(model)), 128)
     levels = min(int(model.nodes.depth.max()) + 1, _ICICLE_ROWS)
     tall_icicle = 26 + levels * _ROW
@@ -58,7 +58,7 @@ def explorer_svg(model: TreeModel, comparison: Comparison | None, positions: Pos
     tall_root = max(34 + 15.0 * len(rows), 0.0 if board is None else scale * board.height + 20)
     tall_legend = 32 + 14 * len(legend)
     height = 16 + 18 * len(title) + 16 * len(lines) + tall_tree + tall_legend + tall_icicle + tall_root + 10
-    svg = Svg(_WIDTH, height, title=f"TreeExplorer: {headline(model)}", desc=words)
+    svg = Svg(_WIDTH, height, title=f"TreeExplorer: {tree_headline(model)}", desc=words)
     y = 16.0
     for line in title:
         svg.text(12, y + 4, line, bold=True, size=13)

@@ -14,16 +14,16 @@ from rlnb_widgets.tree_explorer.words import (
     advance_words,
     best_words,
     compare_words,
-    headline,
     record_words,
+    tree_headline,
 )
 
-__all__ = ["explorer_text"]
+__all__ = ["tree_text"]
 
 _MOST_ACTIONS, _MOST_LINES, _MOST_RECORDS = 16, 40, 5
 
 
-def explorer_text(shown: TreeModel, model: TreeModel, comparison: Comparison | None, t: int, c: float) -> str:
+def tree_text(shown: TreeModel, model: TreeModel, comparison: Comparison | None, t: int, c: float) -> str:
     """Return the text view.
 
     Args:
@@ -36,13 +36,13 @@ def explorer_text(shown: TreeModel, model: TreeModel, comparison: Comparison | N
     Returns:
         Lines of text.
     """
-    lines = [f"TreeExplorer: {headline(shown)}"]
+    lines = [f"TreeExplorer: {tree_headline(shown)}"]
     lines += [f"  {words}" for words in (best_words(shown), advance_words(shown)) if words]
     lines += _root_lines(shown, c)
     lines += _tree_lines(shown)
     lines += _record_lines(model, t)
     if comparison is not None:
-        lines.append(f"  beside {headline(comparison.other)}")
+        lines.append(f"  beside {tree_headline(comparison.other)}")
         lines.append(f"    {compare_words(model, comparison)}")
     return "\n".join([*lines, *(f"  {note}" for note in model.notes)])
 

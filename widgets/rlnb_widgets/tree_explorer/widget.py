@@ -19,15 +19,15 @@ from rlnb_widgets._core.visualizer import Visualizer
 from rlnb_widgets.rollout_player.drawing import check_env
 from rlnb_widgets.tree_explorer.arguments import check_index, check_source, node_of, source_batch, whole
 from rlnb_widgets.tree_explorer.compare import Comparison, compared, same_numbers
-from rlnb_widgets.tree_explorer.explain import explanation
+from rlnb_widgets.tree_explorer.explain import tree_explanation
 from rlnb_widgets.tree_explorer.model import read, tree_model
-from rlnb_widgets.tree_explorer.payload import able, first_nodes, payload
-from rlnb_widgets.tree_explorer.positions import Positions, labeller, observer
+from rlnb_widgets.tree_explorer.payload import able, first_nodes, tree_payload
+from rlnb_widgets.tree_explorer.positions import PositionDrawer, labeller, observer
 from rlnb_widgets.tree_explorer.read_search import MOST_RECORDS
 from rlnb_widgets.tree_explorer.rewind import rewound
 from rlnb_widgets.tree_explorer.schema import TreeModel
-from rlnb_widgets.tree_explorer.static import explorer_svg
-from rlnb_widgets.tree_explorer.text import explorer_text
+from rlnb_widgets.tree_explorer.static import tree_svg
+from rlnb_widgets.tree_explorer.text import tree_text
 
 __all__ = ["TreeExplorer"]
 
@@ -263,14 +263,14 @@ class TreeExplorer(TimeTraits, Visualizer):
         if self._advanced is not None and model.reused == self._advanced[2] > 0:
             model = replace(model, advanced=self._advanced[:2])
         observe = observer(self.tree, self._index, node_at)
-        positions = Positions(observe, self._env, model.nodes.parent, labeller(self._labels, node_at))
+        positions = PositionDrawer(observe, self._env, model.nodes.parent, labeller(self._labels, node_at))
         if positions.note:
             model = replace(model, notes=(*model.notes, positions.note))
         self._model, self._comparison, self._positions, self._stamp = model, comparison, positions, stamp
 
     def _send_state(self) -> None:
         """Send the current state to the page."""
-        head, columns = payload(self._model, self._comparison)
+        head, columns = tree_payload(self._model, self._comparison)
         records, scene = self._model.records, self._positions.scene
         self._answers += 1
         with self.hold_sync():
@@ -326,13 +326,13 @@ class TreeExplorer(TimeTraits, Visualizer):
         return rewound(self.model, self.t)
 
     def _text(self) -> str:
-        return explorer_text(self._shown(), self.model, self._comparison, self.t, self.c)
+        return tree_text(self._shown(), self.model, self._comparison, self.t, self.c)
 
     def _svg(self) -> Svg:
-        return explorer_svg(self._shown(), self._comparison, self._positions, self._explain())
+        return tree_svg(self._shown(), self._comparison, self._positions, self._explain())
 
     def _explain(self) -> str:
-        return explanation(self._shown(), self.model, self._comparison, self.t)
+        return tree_explanation(self._shown(), self.model, self._comparison, self.t)
 
     def to_html(self, path: str | Path | None = None) -> str:
         """Return a self-contained HTML page with the live explorer, which needs no kernel and no network.

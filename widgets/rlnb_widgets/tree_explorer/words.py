@@ -9,12 +9,19 @@ from rlnb_widgets.tree_explorer.compare import Comparison
 from rlnb_widgets.tree_explorer.schema import Records, TreeModel
 
 __all__ = [
-    "actions_text", "advance_words", "best_words", "compare_words", "headline", "node_words", "record_words",
-    "size_words", "value_words",
+    "actions_text",
+    "advance_words",
+    "best_words",
+    "compare_words",
+    "node_words",
+    "record_words",
+    "size_words",
+    "tree_headline",
+    "value_words",
 ]  # fmt: skip
 
 
-def headline(model: TreeModel) -> str:
+def tree_headline(model: TreeModel) -> str:
     """Return the headline of the tree."""
     parts = [model.name, *([f"root {model.index}"] if model.index else []), plural(len(model.nodes), "node")]
     parts.append(f"depth {int(model.nodes.depth.max())}")
