@@ -245,8 +245,8 @@ def test_a_contiguous_rollout_of_a_batch_says_what_varies(batch):
 
 def test_buffers_are_refused():
     text = (
-        "use_buffers=True needs entries of fixed shape and dtype, and these have none: ['observation']. "
-        "Fix: leave use_buffers out; the data then goes to and fro as it is, which is slower."
+        "use_buffers=True needs entries of fixed shape and dtype, which these lack: ['observation']. "
+        "Fix: leave use_buffers out; the data then goes through messages, which is slower."
     )
     with pytest.raises(RuntimeError, match=f"^{re.escape(text)}$"):
         SerialEnv(2, EnvWithDynamicSpec, use_buffers=True).reset()

@@ -215,8 +215,8 @@ class BatchedEnvBase(EnvBase):
         varying = varying_keys(specs)
         if self.use_buffers and (varying or self.share_individual_td):
             raise RuntimeError(
-                f"use_buffers=True needs entries of fixed shape and dtype, got these without: {varying}. "
-                "Fix: leave use_buffers out. The data then goes through messages, which is slower."
+                f"use_buffers=True needs entries of fixed shape and dtype, which these lack: {varying}. "
+                "Fix: leave use_buffers out; the data then goes through messages, which is slower."
             )
         self._lazy = bool(self.share_individual_td or varying)
         with_buffers = not self._lazy and self.use_buffers is not False

@@ -140,7 +140,7 @@ def test_states_of_passes_are_not_believed() -> None:  # CP-01
             {"order": [1, 0], count: 3},
             {"order": torch.tensor([1, 0]), count: 3.0},
         ):
-            with pytest.raises(ValueError, match=f"The state of a {type(sampler).__name__} names each of"):
+            with pytest.raises(ValueError, match=f"The state of a {type(sampler).__name__} must name each of"):
                 sampler.load_state_dict({**good, **bad})
         after = sampler.state_dict()
         assert after["order"].tolist() == before["order"].tolist() and after[count] == before[count]
