@@ -100,8 +100,8 @@ def test_buffers_for_shapes_that_vary(batch):
     with pytest.raises(RuntimeError) as caught:
         batch(2, tasks, use_buffers=True).reset()
     assert str(caught.value) == (
-        "use_buffers=True needs entries of fixed shape and dtype, got these without: ['action', 'observation']. "
-        "Fix: leave use_buffers out. The data then goes through messages, which is slower."
+        "use_buffers=True needs entries of fixed shape and dtype, which these lack: ['action', 'observation']. "
+        "Fix: leave use_buffers out; the data then goes through messages, which is slower."
     )
 
 

@@ -208,7 +208,8 @@ def _make(top: Path) -> bool:
     try:
         top.mkdir()
     except OSError:
-        if not top.is_dir():
+        # If nothing is there any more, another one has just deleted the folder, which the caller notices.
+        if not top.is_dir() and os.path.lexists(top):
             raise
         return False
     return True
