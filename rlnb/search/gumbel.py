@@ -12,6 +12,10 @@ from rlnb.search.games import Array
 from rlnb.search.rules import Rule
 from rlnb.search.tree import SearchTree
 
+#: Factor of ``c_scale`` below the root in a search with a solver. Less weight on the sampled values spreads the visits
+#: over the open actions, so that refutations are found and proven.
+SOLVER_SCALE = 0.2
+
 
 @cache
 def considered_visits(considered: int, simulations: int, length: int) -> tuple[int, ...]:
@@ -48,7 +52,13 @@ def considered_visits(considered: int, simulations: int, length: int) -> tuple[i
 
 
 def sigma(
-    visits: Array, value_sum: Array, prior: Array, evaluation: Array, legal: Array, c_visit: float, c_scale: float
+    visits: Array,
+    value_sum: Array,
+    prior: Array,
+    evaluation: Array,
+    legal: Array,
+    c_visit: float,
+    c_scale: float | Array,
 ) -> Array:
     """Return ``sigma(q)`` of the actions of some nodes; an action never taken has the mixed value of its node.
 
@@ -59,7 +69,7 @@ def sigma(
         evaluation: estimated value of the nodes, ``[k]``.
         legal: legal actions, bool ``[k, A]``.
         c_visit: constant added to the visits.
-        c_scale: scale of the values.
+        c_scale: scale of the values, a number or ``[k, 1]``.
 
     Returns:
         float64 ``[k, A]``.
@@ -84,6 +94,7 @@ class Gumbel(Rule):
     the visits is furthest below the improved policy, ``softmax(log(prior) + sigma(q))``. An action never taken has the
     value :func:`rlnb.modules.mcts.formulas.gumbel_mixed_value`. ``sigma(q)`` is
     :func:`~rlnb.modules.mcts.formulas.gumbel_weight` times :func:`~rlnb.modules.mcts.formulas.gumbel_stretched`.
+    With a solver ``c_scale`` is multiplied by ``SOLVER_SCALE`` below the root.
 
     Source: I. Danihelka et al., "Policy improvement by planning with Gumbel", ICLR 2022.
 
@@ -97,6 +108,7 @@ class Gumbel(Rule):
     Attributes:
         draws: ``g`` of each action of each root, float64 ``[B, A]``.
         before: visits of each action of a root when the search began, ``[B, A]``.
+        scale_below: factor of ``c_scale`` below the root: ``SOLVER_SCALE`` with a solver, else 1.
 
     Raises:
         ValueError: If a number is not positive.
@@ -123,6 +135,7 @@ class Gumbel(Rule):
         self.simulations, self.considered = simulations, considered
         self.c_visit, self.c_scale, self.noise = c_visit, c_scale, noise
         self.draws = self.before = np.zeros((0, 0))
+        self.scale_below = 1.0
         self._plan = np.zeros((0, 0), dtype=np.int64)
 
     def start(self, tree: SearchTree, rng: np.random.Generator) -> None:
@@ -130,6 +143,7 @@ class Gumbel(Rule):
         shape = tree.edge_visits[:, 0].shape
         self.draws = rng.gumbel(size=shape) if self.noise else np.zeros(shape)
         self.before = tree.edge_visits[:, 0].copy()
+        self.scale_below = SOLVER_SCALE if tree.solver else 1.0
         self._make_plan(self.simulations)
 
     def _make_plan(self, length: int) -> None:
@@ -147,9 +161,10 @@ class Gumbel(Rule):
             float64 ``[k, A]``.
         """
         flat = tree.flat
+        c_scale = np.where(rows % tree.capacity == 0, self.c_scale, self.c_scale * self.scale_below)[:, None]
         return sigma(
             flat.edge_visits[rows], flat.edge_value_sum[rows], flat.prior[rows], flat.evaluation[rows],
-            flat.legal[rows], self.c_visit, self.c_scale,
+            flat.legal[rows], self.c_visit, c_scale,
         )  # fmt: skip
 
     def logits(self, tree: SearchTree, rows: Array) -> Array:

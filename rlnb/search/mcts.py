@@ -438,14 +438,19 @@ class MCTS:
         return means
 
     def _worthy(self, rows: Array) -> Array:
-        """Return which actions of some nodes may be best, bool ``[k, A]``: with a solver, those not proven worse."""
+        """Return which actions of some nodes may be best, bool ``[k, A]``.
+
+        With a solver, an action is left out if it is proven that an action still open is at least as good.
+        """
         flat = self.nodes.flat
         if self.solver is None:
             legal: Array = flat.legal[rows]
             return legal
         lower, upper = flat.lower[rows][:, None], flat.upper[rows][:, None]
         best = flat.edge_lower[rows] == lower  # in a proven node, only the actions proven to be as good
-        return flat.legal[rows] & np.where(lower == upper, best, flat.edge_upper[rows] >= lower)
+        open_ = flat.open[rows]
+        rival = np.where(open_, flat.edge_lower[rows], -np.inf).max(-1, keepdims=True)
+        return flat.legal[rows] & np.where(lower == upper, best, open_ | (flat.edge_upper[rows] > rival) & best)
 
     @property
     def prior(self) -> Array:
@@ -456,7 +461,8 @@ class MCTS:
     def policy(self) -> Array:
         """The policy found by the search, float64 ``[*batch, A]``: shares of the visits, or Gumbel's improved policy.
 
-        With a solver, actions that are proven to be worse than another action have probability 0.
+        With a solver, an action has probability 0 if another one is proven to be better, or proven to be as good and
+        still open.
         """
         policy = self.rule.policy(self.nodes)
         if self.solver is not None:

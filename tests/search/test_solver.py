@@ -81,6 +81,17 @@ def test_no_game_of_fifty_is_lost(rule, player):
     assert set(results_against_perfect_play(rule, player, 50)) == {0}
 
 
+OPENINGS = [board for board in CRITICAL if board.count(".") >= 7]
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
+def test_openings_are_right_with_many_seeds(rule):
+    roots = TicTacToeEnv().reset(TensorDict({"board": minimax.tensor(OPENINGS)}, [len(OPENINGS)]))
+    searches = [MCTS(TicTacToeEnv(), rule=rule, seed=seed).reset(roots).run(400) for seed in range(20)]
+    assert [wrong(OPENINGS, search) for search in searches] == [[]] * 20
+
+
 def board_of(states):
     """A position of ConnectionGame as a string, by whose turn it is."""
     from rlnb.search.connection import ConnectionGame
@@ -224,6 +235,17 @@ def test_what_is_proven_shows():
     assert (0, 0, 1.0) in record.proven() and ("lower", 0) in proved
     assert (search.table()[2].lower, search.table()[2].upper) == (1, 1)
     assert search.proven == 1 and search.q_values[2] == 1 and search.principal_variation() == [2]
+
+
+@pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
+def test_the_policy_gives_nothing_to_proven_losses(rule):
+    search = search_of([board for board in OPENINGS if board.count(".") == 8], rule, 200)
+    nodes = search.nodes
+    lost = nodes.legal[:, 0] & (nodes.edge_upper[:, 0] == -1)
+    unproven = ~search.solved
+    assert lost[unproven].any()
+    assert (search.policy[lost] == 0).all()
+    np.testing.assert_allclose(search.policy.sum(-1), 1)
 
 
 def test_a_proven_root_takes_no_more_simulations_and_can_be_taken_back():

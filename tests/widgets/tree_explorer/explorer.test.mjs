@@ -33,7 +33,7 @@ const RULES = {
   UCB1Tuned: { name: "UCB1Tuned", known: true, cName: "c", c: 2, cHigh: 8, params: {} },
   PUCT: { name: "PUCT", known: true, cName: "c", c: 2, cHigh: 4, params: { base: null, first_play: 0 } },
   EXP3: { name: "EXP3", known: true, cName: "gamma", c: 0.5, cHigh: 1, params: {} },
-  Gumbel: { name: "Gumbel", known: true, cName: "c_scale", c: 0.1, cHigh: 1, params: { c_visit: 50 }, draws: [0.5, 1, -1], before: [0, 0, 0], plan: [0, 0, 0, 1] },
+  Gumbel: { name: "Gumbel", known: true, cName: "c_scale", c: 0.1, cHigh: 1, params: { c_visit: 50, below: 1 }, draws: [0.5, 1, -1], before: [0, 0, 0], plan: [0, 0, 0, 1] },
 };
 
 /*

@@ -12,7 +12,8 @@ from rlnb_widgets.tree_explorer.js_formulas import FILE, Symbol, score_formulas_
 from rlnb_widgets.tree_explorer.rewind import rewound
 from rlnb_widgets.tree_explorer.scores import filled, scores
 
-from rlnb.search import EXP3, PUCT, UCB1, Gumbel, UCB1Tuned
+from rlnb.envs import TicTacToeEnv
+from rlnb.search import EXP3, MCTS, PUCT, UCB1, Gumbel, UCB1Tuned
 from tests.widgets.tree_explorer.conftest import (
     RULES,
     batched_search,
@@ -59,6 +60,19 @@ def test_the_scores_of_every_node_are_those_of_the_rule(rule, make):
         found = scores(model, node)
         assert found is not None
         np.testing.assert_allclose(found.score, rule_scores(search, index, node), rtol=1e-10, atol=1e-12)
+
+
+def test_gumbel_with_a_solver_scores_less_by_values_below_the_root():
+    search = MCTS(TicTacToeEnv(), rule=RULES["Gumbel"](), solver=True, seed=0).reset().run(60)
+    model = tree_model(search)
+    assert model.rule.formula.endswith("; below the root c_scale is multiplied by 0.2")
+    compared = 0
+    for node in range(1, len(model.nodes)):
+        legal = search.nodes.legal[0, node]
+        if len(model.edges.of(node)) and (search.nodes.open[0, node] == legal).all():
+            np.testing.assert_allclose(scores(model, node).score, rule_scores(search, 0, node), rtol=1e-10, atol=1e-12)
+            compared += 1
+    assert compared > 10
 
 
 @pytest.mark.parametrize("rule", RULES)

@@ -105,7 +105,7 @@ function improved(rows, tree, node, rule, c) {
   const q = rows.map((row) => (row.n > 0 ? row.q : mixed));
   const low = Math.min(...q);
   const span = Math.max(...q) - low;
-  const weight = formulas.gumbel_weight({ most: Math.max(...rows.map((row) => row.n)), c_visit: rule.params.c_visit, c_scale: c });
+  const weight = formulas.gumbel_weight({ most: Math.max(...rows.map((row) => row.n)), c_visit: rule.params.c_visit, c_scale: node === 0 ? c : c * rule.params.below });
   rows.forEach((row, i) => {
     const stretched = formulas.gumbel_stretched({ value: q[i], low, span });
     const sigma = weight * stretched;

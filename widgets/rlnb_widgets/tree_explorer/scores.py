@@ -59,7 +59,9 @@ def rule_facts(rule: Rule, index: int, root_visits: np.ndarray, legal: int) -> R
         facts |= {"c_name": "gamma", "c": float(rule.gamma), "c_high": 1.0}
     elif isinstance(rule, Gumbel):
         facts |= {"c_name": "c_scale", "c": float(rule.c_scale), "c_high": max(1.0, 2 * float(rule.c_scale))}
-        facts["params"] |= {"c_visit": float(rule.c_visit), "simulations": rule.simulations}
+        facts["params"] |= {"c_visit": float(rule.c_visit), "simulations": rule.simulations, "below": rule.scale_below}
+        if rule.scale_below != 1:
+            facts["formula"] += f"; below the root c_scale is multiplied by {number(rule.scale_below)}"
         before = rule.before[index]
         considered = min(rule.considered, len(root_visits), legal)
         turn = int((root_visits - before).sum())
@@ -168,7 +170,7 @@ def _sigma(model: TreeModel, rule: RuleFacts, node: int, part: slice, c: float) 
     edges = model.edges
     columns = (edges.visits[part][None], edges.value_sum[part][None], edges.prior[part][None])
     evaluation, legal = model.nodes.evaluation[node : node + 1], np.ones_like(columns[0], dtype=bool)
-    return sigma(*columns, evaluation, legal, rule.params["c_visit"], c)[0]
+    return sigma(*columns, evaluation, legal, rule.params["c_visit"], c * rule.params["below"] if node else c)[0]
 
 
 def _gumbel(model: TreeModel, rule: RuleFacts, node: int, part: slice, c: float) -> Scores:
