@@ -15,13 +15,7 @@ _LOOK_AT = 64
 def disagreements(root: Column, after: Column, facts: Facts) -> torch.Tensor:
     """Find the steps whose "next" differs from the root of the following step of the same episode.
 
-    Args:
-        root: a column of the root.
-        after: the column of the same name under "next".
-        facts: the data.
-
-    Returns:
-        The steps, in order. NaN equals NaN, and 0.0 equals -0.0.
+    ``root`` and ``after`` are the columns of an entry at the root and under "next". NaN equals NaN, and 0.0 equals -0.0.
     """
     if isinstance(root, torch.Tensor) and isinstance(after, torch.Tensor):
         found = not_adjacent(root, after, facts.stops)
@@ -62,17 +56,7 @@ def _equal(one: object, other: object) -> bool:
 
 
 def likely_cause(root: Column, after: Column, found: torch.Tensor, facts: Facts) -> tuple[str, str]:
-    """Guess why steps break the adjacency rule.
-
-    Args:
-        root: a column of the root.
-        after: the column of the same name under "next".
-        found: the steps found by :func:`disagreements`.
-        facts: the data.
-
-    Returns:
-        The likely cause, and the fix.
-    """
+    """Guess why the steps ``found`` by :func:`disagreements` break the rule; return the likely cause and the fix."""
     steps = found[:_LOOK_AT]
     if _agree(root, after, steps, 0):
         return (

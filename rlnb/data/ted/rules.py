@@ -64,14 +64,7 @@ class Rule:
     needs: tuple[str, ...] = ("next", "time")
 
     def check(self, facts: Facts) -> list[Finding]:
-        """Check data against the rule.
-
-        Args:
-            facts: the data.
-
-        Returns:
-            The findings; empty if the data keeps the rule.
-        """
+        """Return where data breaks the rule; an empty list if it keeps it."""
         if ("next" in self.needs and not facts.has_next) or ("time" in self.needs and not facts.has_time):
             return []
         return [
