@@ -14,11 +14,12 @@ from rlnb.data.specs.bounded import Bounded
 from rlnb.data.specs.categorical import Categorical, OneHot
 from rlnb.data.specs.choice import Choice
 from rlnb.data.specs.composite import Composite
-from rlnb.data.specs.lazy_stack import LazyStack
 from rlnb.data.specs.leaf import LeafSpec
+from rlnb.data.specs.maskable import index_dtype
 from rlnb.data.specs.multi import MultiCategorical, MultiOneHot
 from rlnb.data.specs.non_tensor import NonTensor
 from rlnb.data.specs.normalize import SUPPORTED_DTYPES, Device
+from rlnb.data.specs.stacked import LazyStack
 from rlnb.data.specs.unbounded import Unbounded
 from rlnb.data.specs.variable import shape_text
 
@@ -147,7 +148,11 @@ def space_from_spec(spec: TensorSpec) -> Any:
     """
     from gymnasium import spaces
 
-    _refuse_variable(spec)
+    if isinstance(spec, LeafSpec) and -1 in spec.shape:
+        raise TypeError(
+            f"there is no Gymnasium space for a {type(spec).__name__} of shape {shape_text(spec.shape)}: a space has "
+            "no dims of variable size. Give the dim its largest size, and pad the data to it."
+        )
     if isinstance(spec, (Bounded, Unbounded)):
         box = spec.space
         # NumPy has no bfloat16. float32 holds all of its numbers.
@@ -189,14 +194,6 @@ def space_from_spec(spec: TensorSpec) -> Any:
     )
 
 
-def _refuse_variable(spec: TensorSpec) -> None:
-    if isinstance(spec, LeafSpec) and -1 in spec.shape:
-        raise TypeError(
-            f"there is no Gymnasium space for a {type(spec).__name__} of shape {shape_text(spec.shape)}: a space has "
-            "no dims of variable size. Give the dim its largest size, and pad the data to it."
-        )
-
-
 def _numbered_members(spec: Choice) -> list[TensorSpec]:
     """Return the members of a `Choice` whose values contain the number of the member, like Gymnasium's ``OneOf``."""
     members = []
@@ -213,8 +210,6 @@ def _numbered_members(spec: Choice) -> list[TensorSpec]:
 
 
 def _numpy_dtype(spec: Categorical | OneHot | MultiCategorical) -> Any:
-    dtype = spec._index_dtype() if isinstance(spec, OneHot) else spec.dtype
     # Gymnasium's Discrete takes only integers.
-    assert dtype is not None
-    whole = dtype == torch.bool or dtype.is_floating_point
-    return torch.zeros(0, dtype=torch.int64 if whole else dtype).numpy().dtype.type
+    dtype = spec._index_dtype() if isinstance(spec, OneHot) else index_dtype(spec._dtype, 0, 0)
+    return torch.zeros(0, dtype=dtype).numpy().dtype.type
