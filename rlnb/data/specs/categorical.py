@@ -201,6 +201,9 @@ class OneHot(MaskableSpec):
     def _from_positions(self, position: torch.Tensor) -> torch.Tensor:
         return self._written(position.unsqueeze(-1))
 
+    def _largest(self, value: torch.Tensor) -> torch.Tensor:
+        return self._written(value.argmax(-1, keepdim=True))
+
     def _from_integers(self, value: torch.Tensor) -> torch.Tensor:
         return self._from_positions(value - self.start)
 

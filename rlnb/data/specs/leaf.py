@@ -116,9 +116,9 @@ class LeafSpec(TensorSpec):
 
     def _with_last_dims(self, value: torch.Tensor) -> torch.Tensor | None:
         """Add missing trailing dims of size 1, or drop surplus ones; None if neither makes the shape fit."""
-        longer = [(*value.shape, *[1] * count) for count in range(1, _trailing_ones(self._shape) + 1)]
-        shorter = [value.shape[:-count] for count in range(1, _trailing_ones(value.shape) + 1)]
-        sizes = map(torch.Size, longer + shorter)
+        given = value.shape
+        sizes = [torch.Size((*given, *[1] * count)) for count in range(1, _trailing_ones(self._shape) + 1)]
+        sizes += [given[:-count] for count in range(1, _trailing_ones(given) + 1)]
         return next((value.reshape(size) for size in sizes if self._ends_with_shape(size)), None)
 
     def _violations(self, value: Any, key: tuple[str, ...], frame: Frame) -> list[Violation]:

@@ -62,9 +62,8 @@ class MaskTable:
         inside = (position >= 0) & (position < width)
         return inside & _pick(self.mask, position.clamp(0, width - 1))
 
-    def nearest(self, position: torch.Tensor, who: str = "project") -> torch.Tensor:
+    def nearest(self, position: torch.Tensor) -> torch.Tensor:
         """Return the legal positions nearest to ``position`` (int64, ``[..., *rows]``); the smaller of two."""
-        self.check_not_empty(who)
         return _pick(self._nearest, position.clamp(0, self.mask.shape[-1] - 1))
 
     def check_not_empty(self, who: str) -> None:
@@ -196,11 +195,12 @@ class MaskableSpec(LeafSpec):
             raise ValueError(f"{type(self).__name__}.{call}: {like._messages(value)[0]}")
 
     def _contains(self, value: torch.Tensor) -> bool:
-        if self._event_dims or self._table is not None or self._dtype.is_floating_point:
-            return not bool(self._outside(value).any())
-        if self._dtype == torch.bool:
-            return self._low != self._high or not bool((value != self._low).any())
-        return torch.equal(torch.clamp(value, self._low, self._high), value)
+        if self._table is None and not self._event_dims:
+            if self._dtype == torch.bool:
+                return self._low != self._high or not bool((value != self._low).any())
+            if not self._dtype.is_floating_point:
+                return torch.equal(torch.clamp(value, self._low, self._high), value)
+        return not bool(self._outside(value).any())
 
     def _outside(self, value: torch.Tensor) -> torch.Tensor:
         if self._table is not None:
@@ -211,16 +211,19 @@ class MaskableSpec(LeafSpec):
         return self._domain_advice if self._mask is None else self._masked_advice
 
     def _nearest(self, value: torch.Tensor) -> torch.Tensor:
-        who = f"{type(self).__name__}.project"
+        if self._table is not None:
+            self._table.check_not_empty(f"{type(self).__name__}.project")
         if self._event_dims:
-            if self._table is not None:
-                self._table.check_not_empty(who)
-            return self._from_positions(self._argmax(_comparable_entries(value, self._mask)))
+            return self._largest(_comparable_entries(value, self._mask))
         whole = value.nan_to_num(0.0).round() if value.is_floating_point() else value
         near = saturating_cast(whole, torch.int64).clamp(self._low, self._high)
         if self._table is not None:
-            return self._from_positions(self._table.nearest(self._positions(near), who))
+            return self._from_positions(self._table.nearest(self._positions(near)))
         return near.to(self._dtype)
+
+    def _largest(self, value: torch.Tensor) -> torch.Tensor:
+        """Return the one-hot vectors with their 1s at the largest entries of vectors."""
+        return self._from_positions(self._argmax(value))
 
     def _encode_tensor(self, raw: torch.Tensor, check: bool, who: str) -> torch.Tensor:
         if not self._event_dims or raw.is_floating_point() or raw.dtype == torch.bool:
