@@ -37,6 +37,8 @@ class TensorSpec(ABC):
     shape ``[3]``, ``[10, 3]`` and so on. A -1 in the shape is a dim of variable size: `is_in` accepts any size there,
     and `rand`, `zero` and `one` use size 1.
 
+    Shape operations raise an ``IndexError`` for a dim that does not exist, or holds a one-hot encoding.
+
     Example:
         >>> from rlnb.data import Bounded
         >>> spec = Bounded(-1, 1, shape=(3,))
@@ -402,11 +404,7 @@ class TensorSpec(ABC):
             ) from None
 
     def squeeze(self, dim: int | None = None) -> Self:
-        """Return the spec without the dim ``dim`` if its size is 1; without all dims of size 1 if ``dim`` is None.
-
-        Raises:
-            IndexError: If the dim does not exist or holds the encoding.
-        """
+        """Return the spec without the dim ``dim`` if its size is 1; without all dims of size 1 if ``dim`` is None."""
         if dim is None:
             new = self
             for at in reversed(range(self.ndim - self._event_dims)):
@@ -418,11 +416,7 @@ class TensorSpec(ABC):
         return self._mapped(lambda tensor: tensor.squeeze(dim))
 
     def unsqueeze(self, dim: int) -> Self:
-        """Return the spec with a dim of size 1 inserted at ``dim``.
-
-        Raises:
-            IndexError: If the position does not exist or lies inside the encoding.
-        """
+        """Return the spec with a dim of size 1 inserted at ``dim``."""
         at = leading_dim(dim, self.ndim, self._event_dims, f"{type(self).__name__}.unsqueeze", insert=True)
         return self._unsqueezed(at)
 
@@ -475,7 +469,6 @@ class TensorSpec(ABC):
         """Return the spec with the dims from ``start_dim`` to ``end_dim`` (inclusive) merged into one.
 
         Raises:
-            IndexError: If a dim does not exist or holds the encoding.
             ValueError: If ``end_dim`` comes before ``start_dim``, or a variable dim cannot be merged.
 
         Example:
@@ -498,7 +491,6 @@ class TensorSpec(ABC):
         """Return the spec with the dim ``dim`` split into dims of the given sizes, one of which may be -1.
 
         Raises:
-            IndexError: If the dim does not exist or holds the encoding.
             ValueError: If the product of the sizes is not the size of the dim.
 
         Example:
@@ -520,7 +512,6 @@ class TensorSpec(ABC):
         """Return the specs along the dim ``dim``, like ``torch.Tensor.unbind``.
 
         Raises:
-            IndexError: If the dim does not exist or holds the encoding.
             ValueError: If the dim is of variable size.
 
         Example:
@@ -537,7 +528,6 @@ class TensorSpec(ABC):
         """Make the dim ``dim`` one of variable size (-1), in place, and return the spec itself.
 
         Raises:
-            IndexError: If the dim does not exist or holds the encoding.
             ValueError: If the bounds, choices or masks differ along the dim.
 
         Example:

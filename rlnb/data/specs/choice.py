@@ -236,12 +236,6 @@ class Choice(TensorSpec):
         """Return an independent copy."""
         return self._with(choices=[choice.clone() for choice in self.choices])
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Choice) and self._shape == other._shape and self.choices == other.choices
-
-    def __hash__(self) -> int:
-        return hash((type(self), self._shape, self._dtype, self._device))
-
     def __repr__(self) -> str:
         lines = [f"{i}: {choice!r}".replace("\n", "\n        ") for i, choice in enumerate(self.choices)]
         listed = "".join(f"\n        {line}," for line in lines).rstrip(",")

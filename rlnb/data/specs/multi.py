@@ -66,13 +66,11 @@ class MultiCategorical(MaskableSpec):
         counts, first = as_counts(type(self).__name__, nvec, start)
         size = counts.shape if shape is None else as_size(shape)
         super().__init__(size, device, dtype, torch.int64)
-        if self._dtype == torch.bool:
-            raise TypeError(f"MultiCategorical needs an integer dtype, got {self._dtype}. Use torch.int64.")
+        check_range(type(self).__name__, counts, first, self._dtype)
         if size[max(len(size) - counts.ndim, 0) :] != counts.shape:
             raise ValueError(
                 f"MultiCategorical: the shape must end with the shape of nvec, {list(counts.shape)}, got {list(size)}."
             )
-        check_range(type(self).__name__, counts, first, self._dtype)
         self._mask = None
         self.nvec, self.start = (part.to(self._device).expand(blank_size(size)) for part in (counts, first))
         self._prepare()
@@ -139,8 +137,6 @@ class MultiCategorical(MaskableSpec):
         return super()._shape_fix(expected, value)
 
     def _to_dtype(self, dtype: torch.dtype) -> MultiCategorical:
-        if dtype == torch.bool:
-            raise TypeError(f"MultiCategorical needs an integer dtype, got {dtype}. Use torch.int64.")
         check_range(type(self).__name__, self.nvec, self.start, dtype)
         return self._with(_dtype=dtype)
 
@@ -349,7 +345,9 @@ def as_counts(name: str, nvec: Counts, start: Counts | int) -> tuple[torch.Tenso
 
 
 def check_range(name: str, nvec: torch.Tensor, start: torch.Tensor, dtype: torch.dtype) -> None:
-    """Raise a ``ValueError`` unless ``dtype`` holds all choices from ``start`` to ``start + nvec - 1``."""
+    """Raise unless ``dtype`` holds all choices from ``start`` to ``start + nvec - 1``, and is not ``torch.bool``."""
+    if dtype == torch.bool:
+        raise TypeError(f"MultiCategorical needs an integer dtype, got {dtype}. Use torch.int64.")
     first, last = whole_numbers(dtype)
     low, high = int(start.min()), int((start + nvec).max()) - 1
     if low < first or high > last:

@@ -77,7 +77,9 @@ def spec_from_space(space: Any, *, device: Device = None, categorical: bool = Fa
         return _from_members(space, device, categorical)
     if isinstance(space, spaces.OneOf):
         members = [spec_from_space(member, device=device, categorical=categorical) for member in space.spaces]
-        return Choice([_numbered(i, member, device) for i, member in enumerate(members)])
+        numbers = [Categorical(1, start=i, device=device) for i in range(len(members))]
+        parts = zip(numbers, members, strict=True)
+        return Choice([Composite({"0": number, "1": member}, device=device) for number, member in parts])
     if isinstance(space, (spaces.Text, spaces.Sequence, spaces.Graph)):
         return NonTensor(shape=(), device=device, space=space)
     raise TypeError(
@@ -100,10 +102,6 @@ def _from_members(space: Any, device: Device, categorical: bool) -> Composite:
     spec = Composite(members, device=device)
     spec._as_tuple = not is_dict
     return spec
-
-
-def _numbered(number: int, member: TensorSpec, device: Device) -> Composite:
-    return Composite({"0": Categorical(1, start=number, device=device), "1": member}, device=device)
 
 
 def _torch_dtype(space: Any) -> torch.dtype:
