@@ -279,7 +279,7 @@ class StackedComposite(LazyStack, Composite):
         return True
 
     def encode(self, val: Any, *, check: bool = True, ignore_device: bool = False) -> Any:
-        """Convert a list with one dictionary for each member, or a TensorDict, to a lazy stack; see `TensorSpec`."""
+        """Convert a list with one dictionary for each member, or a TensorDict, to a lazy stack."""
         values = self._members_of(val, "encode")[0] if self._is_data(val) else val
         encoded = self._encoded(values, check=check, ignore_device=ignore_device)
         sizes = {tuple(part.batch_size) for part in encoded}
