@@ -13,14 +13,9 @@ _UNPRINTABLE = re.compile(
 
 
 def printable(text: str, *, one_line: bool = False) -> str:
-    r"""Escape characters that a terminal or browser would interpret or not show.
+    r"""Escape characters that a terminal or browser would interpret or not show; with ``one_line``, newlines too.
 
-    Args:
-        text: any string, for example a key or an error text from data.
-        one_line: whether to escape tabs and line feeds as well.
-
-    Returns:
-        The text, which can be encoded as UTF-8 and is valid in XML.
+    The result can be encoded as UTF-8 and is valid in XML.
 
     Example:
         >>> print(printable("red\x1b[31m \u202e"), printable("a\nb", one_line=True))

@@ -83,14 +83,7 @@ class implement_for:
         self.module_name, self.from_version, self.to_version = module_name, from_version, to_version
 
     def __call__(self, function: F) -> F:
-        """Add an implementation.
-
-        Args:
-            function: the implementation.
-
-        Returns:
-            A function that calls the matching implementation of this name.
-        """
+        """Add an implementation, and return a function that calls the matching one of this name."""
         name = f"{function.__module__}.{function.__qualname__}"
         implementations = _IMPLEMENTATIONS.setdefault(name, [])
         new = _Implementation(self.module_name, self.from_version, self.to_version, function)
@@ -106,15 +99,7 @@ class implement_for:
 
     @staticmethod
     def check_version(version: str, from_version: str | None, to_version: str | None) -> bool:
-        """Whether a version is in a range.
-
-        Args:
-            version: the version.
-            from_version: the first version in the range, or ``None`` for no limit.
-            to_version: the first version above the range, or ``None`` for no limit.
-
-        Returns:
-            True if it does.
+        """Whether a version is in a range, from ``from_version`` to below ``to_version`` (``None`` for no limit).
 
         Example:
             >>> implement_for.check_version("0.26.2", "0.26.0", None)
@@ -130,12 +115,7 @@ _RIVALS: dict[str, Callable[[], str]] = {}
 
 
 def register_rivals(names: Sequence[str], in_use: Callable[[], str]) -> None:
-    """Declare alternative libraries, of which one is in use at a time.
-
-    Args:
-        names: names of the libraries.
-        in_use: function that returns the name of the one in use.
-    """
+    """Declare alternative libraries, of which one is in use at a time: the one whose name ``in_use`` returns."""
     _RIVALS.update(dict.fromkeys(names, in_use))
 
 
@@ -165,16 +145,11 @@ def _installed(implementation: _Implementation) -> str | None:
         else:
             module = implementation.module()
     except ModuleNotFoundError as error:
-        if isinstance(implementation.module, str) and error.name not in _parents(implementation.module):
+        if isinstance(implementation.module, str) and not f"{implementation.module}.".startswith(f"{error.name}."):
             raise  # the library is installed, but broken
         return None
     version = getattr(module, "__version__", None)
     return str(version) if version is not None else metadata.version(module.__name__.partition(".")[0])
-
-
-def _parents(module: str) -> list[str]:
-    parts = module.split(".")
-    return [".".join(parts[: i + 1]) for i in range(len(parts))]
 
 
 @functools.cache

@@ -25,23 +25,10 @@ if TYPE_CHECKING:
     from rlnb.data.map import *  # noqa: F403 - likewise, map.__all__
 
 __all__ = [
-    "Flat2TED",
-    "H5Combine",
-    "H5Split",
-    "MultiStep",
-    "Nested2TED",
-    "TED2Flat",
-    "TED2Nested",
-    "TEDReport",
-    "check_ted",
-    "from_gym_episodes",
-    "read_h5",
-    "to_gym_episodes",
-    "write_h5",
-    *map.__all__,
-    *replay_buffers.__all__,
-    *specs.__all__,
-]
+    "Flat2TED", "H5Combine", "H5Split", "MultiStep", "Nested2TED", "TED2Flat", "TED2Nested", "TEDReport", "check_ted",
+    "from_gym_episodes", "read_h5", "to_gym_episodes", "write_h5",
+    *map.__all__, *replay_buffers.__all__, *specs.__all__,
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

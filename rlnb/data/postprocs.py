@@ -43,26 +43,11 @@ class MultiStep(torch.nn.Module):
         self.gamma, self.n_steps = float(gamma), n_steps
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Compute the n-step returns of a batch.
-
-        Args:
-            tensordict: TED data of batch size ``[*batch, T]``, which is not changed.
-
-        Returns:
-            A new TensorDict; see :func:`multi_step`.
-
-        Raises:
-            KeyError: If there is no reward or no "done" under "next".
-            ValueError: If the data was processed by MultiStep before.
-        """
+        """Return a new TensorDict with the n-step returns of ``[*batch, T]`` TED data; see :func:`multi_step`."""
         return multi_step(tensordict, self.gamma, self.n_steps) if self.n_steps else tensordict
 
     def extra_repr(self) -> str:
-        """Return the arguments for the repr.
-
-        Returns:
-            The text.
-        """
+        """Return the arguments for the repr."""
         return f"gamma={self.gamma}, n_steps={self.n_steps}"
 
 

@@ -19,12 +19,6 @@ SHAPE_INDEX_TYPING = int | range | Sequence[int] | np.ndarray | slice | torch.Te
 DiscreteBox = CategoricalBox
 
 __all__ = [
-    "DEVICE_TYPING",
-    "INDEX_TYPING",
-    "SHAPE_INDEX_TYPING",
-    "BoxList",
-    "CategoricalBox",
-    "ContinuousBox",
-    "DiscreteBox",
+    "DEVICE_TYPING", "INDEX_TYPING", "SHAPE_INDEX_TYPING", "BoxList", "CategoricalBox", "ContinuousBox", "DiscreteBox",
     *specs.__all__,
-]
+]  # fmt: skip

@@ -23,23 +23,18 @@ from rlnb.data.tensor_specs import DEVICE_TYPING, INDEX_TYPING
 
 #: TorchRL's names of the encodings of actions.
 ACTION_SPACE_MAP: dict[type[TensorSpec] | str, str] = {
-    OneHot: "one_hot",
-    MultiOneHot: "mult_one_hot",
-    Binary: "binary",
-    Categorical: "categorical",
-    MultiCategorical: "multi_categorical",
-    "one_hot": "one_hot",
-    "one-hot": "one_hot",
-    "mult_one_hot": "mult_one_hot",
-    "mult-one-hot": "mult_one_hot",
-    "multi_one_hot": "mult_one_hot",
-    "multi-one-hot": "mult_one_hot",
-    "binary": "binary",
-    "categorical": "categorical",
-    "multi_categorical": "multi_categorical",
-    "multi-categorical": "multi_categorical",
-    "multi_discrete": "multi_categorical",
-    "multi-discrete": "multi_categorical",
+    spelling: name
+    for name, spellings in {
+        "one_hot": (OneHot, "one_hot", "one-hot"),
+        "mult_one_hot": (MultiOneHot, "mult_one_hot", "mult-one-hot", "multi_one_hot", "multi-one-hot"),
+        "binary": (Binary, "binary"),
+        "categorical": (Categorical, "categorical"),
+        "multi_categorical": (
+            *(MultiCategorical, "multi_categorical", "multi-categorical"),
+            *("multi_discrete", "multi-discrete"),
+        ),
+    }.items()
+    for spelling in spellings
 }
 
 numpy_to_torch_dtype_dict: dict[np.dtype, torch.dtype] = {
@@ -52,13 +47,9 @@ torch_to_numpy_dtype_dict = {torch_dtype: dtype for dtype, torch_dtype in numpy_
 
 
 def _find_action_space(action_space: TensorSpec | str) -> str:
-    """Return TorchRL's name of the encoding of an action. Private, but users' losses import it.
+    """Return TorchRL's name of the encoding of an action: a spec, a Composite with one leaf of choices, or a name.
 
-    Args:
-        action_space: a spec, a Composite with one leaf of choices, or a name.
-
-    Raises:
-        ValueError: If there is no name for it.
+    Private, but users' losses import it.
 
     Example:
         >>> _find_action_space(OneHot(3)), _find_action_space("one-hot")
@@ -102,13 +93,6 @@ class CloudpickleWrapper:
 
 
 __all__ = [
-    "ACTION_SPACE_MAP",
-    "DEVICE_TYPING",
-    "INDEX_TYPING",
-    "CloudpickleWrapper",
-    "check_no_exclusive_keys",
-    "consolidate_spec",
-    "contains_lazy_spec",
-    "numpy_to_torch_dtype_dict",
-    "torch_to_numpy_dtype_dict",
-]
+    "ACTION_SPACE_MAP", "DEVICE_TYPING", "INDEX_TYPING", "CloudpickleWrapper", "check_no_exclusive_keys",
+    "consolidate_spec", "contains_lazy_spec", "numpy_to_torch_dtype_dict", "torch_to_numpy_dtype_dict",
+]  # fmt: skip

@@ -10,7 +10,6 @@ from typing import Any, ClassVar, Self
 
 import torch
 
-from rlnb.data.specs.enumeration import combinations
 from rlnb.data.specs.normalize import (
     Device,
     Shape,
@@ -22,6 +21,7 @@ from rlnb.data.specs.normalize import (
     leading_dim,
     leading_index,
 )
+from rlnb.data.specs.sampling import combinations
 from rlnb.data.specs.variable import TensorMap, blank_size, map_field, map_rows, map_size, shape_text
 from rlnb.data.specs.violations import Frame, Violation, violations
 
@@ -36,6 +36,8 @@ class TensorSpec(ABC):
     A value may have any number of dims in front of the spec's shape: a spec of shape ``[3]`` describes tensors of
     shape ``[3]``, ``[10, 3]`` and so on. A -1 in the shape is a dim of variable size: `is_in` accepts any size there,
     and `rand`, `zero` and `one` use size 1.
+
+    Shape operations raise an ``IndexError`` for a dim that does not exist, or holds a one-hot encoding.
 
     Example:
         >>> from rlnb.data import Bounded
@@ -133,25 +135,14 @@ class TensorSpec(ABC):
 
     @abstractmethod
     def zero(self, shape: Shape | None = ()) -> Any:
-        """Return a value filled with zeros. It is a blank to write into and may lie outside the domain.
+        """Return a value of shape ``[*shape, *spec.shape]`` filled with zeros.
 
-        Args:
-            shape: sizes in front of the spec's shape.
-
-        Returns:
-            A value of shape ``[*shape, *spec.shape]``.
+        It is a blank to write into and may lie outside the domain.
         """
 
     @abstractmethod
     def one(self, shape: Shape | None = ()) -> Any:
-        """Return a value filled with ones. It is a blank to write into and may lie outside the domain.
-
-        Args:
-            shape: sizes in front of the spec's shape.
-
-        Returns:
-            A value of shape ``[*shape, *spec.shape]``.
-        """
+        """Return a value filled with ones; see `zero`."""
 
     def zeros(self, shape: Shape | None = ()) -> Any:
         """Return a value filled with zeros (alias of `zero`)."""
@@ -236,15 +227,7 @@ class TensorSpec(ABC):
 
     @abstractmethod
     def type_check(self, value: Any, key: Any = None) -> None:
-        """Raise unless ``value`` has the spec's dtype.
-
-        Args:
-            value: the tensor, or a TensorDict for a Composite.
-            key: its name, for the error message.
-
-        Raises:
-            TypeError: If the dtype differs.
-        """
+        """Raise a ``TypeError`` unless ``value``, whose name is ``key``, has the spec's dtype."""
 
     @abstractmethod
     def project(self, val: Any) -> Any:
@@ -320,11 +303,7 @@ class TensorSpec(ABC):
         )
 
     def memoize_encode(self, mode: bool = True) -> None:  # noqa: B027 - nothing to override
-        """Do nothing: `encode` needs no cache.
-
-        Args:
-            mode: unused; accepted for compatibility with TorchRL.
-        """
+        """Do nothing: `encode` needs no cache."""
 
     def erase_memoize_cache(self) -> None:  # noqa: B027 - nothing to override
         """Do nothing: `encode` has no cache."""
@@ -349,14 +328,14 @@ class TensorSpec(ABC):
 
     def clone(self) -> Self:
         """Return an independent copy."""
-        tensors = {name: getattr(self, name) for name in self._fields}
-        return self._with(**{k: t.clone() for k, t in tensors.items() if isinstance(t, torch.Tensor)})
+        return self._with(**{name: tensor.clone() for name, tensor in self._tensors().items()})
+
+    def _tensors(self) -> dict[str, torch.Tensor]:
+        fields = ((name, getattr(self, name)) for name in self._fields)
+        return {name: field for name, field in fields if isinstance(field, torch.Tensor)}
 
     def to(self, dest: torch.dtype | Device) -> Self:
         """Return the spec with another dtype or on another device.
-
-        Args:
-            dest: a ``torch.dtype``, or a device.
 
         Example:
             >>> from rlnb.data import Bounded
@@ -368,9 +347,7 @@ class TensorSpec(ABC):
         device = as_device(dest)
         if device == self._device:
             return self
-        tensors = {name: getattr(self, name) for name in self._fields}
-        moved = {k: t.to(device) for k, t in tensors.items() if isinstance(t, torch.Tensor)}
-        return self._with(_device=device, **moved)
+        return self._with(_device=device, **{name: tensor.to(device) for name, tensor in self._tensors().items()})
 
     def _to_dtype(self, dtype: torch.dtype) -> Self:
         return self._with(_dtype=dtype)
@@ -427,11 +404,7 @@ class TensorSpec(ABC):
             ) from None
 
     def squeeze(self, dim: int | None = None) -> Self:
-        """Return the spec without the dim ``dim`` if its size is 1; without all dims of size 1 if ``dim`` is None.
-
-        Raises:
-            IndexError: If the dim does not exist or holds the encoding.
-        """
+        """Return the spec without the dim ``dim`` if its size is 1; without all dims of size 1 if ``dim`` is None."""
         if dim is None:
             new = self
             for at in reversed(range(self.ndim - self._event_dims)):
@@ -443,11 +416,7 @@ class TensorSpec(ABC):
         return self._mapped(lambda tensor: tensor.squeeze(dim))
 
     def unsqueeze(self, dim: int) -> Self:
-        """Return the spec with a dim of size 1 inserted at ``dim``.
-
-        Raises:
-            IndexError: If the position does not exist or lies inside the encoding.
-        """
+        """Return the spec with a dim of size 1 inserted at ``dim``."""
         at = leading_dim(dim, self.ndim, self._event_dims, f"{type(self).__name__}.unsqueeze", insert=True)
         return self._unsqueezed(at)
 
@@ -500,7 +469,6 @@ class TensorSpec(ABC):
         """Return the spec with the dims from ``start_dim`` to ``end_dim`` (inclusive) merged into one.
 
         Raises:
-            IndexError: If a dim does not exist or holds the encoding.
             ValueError: If ``end_dim`` comes before ``start_dim``, or a variable dim cannot be merged.
 
         Example:
@@ -523,7 +491,6 @@ class TensorSpec(ABC):
         """Return the spec with the dim ``dim`` split into dims of the given sizes, one of which may be -1.
 
         Raises:
-            IndexError: If the dim does not exist or holds the encoding.
             ValueError: If the product of the sizes is not the size of the dim.
 
         Example:
@@ -545,7 +512,6 @@ class TensorSpec(ABC):
         """Return the specs along the dim ``dim``, like ``torch.Tensor.unbind``.
 
         Raises:
-            IndexError: If the dim does not exist or holds the encoding.
             ValueError: If the dim is of variable size.
 
         Example:
@@ -559,16 +525,9 @@ class TensorSpec(ABC):
         return tuple(self[(*[slice(None)] * at, i)] for i in range(self._shape[at]))
 
     def make_neg_dim(self, dim: int) -> Self:
-        """Make the dim ``dim`` one of variable size (-1), in place.
-
-        Args:
-            dim: the dim, which must not hold an encoding.
-
-        Returns:
-            The spec itself.
+        """Make the dim ``dim`` one of variable size (-1), in place, and return the spec itself.
 
         Raises:
-            IndexError: If the dim does not exist or holds the encoding.
             ValueError: If the bounds, choices or masks differ along the dim.
 
         Example:
@@ -631,17 +590,9 @@ def _same(first: Any, second: Any) -> bool:
 
 def _stack_specs(tensors: Sequence[TensorSpec], dim: int = 0) -> TensorSpec:
     # Imported here, for stacks are subclasses of the class above.
-    from rlnb.data.specs.stacking import stack_specs
+    from rlnb.data.specs.stacked_composite import stack_specs
 
     return stack_specs(tensors, dim)
-
-
-def _squeeze(input: TensorSpec, dim: int | None = None) -> TensorSpec:
-    return input.squeeze(dim)
-
-
-def _unsqueeze(input: TensorSpec, dim: int) -> TensorSpec:
-    return input.unsqueeze(dim)
 
 
 def _index_select(input: TensorSpec, dim: int, index: torch.Tensor) -> TensorSpec:
@@ -652,7 +603,7 @@ def _index_select(input: TensorSpec, dim: int, index: torch.Tensor) -> TensorSpe
 
 _TORCH_FUNCTIONS: dict[Any, Callable[..., TensorSpec]] = {
     torch.stack: _stack_specs,
-    torch.squeeze: _squeeze,
-    torch.unsqueeze: _unsqueeze,
+    torch.squeeze: lambda input, dim=None: input.squeeze(dim),
+    torch.unsqueeze: lambda input, dim: input.unsqueeze(dim),
     torch.index_select: _index_select,
 }

@@ -8,9 +8,9 @@ import torch
 
 from rlnb.data.specs.boxes import CategoricalBox
 from rlnb.data.specs.categorical import Categorical, OneHot
-from rlnb.data.specs.enumeration import combinations
 from rlnb.data.specs.leaf import LeafSpec
 from rlnb.data.specs.normalize import Device, Shape, as_size
+from rlnb.data.specs.sampling import combinations
 from rlnb.data.specs.variable import blank_size
 
 
@@ -91,18 +91,7 @@ class Binary(LeafSpec):
         return Categorical(2, shape=self._shape, device=self._device)
 
     def to_categorical(self, val: torch.Tensor, safe: bool = True) -> torch.Tensor:
-        """Convert bits to integers.
-
-        Args:
-            val: bits of shape ``[..., *spec.shape]``, of any dtype.
-            safe: whether to check the value.
-
-        Returns:
-            An int64 tensor of the same shape.
-
-        Raises:
-            ValueError: If the value is not in the spec.
-        """
+        """Convert bits of any dtype to int64; raise a ``ValueError`` if one is not 0 or 1 (with ``safe``)."""
         like = self.to(val.dtype)
         if safe and not like.is_in(val):
             raise ValueError(f"Binary.to_categorical: {like._messages(val)[0]}")
@@ -113,18 +102,7 @@ class Binary(LeafSpec):
         return self.to_categorical_spec().to_one_hot_spec()
 
     def to_one_hot(self, val: torch.Tensor, safe: bool = True) -> torch.Tensor:
-        """Convert bits to one-hot vectors of length 2.
-
-        Args:
-            val: bits of shape ``[..., *spec.shape]``, of any dtype.
-            safe: whether to check the value.
-
-        Returns:
-            A boolean tensor of shape ``[..., *spec.shape, 2]``.
-
-        Raises:
-            ValueError: If the value is not in the spec.
-        """
+        """Convert bits to boolean one-hot vectors, ``[..., *spec.shape, 2]``; see `to_categorical`."""
         return self.to_categorical_spec().to_one_hot(self.to_categorical(val, safe), safe)
 
     def _contains(self, value: torch.Tensor) -> bool:

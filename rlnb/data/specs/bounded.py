@@ -9,10 +9,9 @@ import numpy as np
 import torch
 
 from rlnb.data.specs.boxes import ContinuousBox
-from rlnb.data.specs.enumeration import combinations
 from rlnb.data.specs.leaf import LeafSpec
 from rlnb.data.specs.normalize import Device, Shape, as_dtype, as_size, saturating_cast
-from rlnb.data.specs.sampling import Draw, sampler_between
+from rlnb.data.specs.sampling import Draw, combinations, sampler_between
 from rlnb.data.specs.variable import blank_size
 from rlnb.data.specs.violations import format_number
 
@@ -74,15 +73,12 @@ class Bounded(LeafSpec):
         self._low, self._high = (
             bound.to(self._device).expand(blank_size(self._shape)).contiguous() for bound in (lower, upper)
         )
-        # The dtype decides on the class, even if the user named one: BoundedDiscrete(..., dtype=torch.float32).
-        self._follow_dtype()
         self._prepare()
 
-    def _follow_dtype(self) -> None:
+    def _prepare(self) -> None:
+        # The dtype decides on the class, even if the user named one: BoundedDiscrete(..., dtype=torch.float32).
         if type(self) in (Bounded, BoundedContinuous, BoundedDiscrete):
             self.__class__ = BoundedContinuous if self._dtype.is_floating_point else BoundedDiscrete
-
-    def _prepare(self) -> None:
         low, high = self._low, self._high
         tracked = not (low.is_inference() or high.is_inference())
         self._seen = low._version + high._version if tracked else None
@@ -92,11 +88,6 @@ class Bounded(LeafSpec):
             first, last = low.flatten()[0], high.flatten()[0]
             if bool((low == first).all()) and bool((high == last).all()):
                 self._clip, self._numbers = (first, last), (first.item(), last.item())
-
-    @property
-    def domain(self) -> str:
-        """``"continuous"`` for a floating dtype, ``"discrete"`` otherwise."""
-        return "continuous" if self._dtype.is_floating_point else "discrete"
 
     @property
     def space(self) -> ContinuousBox:
@@ -137,13 +128,10 @@ class Bounded(LeafSpec):
         return self._high
 
     def rand(self, shape: Shape | None = ()) -> torch.Tensor:
-        """Draw random values.
+        """Draw random values; see `TensorSpec.rand`.
 
         Uniform between finite bounds; exponential away from the bound if the other one is infinite; standard normal if
         both are infinite.
-
-        Args:
-            shape: sizes in front of the spec's shape.
         """
         self._refresh()
         return self._draw(self._size(shape))
@@ -202,9 +190,7 @@ class Bounded(LeafSpec):
     def _to_dtype(self, dtype: torch.dtype) -> Bounded:
         low, high = _fit_bound(self._low, dtype), _fit_bound(self._high, dtype)
         _check_bounds(low, high)
-        new = self._with(_dtype=dtype, _low=low, _high=high)
-        new._follow_dtype()
-        return new
+        return self._with(_dtype=dtype, _low=low, _high=high)
 
     def _hash_key(self) -> Any:
         # Numbers instead of bytes, for 0.0 and -0.0 are equal bounds.

@@ -10,10 +10,8 @@ import torch
 
 
 def _tensor_repr(tensor: torch.Tensor) -> str:
-    return (
-        f"Tensor(shape={tensor.shape}, device={tensor.device}, dtype={tensor.dtype}, "
-        f"contiguous={tensor.is_contiguous()})"
-    )
+    about = f"shape={tensor.shape}, device={tensor.device}, dtype={tensor.dtype}, contiguous={tensor.is_contiguous()}"
+    return f"Tensor({about})"
 
 
 class ContinuousBox:
@@ -103,9 +101,6 @@ class CategoricalBox:
 class BoxList:
     """A list of spaces, nested like the choices.
 
-    Args:
-        boxes: the spaces.
-
     Example:
         >>> BoxList.from_nvec(torch.tensor([2, 3]), torch.tensor([0, 0]))
         BoxList(boxes=[CategoricalBox(n=2), CategoricalBox(n=3)])
@@ -115,12 +110,7 @@ class BoxList:
 
     @classmethod
     def from_nvec(cls, nvec: torch.Tensor, start: torch.Tensor) -> BoxList:
-        """Return the nested list for ``nvec`` choices from ``start`` on.
-
-        Args:
-            nvec: the numbers of choices, with at least one dim.
-            start: the smallest choices, of the same shape.
-        """
+        """Return the nested list for ``nvec`` choices from ``start`` on: of one shape, with at least one dim."""
         if nvec.ndim > 1:
             return cls([cls.from_nvec(n, s) for n, s in zip(nvec, start, strict=True)])
         return cls([CategoricalBox(n, s) for n, s in zip(nvec.tolist(), start.tolist(), strict=True)])

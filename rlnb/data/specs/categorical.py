@@ -8,10 +8,8 @@ from typing import Any
 import torch
 
 from rlnb.data.specs.boxes import CategoricalBox
-from rlnb.data.specs.maskable import MaskableSpec
-from rlnb.data.specs.masks import legal_text
-from rlnb.data.specs.normalize import Device, Shape, as_size, saturating_cast, whole_numbers
-from rlnb.data.specs.sampling import draw_choice
+from rlnb.data.specs.maskable import MaskableSpec, check_no_register, choices_text, index_dtype, legal_text
+from rlnb.data.specs.normalize import Device, Shape, as_size, whole_numbers
 from rlnb.data.specs.variable import blank_size, fits_shape
 
 
@@ -70,7 +68,8 @@ class Categorical(MaskableSpec):
 
     def _prepare(self) -> None:
         self._prepare_mask()
-        self._draw = partial(draw_choice, self.n, self.start, self._dtype, self._device)
+        self._low, self._high, self._offset = self.start, self.start + self.n - 1, self.start or None
+        self._draw = partial(torch.randint, self.start, self.start + self.n, dtype=self._dtype, device=self._device)
 
     @property
     def space(self) -> CategoricalBox:
@@ -86,38 +85,8 @@ class Categorical(MaskableSpec):
     def _rows(self) -> torch.Size:
         return self._shape
 
-    def _positions(self, value: torch.Tensor) -> torch.Tensor:
-        return value.to(torch.int64) - self.start
-
-    def _from_positions(self, position: torch.Tensor) -> torch.Tensor:
-        return (position + self.start if self.start else position).to(self._dtype)
-
-    def _contains(self, value: torch.Tensor) -> bool:
-        if self._table is not None:
-            return not bool(self._outside(value).any())
-        if self._dtype == torch.bool:
-            return self.n == 2 or not bool((value != self.start).any())
-        if self._dtype.is_floating_point and not torch.equal(value.round(), value):
-            return False
-        return torch.equal(torch.clamp(value, self.start, self.start + self.n - 1), value)
-
-    def _outside(self, value: torch.Tensor) -> torch.Tensor:
-        if self._table is not None:
-            return ~self._table.allows(self._positions(value)) | fractions(value)
-        number = value if value.is_floating_point() else value.to(torch.int64)
-        return (number < self.start) | (number >= self.start + self.n) | fractions(value)
-
     def _domain_text(self, index: tuple[int, ...]) -> str:
-        if self._mask is not None:
-            return f"{legal_text(self._mask[index], self.start)}, the values that the mask leaves"
-        return choices_text(self.n, self.start)
-
-    def _nearest(self, value: torch.Tensor) -> torch.Tensor:
-        whole = value.nan_to_num(0.0).round() if value.is_floating_point() else value
-        near = saturating_cast(whole, torch.int64).clamp(self.start, self.start + self.n - 1)
-        if self._table is not None:
-            return self._from_positions(self._table.nearest(near - self.start, "Categorical.project"))
-        return near.to(self._dtype)
+        return choices_text(self.n, self.start, None if self._mask is None else self._mask[index])
 
     def _shape_fix(self, expected: torch.Size, value: torch.Tensor) -> str:
         if fits_shape(value.shape, (*expected, self.n)):
@@ -128,50 +97,29 @@ class Categorical(MaskableSpec):
 
     def _decode(self, value: torch.Tensor) -> Any:
         # Gymnasium's Discrete takes only integers.
-        return value.to(index_dtype(value.dtype, self.start, self.start + self.n - 1)).numpy()[()]
+        return value.to(index_dtype(value.dtype, self._low, self._high)).numpy()[()]
 
     def _to_dtype(self, dtype: torch.dtype) -> Categorical:
         self._check_dtype(dtype)
         return self._with(_dtype=dtype)
 
-    def _hash_key(self) -> Any:
-        return self.n, self.start
-
     def to_one_hot(self, val: torch.Tensor, safe: bool = True) -> torch.Tensor:
-        """Convert integers to one-hot vectors.
-
-        Args:
-            val: integers of the spec, shape ``[..., *spec.shape]``.
-            safe: whether to check the value. The mask is ignored.
-
-        Returns:
-            A boolean tensor of shape ``[..., *spec.shape, n]``.
-
-        Raises:
-            ValueError: If the value is not in the spec.
-        """
-        like = self._maskless()
-        if safe and not like.is_in(val):
-            raise ValueError(f"{type(self).__name__}.to_one_hot: " + like._messages(val)[0])
+        """Convert integers to boolean one-hot vectors, ``[..., *spec.shape, n]``; see `MaskableSpec.to_one_hot`."""
+        if safe:
+            self._check_readable(val, "to_one_hot")
         return torch.eq(val.unsqueeze(-1), torch.arange(self.start, self.start + self.n, device=val.device))
 
     def to_one_hot_spec(self) -> OneHot:
         """Return the `OneHot` of the same choices and mask."""
         return OneHot(self.n, shape=(*self._shape, self.n), device=self._device, mask=self._mask, start=self.start)
 
-    def to_categorical(self, val: torch.Tensor, safe: bool = True) -> torch.Tensor:
-        """Return ``val`` unchanged: it is categorical already."""
-        return val
-
-    def to_categorical_spec(self) -> Categorical:
-        """Return a copy: the spec is categorical already."""
-        return self.clone()
-
 
 class OneHot(MaskableSpec):
     """One of ``n`` choices as a vector of ``n`` entries, one of which is 1 (or True) and the others 0.
 
-    `zero` and `one` return blanks, neither of which is a one-hot vector.
+    `zero` and `one` return blanks, neither of which is a one-hot vector. `encode` takes integers from ``start`` on, of
+    shape ``[..., *spec.shape[:-1]]``, or boolean or floating vectors of shape ``[..., *spec.shape]``. An integer tensor
+    always holds choices.
 
     Args:
         n: the number of choices.
@@ -194,6 +142,9 @@ class OneHot(MaskableSpec):
         tensor([False,  True, False])
         >>> print(spec.to_numpy(spec.encode(1)))
         1
+        >>> OneHot(3, start=1).encode([1, 3])
+        tensor([[ True, False, False],
+                [False, False,  True]])
     """
 
     _event_dims = 1
@@ -247,14 +198,14 @@ class OneHot(MaskableSpec):
     def _rows(self) -> torch.Size:
         return self._shape[:-1]
 
-    def _positions(self, value: torch.Tensor) -> torch.Tensor:
-        return value.to(torch.uint8).argmax(-1)
-
     def _from_positions(self, position: torch.Tensor) -> torch.Tensor:
         return self._written(position.unsqueeze(-1))
 
-    def _contains(self, value: torch.Tensor) -> bool:
-        return not bool(self._outside(value).any())
+    def _largest(self, value: torch.Tensor) -> torch.Tensor:
+        return self._written(value.argmax(-1, keepdim=True))
+
+    def _from_integers(self, value: torch.Tensor) -> torch.Tensor:
+        return self._from_positions(value - self.start)
 
     def _outside(self, value: torch.Tensor) -> torch.Tensor:
         if value.dtype == torch.bool:
@@ -270,47 +221,10 @@ class OneHot(MaskableSpec):
             return f"the one-hot vectors of length {self.n} with the 1 at {legal}, as the mask says"
         return f"the one-hot vectors of length {self.n} (one entry is 1, the others are 0)"
 
-    def _offender(self, value: torch.Tensor, index: tuple[int, ...]) -> tuple[str, None]:
-        return vector_text(value[index]), None
-
-    def _nearest(self, value: torch.Tensor) -> torch.Tensor:
-        if self._table is not None:
-            self._table.check_not_empty("OneHot.project")
-        return self._written(comparable_entries(value, self._mask).argmax(-1, keepdim=True))
-
     def _shape_fix(self, expected: torch.Size, value: torch.Tensor) -> str:
         if fits_shape(value.shape, expected[:-1]) and not value.is_floating_point():
             return f"An integer was given where a one-hot vector of length {self.n} is expected: spec.encode(value)."
         return super()._shape_fix(expected, value)
-
-    def encode(self, val: Any, *, check: bool = True, ignore_device: bool = False) -> torch.Tensor:
-        """Convert integers to one-hot vectors, or check vectors that are one-hot already.
-
-        Args:
-            val: integers ``start, ..., start + n - 1`` of shape ``[..., *spec.shape[:-1]]``; or boolean or floating
-                vectors of shape ``[..., *spec.shape]``. An integer tensor always holds choices.
-            check: whether to raise for floating or boolean vectors that are not one-hot, and for masked choices.
-            ignore_device: whether to leave the value on its current device instead of moving it to the spec's.
-
-        Returns:
-            A tensor of shape ``[..., *spec.shape]``.
-
-        Raises:
-            TypeError: If ``val`` cannot be converted to a tensor.
-            ValueError: If the shape does not fit, or a choice does not exist.
-
-        Example:
-            >>> OneHot(3, start=1).encode([1, 3])
-            tensor([[ True, False, False],
-                    [False, False,  True]])
-        """
-        raw = self._as_tensor(val)
-        spec = self._on_device_of(raw, ignore_device)
-        raw = raw.to(spec._device)
-        if raw.is_floating_point() or raw.dtype == torch.bool:
-            return spec._encode_tensor(raw, check, type(self).__name__)
-        integers = (spec if check else spec._maskless()).to_categorical_spec()
-        return spec._from_positions(integers._encode_tensor(raw, True, type(self).__name__) - self.start)
 
     def _index_dtype(self) -> torch.dtype:
         return index_dtype(self._dtype, self.start, self.start + self.n - 1)
@@ -319,114 +233,13 @@ class OneHot(MaskableSpec):
         index = self._positions(value) + self.start
         return index.to(self._index_dtype()).numpy()[()]
 
-    def _hash_key(self) -> Any:
-        return self.n, self.start
-
     def to_categorical(self, val: torch.Tensor, safe: bool = True) -> torch.Tensor:
-        """Convert one-hot vectors to integers.
-
-        Args:
-            val: one-hot vectors of shape ``[..., *spec.shape]``, of any dtype.
-            safe: whether to check the value. The mask is ignored.
-
-        Returns:
-            An int64 tensor of shape ``[..., *spec.shape[:-1]]``.
-
-        Raises:
-            ValueError: If the value is not one-hot.
-        """
-        like = self._maskless().to(val.dtype)
-        if safe and not like.is_in(val):
-            raise ValueError(f"OneHot.to_categorical: {like._messages(val)[0]}")
+        """Convert one-hot vectors to int64, ``[..., *spec.shape[:-1]]``; see `MaskableSpec.to_categorical`."""
+        if safe:
+            self.to(val.dtype)._check_readable(val, "to_categorical")
         index = self._positions(val)
         return index + self.start if self.start else index
 
     def to_categorical_spec(self) -> Categorical:
         """Return the `Categorical` of the same choices and mask."""
         return Categorical(self.n, shape=self._shape[:-1], device=self._device, mask=self._mask, start=self.start)
-
-    def to_one_hot(self, val: torch.Tensor, safe: bool = True) -> torch.Tensor:
-        """Return ``val`` unchanged: it is one-hot already."""
-        return val
-
-    def to_one_hot_spec(self) -> OneHot:
-        """Return a copy: the spec is one-hot already."""
-        return self.clone()
-
-
-def fractions(value: torch.Tensor) -> torch.Tensor:
-    """Return a mask of the entries that are not whole numbers, including NaN and infinities."""
-    if not value.is_floating_point():
-        return torch.zeros_like(value, dtype=torch.bool)
-    return (value.round() != value) | value.isinf()
-
-
-def choices_text(n: int, start: int) -> str:
-    """Format the set of choices for a message.
-
-    Example:
-        >>> choices_text(2, 0), choices_text(10, 1)
-        ('{0, 1}', '{1, ..., 10}')
-    """
-    values = [str(start + i) for i in range(n)] if n <= 3 else [str(start), "...", str(start + n - 1)]
-    return "{" + ", ".join(values) + "}"
-
-
-def index_dtype(dtype: torch.dtype, low: int, high: int) -> torch.dtype:
-    """Return the dtype for choices as integers: ``dtype`` if it is an integer dtype that holds them all, else int64.
-
-    Args:
-        dtype: the dtype of the spec.
-        low: the smallest choice.
-        high: the largest choice.
-
-    Example:
-        >>> index_dtype(torch.int32, 0, 5), index_dtype(torch.bool, 0, 5), index_dtype(torch.int8, 0, 500)
-        (torch.int32, torch.int64, torch.int64)
-    """
-    if dtype == torch.bool or dtype.is_floating_point:
-        return torch.int64
-    info = torch.iinfo(dtype)
-    return dtype if info.min <= low and high <= info.max else torch.int64
-
-
-def check_no_register(name: str, use_register: bool) -> None:
-    """Raise if choices are to be numbered in the order in which they are encoded.
-
-    Raises:
-        NotImplementedError: If ``use_register`` is True.
-    """
-    if use_register:
-        raise NotImplementedError(
-            f"{name}(use_register=True) would number the choices in the order in which they are encoded, so that two "
-            "runs differ. Number them beforehand, and encode the numbers: use_register=False."
-        )
-
-
-def comparable_entries(value: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
-    """Return entries whose argmax is that of the legal entries of ``value``, with NaN as the smallest number.
-
-    Args:
-        value: any numbers.
-        mask: which of them are legal; None for all.
-
-    Example:
-        >>> comparable_entries(torch.tensor([1.0, 5.0, float("nan")]), torch.tensor([True, False, True])).argmax()
-        tensor(0)
-    """
-    if mask is None:
-        return value.nan_to_num(nan=-torch.inf) if value.is_floating_point() else value.to(torch.int64)
-    lowest = torch.finfo(torch.float64).min
-    return value.double().nan_to_num(nan=lowest, neginf=lowest).where(mask, -torch.inf)
-
-
-def vector_text(vector: torch.Tensor) -> str:
-    """Format a vector for a message: booleans as 0 and 1, at most eight entries.
-
-    Example:
-        >>> vector_text(torch.tensor([True, False]))
-        '[1, 0]'
-    """
-    shown = [int(v) if isinstance(v, bool) else float(f"{v:.4g}") for v in vector[:8].tolist()]
-    text = ", ".join(f"{v:g}" for v in shown)
-    return f"[{text}, ...]" if len(vector) > 8 else f"[{text}]"

@@ -82,8 +82,7 @@ class Choice(TensorSpec):
 
     def rand(self, shape: Shape | None = ()) -> Any:
         """Draw one of the choices for each row, with equal probabilities, and a value of it; see `TensorSpec.rand`."""
-        size = self._size(shape)
-        return self._rows(size[: len(size) - self._event_dims])
+        return self._rows(self._lead_of(shape))
 
     def _rows(self, lead: torch.Size) -> Any:
         if not lead:
@@ -137,11 +136,9 @@ class Choice(TensorSpec):
         return fits and self._rows_fit(value, rows)
 
     def _rows_fit(self, value: Any, rows: torch.Size) -> bool:
-        if any(choice._accepts(value, rows) for choice in self.choices):
-            return True
-        if not rows or not hasattr(value, "unbind") or not fits_shape(value.shape[: len(rows)], rows):
-            return False
-        return self._bad_row(value, torch.Size(value.shape[: len(rows)])) is None
+        if hasattr(value, "unbind") and fits_shape(value.shape[: len(rows)], rows):
+            return self._bad_row(value, torch.Size(value.shape[: len(rows)])) is None
+        return any(choice._accepts(value, rows) for choice in self.choices)
 
     def _violations(self, value: Any, key: tuple[str, ...], frame: Frame) -> list[Violation]:
         rows, _ = self._own_rows(value, None)
@@ -199,15 +196,9 @@ class Choice(TensorSpec):
         return min(projected, key=lambda new: _distance(new, value))
 
     def encode(self, val: Any, *, check: bool = True, ignore_device: bool = False) -> Any:
-        """Encode a value with the first choice that accepts it.
+        """Encode a value with the first choice that accepts it; see `TensorSpec.encode`.
 
-        Args:
-            val: an argument of the choices' ``encode``.
-            check: whether to raise for a value that no choice accepts. If False, the first choice encodes it unchecked.
-            ignore_device: whether to leave tensors on their current device.
-
-        Raises:
-            ValueError: If no choice accepts it.
+        A value that no choice accepts is a ``ValueError``; without ``check``, the first choice encodes it.
         """
         refused = []
         for choice in self.choices:
@@ -245,12 +236,6 @@ class Choice(TensorSpec):
         """Return an independent copy."""
         return self._with(choices=[choice.clone() for choice in self.choices])
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Choice) and self._shape == other._shape and self.choices == other.choices
-
-    def __hash__(self) -> int:
-        return hash((type(self), self._shape, self._dtype, self._device))
-
     def __repr__(self) -> str:
         lines = [f"{i}: {choice!r}".replace("\n", "\n        ") for i, choice in enumerate(self.choices)]
         listed = "".join(f"\n        {line}," for line in lines).rstrip(",")
@@ -285,6 +270,3 @@ def _distance(new: Any, value: Any) -> float:
         return 0.0
     gap = (new.double() - value.double()).nan_to_num(0.0)
     return float((gap * gap).sum())
-
-
-__all__ = ["Choice"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import math
+import weakref
 from collections.abc import Callable, ItemsView, Iterator, Mapping, Sequence, ValuesView
 from typing import Any, Self
 
@@ -13,16 +14,44 @@ from tensordict import NonTensorData, NonTensorStack, TensorDict, TensorDictBase
 
 from rlnb._tensordict import fast_tensordict, raw_entries
 from rlnb._text import printable
-from rlnb.data.specs import checks
+from rlnb.data.specs import tensordicts
 from rlnb.data.specs.base import TensorSpec
-from rlnb.data.specs.encoding import encode_entries, prefix_errors
-from rlnb.data.specs.enumeration import combinations
 from rlnb.data.specs.keys import MISSING, KeyList, SpecKeyError, as_path, unknown_key
-from rlnb.data.specs.lock import Lock
 from rlnb.data.specs.normalize import Device, Shape, as_device, as_lead, as_size, as_sizes, leading_index
+from rlnb.data.specs.sampling import combinations
+from rlnb.data.specs.tensordicts import encode_entries, prefix_errors
 from rlnb.data.specs.variable import TensorMap, blank_size, map_size, shape_text
 from rlnb.data.specs.violations import Frame, Violation, format_key
 from rlnb.data.ted.keys import NestedKey, as_key
+
+
+class Lock:
+    """Whether a Composite refuses writes, and the locks of the Composites that were locked together with it."""
+
+    def __init__(self) -> None:
+        self.locked = False
+        self._owners: tuple[weakref.ref[Lock], ...] = ()
+
+    def set(self, locked: bool, owner: Lock | None = None) -> None:
+        """Lock or unlock; ``owner`` is the lock of the Composite that holds this one, if they are locked together."""
+        self.locked = locked
+        if not locked:
+            self._owners = ()
+        elif owner is not None and all(ref() is not owner for ref in self._owners):
+            self._owners = (*self._owners, weakref.ref(owner))
+
+    def check_can_unlock(self) -> None:
+        """Raise a ``RuntimeError`` if an owner is still locked."""
+        self._owners = tuple(ref for ref in self._owners if (owner := ref()) is not None and owner.locked)
+        if self._owners:
+            raise RuntimeError(
+                "cannot unlock this Composite: the one that holds it is still locked, and must not change. Unlock that "
+                "one, which unlocks this one too: spec.unlock_()."
+            )
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Weak references cannot be pickled, and a copy has no owner.
+        return {**self.__dict__, "_owners": ()}
 
 
 class Composite(TensorSpec):
@@ -268,10 +297,7 @@ class Composite(TensorSpec):
             spec = type(self)(spec, shape=self._shape, device=self._device)
         if spec is None:
             return None
-        if not isinstance(spec, TensorSpec):
-            raise TypeError(
-                f"{as_key(path)!r}: expected a spec, a mapping of specs or None, got {type(spec).__name__}."
-            )
+        check_is_spec(spec, path)
         if spec.shape[: self.ndim] != self._shape and isinstance(spec, Composite):
             spec = spec._with_leading(self._shape)
         if spec.shape[: self.ndim] != self._shape:
@@ -296,13 +322,7 @@ class Composite(TensorSpec):
         return self if self.ndim or any(leads) else self.expand(size)
 
     def update(self, other: Mapping[Any, Any] | Composite) -> Self:
-        """Set all entries of ``other``, merging nested Composites.
-
-        Args:
-            other: a Composite, or a mapping from keys to specs.
-
-        Returns:
-            The Composite itself.
+        """Set all entries of ``other``, merging nested Composites, and return the Composite itself.
 
         Raises:
             RuntimeError: If the Composite is locked.
@@ -324,11 +344,7 @@ class Composite(TensorSpec):
         self._specs = other._specs
 
     def pop(self, key: NestedKey, default: Any = MISSING) -> Any:
-        """Remove a key and return its spec.
-
-        Args:
-            key: a name, or a tuple of names for a nested entry.
-            default: what to return for a missing key. Without it, a missing key is an error.
+        """Remove a key and return its spec, or ``default`` if it does not exist.
 
         Raises:
             KeyError: If the key does not exist and there is no default.
@@ -404,10 +420,6 @@ class Composite(TensorSpec):
     def select(self, *keys: NestedKey, strict: bool = True) -> Self:
         """Return a Composite with these keys only, in the spec's own order.
 
-        Args:
-            *keys: names, or tuples of names for nested entries.
-            strict: whether an unknown key is an error.
-
         Raises:
             KeyError: If a key does not exist (with ``strict``).
         """
@@ -444,14 +456,9 @@ class Composite(TensorSpec):
         return self._rebuilt(self._shape, {})
 
     def separates(self, *keys: NestedKey, default: TensorSpec | None = None) -> Self | None:
-        """Move some keys out of this Composite into a new one.
+        """Move some keys out of this Composite into a new one, which is returned; None if it would be empty.
 
-        Args:
-            *keys: names, or tuples of names for nested entries. Missing ones are skipped.
-            default: the spec to put into the new Composite for a missing key.
-
-        Returns:
-            The Composite of the moved keys; None if it would be empty.
+        Missing keys are skipped, or get the spec ``default`` in the new Composite.
 
         Raises:
             RuntimeError: If the Composite is locked.
@@ -475,13 +482,10 @@ class Composite(TensorSpec):
     # Values -------------------------------------------------------------------------------------------------------
 
     def rand(self, shape: Shape | None = ()) -> Any:
-        """Draw a random TensorDict, one leaf after the other.
+        """Draw a random TensorDict (or ``data_cls``) of batch size ``[*shape, *spec.shape]``, one leaf after the other.
 
         ``rand((T,))`` draws all ``T`` rows of the first leaf before the second: each leaf keeps the sequential order of
         draws, but the Composite as a whole does not.
-
-        Returns:
-            A TensorDict, or an instance of ``data_cls``, of batch size ``[*shape, *spec.shape]``.
         """
         return self._filled("rand", shape)
 
@@ -555,10 +559,10 @@ class Composite(TensorSpec):
     def _accepts(self, value: Any, lead: torch.Size | None) -> bool:
         if not self._is_data(value):
             return False
-        lead = checks.leading_sizes(value.batch_size, self._shape, lead)
+        lead = tensordicts.leading_sizes(value.batch_size, self._shape, lead)
         if lead is None:
             return False
-        entries = checks.read_entries(value)
+        entries = tensordicts.read_entries(value)
         if entries is None:
             rows = self._rows_of(value, Frame(lead))
             return rows is not None and all(spec._accepts(row, frame.lead) for spec, row, frame in rows)
@@ -569,18 +573,18 @@ class Composite(TensorSpec):
 
     def _rows_of(self, value: Any, frame: Frame) -> list[tuple[Self, Any, Frame]] | None:
         """Pair each row of a ragged lazy stack with its spec and frame; None if they cannot be paired."""
-        rows = checks.ragged_rows(value, self._shape, frame)
+        rows = tensordicts.ragged_rows(value, self._shape, frame)
         if rows is None:
             return None
         return [(self if index is None else self._indexed(index), row, inner) for index, row, inner in rows]
 
     def _violations(self, value: Any, key: tuple[str, ...], frame: Frame) -> list[Violation]:
         if not self._is_data(value):
-            return [checks.wrong_type(value, self._data_cls, key)]
-        found, frame = checks.batch_size_violation(value.batch_size, self._shape, key, frame)
-        entries = checks.read_entries(value)
+            return [tensordicts.wrong_type(value, self._data_cls, key)]
+        found, frame = tensordicts.batch_size_violation(value.batch_size, self._shape, key, frame)
+        entries = tensordicts.read_entries(value)
         if entries is not None:
-            return found + checks.entry_violations(self._specs, entries, key, frame, value.batch_size)
+            return found + tensordicts.entry_violations(self._specs, entries, key, frame, value.batch_size)
         rows = None if found else self._rows_of(value, frame)
         if rows is None:
             fix = "Stack TensorDicts that have the same entries."
@@ -591,8 +595,8 @@ class Composite(TensorSpec):
         """Raise unless each entry has the dtype of its spec.
 
         Args:
-            value: a TensorDict, or one of its entries if ``key`` is given.
-            key: the key of that entry.
+            value: a TensorDict, or its entry ``key``.
+            key: the key of the entry, if ``value`` is one.
             selected_keys: the keys of this level to check; None for all.
 
         Raises:
@@ -617,7 +621,7 @@ class Composite(TensorSpec):
 
     def adapt(self, value: Any) -> Any:
         """Return ``value`` with each entry adapted, or ``value`` itself if nothing changes; see `TensorSpec`."""
-        entries = checks.read_entries(value) if self._is_data(value) else None
+        entries = tensordicts.read_entries(value) if self._is_data(value) else None
         if entries is None:
             return value
         adapted = {key: spec.adapt(entries[key]) for key, spec in self._known_specs().items() if key in entries}
@@ -628,13 +632,10 @@ class Composite(TensorSpec):
         return result
 
     def project(self, val: Any) -> Any:
-        """Project each entry in place, and return ``val``.
+        """Project each entry of a TensorDict in place, and return it.
 
         An entry that is in the domain stays the same tensor; any other is replaced by a new tensor. Keys that are not
         in the spec are kept.
-
-        Args:
-            val: a TensorDict of batch size ``[..., *spec.shape]``.
 
         Raises:
             KeyError: If a key of the spec is missing.
@@ -650,7 +651,7 @@ class Composite(TensorSpec):
         """List what `project` writes: the TensorDict, the key in it, and the new entry."""
         if not self._is_data(value):
             raise TypeError("Composite.project: " + self._messages(value)[0])
-        entries = checks.read_entries(value)
+        entries = tensordicts.read_entries(value)
         if entries is None:
             extra = value.ndim - self.ndim
             rows = self._rows_of(value, Frame(value.batch_size[:extra])) if extra >= 0 else None
@@ -679,15 +680,9 @@ class Composite(TensorSpec):
         return keys == [str(i) for i in range(len(keys))] if keys else bool(self._as_tuple)
 
     def encode(self, val: Any, *, check: bool = True, ignore_device: bool = False) -> Any:
-        """Convert a (nested) dictionary of numbers, lists, arrays or tensors to a TensorDict.
+        """Convert a (nested) dictionary of numbers, lists, arrays or tensors to a TensorDict; see `TensorSpec.encode`.
 
-        Args:
-            val: a mapping or a TensorDict with exactly the keys of the spec; or a tuple, for keys ``"0", "1", ...``.
-            check: whether to raise for a value outside the domain.
-            ignore_device: whether to leave tensors on their current device.
-
-        Returns:
-            A TensorDict, or an instance of ``data_cls``, of batch size ``[..., *spec.shape]``.
+        ``val`` is a mapping or a TensorDict with exactly the keys of the spec, or a tuple for keys ``"0", "1", ...``.
 
         Raises:
             KeyError: If a key is missing or unknown.
@@ -713,15 +708,7 @@ class Composite(TensorSpec):
         return self._wrapped(encoded, size)
 
     def to_numpy(self, val: Any, safe: bool | None = True) -> Any:
-        """Convert a TensorDict to a nested dictionary, or to a tuple if the keys are ``"0", "1", ...``.
-
-        Args:
-            val: a TensorDict of the spec.
-            safe: whether to raise for a TensorDict that is not in the spec.
-
-        Raises:
-            ValueError: If the TensorDict is not in the spec.
-        """
+        """Convert a TensorDict to a nested dictionary, or to a tuple if the keys are ``"0", "1", ...``."""
         if safe and not self.is_in(val):
             raise ValueError("Composite.to_numpy: " + self._messages(val)[0])
         entries = raw_entries(val)
@@ -822,8 +809,7 @@ class Composite(TensorSpec):
     def to(self, dest: torch.dtype | Device) -> Self:
         """Return the spec with its entries on another device, or its floating entries in another floating dtype.
 
-        Args:
-            dest: a device, or a floating dtype. As with ``torch.nn.Module.to``, integers and booleans keep theirs.
+        As with ``torch.nn.Module.to``, integers and booleans keep their dtype.
 
         Raises:
             TypeError: If the dtype is not a floating one.
@@ -880,8 +866,7 @@ class Composite(TensorSpec):
         )
 
     def __hash__(self) -> int:
-        """Return a hash of the identity: the entries may change, so that only this very object is the same key."""
-        return id(self)
+        return id(self)  # the entries may change, so that only this very object is the same key
 
     def __repr__(self) -> str:
         named = ((printable(key, one_line=True), spec) for key, spec in self._specs.items())
@@ -889,9 +874,13 @@ class Composite(TensorSpec):
         about = [f"device={self._device}", f"shape={self._shape}"]
         if self._data_cls is not None:
             about.append(f"data_cls={self._data_cls.__name__}")
-        return (
-            f"Composite({', '.join(about)})" if not lines else "Composite(\n    " + ",\n    ".join(lines + about) + ")"
-        )
+        return "Composite(\n    " + ",\n    ".join(lines + about) + ")" if lines else f"Composite({', '.join(about)})"
+
+
+def check_is_spec(value: Any, path: tuple[str, ...]) -> None:
+    """Raise a ``TypeError`` unless ``value``, the new entry at ``path``, is a spec."""
+    if not isinstance(value, TensorSpec):
+        raise TypeError(f"{as_key(path)!r}: expected a spec, a mapping of specs or None, got {type(value).__name__}.")
 
 
 def _has_floats(spec: TensorSpec) -> bool:

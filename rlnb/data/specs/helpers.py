@@ -10,10 +10,9 @@ from tensordict import LazyStackedTensorDict, NonTensorData, NonTensorStack, Ten
 from rlnb._tensordict import raw_entries
 from rlnb.data.specs.base import TensorSpec
 from rlnb.data.specs.composite import Composite
-from rlnb.data.specs.lazy_stack import LazyStack
 from rlnb.data.specs.non_tensor import NonTensor
-from rlnb.data.specs.stacked_composite import StackedComposite
-from rlnb.data.specs.stacking import stack_specs
+from rlnb.data.specs.stacked import LazyStack
+from rlnb.data.specs.stacked_composite import StackedComposite, stack_specs
 from rlnb.data.specs.unbounded import Unbounded
 
 
@@ -61,7 +60,7 @@ def make_composite_from_td(
                 value, unsqueeze_null_shapes=unsqueeze_null_shapes, dynamic_shape=dynamic_shape
             )
         elif value.is_nested:
-            entries[name] = _of_nested(value)
+            entries[name] = stack_specs([Unbounded(t.shape, device=t.device, dtype=t.dtype) for t in value.unbind()])
         else:
             shape = value.shape if len(value.shape) or not unsqueeze_null_shapes else torch.Size((1,))
             if dynamic_shape and len(shape) > data.ndim:
@@ -69,12 +68,6 @@ def make_composite_from_td(
             entries[name] = Unbounded(shape, device=value.device, dtype=value.dtype)
     data_cls = None if isinstance(data, TensorDictBase) else type(data)
     return Composite(entries, shape=data.batch_size, device=data.device, data_cls=data_cls)
-
-
-def _of_nested(value: torch.Tensor) -> TensorSpec:
-    parts = [Unbounded(part.shape, device=part.device, dtype=part.dtype) for part in value.unbind()]
-    stacked: TensorSpec = stack_specs(parts)
-    return stacked
 
 
 def _is_dict_like(value: Any) -> bool:
@@ -161,11 +154,7 @@ def _emptied(spec: TensorSpec, batch_dims: int) -> TensorSpec:
 
 
 def check_no_exclusive_keys(spec: TensorSpec, recurse: bool = True) -> bool:
-    """Return whether every member of a lazy stack has the keys of all the others.
-
-    Args:
-        spec: the spec.
-        recurse: whether to include nested Composites.
+    """Return whether every member of a lazy stack, and with ``recurse`` of the nested ones, has the keys of all others.
 
     Example:
         >>> spec = torch.stack([Composite(a=None), Composite(a=None, b=None)])
@@ -187,9 +176,6 @@ def check_no_exclusive_keys(spec: TensorSpec, recurse: bool = True) -> bool:
 def contains_lazy_spec(spec: TensorSpec) -> bool:
     """Return whether the spec is, or contains, a lazy stack.
 
-    Args:
-        spec: the spec.
-
     Example:
         >>> from rlnb.data import Categorical
         >>> contains_lazy_spec(Composite(a=torch.stack([Categorical(2), Categorical(3)])))
@@ -199,6 +185,3 @@ def contains_lazy_spec(spec: TensorSpec) -> bool:
         return True
     parts = spec.values() if isinstance(spec, Composite) else getattr(spec, "choices", ())
     return any(contains_lazy_spec(part) for part in parts if part is not None)
-
-
-__all__ = ["check_no_exclusive_keys", "consolidate_spec", "contains_lazy_spec", "make_composite_from_td"]

@@ -31,18 +31,7 @@ def _is_key(key: Any) -> bool:
 
 
 def as_path(key: Any) -> tuple[str, ...]:
-    """Return a key as a flat tuple of names.
-
-    Args:
-        key: a name, or a tuple of names, which may be nested.
-
-    Raises:
-        TypeError: If the key is neither a name nor a non-empty tuple of names.
-
-    Example:
-        >>> as_path("a"), as_path(("a", ("b", "c")))
-        (('a',), ('a', 'b', 'c'))
-    """
+    """Return a key, a name or a (nested) tuple of names, as a flat tuple of names; raise a ``TypeError`` for others."""
     if isinstance(key, str):
         return (key,)
     if isinstance(key, tuple) and key:
@@ -52,11 +41,6 @@ def as_path(key: Any) -> tuple[str, ...]:
 
 def unknown_key(key: Any, legal: Sequence[Any], where: str) -> SpecKeyError:
     """Return the error for a key that ``where`` does not have. It lists the legal keys and suggests the likeliest one.
-
-    Args:
-        key: the unknown key.
-        legal: the keys that exist.
-        where: what was searched, for the message.
 
     Example:
         >>> print(unknown_key("acton", ["observation", "action"], "the spec"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from abc import abstractmethod
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -12,7 +12,7 @@ import torch
 from rlnb.data.specs.base import TensorSpec
 from rlnb.data.specs.normalize import Device, Shape, as_device, as_dtype, as_size
 from rlnb.data.specs.variable import fits_shape, shape_text
-from rlnb.data.specs.violations import Frame, Violation, format_number
+from rlnb.data.specs.violations import Frame, Violation, format_number, format_vector
 
 
 class LeafSpec(TensorSpec):
@@ -42,14 +42,21 @@ class LeafSpec(TensorSpec):
     def _nearest(self, value: torch.Tensor) -> torch.Tensor:
         """Project ``value``, of the right shape and device but of any dtype."""
 
+    #: Advice for a value outside the domain.
     _domain_advice: ClassVar[str] = "Clip it with spec.project(value), or widen the bounds of the spec."
 
     def _domain_fix(self) -> str:
-        """Return advice for a value outside the domain."""
         return self._domain_advice
+
+    @property
+    def domain(self) -> str:
+        """``"continuous"`` for a floating dtype, ``"discrete"`` otherwise."""
+        return "continuous" if self._dtype.is_floating_point else "discrete"
 
     def _offender(self, value: torch.Tensor, index: tuple[int, ...]) -> tuple[str, float | int | bool | None]:
         """Return the offending value at ``index``, as text and as a number."""
+        if self._event_dims:
+            return format_vector(value[index]), None
         number = value[index].item()
         return format_number(number), number
 
@@ -109,16 +116,10 @@ class LeafSpec(TensorSpec):
 
     def _with_last_dims(self, value: torch.Tensor) -> torch.Tensor | None:
         """Add missing trailing dims of size 1, or drop surplus ones; None if neither makes the shape fit."""
-        given, own = value.shape, self._shape
-        missing = len(own) - len(tuple(itertools.dropwhile(lambda size: size == 1, reversed(own))))
-        for count in range(1, missing + 1):
-            if self._ends_with_shape(torch.Size((*given, *[1] * count))):
-                return value.reshape(*given, *[1] * count)
-        extra = len(given) - len(tuple(itertools.dropwhile(lambda size: size == 1, reversed(given))))
-        for count in range(1, extra + 1):
-            if self._ends_with_shape(given[:-count]):
-                return value.reshape(given[:-count])
-        return None
+        given = value.shape
+        sizes = [torch.Size((*given, *[1] * count)) for count in range(1, _trailing_ones(self._shape) + 1)]
+        sizes += [given[:-count] for count in range(1, _trailing_ones(given) + 1)]
+        return next((value.reshape(size) for size in sizes if self._ends_with_shape(size)), None)
 
     def _violations(self, value: Any, key: tuple[str, ...], frame: Frame) -> list[Violation]:
         if not isinstance(value, torch.Tensor):
@@ -165,46 +166,24 @@ class LeafSpec(TensorSpec):
     def project(self, val: torch.Tensor) -> torch.Tensor:
         """Return the tensor of the domain that is nearest to ``val``, or ``val`` itself if it is in the domain.
 
-        A wrong dtype is cast (rounding to integers if necessary), and NaN becomes a legal number.
-
-        Args:
-            val: a tensor of shape ``[..., *spec.shape]``.
-
-        Raises:
-            TypeError: If ``val`` is not a tensor.
-            ValueError: If the shape does not fit.
+        A wrong dtype is cast (rounding to integers if necessary), and NaN becomes a legal number. Raises a
+        ``TypeError`` if ``val`` is not a tensor, and a ``ValueError`` if its shape is not ``[..., *spec.shape]``.
         """
         if self._accepts(val, None):
             return val
-        if not isinstance(val, torch.Tensor):
-            raise TypeError(f"{type(self).__name__}.project: " + self._messages(val)[0])
-        if not self._ends_with_shape(val.shape):
-            raise ValueError(f"{type(self).__name__}.project: " + self._messages(val)[0])
+        if not isinstance(val, torch.Tensor) or not self._ends_with_shape(val.shape):
+            error = ValueError if isinstance(val, torch.Tensor) else TypeError
+            raise error(f"{type(self).__name__}.project: " + self._messages(val)[0])
         return self._nearest(val.to(self._device))
 
     def encode(self, val: Any, *, check: bool = True, ignore_device: bool = False) -> torch.Tensor:
-        """Convert Python numbers, lists, NumPy arrays or tensors to a tensor of the spec.
+        """Convert numbers, lists, arrays or tensors to a tensor, ``[..., *spec.shape]``; see `TensorSpec.encode`.
 
-        Args:
-            val: what a Gymnasium environment returns, with any leading dims.
-            check: whether to raise for a value outside the domain.
-            ignore_device: whether to leave the value on its current device instead of moving it to the spec's.
-
-        Returns:
-            A tensor of shape ``[..., *spec.shape]`` with the spec's dtype.
-
-        Raises:
-            TypeError: If ``val`` cannot be converted to a tensor.
-            ValueError: If the shape does not fit, a fraction is given for an integer, or (with ``check``) the value is
-                outside the domain.
+        A fraction given for an integer is a ``ValueError``, too.
         """
         raw = self._as_tensor(val)
-        spec = self._on_device_of(raw, ignore_device)
+        spec = self.to(raw.device) if ignore_device else self
         return spec._encode_tensor(raw.to(spec._device), check, type(self).__name__)
-
-    def _on_device_of(self, value: torch.Tensor, ignore_device: bool) -> Self:
-        """Return this spec, moved to the device of ``value`` if the spec's own is to be ignored."""
-        return self.to(value.device) if ignore_device else self
 
     def _encode_tensor(self, raw: torch.Tensor, check: bool, who: str) -> torch.Tensor:
         cast = raw if raw.dtype == self._dtype else raw.to(self._dtype)
@@ -236,15 +215,7 @@ class LeafSpec(TensorSpec):
             ) from None
 
     def to_numpy(self, val: torch.Tensor, safe: bool | None = True) -> Any:
-        """Convert a tensor of the spec to what a Gymnasium environment takes.
-
-        Args:
-            val: a tensor of shape ``[..., *spec.shape]``.
-            safe: whether to raise a ``ValueError`` for a tensor that is not in the spec.
-
-        Returns:
-            A NumPy array; a NumPy scalar for a single choice.
-        """
+        """Convert a tensor to a NumPy array, or to a NumPy scalar for a single choice; see `TensorSpec.to_numpy`."""
         if safe and not self._accepts(val, None):
             raise ValueError(f"{type(self).__name__}.to_numpy: " + self._messages(val)[0])
         return self._decode(val.detach().cpu())
@@ -272,3 +243,7 @@ class LeafSpec(TensorSpec):
     def _extra_repr(self) -> str:
         """Return further lines of the repr."""
         return ""
+
+
+def _trailing_ones(shape: torch.Size) -> int:
+    return len(tuple(itertools.takewhile(lambda size: size == 1, reversed(shape))))

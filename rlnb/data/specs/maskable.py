@@ -4,23 +4,91 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import torch
 
-from rlnb.data.specs.enumeration import combinations
 from rlnb.data.specs.leaf import LeafSpec
-from rlnb.data.specs.masks import MaskTable, as_mask
-from rlnb.data.specs.normalize import Shape, as_lead
+from rlnb.data.specs.normalize import Shape, as_lead, saturating_cast
+from rlnb.data.specs.sampling import combinations
 from rlnb.data.specs.variable import blank_size
 
 
-class MaskableSpec(LeafSpec):
-    """A spec of one or more choices.
+class MaskTable:
+    """The legal positions of one or more choices: those where ``mask``, of shape ``[*rows, width]``, is True.
 
-    Every choice has a *position*: its number, counted from 0, whatever its encoding. Subclasses convert values to
-    positions and back.
+    Example:
+        >>> table = MaskTable(torch.tensor([True, False, True]))
+        >>> table.nearest(torch.tensor([0, 1, 2]))
+        tensor([0, 0, 2])
+        >>> table.allows(torch.tensor([0, 1, 2]))
+        tensor([ True, False,  True])
+    """
+
+    def __init__(self, mask: torch.Tensor) -> None:
+        self.mask = mask
+
+    @cached_property
+    def counts(self) -> torch.Tensor:
+        """The number of legal positions, float64, shape ``[*rows]``."""
+        return self.mask.sum(-1).double()
+
+    @cached_property
+    def order(self) -> torch.Tensor:
+        """The positions of each row, legal ones first, int64, shape ``[*rows, width]``."""
+        return self.mask.to(torch.uint8).argsort(dim=-1, descending=True, stable=True)
+
+    @cached_property
+    def _nearest(self) -> torch.Tensor:
+        width = self.mask.shape[-1]
+        place = torch.arange(width, device=self.mask.device).expand(self.mask.shape)
+        left = torch.where(self.mask, place, -width).cummax(-1).values
+        right = torch.where(self.mask, place, 3 * width).flip(-1).cummin(-1).values.flip(-1)
+        return torch.where(place - left <= right - place, left, right)
+
+    def draw(self, lead: Sequence[int], who: str) -> torch.Tensor:
+        """Draw legal positions, int64, shape ``[*lead, *rows]``, from one uniform number for each choice."""
+        self.check_not_empty(who)
+        size = torch.Size((*lead, *self.counts.shape))
+        # In float64, the product of a count and a uniform number below 1 never rounds up to the count.
+        drawn = torch.rand(size, dtype=torch.float64, device=self.mask.device).mul_(self.counts).long()
+        return _pick(self.order, drawn)
+
+    def allows(self, position: torch.Tensor) -> torch.Tensor:
+        """Return whether positions of shape ``[..., *rows]`` are legal. Those outside of the table are not."""
+        width = self.mask.shape[-1]
+        inside = (position >= 0) & (position < width)
+        return inside & _pick(self.mask, position.clamp(0, width - 1))
+
+    def nearest(self, position: torch.Tensor) -> torch.Tensor:
+        """Return the legal positions nearest to ``position`` (int64, ``[..., *rows]``); the smaller of two."""
+        return _pick(self._nearest, position.clamp(0, self.mask.shape[-1] - 1))
+
+    def check_not_empty(self, who: str) -> None:
+        """Raise a ``ValueError`` in the name of the operation ``who`` if a choice has no legal position."""
+        if bool(self.counts.all()):
+            return
+        index = tuple((self.counts == 0).nonzero()[0].tolist())
+        where = f" at index {index}" if index else ""
+        raise ValueError(
+            f"{who}: the mask leaves no legal choice{where}: all of its entries are False there. Give it one with "
+            "spec.update_mask(mask), or remove it with spec.update_mask(None)."
+        )
+
+
+def _pick(table: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
+    """Look up positions of shape ``[..., *rows]`` in a table of shape ``[*rows, width]``."""
+    if table.ndim == 1:
+        return table[position]
+    return table.expand(*position.shape, table.shape[-1]).gather(-1, position.unsqueeze(-1)).squeeze(-1)
+
+
+class MaskableSpec(LeafSpec):
+    """A spec of one or more choices, which are written as integers or (with ``_event_dims``) as one-hot vectors.
+
+    Every choice has a *position*: its number, counted from 0, whatever its encoding.
     """
 
     _rowed = ("_mask",)
@@ -33,6 +101,10 @@ class MaskableSpec(LeafSpec):
     _table: MaskTable | None = None
     #: Draws values of the given size, ignoring the mask.
     _draw: Callable[[torch.Size], torch.Tensor]
+    #: For integers: the smallest value, the largest one, and the value at position 0 (None for 0).
+    _low: Any
+    _high: Any
+    _offset: Any
 
     @abstractmethod
     def _mask_size(self) -> torch.Size:
@@ -46,13 +118,24 @@ class MaskableSpec(LeafSpec):
     def _rows(self) -> torch.Size:
         """Return the shape of the positions of one value. The choices of one row come last."""
 
-    @abstractmethod
     def _positions(self, value: torch.Tensor) -> torch.Tensor:
         """Convert a value to positions."""
+        if self._event_dims:
+            return self._argmax(value.to(torch.uint8))
+        whole = value.to(torch.int64)
+        return whole if self._offset is None else whole - self._offset
 
-    @abstractmethod
     def _from_positions(self, position: torch.Tensor) -> torch.Tensor:
         """Convert positions to a value."""
+        return (position if self._offset is None else position + self._offset).to(self._dtype)
+
+    def _argmax(self, value: torch.Tensor) -> torch.Tensor:
+        """Return the positions of the largest entries of vectors."""
+        return value.argmax(-1)
+
+    def _from_integers(self, value: torch.Tensor) -> torch.Tensor:
+        """Convert values of `to_categorical_spec` to vectors."""
+        raise NotImplementedError
 
     def _packed_mask(self, mask: torch.Tensor) -> torch.Tensor:
         """Convert a mask of `_mask_size` to the form of ``_mask``."""
@@ -96,19 +179,60 @@ class MaskableSpec(LeafSpec):
             >>> spec.is_in(torch.tensor(1)), spec.enumerate(use_mask=True).tolist()
             (False, [0, 2])
         """
-        name, given = type(self).__name__, self._as_flat_mask(mask)
-        self._mask = None if given is None else self._packed_mask(as_mask(name, given, self._mask_size(), self._device))
+        if mask is not None:
+            given = as_mask(type(self).__name__, mask, self._counts(), self._mask_size(), self._device)
+            mask = self._packed_mask(given)
+        self._mask = mask
         self._prepare_mask()
-
-    def _as_flat_mask(self, mask: Any) -> Any:
-        """Convert the user's mask to the shape of the one-hot encoding."""
-        return mask
 
     def _maskless(self) -> Self:
         return self if self._mask is None else self._with(_mask=None)
 
+    def _check_readable(self, value: torch.Tensor, call: str) -> None:
+        """Raise a ``ValueError`` unless ``value`` is in the spec, whatever its mask."""
+        like = self._maskless()
+        if not like.is_in(value):
+            raise ValueError(f"{type(self).__name__}.{call}: {like._messages(value)[0]}")
+
+    def _contains(self, value: torch.Tensor) -> bool:
+        if self._table is None and not self._event_dims:
+            if self._dtype == torch.bool:
+                return self._low != self._high or not bool((value != self._low).any())
+            if not self._dtype.is_floating_point:
+                return torch.equal(torch.clamp(value, self._low, self._high), value)
+        return not bool(self._outside(value).any())
+
+    def _outside(self, value: torch.Tensor) -> torch.Tensor:
+        if self._table is not None:
+            return ~self._table.allows(self._positions(value)) | _fractions(value)
+        return (value < self._low) | (value > self._high) | _fractions(value)
+
     def _domain_fix(self) -> str:
         return self._domain_advice if self._mask is None else self._masked_advice
+
+    def _nearest(self, value: torch.Tensor) -> torch.Tensor:
+        if self._table is not None:
+            self._table.check_not_empty(f"{type(self).__name__}.project")
+        if self._event_dims:
+            return self._largest(_comparable_entries(value, self._mask))
+        whole = value.nan_to_num(0.0).round() if value.is_floating_point() else value
+        near = saturating_cast(whole, torch.int64).clamp(self._low, self._high)
+        if self._table is not None:
+            return self._from_positions(self._table.nearest(self._positions(near)))
+        return near.to(self._dtype)
+
+    def _largest(self, value: torch.Tensor) -> torch.Tensor:
+        """Return the one-hot vectors with their 1s at the largest entries of vectors."""
+        return self._from_positions(self._argmax(value))
+
+    def _encode_tensor(self, raw: torch.Tensor, check: bool, who: str) -> torch.Tensor:
+        if not self._event_dims or raw.is_floating_point() or raw.dtype == torch.bool:
+            return super()._encode_tensor(raw, check, who)
+        integers = (self if check else self._maskless()).to_categorical_spec()
+        return self._from_integers(integers._encode_tensor(raw, True, who))
+
+    def _hash_key(self) -> Any:
+        return tuple(self._counts()[:8])
 
     def _extra_repr(self) -> str:
         if self._mask is None:
@@ -116,14 +240,7 @@ class MaskableSpec(LeafSpec):
         return f",\n    mask=Tensor(shape={self._mask_size()}, device={self._device}, dtype=torch.bool)"
 
     def rand(self, shape: Shape | None = ()) -> torch.Tensor:
-        """Draw choices; all legal ones are equally likely.
-
-        Args:
-            shape: sizes in front of the spec's shape.
-
-        Raises:
-            ValueError: If the mask leaves no legal choice.
-        """
+        """Draw choices; all legal ones are equally likely. Raises a ``ValueError`` if the mask leaves none."""
         if self._table is None:
             return self._draw(self._size(shape))
         return self._from_positions(self._table.draw(as_lead(shape), f"{type(self).__name__}.rand"))
@@ -210,30 +327,102 @@ class MaskableSpec(LeafSpec):
             >>> OneHot(3).index(OneHot(3).encode([1, 0]), scores)
             tensor([2., 4.])
         """
-        who = f"{type(self).__name__}.index"
-        like = self._maskless()
-        if not like.is_in(index):
-            raise ValueError(f"{who}: {like._messages(index)[0]}")
-        return self._select_numbers(index, tensor_to_index, self._mask_size()[-1], who)
+        self._check_readable(index, "index")
+        return self._select_numbers(index, tensor_to_index, self._mask_size()[-1], f"{type(self).__name__}.index")
 
     def _select_numbers(self, index: torch.Tensor, tensor: torch.Tensor, width: int, who: str) -> torch.Tensor:
         return gather_last(self._positions(index).unsqueeze(-1), tensor, width, who).squeeze(-1)
 
+    def to_categorical(self, val: torch.Tensor, safe: bool = True) -> torch.Tensor:
+        """Convert a value to integers.
+
+        Args:
+            val: a value of the spec, ``[..., *spec.shape]``. Vectors may have any dtype; integers are returned as is.
+            safe: whether to check the value. The mask is ignored.
+
+        Returns:
+            Integers of shape ``[..., *spec.to_categorical_spec().shape]``, in int64 if they are converted.
+
+        Raises:
+            ValueError: If the value is not in the spec.
+        """
+        return val
+
+    def to_categorical_spec(self) -> Any:
+        """Return the `Categorical` or `MultiCategorical` of the same choices and mask; a copy if it is one already."""
+        return self.clone()
+
+    def to_one_hot(self, val: torch.Tensor, safe: bool = True) -> torch.Tensor:
+        """Convert a value to one-hot vectors, which stand in a row along the last dim if there are several choices.
+
+        Args:
+            val: a value of the spec, ``[..., *spec.shape]``. Vectors are returned unchanged.
+            safe: whether to check the value. The mask is ignored.
+
+        Returns:
+            Vectors of shape ``[..., *spec.to_one_hot_spec().shape]``, boolean if they are converted.
+
+        Raises:
+            ValueError: If the value is not in the spec.
+        """
+        return val
+
+    def to_one_hot_spec(self) -> Any:
+        """Return the `OneHot` or `MultiOneHot` of the same choices and mask; a copy if it is one already."""
+        return self.clone()
+
+
+def as_mask(name: str, mask: Any, counts: list[int], shape: torch.Size, device: torch.device) -> torch.Tensor:
+    """Return a copy of the user's mask as a boolean tensor of ``shape``, the shape of the one-hot encoding.
+
+    A mask with a row for each of several choices, ``[..., len(counts), max(counts)]``, is flattened; the padding of
+    shorter rows is ignored. Raises a ``TypeError`` or ``ValueError`` if the entries are not booleans, or the shape does
+    not broadcast.
+    """
+    try:
+        given = torch.as_tensor(mask)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise TypeError(
+            f"{name}: a mask must be a boolean tensor of shape {list(shape)}, got a {type(mask).__name__} ({error})."
+        ) from None
+    if given.dtype != torch.bool:
+        raise TypeError(
+            f"{name}: a mask must be a boolean tensor, True for a legal value, got dtype {given.dtype}. Cast it: "
+            "mask.bool()."
+        )
+    if len(counts) > 1 and given.shape[-2:] == (len(counts), max(counts)):
+        given = flat_rows(given, torch.tensor(counts, device=given.device))
+    try:
+        return given.to(device).expand(shape).clone(memory_format=torch.contiguous_format)
+    except RuntimeError:
+        raise ValueError(
+            f"{name}: expected a mask of shape {list(shape)}, one entry for each value, or one that broadcasts to it, "
+            f"got {list(given.shape)}."
+        ) from None
+
+
+def padded_rows(flat: torch.Tensor, nvec: torch.Tensor) -> torch.Tensor:
+    """Split ``[..., sum(nvec)]`` into rows padded with False, ``[..., len(nvec), max(nvec)]``: undoes `flat_rows`.
+
+    Example:
+        >>> padded_rows(torch.tensor([True, True, False, False, True]), torch.tensor([2, 3])).int().tolist()
+        [[1, 1, 0], [0, 0, 1]]
+    """
+    used = torch.arange(int(nvec.max()), device=nvec.device) < nvec.reshape(-1, 1)
+    rows = torch.zeros((*flat.shape[:-1], *used.shape), dtype=flat.dtype, device=flat.device)
+    rows[..., used] = flat
+    return rows
+
+
+def flat_rows(rows: torch.Tensor, nvec: torch.Tensor) -> torch.Tensor:
+    """Concatenate rows of lengths ``nvec``, ``[..., len(nvec), max(nvec)]`` or wider, to ``[..., sum(nvec)]``."""
+    return rows[..., torch.arange(rows.shape[-1], device=nvec.device) < nvec.reshape(-1, 1)]
+
 
 def gather_last(place: torch.Tensor, tensor: torch.Tensor, width: int, who: str) -> torch.Tensor:
-    """Select the numbers at ``place`` along the last dim of ``tensor``; the leading dims broadcast.
+    """Select the numbers at ``place`` (``[..., k]``) along the last dim of ``tensor`` (``[..., width]``): ``[..., k]``.
 
-    Args:
-        place: int64, shape ``[..., k]``.
-        tensor: shape ``[..., width]``.
-        width: the number of choices.
-        who: the operation, for the error message.
-
-    Returns:
-        A tensor of shape ``[..., k]``.
-
-    Raises:
-        ValueError: If the shapes do not fit.
+    The leading dims broadcast. Raises a ``ValueError`` in the name of ``who`` if the shapes do not fit.
     """
     if not tensor.ndim or tensor.shape[-1] != width:
         raise ValueError(
@@ -248,3 +437,49 @@ def gather_last(place: torch.Tensor, tensor: torch.Tensor, width: int, who: str)
             f"{list(tensor.shape[:-1])}. Give both the same batch dimensions."
         ) from None
     return tensor.expand(*lead, width).gather(-1, place.expand(*lead, place.shape[-1]))
+
+
+def _fractions(value: torch.Tensor) -> torch.Tensor:
+    """Return a mask of the entries that are not whole numbers, including NaN and infinities."""
+    if not value.is_floating_point():
+        return torch.zeros_like(value, dtype=torch.bool)
+    return (value.round() != value) | value.isinf()
+
+
+def _comparable_entries(value: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
+    """Return entries whose argmax is that of the legal entries of ``value``, with NaN as the smallest number."""
+    if mask is None:
+        return value.nan_to_num(nan=-torch.inf) if value.is_floating_point() else value.to(torch.int64)
+    lowest = torch.finfo(torch.float64).min
+    return value.double().nan_to_num(nan=lowest, neginf=lowest).where(mask, -torch.inf)
+
+
+def legal_text(mask: torch.Tensor, start: int = 0) -> str:
+    """Format the values that a row of a mask allows, at most eight of them: ``{0, 2}``."""
+    legal = (mask.nonzero().flatten() + start).tolist()
+    return "{" + ", ".join([*map(str, legal[:8]), *(["..."] if len(legal) > 8 else [])]) + "}"
+
+
+def choices_text(n: int, start: int, mask: torch.Tensor | None = None) -> str:
+    """Format ``n`` choices for a message, ``{1, ..., 10}``, or those that a row of a mask allows."""
+    if mask is not None:
+        return f"{legal_text(mask, start)}, the values that the mask leaves"
+    values = [str(start + i) for i in range(n)] if n <= 3 else [str(start), "...", str(start + n - 1)]
+    return "{" + ", ".join(values) + "}"
+
+
+def check_no_register(name: str, use_register: bool) -> None:
+    """Raise a ``NotImplementedError`` if choices are to be numbered in the order in which they are encoded."""
+    if use_register:
+        raise NotImplementedError(
+            f"{name}(use_register=True) would number the choices in the order in which they are encoded, so that two "
+            "runs differ. Number them beforehand, and encode the numbers: use_register=False."
+        )
+
+
+def index_dtype(dtype: torch.dtype, low: int, high: int) -> torch.dtype:
+    """Return the dtype for integers from ``low`` to ``high``: ``dtype`` if it holds them as integers, else int64."""
+    if dtype == torch.bool or dtype.is_floating_point:
+        return torch.int64
+    info = torch.iinfo(dtype)
+    return dtype if info.min <= low and high <= info.max else torch.int64

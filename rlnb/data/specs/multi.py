@@ -9,17 +9,17 @@ import numpy as np
 import torch
 
 from rlnb.data.specs.boxes import BoxList
-from rlnb.data.specs.categorical import (
+from rlnb.data.specs.maskable import (
+    MaskableSpec,
     check_no_register,
     choices_text,
-    comparable_entries,
-    fractions,
+    flat_rows,
+    gather_last,
     index_dtype,
-    vector_text,
+    legal_text,
+    padded_rows,
 )
-from rlnb.data.specs.maskable import MaskableSpec, gather_last
-from rlnb.data.specs.masks import legal_text
-from rlnb.data.specs.normalize import Device, Shape, as_size, saturating_cast, whole_numbers
+from rlnb.data.specs.normalize import Device, Shape, as_size, whole_numbers
 from rlnb.data.specs.sampling import chooser
 from rlnb.data.specs.variable import blank_size, fits_shape
 
@@ -66,13 +66,11 @@ class MultiCategorical(MaskableSpec):
         counts, first = as_counts(type(self).__name__, nvec, start)
         size = counts.shape if shape is None else as_size(shape)
         super().__init__(size, device, dtype, torch.int64)
-        if self._dtype == torch.bool:
-            raise TypeError(f"MultiCategorical needs an integer dtype, got {self._dtype}. Use torch.int64.")
+        check_range(type(self).__name__, counts, first, self._dtype)
         if size[max(len(size) - counts.ndim, 0) :] != counts.shape:
             raise ValueError(
                 f"MultiCategorical: the shape must end with the shape of nvec, {list(counts.shape)}, got {list(size)}."
             )
-        check_range(type(self).__name__, counts, first, self._dtype)
         self._mask = None
         self.nvec, self.start = (part.to(self._device).expand(blank_size(size)) for part in (counts, first))
         self._prepare()
@@ -84,8 +82,8 @@ class MultiCategorical(MaskableSpec):
             self._mask = self._mask[..., : int(self.nvec.max())] if self.nvec.numel() else self._mask[..., :0]
         self._prepare_mask()
         self._low, self._high = self.start.to(self._dtype), (self.start + self.nvec - 1).to(self._dtype)
-        start = self.start if bool(self.start.any()) else None
-        self._draw = chooser(self.nvec, start, self._dtype)
+        self._offset = self.start if bool(self.start.any()) else None
+        self._draw = chooser(self.nvec, self._offset, self._dtype)
 
     @property
     def space(self) -> BoxList | Any:
@@ -104,21 +102,12 @@ class MultiCategorical(MaskableSpec):
     def _choice_dims(self) -> int:  # type: ignore[override]  # a constant of other specs
         return self._repeated()[1].ndim
 
-    def _as_flat_mask(self, mask: Any) -> Any:
-        return None if mask is None else flat_mask(mask, self._repeated()[1].flatten())
-
     def _mask_size(self) -> torch.Size:
         lead, nvec, _ = self._repeated()
         return torch.Size((*self.nvec.shape[:lead], int(nvec.sum())))
 
     def _packed_mask(self, mask: torch.Tensor) -> torch.Tensor:
-        _, nvec, _ = self._repeated()
-        return padded_rows(mask, nvec.flatten()).reshape(*self.nvec.shape, -1)
-
-    def _adopt_rows(self, rows: torch.Tensor) -> None:
-        """Set the mask from padded rows of shape ``[*lead, number of choices, width]``."""
-        self._mask = rows.reshape(*self.nvec.shape, -1)
-        self._prepare_mask()
+        return padded_rows(mask, self._repeated()[1]).reshape(*self.nvec.shape, -1)
 
     @property
     def mask(self) -> torch.Tensor | None:
@@ -126,8 +115,7 @@ class MultiCategorical(MaskableSpec):
         if self._mask is None:
             return None
         lead, nvec, _ = self._repeated()
-        rows = self._mask.reshape(*self.nvec.shape[:lead], nvec.numel(), -1)
-        return flat_rows(rows, nvec.flatten())
+        return flat_rows(self._mask.reshape(*self.nvec.shape[:lead], nvec.numel(), -1), nvec)
 
     def _counts(self) -> list[int]:
         counts: list[int] = self._repeated()[1].flatten().tolist()
@@ -136,33 +124,9 @@ class MultiCategorical(MaskableSpec):
     def _rows(self) -> torch.Size:
         return self._shape
 
-    def _positions(self, value: torch.Tensor) -> torch.Tensor:
-        return value.to(torch.int64) - self.start
-
-    def _from_positions(self, position: torch.Tensor) -> torch.Tensor:
-        return (position + self.start).to(self._dtype)
-
-    def _contains(self, value: torch.Tensor) -> bool:
-        if self._table is not None or self._dtype.is_floating_point:
-            return not bool(self._outside(value).any())
-        return torch.equal(torch.clamp(value, self._low, self._high), value)
-
-    def _outside(self, value: torch.Tensor) -> torch.Tensor:
-        if self._table is not None:
-            return ~self._table.allows(self._positions(value)) | fractions(value)
-        return (value < self._low) | (value > self._high) | fractions(value)
-
     def _domain_text(self, index: tuple[int, ...]) -> str:
-        if self._mask is not None:
-            return f"{legal_text(self._mask[index], int(self.start[index]))}, the values that the mask leaves"
-        return choices_text(int(self.nvec[index]), int(self.start[index]))
-
-    def _nearest(self, value: torch.Tensor) -> torch.Tensor:
-        whole = value.nan_to_num(0.0).round() if value.is_floating_point() else value
-        near = saturating_cast(whole, torch.int64).clamp(self.start, self.start + self.nvec - 1)
-        if self._table is not None:
-            return self._from_positions(self._table.nearest(near - self.start, "MultiCategorical.project"))
-        return near.to(self._dtype)
+        mask = None if self._mask is None else self._mask[index]
+        return choices_text(int(self.nvec[index]), int(self.start[index]), mask)
 
     def _shape_fix(self, expected: torch.Size, value: torch.Tensor) -> str:
         total = int(self.nvec.sum())
@@ -173,17 +137,12 @@ class MultiCategorical(MaskableSpec):
         return super()._shape_fix(expected, value)
 
     def _to_dtype(self, dtype: torch.dtype) -> MultiCategorical:
-        if dtype == torch.bool:
-            raise TypeError(f"MultiCategorical needs an integer dtype, got {dtype}. Use torch.int64.")
         check_range(type(self).__name__, self.nvec, self.start, dtype)
         return self._with(_dtype=dtype)
 
     def _decode(self, value: torch.Tensor) -> Any:
         # Gymnasium's MultiDiscrete takes only integers.
         return value.to(index_dtype(value.dtype, 0, 0)).numpy()
-
-    def _hash_key(self) -> Any:
-        return tuple(self.nvec.flatten()[:8].tolist()), tuple(self.start.flatten()[:8].tolist())
 
     def index(self, index: torch.Tensor, tensor_to_index: torch.Tensor) -> torch.Tensor:
         """Select the numbers of ``tensor_to_index`` that a value of the spec chooses; see `MaskableSpec.index`."""
@@ -192,24 +151,13 @@ class MultiCategorical(MaskableSpec):
         return taken if self._repeated()[1].ndim else taken.squeeze(-1)
 
     def to_one_hot(self, val: torch.Tensor, safe: bool = True) -> torch.Tensor:
-        """Convert integers to one-hot vectors in a row along the last dim.
-
-        Args:
-            val: integers of the spec.
-            safe: whether to check the value. The mask is ignored.
-
-        Returns:
-            A boolean tensor whose last dim has the sum of ``nvec`` as its size.
-
-        Raises:
-            ValueError: If the value is not in the spec.
-        """
-        like = self._maskless()
-        if safe and not like.is_in(val):
-            raise ValueError(f"MultiCategorical.to_one_hot: {like._messages(val)[0]}")
+        """Convert integers to boolean one-hot vectors in a row; see `MaskableSpec.to_one_hot`."""
+        if safe:
+            self._check_readable(val, "to_one_hot")
         lead, nvec, _ = self._repeated()
         extra = val.shape[: val.ndim - self.ndim + lead]
-        return like.to_one_hot_spec()._from_positions(self._positions(val).reshape(*extra, nvec.numel()))
+        vectors = self._maskless().to_one_hot_spec()
+        return vectors._from_positions(self._positions(val).reshape(*extra, nvec.numel()))
 
     def to_one_hot_spec(self) -> MultiOneHot:
         """Return the `MultiOneHot` of the same choices and mask.
@@ -229,17 +177,12 @@ class MultiCategorical(MaskableSpec):
         shape = (*self._shape[:lead], int(nvec.sum()))
         return MultiOneHot(counts, shape=shape, device=self._device, mask=self.mask, start=first)
 
-    def to_categorical(self, val: torch.Tensor, safe: bool = True) -> torch.Tensor:
-        """Return ``val`` unchanged: it is categorical already."""
-        return val
-
-    def to_categorical_spec(self) -> MultiCategorical:
-        """Return a copy: the spec is categorical already."""
-        return self.clone()
-
 
 class MultiOneHot(MaskableSpec):
     """Several choices, each a one-hot vector, in a row along the last dim.
+
+    `encode` takes integers of shape ``[..., *spec.shape[:-1], *nvec.shape]``, or boolean or floating vectors of shape
+    ``[..., *spec.shape]``. An integer tensor always holds choices.
 
     Args:
         nvec: the number of choices of each entry, with at least one dim.
@@ -314,9 +257,6 @@ class MultiOneHot(MaskableSpec):
         vector = torch.eq(positions.index_select(-1, self._owner), place)
         return vector if self._dtype == torch.bool else vector.to(self._dtype)
 
-    def _as_flat_mask(self, mask: Any) -> Any:
-        return None if mask is None else flat_mask(mask, self.nvec.flatten())
-
     def _mask_size(self) -> torch.Size:
         return blank_size(self._shape)
 
@@ -329,17 +269,14 @@ class MultiOneHot(MaskableSpec):
     def _rows(self) -> torch.Size:
         return torch.Size((*self._shape[:-1], len(self._lengths)))
 
-    def _positions(self, value: torch.Tensor) -> torch.Tensor:
-        return self._argmax(value.to(torch.uint8))
-
     def _from_positions(self, position: torch.Tensor) -> torch.Tensor:
         return self._written(position, self._place)
 
+    def _from_integers(self, value: torch.Tensor) -> torch.Tensor:
+        return self._from_positions((value - self.start).flatten(-self.nvec.ndim))
+
     def _select_numbers(self, index: torch.Tensor, tensor: torch.Tensor, width: int, who: str) -> torch.Tensor:
         return gather_last(self._positions(index) + self._begin, tensor, width, who).unflatten(-1, self.nvec.shape)
-
-    def _contains(self, value: torch.Tensor) -> bool:
-        return not bool(self._outside(value).any())
 
     def _outside(self, value: torch.Tensor) -> torch.Tensor:
         blank = torch.zeros((*value.shape[:-1], len(self._lengths)), dtype=torch.int64, device=value.device)
@@ -355,14 +292,6 @@ class MultiOneHot(MaskableSpec):
             return f"the one-hot vectors of lengths {self._lengths} in a row with the 1s at {legal}, as the mask says"
         return f"the one-hot vectors of lengths {self._lengths} in a row (one entry of each is 1, the others are 0)"
 
-    def _offender(self, value: torch.Tensor, index: tuple[int, ...]) -> tuple[str, None]:
-        return vector_text(value[index]), None
-
-    def _nearest(self, value: torch.Tensor) -> torch.Tensor:
-        if self._table is not None:
-            self._table.check_not_empty("MultiOneHot.project")
-        return self._from_positions(self._argmax(comparable_entries(value, self._mask)))
-
     def _argmax(self, value: torch.Tensor) -> torch.Tensor:
         return torch.stack([part.argmax(-1) for part in value.split(self._lengths, -1)], -1)
 
@@ -374,31 +303,6 @@ class MultiOneHot(MaskableSpec):
             )
         return super()._shape_fix(expected, value)
 
-    def encode(self, val: Any, *, check: bool = True, ignore_device: bool = False) -> torch.Tensor:
-        """Convert integers to one-hot vectors, or check vectors that are one-hot already.
-
-        Args:
-            val: integers of shape ``[..., *spec.shape[:-1], *nvec.shape]``; or boolean or floating vectors of shape
-                ``[..., *spec.shape]``. An integer tensor always holds choices.
-            check: whether to raise for floating or boolean vectors that are not one-hot, and for masked choices.
-            ignore_device: whether to leave the value on its current device instead of moving it to the spec's.
-
-        Returns:
-            A tensor of shape ``[..., *spec.shape]``.
-
-        Raises:
-            TypeError: If ``val`` cannot be converted to a tensor.
-            ValueError: If the shape does not fit, or a choice does not exist.
-        """
-        raw = self._as_tensor(val)
-        spec = self._on_device_of(raw, ignore_device)
-        raw = raw.to(spec._device)
-        if raw.is_floating_point() or raw.dtype == torch.bool:
-            return spec._encode_tensor(raw, check, type(self).__name__)
-        integers = (spec if check else spec._maskless()).to_categorical_spec()
-        position = integers._encode_tensor(raw, True, type(self).__name__) - spec.start
-        return spec._from_positions(position.flatten(-spec.nvec.ndim))
-
     def _index_dtype(self) -> torch.dtype:
         return index_dtype(self._dtype, int(self.start.min()), int((self.start + self.nvec).max()) - 1)
 
@@ -406,25 +310,10 @@ class MultiOneHot(MaskableSpec):
         index = self._positions(value).unflatten(-1, self.nvec.shape) + self.start.cpu()
         return index.to(self._index_dtype()).numpy()
 
-    def _hash_key(self) -> Any:
-        return tuple(self.nvec.flatten()[:8].tolist()), tuple(self.start.flatten()[:8].tolist())
-
     def to_categorical(self, val: torch.Tensor, safe: bool = True) -> torch.Tensor:
-        """Convert one-hot vectors to integers.
-
-        Args:
-            val: vectors of shape ``[..., *spec.shape]``, of any dtype.
-            safe: whether to check the value. The mask is ignored.
-
-        Returns:
-            An int64 tensor of shape ``[..., *spec.shape[:-1], *nvec.shape]``.
-
-        Raises:
-            ValueError: If the value is not one-hot.
-        """
-        like = self._maskless().to(val.dtype)
-        if safe and not like.is_in(val):
-            raise ValueError(f"MultiOneHot.to_categorical: {like._messages(val)[0]}")
+        """Convert vectors to int64, ``[..., *spec.shape[:-1], *nvec.shape]``; see `MaskableSpec.to_categorical`."""
+        if safe:
+            self.to(val.dtype)._check_readable(val, "to_categorical")
         return self._positions(val).unflatten(-1, self.nvec.shape) + self.start
 
     def to_categorical_spec(self) -> MultiCategorical:
@@ -433,32 +322,15 @@ class MultiOneHot(MaskableSpec):
             self.nvec, shape=(*self._shape[:-1], *self.nvec.shape), device=self._device, start=self.start
         )
         if self._table is not None:
-            spec._adopt_rows(self._table.mask)
+            spec._mask = self._table.mask.reshape(*spec.nvec.shape, -1)
+            spec._prepare_mask()
         return spec
-
-    def to_one_hot(self, val: torch.Tensor, safe: bool = True) -> torch.Tensor:
-        """Return ``val`` unchanged: it is one-hot already."""
-        return val
-
-    def to_one_hot_spec(self) -> MultiOneHot:
-        """Return a copy: the spec is one-hot already."""
-        return self.clone()
 
 
 def as_counts(name: str, nvec: Counts, start: Counts | int) -> tuple[torch.Tensor, torch.Tensor]:
     """Return copies of ``nvec`` and ``start`` as int64 tensors of one shape.
 
-    Args:
-        name: the class of the spec, for the error message.
-        nvec: the number of choices of each entry.
-        start: the smallest choice of each entry, or of all entries.
-
-    Raises:
-        ValueError: If a count is not positive, there are no counts, or the shapes do not fit.
-
-    Example:
-        >>> as_counts("MultiCategorical", [2, 3], 1)
-        (tensor([2, 3]), tensor([1, 1]))
+    Raises a ``ValueError`` if a count is not positive, there are no counts, or the shapes do not fit.
     """
     counts = torch.as_tensor(np.array(nvec) if not isinstance(nvec, torch.Tensor) else nvec).to(torch.int64).clone()
     if counts.ndim == 0 or counts.numel() == 0 or bool((counts < 1).any()):
@@ -473,74 +345,12 @@ def as_counts(name: str, nvec: Counts, start: Counts | int) -> tuple[torch.Tenso
 
 
 def check_range(name: str, nvec: torch.Tensor, start: torch.Tensor, dtype: torch.dtype) -> None:
-    """Raise unless ``dtype`` holds all choices from ``start`` to ``start + nvec - 1``.
-
-    Args:
-        name: the class of the spec, for the error message.
-        nvec: the number of choices of each entry.
-        start: the smallest choice of each entry.
-        dtype: the dtype of the values.
-
-    Raises:
-        ValueError: If it does not hold them.
-    """
+    """Raise unless ``dtype`` holds all choices from ``start`` to ``start + nvec - 1``, and is not ``torch.bool``."""
+    if dtype == torch.bool:
+        raise TypeError(f"MultiCategorical needs an integer dtype, got {dtype}. Use torch.int64.")
     first, last = whole_numbers(dtype)
     low, high = int(start.min()), int((start + nvec).max()) - 1
     if low < first or high > last:
         raise ValueError(
             f"{name}: the choices go from {low} to {high}, but {dtype} holds {first} to {last}. Use torch.int64."
         )
-
-
-def padded_rows(flat: torch.Tensor, nvec: torch.Tensor) -> torch.Tensor:
-    """Split a vector into rows of different lengths, padded with False: the inverse of `flat_rows`.
-
-    Args:
-        flat: a tensor of shape ``[..., sum(nvec)]``.
-        nvec: the length of each row, one dim.
-
-    Returns:
-        A tensor of shape ``[..., len(nvec), max(nvec)]``.
-
-    Example:
-        >>> padded_rows(torch.tensor([True, True, False, False, True]), torch.tensor([2, 3])).int().tolist()
-        [[1, 1, 0], [0, 0, 1]]
-    """
-    nvec = nvec.reshape(-1)
-    used = torch.arange(int(nvec.max()), device=nvec.device) < nvec[:, None]
-    rows = torch.zeros((*flat.shape[:-1], *used.shape), dtype=flat.dtype, device=flat.device)
-    rows[..., used] = flat
-    return rows
-
-
-def flat_mask(mask: Any, nvec: torch.Tensor) -> Any:
-    """Flatten a mask that has a row for each choice, ``[..., len(nvec), max(nvec)]``; return any other unchanged.
-
-    Args:
-        mask: the user's mask.
-        nvec: the length of each row, one dim. The padding of shorter rows is ignored.
-
-    Example:
-        >>> flat_mask([[True, False, False], [True, True, False]], torch.tensor([2, 3])).int().tolist()
-        [1, 0, 1, 1, 0]
-    """
-    try:
-        given = torch.as_tensor(mask)
-    except (TypeError, ValueError, RuntimeError):
-        return mask
-    rows = (len(nvec), int(nvec.max())) if len(nvec) else None
-    return flat_rows(given, nvec.to(given.device)) if len(nvec) > 1 and given.shape[-2:] == rows else mask
-
-
-def flat_rows(rows: torch.Tensor, nvec: torch.Tensor) -> torch.Tensor:
-    """Concatenate rows of different lengths: the inverse of `padded_rows`.
-
-    Args:
-        rows: a tensor of shape ``[..., len(nvec), max(nvec)]`` or wider.
-        nvec: the length of each row, one dim.
-
-    Returns:
-        A tensor of shape ``[..., sum(nvec)]``.
-    """
-    nvec = nvec.reshape(-1)
-    return rows[..., torch.arange(rows.shape[-1], device=nvec.device) < nvec[:, None]]

@@ -157,13 +157,7 @@ class NonTensor(TensorSpec):
     def encode(self, val: Any, *, check: bool = True, ignore_device: bool = False) -> Any:
         """Wrap ``val`` as ``NonTensorData`` with the spec's batch size, unless it is wrapped already.
 
-        Args:
-            val: any data.
-            check: whether to raise for a tensor, or for data that is not in the space.
-            ignore_device: ignored: the data is not on a device.
-
-        Raises:
-            ValueError: If it is a tensor, has the wrong batch size, or is not in the space.
+        With ``check``, a tensor, a wrong batch size, or data that is not in the space is a ``ValueError``.
         """
         if check:
             self._check(val, "encode")
@@ -246,12 +240,7 @@ def _rows_of(value: Any, index: tuple[int, ...] = ()) -> Iterator[tuple[tuple[in
 
 
 def same_data(first: Any, second: Any) -> bool:
-    """Return whether two pieces of data are equal, including the arrays in them.
-
-    Example:
-        >>> same_data({"a": np.zeros(2)}, {"a": np.zeros(2)})
-        True
-    """
+    """Return whether two pieces of data are equal, including the arrays in them."""
     if isinstance(first, np.ndarray) or isinstance(second, np.ndarray):
         return bool(np.array_equal(first, second))
     if type(first) is not type(second):

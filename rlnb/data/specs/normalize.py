@@ -12,34 +12,15 @@ Device = torch.device | str | int | None
 
 #: The dtypes that specs support. torch cannot compare tensors of uint16, uint32 and uint64.
 SUPPORTED_DTYPES = (
-    torch.float16,
-    torch.bfloat16,
-    torch.float32,
-    torch.float64,
-    torch.int8,
-    torch.int16,
-    torch.int32,
-    torch.int64,
-    torch.uint8,
-    torch.bool,
+    *(torch.float16, torch.bfloat16, torch.float32, torch.float64),
+    *(torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8, torch.bool),
 )
 
 EMPTY = torch.Size(())
 
 
 def as_size(shape: Shape) -> torch.Size:
-    """Return ``shape`` as a ``torch.Size``.
-
-    Args:
-        shape: an int (one dim) or the sizes; -1 is a dim of variable size.
-
-    Raises:
-        ValueError: If a size is below -1.
-
-    Example:
-        >>> as_size(3), as_size([2, -1])
-        (torch.Size([3]), torch.Size([2, -1]))
-    """
+    """Return ``shape`` (an int is one dim) as a ``torch.Size``; raise a ``ValueError`` for sizes below -1."""
     size = torch.Size((shape,)) if isinstance(shape, int) else torch.Size(shape)
     if any(length < -1 for length in size):
         raise ValueError(
@@ -50,39 +31,17 @@ def as_size(shape: Shape) -> torch.Size:
 
 
 def as_lead(shape: Shape | None) -> torch.Size:
-    """Return the ``shape`` argument of `rand`, `zero` and `one` as a ``torch.Size``. None is an empty one.
-
-    Example:
-        >>> as_lead(None), as_lead(3)
-        (torch.Size([]), torch.Size([3]))
-    """
+    """Return the ``shape`` argument of `rand`, `zero` and `one` as a ``torch.Size``. None is an empty one."""
     return EMPTY if shape is None else as_size(shape)
 
 
 def as_sizes(shape: tuple[Any, ...]) -> tuple[int, ...]:
-    """Return sizes given as separate arguments, or as one sequence, as a tuple.
-
-    Example:
-        >>> as_sizes((2, 3)), as_sizes(([2, 3],))
-        ((2, 3), (2, 3))
-    """
+    """Return sizes given as separate arguments, ``(2, 3)``, or as one sequence, ``([2, 3],)``, as a tuple."""
     return tuple(shape[0]) if len(shape) == 1 and not isinstance(shape[0], int) else shape
 
 
 def as_dtype(dtype: torch.dtype | str | None, default: torch.dtype) -> torch.dtype:
-    """Return ``dtype`` as a ``torch.dtype`` that specs support.
-
-    Args:
-        dtype: a torch dtype, its name (``"float32"``), or None for ``default``.
-        default: the dtype for None.
-
-    Raises:
-        TypeError: If the dtype does not exist, or specs do not support it.
-
-    Example:
-        >>> as_dtype("int64", torch.float32), as_dtype(None, torch.float32)
-        (torch.int64, torch.float32)
-    """
+    """Return a dtype, its name or None (for ``default``) as a dtype; raise a ``TypeError`` unless specs support it."""
     found = default if dtype is None else getattr(torch, dtype, None) if isinstance(dtype, str) else dtype
     if found not in SUPPORTED_DTYPES:
         names = ", ".join(str(d) for d in SUPPORTED_DTYPES)
@@ -106,12 +65,7 @@ def whole_numbers(dtype: torch.dtype) -> tuple[int, int]:
 
 
 def saturating_cast(value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """Cast a tensor. Floats beyond the range of an integer dtype become its limits instead of wrapping around.
-
-    Example:
-        >>> saturating_cast(torch.tensor([1e30, 3.0]), torch.uint8).tolist()
-        [255, 3]
-    """
+    """Cast a tensor. Floats beyond the range of an integer dtype become its limits instead of wrapping around."""
     if dtype.is_floating_point or not value.is_floating_point():
         return value.to(dtype)
     info = torch.iinfo(dtype)
@@ -123,13 +77,9 @@ def saturating_cast(value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 
 
 def as_device(device: Device) -> torch.device:
-    """Return ``device`` as the ``torch.device`` that a tensor on it reports.
+    """Return ``device`` as the ``torch.device`` that a tensor on it reports: ``"cuda"`` with the current index.
 
-    None is torch's default device; ``"cuda"`` becomes the current CUDA device with its index.
-
-    Example:
-        >>> as_device("cpu")
-        device(type='cpu')
+    None is torch's default device.
     """
     if device is None:
         return torch.get_default_device()
@@ -140,21 +90,10 @@ def as_device(device: Device) -> torch.device:
 
 
 def leading_dim(dim: int, ndim: int, fixed: int, what: str, *, insert: bool = False) -> int:
-    """Return ``dim`` as a non-negative position among the leading dims.
+    """Return ``dim`` as a non-negative position among the ``ndim - fixed`` leading dims of a spec.
 
-    Args:
-        dim: the dim; negative ones count from the end.
-        ndim: the number of dims of the spec.
-        fixed: the number of trailing dims that must not be touched.
-        what: the operation, for the error message.
-        insert: whether ``dim`` is a position between dims (there is one more of those).
-
-    Raises:
-        IndexError: If the dim does not exist, or is one of the fixed ones.
-
-    Example:
-        >>> leading_dim(-2, 3, 1, "squeeze")
-        1
+    With ``insert``, it is a position between dims, of which there is one more. Raises an ``IndexError`` in the name of
+    the operation ``what`` if the dim does not exist, or is one of the ``fixed`` trailing ones.
     """
     places = ndim + 1 if insert else ndim
     last = places - fixed
@@ -169,18 +108,8 @@ def leading_dim(dim: int, ndim: int, fixed: int, what: str, *, insert: bool = Fa
 def leading_index(index: Any, ndim: int) -> tuple[Any, ...]:
     """Return an index of the leading ``ndim`` dims as a tuple, with its Ellipsis replaced by slices.
 
-    It then applies to specs that have more trailing dims, such as the entries of a Composite.
-
-    Args:
-        index: the index.
-        ndim: the number of dims that it may use.
-
-    Raises:
-        IndexError: If it has more dims.
-
-    Example:
-        >>> leading_index((..., 0), 3)
-        (slice(None, None, None), slice(None, None, None), 0)
+    It then applies to specs that have more trailing dims, such as the entries of a Composite. Raises an ``IndexError``
+    if it uses more dims than ``ndim``.
     """
     parts = index if isinstance(index, tuple) else (index,)
     used = sum(

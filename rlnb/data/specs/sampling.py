@@ -1,4 +1,4 @@
-"""Random draws for specs, in which one draw of T rows equals T draws of one row.
+"""Random draws and enumeration of the values of specs. One draw of T rows equals T draws of one row.
 
 ``torch.rand`` and ``torch.randint`` have this property on the CPU. ``torch.randn`` does not have it for 16 or more
 numbers, so that all functions here transform uniform numbers.
@@ -6,7 +6,8 @@ numbers, so that all functions here transform uniform numbers.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
@@ -16,49 +17,24 @@ Draw = Callable[[torch.Size], torch.Tensor]
 
 #: Up to twice this number, float64 can represent every integer.
 _EXACT = 2**52
-
-
-def _uniform(size: torch.Size, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
-    return torch.rand(size, dtype=dtype, device=device)
+#: The largest number of values to list. A mistake, such as a batch of choices, could otherwise fill the memory.
+_LIMIT = 2**24
 
 
 def draw_normal(dtype: torch.dtype, device: torch.device, size: torch.Size) -> torch.Tensor:
-    """Draw standard normal numbers, by applying the inverse distribution function to uniform numbers.
-
-    Example:
-        >>> draw_normal(torch.float32, torch.device("cpu"), torch.Size([3])).shape
-        torch.Size([3])
-    """
+    """Draw standard normal numbers, by applying the inverse distribution function to uniform numbers."""
     wide = dtype if dtype in (torch.float32, torch.float64) else torch.float32
-    drawn = _uniform(size, wide, device)
+    drawn = torch.rand(size, dtype=wide, device=device)
     # At least half of the generator's resolution, for 0 would become minus infinity.
     drawn.clamp_(min=2.0**-54 if wide == torch.float64 else 2.0**-25)
     drawn = torch.special.ndtri(drawn)
     return drawn if wide == dtype else drawn.to(dtype)
 
 
-def draw_choice(n: int, start: int, dtype: torch.dtype, device: torch.device, size: torch.Size) -> torch.Tensor:
-    """Draw integers from ``start`` to ``start + n - 1`` with equal probabilities.
-
-    Example:
-        >>> draw_choice(1, 5, torch.int64, torch.device("cpu"), torch.Size([2]))
-        tensor([5, 5])
-    """
-    return torch.randint(start, start + n, size, dtype=dtype, device=device)
-
-
 def draw_choices(nvec: torch.Tensor, start: torch.Tensor | None, dtype: torch.dtype, size: torch.Size) -> torch.Tensor:
-    """Draw integers from ``start`` to ``start + nvec - 1`` for each entry.
+    """Draw integers from ``start`` (None for 0) to ``start + nvec - 1`` for each entry; see `chooser`.
 
-    Args:
-        nvec: the numbers of choices, in float64 (where a uniform number below 1 times ``nvec`` never rounds up to it).
-        start: the smallest choices, in int64; None for 0.
-        dtype: the dtype of the result.
-        size: the size of the result, ending with the shape of ``nvec``.
-
-    Example:
-        >>> draw_choices(torch.ones(2).double(), torch.tensor([3, 4]), torch.int64, torch.Size([2]))
-        tensor([3, 4])
+    ``nvec`` is in float64, where a uniform number below 1 times ``nvec`` never rounds up to it.
     """
     drawn = torch.rand(size, dtype=torch.float64, device=nvec.device).mul_(nvec)
     if dtype.is_floating_point:
@@ -69,13 +45,8 @@ def draw_choices(nvec: torch.Tensor, start: torch.Tensor | None, dtype: torch.dt
 def chooser(nvec: torch.Tensor, start: torch.Tensor | None, dtype: torch.dtype) -> Draw:
     """Return a function that draws integers from ``start`` to ``start + nvec - 1`` for each entry.
 
-    Args:
-        nvec: the numbers of choices, in int64.
-        start: the smallest choices, in int64; None for 0.
-        dtype: the dtype of the result.
-
-    Returns:
-        A picklable function from a size to a tensor of that size. The size ends with the shape of ``nvec``.
+    ``nvec`` and ``start`` (None for 0) are in int64. The function is picklable, and takes the size of its result, which
+    ends with the shape of ``nvec``.
 
     Example:
         >>> chooser(torch.tensor([1, 1]), torch.tensor([3, 4]), torch.int64)(torch.Size([2]))
@@ -146,12 +117,7 @@ def draw_tailed(low: torch.Tensor, high: torch.Tensor, size: torch.Size) -> torc
 def sampler_between(low: torch.Tensor, high: torch.Tensor) -> Draw:
     """Return the fastest function that draws between ``low`` and ``high`` (same shape and dtype, inclusive).
 
-    Args:
-        low: lower bounds, of the spec's shape.
-        high: upper bounds, of the spec's shape.
-
-    Returns:
-        A picklable function from a size to a tensor of that size. The size ends with the bounds' shape.
+    It is picklable, and takes the size of its result, which ends with the bounds' shape.
     """
     first_low, first_high = low.flatten()[:1], high.flatten()[:1]
     uniform = low.numel() > 0 and bool((low == first_low).all()) and bool((high == first_high).all())
@@ -165,10 +131,28 @@ def sampler_between(low: torch.Tensor, high: torch.Tensor) -> Draw:
     if low.numel() == 0:
         return partial(draw_choices, low.double(), None, low.dtype)
     if uniform and high.item() < 2**63 - 1:
-        first, last = int(low.item()), int(high.item())
-        return partial(draw_choice, last - first + 1, first, low.dtype, low.device)
+        return partial(torch.randint, int(low.item()), int(high.item()) + 1, dtype=low.dtype, device=low.device)
     if bool((high.double() - low.double() >= _EXACT).any()):
         return partial(draw_wide_integers, low, high)
     # Subtracted in int64: near its limits, rounding to float64 first would change the difference.
     spans = (high.to(torch.int64) - low.to(torch.int64)).double() + 1
     return partial(draw_choices, spans, low.to(torch.int64), low.dtype)
+
+
+def combinations(counts: Sequence[int | float], what: str) -> torch.Tensor:
+    """List all combinations of one of ``counts[i]`` choices for each ``i``: int64, ``[prod(counts), len(counts)]``.
+
+    The last choice changes fastest. Raises a ``ValueError`` in the name of ``what`` if there are too many to list.
+
+    Example:
+        >>> combinations([2, 3], "MultiCategorical").tolist()
+        [[0, 0], [0, 1], [0, 2], [1, 0], [1, 1], [1, 2]]
+    """
+    total = math.prod(counts)
+    if total > _LIMIT:
+        many = "infinitely many" if total == math.inf else f"{total:,}" if total < 10**15 else "more than 10^15"
+        raise ValueError(
+            f"{what} has {many} values, of which at most {_LIMIT:,} can be listed. Draw some instead: spec.rand((n,))."
+        )
+    columns = torch.unravel_index(torch.arange(int(total)), [int(count) for count in counts])
+    return torch.stack(columns, -1) if counts else torch.zeros((1, 0), dtype=torch.int64)

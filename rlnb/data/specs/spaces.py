@@ -14,11 +14,12 @@ from rlnb.data.specs.bounded import Bounded
 from rlnb.data.specs.categorical import Categorical, OneHot
 from rlnb.data.specs.choice import Choice
 from rlnb.data.specs.composite import Composite
-from rlnb.data.specs.lazy_stack import LazyStack
 from rlnb.data.specs.leaf import LeafSpec
+from rlnb.data.specs.maskable import index_dtype
 from rlnb.data.specs.multi import MultiCategorical, MultiOneHot
 from rlnb.data.specs.non_tensor import NonTensor
 from rlnb.data.specs.normalize import SUPPORTED_DTYPES, Device
+from rlnb.data.specs.stacked import LazyStack
 from rlnb.data.specs.unbounded import Unbounded
 from rlnb.data.specs.variable import shape_text
 
@@ -76,7 +77,9 @@ def spec_from_space(space: Any, *, device: Device = None, categorical: bool = Fa
         return _from_members(space, device, categorical)
     if isinstance(space, spaces.OneOf):
         members = [spec_from_space(member, device=device, categorical=categorical) for member in space.spaces]
-        return Choice([_numbered(i, member, device) for i, member in enumerate(members)])
+        numbers = [Categorical(1, start=i, device=device) for i in range(len(members))]
+        parts = zip(numbers, members, strict=True)
+        return Choice([Composite({"0": number, "1": member}, device=device) for number, member in parts])
     if isinstance(space, (spaces.Text, spaces.Sequence, spaces.Graph)):
         return NonTensor(shape=(), device=device, space=space)
     raise TypeError(
@@ -99,10 +102,6 @@ def _from_members(space: Any, device: Device, categorical: bool) -> Composite:
     spec = Composite(members, device=device)
     spec._as_tuple = not is_dict
     return spec
-
-
-def _numbered(number: int, member: TensorSpec, device: Device) -> Composite:
-    return Composite({"0": Categorical(1, start=number, device=device), "1": member}, device=device)
 
 
 def _torch_dtype(space: Any) -> torch.dtype:
@@ -147,7 +146,11 @@ def space_from_spec(spec: TensorSpec) -> Any:
     """
     from gymnasium import spaces
 
-    _refuse_variable(spec)
+    if isinstance(spec, LeafSpec) and -1 in spec.shape:
+        raise TypeError(
+            f"there is no Gymnasium space for a {type(spec).__name__} of shape {shape_text(spec.shape)}: a space has "
+            "no dims of variable size. Give the dim its largest size, and pad the data to it."
+        )
     if isinstance(spec, (Bounded, Unbounded)):
         box = spec.space
         # NumPy has no bfloat16. float32 holds all of its numbers.
@@ -189,14 +192,6 @@ def space_from_spec(spec: TensorSpec) -> Any:
     )
 
 
-def _refuse_variable(spec: TensorSpec) -> None:
-    if isinstance(spec, LeafSpec) and -1 in spec.shape:
-        raise TypeError(
-            f"there is no Gymnasium space for a {type(spec).__name__} of shape {shape_text(spec.shape)}: a space has "
-            "no dims of variable size. Give the dim its largest size, and pad the data to it."
-        )
-
-
 def _numbered_members(spec: Choice) -> list[TensorSpec]:
     """Return the members of a `Choice` whose values contain the number of the member, like Gymnasium's ``OneOf``."""
     members = []
@@ -213,8 +208,6 @@ def _numbered_members(spec: Choice) -> list[TensorSpec]:
 
 
 def _numpy_dtype(spec: Categorical | OneHot | MultiCategorical) -> Any:
-    dtype = spec._index_dtype() if isinstance(spec, OneHot) else spec.dtype
     # Gymnasium's Discrete takes only integers.
-    assert dtype is not None
-    whole = dtype == torch.bool or dtype.is_floating_point
-    return torch.zeros(0, dtype=torch.int64 if whole else dtype).numpy().dtype.type
+    dtype = spec._index_dtype() if isinstance(spec, OneHot) else index_dtype(spec._dtype, 0, 0)
+    return torch.zeros(0, dtype=dtype).numpy().dtype.type

@@ -1,4 +1,4 @@
-"""StackedComposite: the spec of a lazy stack of TensorDicts whose specs differ."""
+"""StackedComposite, the spec of a lazy stack of TensorDicts whose specs differ; and ``torch.stack`` of specs."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import torch
 from tensordict import lazy_stack
 
 from rlnb._text import printable
-from rlnb.data.specs import checks
+from rlnb.data.specs import tensordicts
 from rlnb.data.specs.base import TensorSpec
-from rlnb.data.specs.composite import Composite
+from rlnb.data.specs.composite import Composite, Lock, check_is_spec
 from rlnb.data.specs.keys import MISSING, KeyList, SpecKeyError, as_path
-from rlnb.data.specs.lazy_stack import LazyStack
-from rlnb.data.specs.lock import Lock
+from rlnb.data.specs.non_tensor import NonTensor
 from rlnb.data.specs.normalize import Device
+from rlnb.data.specs.stacked import LazyStack, Stacked
 from rlnb.data.specs.variable import fits_shape, shape_text
 from rlnb.data.specs.violations import Frame, Violation
 from rlnb.data.ted.keys import NestedKey, as_key
@@ -99,9 +99,7 @@ class StackedComposite(LazyStack, Composite):
         first, *others = (member.keys(include_nested, leaves_only, **options) for member in self._members)
         return KeyList(key for key in first if all(key in keys for keys in others))
 
-    def items(
-        self, include_nested: bool = False, leaves_only: bool = False, **options: Any
-    ) -> list[tuple[NestedKey, Any]]:
+    def items(self, include_nested: bool = False, leaves_only: bool = False, **options: Any) -> Any:
         """List pairs of key and stacked spec; see `keys` for the arguments."""
         return [(key, self[key]) for key in self.keys(include_nested, leaves_only, **options)]
 
@@ -148,10 +146,8 @@ class StackedComposite(LazyStack, Composite):
     def _put(self, path: tuple[str, ...], spec: Any, full: tuple[str, ...]) -> None:
         if isinstance(spec, Mapping):
             spec = Composite(spec, shape=self._shape)
-        if spec is not None and not isinstance(spec, TensorSpec):
-            raise TypeError(
-                f"{as_key(full)!r}: expected a spec, a mapping of specs or None, got {type(spec).__name__}."
-            )
+        if spec is not None:
+            check_is_spec(spec, full)
         if spec is not None and spec.shape[: self.ndim] != self._shape:
             raise ValueError(
                 f"{as_key(full)!r}: expected a shape that begins with {shape_text(self._shape)}, the shape of the "
@@ -240,7 +236,7 @@ class StackedComposite(LazyStack, Composite):
 
     def _violations(self, value: Any, key: tuple[str, ...], frame: Frame) -> list[Violation]:
         if not self._is_data(value):
-            return [checks.wrong_type(value, None, key)]
+            return [tensordicts.wrong_type(value, None, key)]
         got = value.batch_size
         expected = frame.expected(self._shape, got)
         parts, frame = self._split(value, frame)
@@ -249,22 +245,22 @@ class StackedComposite(LazyStack, Composite):
             return [Violation(key, "shape", f"(batch size) {shape_text(expected)}", str(list(got)), fix=fix)]
         return self._member_violations(parts, key, frame)
 
+    def _parts_and_lead(self, value: Any) -> tuple[Sequence[Any] | None, int]:
+        parts, frame = self._split(value, Frame())
+        return parts, len(frame.lead or ())
+
     def _members_of(self, value: Any, call: str) -> tuple[Sequence[Any], int]:
-        """Split a TensorDict, and return the number of its leading dims too."""
         if not self._is_data(value):
             raise TypeError(f"StackedComposite.{call}: " + self._messages(value)[0])
-        parts, frame = self._split(value, Frame(None))
-        if parts is None:
-            raise ValueError(f"StackedComposite.{call}: " + self._messages(value)[0])
-        return parts, len(frame.lead or ())
+        return super()._members_of(value, call)
 
     def adapt(self, value: Any) -> Any:
         """Return ``value`` with each member's part adapted, or ``value`` itself if nothing changes."""
-        parts, frame = self._split(value, Frame(None)) if self._is_data(value) else (None, Frame(None))
+        parts, lead = self._parts_and_lead(value) if self._is_data(value) else (None, 0)
         if parts is None:
             return value
         adapted = [spec.adapt(part) for spec, part in zip(self._members, parts, strict=True)]
-        return value if all(map(operator.is_, adapted, parts)) else self._join(adapted, len(frame.lead or ()))
+        return value if all(map(operator.is_, adapted, parts)) else self._join(adapted, lead)
 
     def _projection(self, value: Any) -> list[tuple[Any, NestedKey, Any]]:
         parts, lead = self._members_of(value, "project")
@@ -283,34 +279,15 @@ class StackedComposite(LazyStack, Composite):
         return True
 
     def encode(self, val: Any, *, check: bool = True, ignore_device: bool = False) -> Any:
-        """Convert a list with one dictionary for each member to a lazy stack.
-
-        Args:
-            val: a list or tuple with an argument for each member's ``encode``, or a TensorDict.
-            check: whether to raise for a value outside the domain.
-            ignore_device: whether to leave tensors on their current device.
-
-        Raises:
-            ValueError: If the number of values is not that of the members, or one does not fit.
-        """
-        values = self._members_of(val, "encode")[0] if self._is_data(val) else self._values_for_members(val)
-        encoded = [
-            spec.encode(part, check=check, ignore_device=ignore_device)
-            for spec, part in zip(self._members, values, strict=True)
-        ]
+        """Convert a list with one dictionary for each member, or a TensorDict, to a lazy stack."""
+        values = self._members_of(val, "encode")[0] if self._is_data(val) else val
+        encoded = self._encoded(values, check=check, ignore_device=ignore_device)
         sizes = {tuple(part.batch_size) for part in encoded}
         if len(sizes) > 1:
             raise ValueError(
                 f"StackedComposite.encode: the members' values have different batch sizes: {sorted(sizes)}."
             )
         return self._join(encoded, encoded[0].ndim - self.ndim + 1)
-
-    def to_numpy(self, val: Any, safe: bool | None = True) -> tuple[Any, ...]:
-        """Convert a TensorDict to a tuple with one dictionary for each member; see `TensorSpec.to_numpy`."""
-        if safe:
-            self._check_fits(val, "to_numpy")
-        parts, _ = self._members_of(val, "to_numpy")
-        return tuple(spec.to_numpy(part, safe=False) for spec, part in zip(self._members, parts, strict=True))
 
     def type_check(self, value: Any, key: Any = None, selected_keys: Any = None) -> None:
         """Raise unless each entry has the dtype of its spec; see `Composite.type_check`."""
@@ -388,3 +365,44 @@ def _entry(name: str, text: str) -> str:
 
 def _indent(text: str) -> str:
     return text.replace("\n", "\n    ")
+
+
+def stack_specs(specs: Sequence[TensorSpec], dim: int = 0) -> Any:
+    """Stack leaf specs of one class, or Composites of one shape, along a new dim, like ``torch.stack``.
+
+    Returns a spec of their class if they are equal; a `Stacked` or `StackedComposite` otherwise.
+
+    Example:
+        >>> from rlnb.data import Categorical
+        >>> stack_specs([Categorical(3), Categorical(3)]).shape
+        torch.Size([2])
+        >>> stack_specs([Categorical(3), Categorical(4)])
+        StackedCategorical(
+            shape=torch.Size([2]), device=cpu, dtype=torch.int64, domain=discrete)
+    """
+    if not specs:
+        raise ValueError("torch.stack needs at least one spec, got none.")
+    first, others = specs[0], specs[1:]
+    if all(_stacks_densely(first, other) for other in others):
+        return first._stack(others, dim)
+    lazy: Any = StackedComposite if isinstance(first, Composite) else Stacked
+    return lazy(*specs, dim=dim)
+
+
+def _stacks_densely(first: Any, other: Any) -> bool:
+    """Return whether the stack of two specs is a spec of the same class with one more dim.
+
+    The example data of `NonTensor` is not compared: the stack gets that of the first spec.
+    """
+    if type(first) is not type(other):
+        return False
+    if isinstance(first, NonTensor):
+        return bool(first == other._with(example_data=first.example_data))
+    if not isinstance(first, Composite) or isinstance(first, LazyStack):
+        return bool(first == other)
+    about = ("shape", "device", "data_cls", "_gives_tuple")
+    return (
+        all(getattr(first, name) == getattr(other, name) for name in about)
+        and set(first.keys()) == set(other.keys())
+        and all(_stacks_densely(first[key], other[key]) for key in first.keys())  # noqa: SIM118 - iteration is over rows
+    )

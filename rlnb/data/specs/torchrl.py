@@ -15,10 +15,9 @@ from rlnb.data.specs.bounded import Bounded
 from rlnb.data.specs.categorical import Categorical, OneHot
 from rlnb.data.specs.choice import Choice
 from rlnb.data.specs.composite import Composite
-from rlnb.data.specs.lazy_stack import LazyStack
 from rlnb.data.specs.multi import MultiCategorical, MultiOneHot
 from rlnb.data.specs.non_tensor import NonTensor
-from rlnb.data.specs.stacked import Stacked
+from rlnb.data.specs.stacked import LazyStack, Stacked
 from rlnb.data.specs.stacked_composite import StackedComposite
 from rlnb.data.specs.unbounded import Unbounded
 
@@ -31,14 +30,7 @@ _CONVERTIBLE = (
 
 
 def import_torchrl(needed_for: str) -> Any:
-    """Return TorchRL's module ``torchrl.data``.
-
-    Args:
-        needed_for: the call that needs it, for the error.
-
-    Raises:
-        ImportError: If torchrl is not installed, or does not work beside the installed tensordict.
-    """
+    """Return TorchRL's module ``torchrl.data``; raise an ``ImportError`` in the name of ``needed_for`` if it fails."""
     try:
         import torchrl.data
         import torchrl.data.tensor_specs

@@ -9,10 +9,9 @@ from typing import Any
 import torch
 
 from rlnb.data.specs.boxes import ContinuousBox
-from rlnb.data.specs.enumeration import combinations
 from rlnb.data.specs.leaf import LeafSpec
 from rlnb.data.specs.normalize import Device, Shape, saturating_cast
-from rlnb.data.specs.sampling import Draw, draw_normal
+from rlnb.data.specs.sampling import Draw, combinations, draw_normal
 from rlnb.data.specs.variable import blank_size
 
 
@@ -36,14 +35,11 @@ class Unbounded(LeafSpec):
 
     def __init__(self, shape: Shape = (1,), device: Device = None, dtype: torch.dtype | str | None = None) -> None:
         super().__init__(shape, device, dtype, torch.get_default_dtype())
-        self._follow_dtype()
         self._prepare()
 
-    def _follow_dtype(self) -> None:
+    def _prepare(self) -> None:
         if type(self) in (Unbounded, UnboundedContinuous, UnboundedDiscrete):
             self.__class__ = UnboundedContinuous if self._dtype.is_floating_point else UnboundedDiscrete
-
-    def _prepare(self) -> None:
         if self._dtype.is_floating_point:
             self._draw = partial(draw_normal, self._dtype, self._device)
         else:
@@ -51,11 +47,6 @@ class Unbounded(LeafSpec):
             # The upper limit of torch.randint is exclusive, and must be an int64 itself.
             end = min(int(high) + 1, 2**63 - 1)
             self._draw = partial(torch.randint, int(low), end, dtype=self._dtype, device=self._device)
-
-    @property
-    def domain(self) -> str:
-        """``"continuous"`` for a floating dtype, ``"discrete"`` otherwise."""
-        return "continuous" if self._dtype.is_floating_point else "discrete"
 
     @property
     def space(self) -> ContinuousBox:
@@ -99,11 +90,6 @@ class Unbounded(LeafSpec):
         if self._dtype.is_floating_point or self._dtype == torch.bool or not value.is_floating_point():
             return value.to(self._dtype)
         return saturating_cast(value.nan_to_num(0.0).round(), self._dtype)
-
-    def _to_dtype(self, dtype: torch.dtype) -> Unbounded:
-        new = self._with(_dtype=dtype)
-        new._follow_dtype()
-        return new
 
 
 class UnboundedContinuous(Unbounded):

@@ -13,41 +13,22 @@ _STAND_INS = (5040, 10080)
 
 
 def blank_size(shape: torch.Size) -> torch.Size:
-    """Return the shape with size 1 for each variable dim.
-
-    Example:
-        >>> blank_size(torch.Size([3, -1]))
-        torch.Size([3, 1])
-    """
+    """Return the shape with size 1 for each variable dim."""
     return _filled(shape, 1) if -1 in shape else shape
 
 
 def fits_shape(got: Sequence[int], shape: Sequence[int]) -> bool:
-    """Return whether ``got`` equals ``shape``, except in its variable dims.
-
-    Example:
-        >>> fits_shape([3, 7], [3, -1]), fits_shape([4, 7], [3, -1])
-        (True, False)
-    """
+    """Return whether ``got`` equals ``shape``, except in its variable dims."""
     return len(got) == len(shape) and all(b in (-1, a) for a, b in zip(got, shape, strict=True))
 
 
 def shape_text(shape: Sequence[int]) -> str:
-    """Format a shape for a message.
-
-    Example:
-        >>> shape_text(torch.Size([3, -1, 2]))
-        '[3, any, 2]'
-    """
+    """Format a shape for a message, such as ``[3, any, 2]``."""
     return "[" + ", ".join("any" if length == -1 else str(length) for length in shape) + "]"
 
 
 def map_size(fn: TensorMap, shape: torch.Size) -> torch.Size:
-    """Apply a shape operation to a shape.
-
-    Args:
-        fn: the operation, as a function of a tensor of that shape.
-        shape: the shape, which may have variable dims.
+    """Apply a shape operation, given as a function of a tensor, to a shape that may have variable dims.
 
     Example:
         >>> map_size(lambda tensor: tensor.flatten(0, 1), torch.Size([3, -1, 2]))
@@ -60,19 +41,10 @@ def map_size(fn: TensorMap, shape: torch.Size) -> torch.Size:
 
 
 def map_field(fn: TensorMap, field: torch.Tensor, shape: torch.Size, new_shape: torch.Size) -> torch.Tensor:
-    """Apply a shape operation to a tensor with one number for each entry of ``shape``, and size 1 in variable dims.
+    """Apply a shape operation to a tensor of shape ``blank_size(shape)``: one number for each entry of a spec.
 
-    Args:
-        fn: the operation.
-        field: a tensor of shape ``blank_size(shape)``.
-        shape: the shape before.
-        new_shape: the shape after the operation, from `map_size`.
-
-    Returns:
-        A tensor of shape ``blank_size(new_shape)``.
-
-    Raises:
-        ValueError: If the numbers would differ along a variable dim.
+    ``new_shape`` is the shape after the operation, from `map_size`; the result has shape ``blank_size(new_shape)``.
+    Raises a ``ValueError`` if the numbers would differ along a variable dim.
     """
     if -1 not in shape:
         return fn(field)
@@ -90,17 +62,7 @@ def map_field(fn: TensorMap, field: torch.Tensor, shape: torch.Size, new_shape: 
 
 
 def map_rows(fn: TensorMap, rows: torch.Tensor, shape: torch.Size, new_shape: torch.Size) -> torch.Tensor:
-    """Apply a shape operation to a tensor with a row of numbers for each entry of ``shape``.
-
-    Args:
-        fn: the operation.
-        rows: a tensor of shape ``[*blank_size(shape), width]``.
-        shape: the shape before.
-        new_shape: the shape after the operation, from `map_size`.
-
-    Returns:
-        A tensor of shape ``[*blank_size(new_shape), width]``.
-    """
+    """Apply `map_field` to a tensor of shape ``[*blank_size(shape), width]``: a row for each entry of a spec."""
     size = rows.shape[:-1]
     flat = rows.reshape(size.numel(), rows.shape[-1])
     number = torch.arange(size.numel())

@@ -14,22 +14,19 @@ Kind = Literal["missing", "extra", "type", "shape", "dtype", "device", "domain"]
 
 
 def format_number(value: float | int | bool) -> str:
-    """Format a number: ``-1.0`` as ``-1``, floats with six digits.
-
-    Example:
-        >>> format_number(3.5), format_number(-1.0), format_number(True)
-        ('3.5', '-1', 'True')
-    """
+    """Format a number: ``-1.0`` as ``-1``, floats with six digits."""
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def format_key(key: tuple[str, ...]) -> str:
-    """Format a key as a user types it: a name, or a tuple of names. The root is ``value``.
+def format_vector(vector: torch.Tensor) -> str:
+    """Format a vector: booleans as 0 and 1, floats with four digits, at most eight entries."""
+    shown = [int(v) if isinstance(v, bool) else float(f"{v:.4g}") for v in vector[:8].tolist()]
+    text = ", ".join(f"{v:g}" for v in shown)
+    return f"[{text}, ...]" if len(vector) > 8 else f"[{text}]"
 
-    Example:
-        >>> format_key(()), format_key(("a",)), format_key(("a", "b"))
-        ('value', 'a', "('a', 'b')")
-    """
+
+def format_key(key: tuple[str, ...]) -> str:
+    """Format a key as a user types it: a name, or a tuple of names. The root is ``value``."""
     if not key:
         return "value"
     return key[0] if len(key) == 1 else str(key)
@@ -103,10 +100,7 @@ class Frame:
     steps: int | None = None
 
     def expected(self, shape: torch.Size, got: torch.Size) -> torch.Size:
-        """Return the shape that data with shape ``got`` should have if its spec has ``shape``.
-
-        Dims of variable size stay -1.
-        """
+        """Return the shape that data of shape ``got`` should have if its spec has ``shape``. Variable dims stay -1."""
         timed = self.time_at is not None
         lead = self.lead
         if lead is None:
@@ -171,7 +165,5 @@ def violations(spec: TensorSpec, data: Any, *, leading: int | None = None, time_
     lead = None
     if leading is not None:
         shape = getattr(data, "shape", torch.Size(()))
-        lead = torch.Size(shape[:leading])
-        if len(lead) < leading:
-            lead = torch.Size((*lead, *[1] * (leading - len(lead))))
+        lead = torch.Size((*shape[:leading], *[1] * (leading - len(shape))))
     return spec._violations(data, (), Frame(lead, time_at))
