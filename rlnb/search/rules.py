@@ -26,12 +26,7 @@ class Rule(ABC):
     low, high = -1.0, 1.0
 
     def scale(self, low: float, high: float) -> None:
-        """Set the range of the returns.
-
-        Args:
-            low: the least return.
-            high: the greatest return.
-        """
+        """Set the least and the greatest return."""
         self.low, self.high = low, high
 
     @abstractmethod
@@ -140,11 +135,7 @@ class ScoreRule(Rule):
     def total_term(self, total: Any) -> Any:
         """Return the part of the formula that depends on the node alone: here the logarithm of its visits.
 
-        Args:
-            total: visits of the nodes, a number or an array.
-
-        Returns:
-            A number or an array; :meth:`formula` takes it as ``total``.
+        ``total`` is a number or an array; :meth:`formula` takes the result as ``total``.
         """
         return math.log(total) if isinstance(total, int) else np.log(total)
 
@@ -304,15 +295,7 @@ class EXP3(Rule):
         self.gamma = gamma
 
     def probabilities(self, tree: SearchTree, rows: Array) -> Array:
-        """Return the probability that each action is drawn.
-
-        Args:
-            tree: the trees.
-            rows: rows of the nodes in ``tree.flat``, ``[k]``.
-
-        Returns:
-            float64 ``[k, A]``; 0 for illegal or closed actions.
-        """
+        """Return the probability of each action of the nodes at ``rows``, ``[k, A]``; 0 for illegal or closed ones."""
         legal = tree.selectable(rows)
         share = formulas.softmax(np.where(legal, tree.flat.log_weight[rows], -np.inf))
         return np.where(legal, formulas.exp3(share, legal.sum(-1, keepdims=True), self.gamma), 0.0)
