@@ -16,8 +16,6 @@ from rlnb._text import printable
 from rlnb.data.ted import explain_missing_key, explain_unpacking
 from rlnb.envs import EnvBase
 
-__all__ = ["explain_errors"]
-
 _MOST = 2000  # characters of a message
 _ABOVE, _BELOW = 2, 1  # lines shown around the one that raised
 _NOT_FOUND = re.compile(r'^key "(?P<name>[^"]*)" not found in ')

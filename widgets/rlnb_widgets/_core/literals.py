@@ -13,13 +13,7 @@ MAX_PREVIEW = 80
 
 
 def number_text(value: Any) -> str:
-    """Format a number, real or complex, with at most four significant digits.
-
-    Args:
-        value: a number, boolean or complex number.
-
-    Returns:
-        The text; booleans are ``True`` and ``False``, and integers have no decimal point.
+    """Format a number, boolean or complex number with at most four significant digits.
 
     Example:
         >>> [number_text(v) for v in (3, 0.1234567, True, float("nan"), 1 - 2j)]
@@ -31,14 +25,7 @@ def number_text(value: Any) -> str:
 
 
 def values_text(array: np.ndarray, most: int = 4) -> str:
-    """Format the first numbers of an array.
-
-    Args:
-        array: any array.
-        most: the most numbers to write.
-
-    Returns:
-        A single number as such, several in brackets, with the number of values if some are left out.
+    """Format the first numbers of an array: a single one as such, several in brackets.
 
     Example:
         >>> values_text(np.arange(6))
@@ -52,13 +39,7 @@ def values_text(array: np.ndarray, most: int = 4) -> str:
 
 
 def object_text(value: Any) -> str:
-    """Format any object on one short line, without memory addresses.
-
-    Args:
-        value: any object.
-
-    Returns:
-        Its ``repr`` without addresses, truncated.
+    """Format any object as its ``repr`` on one short line, without memory addresses.
 
     Example:
         >>> object_text(object())

@@ -12,8 +12,6 @@ import numpy as np
 from rlnb._text import printable
 from rlnb_widgets._core.colors import ROLES
 
-__all__ = ["Svg", "coordinate", "image_tag"]
-
 _FONT = "system-ui,-apple-system,'Segoe UI',Helvetica,Arial,'DejaVu Sans',sans-serif"
 _MONO = "ui-monospace,'SF Mono',Menlo,Consolas,'DejaVu Sans Mono',monospace"
 # Fallback for programs that ignore style sheets: legible on white and on black.

@@ -10,20 +10,11 @@ import numpy as np
 
 from rlnb._text import printable
 
-__all__ = ["bytes_text", "key_text", "number", "path_text", "plural", "shorten", "sparkline", "table", "visible"]
-
 _BLOCKS = "▁▂▃▄▅▆▇█"
 
 
 def number(x: float | int | bool, digits: int = 4) -> str:
-    """Format a number briefly, and the same on every machine.
-
-    Args:
-        x: The number.
-        digits: Number of significant digits.
-
-    Returns:
-        Text without trailing zeros; ``nan``, ``inf`` and ``-inf`` as such.
+    """Format a number with at most ``digits`` significant digits, the same on every machine.
 
     Example:
         >>> number(1.0), number(0.123456), number(1234567.0), number(-0.0), number(float("nan"))
@@ -78,9 +69,7 @@ def shorten(text: str, width: int) -> str:
 def sparkline(values: Iterable[float], width: int = 32) -> str:
     """Draw values as a line of block characters, each the mean of an equal share of the values.
 
-    Args:
-        values: The numbers; a share without finite numbers is drawn as ``·``.
-        width: The most characters.
+    A share without finite numbers is drawn as ``·``.
 
     Example:
         >>> sparkline([0, 1, 2, 3, float("nan"), 0])
@@ -147,10 +136,6 @@ def key_text(key: str | tuple[str, ...]) -> str:
 
 def visible(text: str, width: int = 40) -> str:
     r"""Return a key on one line, with control characters escaped, truncated to a width.
-
-    Args:
-        text: a key from the data.
-        width: the most characters.
 
     Example:
         >>> visible("a\nb")

@@ -8,26 +8,14 @@ from rlnb_widgets._core.text import path_text
 from rlnb_widgets.batched_timeline.failure import failure_of
 from rlnb_widgets.batched_timeline.model import BatchRun, batch_run
 
-__all__ = ["entries_of", "measured"]
-
 _MOST_KEYS, _WARM_UP = 4, 3
 
 
 def measured(label: str, env: Any, steps: int, policy: Any, error: BaseException | None = None) -> BatchRun:
-    """Step a batch and note what each env does when.
+    """Step a batch and record what each env does when.
 
-    Starting the envs, and a few steps to warm up, happen before. An env that was not running is closed again. If a
-    worker fails, what was noted until then is kept.
-
-    Args:
-        label: what to call it.
-        env: a :class:`~rlnb.envs.SerialEnv` or :class:`~rlnb.envs.ParallelEnv`.
-        steps: how many steps.
-        policy: as for ``env.rollout``; None draws random actions.
-        error: one that came earlier, to be shown if none comes now.
-
-    Returns:
-        The run.
+    Starting the envs and a few warm-up steps are not recorded. An env that was not running is closed again. If a worker
+    fails, the trace up to then is kept; ``error`` is shown if no other one occurs.
     """
     from rlnb.envs.batched import WorkerError
 
@@ -50,15 +38,7 @@ def measured(label: str, env: Any, steps: int, policy: Any, error: BaseException
 
 
 def entries_of(env: Any) -> dict[str, tuple[str, ...]]:
-    """Name the entries of the data by who writes them.
-
-    Args:
-        env: a batched env.
-
-    Returns:
-        Keys of ``"action"``, which the learner writes, of ``"next"``, which a step writes, and of ``"root"``, which a
-        reset writes.
-    """
+    """Return keys of the data by who writes them: the learner (``"action"``), steps (``"next"``) or resets."""
 
     def names(*keys: Any) -> tuple[str, ...]:
         found = [path_text(key if isinstance(key, tuple) else (key,)) for group in keys for key in group]

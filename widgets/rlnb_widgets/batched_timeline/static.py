@@ -13,8 +13,6 @@ from rlnb_widgets._core.text import plural, shorten
 from rlnb_widgets.batched_timeline.model import PHASES, BatchRun, TimelineModel
 from rlnb_widgets.batched_timeline.text import duration, rate_text, timeline_explanation, timeline_headline
 
-__all__ = ["pieces", "timeline_svg"]
-
 _WIDTH, _LEFT, _RIGHT = 760.0, 92.0, 12.0
 _ROLES = {"step": "c0", "reset": "c1", "write": "c2", "wait": "panel", "learner": "c4"}
 _MOST_PIECES, _COLUMNS, _MOST_LINES, _MOST_MARKS = 160, 220, 14, 600
@@ -24,13 +22,7 @@ Piece = tuple[str, float, float]
 
 
 def pieces(run: BatchRun, lane: int, turns: range) -> Iterator[Piece]:
-    """Yield what was done in some turns, and between them, waiting left out.
-
-    Args:
-        run: The batch.
-        lane: The index of an env; -1 for the learner.
-        turns: Which turns.
-    """
+    """Yield the activities of env ``lane`` (-1: the learner) in some turns; waiting is left out."""
     for k in turns:
         if lane < 0:
             if k + 1 < run.turns:
@@ -45,15 +37,7 @@ def pieces(run: BatchRun, lane: int, turns: range) -> Iterator[Piece]:
 
 
 def timeline_svg(model: TimelineModel, t: int = 0) -> Svg:
-    """Draw the static SVG.
-
-    Args:
-        model: The model.
-        t: The step that is shown in detail.
-
-    Returns:
-        The picture.
-    """
+    """Draw the static SVG, with step ``t`` in detail."""
     runs = [run for run in model.runs if run.turns]
     charts = [_heights(runs, 12.0, 90.0), _heights(runs, 14.0, 110.0)]
     masked = [run for run in (runs[:1] if model.same_resets else runs) if run.mask.any()]
@@ -135,7 +119,7 @@ def _chart(svg: Svg, runs: list[BatchRun], heights: list[float], y: float, title
 
 
 def _window(run: BatchRun, whole: bool, t: int) -> tuple[float, float, range]:
-    """From when to when a chart shows a run, and the turns in it."""
+    """Return start and stop of a run in a chart, and the turns in it."""
     turns = range(run.drawn) if whole else run.turns_of(t)
     if not len(turns):
         return 0.0, 0.0, turns
@@ -196,7 +180,7 @@ def _boxes(found: Iterator[Piece], start: float, scale: float) -> dict[str, list
 
 
 def _spans(run: BatchRun, lane: int, turns: range) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """The same as :func:`pieces`, as arrays: by phase, from when and to when each piece lasts."""
+    """Return the same as :func:`pieces` as arrays: start and stop of each activity, by phase."""
     rows = slice(turns.start, turns.stop)
     if lane < 0:
         after = run.start[turns.start + 1 : turns.stop + 1]
@@ -214,7 +198,7 @@ def _spans(run: BatchRun, lane: int, turns: range) -> dict[str, tuple[np.ndarray
 def _filled(
     spans: dict[str, tuple[np.ndarray, np.ndarray]], window: tuple[float, float], scale: float
 ) -> dict[str, list[Box]]:
-    """Where turns are too many for pieces: how much of the time each phase took, column by column."""
+    """Return the share of each phase by column of pixels, if there are too many turns to draw activities."""
     edges = np.linspace(*window, _COLUMNS + 1)
     size = edges[1] - edges[0]
     boxes: dict[str, list[Box]] = defaultdict(list)
@@ -229,7 +213,7 @@ def _filled(
 
 
 def _spent(begin: np.ndarray, end: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    """How much of the time between each two edges lies in spans, which do not overlap and are in order."""
+    """Return the time between adjacent edges that lies in spans, which are in order and do not overlap."""
     # The time spent until each span begins and until it ends; between these it grows evenly or not at all.
     lasted = np.cumsum(end - begin)
     moments = np.stack([begin, end], -1).ravel()

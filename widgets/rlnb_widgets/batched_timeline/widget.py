@@ -20,8 +20,6 @@ from rlnb_widgets.batched_timeline.payload import timeline_payload
 from rlnb_widgets.batched_timeline.static import timeline_svg
 from rlnb_widgets.batched_timeline.text import timeline_explanation, timeline_headline, timeline_text
 
-__all__ = ["BatchedEnvTimeline"]
-
 _HERE = Path(__file__).parent
 
 

@@ -4,27 +4,11 @@ from __future__ import annotations
 
 from rlnb_widgets._core.text import bytes_text, number, plural
 from rlnb_widgets.buffer_explorer.schema import ExplorerModel, Moment
-from rlnb_widgets.buffer_explorer.words import (
-    buffer_headline,
-    draw_words,
-    moment_words,
-    state_words,
-    trajectory_words,
-)
-
-__all__ = ["buffer_explanation"]
+from rlnb_widgets.buffer_explorer.words import buffer_headline, draw_words, moment_words, state_words, trajectory_words
 
 
 def buffer_explanation(model: ExplorerModel, t: int) -> str:
-    """Describe the buffer.
-
-    Args:
-        model: the model.
-        t: index of the recorded state.
-
-    Returns:
-        Paragraphs of text.
-    """
+    """Describe the buffer at recorded state ``t`` in paragraphs."""
     moment = model.moments[t]
     parts = [f"{buffer_headline(model, moment)}.", _ring(moment)]
     words = trajectory_words(moment)

@@ -8,17 +8,9 @@ from rlnb_widgets.buffer_explorer.record import BufferRecorder
 from rlnb_widgets.buffer_explorer.samplers import is_slicing, is_strict
 from rlnb_widgets.buffer_explorer.schema import ExplorerModel, Moment
 
-__all__ = ["explorer_model"]
-
 
 def explorer_model(record: BufferRecorder) -> ExplorerModel:
-    """Build the model.
-
-    Args:
-        record: the record of a buffer.
-
-    Returns:
-        The moments of the record, with boxes and memory as they are now.
+    """Build the model of a record, with the components and the memory that the buffer has now.
 
     Example:
         >>> from rlnb.data import LazyTensorStorage, ReplayBuffer

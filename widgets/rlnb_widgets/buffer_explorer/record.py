@@ -17,41 +17,25 @@ from rlnb_widgets.buffer_explorer.schema import Grid, Moment, StorageState, Traj
 from rlnb_widgets.buffer_explorer.slices import slice_facts, slices_of
 from rlnb_widgets.buffer_explorer.trajectories import arcs_of, no_trajectories, trajectories_of, trajectory_source
 
-__all__ = ["MAX_DRAWN", "BufferRecorder", "Options"]
-
 #: Most elements of a sample that are marked.
 MAX_DRAWN = 512
 
 
 @dataclass(frozen=True)
 class Options:
-    """What the user asked for.
+    """The arguments of the explorer."""
 
-    Args:
-        end_key: the entry that says where trajectories end.
-        traj_key: the entry with their ids.
-        slice_len: the length of slices.
-        most: most moments kept.
-    """
-
-    end_key: NestedKey | None = None
-    traj_key: NestedKey | None = None
-    slice_len: int | None = None
-    most: int = 64
+    end_key: NestedKey | None = None  #: the entry that says where trajectories end
+    traj_key: NestedKey | None = None  #: the entry with their ids
+    slice_len: int | None = None  #: the length of slices
+    most: int = 64  #: most moments kept
 
 
 class BufferRecorder:
-    """Notes how a buffer looks, now and whenever `note` is called.
+    """Records the states of a buffer: the first one, and one at each call of `note`.
 
-    Of many moments every second one is dropped again and again, and only every so manyth is noted, so that the record
-    of a long training run stays small and still spans all of it.
-
-    Args:
-        buffer: the buffer; it is only looked at.
-        options: what the user asked for.
-
-    Attributes:
-        moments: what was noted.
+    The buffer is only read. Beyond ``options.most`` states every second one is dropped, and from then on only every
+    n-th call is recorded, so that the record of a long training run stays small and still covers all of it.
     """
 
     def __init__(self, buffer: Any, options: Options) -> None:
@@ -72,16 +56,9 @@ class BufferRecorder:
         self.note("look", "as it was found", keep=True)
 
     def drew(self, index: Any) -> int:
-        """Count elements that were drawn.
+        """Count the items of a sample by index, and return how many they are.
 
-        Args:
-            index: indices of the items, as the ``"index"`` of a sample or of its info.
-
-        Returns:
-            Number of items.
-
-        Raises:
-            IndexError: If an index is out of range; nothing is counted then.
+        Raises ``IndexError`` and counts nothing if an index is out of range.
         """
         storage, ring = self.buffer.storage, ring_of(self.buffer)
         positions = storage.positions(index).to(torch.int64).cpu().numpy()
@@ -106,11 +83,7 @@ class BufferRecorder:
         return len(positions)
 
     def stored(self, index: Any) -> None:
-        """Hear where a writer that follows no ring has put elements.
-
-        Args:
-            index: as the writer returned it; None or negative for what it did not keep.
-        """
+        """Record where a writer without a cursor stored items; None and negative indices stand for items not kept."""
         ring = ring_of(self.buffer)
         if ring.ordered:
             return
@@ -122,16 +95,7 @@ class BufferRecorder:
         self._given += len(given) if index is not None else 1
 
     def note(self, what: What, label: str, keep: bool = False) -> bool:
-        """Note how the buffer looks.
-
-        Args:
-            what: what was done to it.
-            label: the same in words.
-            keep: whether to note it however many came before.
-
-        Returns:
-            Whether it was noted.
-        """
+        """Record the state of the buffer, if it is the turn of this call or ``keep`` is set; return whether it was."""
         self._calls += 1
         if not keep and self._calls % self._stride:
             self._behind = (what, label, 1 if self._behind is None else self._behind[2] + 1)
@@ -147,11 +111,7 @@ class BufferRecorder:
         return True
 
     def catch_up(self) -> bool:
-        """Note how the buffer looks now, if calls came that were not noted.
-
-        Returns:
-            Whether there were any.
-        """
+        """Record the current state if the last calls were not recorded; return whether it was."""
         if self._behind is None:
             return False
         what, label, calls = self._behind
@@ -164,7 +124,7 @@ class BufferRecorder:
         return self._found
 
     def _grow(self, ring: StorageState) -> None:
-        """Make room for the counts of all places."""
+        """Grow the counts to the size of the storage."""
         if self._draws.shape[1] != ring.columns:
             self._draws, self._expected = (np.zeros((ring.size, ring.columns)) for _ in range(2))
         more = ring.size - len(self._draws)
@@ -202,14 +162,14 @@ class BufferRecorder:
         )  # fmt: skip
 
     def _slices(self, ring: StorageState) -> np.ndarray:
-        """The slices of the last sample; none where the sampler draws single elements."""
+        """Return the slices of the last sample, ``[n, 3]``; none if the sampler draws single items."""
         sampler = self.buffer.sampler
         if not is_slicing(sampler):
             return np.zeros((0, 3), np.int64)
         return slices_of(self._drawn, ring, drawn_length(sampler, len(self._drawn)))
 
     def _known_ages(self, ring: StorageState, grid: Grid) -> np.ndarray:
-        """Ages of cells where the writer follows no ring: as far as this record has seen them written."""
+        """Return the ages of cells for a writer without a cursor; -2 if they were written before this record."""
         stamps = self._stamps[: ring.length]
         ages = np.full(ring.size, np.iinfo(np.int64).max)
         ages[: ring.length] = np.where(stamps >= 0, ring.written - stamps, np.iinfo(np.int64).max - 1)
@@ -218,7 +178,7 @@ class BufferRecorder:
         return np.where(newest == np.iinfo(np.int64).max - 1, -2, newest)
 
     def _touched_by_rank(self, grid: Grid, before: Moment | None) -> tuple[np.ndarray, str]:
-        """The cells that a writer by rank wrote into, and how many elements it kept."""
+        """Return the cells that a writer by rank wrote to, and in words how many items it kept."""
         rows = np.unique(self._kept)
         touched = np.zeros(grid.cells, np.uint8)
         over = rows < (before.ring.length if before else 0)
@@ -229,7 +189,7 @@ class BufferRecorder:
 
 
 def _written(ring: StorageState, before: Moment | None) -> tuple[tuple[int, int], int]:
-    """The rows written since the moment before: the first one and how many; and how many held something."""
+    """Return first row and number of the rows written since the previous state, and how many of them were filled."""
     if before is None or not ring.ordered or ring.written <= before.ring.written:
         return (ring.cursor, 0), 0
     count = ring.written - before.ring.written
@@ -242,7 +202,7 @@ def _written(ring: StorageState, before: Moment | None) -> tuple[tuple[int, int]
 
 
 def _touched(grid: Grid, ring: StorageState, wrote: tuple[int, int], overwrote: int) -> np.ndarray:
-    """Cells that were written into: 1, or 2 where something was overwritten."""
+    """Mark the cells that were written to: 1, or 2 if rows were overwritten."""
     start, count = wrote
     rows = np.zeros(ring.size, np.uint8)
     order = (start + np.arange(count)) % ring.size
@@ -253,7 +213,7 @@ def _touched(grid: Grid, ring: StorageState, wrote: tuple[int, int], overwrote: 
 
 
 def _ages(ring: StorageState, grid: Grid) -> np.ndarray:
-    """Rows written since the newest of each cell; -1 where nothing is."""
+    """Return the number of rows written after the newest row of each cell; -1 for empty cells."""
     rows = np.arange(ring.size)
     last = (ring.cursor - 1) if ring.full else ring.length - 1
     ages = (last - rows) % ring.size
@@ -263,7 +223,7 @@ def _ages(ring: StorageState, grid: Grid) -> np.ndarray:
 
 
 def _lost(old: Trajectories, before: Moment | None, overwrote: int) -> str:
-    """Which trajectories the rows that were overwritten belonged to."""
+    """Describe the trajectories that lost rows."""
     if before is None or not overwrote or not len(old):
         return ""
     # Overwritten are the oldest rows of each column.

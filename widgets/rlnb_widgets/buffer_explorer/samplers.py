@@ -6,8 +6,6 @@ from typing import Any
 
 from rlnb.data.replay_buffers import SliceSampler
 
-__all__ = ["drawn_length", "is_slicing", "is_strict", "slice_length"]
-
 
 def is_slicing(sampler: Any) -> bool:
     """Whether a sampler draws slices."""
@@ -15,15 +13,7 @@ def is_slicing(sampler: Any) -> bool:
 
 
 def slice_length(buffer: Any, asked: int | None) -> int | None:
-    """Find out how long slices are.
-
-    Args:
-        buffer: the buffer.
-        asked: what the user said.
-
-    Returns:
-        What was asked for; else what the sampler of the buffer draws; None if it draws no slices.
-    """
+    """Return the slice length that was asked for, else that of the buffer's sampler; None if it draws no slices."""
     sampler = buffer.sampler
     if asked is not None or not is_slicing(sampler):
         return asked
@@ -35,20 +25,12 @@ def slice_length(buffer: Any, asked: int | None) -> int | None:
 
 
 def is_strict(sampler: Any) -> bool:
-    """Whether slices are never shorter than asked for."""
+    """Whether trajectories shorter than a slice are excluded."""
     return not is_slicing(sampler) or bool(sampler.strict_length)
 
 
 def drawn_length(sampler: Any, count: int) -> int | None:
-    """Find out how long the slices of a sample are.
-
-    Args:
-        sampler: of the buffer.
-        count: how many elements were drawn.
-
-    Returns:
-        The length of all of them; None where they may differ.
-    """
+    """Return the common length of the slices in a sample of ``count`` items; None if it may differ."""
     if not is_slicing(sampler) or not sampler.strict_length or sampler.span:
         return None
     if sampler.slice_len:

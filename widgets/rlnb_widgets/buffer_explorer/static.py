@@ -11,15 +11,7 @@ from rlnb_widgets.buffer_explorer.schema import ExplorerModel, Moment
 from rlnb_widgets.buffer_explorer.shapes import Dial, arc_path, sector_path
 from rlnb_widgets.buffer_explorer.still_bars import bars_height, draw_bars
 from rlnb_widgets.buffer_explorer.still_tree import draw_tree, tree_height
-from rlnb_widgets.buffer_explorer.words import (
-    buffer_headline,
-    draw_words,
-    moment_words,
-    state_words,
-    trajectory_words,
-)
-
-__all__ = ["buffer_svg"]
+from rlnb_widgets.buffer_explorer.words import buffer_headline, draw_words, moment_words, state_words, trajectory_words
 
 _WIDTH, _MOST_SETTINGS, _MOST_KEYS = 760.0, 7, 8
 _RADIUS, _CENTER_X = 118.0, 170.0
@@ -30,16 +22,7 @@ _GAP = 0.03
 
 
 def buffer_svg(model: ExplorerModel, t: int, order: str) -> Svg:
-    """Draw the static SVG.
-
-    Args:
-        model: the model.
-        t: the moment.
-        order: ``"physical"`` or ``"chronological"``.
-
-    Returns:
-        The picture.
-    """
+    """Draw recorded state ``t``; ``order`` is ``"physical"`` or ``"chronological"``."""
     moment = model.moments[t]
     rows = max(min(len(box.settings), _MOST_SETTINGS) for box in model.boxes)
     keys = min(len(model.memory.keys), _MOST_KEYS)
@@ -118,7 +101,7 @@ def _ring(svg: Svg, moment: Moment, order: str, y: float) -> None:
 
 
 def _cells(svg: Svg, moment: Moment, dial: Dial, center: tuple[float, float], radii: tuple[float, float]) -> None:
-    """The cells, by age: the newest darkest."""
+    """Draw the cells by age, the newest darkest."""
     most = max(int(moment.age.max(initial=0)), 1)
     groups: dict[tuple[str, float], list[str]] = {}
     for cell, age in enumerate(moment.age.tolist()):
@@ -138,7 +121,7 @@ def _cells(svg: Svg, moment: Moment, dial: Dial, center: tuple[float, float], ra
 
 
 def _drawn(svg: Svg, moment: Moment, dial: Dial, center: tuple[float, float], radius: float, column: int) -> None:
-    """A dot in each cell that the last sample drew from."""
+    """Draw a dot in each cell that the last sample drew from."""
     rows = moment.drawn[moment.drawn % moment.ring.columns == column] // moment.ring.columns
     for cell in sorted({moment.grid.cell(int(row)) for row in rows}):
         angle = sum(dial.span(cell)) / 2

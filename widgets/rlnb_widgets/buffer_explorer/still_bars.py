@@ -8,8 +8,6 @@ from rlnb_widgets._core.svg import Svg, coordinate
 from rlnb_widgets._core.text import number
 from rlnb_widgets.buffer_explorer.schema import Moment
 
-__all__ = ["bars_height", "draw_bars"]
-
 _LEFT, _TALL, _ROW = 118.0, 44.0, 62.0
 
 
@@ -24,20 +22,12 @@ def _rows(moment: Moment) -> list[tuple[str, np.ndarray, np.ndarray | None, str]
 
 
 def bars_height(moment: Moment) -> float:
-    """Return how much room the bars take."""
+    """Return the height of the bars."""
     return _ROW * len(_rows(moment))
 
 
 def draw_bars(svg: Svg, moment: Moment, order: str, y: float, width: float) -> None:
-    """Draw the bars.
-
-    Args:
-        svg: the picture.
-        moment: the moment.
-        order: ``"physical"`` or ``"chronological"``.
-        y: where they begin.
-        width: of the picture.
-    """
+    """Draw the bars from ``y`` down."""
     first = moment.grid.cell(moment.ring.first) if order == "chronological" else 0
     step = (width - _LEFT - 12) / moment.grid.cells
     for name, found, expected, role in _rows(moment):

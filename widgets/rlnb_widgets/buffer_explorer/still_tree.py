@@ -8,16 +8,11 @@ from rlnb_widgets._core.svg import Svg
 from rlnb_widgets._core.text import number
 from rlnb_widgets.buffer_explorer.schema import Moment
 
-__all__ = ["draw_tree", "levels_of", "tree_height"]
-
 _LEVELS, _TALL, _LEFT = 6, 19.0, 12.0
 
 
 def levels_of(sums: np.ndarray) -> list[np.ndarray]:
-    """Form the levels of a sum tree with two children a node, the root first.
-
-    Args:
-        sums: the leaves, ``[n]``.
+    """Return the levels of a binary sum tree over its leaves, ``[n]``; the root comes first.
 
     Example:
         >>> [level.tolist() for level in levels_of(np.array([1.0, 2.0, 3.0]))]
@@ -30,21 +25,14 @@ def levels_of(sums: np.ndarray) -> list[np.ndarray]:
 
 
 def tree_height(moment: Moment) -> float:
-    """Return how much room the tree takes."""
+    """Return the height of the tree."""
     if moment.priorities is None or not moment.priorities.total > 0:
         return 0.0
     return 36.0 + _TALL * len(levels_of(moment.priorities.sums.T.ravel())[:_LEVELS])
 
 
 def draw_tree(svg: Svg, moment: Moment, y: float, width: float) -> None:
-    """Draw the upper levels.
-
-    Args:
-        svg: the picture.
-        moment: the moment.
-        y: where it begins.
-        width: of the picture.
-    """
+    """Draw the upper levels from ``y`` down."""
     if not tree_height(moment) or moment.priorities is None:
         return
     leaves = moment.priorities.sums.T.ravel()

@@ -30,8 +30,6 @@ from rlnb_widgets.buffer_explorer.static import buffer_svg
 from rlnb_widgets.buffer_explorer.text import buffer_text
 from rlnb_widgets.buffer_explorer.words import buffer_headline
 
-__all__ = ["BufferExplorer"]
-
 _HERE = Path(__file__).parent
 _ORDERS = ("physical", "chronological")
 _SECONDS = 1.0  # between two updates of the page while a cell runs
@@ -326,14 +324,7 @@ class BufferExplorer(TimeTraits, Visualizer):
         return buffer_explanation(model, self.t)
 
     def to_html(self, path: str | Path | None = None) -> str:
-        """Return a self-contained HTML page with the live explorer, which needs no kernel and no network.
-
-        Args:
-            path: File to write the page to. None: only return it.
-
-        Returns:
-            The page.
-        """
+        """Return the page of :meth:`Visualizer.to_html`, with the current state of the buffer."""
         self._flush()
         return super().to_html(path)
 

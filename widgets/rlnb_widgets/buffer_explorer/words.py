@@ -5,8 +5,6 @@ from __future__ import annotations
 from rlnb_widgets._core.text import number, plural
 from rlnb_widgets.buffer_explorer.schema import ExplorerModel, Moment, StorageState
 
-__all__ = ["buffer_headline", "moment_words", "rows_text", "state_words", "trajectory_words"]
-
 
 def rows_text(start: int, count: int, size: int) -> str:
     """Format a run of rows of a ring.
@@ -97,6 +95,3 @@ def draw_words(moment: Moment) -> str:
     if moment.grid.cells == moment.grid.rows:
         text += f"; {never:,} of {moment.ring.length * moment.grid.columns:,} never"
     return text
-
-
-__all__ += ["draw_words"]

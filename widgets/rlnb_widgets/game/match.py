@@ -16,8 +16,6 @@ from rlnb.envs.policies import is_random, make_policy
 from rlnb.envs.stacking import stack_steps
 from rlnb_widgets.game.thought import Thought, read_thought
 
-__all__ = ["SIDES", "Match"]
-
 #: What the two players of a game are called.
 SIDES = ("X", "O")
 _PLAYERS = (("player0", "reward"), ("player1", "reward"))

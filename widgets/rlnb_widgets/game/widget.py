@@ -18,20 +18,11 @@ from rlnb_widgets.game.static import game_svg
 from rlnb_widgets.game.text import game_text, match_explanation, match_headline, status
 from rlnb_widgets.scenes import find_scene
 
-__all__ = ["Game", "play"]
-
 _HERE = Path(__file__).parent
 
 
 class Game(Visualizer):
-    """Plays an env in the cell, against a policy or alone; see :func:`play`.
-
-    Args:
-        env: see :func:`play`.
-        policy: see :func:`play`.
-        you: see :func:`play`.
-        start: see :func:`play`.
-        seed: see :func:`play`.
+    """Plays an env in the cell, against a policy or alone; see :func:`play` for the arguments.
 
     Attributes:
         match: the :class:`~rlnb_widgets.game.Match` that is played.

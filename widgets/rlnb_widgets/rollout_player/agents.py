@@ -14,8 +14,6 @@ from rlnb_widgets._core.text import path_text, plural
 from rlnb_widgets.rollout_player.episodes import returns_so_far
 from rlnb_widgets.rollout_player.leaves import Key, RolloutLeaf
 
-__all__ = ["LANES", "RESTART", "Agent", "Group", "agents_note", "find_groups"]
-
 _ENDS = ("done", "terminated", "truncated")
 
 #: What an agent does in a step, by code: a step of its own, one that ends it, or none because it has ended before.
@@ -26,45 +24,30 @@ RESTART = 8
 
 @dataclass(frozen=True, eq=False)
 class Agent:
-    """One agent, or one player.
+    """One agent, or one player."""
 
-    Attributes:
-        name: What it is called: the group and its number in it, or the group alone.
-        label: Its number, or the name of a group of one.
-        number: Among all agents, which says its colour.
-        lane: What it does in each step, codes of `LANES`, ``[E, T]`` uint8; None without end signals of its own.
-        reward: ``[E, T]``, or None.
-        returns: Sum of its rewards since it, or the episode, began; ``[E, T]``, or None.
-    """
-
-    name: str
-    label: str
-    number: int
+    name: str  #: what it is called: the group and its number in it, or the group alone
+    label: str  #: its number, or the name of a group of one
+    number: int  #: among all agents, which says its colour
+    #: what it does in each step, codes of `LANES`, ``[E, T]`` uint8; None without end signals of its own
     lane: np.ndarray | None
-    reward: np.ndarray | None
-    returns: np.ndarray | None
+    reward: np.ndarray | None  #: ``[E, T]``, or None
+    returns: np.ndarray | None  #: sum of its rewards since it, or the episode, began; ``[E, T]``, or None
 
 
 @dataclass(frozen=True)
 class Group:
-    """Agents whose entries share a parent key.
+    """Agents whose entries share a parent key."""
 
-    Attributes:
-        key: Where they lie.
-        agents: All of them.
-    """
-
-    key: Key
-    agents: tuple[Agent, ...]
+    key: Key  #: where they lie
+    agents: tuple[Agent, ...]  #: all of them
 
 
 def find_groups(leaves: Mapping[Key, RolloutLeaf], code: np.ndarray, env: Any = None) -> tuple[Group, ...]:
     """Find the groups: nested entries of ``"next"`` that hold a reward or an end signal.
 
-    Args:
-        leaves: Leaves by key.
-        code: Ends of the episodes of the env, ``[E, T]``.
-        env: The environment, which knows its agents by number, or None: then they are counted group by group.
+    ``code`` holds the ends of the env's episodes, ``[E, T]``. Agents have the numbers of ``env``; without an env they
+    are counted group by group.
 
     Example:
         >>> def leaf(*key, n):
@@ -152,7 +135,7 @@ def _lane(column: Mapping[tuple[str, str], np.ndarray], code: np.ndarray) -> np.
 
 
 def _own_code(lane: np.ndarray | None, code: np.ndarray) -> np.ndarray:
-    """The ends of what an agent's return is summed over: those of the whole, and where it was reset alone."""
+    """Return the ends that an agent's return is summed up to: those of the episode, and its separate resets."""
     if lane is None:
         return code
     own = code.copy()
@@ -161,13 +144,7 @@ def _own_code(lane: np.ndarray | None, code: np.ndarray) -> np.ndarray:
 
 
 def agents_note(groups: tuple[Group, ...], code: np.ndarray, env: int = 0) -> list[str]:
-    """Describe the agents, and which of them end or start separately.
-
-    Args:
-        groups: Groups from `find_groups`.
-        code: Ends of the episodes of the env, ``[E, T]``.
-        env: Row of the environment that is spoken of.
-    """
+    """Describe the agents of environment ``env``, and which of them end or start separately."""
     said = []
     for group in groups:
         if len(group.agents) > 1:

@@ -9,23 +9,16 @@ import numpy as np
 from rlnb_widgets.rollout_player.carried import pairs, unequal_numbers
 from rlnb_widgets.rollout_player.leaves import Key, RolloutLeaf
 
-__all__ = ["restarted_alone"]
-
 _ENDS = ("done", "terminated", "truncated")
 
 
 def restarted_alone(leaves: Mapping[Key, RolloutLeaf], inside: np.ndarray) -> np.ndarray:
-    """Find where some agents were reset while the episode of the whole went on.
+    """Find where some agents were reset while the episode of the env went on, bool ``[E, T - 1]``.
 
-    An agent whose own end is set under ``"next"`` of row t and not at the root of row t + 1 was reset between them. If
-    most numbers of the *other* agents differ there too, row t + 1 belongs to another trajectory: nobody was reset.
-
-    Args:
-        leaves: Leaves by key.
-        inside: Where no flag of the whole and no padding parts t and t + 1, ``[E, T - 1]``.
-
-    Returns:
-        Bool ``[E, T - 1]``. All False where the root holds no end signals of the agents.
+    An agent whose own end is set in ``"next"`` of row t and not at the root of row t + 1 was reset between them. If
+    most numbers of the *other* agents differ there too, row t + 1 belongs to another trajectory: nobody was reset. Only
+    places in ``inside`` count, where no end signal of the env and no padding separates t and t + 1. All False if the
+    root holds no end signals of the agents.
 
     Example:
         >>> over = np.array([[[1, 0], [0, 0], [0, 0]]], bool)[..., None]
@@ -58,7 +51,7 @@ def _groups(leaves: Mapping[Key, RolloutLeaf]) -> list[Key]:
 
 
 def _again(leaves: Mapping[Key, RolloutLeaf], key: Key) -> np.ndarray | None:
-    """Where an agent has ended under "next" and not at the root after it, ``[E, T - 1, agents]``."""
+    """Return where an agent has ended in "next" and not at the root after it, ``[E, T - 1, agents]``."""
     over, waits = (_any_end(leaves, (*side, *key)) for side in (("next",), ()))
     if over is None or waits is None or over.shape != waits.shape:
         return None

@@ -8,23 +8,14 @@ import numpy as np
 
 from rlnb_widgets.rollout_player.leaves import Key, RolloutLeaf
 
-__all__ = ["breaks", "pairs", "unequal_numbers"]
-
 # Not carried from "next" to the root of the next row.
 _NOT_CARRIED = frozenset({"done", "terminated", "truncated", "reward"})
 
 
 def breaks(leaves: Mapping[Key, RolloutLeaf], inside: np.ndarray) -> tuple[np.ndarray, dict[Key, np.ndarray]]:
-    """Find where ``"next"`` of row t is not the root of row t + 1.
+    """Find where ``"next"`` of row t is not the root of row t + 1, for places in ``inside``, bool ``[E, T - 1]``.
 
-    NaN equals NaN. NaN on one side is unknown, and no break.
-
-    Args:
-        leaves: Leaves by key.
-        inside: Where to look, ``[E, T - 1]``.
-
-    Returns:
-        Bool ``[E, T - 1]``, and the same for each entry that breaks somewhere.
+    Returns all breaks, and the breaks by entry. NaN on one side is unknown, and does not count as a break.
     """
     found: dict[Key, np.ndarray] = {}
     for root, following in pairs(leaves):
@@ -45,11 +36,7 @@ def unequal_numbers(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def pairs(leaves: Mapping[Key, RolloutLeaf]) -> list[tuple[RolloutLeaf, RolloutLeaf]]:
-    """Return the numbers that stand at the root and under ``"next"`` and are carried, as (root, next).
-
-    Args:
-        leaves: Leaves by key.
-    """
+    """Return the numeric entries that are carried from ``"next"`` to the root, as (root, next)."""
     found = [(leaves[leaf.base], leaf) for leaf in leaves.values() if leaf.is_next and leaf.base in leaves]
     return [
         (root, following)

@@ -15,8 +15,6 @@ from rlnb_widgets.rollout_player.carried import breaks
 from rlnb_widgets.rollout_player.leaves import Key, RolloutLeaf
 from rlnb_widgets.rollout_player.starts import breaks_note, starts
 
-__all__ = ["KINDS", "RULES", "Episode", "ends", "episodes", "returns_so_far"]
-
 #: Kind of end by code; code 0 is a step inside an episode, 6 is padding after a shorter trajectory.
 KINDS: tuple[str, ...] = ("", "terminated", "truncated", "done", "cut", "open", "padding")
 
@@ -32,36 +30,20 @@ RULES: dict[str, str] = {
 
 @dataclass(frozen=True)
 class Episode:
-    """An episode, or the part of it that is in the data: consecutive steps of one environment.
+    """An episode, or the part of it that is in the data: consecutive steps of one environment."""
 
-    Attributes:
-        env: Index among the environments that are shown.
-        start: First step.
-        stop: One past the last step.
-        ret: Sum of the rewards, NaN if the rollout has none.
-        end: How it ends, one of `KINDS`.
-    """
-
-    env: int
-    start: int
-    stop: int
-    ret: float
-    end: str
+    env: int  #: index among the environments that are shown
+    start: int  #: first step
+    stop: int  #: one past the last step
+    ret: float  #: sum of the rewards, NaN if the rollout has none
+    end: str  #: how it ends, one of `KINDS`
 
 
 def ends(leaves: dict[Key, RolloutLeaf], count: int, steps: int) -> tuple[np.ndarray, list[str]]:
-    """Return the kind of end at each step, and notes about missing end signals and inconsistent rows.
+    """Return the kind of end at each step, an index into `KINDS`, uint8 ``[E, T]``, and notes about the data.
 
     An episode ends at an end signal in ``"next"``, where padding begins, and where another trajectory begins, as
     `starts` finds. Any other row that does not continue the previous one ends no episode; it is only noted.
-
-    Args:
-        leaves: Leaves by key.
-        count: Number of environments E.
-        steps: Number of steps T.
-
-    Returns:
-        Indices into `KINDS`, uint8 ``[E, T]``, and the notes.
     """
     notes: list[str] = []
     flags = _flags(leaves, notes)
@@ -112,14 +94,7 @@ def _padding(leaves: dict[Key, RolloutLeaf], shape: tuple[int, int]) -> np.ndarr
 
 
 def returns_so_far(reward: np.ndarray, code: np.ndarray) -> np.ndarray:
-    """Return the sum of the rewards of each episode up to and including each step.
-
-    Args:
-        reward: Rewards, ``[E, T]``.
-        code: Kinds of ends from `ends`, ``[E, T]``.
-
-    Returns:
-        The sums, float64 ``[E, T]``.
+    """Return the sum of the rewards of each episode up to and including each step, float64 ``[E, T]``.
 
     Example:
         >>> returns_so_far(np.ones((1, 4)), np.array([[0, 1, 0, 5]]))
@@ -141,15 +116,7 @@ def _spans(code: np.ndarray) -> list[tuple[int, int]]:
 
 
 def episodes(code: np.ndarray, returns: np.ndarray | None) -> tuple[Episode, ...]:
-    """List the episodes of all environments, in order.
-
-    Args:
-        code: Kinds of ends from `ends`, ``[E, T]``.
-        returns: Sums from `returns_so_far`, ``[E, T]``. None: no rewards.
-
-    Returns:
-        The episodes.
-    """
+    """List the episodes of all environments, in order. Without ``returns`` their returns are NaN."""
     found = []
     for e, row in enumerate(code):
         for start, stop in _spans(row):

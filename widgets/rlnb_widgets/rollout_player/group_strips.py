@@ -8,18 +8,12 @@ from rlnb_widgets._core.text import shorten
 from rlnb_widgets.rollout_player.agents import Agent, Group
 from rlnb_widgets.rollout_player.strips import Strip, lines
 
-__all__ = ["group_strips", "lane_strips"]
-
 _MOST_AGENTS = 8
 _MOST_ALONE = 4
 
 
 def group_strips(groups: tuple[Group, ...]) -> tuple[tuple[Strip, ...], list[str]]:
-    """Return the strips of rewards and returns, and notes on who is left out.
-
-    Args:
-        groups: Groups of the rollout.
-    """
+    """Return the strips of rewards and returns, and notes on agents that are left out."""
     several = [group for group in groups if len(group.agents) > 1]
     single = [group.agents[0] for group in groups if len(group.agents) == 1 and group.agents[0].reward is not None]
     strips: list[Strip] = []
@@ -57,12 +51,7 @@ def _together(name: str, agents: list[Agent]) -> list[Strip]:
 
 
 def lane_strips(groups: tuple[Group, ...], code: np.ndarray) -> tuple[Strip, ...]:
-    """Return for each group a strip of lanes, if an agent of it ends or starts while others go on.
-
-    Args:
-        groups: Groups of the rollout.
-        code: Ends of the episodes of the env, ``[E, T]``.
-    """
+    """Return a strip of lanes for each group of which some agent ends or starts while others go on."""
     found = []
     for group in groups:
         agents = [agent for agent in group.agents[:_MOST_AGENTS] if agent.lane is not None]

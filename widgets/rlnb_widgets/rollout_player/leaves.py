@@ -14,8 +14,6 @@ from rlnb.data.ted.ragged import values_of
 from rlnb_widgets._core.text import key_text, number, shorten
 from rlnb_widgets.rollout_player.varying import described
 
-__all__ = ["Key", "RolloutLeaf", "members", "read_leaves", "steps_shape", "with_hot"]
-
 Key = tuple[str, ...]
 _MAX_TEXTS = 256
 _SHOWN = 4
@@ -24,33 +22,23 @@ _MAX_LEAVES = 400
 
 @dataclass(frozen=True, eq=False)
 class RolloutLeaf:
-    """One entry of the rollout.
+    """One entry of the rollout."""
 
-    Attributes:
-        key: Its path, with ``"next"`` first if it is there.
-        kind: ``"number"``, or ``"text"`` for what is not a tensor, or has a size of its own at each step.
-        dtype: Name of its dtype as torch writes it, or of its Python type.
-        shape: Shape of one step's value.
-        values: For numbers ``[E, T, *shape]``; for text the index into `texts`, ``[E, T]``.
-        texts: The distinct texts.
-        absent: Rows of environments that do not have the entry.
-        hot: Where every row is one-hot, the index of its 1, ``[E, T]``, -1 in padding; else None. See `with_hot`.
-        sizes: Where sizes vary, the one that does (of several, the number of elements), ``[E, T]``; else None.
-    """
-
-    key: Key
-    kind: str
-    dtype: str
-    shape: tuple[int, ...]
-    values: np.ndarray
-    texts: tuple[str, ...] = ()
-    absent: tuple[int, ...] = ()
+    key: Key  #: its path, with ``"next"`` first if it is there
+    kind: str  #: ``"number"``, or ``"text"`` for what is not a tensor, or has a size of its own at each step
+    dtype: str  #: name of its dtype as torch writes it, or of its Python type
+    shape: tuple[int, ...]  #: shape of one step's value
+    values: np.ndarray  #: for numbers ``[E, T, *shape]``; for text the index into `texts`, ``[E, T]``
+    texts: tuple[str, ...] = ()  #: the distinct texts
+    absent: tuple[int, ...] = ()  #: rows of environments that do not have the entry
+    #: where every row is one-hot, the index of its 1, ``[E, T]``, -1 in padding; else None. See `with_hot`.
     hot: np.ndarray | None = None
+    #: where sizes vary, the one that does (of several, the number of elements), ``[E, T]``; else None
     sizes: np.ndarray | None = None
 
     @property
     def written(self) -> tuple[str, ...]:
-        """The distinct texts as they are shown: strings in quotes, what describes a value bare."""
+        """The distinct texts as they are shown: strings in quotes, descriptions without."""
         return self.texts if self.sizes is not None else tuple(map(repr, self.texts))
 
     @property
@@ -64,12 +52,7 @@ class RolloutLeaf:
         return self.key[1:] if self.is_next else self.key
 
     def text_at(self, env: int, t: int) -> str:
-        """Return the value of one step as text, truncated.
-
-        Args:
-            env: Row among the environments shown.
-            t: Step.
-        """
+        """Return the value of one step as text, truncated."""
         if env in self.absent:
             return "—"
         if self.kind == "text":
@@ -90,11 +73,7 @@ class RolloutLeaf:
 
 
 def with_hot(leaf: RolloutLeaf, padding: np.ndarray) -> RolloutLeaf:
-    """Return the leaf with `RolloutLeaf.hot` filled in, if its rows are one-hot: whole numbers, a single 1 among zeros.
-
-    Args:
-        leaf: An entry.
-        padding: Rows that hold no step, ``[E, T]``.
+    """Fill in `RolloutLeaf.hot` if all rows but padding are one-hot: integers, a single 1 among zeros.
 
     Example:
         >>> states = np.eye(3, dtype=np.int64)[[[0, 2, 2]]]
@@ -113,15 +92,7 @@ def with_hot(leaf: RolloutLeaf, padding: np.ndarray) -> RolloutLeaf:
 
 
 def members(leaves: Mapping[Key, RolloutLeaf], name: str) -> tuple[RolloutLeaf, ...]:
-    """Return the members of a Gymnasium ``Tuple``, which are stored under ``(name, "0")``, ``(name, "1")`` and so on.
-
-    Args:
-        leaves: Leaves by key.
-        name: Name of the entry.
-
-    Returns:
-        All of them in order, or none if there are none or one is no number.
-    """
+    """Return the members of a Gymnasium ``Tuple``, stored under ``(name, "0")`` and so on; none if one is no number."""
     found: list[RolloutLeaf] = []
     while (leaf := leaves.get((name, str(len(found))))) is not None:
         found.append(leaf)
@@ -130,9 +101,6 @@ def members(leaves: Mapping[Key, RolloutLeaf], name: str) -> tuple[RolloutLeaf, 
 
 def steps_shape(rollout: Any) -> tuple[int, int]:
     """Return (number of environments, number of steps); all batch dimensions but the last count as environments.
-
-    Args:
-        rollout: A TensorDict.
 
     Raises:
         TypeError: If it is not a TensorDict.
@@ -160,15 +128,7 @@ def steps_shape(rollout: Any) -> tuple[int, int]:
 
 
 def read_leaves(rollout: TensorDictBase, envs: np.ndarray) -> tuple[list[RolloutLeaf], list[str]]:
-    """Read all leaves of the chosen environments.
-
-    Args:
-        rollout: Of batch size ``[*B, T]``.
-        envs: Flat indices into the batch dimensions before time.
-
-    Returns:
-        The leaves, and a sentence for each that cannot be shown.
-    """
+    """Read all leaves of the environments ``envs`` (flat indices), with a sentence for each that cannot be shown."""
     count, steps = steps_shape(rollout)
     leaves: list[RolloutLeaf] = []
     problems: list[str] = []
@@ -208,7 +168,7 @@ def _walk(td: Any, prefix: Key, dims: int) -> Iterator[tuple[Key, Any]]:
 
 
 def _step_by_step(td: Any, name: str, dims: int, error: Exception) -> Any:
-    """What a lazy stack cannot hand over as one tensor: an array of what it has at each step, or the error."""
+    """Return an array of the values at each step if a lazy stack cannot stack them, or the error."""
     if not isinstance(td, LazyStackedTensorDict):
         return error
     try:
@@ -239,12 +199,7 @@ def _leaf(key: Key, value: Any, dims: int, count: int, steps: int, envs: np.ndar
 
 
 def _varying_leaf(key: Key, values: np.ndarray) -> RolloutLeaf:
-    """Return an entry of varying size, as text.
-
-    Args:
-        key: Its path.
-        values: The tensors, ``[E, T]`` objects.
-    """
+    """Return an entry of varying size, given as tensors ``[E, T]``, as text."""
     texts, sizes, dtype = described(values, _MAX_TEXTS)
     codes = {text: i for i, text in enumerate(dict.fromkeys(texts))}
     index = np.array([codes[text] for text in texts], np.int32).reshape(values.shape)

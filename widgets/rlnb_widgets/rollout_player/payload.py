@@ -17,8 +17,6 @@ from rlnb_widgets.rollout_player.resets import RESET_RULES, RESET_SIGNS, RESETS,
 from rlnb_widgets.rollout_player.strips import line_role
 from rlnb_widgets.rollout_player.turns import Turns
 
-__all__ = ["HIDDEN", "player_payload"]
-
 _LINED = ("line", "lanes", "bands")
 _MOST_VALUES = 6
 _MOST_BYTES = 6_000_000
@@ -28,11 +26,7 @@ _MOST_PLACES, _PROBE = 256, 512
 
 
 def player_payload(model: PlayerModel) -> tuple[dict[str, Any], bytes, bytes]:
-    """Return the description, the bytes of all columns, and the bytes of all images.
-
-    Args:
-        model: The model.
-    """
+    """Return the description, the bytes of all columns, and the bytes of all images."""
     count, steps = model.code.shape
     columns = Columns(count * steps)
     head: dict[str, Any] = {
@@ -82,7 +76,7 @@ def _small(data: np.ndarray) -> np.ndarray:
 
 
 def _entries(model: PlayerModel, columns: Columns) -> list[dict[str, Any]]:
-    """Describe the aligned rows of root and "next"; the values of the first entries travel, as far as the bytes go."""
+    """Describe the rows of root and "next". Values are sent in order, until the byte limit is reached."""
     roots = {leaf.base: leaf for leaf in model.leaves if not leaf.is_next}
     nexts = {leaf.base: leaf for leaf in model.leaves if leaf.is_next}
     entries = []
@@ -124,12 +118,7 @@ def _entry(
 
 
 def _pose(poses: np.ndarray, moving: Columns) -> Any:
-    """Describe the poses of one part: as the number of one of a few places, or as a column for each coordinate.
-
-    Args:
-        poses: ``[frames, 3]`` int16.
-        moving: Takes the columns.
-    """
+    """Describe the poses ``[frames, 3]`` of one part: as indices into few places, or a column for each coordinate."""
     # A piece of a board is in one of few places; what swings is in a new one in each frame.
     joined = _joined(poses)
     places = np.unique(joined[:: max(len(joined) // _PROBE, 1)])

@@ -9,8 +9,6 @@ import numpy as np
 from rlnb_widgets.rollout_player.episodes import KINDS
 from rlnb_widgets.rollout_player.leaves import Key, RolloutLeaf
 
-__all__ = ["RESETS", "RESET_RULES", "RESET_SIGNS", "STOPPED", "resets", "stopped_at_the_end"]
-
 #: Kind of reset by code, at the first step of an episode; code 0 is any other step.
 RESETS: tuple[str, ...] = ("", "reset", "partial reset", "auto-reset", "no reset")
 
@@ -34,14 +32,9 @@ _OVER = tuple(KINDS.index(kind) for kind in ("terminated", "truncated", "done"))
 
 
 def resets(leaves: Mapping[Key, RolloutLeaf], code: np.ndarray) -> np.ndarray:
-    """Return the kind of reset with which an episode begins at each step.
+    """Return the kind of reset at the start of each episode, an index into `RESETS`, uint8 ``[E, T]``.
 
-    Args:
-        leaves: Leaves by key.
-        code: Ends of episodes, ``[E, T]``.
-
-    Returns:
-        Codes of `RESETS`, ``[E, T]`` uint8. Where another trajectory follows without an end, nothing was reset.
+    Where another trajectory follows without an end signal, nothing was reset.
 
     Example:
         >>> resets({}, np.array([[0, 1, 0, 5], [0, 0, 0, 5]], np.uint8)).tolist()
@@ -70,7 +63,7 @@ def stopped_at_the_end(code: np.ndarray) -> bool:
 
 
 def _lost(leaves: Mapping[Key, RolloutLeaf], shape: tuple[int, ...]) -> np.ndarray:
-    """Where the step before lost its observation, and this root has one."""
+    """Return where the previous step lost its observation and this root has one."""
     found = np.zeros(shape, bool)
     for leaf in leaves.values():
         root = leaves.get(leaf.base)

@@ -12,8 +12,6 @@ from rlnb_widgets._core.text import key_text, plural, shorten
 from rlnb_widgets.rollout_player.carried import pairs, unequal_numbers
 from rlnb_widgets.rollout_player.leaves import Key, RolloutLeaf
 
-__all__ = ["breaks_note", "starts"]
-
 _IDS: tuple[Key, ...] = (*TRAJ_IDS_KEYS, (EPISODE,))
 
 
@@ -27,14 +25,6 @@ def starts(leaves: Mapping[Key, RolloutLeaf], inside: np.ndarray, broken: np.nda
     - they are the last rows of equal shares of the data, and every other share ends with a flag: a batch ``[B, T]``
       that was flattened (a single such row might be an accident, unless all numbers that ever change differ there);
     - a number of the observation jumps, in root and ``"next"`` alike, farther than any step of the data moves it.
-
-    Args:
-        leaves: Leaves by key.
-        inside: Where no flag and no padding parts t and t + 1, ``[E, T - 1]``.
-        broken: Where the rows do not fit and no reset of single agents says why, ``[E, T - 1]``.
-
-    Returns:
-        Bool ``[E, T - 1]``, true only where `inside` is.
 
     Example:
         >>> state = np.array([[[0.0], [1.0], [7.0], [8.0]]])
@@ -107,15 +97,10 @@ def _jumps(leaves: Mapping[Key, RolloutLeaf], inside: np.ndarray) -> np.ndarray:
 
 
 def breaks_note(found: Mapping[Key, np.ndarray], begun: np.ndarray, alone: np.ndarray | None = None) -> list[str]:
-    """Describe rows of an episode that do not continue the previous row.
+    """Describe rows of an episode that do not continue the previous row, by entry as `breaks` returns them.
 
-    Args:
-        found: Breaks by entry, as `breaks` returns them.
-        begun: Where another trajectory begins, which explains a break.
-        alone: Where an agent was reset alone, which explains one too.
-
-    Returns:
-        A sentence for those explained by such a reset, and one for the others; or none.
+    A break is explained by another trajectory that begins there (``begun``), or by a reset of a single agent
+    (``alone``).
 
     Example:
         >>> breaks_note({("observation",): np.array([[False, True, True]])}, np.zeros((1, 3), bool))[0][:78]
@@ -135,7 +120,7 @@ def breaks_note(found: Mapping[Key, np.ndarray], begun: np.ndarray, alone: np.nd
 
 
 def _where(found: Mapping[Key, np.ndarray]) -> str:
-    """Where entries differ, in words; empty if they do nowhere."""
+    """Return in words where entries differ; empty if nowhere."""
     anywhere = np.logical_or.reduce([*found.values()]) if found else np.zeros((1, 0), bool)
     if not anywhere.any():
         return ""

@@ -17,8 +17,6 @@ from rlnb_widgets.rollout_player.strips import Strip, line_role
 from rlnb_widgets.rollout_player.text import player_explanation, player_headline
 from rlnb_widgets.scenes import ROLES, frame_svg
 
-__all__ = ["player_svg", "thin"]
-
 _WIDTH, _LEFT, _RIGHT = 760.0, 150.0, 12.0
 _HEIGHTS = {"line": 34.0, "area": 34.0, "band": 14.0}
 _BUCKETS = 160
@@ -29,11 +27,7 @@ _LOOKS: dict[str, tuple[str, str | None]] = {
 
 
 def thin(values: np.ndarray, buckets: int) -> np.ndarray:
-    """Return the steps kept of a long series: lowest and highest of each of `buckets` shares, in order.
-
-    Args:
-        values: Numbers, ``[T]``; those that are not finite are left out.
-        buckets: Number of shares.
+    """Return the steps kept of a long series: lowest and highest finite value of each of ``buckets`` shares, in order.
 
     Example:
         >>> thin(np.array([0.0, 5, 1, 1, -3, 2]), 2).tolist()
@@ -48,14 +42,7 @@ def thin(values: np.ndarray, buckets: int) -> np.ndarray:
 
 
 def player_svg(model: PlayerModel, name: str, t: int, env: int) -> Svg:
-    """Return the static SVG.
-
-    Args:
-        model: The model.
-        name: Name of the visualizer.
-        t: Step at the playhead.
-        env: Index of the selected environment.
-    """
+    """Draw the static SVG, with step ``t`` at the playhead and environment ``env`` selected."""
     top = 34.0
     envs = (0, 1) if model.parting else (env,)
     film = _film(model, t, env)
@@ -97,7 +84,7 @@ def player_svg(model: PlayerModel, name: str, t: int, env: int) -> Svg:
 
 
 def _legend(model: PlayerModel, envs: tuple[int, ...]) -> list[tuple[str, str, str]]:
-    """The signs of resets that occur, and what they mean."""
+    """Return the signs of the resets that occur, and their meaning."""
     found = set(np.unique(model.resets[list(envs)]).tolist())
     lines = [("", "truncated in the last row", STOPPED)] if stopped_at_the_end(model.code[list(envs)]) else []
     lines += [(RESET_SIGNS[k], k, RESET_RULES[k]) for i, k in enumerate(RESETS) if i in found and k]
@@ -110,7 +97,7 @@ def _turn(model: PlayerModel, env: int, step: int) -> str:
 
 
 def _film(model: PlayerModel, t: int, env: int) -> list[tuple[int, float, float, float]]:
-    """Choose the frames: evenly over time, with the one under the playhead among them. (step, x, width, height)."""
+    """Choose the frames, evenly over time and with the one at the playhead: (step, x, width, height)."""
     frames = model.frames
     if frames.scene is not None:
         ratio = frames.scene.width / frames.scene.height
@@ -144,7 +131,7 @@ def _frame(svg: Svg, model: PlayerModel, env: int, step: int, x: float, y: float
 
 
 def _scene_colours(fragment: str) -> str:
-    """Return the rules for the colours that a scene uses: the whole style sheet of scenes is several times as long."""
+    """Return the rules for the colours that a scene uses; the style sheet of all scenes is several times longer."""
     used = sorted(set(re.findall(r"rlnb-(fill|stroke)-(\w+)", fragment)))
     light, dark = ("".join(f".rlnb-{kind}-{role}{{{kind}:{ROLES[role][i]}}}" for kind, role in used) for i in (0, 1))
     round_ends = ".rlnb-scene line,.rlnb-scene polygon{stroke-linecap:round;stroke-linejoin:round}"
@@ -262,7 +249,7 @@ def _lines(
 
 
 def _runs(model: PlayerModel, env: int) -> list[tuple[int, int]]:
-    """Return the stretches drawn as one line: episodes, or everything where there are too many to tell apart."""
+    """Return the runs drawn as one line: episodes, or everything if there are too many to distinguish."""
     mine = [(e.start, e.stop) for e in model.episodes if e.env == env]
     return mine if len(mine) <= _MOST_ENDS else [(mine[0][0], mine[-1][1])]
 

@@ -11,8 +11,6 @@ from rlnb_widgets.rollout_player.agents import LANES, RESTART, runs
 from rlnb_widgets.rollout_player.resets import RESET_SIGNS
 from rlnb_widgets.rollout_player.strips import Strip, line_role
 
-__all__ = ["LANE", "still_lanes", "still_names"]
-
 #: Height of a lane.
 LANE = 11.0
 _MOST_MARKS = 60
@@ -20,30 +18,13 @@ _LOOKS = {"terminated": "danger", "truncated": "accent", "done": "muted"}
 
 
 def still_names(svg: Svg, strip: Strip, x: float, y: float, h: float) -> None:
-    """Write the names of the agents before their lanes, flush right at x.
-
-    Args:
-        svg: SVG to draw to.
-        strip: Of the agents.
-        x: Right end.
-        y: Upper edge of the lanes.
-        h: Height of one lane.
-    """
+    """Write the names of the agents to the left of their lanes, right-aligned at ``x``."""
     for k, name in enumerate(strip.names):
         svg.text(x, y + k * h + h / 2 + 3.5, name, fill=line_role(strip, k), size=9, anchor="end")
 
 
 def still_lanes(svg: Svg, strip: Strip, env: int, y: float, h: float, x_of: Callable[[float], float]) -> None:
-    """Draw the lanes of one environment.
-
-    Args:
-        svg: SVG to draw to.
-        strip: Of the agents: codes of `LANES`; -1 is padding.
-        env: Index of the environment.
-        y: Upper edge of the lanes.
-        h: Height of one lane.
-        x_of: Gives the left edge of a step.
-    """
+    """Draw the lanes of one environment from ``y`` down; ``x_of`` returns the left edge of a step."""
     for k in range(strip.data.shape[-1]):
         lane = strip.data[env, :, k]
         stop = int((lane >= 0).sum())

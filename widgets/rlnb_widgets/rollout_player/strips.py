@@ -12,8 +12,6 @@ from rlnb_widgets._core.colors import agent_role
 from rlnb_widgets._core.text import key_text, shorten
 from rlnb_widgets.rollout_player.leaves import Key, RolloutLeaf, members
 
-__all__ = ["Strip", "choose_strips", "line_role", "lines"]
-
 _MOST_COMPONENTS = 4
 _MOST_LINES = 8
 _MOST_ACTIONS = 4
@@ -23,30 +21,20 @@ _VALUES = ("state_value", "value", "action_value")
 
 @dataclass(frozen=True, eq=False)
 class Strip:
-    """One row of the picture over time.
+    """One row of the picture over time."""
 
-    Attributes:
-        label: What stands before it.
-        kind: ``"line"``, ``"band"`` (categories as colours), ``"area"`` (probabilities, stacked), ``"bands"`` (a band
-            for each agent) or ``"lanes"`` (what each agent does, codes of `agents.LANES`).
-        data: ``[E, T, K]``: K lines, shares, bands or lanes; K is 1 for a band.
-        low: Smallest finite value.
-        high: Largest finite value.
-        names: Name of each line, share or category; of ``"bands"`` and ``"lanes"`` that of each agent.
-        role: ``"reward"``, ``"return"``, ``"lanes"`` or empty.
-        values: Names of the categories of ``"bands"``.
-        numbers: Of the agents whose lines, bands or lanes these are; they say the colours.
-    """
-
-    label: str
+    label: str  #: what stands before it
+    #: ``"line"``, ``"band"`` (categories as colours), ``"area"`` (probabilities, stacked), ``"bands"`` (a band for each
+    #: agent) or ``"lanes"`` (what each agent does, codes of `agents.LANES`)
     kind: str
-    data: np.ndarray
-    low: float
-    high: float
+    data: np.ndarray  #: ``[E, T, K]``: K lines, shares, bands or lanes; K is 1 for a band
+    low: float  #: smallest finite value
+    high: float  #: largest finite value
+    #: name of each line, share or category; of ``"bands"`` and ``"lanes"`` that of each agent
     names: tuple[str, ...] = ()
-    role: str = ""
-    values: tuple[str, ...] = ()
-    numbers: tuple[int, ...] = ()
+    role: str = ""  #: ``"reward"``, ``"return"``, ``"lanes"`` or empty
+    values: tuple[str, ...] = ()  #: names of the categories of ``"bands"``
+    numbers: tuple[int, ...] = ()  #: of the agents whose lines, bands or lanes these are; they say the colours
 
 
 def line_role(strip: Strip, k: int) -> str:
@@ -67,14 +55,7 @@ def choose_strips(
     fields: Sequence[str],
     agents: Mapping[Key, tuple[int, ...]] | None = None,
 ) -> tuple[tuple[Strip, ...], list[str]]:
-    """Return the strips, and notes on those that cannot be drawn.
-
-    Args:
-        leaves: Leaves by key.
-        returns: Return so far, ``[E, T]``, or None without rewards.
-        wanted: Keys, or keys with the number of a component last, or one of these; None chooses.
-        fields: Names of the components of ``"observation"``.
-        agents: Numbers of the agents of each group.
+    """Return the strips: reward and return, then the wanted ones, or a selection if ``wanted`` is None.
 
     Raises:
         KeyError: If a wanted key is not there.
@@ -97,7 +78,7 @@ def choose_strips(
 
 
 def _is_one(leaves: dict[Key, RolloutLeaf], wanted: Any) -> bool:
-    """Return whether a single strip is given: a name, or a tuple that is a key, with or without a component."""
+    """Return whether a single strip is given: a name, or a key with or without a component."""
     if not isinstance(wanted, tuple):
         return isinstance(wanted, (str, int))
     return wanted in leaves or (len(wanted) > 1 and type(wanted[-1]) is int)
@@ -191,13 +172,13 @@ def _component(leaf: RolloutLeaf, i: int, fields: Sequence[str]) -> Strip:
 
 
 def _place(leaf: RolloutLeaf, hot: np.ndarray) -> Strip:
-    """Draw a one-hot vector by the index of its 1, on the scale of all indices."""
+    """Return the strip of a one-hot vector: the index of its 1."""
     data = np.where(hot < 0, np.nan, hot)[..., None]
     return Strip(f"{_label(leaf.key)} (one-hot)", "line", data, 0.0, float(leaf.shape[0] - 1))
 
 
 def _size(leaf: RolloutLeaf) -> Strip:
-    """Draw an entry of varying size by its size at each step."""
+    """Return the strip of an entry of varying size: its size at each step."""
     assert leaf.sizes is not None
     return lines(f"size of {_label(leaf.key)}", leaf.sizes[..., None])
 
@@ -225,7 +206,7 @@ def _action(leaf: RolloutLeaf, agents: Mapping[Key, tuple[int, ...]]) -> Strip:
 
 
 def _several(leaf: RolloutLeaf) -> np.ndarray | None:
-    """The category that each agent of a group chose, ``[E, T, agents]``: one-hot rows, or numbers of a nested entry."""
+    """Return the category that each agent of a group chose, ``[E, T, agents]``; None if there are none."""
     data = leaf.values
     if len(leaf.shape) == 2 and leaf.shape[-1] > 1 and data.min() >= 0 and (data.max(-1) <= 1).all():
         if (data.sum(-1) <= 1).all():
@@ -255,15 +236,7 @@ def _band(label: str, data: np.ndarray, names: tuple[str, ...]) -> Strip:
 def lines(
     label: str, data: np.ndarray, names: tuple[str, ...] = (), role: str = "", numbers: tuple[int, ...] = ()
 ) -> Strip:
-    """Make a strip of lines.
-
-    Args:
-        label: What stands before it.
-        data: ``[E, T, K]``.
-        names: Name of each line; their numbers, if none are given and there are several.
-        role: As in `Strip`.
-        numbers: As in `Strip`.
-    """
+    """Return a strip of the lines ``[E, T, K]``; several lines without names are numbered."""
     good = data[np.isfinite(data)] if data.dtype.kind == "f" else data.ravel()
     low, high = (float(good.min()), float(good.max())) if good.size else (0.0, 0.0)
     if not names and data.shape[-1] > 1:

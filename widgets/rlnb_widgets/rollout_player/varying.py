@@ -8,21 +8,14 @@ import numpy as np
 
 from rlnb_widgets._core.text import number
 
-__all__ = ["described"]
-
 _SHOWN = 4
 
 
 def described(values: np.ndarray, most: int) -> tuple[list[str], np.ndarray, str]:
-    """Describe values of differing sizes.
+    """Return a text for each value, the size that varies, ``[E, T]``, and the dtypes.
 
-    Args:
-        values: Tensors, None where there is none, or lists of them, ``[E, T]`` objects.
-        most: How many different texts there may be; if there are more, the texts are the shapes alone.
-
-    Returns:
-        A text for each value, in order; the size that varies (the number of elements, if several do), ``[E, T]``; and
-        the dtypes.
+    Values are tensors, lists of tensors or None, as objects ``[E, T]``. If there are more than ``most`` different
+    texts, they are the shapes alone. If several sizes vary, the number of elements is returned.
 
     Example:
         >>> import torch
@@ -64,7 +57,7 @@ def _mean(part: Any) -> float:
 
 
 def _sizes(rows: list[list[Any]]) -> np.ndarray:
-    """The size of the one dimension that varies, else the number of elements."""
+    """Return the size of the one dimension that varies, else the number of elements."""
     shapes = [tuple(row[0].shape) for row in rows if len(row) == 1 and row[0] is not None]
     if len(shapes) == len(rows) and len(set(map(len, shapes))) == 1:
         varying = [sizes for sizes in zip(*shapes, strict=True) if len(set(sizes)) > 1]

@@ -11,8 +11,6 @@ from rlnb_widgets.scenes.drawing import STROKE, paper, pose, text
 from rlnb_widgets.scenes.inputs import Floats, action_indices, feature_rows, indices
 from rlnb_widgets.scenes.scene import Part, Scene, Shape
 
-__all__ = ["Blackjack"]
-
 _WIDTH, _HEIGHT = 320.0, 224.0
 _DEALER, _PLAYER, _MIDDLE = 86.0, 224.0, 122.0
 _FACES = ("A", *map(str, range(2, 11)))

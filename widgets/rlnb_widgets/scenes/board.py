@@ -17,8 +17,6 @@ from rlnb_widgets.scenes.grid import grid_lines
 from rlnb_widgets.scenes.inputs import Floats, action_indices
 from rlnb_widgets.scenes.scene import Part, Scene, Shape
 
-__all__ = ["Board", "Target"]
-
 _SIGNS = ("X", "O")
 _MOST_LINES = 2  # of each length that are struck through at once
 _TOP = 44.0  # room above the columns for their numbers and the mark of the next move
@@ -26,36 +24,20 @@ _TOP = 44.0  # room above the columns for their numbers and the mark of the next
 
 @dataclass(frozen=True)
 class Target:
-    """Where on the picture an action can be chosen.
+    """The area of the picture where an action can be chosen."""
 
-    Args:
-        action: the action.
-        x: left edge.
-        y: upper edge.
-        width: of the place.
-        height: of the place.
-        label: what the place is called.
-    """
-
-    action: int
-    x: float
-    y: float
-    width: float
-    height: float
-    label: str
+    action: int  #: the action
+    x: float  #: left edge
+    y: float  #: upper edge
+    width: float  #: of the place
+    height: float  #: of the place
+    label: str  #: what the place is called
 
 
 class Board:
     """Draws positions of two players: X is player 0, O is player 1.
 
-    Args:
-        rows: of the board.
-        columns: of the board.
-        connect: how many pieces in a line win.
-        drops: whether pieces are discs that fall into columns; else signs that are written into cells.
-
-    Attributes:
-        reads: the entry that the positions are read from.
+    ``connect`` pieces in a line win. With ``drops`` pieces are discs that fall into columns; otherwise signs in cells.
 
     Example:
         >>> scene = Board().pose([[[0, -1, -1], [1, 0, -1], [-1, -1, -1]]], actions=[8])
@@ -163,7 +145,7 @@ class Board:
         return Part("next move", (Shape("circle", (0, 0, self.cell * 0.08), fill="goal"),))
 
     def _strikes(self) -> tuple[Part, ...]:
-        """Return what strikes a won line through: straight ones, then diagonal ones."""
+        """Return the strokes through won lines: straight ones, then diagonal ones."""
         parts = []
         for name, length in (("line", 1.0), ("diagonal", math.sqrt(2.0))):
             half = ((self.connect - 1) / 2 + 0.3) * self.cell * length
@@ -178,10 +160,7 @@ class Board:
     def pose(self, observations: Any, actions: Any = None) -> Scene:
         """Return the scene of positions [N, rows, columns] of -1, 0 and 1, with the moves where actions are given.
 
-        What is no position, such as padding, is drawn as an empty board.
-
-        Raises:
-            ValueError: If the shape is another one.
+        Invalid positions, such as padding, are drawn as an empty board.
         """
         boards, valid = self._boards(observations)
         n_actions = self.columns if self.drops else self.rows * self.columns

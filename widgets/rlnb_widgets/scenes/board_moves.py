@@ -9,24 +9,16 @@ import numpy.typing as npt
 
 from rlnb_widgets.scenes.inputs import Floats
 
-__all__ = ["last_moves", "won_lines"]
-
 Ints = npt.NDArray[np.int64]
 _LOOK_AHEAD = 256  # a position whose forerunner is farther away is taken for a start
 
 
 def last_moves(boards: Ints, played: Floats | None = None) -> Ints:
-    """Find the cell of the last move of each position: the piece that the position before it lacks.
+    """Return the cell of the last move of each position, [N]; -1 if the position before is not found.
 
-    The position before is the one in the row above or, as the players put what episodes end with behind everything
-    else, the first one further up that no other row goes on from.
-
-    Args:
-        boards: -1, 0 and 1, shape [N, cells].
-        played: the cell that is played in each position, NaN for none; what it contradicts is no move.
-
-    Returns:
-        The cells, shape [N]; -1 where no position before is found.
+    It is the piece that the position before lacks. That is the one in the row above or, since players append the last
+    positions of episodes at the end, the first earlier one that no other row continues. ``played`` holds the cell that
+    is played in each position, NaN for none; moves that contradict it do not count.
 
     Example:
         >>> boards = np.array([[-1, -1], [-1, 0], [-1, -1], [1, 0]])
@@ -65,14 +57,7 @@ def _between(before: Ints, after: Ints, count: Ints, played: Floats | None) -> I
 
 
 def won_lines(boards: Ints, lines: Ints) -> npt.NDArray[np.bool_]:
-    """Tell which lines are full of one player's pieces.
-
-    Args:
-        boards: -1, 0 and 1, shape [N, cells].
-        lines: the cells of each line, shape [L, connect].
-
-    Returns:
-        Booleans, shape [N, L].
+    """Return which lines [L, connect] are full of one player's pieces, bool [N, L].
 
     Example:
         >>> won_lines(np.array([[1, 1, 0]]), np.array([[0, 1], [1, 2]])).tolist()

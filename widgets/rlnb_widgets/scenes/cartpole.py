@@ -11,8 +11,6 @@ from rlnb_widgets.scenes.drawing import STROKE, arrow_parts, arrow_poses, paper,
 from rlnb_widgets.scenes.inputs import action_indices, feature_rows
 from rlnb_widgets.scenes.scene import Part, Scene, Shape
 
-__all__ = ["CartPole"]
-
 _WIDTH, _HEIGHT = 480.0, 230.0
 _SCALE = 84.0  # scene units per metre: a little more than the 4.8 m between the limits
 _LIMIT = 2.4  # metres; an episode ends beyond it

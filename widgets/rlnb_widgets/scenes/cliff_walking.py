@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from rlnb_widgets.scenes.grid import DOWN, LEFT, RIGHT, UP, GridWorld
 
-__all__ = ["CliffWalking"]
-
 
 class CliffWalking(GridWorld):
     """Draws CliffWalking from its state index.

@@ -9,8 +9,6 @@ import numpy as np
 
 from rlnb_widgets.scenes.grid import DOWN, LEFT, RIGHT, UP, GridWorld
 
-__all__ = ["MAPS", "FrozenLake"]
-
 #: Gymnasium's maps by name.
 MAPS: dict[str, tuple[str, ...]] = {
     "4x4": ("SFFF", "FHFH", "FFFH", "HFFG"),
@@ -19,14 +17,7 @@ MAPS: dict[str, tuple[str, ...]] = {
 
 
 class FrozenLake(GridWorld):
-    """Draws FrozenLake from its state index, on the map of the env it is asked for.
-
-    Args:
-        rows: the map, one string of S, F, H and G per row; None takes one of Gymnasium's.
-        map_name: which of Gymnasium's maps is taken then, a key of `MAPS`.
-
-    Attributes:
-        note: what a reader of the picture must know: empty, or that the map is assumed.
+    """Draws FrozenLake from its state index, on the map of its env, or on Gymnasium's map ``map_name``.
 
     Example:
         >>> import numpy as np

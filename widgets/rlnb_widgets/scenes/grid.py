@@ -12,8 +12,6 @@ from rlnb_widgets.scenes.drawing import STROKE, flag, paper, pose, stack, text
 from rlnb_widgets.scenes.inputs import Floats, action_indices, indices
 from rlnb_widgets.scenes.scene import Part, Scene, Shape
 
-__all__ = ["GridWorld", "agent", "direction_mark", "grid_lines"]
-
 #: Directions clockwise from the right, as screen angles.
 RIGHT, DOWN, LEFT, UP = 0.0, math.pi / 2, math.pi, -math.pi / 2
 
@@ -42,7 +40,7 @@ def grid_lines(
 
 
 def _tile(letter: str, x: float, y: float, cell: float) -> tuple[Shape, ...]:
-    """Return what one letter of a map looks like, in the cell with its corner at (x, y)."""
+    """Return the shapes of one letter of a map, in the cell with its corner at (x, y)."""
     cx, cy = x + cell / 2, y + cell / 2
     if letter == "H":
         return (Shape("circle", (cx, cy, cell * 0.37), fill="water"),)
@@ -67,13 +65,8 @@ _PLACES = {"H": " (hole)", "C": " (cliff)", "S": " (start)", "G": " (goal)"}
 class GridWorld:
     """Draws one agent on a map of letters: F or . (free), # (wall), H (hole), C (cliff), S (start) and G (goal).
 
-    Args:
-        name: name of the environment, for messages.
-        rows: one string of letters per row of the map.
-        directions: screen angle of each action, in the order of the env's actions.
-        words: name of each action.
-        floor: role of the cells.
-        cell: size of a cell in scene units.
+    ``directions`` holds the screen angle of each action and ``words`` its name; ``floor`` is the role of the cells, and
+    ``cell`` their size in scene units.
 
     Raises:
         ValueError: If the rows of the map are not equally long.

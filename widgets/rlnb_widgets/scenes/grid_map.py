@@ -7,8 +7,6 @@ from typing import Any
 from rlnb_widgets.scenes.grid import DOWN, LEFT, RIGHT, UP, GridWorld
 from rlnb_widgets.scenes.scene import Scene
 
-__all__ = ["GridMap"]
-
 
 class GridMap:
     """Draws a GridWorldEnv from the index of the agent's cell, on the map of the env it is asked for.
@@ -25,9 +23,5 @@ class GridMap:
         return GridWorld("GridWorld", env.desc, (LEFT, DOWN, RIGHT, UP), ("left", "down", "right", "up"))
 
     def pose(self, observations: Any, actions: Any = None) -> Scene:
-        """Refuse: without the env there is no map.
-
-        Raises:
-            ValueError: always.
-        """
+        """Raise ``ValueError``: without the env there is no map."""
         raise ValueError("a grid world is drawn on the map of its env, and only a name was given: pass the env itself.")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from rlnb_widgets._core.colors import AGENTS
 
-__all__ = ["ROLES"]
-
 #: Role name to (colour on a light page, colour on a dark page).
 ROLES: dict[str, tuple[str, str]] = {
     "paper": ("#ffffff", "#16191f"),

@@ -12,8 +12,6 @@ import numpy.typing as npt
 
 from rlnb_widgets.scenes.roles import ROLES, role_hint
 
-__all__ = ["Part", "Scene", "Shape", "ShapeKind"]
-
 ShapeKind = Literal["rect", "circle", "line", "polygon", "text"]
 
 _COORDINATES = {
@@ -179,14 +177,7 @@ class Scene:
         return frame_svg(self, i)
 
     def poses_as_lists(self, frames: slice = slice(None)) -> list[list[list[float] | None]]:
-        """Return the poses of some frames as JSON can hold them, with None for hidden parts.
-
-        Args:
-            frames: the frames. Default: all.
-
-        Returns:
-            For each frame and part ``[x, y, angle]`` with two decimals, or None.
-        """
+        """Return the poses of some frames for JSON: ``[x, y, angle]`` with two decimals, None for hidden parts."""
         return [
             [None if any(v != v for v in pose) else [round(v, 2) for v in pose] for pose in frame]
             for frame in self.poses[frames].tolist()

@@ -13,8 +13,6 @@ from rlnb_widgets.scenes.roles import ROLES
 if TYPE_CHECKING:
     from rlnb_widgets.scenes.scene import Scene, Shape
 
-__all__ = ["frame_svg", "scene_style", "scene_svg"]
-
 
 def _escape(text: str) -> str:
     return html.escape(printable(text))
@@ -27,7 +25,7 @@ def _num(value: float) -> str:
 
 
 def _paint(shape: Shape) -> str:
-    """Return class, and the light colours as attributes for viewers that drop style sheets."""
+    """Return the class, and the light colours as attributes for viewers that drop style sheets."""
     classes, attributes = [], [f'fill="{ROLES[shape.fill][0]}"' if shape.fill else 'fill="none"']
     if shape.fill:
         classes.append(f"rlnb-fill-{shape.fill}")

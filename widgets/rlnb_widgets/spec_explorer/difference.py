@@ -9,17 +9,7 @@ from rlnb_widgets.spec_explorer.schema import Cell, Difference
 def spec_differences(
     here: SpecEntry | None, there: SpecEntry | None, cell: Cell | None, other: Cell | None
 ) -> tuple[Difference, ...]:
-    """Compare two entries of the same path.
-
-    Args:
-        here: the entry of this spec, None where it has none.
-        there: the entry of the other spec, None where it has none.
-        cell: this spec's entry, summarised.
-        other: the other spec's entry, summarised.
-
-    Returns:
-        The differences; none for equal entries. What is below a node counts for its own rows alone.
-    """
+    """Compare two entries of the same path, and their cells. Entries below a node count for their own rows alone."""
     if here is None or there is None or cell is None or other is None:
         if cell is not None:
             return (Difference("only here", here=brief(cell)),)
@@ -42,7 +32,7 @@ def spec_differences(
 
 
 def brief(cell: Cell) -> str:
-    """Write an entry in a few words."""
+    """Describe an entry in a few words."""
     return " ".join(part for part in (cell.kind, cell.dtype, _sizes(cell)) if part)
 
 

@@ -15,14 +15,7 @@ from rlnb_widgets.spec_explorer.space import space_text
 
 
 def spec_model(spec: Any, other: Any = None) -> SpecModel:
-    """Build the model of a spec.
-
-    Args:
-        spec: a leaf spec, a Composite, or an environment.
-        other: another one to compare with.
-
-    Returns:
-        The model; it holds no spec and compares by value.
+    """Build the model of a spec or an environment, compared with ``other`` if it is given.
 
     Raises:
         TypeError: ``spec`` or ``other`` is neither a spec nor an environment.
@@ -53,7 +46,7 @@ def specs_of(spec: Any) -> dict[Path, Any]:
 
 
 def _order(here: Mapping[Path, SpecEntry], there: Mapping[Path, SpecEntry]) -> list[Path]:
-    """This spec's paths in its order, the other's own ones behind their siblings."""
+    """Return the paths of this spec in its order, followed by those of the other one after their siblings."""
     below: dict[Path, list[Path]] = {}
     for path in dict.fromkeys((*here, *there)):
         if path:

@@ -19,16 +19,10 @@ MAX_DOTS = 24
 
 
 def reply_to(content: Any, specs: Mapping[Path, Any], model: SpecModel, seed: int) -> dict[str, Any] | None:
-    """Answer a message of the page.
+    """Answer a message ``{"ask": number, "path": keys, "text": typed}``, or with ``"pick": name`` in place of the text.
 
-    Args:
-        content: ``{"ask": number, "path": keys, "text": typed}``, or with ``"pick": name`` in place of ``"text"``.
-        specs: the spec of each path.
-        model: the model that the page shows.
-        seed: the seed of a picked sample.
-
-    Returns:
-        ``{"answer": number, ...}`` with the answers as text, or with ``"error"``; None for a message of another kind.
+    Returns ``{"answer": number, ...}`` with the results as text, or with ``"error"``; None for a message of another
+    kind.
     """
     if not isinstance(content, Mapping) or "ask" not in content:
         return None
@@ -61,11 +55,7 @@ def literal(value: Any) -> str:
 
 
 def as_json(answer: Answer) -> dict[str, Any]:
-    """Return an answer as plain data for the page.
-
-    Args:
-        answer: from :func:`~rlnb_widgets.spec_explorer.answer.ask`.
-    """
+    """Return an answer as plain data for the page."""
     methods = {name: getattr(answer, name) for name in ("project", "encode", "to_numpy")}
     return {
         "value": answer.value,
@@ -76,16 +66,10 @@ def as_json(answer: Answer) -> dict[str, Any]:
 
 
 def dots_of(spec: Any, lanes: tuple[Lane, ...], given: Any) -> list[list[list[Any]]]:
-    """Return where the numbers of a value lie on each lane.
+    """Return the positions of the numbers of a value on each lane, as ``[position, legal]`` pairs.
 
-    Args:
-        spec: the spec.
-        lanes: its lanes.
-        given: the value.
-
-    Returns:
-        For each lane a list of ``[place, legal]``: on a line from 0 to 1 (a little outside where it is beyond the
-        picture), else the number of the choice or cell. Empty where the shape does not fit.
+    On a line positions are from 0 to 1, or slightly outside of the picture; otherwise they are the index of the choice
+    or cell. Empty if the shape does not match.
     """
     try:
         value = as_value(spec, given)

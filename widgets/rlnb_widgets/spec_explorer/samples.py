@@ -23,32 +23,18 @@ LEVELS = 99
 
 @dataclass(frozen=True)
 class Samples:
-    """What was drawn from one leaf.
+    """The samples of one leaf."""
 
-    Args:
-        draws: how often.
-        levels: for each lane, the heights of its bars from 0 to 99, the highest being 99.
-        note: why there is nothing to show.
-    """
-
-    draws: int
+    draws: int  #: how often
+    #: for each lane, the heights of its bars from 0 to 99, the highest being 99
     levels: tuple[tuple[int, ...], ...] = ()
-    note: str = ""
+    note: str = ""  #: why there is nothing to show
 
 
 def draw_samples(spec: Any, domain: Domain, seed: int, draws: int = DRAWS) -> Samples:
-    """Draw from a leaf spec; torch's global generator is left as it was.
+    """Draw from a leaf spec as ``torch.manual_seed(seed); spec.rand((draws,))`` does, and restore the generators.
 
-    The draws are those of ``torch.manual_seed(seed); spec.rand((draws,))``.
-
-    Args:
-        spec: a leaf spec.
-        domain: its domain.
-        seed: the seed.
-        draws: how often to draw; fewer times where a value has very many elements.
-
-    Returns:
-        The counts; a reason instead where drawing fails or there is nothing to draw.
+    Values with very many elements are drawn less often. If drawing fails, the note of the result says why.
 
     Example:
         >>> from rlnb.data import Categorical
@@ -72,12 +58,7 @@ def draw_samples(spec: Any, domain: Domain, seed: int, draws: int = DRAWS) -> Sa
 
 @contextmanager
 def seeded(spec: Any, seed: int) -> Iterator[None]:
-    """Seed torch's generators of a spec's device as ``torch.manual_seed`` does, and put them back afterwards.
-
-    Args:
-        spec: the spec to draw from.
-        seed: the seed.
-    """
+    """Seed torch's generators of a spec's device as ``torch.manual_seed`` does, and restore them afterwards."""
     cuda = getattr(spec.device, "type", "cpu") == "cuda"
     with torch.random.fork_rng(devices=[spec.device] if cuda else []):
         # torch.manual_seed also visits every other kind of device, which takes longer than drawing
@@ -88,24 +69,12 @@ def seeded(spec: Any, seed: int) -> Iterator[None]:
 
 
 def as_float64(tensor: torch.Tensor) -> np.ndarray:
-    """Return the numbers of a tensor as float64.
-
-    Args:
-        tensor: any tensor of real numbers.
-    """
+    """Return a tensor of real numbers as a float64 array."""
     return tensor.detach().cpu().to(torch.float64).numpy()
 
 
 def lane_values(lane: Lane, numbers: np.ndarray) -> np.ndarray:
-    """Pick what a lane is about.
-
-    Args:
-        lane: the lane.
-        numbers: values of the spec behind one leading dimension.
-
-    Returns:
-        Rows of cells or bits; one column of numbers for the other kinds.
-    """
+    """Select the components of a lane: rows of cells or bits, or a single column of numbers."""
     rows = numbers.reshape(len(numbers), -1)
     if lane.kind in ("cells", "bits"):
         cells = numbers.reshape(len(numbers), -1, numbers.shape[-1] if numbers.ndim > 1 else 1)
@@ -132,12 +101,7 @@ def _counts(lane: Lane, numbers: np.ndarray) -> np.ndarray:
 
 
 def positions(lane: Lane, values: np.ndarray) -> np.ndarray:
-    """Where numbers lie on a line: 0 at the left end of what is drawn, 1 at the right end.
-
-    Args:
-        lane: a lane of kind ``"line"``.
-        values: numbers.
-    """
+    """Return the positions of numbers on a line: 0 at the left end of the picture, 1 at the right end."""
     return _shares(values, *lane.view)
 
 

@@ -12,13 +12,7 @@ MAX_TEXT = 400
 
 
 def space_text(spec: Any) -> tuple[str, str]:
-    """Convert a spec and write the space.
-
-    Args:
-        spec: any spec, or None.
-
-    Returns:
-        The space on one line, and the reason why there is none; one of the two is empty.
+    """Return the gymnasium space of a spec as text, and the reason if there is none; one of the two is empty.
 
     Example:
         >>> from rlnb.data import OneHot

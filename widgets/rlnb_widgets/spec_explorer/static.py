@@ -26,16 +26,7 @@ GAP = 10.0
 
 
 def spec_svg(model: SpecModel, samples: Mapping[Path, Samples], seed: int) -> Svg:
-    """Draw a model.
-
-    Args:
-        model: from :func:`~rlnb_widgets.spec_explorer.spec_model`.
-        samples: what was drawn from each leaf.
-        seed: under which seed.
-
-    Returns:
-        The picture: the first rows with domain, samples and gymnasium space, and the first differences.
-    """
+    """Draw the first rows with domain, samples and gymnasium space, and the first differences."""
     shown = model.rows[:MAX_ROWS]
     more = len(model.rows) - len(shown)
     lines = difference_lines(model)

@@ -15,14 +15,7 @@ BAR = 0.6  # opacity of the bars
 
 
 def draw_lane(svg: Svg, lane: Lane, levels: Sequence[int], box: Box) -> None:
-    """Draw a lane.
-
-    Args:
-        svg: what to draw on.
-        lane: the lane.
-        levels: the heights of its bars, from 0 to 99; empty for none.
-        box: x, y, width and height.
-    """
+    """Draw a lane in a box (x, y, width, height), with bars of the given heights from 0 to 99."""
     if lane.kind == "line":
         _line(svg, lane, levels, box)
     elif lane.kind == "choices":
@@ -47,7 +40,7 @@ def _line(svg: Svg, lane: Lane, levels: Sequence[int], box: Box) -> None:
 
 
 def _bars(svg: Svg, levels: Sequence[int], box: Box) -> None:
-    """All bars as one path, to stay small."""
+    """Draw all bars as one path, which keeps the SVG small."""
     if not any(levels):
         return
     x, y, w, h = box

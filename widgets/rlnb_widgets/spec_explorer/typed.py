@@ -15,13 +15,7 @@ _EXPECTED = "a number, a list such as [0.5, 2.0], a dictionary, or text in quote
 
 
 def read_literal(text: str) -> Any:
-    """Read a typed value.
-
-    Args:
-        text: a Python or JSON literal; ``nan``, ``inf``, ``true``, ``false`` and ``null`` are words of it too.
-
-    Returns:
-        The value.
+    """Parse a Python or JSON literal; ``nan``, ``inf``, ``true``, ``false`` and ``null`` are accepted.
 
     Raises:
         ValueError: it is something else; the text says what is expected.

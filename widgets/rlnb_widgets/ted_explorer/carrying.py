@@ -30,36 +30,17 @@ FATES = {
 
 @dataclass(frozen=True)
 class Fate:
-    """What becomes of one entry.
+    """What happens to one entry between two steps."""
 
-    Args:
-        path: its keys inside a side.
-        root: its value at the root of the step.
-        next: its value under ``"next"``.
-        then: its value at the root of the step after; empty beyond the data.
-        kind: a key of :data:`FATES`.
-    """
-
-    path: tuple[str, ...]
-    root: str
-    next: str
-    then: str
-    kind: str
+    path: tuple[str, ...]  #: its keys inside a side
+    root: str  #: its value at the root of the step
+    next: str  #: its value under ``"next"``
+    then: str  #: its value at the root of the step after; empty beyond the data
+    kind: str  #: a key of :data:`FATES`
 
 
 def fates_at(td: Any, following: Any, model: TedModel, element: int, t: int) -> tuple[Fate, ...]:
-    """Follow each leaf from one step to the one after it.
-
-    Args:
-        td: the TensorDict, ``[*B, T]``.
-        following: its ``"next"``.
-        model: of the data.
-        element: the flat index of the batch element.
-        t: the step.
-
-    Returns:
-        A fate for each leaf, at most :data:`MOST_ROWS`.
-    """
+    """Follow the leaves of batch element ``element`` from step ``t`` to the next one, at most :data:`MOST_ROWS`."""
     assert model.steps is not None
     place = torch.unravel_index(torch.tensor(element), model.batch) if model.batch else ()
     at = tuple(int(i) for i in place)

@@ -9,14 +9,7 @@ from rlnb_widgets.ted_explorer.verdicts import rules_line
 
 
 def ted_words(model: TedModel) -> str:
-    """Explain a model in plain sentences.
-
-    Args:
-        model: from :func:`~rlnb_widgets.ted_explorer.ted_model`.
-
-    Returns:
-        A few short paragraphs.
-    """
+    """Explain a model in a few short paragraphs."""
     parts = [_what(model)]
     if model.is_ted:
         parts += [_columns(model), _ends(model), _rules(model)]
@@ -107,14 +100,7 @@ def _found(model: TedModel) -> str:
 
 
 def ted_row_words(row: Row) -> str:
-    """Explain one row in a sentence or two, as the details pane and screen readers give it.
-
-    Args:
-        row: a row of the model.
-
-    Returns:
-        The sentences; empty where there is nothing to say.
-    """
+    """Explain one row in a sentence or two, for the details pane and screen readers; it may be empty."""
     sentence = carry_sentence(row.carry)
     hint = _MEANING.get(row.path[-1], "") if row.leaf else ""
     return " ".join(part for part in (hint, sentence) if part)

@@ -15,13 +15,7 @@ MAX_FINDINGS = 40  # of one rule
 
 
 def verdicts_of(td: Any) -> tuple[Verdict, ...]:
-    """Check data against every rule of TED.
-
-    Args:
-        td: a TensorDict with ``"next"`` and a time dimension.
-
-    Returns:
-        A verdict for each rule, in the order of the rules.
+    """Return a verdict for each rule of TED.
 
     Example:
         >>> import torch
@@ -61,10 +55,7 @@ def _place(finding: Broken, sizes: tuple[int, ...]) -> Place:
 
 
 def rules_line(verdicts: tuple[Verdict, ...]) -> str:
-    """Say in one line which rules are kept.
-
-    Args:
-        verdicts: of all rules; none where the data could not be checked.
+    """Return in one line which rules are kept.
 
     Example:
         >>> rules_line((Verdict("next", ""), Verdict("time", "", (Place(None, (), None, None, "", "", ""),))))

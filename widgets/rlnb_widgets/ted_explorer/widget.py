@@ -93,10 +93,7 @@ class TEDExplorer(TimeTraits, Visualizer):
         **unknown: Any,
     ) -> None:
         self._refuse_unknown(unknown)
-        keys = {
-            "action_keys": _keys(action_keys, spec, "action"),
-            "reward_keys": _keys(reward_keys, spec, "reward"),
-        }
+        keys = {"action_keys": _keys(action_keys, spec, "action"), "reward_keys": _keys(reward_keys, spec, "reward")}
         self.model: TedModel = ted_model(td, spec, other, **keys)
         self._elements = _product(self.model.batch) if self.model.steps is not None else 1
         self._td, self._next = td, next_of(td)

@@ -23,15 +23,10 @@ Specs = dict[Path, SpecEntry]
 
 
 def transform_boxes(env: TransformedEnv) -> tuple[tuple[Box, ...], tuple[Change, ...], tuple[Change, ...]]:
-    """Describe the transforms of an env.
+    """Return the boxes of an env, and the specs of the outputs and of the inputs of its base env.
 
-    The specs are those that clones of the transforms compute, over the same base env, as ``transform.parent`` does it.
-
-    Args:
-        env: the env; it is not changed.
-
-    Returns:
-        The boxes, the specs of what the base env gives, and of what it takes.
+    Specs are those that clones of the transforms compute over the same base env, as ``transform.parent`` does. The env
+    is not changed.
     """
     members = flat(env.transform)
     log, error = Log(), ""
@@ -50,14 +45,14 @@ def transform_boxes(env: TransformedEnv) -> tuple[tuple[Box, ...], tuple[Change,
 
 
 def error_text(error: BaseException) -> str:
-    """Write an error in bounded text, without addresses."""
+    """Format an error as bounded text, without addresses."""
     text = without_addresses(str(error)).strip()
     said = f"{type(error).__name__}: {text}" if text else type(error).__name__
     return said if len(said) <= MAX_ERROR else said[: MAX_ERROR - 1] + "…"
 
 
 def path_key(path: Iterable[str]) -> str:
-    """Write a key as one would type it, bounded and on one line.
+    """Format a key as one would type it, truncated and on one line.
 
     Example:
         >>> path_key(["reward"]), path_key(["agents", "reward"])
@@ -123,6 +118,3 @@ def _brief(entry: SpecEntry) -> str:
         return "no spec"
     dtype = str(getattr(spec, "dtype", None) or type(spec).__name__).removeprefix("torch.")
     return f"{dtype} {dims_text(entry.dims)}, {shorten(visible(domain_of(spec).text, 200), 44)}"
-
-
-__all__ = ["error_text", "path_key", "transform_boxes"]

@@ -10,14 +10,7 @@ MAX_BOXES = 40
 
 
 def inspector_words(model: InspectorModel) -> str:
-    """Describe the data in words.
-
-    Args:
-        model: the model.
-
-    Returns:
-        Some sentences; values only if they are those of a seed.
-    """
+    """Describe the chain in words; values are included only with a seed."""
     words = [
         f"The data of {model.env} goes through {plural(len(model.boxes), 'transform')}: outwards from the first to the "
         "last after each reset and step, inwards from the last to the first before each step."

@@ -19,13 +19,6 @@ MAX_MOMENTS = 24
 def inspector_model(env: TransformedEnv, seed: int | None = None) -> InspectorModel:
     """Describe the chain of an env, without running it.
 
-    Args:
-        env: the env.
-        seed: seed of later runs. None: no seed.
-
-    Returns:
-        The model.
-
     Raises:
         TypeError: If ``env`` is not a TransformedEnv.
 
@@ -48,13 +41,9 @@ def with_moment(model: InspectorModel, moment: Moment) -> InspectorModel:
 
 
 def assert_inspectable(env: Any) -> None:
-    """Check that an argument is an env, or a function that may make one.
+    """Raise ``TypeError`` if an argument is neither an env nor a function that may make one.
 
-    Args:
-        env: the argument of the inspector.
-
-    Raises:
-        TypeError: If it is a transform (which is callable as well), the class itself, or not callable.
+    Transforms and the class itself are callable too.
     """
     if isinstance(env, Transform) or env is TransformedEnv or not (isinstance(env, EnvBase) or callable(env)):
         raise TypeError(_no_chain(env))
@@ -73,6 +62,3 @@ def _no_chain(env: Any) -> str:
     if isinstance(env, Transform) and env._env() is not None:
         return f"{text} It is in an env. Fix: TransformInspector(env)."
     return f"{text} Fix: TransformInspector(TransformedEnv(base_env, transform))."
-
-
-__all__ = ["assert_inspectable", "inspector_model", "with_moment"]

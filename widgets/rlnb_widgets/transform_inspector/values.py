@@ -28,15 +28,7 @@ SHOWN = 4  # numbers of an entry
 
 
 def describe_values(data: TensorDictBase, before: TensorDictBase | None) -> tuple[Value, ...]:
-    """Describe the data at one place of the chain.
-
-    Args:
-        data: what is there.
-        before: what was at the place before, on the way of the data; None at the first one.
-
-    Returns:
-        The entries in order, then those that are gone.
-    """
+    """Describe the data at one place of the chain: its entries, then those removed since the place before."""
     found = [_value(data, key, before) for key in leaf_keys(data)]
     if before is not None:
         here = set(leaf_keys(data))
@@ -85,15 +77,9 @@ def _numbers(tensor: torch.Tensor) -> str:
 
 
 def thumbnail(tensor: torch.Tensor, batch_dims: int) -> Picture | None:
-    """Draw an entry that looks like an image, small.
+    """Draw an entry that looks like an image, small; None for other shapes. The first batch element is drawn.
 
-    Args:
-        tensor: the entry, on the CPU.
-        batch_dims: how many of its first dimensions are the batch; the first row is drawn.
-
-    Returns:
-        The picture; None where the shape is not that of one. Of a stack of frames the newest four are drawn, two
-        in a row, as one reads: the newest comes last.
+    Of a stack of frames the newest four are drawn, two in a row, the newest last.
 
     Example:
         >>> thumbnail(torch.zeros(3, 84, 96), 0).width, thumbnail(torch.zeros(4), 0)
@@ -119,7 +105,7 @@ def thumbnail(tensor: torch.Tensor, batch_dims: int) -> Picture | None:
 
 
 def _frames(array: np.ndarray) -> list[np.ndarray]:
-    """List the frames of ``[H, W]`` or ``[H, W, C]``: one, or the newest of a stack, of colours if 3 divides C."""
+    """Return the frames of ``[H, W]`` or ``[H, W, C]``: one, or the newest of a stack; of colours if 3 divides C."""
     if array.ndim == 2 or array.shape[-1] in (1, 3):
         return [array]
     each = 3 if array.shape[-1] % 3 == 0 else 1
@@ -154,12 +140,9 @@ def _is_picture(shape: tuple[int, ...]) -> bool:
 
 
 def _to_unit(array: np.ndarray) -> np.ndarray:
-    """Bring numbers that are not from 0 to 1, such as normalized ones, there."""
+    """Map numbers outside of [0, 1], such as normalized ones, to [0, 1]."""
     array = np.nan_to_num(array.astype(np.float32))
     low, high = float(array.min()), float(array.max())
     if low >= 0 and high <= 1:
         return array
     return (array - low) / max(high - low, 1e-9)
-
-
-__all__ = ["describe_values", "thumbnail"]

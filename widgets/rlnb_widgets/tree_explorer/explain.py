@@ -16,21 +16,9 @@ from rlnb_widgets.tree_explorer.words import (
     value_words,
 )
 
-__all__ = ["tree_explanation"]
-
 
 def tree_explanation(shown: TreeModel, model: TreeModel, comparison: Comparison | None, t: int) -> str:
-    """Describe the tree.
-
-    Args:
-        shown: the tree at the playhead.
-        model: the tree after all recorded simulations.
-        comparison: comparison with another tree. None: no comparison.
-        t: number of recorded simulations up to the playhead.
-
-    Returns:
-        Paragraphs of text.
-    """
+    """Describe the tree in paragraphs: ``shown`` is the tree at the playhead, after ``t`` simulations of the record."""
     parts = [f"{tree_headline(shown)}.", _what(shown)]
     parts += [words for words in (best_words(shown), advance_words(shown)) if words]
     parts += _rule(shown)

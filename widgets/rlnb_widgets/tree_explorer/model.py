@@ -19,27 +19,11 @@ from rlnb_widgets.tree_explorer.read_tree import read_tree
 from rlnb_widgets.tree_explorer.schema import Summary, TreeModel
 from rlnb_widgets.tree_explorer.scores import improved_policy
 
-__all__ = [
-    "finished",
-    "read",
-    "tree_model",
-    "weights",
-    "with_action_names",
-]
-
 _MOST_NAME = 24
 
 
 def tree_model(given: MCTS | Tree, index: int = 0, actions: Sequence[Any] | None = None) -> TreeModel:
-    """Build the model.
-
-    Args:
-        given: a search with roots, or a Tree.
-        index: index of a root of the search.
-        actions: names of the actions. None: their numbers.
-
-    Returns:
-        The model of the tree as it is now.
+    """Build the model of a root of a search, or of a Tree, as it is now.
 
     Raises:
         TypeError: If ``given`` is neither a search nor a Tree, or ``actions`` is not a list.
@@ -73,14 +57,7 @@ def read(
 
 
 def with_action_names(model: TreeModel, actions: Sequence[Any] | None) -> TreeModel:
-    """Set the names of the actions.
-
-    Args:
-        model: the model.
-        actions: one name per action. None: no names.
-
-    Returns:
-        The model with names.
+    """Set the names of the actions; None keeps their numbers.
 
     Raises:
         TypeError: If ``actions`` is not a list.
@@ -111,12 +88,7 @@ def weights(model: TreeModel) -> np.ndarray:
 def finished(model: TreeModel, policy: np.ndarray | None = None) -> TreeModel:
     """Add the fields that are computed from the columns: principal variation, open nodes and summary.
 
-    Args:
-        model: the model with columns only.
-        policy: policy of the root from a rule that the explorer does not know, ``[A]``.
-
-    Returns:
-        The complete model.
+    ``policy`` is that of the root, ``[A]``, from a rule that the explorer does not know.
     """
     edges, weight = model.edges, weights(model)
     mean = edges.value_sum / np.maximum(edges.visits, 1) if model.kind == "search" else np.zeros(len(edges))

@@ -10,18 +10,9 @@ from rlnb_widgets.tree_explorer import layout
 from rlnb_widgets.tree_explorer.model import finished
 from rlnb_widgets.tree_explorer.schema import CHANGED, Nodes, Records, TreeModel
 
-__all__ = ["rewound"]
-
 
 def rewound(model: TreeModel, t: int) -> TreeModel:
-    """Undo recorded simulations.
-
-    Args:
-        model: the tree after all of them.
-        t: number of simulations to keep.
-
-    Returns:
-        The tree as it was; ``model`` itself if nothing is undone.
+    """Return the tree as it was after the first ``t`` recorded simulations; ``model`` itself if nothing is undone.
 
     Example:
         >>> from rlnb.envs import TicTacToeEnv

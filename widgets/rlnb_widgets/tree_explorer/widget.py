@@ -29,8 +29,6 @@ from rlnb_widgets.tree_explorer.schema import TreeModel
 from rlnb_widgets.tree_explorer.static import tree_svg
 from rlnb_widgets.tree_explorer.text import tree_text
 
-__all__ = ["TreeExplorer"]
-
 _HERE = Path(__file__).parent
 _VIEWS = ("tree", "icicle")
 #: Number of positions that are sent with the page, and the most that are kept there.
@@ -335,14 +333,7 @@ class TreeExplorer(TimeTraits, Visualizer):
         return tree_explanation(self._shown(), self.model, self._comparison, self.t)
 
     def to_html(self, path: str | Path | None = None) -> str:
-        """Return a self-contained HTML page with the live explorer, which needs no kernel and no network.
-
-        Args:
-            path: File to write the page to. None: only return it.
-
-        Returns:
-            The page.
-        """
+        """Return the page of :meth:`Visualizer.to_html`, with the current state of the tree."""
         _ = self.model
         return super().to_html(path)
 

@@ -8,18 +8,6 @@ from rlnb_widgets._core.text import number, plural
 from rlnb_widgets.tree_explorer.compare import Comparison
 from rlnb_widgets.tree_explorer.schema import Records, TreeModel
 
-__all__ = [
-    "actions_text",
-    "advance_words",
-    "best_words",
-    "compare_words",
-    "node_words",
-    "record_words",
-    "size_words",
-    "tree_headline",
-    "value_words",
-]  # fmt: skip
-
 
 def tree_headline(model: TreeModel) -> str:
     """Return the headline of the tree."""
@@ -33,16 +21,7 @@ def tree_headline(model: TreeModel) -> str:
 
 
 def actions_text(model: TreeModel, actions: Sequence[int], most: int = 12) -> str:
-    """Join the names of actions.
-
-    Args:
-        model: the tree, which has the names.
-        actions: the actions.
-        most: the most names; an ellipsis stands for the rest.
-
-    Returns:
-        The names, separated by commas.
-    """
+    """Join the names of actions; an ellipsis stands for those beyond ``most``."""
     shown = [model.action_text(action) for action in actions[:most]]
     return ", ".join([*shown, *(["…"] if len(actions) > most else [])])
 
@@ -100,16 +79,7 @@ def node_words(model: TreeModel, node: int) -> str:
 
 
 def record_words(model: TreeModel, records: Records, at: int) -> str:
-    """Describe a recorded simulation in one line.
-
-    Args:
-        model: the tree after all recorded simulations.
-        records: the simulations.
-        at: index of the simulation in ``records``.
-
-    Returns:
-        The line.
-    """
+    """Describe the recorded simulation ``at`` in one line."""
     edges = records.edge[records.path_start[at] : records.path_start[at + 1]]
     way = actions_text(model, [int(model.edges.action[edge]) for edge in edges])
     end = f"adds node {records.leaf[at]}" if records.added[at] else f"ends at node {records.leaf[at]}"
