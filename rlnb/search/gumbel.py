@@ -101,6 +101,8 @@ class Gumbel(Rule):
         Gumbel(simulations=32, considered=16, c_visit=50.0, c_scale=0.1, noise=True)
     """
 
+    _shown = ("simulations", "considered", "c_visit", "c_scale", "noise")
+
     def __init__(
         self, simulations: int, considered: int = 16, *, c_visit: float = 50.0, c_scale: float = 0.1, noise: bool = True
     ) -> None:
@@ -177,9 +179,6 @@ class Gumbel(Rule):
         visits = np.where(tree.selectable(tree.roots), tree.edge_visits[:, 0] - self.before, -1)
         scores = self.draws + self.logits(tree, tree.roots)
         return np.where(visits == visits.max(-1, keepdims=True), scores, -np.inf).argmax(-1)
-
-    def _shown(self) -> tuple[str, ...]:
-        return ("simulations", "considered", "c_visit", "c_scale", "noise")
 
 
 __all__ = ["Gumbel", "considered_visits", "sigma"]

@@ -24,6 +24,8 @@ class Rule(ABC):
 
     fields: tuple[str, ...] = ()
     low, high = -1.0, 1.0
+    #: Attributes in the ``repr``.
+    _shown: tuple[str, ...] = ("c",)
 
     def scale(self, low: float, high: float) -> None:
         """Set the least and the greatest return."""
@@ -101,11 +103,8 @@ class Rule(ABC):
         return np.where(most, value, -np.inf).argmax(-1)
 
     def __repr__(self) -> str:
-        known = ", ".join(f"{name}={value!r}" for name, value in vars(self).items() if name in self._shown())
+        known = ", ".join(f"{name}={value!r}" for name, value in vars(self).items() if name in self._shown)
         return f"{type(self).__name__}({known})"
-
-    def _shown(self) -> tuple[str, ...]:
-        return ("c",)
 
 
 class ScoreRule(Rule):
@@ -243,6 +242,7 @@ class PUCT(ScoreRule):
     """
 
     unvisited = None
+    _shown = ("c", "base", "first_play")
 
     def __init__(self, c: float = 1.25, base: float | None = None, first_play: float = 0.0) -> None:
         super().__init__(c)
@@ -262,9 +262,6 @@ class PUCT(ScoreRule):
         elif not visits:
             value = self.first_play
         return formulas.puct((value - self._middle) / self._half, visits, total, prior, 1.0)
-
-    def _shown(self) -> tuple[str, ...]:
-        return ("c", "base", "first_play")
 
 
 class EXP3(Rule):
@@ -286,6 +283,7 @@ class EXP3(Rule):
     """
 
     fields = ("log_weight",)
+    _shown = ("gamma",)
 
     def __init__(self, gamma: float = 0.1) -> None:
         if not 0 < gamma <= 1:
@@ -315,9 +313,6 @@ class EXP3(Rule):
         chances = self.probabilities(tree, rows)[np.arange(len(rows)), actions]
         gain = (returns - self.low) / (self.high - self.low)
         tree.flat.log_weight[rows, actions] += self.gamma * gain / chances / tree.selectable(rows).sum(-1)
-
-    def _shown(self) -> tuple[str, ...]:
-        return ("gamma",)
 
 
 __all__ = ["EXP3", "PUCT", "UCB1", "Rule", "ScoreRule", "UCB1Tuned"]

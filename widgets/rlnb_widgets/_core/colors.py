@@ -49,26 +49,6 @@ ROLES: dict[str, tuple[str, str]] = {
 _JUPYTER = {"ink": "--jp-ui-font-color1", "paper": "--jp-layout-color0", "panel": "--jp-layout-color1"}
 
 
-def role_names() -> tuple[str, ...]:
-    """Return the names of all roles.
-
-    Example:
-        >>> "ink" in role_names()
-        True
-    """
-    return tuple(ROLES)
-
-
-def series_role(i: int) -> str:
-    """Return the role of the *i*-th data series (they repeat after eight).
-
-    Example:
-        >>> series_role(9)
-        'c1'
-    """
-    return f"c{i % len(OKABE_ITO)}"
-
-
 def agent_role(k: int) -> str:
     """Return the role of agent or player *k*, the same in scenes, lanes, strips and legends (they repeat after eight).
 

@@ -20,21 +20,20 @@ _PACKAGE = Path(rlnb.__file__).parent
 class TracebackLine:
     """A line of a traceback, with its paths shortened."""
 
-    text: str  #: the line, its paths shortened
-    own: bool  #: whether it belongs to code that is not rlnb's, or says what was raised: where to look first
+    text: str  #: the line
+    own: bool  #: whether the line is of code outside of rlnb, or the error itself: where to look first
 
 
 @dataclass(frozen=True)
 class Failure:
     """How a worker failed."""
 
-    workers: tuple[int, ...]  #: the indices of the workers that the error names; none if it names none
-    what: str  #: what they were doing, such as "step"; empty if the error does not say
-    headline: str  #: the first line of the error
-    #: the worker's traceback; none where it could not send one, because it was killed or hangs
-    lines: tuple[TracebackLine, ...] = ()
-    step: int = 0  #: how many steps the batch had finished
-    of: int = 0  #: how many envs the batch has; 0 if the error does not say
+    workers: tuple[int, ...]  #: indices of the workers that the error names
+    what: str  #: the failed call, such as "step"; empty if the error does not name it
+    headline: str  #: first line of the error
+    lines: tuple[TracebackLine, ...] = ()  #: traceback of the worker; empty if it was killed or hangs
+    step: int = 0  #: number of steps that the batch had finished
+    of: int = 0  #: number of envs of the batch; 0 if the error does not name it
 
 
 def failure_of(error: BaseException, step: int = 0) -> Failure:

@@ -20,7 +20,7 @@ PHASES: dict[str, str] = {
     "learner": "waits for the learner, who chooses actions and stores data",
 }
 
-#: Most envs times turns of a run that are drawn; rates and shares are over all.
+#: The most turns times envs of a run that are drawn; rates and shares cover all of them.
 MOST_CELLS = 120_000
 
 
@@ -28,32 +28,30 @@ MOST_CELLS = 120_000
 class BatchRun:
     """One batch, measured."""
 
-    label: str  #: what it is called here
-    name: str  #: its class
-    envs: int  #: how many envs it has
-    steps: int  #: how many steps were noted
-    resets: int  #: how many reset turns were noted
+    label: str  #: label of the run
+    name: str  #: name of its class
+    envs: int  #: number of envs
+    steps: int  #: number of steps in the trace
+    resets: int  #: number of resets in the trace
     is_reset: np.ndarray  #: whether a turn is a reset, ``[turns]``
-    #: the step that a turn belongs to, ``[turns]``: a reset belongs to the step whose ends it follows, the first one to
-    #: step 0
+    #: step that a turn belongs to, ``[turns]``: a reset belongs to the step before it, the first one to step 0
     step_of: np.ndarray
-    start: np.ndarray  #: when a turn began, in microseconds since the first one, ``[turns]``
-    stop: np.ndarray  #: when it had all results, ``[turns]``
-    #: when an env was told to act, in microseconds since the turn's start, ``[turns, envs]``; NaN where it did not take
-    #: part
+    start: np.ndarray  #: start of a turn, in microseconds since the start of the first one, ``[turns]``
+    stop: np.ndarray  #: time at which a turn had all results, likewise
+    #: time at which an env got its command, in microseconds since the turn began, ``[turns, envs]``; NaN if it got none
     told: np.ndarray
-    acted: np.ndarray  #: when it had stepped or been reset, likewise
-    written: np.ndarray  #: when its row was written, likewise
-    seconds: float  #: how long all turns took, the learner's time between them included
-    rate: float  #: steps of single envs a second; NaN if nothing was stepped
-    at_work: float  #: how many envs were at work at the same time, on average
-    shares: np.ndarray  #: how the time of an env divides, on average, in the order of `PHASES`; they add up to 1
+    acted: np.ndarray  #: time at which it had stepped or been reset, likewise
+    written: np.ndarray  #: time at which its row was written, likewise
+    seconds: float  #: duration of all turns, with the learner's time between them
+    rate: float  #: steps of single envs per second; NaN without a step
+    at_work: float  #: mean number of envs that work at the same time
+    shares: np.ndarray  #: mean shares of an env's time in the order of `PHASES`; their sum is 1
     mask: np.ndarray  #: which envs were reset after a step, ``[steps, envs]``
     first: np.ndarray  #: which envs took part in the reset before the first step, ``[envs]``
-    #: keys of the data by who writes them, where they are known
+    #: keys of the data by who writes them, if they are known
     entries: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    failure: Failure | None = None  #: how a worker failed
-    drawn: int = 0  #: how many turns are drawn
+    failure: Failure | None = None  #: the failure of a worker
+    drawn: int = 0  #: number of turns that are drawn
 
     @property
     def turns(self) -> int:
@@ -75,10 +73,10 @@ class BatchRun:
 class TimelineModel:
     """The data that the timeline shows."""
 
-    runs: tuple[BatchRun, ...]  #: the batches, each measured
-    length: int  #: how many steps the longest has, at least 1
+    runs: tuple[BatchRun, ...]  #: the measured batches
+    length: int  #: number of steps of the longest run, at least 1
     same_resets: bool  #: whether all runs reset the same envs after the same steps
-    notes: tuple[str, ...]  #: what the reader should know
+    notes: tuple[str, ...]  #: notes for the reader
 
     @property
     def opening(self) -> int:
@@ -133,7 +131,7 @@ def _moments(turns: list[Any], n: int) -> tuple[np.ndarray, np.ndarray, np.ndarr
         moments = np.asarray(turn.moments)[which].astype(np.int64)
         acted = moments[:, 2 if turn.what == "reset" else 1]
         parts = np.stack([moments[:, 0], acted, moments[:, 3]])
-        # A moment that was not noted is 0: the turn then shows as a wait.
+        # A time that was not recorded is 0; the turn is then shown as waiting.
         since = np.where((parts > 0).all(0), parts - turn.start, 0) / 1e3
         found[:, row, which] = np.maximum.accumulate(since, axis=0)
     return found[0], found[1], found[2]

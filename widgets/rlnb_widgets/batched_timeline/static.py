@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from rlnb_widgets._core.svg import Svg, coordinate
+from rlnb_widgets._core.svg import Svg, box_path, coordinate
 from rlnb_widgets._core.text import plural, shorten
 from rlnb_widgets.batched_timeline.model import PHASES, BatchRun, TimelineModel
 from rlnb_widgets.batched_timeline.text import duration, rate_text, timeline_explanation, timeline_headline
@@ -155,11 +155,7 @@ def _lanes(
         few = len(turns) <= _MOST_PIECES
         boxes = _boxes(pieces(run, e, turns), start, scale) if few else _filled(_spans(run, e, turns), window, scale)
         for phase, each in boxes.items():
-            path = "".join(
-                f"M{coordinate(x)} {coordinate(top + h * (1 - base - share))}h{coordinate(w)}"
-                f"v{coordinate(h * share)}h{coordinate(-w)}z"
-                for x, w, base, share in each
-            )
+            path = "".join(box_path(x, top + h * (1 - base - share), w, h * share) for x, w, base, share in each)
             svg.path(path, fill=_ROLES[phase])
         if run.failure and (e in run.failure.workers) and run.drawn == turns.stop:
             x, middle = _LEFT + (stop - start) * scale + 5, top + h / 2
@@ -245,9 +241,8 @@ def _masks(svg: Svg, model: TimelineModel, run: BatchRun, y: float) -> float:
         # Where pixels hold several steps, marks that fall together are one.
         xs = sorted({round(_LEFT + step * cell, 1) for step in np.flatnonzero(run.mask[:, e])})[:_MOST_MARKS]
         if xs:
-            w = coordinate(max(cell - (1 if cell > 4 else 0), 1))
-            path = "".join(f"M{coordinate(x)} {coordinate(y + e * lane)}h{w}v{coordinate(h)}h-{w}z" for x in xs)
-            svg.path(path, fill="c1")
+            w = max(cell - (1 if cell > 4 else 0), 1)
+            svg.path("".join(box_path(x, y + e * lane, w, h) for x in xs), fill="c1")
     return y + lane * run.envs + 4
 
 

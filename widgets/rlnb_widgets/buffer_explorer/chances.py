@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from rlnb_widgets.buffer_explorer.samplers import is_slicing, is_strict, slice_length
 from rlnb_widgets.buffer_explorer.schema import Grid, Priorities, StorageState, Trajectories
-from rlnb_widgets.buffer_explorer.slices import coverage
+from rlnb_widgets.buffer_explorer.slices import coverage, is_slicing, is_strict, slice_length
 
 
 def stored_priorities(buffer: Any, ring: StorageState) -> np.ndarray | None:

@@ -51,15 +51,14 @@ def _listed(storage: Any) -> Memory:
             sizes.setdefault(key, []).append(tensor.nbytes)
     scale = count / max(len(some), 1)
     found = [
-        KeyMemory(key, "in each element", sum(each) / len(each), round(sum(each) * scale))
-        for key, each in sizes.items()
+        KeyMemory(key, "in each item", sum(each) / len(each), round(sum(each) * scale)) for key, each in sizes.items()
     ]
     notes = []
     if kinds:
         named = ", ".join(f"{n:,} {visible(kind)}" for kind, n in kinds.most_common(_MOST_KINDS))
         notes.append(f"Python objects, which are not measured: {named}.")
     if count > len(some):
-        notes.append(f"Estimated from the first {plural(len(some), 'element')}.")
+        notes.append(f"Estimated from the first {plural(len(some), 'item')}.")
     return Memory(_largest(found), "memory, a Python list", " ".join(notes))
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from rlnb_widgets.buffer_explorer.memory import memory_of
 from rlnb_widgets.buffer_explorer.parts import components_of
 from rlnb_widgets.buffer_explorer.record import BufferRecorder
-from rlnb_widgets.buffer_explorer.samplers import is_slicing, is_strict
 from rlnb_widgets.buffer_explorer.schema import ExplorerModel, Moment
+from rlnb_widgets.buffer_explorer.slices import is_slicing, is_strict
 
 
 def explorer_model(record: BufferRecorder) -> ExplorerModel:
@@ -41,7 +41,7 @@ def _notes(last: Moment) -> tuple[str, ...]:
     if ring.limit is None:
         notes.append("The storage has no limit: it never goes round, and nothing is overwritten.")
     if not ring.ordered:
-        notes.append("This writer has no cursor: a new element takes the place of the one with the lowest rank.")
+        notes.append("This writer has no cursor: a new item replaces the one with the lowest rank.")
     if last.arcs.count > len(last.arcs.drawn):
         notes.append(f"{last.arcs.count:,} trajectories are too many to be drawn; their lengths are shown.")
     if grid.cells < grid.rows:

@@ -12,12 +12,18 @@ from rlnb.data.ted.keys import NestedKey
 from rlnb_widgets._core.text import plural
 from rlnb_widgets.buffer_explorer.chances import by_cell, chances, priorities_of, stored_priorities
 from rlnb_widgets.buffer_explorer.parts import grid_of, ring_of
-from rlnb_widgets.buffer_explorer.samplers import drawn_length, is_slicing, is_strict, slice_length
 from rlnb_widgets.buffer_explorer.schema import Grid, Moment, StorageState, Trajectories, What
-from rlnb_widgets.buffer_explorer.slices import slice_facts, slices_of
+from rlnb_widgets.buffer_explorer.slices import (
+    drawn_length,
+    is_slicing,
+    is_strict,
+    slice_facts,
+    slice_length,
+    slices_of,
+)
 from rlnb_widgets.buffer_explorer.trajectories import arcs_of, no_trajectories, trajectories_of, trajectory_source
 
-#: Most elements of a sample that are marked.
+#: Most items of a sample that are marked.
 MAX_DRAWN = 512
 
 
@@ -25,10 +31,10 @@ MAX_DRAWN = 512
 class Options:
     """The arguments of the explorer."""
 
-    end_key: NestedKey | None = None  #: the entry that says where trajectories end
-    traj_key: NestedKey | None = None  #: the entry with their ids
+    end_key: NestedKey | None = None  #: the entry with end signals of trajectories
+    traj_key: NestedKey | None = None  #: the entry with trajectory ids
     slice_len: int | None = None  #: the length of slices
-    most: int = 64  #: most moments kept
+    most: int = 64  #: the most recorded states
 
 
 class BufferRecorder:
@@ -48,9 +54,9 @@ class BufferRecorder:
         self._expects = True
         self._stamps = np.zeros(0, np.int64)
         self._drawn = np.zeros(0, np.int64)
-        # What a writer that follows no ring kept since the last moment, of how many.
+        # Slots where a writer without a cursor stored items since the last state, and the number of items it got.
         self._kept, self._given = np.zeros(0, np.int64), 0
-        # All trajectories of the last moment, of which that keeps what is drawn, and what the ring was then.
+        # All trajectories at the last state, which itself keeps only those that are drawn, and the ring then.
         self._found, self._found_in = no_trajectories(""), ring_of(buffer)
         self._behind: tuple[What, str, int] | None = None
         self.note("look", "as it was found", keep=True)

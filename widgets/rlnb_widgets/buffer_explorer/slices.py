@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
+from rlnb.data.replay_buffers import SliceSampler
 from rlnb_widgets._core.text import plural
 from rlnb_widgets.buffer_explorer.schema import SliceFacts, StorageState, Trajectories
 
@@ -91,3 +94,34 @@ def slices_of(positions: np.ndarray, ring: StorageState, size: int | None = None
     starts = np.concatenate([[0], np.flatnonzero(~follows) + 1])
     lengths = np.diff(np.append(starts, len(rows)))
     return np.stack([columns[starts], rows[starts], lengths], 1)
+
+
+def is_slicing(sampler: Any) -> bool:
+    """Whether a sampler draws slices."""
+    return isinstance(sampler, SliceSampler)
+
+
+def slice_length(buffer: Any, asked: int | None) -> int | None:
+    """Return the slice length that was asked for, else that of the buffer's sampler; None if it draws no slices."""
+    sampler = buffer.sampler
+    if asked is not None or not is_slicing(sampler):
+        return asked
+    if sampler.slice_len:
+        return int(sampler.slice_len)
+    if sampler.num_slices and buffer.batch_size:
+        return max(int(buffer.batch_size) // int(sampler.num_slices), 1)
+    return None
+
+
+def is_strict(sampler: Any) -> bool:
+    """Whether trajectories shorter than a slice are excluded."""
+    return not is_slicing(sampler) or bool(sampler.strict_length)
+
+
+def drawn_length(sampler: Any, count: int) -> int | None:
+    """Return the common length of the slices in a sample of ``count`` items; None if it may differ."""
+    if not is_slicing(sampler) or not sampler.strict_length or sampler.span:
+        return None
+    if sampler.slice_len:
+        return int(sampler.slice_len)
+    return count // int(sampler.num_slices) or None

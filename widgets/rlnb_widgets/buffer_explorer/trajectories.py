@@ -11,8 +11,8 @@ from tensordict import TensorDictBase
 
 from rlnb.data.ted.keys import DONE, EPISODE, TRAJ_IDS_KEYS, NestedKey, as_key, as_tuple
 from rlnb_widgets._core.text import key_text, visible
-from rlnb_widgets.buffer_explorer.samplers import is_slicing
 from rlnb_widgets.buffer_explorer.schema import Arcs, StorageState, Trajectories
+from rlnb_widgets.buffer_explorer.slices import is_slicing
 
 #: Most trajectories that are drawn; of more only the lengths are shown.
 MAX_ARCS = 160
@@ -28,8 +28,7 @@ class TrajectorySource:
     """The entries that separate trajectories. If there are both, each of them does."""
 
     ids: NestedKey | torch.Tensor | None = None  #: the entry with an id for each step, or the ids themselves
-    #: the entry that says which steps are the last of a trajectory, or the flags themselves
-    ends: NestedKey | torch.Tensor | None = None
+    ends: NestedKey | torch.Tensor | None = None  #: the entry with end signals, or the flags themselves
 
     @property
     def label(self) -> str:
@@ -67,7 +66,7 @@ def trajectories_of(buffer: Any, ring: StorageState, source: TrajectorySource) -
         return no_trajectories("Nothing is stored.")
     storage = buffer.storage
     if storage.element_dims:
-        return no_trajectories("Each element has a batch size of its own, such as a whole trajectory, and is one cell.")
+        return no_trajectories("Each item has a batch size of its own, such as a whole trajectory, and is one cell.")
     if not source.label:
         return no_trajectories(
             'The data has no entry that tells trajectories apart, such as ("next", "done"). '

@@ -10,7 +10,9 @@ import traitlets
 from tensordict import TensorDict, TensorDictBase
 
 from rlnb.envs import EnvBase
-from rlnb_widgets._core import Svg, Visualizer, bundle_css, bundle_js
+from rlnb_widgets._core.esm import bundle_css, bundle_js
+from rlnb_widgets._core.svg import Svg
+from rlnb_widgets._core.visualizer import Visualizer
 from rlnb_widgets.game.actions import actions_of
 from rlnb_widgets.game.match import Match
 from rlnb_widgets.game.picture import picture

@@ -10,13 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from rlnb.data.ted.keys import END_KEYS
 from rlnb_widgets._core.text import path_text, plural
 from rlnb_widgets.rollout_player.episodes import returns_so_far
 from rlnb_widgets.rollout_player.leaves import Key, RolloutLeaf
 
-_ENDS = ("done", "terminated", "truncated")
-
-#: What an agent does in a step, by code: a step of its own, one that ends it, or none because it has ended before.
+#: Activity of an agent in a step by code: it acts, its step ends it (three kinds), or it waits since it has ended.
 LANES: tuple[str, ...] = ("acts", "terminated", "truncated", "done", "waits")
 #: Added to the code of the first step after an agent was reset alone.
 RESTART = 8
@@ -26,21 +25,21 @@ RESTART = 8
 class Agent:
     """One agent, or one player."""
 
-    name: str  #: what it is called: the group and its number in it, or the group alone
-    label: str  #: its number, or the name of a group of one
-    number: int  #: among all agents, which says its colour
-    #: what it does in each step, codes of `LANES`, ``[E, T]`` uint8; None without end signals of its own
+    name: str  #: name of the group, and the index in it if there are several
+    label: str  #: index in the group, or the name of a group of one
+    number: int  #: number among all agents, which determines the colour
+    #: activity in each step, codes of `LANES`, uint8 ``[E, T]``; None without separate end signals
     lane: np.ndarray | None
-    reward: np.ndarray | None  #: ``[E, T]``, or None
-    returns: np.ndarray | None  #: sum of its rewards since it, or the episode, began; ``[E, T]``, or None
+    reward: np.ndarray | None  #: rewards ``[E, T]``, or None
+    returns: np.ndarray | None  #: sum of the rewards since the agent's or the env's episode began, ``[E, T]``, or None
 
 
 @dataclass(frozen=True)
 class Group:
     """Agents whose entries share a parent key."""
 
-    key: Key  #: where they lie
-    agents: tuple[Agent, ...]  #: all of them
+    key: Key  #: the parent key
+    agents: tuple[Agent, ...]  #: the agents
 
 
 def find_groups(leaves: Mapping[Key, RolloutLeaf], code: np.ndarray, env: Any = None) -> tuple[Group, ...]:
@@ -57,13 +56,13 @@ def find_groups(leaves: Mapping[Key, RolloutLeaf], code: np.ndarray, env: Any = 
         (['agents 0', 'agents 1'], [[1.0, 2.0]])
     """
     keys = dict.fromkeys(
-        key[1:-1] for key in leaves if key[0] == "next" and len(key) > 2 and key[-1] in ("reward", *_ENDS)
+        key[1:-1] for key in leaves if key[0] == "next" and len(key) > 2 and key[-1] in ("reward", *END_KEYS)
     )
     alone = ("next", "reward") in leaves
     groups: list[Group] = []
     numbers = count()
     for key in sorted(keys, key=_by_number):
-        ends = any(("next", *key, name) in leaves for name in _ENDS)
+        ends = any(("next", *key, name) in leaves for name in END_KEYS)
         # A reward among infos is no agent.
         if ends or not alone or (*key, "action") in leaves:
             group = _group(leaves, key, code, _numbers(env, key), numbers)
@@ -90,7 +89,7 @@ def _group(
     sides = {
         (side, name): leaf
         for side in ("root", "next")
-        for name in ("reward", *_ENDS)
+        for name in ("reward", *END_KEYS)
         if (leaf := leaves.get((*(("next",) if side == "next" else ()), *key, name))) is not None
         and leaf.kind == "number"
     }
@@ -112,12 +111,12 @@ def _group(
 
 
 def _lane(column: Mapping[tuple[str, str], np.ndarray], code: np.ndarray) -> np.ndarray | None:
-    ended = {name: column["next", name] != 0 for name in _ENDS if ("next", name) in column}
+    ended = {name: column["next", name] != 0 for name in END_KEYS if ("next", name) in column}
     if not ended:
         return None
     over = np.logical_or.reduce([*ended.values()])
     goes_on = code[:, :-1] == 0
-    at_root = [column["root", name] != 0 for name in _ENDS if ("root", name) in column]
+    at_root = [column["root", name] != 0 for name in END_KEYS if ("root", name) in column]
     if at_root:
         waits = np.logical_or.reduce(at_root)
     else:

@@ -14,13 +14,12 @@ from rlnb_widgets.rollout_player.leaves import Key, RolloutLeaf
 class RolloutDivergence:
     """The place where two rollouts diverge."""
 
-    t: int | None  #: first step that differs, or None if none does
+    t: int | None  #: first step that differs; None without a difference
     keys: tuple[Key, ...]  #: entries that differ at that step, root before ``"next"``
     first: str  #: text of the first of these entries in the first rollout
     second: str  #: the same in the second rollout
-    #: entries that only one of them has, or that differ in shape: (key, what is wrong)
-    only: tuple[tuple[Key, str], ...]
-    lengths: tuple[int, int]  #: steps of both
+    only: tuple[tuple[Key, str], ...]  #: entries of one rollout only, or of differing shape: (key, problem)
+    lengths: tuple[int, int]  #: number of steps of both rollouts
 
     def __str__(self) -> str:
         """Return the comparison as a sentence."""

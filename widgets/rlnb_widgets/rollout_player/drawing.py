@@ -22,9 +22,9 @@ class Drawing:
     """The drawing of a rollout, as `draw_frames` returns it."""
 
     scene: Scene  #: the drawing of all frames
-    fields: tuple[str, ...]  #: names of the components of the state, where the scene knows them
+    fields: tuple[str, ...]  #: names of the components of the state, if the scene knows them
     acting: tuple[int, ...]  #: parts of the scene that show the action
-    note: str  #: what the reader must know about the picture, such as a map that is assumed
+    note: str  #: note for the reader, such as that a map is assumed
 
 
 def check_env(env: Any) -> None:

@@ -30,11 +30,11 @@ class Frames:
     """
 
     kind: str  #: ``"scene"``, ``"pixels"`` or ``"none"``
-    extra: np.ndarray  #: flat steps ``e * T + t`` with a frame of their own for ``"next"``, int32, sorted
-    note: str = ""  #: what the reader must know about the frames, or why there are none
+    extra: np.ndarray  #: flat steps ``e * T + t`` with an additional frame for ``"next"``, int32, sorted
+    note: str = ""  #: note for the reader, or the reason why there are no frames
     scene: Scene | None = None  #: for ``"scene"``: the drawing with ``E * T + len(extra)`` poses
     pictures: Pictures | None = None  #: for ``"pixels"``: the encoded frames
-    fields: tuple[str, ...] = ()  #: names of the components of the state, where the scene knows them
+    fields: tuple[str, ...] = ()  #: names of the components of the state, if the scene knows them
     acting: tuple[int, ...] = ()  #: parts of the scene that show the action; a frame of "next" is drawn without them
 
 

@@ -12,7 +12,6 @@ from tensordict import LazyStackedTensorDict, TensorDictBase, is_non_tensor, is_
 
 from rlnb.data.ted.ragged import values_of
 from rlnb_widgets._core.text import key_text, number, shorten
-from rlnb_widgets.rollout_player.varying import described
 
 Key = tuple[str, ...]
 _MAX_TEXTS = 256
@@ -24,16 +23,16 @@ _MAX_LEAVES = 400
 class RolloutLeaf:
     """One entry of the rollout."""
 
-    key: Key  #: its path, with ``"next"`` first if it is there
-    kind: str  #: ``"number"``, or ``"text"`` for what is not a tensor, or has a size of its own at each step
-    dtype: str  #: name of its dtype as torch writes it, or of its Python type
+    key: Key  #: its path, with ``"next"`` first if the entry is below it
+    kind: str  #: ``"number"``, or ``"text"`` for non-tensors and entries of varying size
+    dtype: str  #: name of the torch dtype or Python type
     shape: tuple[int, ...]  #: shape of one step's value
     values: np.ndarray  #: for numbers ``[E, T, *shape]``; for text the index into `texts`, ``[E, T]``
     texts: tuple[str, ...] = ()  #: the distinct texts
     absent: tuple[int, ...] = ()  #: rows of environments that do not have the entry
-    #: where every row is one-hot, the index of its 1, ``[E, T]``, -1 in padding; else None. See `with_hot`.
+    #: index of the 1 if every row is one-hot, ``[E, T]``, -1 in padding; else None. See `with_hot`.
     hot: np.ndarray | None = None
-    #: where sizes vary, the one that does (of several, the number of elements), ``[E, T]``; else None
+    #: the size that varies, ``[E, T]`` (the number of elements if several do); None if none varies
     sizes: np.ndarray | None = None
 
     @property
@@ -254,3 +253,58 @@ def _partial_keys(rollout: TensorDictBase) -> list[str]:
     everywhere = set(map(str, rollout.keys()))
     somewhere = {str(k) for td in rollout.tensordicts for k in td.keys()}  # noqa: SIM118 - iterating a TensorDict yields rows
     return [f"{_shown((k,))} is in some of the stacked entries only." for k in sorted(somewhere - everywhere)]
+
+
+def described(values: np.ndarray, most: int) -> tuple[list[str], np.ndarray, str]:
+    """Return a text for each value, the size that varies, ``[E, T]``, and the dtypes.
+
+    Values are tensors, lists of tensors or None, as objects ``[E, T]``. If there are more than ``most`` different
+    texts, they are the shapes alone. If several sizes vary, the number of elements is returned.
+
+    Example:
+        >>> import torch
+        >>> values = np.empty((1, 2), object)
+        >>> values[0, 0], values[0, 1] = torch.zeros(1, 2), torch.ones(3, 2)
+        >>> texts, sizes, dtype = described(values, 9)
+        >>> texts, sizes.tolist(), dtype
+        (['[1, 2]: 0, 0', '[3, 2]: 1, 1, 1, 1, … (mean 1)'], [[1, 3]], 'float32')
+    """
+    rows = [_parts(value) for value in values.ravel()]
+    texts = [", ".join(map(_with_numbers, row)) for row in rows]
+    if len(set(texts)) > most:
+        texts = [", ".join(map(_shape, row)) for row in rows]
+    dtypes = {str(part.dtype).removeprefix("torch.") for row in rows for part in row if part is not None}
+    return texts, _sizes(rows).reshape(values.shape), " | ".join(sorted(dtypes))
+
+
+def _parts(value: Any) -> list[Any]:
+    return [part for below in value for part in _parts(below)] if isinstance(value, list) else [value]
+
+
+def _shape(part: Any) -> str:
+    return "missing" if part is None else str(list(part.shape))
+
+
+def _with_numbers(part: Any) -> str:
+    if part is None:
+        return "missing"
+    flat = part.detach().flatten()[:_SHOWN].cpu().tolist()
+    shown = ", ".join(str(v) if isinstance(v, (bool, complex)) else number(v, 4) for v in flat)
+    # The mean tells values apart whose first numbers are the same.
+    more = f", … (mean {number(_mean(part), 4)})" if part.numel() > _SHOWN else ""
+    return f"{_shape(part)}: {shown}{more}".removesuffix(": ")
+
+
+def _mean(part: Any) -> float:
+    part = part.detach()
+    return float((part.abs() if part.is_complex() else part).double().mean())
+
+
+def _sizes(rows: list[list[Any]]) -> np.ndarray:
+    """Return the size of the one dimension that varies, else the number of elements."""
+    shapes = [tuple(row[0].shape) for row in rows if len(row) == 1 and row[0] is not None]
+    if len(shapes) == len(rows) and len(set(map(len, shapes))) == 1:
+        varying = [sizes for sizes in zip(*shapes, strict=True) if len(set(sizes)) > 1]
+        if len(varying) == 1:
+            return np.array(varying[0], np.int64)
+    return np.array([sum(0 if part is None else part.numel() for part in row) for row in rows], np.int64)

@@ -13,12 +13,10 @@ from rlnb_widgets._core.text import plural, shorten
 from rlnb_widgets.rollout_player.agents import Group, find_groups
 from rlnb_widgets.rollout_player.compare import RolloutDivergence, first_parting
 from rlnb_widgets.rollout_player.drawing import check_env
-from rlnb_widgets.rollout_player.episodes import KINDS, Episode, ends, episodes, returns_so_far
+from rlnb_widgets.rollout_player.episodes import KINDS, Episode, ends, episodes, resets, returns_so_far
 from rlnb_widgets.rollout_player.frames import Frames, find_frames
-from rlnb_widgets.rollout_player.group_strips import group_strips, lane_strips
 from rlnb_widgets.rollout_player.leaves import Key, RolloutLeaf, read_leaves, steps_shape, with_hot
-from rlnb_widgets.rollout_player.resets import resets
-from rlnb_widgets.rollout_player.strips import Strip, choose_strips
+from rlnb_widgets.rollout_player.strips import Strip, choose_strips, group_strips, lane_strips
 from rlnb_widgets.rollout_player.turns import Turns, find_turns
 
 _MOST_SHOWN = 16
@@ -96,7 +94,7 @@ def player_model(
     returns = _returns(side.leaves, side.code, notes, any(a.reward is not None for g in groups for a in g.agents))
     seen = find_frames(side.leaves, side.code, env, frames, max_bytes, chosen, total)
     numbers = {group.key: tuple(agent.number for agent in group.agents) for group in groups}
-    drawn, about = choose_strips(side.leaves, returns, strips, seen.fields, numbers)
+    drawn = choose_strips(side.leaves, returns, strips, seen.fields, numbers)
     earned, left_out = group_strips(groups)
     first = sum(strip.role in ("reward", "return") for strip in drawn)
     drawn = (*lane_strips(groups, side.code), *drawn[:first], *earned, *drawn[first:])
@@ -104,7 +102,7 @@ def player_model(
     return PlayerModel(
         total=total, envs=tuple(chosen.tolist()), labels=labels, length=side.code.shape[1], code=side.code,
         episodes=episodes(side.code, returns), leaves=tuple(side.leaves.values()), strips=drawn, frames=seen,
-        parting=side.parting, notes=(*notes, *about, *left_out), resets=resets(side.leaves, side.code), groups=groups,
+        parting=side.parting, notes=(*notes, *left_out), resets=resets(side.leaves, side.code), groups=groups,
         turns=find_turns(side.leaves, _signs(seen)),
     )  # fmt: skip
 

@@ -9,11 +9,18 @@ import numpy as np
 from rlnb_widgets._core.text import key_text, shorten
 from rlnb_widgets.rollout_player.agents import LANES, RESTART
 from rlnb_widgets.rollout_player.columns import Columns
-from rlnb_widgets.rollout_player.episodes import KINDS, RULES
+from rlnb_widgets.rollout_player.episodes import (
+    KINDS,
+    RESET_RULES,
+    RESET_SIGNS,
+    RESETS,
+    RULES,
+    STOPPED,
+    stopped_at_the_end,
+)
 from rlnb_widgets.rollout_player.frames import Frames
 from rlnb_widgets.rollout_player.leaves import RolloutLeaf
 from rlnb_widgets.rollout_player.model import PlayerModel
-from rlnb_widgets.rollout_player.resets import RESET_RULES, RESET_SIGNS, RESETS, STOPPED, stopped_at_the_end
 from rlnb_widgets.rollout_player.strips import line_role
 from rlnb_widgets.rollout_player.turns import Turns
 

@@ -21,10 +21,10 @@ class Pictures:
 
     width: int  #: width in pixels
     height: int  #: height in pixels
-    mime: str  #: type of all pictures
+    mime: str  #: media type of the pictures
     data: tuple[bytes, ...]  #: the distinct encoded pictures
-    index: np.ndarray  #: for each frame the number of its picture, int32 ``[N]``
-    left_out: int  #: number of distinct pictures that the budget had no room for
+    index: np.ndarray  #: index of the picture of each frame, int32 ``[N]``
+    left_out: int  #: number of distinct pictures that did not fit the budget
 
 
 def as_rgb(frame: Any) -> np.ndarray:

@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 
-from rlnb_widgets._core.svg import Svg, coordinate
+from rlnb_widgets._core.svg import Svg, box_path, coordinate
 from rlnb_widgets._core.text import number, plural, shorten
-from rlnb_widgets.rollout_player.episodes import KINDS, RULES
+from rlnb_widgets.rollout_player.agents import LANES, RESTART, runs
+from rlnb_widgets.rollout_player.episodes import (
+    KINDS,
+    RESET_RULES,
+    RESET_SIGNS,
+    RESETS,
+    RULES,
+    STOPPED,
+    stopped_at_the_end,
+)
 from rlnb_widgets.rollout_player.model import PlayerModel
-from rlnb_widgets.rollout_player.resets import RESET_RULES, RESET_SIGNS, RESETS, STOPPED, stopped_at_the_end
-from rlnb_widgets.rollout_player.still_lanes import LANE, still_lanes, still_names
 from rlnb_widgets.rollout_player.strips import Strip, line_role
 from rlnb_widgets.rollout_player.text import player_explanation, player_headline
 from rlnb_widgets.scenes import ROLES, frame_svg
 
+#: Height of a lane.
+LANE = 11.0
+_MOST_MARKS = 60
+_LANE_LOOKS = {"terminated": "danger", "truncated": "accent", "done": "muted"}
 _WIDTH, _LEFT, _RIGHT = 760.0, 150.0, 12.0
 _HEIGHTS = {"line": 34.0, "area": 34.0, "band": 14.0}
 _BUCKETS = 160
@@ -174,7 +186,7 @@ def _episodes(svg: Svg, model: PlayerModel, env: int, y: float, h: float, scale:
     for odd in (0, 1):
         boxes = [(_LEFT + e.start * scale, (e.stop - e.start) * scale) for e in mine[odd::2]]
         # The gap after an episode is the reset.
-        path = "".join(_box(x, y, w - (2 if w > 6 else 0), h) for x, w in boxes)
+        path = "".join(box_path(x, y, w - (2 if w > 6 else 0), h) for x, w in boxes)
         if path:
             svg.path(path, fill=role, fill_opacity=0.16 if odd else 0.3)
 
@@ -188,10 +200,6 @@ def _signs(svg: Svg, model: PlayerModel, env: int, y: float, h: float, scale: fl
         svg.text(
             _LEFT + t * scale, y + h / 2 + 4, RESET_SIGNS[kind], size=10, fill="danger" if kind == "no reset" else "ink"
         )
-
-
-def _box(x: float, y: float, w: float, h: float) -> str:
-    return f"M{coordinate(x)} {coordinate(y)}h{coordinate(w)}v{coordinate(h)}h{coordinate(-w)}z"
 
 
 def _strip(svg: Svg, model: PlayerModel, strip: Strip, envs: tuple[int, ...], y: float, h: float, scale: float) -> None:
@@ -262,7 +270,7 @@ def _band(svg: Svg, values: np.ndarray, y: float, h: float, scale: float) -> Non
     edges = np.append(steps[starts], len(values))
     for value in np.unique(kept[kept >= 0]):
         mine = np.flatnonzero(kept[starts] == value)
-        path = "".join(_box(_LEFT + edges[i] * scale, y, (edges[i + 1] - edges[i]) * scale, h) for i in mine)
+        path = "".join(box_path(_LEFT + edges[i] * scale, y, (edges[i + 1] - edges[i]) * scale, h) for i in mine)
         svg.path(path, fill=f"c{int(value) % 8}")
 
 
@@ -281,3 +289,29 @@ def _end_line(svg: Svg, kind: str, xs: list[float], y1: float, y2: float) -> Non
     role, dash = _LOOKS[kind]
     path = "".join(f"M{coordinate(x)} {coordinate(y1)}V{coordinate(y2)}" for x in xs)
     svg.path(path, None, stroke=role, stroke_width=1.4, stroke_dasharray=dash)
+
+
+def still_names(svg: Svg, strip: Strip, x: float, y: float, h: float) -> None:
+    """Write the names of the agents to the left of their lanes, right-aligned at ``x``."""
+    for k, name in enumerate(strip.names):
+        svg.text(x, y + k * h + h / 2 + 3.5, name, fill=line_role(strip, k), size=9, anchor="end")
+
+
+def still_lanes(svg: Svg, strip: Strip, env: int, y: float, h: float, x_of: Callable[[float], float]) -> None:
+    """Draw the lanes of one environment from ``y`` down; ``x_of`` returns the left edge of a step."""
+    for k in range(strip.data.shape[-1]):
+        lane = strip.data[env, :, k]
+        stop = int((lane >= 0).sum())
+        top = y + k * h
+        svg.line(x_of(0), top + h / 2, x_of(stop), top + h / 2)
+        found = runs(lane[:stop].astype(np.int64)) if stop else []
+        path = "".join(box_path(x_of(a), top, x_of(b) - x_of(a), h - 1) for a, b in found)
+        if path:
+            svg.path(path, fill=line_role(strip, k), fill_opacity=0.45)
+        for a, b in found[:_MOST_MARKS]:
+            role = _LANE_LOOKS.get(LANES[int(lane[b - 1]) % RESTART])
+            if role:
+                dash = "2 2" if role == "accent" else None
+                svg.line(x_of(b) - 1, top, x_of(b) - 1, top + h - 1, stroke=role, stroke_width=2, stroke_dasharray=dash)
+            if lane[a] >= RESTART:
+                svg.text(x_of(a), top + h / 2 + 3.5, RESET_SIGNS["reset"], size=10)

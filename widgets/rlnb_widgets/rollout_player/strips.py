@@ -1,4 +1,4 @@
-"""Selection of the strips over time: reward, return, observations, actions, probabilities, values."""
+"""Selection of the strips over time: reward, return, observations, actions, and those of agent groups."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from rlnb_widgets._core.colors import agent_role
 from rlnb_widgets._core.text import key_text, shorten
+from rlnb_widgets.rollout_player.agents import Agent, Group
 from rlnb_widgets.rollout_player.leaves import Key, RolloutLeaf, members
 
 _MOST_COMPONENTS = 4
@@ -23,18 +24,18 @@ _VALUES = ("state_value", "value", "action_value")
 class Strip:
     """One row of the picture over time."""
 
-    label: str  #: what stands before it
+    label: str  #: text on its left
     #: ``"line"``, ``"band"`` (categories as colours), ``"area"`` (probabilities, stacked), ``"bands"`` (a band for each
     #: agent) or ``"lanes"`` (what each agent does, codes of `agents.LANES`)
     kind: str
     data: np.ndarray  #: ``[E, T, K]``: K lines, shares, bands or lanes; K is 1 for a band
     low: float  #: smallest finite value
     high: float  #: largest finite value
-    #: name of each line, share or category; of ``"bands"`` and ``"lanes"`` that of each agent
+    #: names of the lines, shares or categories; of the agents for ``"bands"`` and ``"lanes"``
     names: tuple[str, ...] = ()
     role: str = ""  #: ``"reward"``, ``"return"``, ``"lanes"`` or empty
     values: tuple[str, ...] = ()  #: names of the categories of ``"bands"``
-    numbers: tuple[int, ...] = ()  #: of the agents whose lines, bands or lanes these are; they say the colours
+    numbers: tuple[int, ...] = ()  #: numbers of the agents that are shown, which determine the colours
 
 
 def line_role(strip: Strip, k: int) -> str:
@@ -54,7 +55,7 @@ def choose_strips(
     wanted: Any,
     fields: Sequence[str],
     agents: Mapping[Key, tuple[int, ...]] | None = None,
-) -> tuple[tuple[Strip, ...], list[str]]:
+) -> tuple[Strip, ...]:
     """Return the strips: reward and return, then the wanted ones, or a selection if ``wanted`` is None.
 
     Raises:
@@ -62,7 +63,6 @@ def choose_strips(
         IndexError: If a wanted component is not there.
         TypeError: If a wanted strip is neither a key nor a key with a number.
     """
-    notes: list[str] = []
     reward = leaves.get(("next", "reward"))
     strips: list[Strip] = []
     if reward is not None and reward.kind == "number":
@@ -74,7 +74,7 @@ def choose_strips(
         strips += [_wanted(leaves, item, fields, agents or {}) for item in items]
     else:
         strips += _automatic(leaves, fields, agents or {})
-    return tuple(strips), notes
+    return tuple(strips)
 
 
 def _is_one(leaves: dict[Key, RolloutLeaf], wanted: Any) -> bool:
@@ -242,3 +242,61 @@ def lines(
     if not names and data.shape[-1] > 1:
         names = tuple(map(str, range(data.shape[-1])))
     return Strip(label, "line", data, low, high, names, role, numbers=numbers)
+
+
+_MOST_AGENTS = 8
+_MOST_ALONE = 4
+
+
+def group_strips(groups: tuple[Group, ...]) -> tuple[tuple[Strip, ...], list[str]]:
+    """Return the strips of rewards and returns, and notes on agents that are left out."""
+    several = [group for group in groups if len(group.agents) > 1]
+    single = [group.agents[0] for group in groups if len(group.agents) == 1 and group.agents[0].reward is not None]
+    strips: list[Strip] = []
+    notes: list[str] = []
+    for group in several:
+        name = shorten(" / ".join(group.key), 20)
+        strips += _together(name, [agent for agent in group.agents[:_MOST_AGENTS] if agent.reward is not None])
+        if len(group.agents) > _MOST_AGENTS:
+            notes.append(f'Drawn are {_MOST_AGENTS} of the {len(group.agents)} agents of "{name}".')
+    if len(single) > _MOST_ALONE:
+        strips += _together("", single[:_MOST_AGENTS])
+        if len(single) > _MOST_AGENTS:
+            notes.append(f"Drawn are {_MOST_AGENTS} of the {len(single)} agents.")
+    else:
+        for agent in single:
+            assert agent.reward is not None
+            strips.append(
+                lines(f"{shorten(agent.label, 20)} reward", agent.reward[..., None], (), "reward", (agent.number,))
+            )
+        strips += _together("", single)[1:]
+    return tuple(strips), notes
+
+
+def _together(name: str, agents: list[Agent]) -> list[Strip]:
+    if not agents:
+        return []
+    labels = tuple(shorten(agent.label, 16) for agent in agents)
+    rewards = np.stack([agent.reward for agent in agents if agent.reward is not None], -1)
+    returns = np.stack([agent.returns for agent in agents if agent.returns is not None], -1)
+    numbers = tuple(agent.number for agent in agents)
+    return [
+        lines(f"{name} reward".strip(), rewards, labels, "reward", numbers),
+        lines(f"{name} return so far".strip(), returns, labels, "return", numbers),
+    ]
+
+
+def lane_strips(groups: tuple[Group, ...], code: np.ndarray) -> tuple[Strip, ...]:
+    """Return a strip of lanes for each group of which some agent ends or starts while others go on."""
+    found = []
+    for group in groups:
+        agents = [agent for agent in group.agents[:_MOST_AGENTS] if agent.lane is not None]
+        lanes = [agent.lane for agent in agents if agent.lane is not None]
+        if not lanes or not any(((lane != 0) & (code == 0)).any() for lane in lanes):
+            continue
+        labels = tuple(shorten(agent.label, 16) for agent in agents)
+        name = shorten(" / ".join(group.key), 20)
+        numbers = tuple(agent.number for agent in agents)
+        data = np.stack(lanes, -1).astype(np.int32)
+        found.append(Strip(name, "lanes", data, 0.0, 0.0, labels, "lanes", numbers=numbers))
+    return tuple(found)

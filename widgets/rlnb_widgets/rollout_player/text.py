@@ -9,9 +9,8 @@ import numpy as np
 
 from rlnb_widgets._core.text import key_text, number, plural, shorten, sparkline, table
 from rlnb_widgets.rollout_player.agents import LANES, RESTART, agents_note
-from rlnb_widgets.rollout_player.episodes import KINDS, RULES
+from rlnb_widgets.rollout_player.episodes import KINDS, RESET_RULES, RESETS, RULES, STOPPED, stopped_at_the_end
 from rlnb_widgets.rollout_player.model import PlayerModel
-from rlnb_widgets.rollout_player.resets import RESET_RULES, RESETS, STOPPED, stopped_at_the_end
 from rlnb_widgets.rollout_player.strips import Strip
 
 _MOST_AGENTS = 8

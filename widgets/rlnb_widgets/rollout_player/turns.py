@@ -16,11 +16,11 @@ from rlnb_widgets.rollout_player.leaves import Key, RolloutLeaf
 class Turns:
     """The players of a turn-based game."""
 
-    players: tuple[str, ...]  #: what they are called, with their sign on the board where it has one
-    short: tuple[str, ...]  #: the same in few letters: the sign, where there is one
+    players: tuple[str, ...]  #: names of the players, with their sign on the board if they have one
+    short: tuple[str, ...]  #: short names: the sign, or else the name
     turn: np.ndarray  #: number of the player to move, ``[E, T]``
-    after: np.ndarray | None  #: the same in ``"next"``, or None
-    rewards: tuple[np.ndarray, ...]  #: reward of each, ``[E, T]``
+    after: np.ndarray | None  #: the same in ``"next"``; None if it is missing
+    rewards: tuple[np.ndarray, ...]  #: rewards of each player, ``[E, T]``
 
     def at(self, env: int, t: int, short: bool = False) -> str:
         """Return the player to move at a step, in words."""

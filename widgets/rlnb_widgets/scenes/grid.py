@@ -1,4 +1,4 @@
-"""Shared base of grid worlds: cells, the agent, the mark of its action, and poses from state indices."""
+"""Scenes of grid worlds: FrozenLake, CliffWalking and rlnb's own, with the base that they share."""
 
 from __future__ import annotations
 
@@ -142,3 +142,74 @@ def turn(action: Floats, directions: Sequence[float]) -> Floats:
     known = np.isfinite(action)
     table = np.asarray(directions, dtype=np.float64)
     return np.where(known, table[np.where(known, action, 0).astype(np.intp)], np.nan)
+
+
+#: Gymnasium's maps by name.
+MAPS: dict[str, tuple[str, ...]] = {
+    "4x4": ("SFFF", "FHFH", "FFFH", "HFFG"),
+    "8x8": ("SFFFFFFF", "FFFFFFFF", "FFFHFFFF", "FFFFFHFF", "FFFHFFFF", "FHHFFFHF", "FHFFHFHF", "FFFHFFFG"),
+}
+
+
+class FrozenLake(GridWorld):
+    """Draws FrozenLake from its state index, on the map of its env, or on Gymnasium's map ``map_name``.
+
+    Example:
+        >>> import numpy as np
+        >>> FrozenLake().pose(np.array([5])).caption_at(0)
+        'agent at row 1, column 1 (hole)'
+    """
+
+    def __init__(self, rows: Sequence[str] | None = None, map_name: str = "4x4") -> None:
+        """Lay out the map."""
+        self.note = ""
+        if rows is None:
+            rows = MAPS[map_name]
+            self.note = f"The default {map_name} map is assumed; pass the env itself to draw its own map."
+        super().__init__("FrozenLake", rows, (LEFT, DOWN, RIGHT, UP), ("left", "down", "right", "up"), floor="ice")
+
+    def for_env(self, env: Any) -> FrozenLake:
+        """Return the scene with the map of `env`: its own ``desc``, or the map that it was made with."""
+        desc = getattr(getattr(env, "unwrapped", env), "desc", None)
+        kwargs = getattr(getattr(env, "spec", None), "kwargs", None) or {}
+        if desc is None:
+            desc = kwargs.get("desc")
+        if desc is None:
+            return FrozenLake(MAPS[kwargs["map_name"]]) if kwargs.get("map_name") in MAPS else self
+        if isinstance(desc[0], (str, bytes)):
+            return FrozenLake([r.decode() if isinstance(r, bytes) else r for r in desc])
+        return FrozenLake(["".join(row) for row in np.asarray(desc).astype(str)])
+
+
+class CliffWalking(GridWorld):
+    """Draws CliffWalking from its state index.
+
+    Example:
+        >>> import numpy as np
+        >>> CliffWalking().pose(np.array([36]), actions=np.array([0])).caption_at(0)
+        'agent at row 3, column 0 (start), going up'
+    """
+
+    def __init__(self) -> None:
+        """Lay out the one map that there is."""
+        rows = ("F" * 12, "F" * 12, "F" * 12, "S" + "C" * 10 + "G")
+        super().__init__("CliffWalking", rows, (UP, RIGHT, DOWN, LEFT), ("up", "right", "down", "left"), "ground", 40)
+
+
+class GridMap:
+    """Draws a GridWorldEnv from the index of the agent's cell, on the map of the env it is asked for.
+
+    Example:
+        >>> class Env:
+        ...     desc = ("S.G", ".#H")
+        >>> GridMap().for_env(Env()).pose([1], actions=[2]).caption_at(0)
+        'agent at row 0, column 1, going right'
+    """
+
+    def for_env(self, env: Any) -> GridWorld:
+        """Return the scene with the map of `env`, its ``desc``."""
+        return GridWorld("GridWorld", env.desc, (LEFT, DOWN, RIGHT, UP), ("left", "down", "right", "up"))
+
+    def pose(self, observations: Any, actions: Any = None) -> Scene:
+        """Raise ``ValueError``: without the env there is no map."""
+        raise ValueError("a grid world is drawn on the map of its env, and only a name was given: pass the env itself.")

@@ -10,9 +10,7 @@ from rlnb_widgets.scenes.bandit import Bandit
 from rlnb_widgets.scenes.blackjack import Blackjack
 from rlnb_widgets.scenes.board import Board
 from rlnb_widgets.scenes.cartpole import CartPole
-from rlnb_widgets.scenes.cliff_walking import CliffWalking
-from rlnb_widgets.scenes.frozen_lake import FrozenLake
-from rlnb_widgets.scenes.grid_map import GridMap
+from rlnb_widgets.scenes.grid import CliffWalking, FrozenLake, GridMap
 from rlnb_widgets.scenes.mountain_car import MountainCar
 from rlnb_widgets.scenes.pendulum import Pendulum, PendulumAngles
 from rlnb_widgets.scenes.scene import Scene

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from rlnb_widgets._core.colors import AGENTS, agent_role
 from rlnb_widgets.scenes.drawing import STROKE, paper, pose, stack, text
-from rlnb_widgets.scenes.grid import DOWN, LEFT, RIGHT, UP, grid_lines, turn
+from rlnb_widgets.scenes.grid import DOWN, LEFT, RIGHT, UP, direction_mark, grid_lines, turn
 from rlnb_widgets.scenes.inputs import Floats, action_indices
 from rlnb_widgets.scenes.scene import Part, Scene, Shape
 
@@ -69,7 +69,7 @@ class Spread:
             *self._parts("covered", self._covered),
             *self._parts("collision", lambda k: (_star(self.cell * 0.47),)),
             *self._parts("agent", self._agent),
-            *self._parts("action", self._tip),
+            *self._parts("action", lambda k: direction_mark(self.cell).shapes),
         )
 
     def for_env(self, env: Any) -> Spread:
@@ -90,10 +90,6 @@ class Spread:
 
     def _agent(self, k: int) -> tuple[Shape, ...]:
         return (_form(k, self.cell), text(0, 0, self.cell * 0.28, str(k), "paper"))
-
-    def _tip(self, k: int) -> tuple[Shape, ...]:
-        near, far, half = self.cell * 0.37, self.cell * 0.49, self.cell * 0.12
-        return (Shape("polygon", (near, -half, far, 0, near, half), fill="ink"),)
 
     # Where it is --------------------------------------------------------------------------------------------------
 

@@ -22,22 +22,22 @@ MOST = 8  # numbers of a tensor that are written out
 class Reply:
     """The result of one method."""
 
-    ok: bool  #: whether it returned
-    text: str  #: the value that it returned, or the error
+    ok: bool  #: whether the method returned
+    text: str  #: the returned value, or the error
 
 
 @dataclass(frozen=True, repr=False)
 class Answer:
     """What a spec says about a value, as `SpecExplorer.try_value` returns it."""
 
-    path: Path  #: the keys of the spec in the whole; empty for the whole
-    given: str  #: the value as it was given
-    value: str  #: the value as it was checked: as a tensor of the spec's dtype, where that can hold it
+    path: Path  #: path of the spec; empty for the whole
+    given: str  #: the given value
+    value: str  #: the checked value: a tensor of the spec's dtype, if that can hold it
     is_in: bool  #: whether it is in the spec
-    reasons: tuple[str, ...]  #: why not, a sentence each
-    project: Reply  #: what ``project`` gave
-    encode: Reply  #: what ``encode`` gave for the value as it was given
-    to_numpy: Reply  #: what ``to_numpy`` gave
+    reasons: tuple[str, ...]  #: the reasons if it is not in the spec, a sentence each
+    project: Reply  #: result of ``project``
+    encode: Reply  #: result of ``encode`` for the given value
+    to_numpy: Reply  #: result of ``to_numpy``
 
     def __repr__(self) -> str:
         """Return the question and a line for each answer."""

@@ -17,10 +17,10 @@ class SpecEntry:
     """One entry as found in the spec."""
 
     path: Path  #: its keys, ``"[0]"`` and so on for members of a stack; empty for the spec itself
-    spec: Any  #: the spec there; None where a key has none
-    node: bool  #: whether it has entries of its own
-    code: str  #: how it is read in code
-    #: its shape, the dimensions of the whole spec's batch told apart from those of nested ones and of features
+    spec: Any  #: the spec; None for a key without one
+    node: bool  #: whether it has entries itself
+    code: str  #: code that reads it
+    #: its shape, with the batch dimensions of the whole spec, those of nested specs, and features
     dims: tuple[Dim, ...]
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rlnb.data import Composite
-from rlnb_widgets._core.text import plural
-from rlnb_widgets.spec_explorer.difference import spec_differences
+from rlnb.data import Composite, space_from_spec
+from rlnb_widgets._core.literals import without_addresses
+from rlnb_widgets._core.text import plural, shorten
 from rlnb_widgets.spec_explorer.domain import domain_of
 from rlnb_widgets.spec_explorer.entries import SpecEntry, parts_of, spec_and_name, spec_entries
-from rlnb_widgets.spec_explorer.schema import Cell, Domain, Path, Row, SpecModel
-from rlnb_widgets.spec_explorer.space import space_text
+from rlnb_widgets.spec_explorer.schema import Cell, Difference, Domain, Path, Row, SpecModel
+
+MAX_TEXT = 400
 
 
 def spec_model(spec: Any, other: Any = None) -> SpecModel:
@@ -88,3 +89,54 @@ def _node_domain(entry: SpecEntry) -> Domain:
 
 def _name(value: Any) -> str:
     return "" if value is None else str(value).removeprefix("torch.")
+
+
+def space_text(spec: Any) -> tuple[str, str]:
+    """Return the gymnasium space of a spec as text, and the reason if there is none; one of the two is empty.
+
+    Example:
+        >>> from rlnb.data import OneHot
+        >>> space_text(OneHot(3))
+        ('Discrete(3)', '')
+    """
+    if spec is None:
+        return "", "this entry has no spec, so it is left out"
+    try:
+        space = space_from_spec(spec)
+    except Exception as error:
+        return "", shorten(without_addresses(str(error)) or type(error).__name__, MAX_TEXT)
+    return shorten(without_addresses(repr(space)), MAX_TEXT), ""
+
+
+def spec_differences(
+    here: SpecEntry | None, there: SpecEntry | None, cell: Cell | None, other: Cell | None
+) -> tuple[Difference, ...]:
+    """Compare two entries of the same path, and their cells. Entries below a node count for their own rows alone."""
+    if here is None or there is None or cell is None or other is None:
+        if cell is not None:
+            return (Difference("only here", here=brief(cell)),)
+        return () if other is None else (Difference("only in the other", other=brief(other)),)
+    found = [
+        Difference(kind, left or "none", right or "none")
+        for kind, left, right in (
+            ("class", cell.kind, other.kind),
+            ("shape", _sizes(cell), _sizes(other)),
+            ("dtype", cell.dtype, other.dtype),
+            ("device", cell.device, other.device),
+        )
+        if left != right
+    ]
+    if cell.domain.text != other.domain.text and not (here.node or there.node):
+        found.append(Difference("domain", cell.domain.text, other.domain.text))
+    if not found and not here.node and here.spec != there.spec:
+        found.append(Difference("details"))
+    return tuple(found)
+
+
+def brief(cell: Cell) -> str:
+    """Describe an entry in a few words."""
+    return " ".join(part for part in (cell.kind, cell.dtype, _sizes(cell)) if part)
+
+
+def _sizes(cell: Cell) -> str:
+    return str([dim.size for dim in cell.dims])

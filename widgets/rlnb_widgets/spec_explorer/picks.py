@@ -108,7 +108,4 @@ def _scalar(value: Any) -> Any:
 
 
 def _size(cell: Cell) -> int:
-    total = 1
-    for dim in cell.dims:
-        total *= 1 if dim.size in (None, -1) else dim.size
-    return total
+    return math.prod(1 if dim.size in (None, -1) else dim.size for dim in cell.dims)

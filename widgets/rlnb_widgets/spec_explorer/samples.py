@@ -16,7 +16,7 @@ from rlnb_widgets.spec_explorer.schema import Domain, Lane
 
 DRAWS = 200
 BINS = 24
-#: Numbers drawn for one leaf at most; a leaf of many elements is drawn less often.
+#: The most numbers drawn for one leaf; a leaf with many components is drawn less often.
 BUDGET = 40_000
 LEVELS = 99
 
@@ -25,10 +25,9 @@ LEVELS = 99
 class Samples:
     """The samples of one leaf."""
 
-    draws: int  #: how often
-    #: for each lane, the heights of its bars from 0 to 99, the highest being 99
-    levels: tuple[tuple[int, ...], ...] = ()
-    note: str = ""  #: why there is nothing to show
+    draws: int  #: number of draws
+    levels: tuple[tuple[int, ...], ...] = ()  #: heights of the bars of each lane, from 0 to 99 (the highest)
+    note: str = ""  #: the reason if there is nothing to show
 
 
 def draw_samples(spec: Any, domain: Domain, seed: int, draws: int = DRAWS) -> Samples:

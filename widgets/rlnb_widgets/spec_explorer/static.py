@@ -5,8 +5,8 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Mapping
 
-from rlnb_widgets._core import Svg
 from rlnb_widgets._core.dims import CHAR, write_shape
+from rlnb_widgets._core.svg import Svg
 from rlnb_widgets._core.text import plural, shorten, visible
 from rlnb_widgets.spec_explorer.explain import spec_words
 from rlnb_widgets.spec_explorer.samples import Samples

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rlnb_widgets._core import Svg
-from rlnb_widgets._core.svg import coordinate
+from rlnb_widgets._core.svg import Svg, box_path
 from rlnb_widgets.spec_explorer.ends import ends_of
 from rlnb_widgets.spec_explorer.samples import LEVELS
 from rlnb_widgets.spec_explorer.schema import Lane
@@ -49,8 +48,7 @@ def _bars(svg: Svg, levels: Sequence[int], box: Box) -> None:
     for i, level in enumerate(levels):
         if level:
             tall = max(h * level / LEVELS, 0.6)
-            left, top = coordinate(x + i * step), coordinate(y + h - tall)
-            parts.append(f"M{left} {top}h{coordinate(step)}v{coordinate(tall)}h-{coordinate(step)}z")
+            parts.append(box_path(x + i * step, y + h - tall, step, tall))
     svg.path("".join(parts), fill="accent", fill_opacity=BAR)
 
 

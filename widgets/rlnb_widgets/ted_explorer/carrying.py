@@ -32,10 +32,10 @@ FATES = {
 class Fate:
     """What happens to one entry between two steps."""
 
-    path: tuple[str, ...]  #: its keys inside a side
-    root: str  #: its value at the root of the step
-    next: str  #: its value under ``"next"``
-    then: str  #: its value at the root of the step after; empty beyond the data
+    path: tuple[str, ...]  #: keys inside one side
+    root: str  #: value at the root of the step
+    next: str  #: value in ``"next"``
+    then: str  #: value at the root of the next step; empty beyond the data
     kind: str  #: a key of :data:`FATES`
 
 
@@ -44,7 +44,7 @@ def fates_at(td: Any, following: Any, model: TedModel, element: int, t: int) -> 
     assert model.steps is not None
     place = torch.unravel_index(torch.tensor(element), model.batch) if model.batch else ()
     at = tuple(int(i) for i in place)
-    # Where the root after an end is done itself, nobody reset.
+    # If the root after an end is done itself, there was no reset.
     over = any(end.env == element and end.t == t for end in model.boundaries) and (element, t + 1) not in model.past
     fates = []
     for row in [row for row in model.rows if row.leaf][:MOST_ROWS]:

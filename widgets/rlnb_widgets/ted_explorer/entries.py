@@ -20,13 +20,13 @@ class TedEntry:
     """One entry as found in the data."""
 
     path: Path  #: its keys
-    #: a tensor, a nested TensorDict, a non-tensor, an array with a tensor for each element of the batch (``ragged``) or
-    #: ``None`` (``error``)
+    #: tensor, nested TensorDict, non-tensor, object array of the tensors of each batch element (ragged), or None
+    #: (error)
     value: Any
     kind: str  #: ``"leaf"``, ``"node"``, ``"non-tensor"``, ``"ragged"`` (sizes vary within a lazy stack) or ``"error"``
     batch_dims: int  #: batch dimensions of the TensorDict that holds it
     lazy: bool = False  #: whether that TensorDict is a lazy stack
-    note: str = ""  #: what is special about it
+    note: str = ""  #: a remark about the entry
 
 
 def ted_entries(td: Any, skip: frozenset[str] = frozenset(), prefix: Path = ()) -> Iterator[TedEntry]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from rlnb_widgets._core.text import bytes_text, path_text, plural
 from rlnb_widgets.ted_explorer.schema import Row, TedModel
 from rlnb_widgets.ted_explorer.text import carry_sentence, finding_lines
@@ -24,7 +26,7 @@ def _what(model: TedModel) -> str:
         return f"This TensorDict has {size}, with batch size {list(model.batch)}."
     if model.steps is None:
         return f"This is one step in TED form: {size}."
-    several = f" for each of {plural(_product(model.batch), 'batch element')}" if model.batch else ""
+    several = f" for each of {plural(math.prod(model.batch), 'batch element')}" if model.batch else ""
     return (
         f"This is episode data in TED form: {plural(model.steps, 'step')}{several}, {size}. "
         "Row t holds one step: the root is what was known before the step and the action taken, "
@@ -113,10 +115,3 @@ _MEANING = {
     "terminated": "Whether the task itself ended: the value after it is zero.",
     "truncated": "Whether the episode was cut short: the value after it is bootstrapped.",
 }
-
-
-def _product(sizes: tuple[int, ...]) -> int:
-    total = 1
-    for size in sizes:
-        total *= size
-    return total

@@ -27,11 +27,11 @@ class Form:
     """One form of the data."""
 
     name: str  #: ``"TED"``, ``"flat"``, ``"nested"`` or ``"tuples"``
-    made: str  #: the code that makes it
+    made: str  #: code that makes it
     stores: str  #: what it stores, in a sentence
-    nbytes: int | None  #: bytes of its numbers; ``None`` if the data cannot be brought into this form
-    exact: bool = True  #: whether the bytes are sure; else there are at least so many
-    why: str = ""  #: why there are no bytes
+    nbytes: int | None  #: bytes of its numbers; None if the data cannot be converted
+    exact: bool = True  #: whether the bytes are exact; otherwise they are a lower bound
+    why: str = ""  #: the reason if there are no bytes
 
 
 _STORES = {

@@ -23,9 +23,8 @@ KINDS = {
 class Line:
     """One line of a diagram."""
 
-    label: str  #: what stands before it
-    #: text and kind of each box; the kind ``"gap"`` parts trajectories, ``"more"`` is an ellipsis, ``"blank"`` an empty
-    #: place as wide as a box
+    label: str  #: text on its left
+    #: text and kind of each box; ``"gap"`` separates trajectories, ``"more"`` is an ellipsis, ``"blank"`` an empty box
     boxes: tuple[tuple[str, str], ...]
 
 

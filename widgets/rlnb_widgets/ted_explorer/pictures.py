@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlnb_widgets._core import Svg
+from rlnb_widgets._core.svg import Svg
 from rlnb_widgets._core.text import path_text, shorten
 from rlnb_widgets.ted_explorer.carrying import FATES, Fate
 from rlnb_widgets.ted_explorer.forms import Form

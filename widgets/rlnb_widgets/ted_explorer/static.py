@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from rlnb_widgets._core import Svg
 from rlnb_widgets._core.dims import CHAR, write_shape
-from rlnb_widgets._core.svg import coordinate
+from rlnb_widgets._core.svg import Svg, coordinate
 from rlnb_widgets._core.text import path_text, plural, shorten, visible
 from rlnb_widgets.ted_explorer.explain import ted_words
 from rlnb_widgets.ted_explorer.numbers import LEVELS

@@ -1,4 +1,4 @@
-"""Text view of the chain: a table of boxes, their changes of specs and, with a seed, of values."""
+"""Text views of the chain: a table of boxes with changes of specs and, with a seed, of values; and a description."""
 
 from __future__ import annotations
 
@@ -124,3 +124,21 @@ def box_words(model: InspectorModel, box: Box) -> str:
     specs = [change.text() for change in (*changed(box.output), *changed(box.input))]
     text = f"{box.code} is {box.name}: it {', '.join(does) or 'names no keys'}."
     return text + (f" Specs: {'; '.join(specs)}." if specs else " It changes no spec.")
+
+
+def inspector_words(model: InspectorModel) -> str:
+    """Describe the chain in words; values are included only with a seed."""
+    words = [
+        f"The data of {model.env} goes through {plural(len(model.boxes), 'transform')}: outwards from the first to the "
+        "last after each reset and step, inwards from the last to the first before each step."
+    ]
+    words += [box_words(model, box) for box in model.boxes[:MAX_BOXES]]
+    if model.boxes:
+        code = model.boxes[-1].code
+        words.append(f"{code}.parent is the env cut off before that box: the base env with all boxes before it.")
+    if model.seed is not None and model.moments:
+        lines = [line.strip() for line in moment_lines(model, model.moments[-1])[:20]]
+        words.append(f"Last, {lines[0]}: {'; '.join(lines[1:])}.")
+    if model.note:
+        words.append(model.note)
+    return " ".join(words)

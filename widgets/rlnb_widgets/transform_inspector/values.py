@@ -19,7 +19,7 @@ from rlnb_widgets.transform_inspector.chain import path_key
 from rlnb_widgets.transform_inspector.schema import ChangeKind, Picture, Value
 
 MAX_SIDE = 72  # pixels of a thumbnail
-LEAST_SIDE = 8  # of what is taken for a picture
+LEAST_SIDE = 8  # pixels, of an entry that counts as an image
 MOST_CHANNELS = 16
 MOST_FRAMES = 4  # of a stack
 IN_A_ROW = 2
