@@ -64,7 +64,7 @@ def _lines(traceback: str) -> tuple[TracebackLine, ...]:
             own = not text.startswith("Traceback")
         found.append(TracebackLine(text, own))
     if len(found) > _MOST_LINES:
-        # The ends tell most: where the worker was called, and where it raised.
+        # Both ends matter most: where the worker was called, and where it raised.
         cut = TracebackLine(f"  ... {len(found) - _MOST_LINES} lines ...", False)
         found = [*found[: _MOST_LINES // 3], cut, *found[len(found) - 2 * _MOST_LINES // 3 :]]
     return tuple(found)

@@ -17,7 +17,7 @@ def measured(label: str, env: Any, steps: int, policy: Any, error: BaseException
     Starting the envs and a few warm-up steps are not recorded. An env that was not running is closed again. If a worker
     fails, the trace up to then is kept; ``error`` is shown if no other one occurs.
     """
-    from rlnb.envs.batched import WorkerError
+    from rlnb.envs.batched.worker_pool import WorkerError
 
     was_closed, entries = env.is_closed, {}
     failure = None if error is None else failure_of(error)
@@ -25,7 +25,7 @@ def measured(label: str, env: Any, steps: int, policy: Any, error: BaseException
         with env.tracing() as trace:
             try:
                 entries = entries_of(env)
-                # What is found out once, such as how a backend wants its actions, is no part of a step's time.
+                # Work done once, such as finding a backend's format of actions, must not count as time of a step.
                 env.rollout(_WARM_UP, policy, break_when_any_done=False)
                 trace.turns.clear()
                 env.rollout(steps, policy, break_when_any_done=False)

@@ -210,7 +210,7 @@ def _filled(
 
 def _spent(begin: np.ndarray, end: np.ndarray, edges: np.ndarray) -> np.ndarray:
     """Return the time between adjacent edges that lies in spans, which are in order and do not overlap."""
-    # The time spent until each span begins and until it ends; between these it grows evenly or not at all.
+    # Time spent until each span starts and ends; in between it grows linearly or not at all.
     lasted = np.cumsum(end - begin)
     moments = np.stack([begin, end], -1).ravel()
     until = np.stack([np.concatenate([[0.0], lasted[:-1]]), lasted], -1).ravel()
@@ -238,7 +238,7 @@ def _masks(svg: Svg, model: TimelineModel, run: BatchRun, y: float) -> float:
         if e % max(1, math.ceil(11 / lane)) == 0:
             svg.text(_LEFT - 8, y + e * lane + 7, f"env {e}", size=10, anchor="end", fill="muted")
         svg.rect(_LEFT, y + e * lane, cell * run.steps, h, fill="panel")
-        # Where pixels hold several steps, marks that fall together are one.
+        # If pixels cover several steps, marks at the same place are drawn once.
         xs = sorted({round(_LEFT + step * cell, 1) for step in np.flatnonzero(run.mask[:, e])})[:_MOST_MARKS]
         if xs:
             w = max(cell - (1 if cell > 4 else 0), 1)

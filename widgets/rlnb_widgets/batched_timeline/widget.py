@@ -102,7 +102,7 @@ class BatchedEnvTimeline(TimeTraits, Visualizer):
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
         data, meta = super()._repr_mimebundle_(**kwargs)
-        # The picture differs each time, since it shows measured times; the mark tells tools that compare outputs.
+        # The picture shows measured times, so it differs each time; the attribute tells tools that compare outputs.
         html = image_tag(str(self._svg()), self._alt()).replace("<img ", '<img data-measured="1" ', 1)
         return {**data, "text/html": html}, meta
 
@@ -145,7 +145,7 @@ def _runs(named: dict[str, Any], error: BaseException | None, steps: int, policy
 
         assert error is not None
         alone = failure_of(error)
-        # How many envs there are is in the error, where one is named.
+        # The error names the number of envs, if it names a worker.
         return [batch_run("batch", BatchTrace("ParallelEnv", alone.of or 1), failure=alone)]
     runs = []
     for label, value in named.items():

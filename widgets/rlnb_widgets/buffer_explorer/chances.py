@@ -19,7 +19,7 @@ def stored_priorities(buffer: Any, ring: StorageState) -> np.ndarray | None:
     known = state["priorities"].numpy()
     found = np.zeros(ring.size * ring.columns)
     filled = ring.length * ring.columns
-    # What was written while another sampler was in place gets the default when it is first drawn from.
+    # Items written while another sampler was in use get the default priority.
     found[:filled] = sampler.default_priority
     count = min(len(known), filled)
     found[:count] = known[:count]

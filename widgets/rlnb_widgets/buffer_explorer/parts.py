@@ -16,7 +16,7 @@ MAX_CELLS, MAX_COLUMNS = 512, 8
 
 _NO_LIMIT = 1 << 62
 _SIMPLE = (bool, int, float, str, torch.dtype, torch.device)
-# Properties that are settings; all else is found among the attributes.
+# Properties that are settings; other settings are attributes.
 _PROPERTIES = ("alpha", "beta", "device")
 _MOST_SETTINGS, _MOST_TRANSFORMS = 12, 8
 
@@ -101,7 +101,7 @@ def _settings(part: Any, skip: tuple[str, ...] = ()) -> tuple[tuple[str, str], .
 
 
 def _is_path(name: str) -> bool:
-    # Where files lie differs from machine to machine, and the text must not.
+    # Paths differ between machines, but the text must not.
     return "dir" in name or "path" in name
 
 

@@ -202,7 +202,7 @@ def _written(ring: StorageState, before: Moment | None) -> tuple[tuple[int, int]
     shown = min(count, ring.size)
     room = 0 if before.ring.limit is None else before.ring.limit - before.ring.length
     over = 0 if ring.limit is None else max(min(count - room, ring.size), 0)
-    # Before the first data a storage does not know yet how many rows it has.
+    # Before the first data a storage does not know its number of rows.
     over = over if before.ring.length else max(shown - ring.size, 0)
     return ((ring.cursor - shown) % ring.size, shown), min(over, shown, before.ring.length)
 
@@ -213,7 +213,7 @@ def _touched(grid: Grid, ring: StorageState, wrote: tuple[int, int], overwrote: 
     rows = np.zeros(ring.size, np.uint8)
     order = (start + np.arange(count)) % ring.size
     rows[order] = 1
-    # What is overwritten comes last: first the free rows were filled.
+    # Free rows are filled first, so the overwritten ones come last.
     rows[order[count - overwrote :]] = 2
     return rows if grid.cells == grid.rows else np.maximum.reduceat(rows, grid.edges()[:-1])
 
@@ -232,7 +232,7 @@ def _lost(old: Trajectories, before: Moment | None, overwrote: int) -> str:
     """Describe the trajectories that lost rows."""
     if before is None or not overwrote or not len(old):
         return ""
-    # Overwritten are the oldest rows of each column.
+    # The oldest rows of each column were overwritten.
     first = (old.start - before.ring.first) % before.ring.size
     hit = first < overwrote
     whole = hit & (first + old.length <= overwrote)

@@ -28,7 +28,7 @@ _RADIUS, _CENTER_X = 118.0, 170.0
 _SHADES = 5
 _TRAJECTORIES = ("c2", "c5")
 
-# Between trajectories, in radians: the first and the last may have one colour, and meet at the seam.
+# Gap between trajectories in radians, since the first and the last, which meet at the seam, may have one colour.
 _GAP = 0.03
 
 
@@ -254,7 +254,7 @@ class Dial:
 
     def angle(self, row: float) -> float:
         """Return the start of a row."""
-        # By cells where each is a row, so that both begin at the same place.
+        # Computed from cells if each holds several rows, so that rows and cells start at the same place.
         top = self.first * self.rows / self.cells if self.cells < self.rows else self.at
         return 2 * math.pi * ((row - top) % self.rows) / self.rows
 

@@ -14,7 +14,7 @@ from rlnb_widgets._core.text import key_text, visible
 from rlnb_widgets.buffer_explorer.schema import Arcs, StorageState, Trajectories
 from rlnb_widgets.buffer_explorer.slices import is_slicing
 
-#: Most trajectories that are drawn; of more only the lengths are shown.
+#: The most trajectories that are drawn; if there are more, only their lengths are shown.
 MAX_ARCS = 160
 _MOST_LENGTHS = 512
 
@@ -96,7 +96,7 @@ def _runs(ids: np.ndarray | None, ends: np.ndarray | None, ring: StorageState, c
     starts = np.concatenate([[0], np.flatnonzero(parted) + 1]).astype(np.int64)
     lengths = np.diff(np.append(starts, ring.length))
     begun, ended = np.ones(len(starts), bool), np.ones(len(starts), bool)
-    # What came before the oldest row was written over.
+    # The rows before the oldest one were overwritten.
     begun[0] = ring.written <= ring.length
     ended[-1] = ends is not None and bool(ends[-1])
     named = np.full(len(starts), -1, np.int64) if ids is None else np.nan_to_num(ids[starts]).astype(np.int64)

@@ -11,7 +11,7 @@ from tensordict import TensorDictBase
 
 from rlnb_widgets._core.text import key_text
 from rlnb_widgets.game.match import Match
-from rlnb_widgets.scenes import Scene
+from rlnb_widgets.scenes.scene import Scene
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ from rlnb_widgets.game.actions import Action
 from rlnb_widgets.game.match import Match
 from rlnb_widgets.game.picture import MatchDrawing
 from rlnb_widgets.game.text import match_explanation, match_headline, status
-from rlnb_widgets.scenes import frame_svg, scene_style
+from rlnb_widgets.scenes.svg import frame_svg, scene_style
 
 _WIDTH, _TALLEST = 520.0, 340.0
 

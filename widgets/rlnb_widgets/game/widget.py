@@ -9,7 +9,7 @@ from typing import Any
 import traitlets
 from tensordict import TensorDict, TensorDictBase
 
-from rlnb.envs import EnvBase
+from rlnb.envs.base import EnvBase
 from rlnb_widgets._core.esm import bundle_css, bundle_js
 from rlnb_widgets._core.svg import Svg
 from rlnb_widgets._core.visualizer import Visualizer
@@ -18,7 +18,7 @@ from rlnb_widgets.game.match import Match
 from rlnb_widgets.game.picture import picture
 from rlnb_widgets.game.static import game_svg
 from rlnb_widgets.game.text import game_text, match_explanation, match_headline, status
-from rlnb_widgets.scenes import find_scene
+from rlnb_widgets.scenes.registry import find_scene
 
 _HERE = Path(__file__).parent
 

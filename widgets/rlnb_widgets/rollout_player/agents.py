@@ -63,7 +63,7 @@ def find_groups(leaves: Mapping[Key, RolloutLeaf], code: np.ndarray, env: Any = 
     numbers = count()
     for key in sorted(keys, key=_by_number):
         ends = any(("next", *key, name) in leaves for name in END_KEYS)
-        # A reward among infos is no agent.
+        # A reward among infos does not make an agent.
         if ends or not alone or (*key, "action") in leaves:
             group = _group(leaves, key, code, _numbers(env, key), numbers)
             if group.agents:
@@ -120,7 +120,7 @@ def _lane(column: Mapping[tuple[str, str], np.ndarray], code: np.ndarray) -> np.
     if at_root:
         waits = np.logical_or.reduce(at_root)
     else:
-        # An agent that has ended waits until the episode of the whole is over.
+        # An agent that has ended waits for the end of the episode.
         waits = np.zeros_like(over)
         for t in range(1, over.shape[1]):
             waits[:, t] = (over[:, t - 1] | waits[:, t - 1]) & goes_on[:, t - 1]

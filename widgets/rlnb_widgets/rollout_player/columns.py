@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 # Integer kinds tried from the smallest; JavaScript reads them by the same names.
-_LONG = 64  # rows from which runs are looked for
+_LONG = 64  # the fewest rows for which runs are tried
 _INTEGERS = (("i1", np.int8), ("u1", np.uint8), ("i2", np.int16), ("i4", np.int32))
 
 
@@ -109,7 +109,7 @@ def _same(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _whole(column: np.ndarray) -> bool:
-    # Rewards and returns are often whole numbers: a byte or two in place of four.
+    # Rewards and returns are often whole numbers, which fit into one or two bytes.
     return bool(np.isfinite(column).all() and (np.abs(column) < 2**31).all() and (column == np.rint(column)).all())
 
 

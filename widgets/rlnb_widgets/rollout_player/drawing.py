@@ -14,7 +14,8 @@ from tensordict import TensorDictBase
 
 from rlnb_widgets._core.text import shorten
 from rlnb_widgets.rollout_player.leaves import Key, RolloutLeaf, members
-from rlnb_widgets.scenes import Scene, find_scene
+from rlnb_widgets.scenes.registry import find_scene
+from rlnb_widgets.scenes.scene import Scene
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,10 +107,10 @@ def _with_actions(spec: Any, states: Any, frames: int, leaves: Mapping[Key, Roll
     if action is None or action.kind != "number":
         return None
     pose: Callable[..., Scene] = spec.pose
-    # Nothing was done yet in the frames that show where a step led.
+    # No action was taken yet in the frames of "next".
     acted = action.values.reshape(n, *action.shape).astype(np.float64)
     rest = np.full((frames - n, *action.shape), 0.0 if action.shape and action.shape[-1] > 1 else np.nan)
     try:
         return pose(states, np.concatenate([acted, rest]))
     except ValueError:
-        return None  # an action in another encoding is no reason to show no picture
+        return None  # an action in an unknown encoding must not hide the drawing

@@ -12,7 +12,7 @@ from rlnb_widgets._core.text import key_text
 from rlnb_widgets.rollout_player.drawing import draw_frames
 from rlnb_widgets.rollout_player.leaves import Key, RolloutLeaf
 from rlnb_widgets.rollout_player.pictures import Pictures, encode_frames, is_frames
-from rlnb_widgets.scenes import Scene
+from rlnb_widgets.scenes.scene import Scene
 
 NO_FRAMES = (
     "No frames: the rollout holds no pixels. Make the env with from_pixels=True, or pass frames=..., "

@@ -142,7 +142,7 @@ def read_leaves(rollout: TensorDictBase, envs: np.ndarray) -> tuple[list[Rollout
             leaves.append(_leaf(key, value, rollout.ndim, count, steps, envs))
             if isinstance(value, torch.Tensor) and value.is_complex():
                 magnitudes.append(key)
-        except Exception as error:  # whatever one entry holds, the others must still be shown
+        except Exception as error:  # one unreadable entry must not hide the others
             problems.append(f"{_shown(key)} cannot be shown: {shorten(str(error), 160)}")
     problems += _magnitudes_note(magnitudes) + _partial_keys(rollout)
     return leaves, problems
@@ -290,7 +290,7 @@ def _with_numbers(part: Any) -> str:
         return "missing"
     flat = part.detach().flatten()[:_SHOWN].cpu().tolist()
     shown = ", ".join(str(v) if isinstance(v, (bool, complex)) else number(v, 4) for v in flat)
-    # The mean tells values apart whose first numbers are the same.
+    # The mean distinguishes values whose first numbers are equal.
     more = f", … (mean {number(_mean(part), 4)})" if part.numel() > _SHOWN else ""
     return f"{_shape(part)}: {shown}{more}".removesuffix(": ")
 

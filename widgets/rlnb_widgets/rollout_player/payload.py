@@ -27,7 +27,7 @@ from rlnb_widgets.rollout_player.turns import Turns
 _LINED = ("line", "lanes", "bands")
 _MOST_VALUES = 6
 _MOST_BYTES = 6_000_000
-# Scene units and radians travel as whole numbers: far finer than a pixel, and two bytes in place of four.
+# Scene units and radians are sent as integers: far finer than a pixel, in two bytes instead of four.
 _UNITS, _TURNS, HIDDEN = 32.0, 4096.0, -32768
 _MOST_PLACES, _PROBE = 256, 512
 
@@ -89,7 +89,7 @@ def _entries(model: PlayerModel, columns: Columns) -> list[dict[str, Any]]:
     entries = []
     for base in sorted({*roots, *nexts}):
         sides = roots.get(base), nexts.get(base)
-        # Both or neither, so that the two can be compared.
+        # Both sides or neither, so that they can be compared.
         hot = all(leaf is None or leaf.hot is not None for leaf in sides)
         root = _entry(sides[0], columns, None, hot)
         following = _entry(sides[1], columns, root, hot)
@@ -109,7 +109,7 @@ def _entry(
         return entry
     data = leaf.columns()
     if hot and leaf.hot is not None and data.shape[-1] > _MOST_VALUES:
-        # One number says what hundreds would.
+        # The index replaces hundreds of numbers.
         entry["hot"] = True
         before = None if ahead_of is None else ahead_of["columns"][0]
         entry["columns"] = [columns.add(leaf.hot.ravel(), ahead_of=before)]
@@ -126,7 +126,7 @@ def _entry(
 
 def _pose(poses: np.ndarray, moving: Columns) -> Any:
     """Describe the poses ``[frames, 3]`` of one part: as indices into few places, or a column for each coordinate."""
-    # A piece of a board is in one of few places; what swings is in a new one in each frame.
+    # A piece of a board is always in one of few places, a pendulum in a new one in each frame.
     joined = _joined(poses)
     places = np.unique(joined[:: max(len(joined) // _PROBE, 1)])
     if len(places) <= min(_MOST_PLACES, len(joined) // 4 + 1):

@@ -66,7 +66,7 @@ def _end_of_share(inside: np.ndarray, broken: np.ndarray) -> np.ndarray:
     found = np.zeros_like(broken)
     steps = broken.shape[1] + 1
     for e, row in enumerate(broken):
-        # The longest shares that end at every break; shorter ones would have to end at yet more rows.
+        # The longest shares that end at every break; shorter ones would also end at other rows.
         share = math.gcd(steps, *(np.flatnonzero(row) + 1).tolist())
         seams = np.arange(share, steps, share) - 1
         if 2 <= share < steps and (row | ~inside[e])[seams].all():

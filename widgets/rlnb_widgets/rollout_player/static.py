@@ -23,7 +23,8 @@ from rlnb_widgets.rollout_player.episodes import (
 from rlnb_widgets.rollout_player.model import PlayerModel
 from rlnb_widgets.rollout_player.strips import Strip, line_role
 from rlnb_widgets.rollout_player.text import player_explanation, player_headline
-from rlnb_widgets.scenes import ROLES, frame_svg
+from rlnb_widgets.scenes.scene import ROLES
+from rlnb_widgets.scenes.svg import frame_svg
 
 #: Height of a lane.
 LANE = 11.0
@@ -129,7 +130,7 @@ def _film(model: PlayerModel, t: int, env: int) -> list[tuple[int, float, float,
 def _frame(svg: Svg, model: PlayerModel, env: int, step: int, x: float, y: float, w: float, h: float) -> None:
     frames, row = model.frames, env * model.length + step
     if frames.scene is not None:
-        # What never moves is written once, and shown in every frame.
+        # The parts that never move are written once and reused in every frame.
         still, mark, moving = frame_svg(frames.scene, row).removesuffix("</g>").partition("<g data-part")
         svg.define(f'<g id="still">{still}</g></g>')
         svg.style(_scene_colours(still + moving))
@@ -251,7 +252,7 @@ def _lines(
                 share = (values[s] - strip.low) / span if span else 0.5
                 points.append((_LEFT + (start + s + 0.5) * scale, y + h - 2 - share * (h - 4)))
             points.append((np.nan, np.nan))
-        # Where two rollouts are compared, the colour says which of them it is.
+        # In a comparison the colour tells the rollouts apart.
         role = line_role(strip, k) if lane is None else _lane(lane)
         svg.polyline(points, stroke=role, stroke_width=1.3, stroke_linejoin="round")
 
@@ -263,7 +264,7 @@ def _runs(model: PlayerModel, env: int) -> list[tuple[int, int]]:
 
 
 def _band(svg: Svg, values: np.ndarray, y: float, h: float, scale: float) -> None:
-    # In a long rollout a pixel holds many steps: it takes the colour of the first of them.
+    # In a long rollout a pixel covers many steps and takes the colour of the first one.
     steps = np.unique(np.linspace(0, len(values) - 1, min(len(values), 2 * _BUCKETS)).round().astype(int))
     kept = values[steps]
     starts = np.flatnonzero(np.append(True, kept[1:] != kept[:-1]))

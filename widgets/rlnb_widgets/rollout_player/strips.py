@@ -198,7 +198,7 @@ def _action(leaf: RolloutLeaf, agents: Mapping[Key, tuple[int, ...]]) -> Strip:
         numbers = numbers if len(numbers) == size else ()
         return Strip(label, "bands", several.astype(np.int32), 0.0, float(len(values) - 1), names, "", values, numbers)
     if whole and data.shape[-1] > 1 and set(np.unique(data).tolist()) <= {0, 1} and data.sum(-1).max() == 1:
-        # One-hot: the category, or none where the row is empty.
+        # One-hot: the index of the category, -1 for an empty row.
         return _band(label, np.where(data.any(-1), data.argmax(-1), -1), tuple(map(str, range(data.shape[-1]))))
     if whole and data.shape[-1] == 1 and data.min() >= 0 and data.max() < 64:
         return _band(label, data[..., 0], tuple(map(str, range(int(data.max()) + 1))))

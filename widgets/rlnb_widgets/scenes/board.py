@@ -19,7 +19,7 @@ from rlnb_widgets.scenes.scene import Part, Scene, Shape
 Ints = npt.NDArray[np.int64]
 _LOOK_AHEAD = 256  # rows to search for the position before; if it is farther away, the position counts as a start
 _SIGNS = ("X", "O")
-_MOST_LINES = 2  # of each length that are struck through at once
+_MOST_LINES = 2  # of each kind that are struck through at once
 _TOP = 44.0  # room above the columns for their numbers and the mark of the next move
 
 
@@ -181,7 +181,7 @@ class Board:
         )
 
     def _lines(self) -> Ints:
-        # Only now: a picture of another env needs no torch.
+        # Imported here, since scenes of other envs do not need torch.
         from rlnb.envs.custom.boards import board_lines
 
         return np.asarray(board_lines(self.rows, self.columns, self.connect).numpy())

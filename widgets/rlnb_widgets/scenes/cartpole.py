@@ -53,7 +53,7 @@ class CartPole:
         push = action_indices(actions, 2, len(rows), "CartPole") * 2 - 1
         x, theta = rows[:, 0], rows[:, 2]
         px = _WIDTH / 2 + x * _SCALE
-        # Below the track and centred on the cart, the arrow is in the picture even at the limits.
+        # Below the track and centred on the cart, the arrow stays in the picture even at the limits.
         start = px - np.nan_to_num(push) * _ARROW / 2
         shown = np.isfinite(px)
         poses = stack(

@@ -197,7 +197,7 @@ class CliffWalking(GridWorld):
 
 
 class GridMap:
-    """Draws a GridWorldEnv from the index of the agent's cell, on the map of the env it is asked for.
+    """Draws a GridWorldEnv from the index of the agent's cell, on the map of its env.
 
     Example:
         >>> class Env:

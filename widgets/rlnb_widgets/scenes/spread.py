@@ -19,7 +19,7 @@ Ints = npt.NDArray[np.int64]
 
 _WORDS = ("stay", "left", "down", "right", "up")
 _DIRECTIONS = (math.nan, LEFT, DOWN, RIGHT, UP)
-#: Agents are told apart by number, then by form, then by colour.
+#: Corners of the bodies: agents differ in number, then in form, then in colour.
 _CORNERS = (0, 4, 3, 6)
 
 

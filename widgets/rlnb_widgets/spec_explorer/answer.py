@@ -10,7 +10,8 @@ import numpy as np
 import torch
 from tensordict import LazyStackedTensorDict, NonTensorData, TensorDict, is_tensor_collection
 
-from rlnb.data import Composite, NonTensor
+from rlnb.data.specs.composite import Composite
+from rlnb.data.specs.non_tensor import NonTensor
 from rlnb_widgets._core.literals import object_text, values_text, without_addresses
 from rlnb_widgets._core.text import key_text, table
 from rlnb_widgets.spec_explorer.schema import Path
@@ -108,7 +109,7 @@ def as_value(spec: Any, given: Any) -> Any:
     if raw.is_floating_point() and dtype.is_floating_point:
         return torch.tensor(given, dtype=dtype, device=spec.device)
     if dtype == torch.bool and raw.ndim < len(spec.shape):
-        return raw.to(spec.device)  # the number of a choice, not a truth value
+        return raw.to(spec.device)  # the index of a choice, not a truth value
     cast = raw.to(dtype)
     same = not raw.is_floating_point() and torch.equal(cast.to(torch.int64), raw.to(torch.int64))
     return (cast if same else raw).to(spec.device)

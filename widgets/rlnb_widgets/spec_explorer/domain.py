@@ -8,16 +8,21 @@ from typing import Any
 
 import torch
 
-from rlnb.data import Binary, Bounded, Categorical, MultiCategorical, MultiOneHot, NonTensor, OneHot, Unbounded
+from rlnb.data.specs.binary import Binary
+from rlnb.data.specs.bounded import Bounded
+from rlnb.data.specs.categorical import Categorical, OneHot
+from rlnb.data.specs.multi import MultiCategorical, MultiOneHot
+from rlnb.data.specs.non_tensor import NonTensor
+from rlnb.data.specs.unbounded import Unbounded
 from rlnb_widgets._core.literals import object_text
 from rlnb_widgets._core.text import number, plural
 from rlnb_widgets.spec_explorer.schema import Domain, Lane
 
 MAX_LANES = 8
 MAX_TICKS = 24
-#: Where samples of open sides mostly lie: a standard normal, an exponential beyond the only bound.
+#: Ranges of most samples of open sides: of a standard normal, and of an exponential beyond a single bound.
 NORMAL, TAIL = 3.5, 5.5
-#: Lanes share one scale unless the widest is so many times wider than the narrowest.
+#: Lanes share one scale unless the widest range is more than this many times the narrowest.
 COMPARABLE = 4.0
 
 
@@ -35,7 +40,7 @@ def domain_of(spec: Any) -> Domain:
     try:
         return _known(spec)
     except Exception as error:
-        # A spec that is half understood must not hide all the others.
+        # A spec that cannot be described must not hide the others.
         return _unknown(spec, f"{type(error).__name__}: {error}")
 
 
@@ -178,7 +183,9 @@ def _unrepeated(keys: Sequence[Any], shape: tuple[int, ...]) -> tuple[Sequence[A
 
 def _index(flat: int, shape: tuple[int, ...]) -> str:
     index = []
-    for size in (max(n, 1) for n in reversed(shape)):  # a dimension of variable size is -1, and alike along it
+    for size in (
+        max(n, 1) for n in reversed(shape)
+    ):  # a dimension of variable size is -1, with equal components along it
         index.append(str(flat % size))
         flat //= size
     return ", ".join(reversed(index))

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from rlnb.data import Composite, TensorSpec
+from rlnb.data.specs.base import TensorSpec
+from rlnb.data.specs.composite import Composite
 from rlnb_widgets._core.dims import Dim
 from rlnb_widgets.spec_explorer.schema import Path
 
@@ -47,8 +48,8 @@ def spec_and_name(value: Any, name: str = "spec") -> tuple[Any, str]:
 class _Part:
     key: str
     spec: Any
-    code: str  # what is appended to the code of the whole
-    dropped: int = 0  # leading dimensions of the whole that it lacks
+    code: str  # suffix to the code of the parent
+    dropped: int = 0  # number of leading dimensions of the parent that it lacks
 
 
 def parts_of(spec: Any) -> list[_Part] | None:

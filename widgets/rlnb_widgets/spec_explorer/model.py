@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rlnb.data import Composite, space_from_spec
+from rlnb.data.specs.composite import Composite
+from rlnb.data.specs.spaces import space_from_spec
 from rlnb_widgets._core.literals import without_addresses
 from rlnb_widgets._core.text import plural, shorten
 from rlnb_widgets.spec_explorer.domain import domain_of

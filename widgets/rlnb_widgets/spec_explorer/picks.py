@@ -7,7 +7,8 @@ from typing import Any
 
 import torch
 
-from rlnb.data import Bounded, TensorSpec
+from rlnb.data.specs.base import TensorSpec
+from rlnb.data.specs.bounded import Bounded
 from rlnb_widgets.spec_explorer.samples import seeded
 from rlnb_widgets.spec_explorer.schema import Cell, Row
 

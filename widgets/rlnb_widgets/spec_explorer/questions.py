@@ -76,7 +76,7 @@ def dots_of(spec: Any, lanes: tuple[Lane, ...], given: Any) -> list[list[list[An
         numbers = as_float64(value)[None]
         return [_dots(lane, lane_values(lane, numbers)) for lane in lanes]
     except Exception:
-        # the answers say what is wrong; there is only no dot to draw
+        # the answer contains the error, so here only the dots are left out
         return []
 
 

@@ -90,7 +90,7 @@ def _counts(lane: Lane, numbers: np.ndarray) -> np.ndarray:
     if lane.kind == "choices":
         places = np.clip(np.rint(values[:, 0]) - lane.start, 0, lane.n - 1).astype(np.int64)
         return np.bincount(places, minlength=lane.n)
-    # the bars fill what is legal, from end to end; an open side goes as far as the picture
+    # bars cover the legal range; on an open side they end with the picture
     low = lane.view[0] if lane.low is None else float(lane.low)
     high = lane.view[1] if lane.high is None else float(lane.high)
     if low == high:
@@ -105,7 +105,7 @@ def positions(lane: Lane, values: np.ndarray) -> np.ndarray:
 
 
 def _shares(values: np.ndarray, low: float, high: float) -> np.ndarray:
-    # halves, since the difference of the largest floats overflows
+    # halved, since the difference of the largest floats overflows
     shares = (values / 2 - low / 2) / (high / 2 - low / 2)
     return np.asarray(np.nan_to_num(shares, nan=0.5, posinf=2.0, neginf=-1.0))
 

@@ -15,12 +15,12 @@ from rlnb_widgets.spec_explorer.strokes import draw_lane
 from rlnb_widgets.spec_explorer.text import difference_lines, label, spec_headline
 
 WIDTH = 940
-ROW, NODE = 38, 24  # the heights of a leaf and of a row that holds others
+ROW, NODE = 38, 24  # height of a leaf row, and of a row with children
 MAX_ROWS = 28
 MAX_FINDINGS = 8
 MAX_DRAWN = 8
 KEY, CLASS, DOMAIN, SPACE = 14, 214, 462, 696
-LETTER = 7.2  # the width of one of a class
+LETTER = 7.2  # width of a letter of a class name
 PICTURE = (200.0, 14.0)
 GAP = 10.0
 
@@ -56,7 +56,7 @@ def spec_svg(model: SpecModel, samples: Mapping[Path, Samples], seed: int) -> Sv
 
 
 def _height(row: Row) -> int:
-    # what differs stands below the key
+    # the kind of a difference is written below the key
     return ROW if row.leaf or row.differences else NODE
 
 

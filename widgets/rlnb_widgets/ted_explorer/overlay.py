@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rlnb.data import Composite
+from rlnb.data.specs.composite import Composite
 from rlnb.data.specs.violations import Violation, violations
 from rlnb.data.ted.keys import END_KEYS
 from rlnb_widgets._core.literals import number_text

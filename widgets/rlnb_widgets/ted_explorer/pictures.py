@@ -13,7 +13,7 @@ from rlnb_widgets.ted_explorer.views import share_text
 
 WIDTH = 780
 _LETTERS = 128
-#: Fill and outline of the boxes of each kind; they are told apart by outline and text as well.
+#: Fill and outline of the boxes of each kind, which also differ in outline and text.
 LOOKS: dict[str, tuple[str | None, str, str | None]] = {
     "seen": ("panel", "accent", None),
     "again": (None, "accent", "3 2"),

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from rlnb.data.ted.keys import as_tuple
-from rlnb.envs.transforms import Transform, TransformedEnv
+from rlnb.envs.transforms.transform import Transform
+from rlnb.envs.transforms.transformed_env import TransformedEnv
 from rlnb_widgets._core.dims import dims_text
 from rlnb_widgets._core.literals import object_text, without_addresses
 from rlnb_widgets._core.text import key_text, shorten, visible
@@ -66,7 +67,7 @@ def _stages(noted: dict[int, Any], count: int) -> list[Specs]:
 
 
 def _leaves(specs: Any) -> Specs:
-    # The first key is the group, such as "full_reward_spec", which is no key of the data.
+    # The first key is the group, such as "full_reward_spec", which the data does not have.
     return {entry.path[1:]: entry for entry in spec_entries(specs) if not entry.node and len(entry.path) > 1}
 
 

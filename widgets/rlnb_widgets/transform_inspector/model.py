@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from rlnb.envs import EnvBase
+from rlnb.envs.base import EnvBase
 from rlnb.envs.batched.batched_env import BatchedEnvBase
-from rlnb.envs.transforms import Transform, TransformedEnv
+from rlnb.envs.transforms.transform import Transform
+from rlnb.envs.transforms.transformed_env import TransformedEnv
 from rlnb_widgets._core.literals import object_text
 from rlnb_widgets._core.text import shorten
 from rlnb_widgets.transform_inspector.chain import transform_boxes

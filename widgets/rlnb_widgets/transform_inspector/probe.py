@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 
 from tensordict import TensorDictBase
 
-from rlnb.data import Composite
-from rlnb.envs.transforms import Compose, Transform
+from rlnb.data.specs.composite import Composite
+from rlnb.envs.transforms.compose import Compose
+from rlnb.envs.transforms.transform import Transform
 
 
 @dataclass
@@ -70,7 +71,7 @@ class Probe(Transform):
         return input_spec
 
     def _forget(self) -> None:
-        # A clone belongs to the `parent` of a transform, whose steps are no part of what is shown.
+        # A clone belongs to the `parent` of a transform, whose steps are not shown.
         super()._forget()
         self._log = None
 

@@ -14,7 +14,7 @@ from tensordict import TensorDictBase
 
 from rlnb.data.ted.step_mdp import step_mdp
 from rlnb.envs.batched.batched_env import BatchedEnvBase
-from rlnb.envs.transforms import TransformedEnv
+from rlnb.envs.transforms.transformed_env import TransformedEnv
 from rlnb_widgets.transform_inspector.chain import error_text
 from rlnb_widgets.transform_inspector.probe import Log, flat, probed
 from rlnb_widgets.transform_inspector.schema import Moment, Value, What
@@ -182,7 +182,7 @@ def _left_out(env: Any) -> dict[int, Any]:
         if id(found) in seen or isinstance(found, (torch.Tensor, np.ndarray, type)):
             continue
         seen.add(id(found))
-        # Their envs share memory by views, which a copy would tear apart.
+        # Their envs share memory by views, which a copy would separate.
         if isinstance(found, BatchedEnvBase):
             raise CannotCopy(f"the envs of a {type(found).__name__} cannot be copied.")
         if type(found).__module__.partition(".")[0] in ("pygame", "pygame_ce"):

@@ -59,7 +59,7 @@ def _kind(value: Any, old: Any, first: bool) -> ChangeKind:
     if not isinstance(value, torch.Tensor) or not isinstance(old, torch.Tensor):
         return "same" if object_text(value) == object_text(old) else "changed"
     alike = value.shape == old.shape and value.dtype == old.dtype and value.device == old.device
-    # A NaN that stays is no change.
+    # A NaN that stays does not count as a change.
     return "same" if alike and bool(((value == old) | ((value != value) & (old != old))).all()) else "changed"
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import traitlets
 from tensordict import TensorDictBase
 
-from rlnb.envs import EnvBase
-from rlnb.envs.transforms import TransformedEnv
+from rlnb.envs.base import EnvBase
+from rlnb.envs.transforms.transformed_env import TransformedEnv
 from rlnb_widgets._core.esm import bundle_css, bundle_js
 from rlnb_widgets._core.svg import Svg
 from rlnb_widgets._core.visualizer import Visualizer

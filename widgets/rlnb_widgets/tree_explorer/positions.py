@@ -14,7 +14,8 @@ from rlnb.data.ted.keys import as_key, as_tuple
 from rlnb.data.ted.leaves import leaf_keys
 from rlnb.search.mcts import MCTS
 from rlnb_widgets._core.text import key_text, number, shorten
-from rlnb_widgets.scenes import Scene, find_scene
+from rlnb_widgets.scenes.registry import find_scene
+from rlnb_widgets.scenes.scene import Scene
 
 _MOST_PAIRS, _MOST_NUMBERS, _LONGEST = 16, 16, 160
 

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from tensordict import TensorDictBase
 
-from rlnb.data import Tree
 from rlnb.data.map.tree.arrays import TreeArrays
+from rlnb.data.map.tree.node import Tree
 from rlnb.data.map.tree.steps import Steps
 from rlnb.data.map.tree.view import NodeView, view_of
 from rlnb.data.ted.keys import NestedKey, as_tuple

@@ -10,7 +10,8 @@ import numpy as np
 
 from rlnb_widgets._core.svg import Svg, coordinate
 from rlnb_widgets._core.text import number, shorten
-from rlnb_widgets.scenes import Scene, frame_svg, scene_style
+from rlnb_widgets.scenes.scene import Scene
+from rlnb_widgets.scenes.svg import frame_svg, scene_style
 from rlnb_widgets.tree_explorer.compare import Comparison
 from rlnb_widgets.tree_explorer.positions import PositionDrawer
 from rlnb_widgets.tree_explorer.schema import Summary, TreeModel
