@@ -7,8 +7,7 @@ from typing import Any
 import torch
 
 from rlnb.data.replay_buffers import ImmutableDatasetWriter, Storage, TensorDictMaxValueWriter
-from rlnb_widgets._core.literals import object_text
-from rlnb_widgets._core.text import key_text, plural, visible
+from rlnb_widgets._core.text import key_text, object_text, plural, visible
 from rlnb_widgets.buffer_explorer.schema import Component, Grid, StorageState
 
 #: Most cells of all rings, and most rings, that are drawn.

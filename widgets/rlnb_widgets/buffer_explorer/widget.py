@@ -20,10 +20,9 @@ from rlnb_widgets._core.svg import Svg
 from rlnb_widgets._core.text import plural, shorten
 from rlnb_widgets._core.timeline import TimeTraits
 from rlnb_widgets._core.visualizer import Visualizer
-from rlnb_widgets.buffer_explorer.model import explorer_model
 from rlnb_widgets.buffer_explorer.parts import check_buffer
 from rlnb_widgets.buffer_explorer.payload import buffer_payload
-from rlnb_widgets.buffer_explorer.record import BufferRecorder, Options
+from rlnb_widgets.buffer_explorer.record import BufferRecorder, Options, explorer_model
 from rlnb_widgets.buffer_explorer.schema import ExplorerModel, What
 from rlnb_widgets.buffer_explorer.static import buffer_svg
 from rlnb_widgets.buffer_explorer.text import buffer_text

@@ -29,7 +29,6 @@ class Bandit:
     """
 
     def __init__(self, n_arms: int | None = None) -> None:
-        """Name the arms, if their number is known."""
         self.fields = () if n_arms is None else tuple(f"pulls of arm {k}" for k in range(n_arms))
 
     def for_env(self, env: Any) -> Bandit:

@@ -49,7 +49,6 @@ class Board:
     reads = ("board",)
 
     def __init__(self, rows: int = 3, columns: int = 3, connect: int = 3, drops: bool = False) -> None:
-        """Lay out the board once; only the pieces and the marks move."""
         self.rows, self.columns, self.connect, self.drops = rows, columns, connect, drops
         self.cell = min(96.0, 420.0 / max(rows, columns))
         self.top = _TOP if drops else 0.0

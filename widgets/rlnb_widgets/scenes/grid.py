@@ -87,7 +87,6 @@ class GridWorld:
         floor: str = "paper",
         cell: float | None = None,
     ) -> None:
-        """Lay out the map once; only the agent moves."""
         widths = {len(r) for r in rows}
         if len(widths) != 1 or 0 in widths:
             raise ValueError(f"the rows of a map must be equally long and not empty, got {list(rows)}.")
@@ -161,7 +160,6 @@ class FrozenLake(GridWorld):
     """
 
     def __init__(self, rows: Sequence[str] | None = None, map_name: str = "4x4") -> None:
-        """Lay out the map."""
         self.note = ""
         if rows is None:
             rows = MAPS[map_name]
@@ -191,7 +189,6 @@ class CliffWalking(GridWorld):
     """
 
     def __init__(self) -> None:
-        """Lay out the one map that there is."""
         rows = ("F" * 12, "F" * 12, "F" * 12, "S" + "C" * 10 + "G")
         super().__init__("CliffWalking", rows, (UP, RIGHT, DOWN, LEFT), ("up", "right", "down", "left"), "ground", 40)
 

@@ -59,7 +59,6 @@ class MountainCar:
     fields = ("position", "velocity")
 
     def __init__(self, goal: float = 0.5, continuous: bool = False) -> None:
-        """Fix the goal and the kind of action."""
         self.goal, self.continuous = goal, continuous
         self.background = (paper(_WIDTH, _HEIGHT), *flag(*_screen(goal), 60), _hill())
 

@@ -83,7 +83,6 @@ class Shape:
     text: str | None = None
 
     def __post_init__(self) -> None:
-        """Normalize the coordinates to floats and check them."""
         object.__setattr__(self, "points", tuple(float(p) for p in self.points))
         _check_points(self.kind, self.points)
         for role in (self.fill, self.stroke):
@@ -160,7 +159,6 @@ class Scene:
     caption: str | tuple[str, ...] | Callable[[int], str] | None = None
 
     def __post_init__(self) -> None:
-        """Check the shape of the poses and the number of captions."""
         poses = np.asarray(self.poses, dtype=np.float32)
         if poses.ndim != 3 or poses.shape[1:] != (len(self.parts), 3):
             raise ValueError(

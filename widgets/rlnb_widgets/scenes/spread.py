@@ -59,7 +59,6 @@ class Spread:
     def __init__(
         self, rows: int = 5, columns: int = 5, n_agents: int = 3, acts: tuple[str, ...] = ("agents", "action")
     ) -> None:
-        """Lay out the grid once; everything on it moves."""
         self.rows, self.columns, self.n_agents, self.acts = rows, columns, n_agents, acts
         self.cell = min(80.0, 360.0 / max(rows, columns))
         self.width, self.height = columns * self.cell, rows * self.cell

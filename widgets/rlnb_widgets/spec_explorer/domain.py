@@ -14,8 +14,7 @@ from rlnb.data.specs.categorical import Categorical, OneHot
 from rlnb.data.specs.multi import MultiCategorical, MultiOneHot
 from rlnb.data.specs.non_tensor import NonTensor
 from rlnb.data.specs.unbounded import Unbounded
-from rlnb_widgets._core.literals import object_text
-from rlnb_widgets._core.text import number, plural
+from rlnb_widgets._core.text import number, object_text, plural
 from rlnb_widgets.spec_explorer.schema import Domain, Lane
 
 MAX_LANES = 8

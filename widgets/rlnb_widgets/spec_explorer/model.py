@@ -7,8 +7,7 @@ from typing import Any
 
 from rlnb.data.specs.composite import Composite
 from rlnb.data.specs.spaces import space_from_spec
-from rlnb_widgets._core.literals import without_addresses
-from rlnb_widgets._core.text import plural, shorten
+from rlnb_widgets._core.text import plural, shorten, without_addresses
 from rlnb_widgets.spec_explorer.domain import domain_of
 from rlnb_widgets.spec_explorer.entries import SpecEntry, parts_of, spec_and_name, spec_entries
 from rlnb_widgets.spec_explorer.schema import Cell, Difference, Domain, Path, Row, SpecModel

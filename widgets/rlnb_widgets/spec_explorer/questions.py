@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from rlnb_widgets._core.literals import without_addresses
+from rlnb_widgets._core.text import without_addresses
 from rlnb_widgets.spec_explorer.answer import Answer, as_value, ask
 from rlnb_widgets.spec_explorer.picks import pick
 from rlnb_widgets.spec_explorer.samples import as_float64, lane_values, positions

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from rlnb_widgets._core.literals import without_addresses
-from rlnb_widgets._core.text import shorten
+from rlnb_widgets._core.text import shorten, without_addresses
 from rlnb_widgets.spec_explorer.schema import Domain, Lane
 
 DRAWS = 200

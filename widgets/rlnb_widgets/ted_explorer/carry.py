@@ -10,7 +10,7 @@ import torch
 from rlnb.data.ted.adjacency import disagreements
 from rlnb.data.ted.facts import Facts
 from rlnb.data.ted.ragged import RaggedColumn
-from rlnb_widgets._core.literals import number_text, object_text
+from rlnb_widgets._core.text import number_text, object_text
 from rlnb_widgets.ted_explorer.entries import Path, TedEntry, values
 from rlnb_widgets.ted_explorer.schema import Carry
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import torch
 
-from rlnb_widgets._core.literals import object_text, values_text
-from rlnb_widgets._core.text import shorten
+from rlnb_widgets._core.text import object_text, shorten, values_text
 from rlnb_widgets.ted_explorer.carry import unequal_tensors
 from rlnb_widgets.ted_explorer.numbers import as_array
 from rlnb_widgets.ted_explorer.schema import TedModel

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from rlnb_widgets._core.literals import number_text, object_text
-from rlnb_widgets._core.text import shorten
+from rlnb_widgets._core.text import number_text, object_text, shorten
 from rlnb_widgets.ted_explorer.carry import first_true, unequal_tensors
 from rlnb_widgets.ted_explorer.entries import Path, TedEntry, ted_entries, values
 from rlnb_widgets.ted_explorer.schema import Finding, Side

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from tensordict import MemoryMappedTensor
 
-from rlnb_widgets._core.literals import object_text, values_text, without_addresses
+from rlnb_widgets._core.text import object_text, values_text, without_addresses
 from rlnb_widgets.ted_explorer.entries import TedEntry
 from rlnb_widgets.ted_explorer.numbers import as_array, histogram, stats_of, thumb_of
 from rlnb_widgets.ted_explorer.schema import Cell, Dim

@@ -7,7 +7,7 @@ from typing import Any
 from rlnb.data.specs.composite import Composite
 from rlnb.data.specs.violations import Violation, violations
 from rlnb.data.ted.keys import END_KEYS
-from rlnb_widgets._core.literals import number_text
+from rlnb_widgets._core.text import number_text
 from rlnb_widgets.ted_explorer.entries import Path
 from rlnb_widgets.ted_explorer.schema import Finding, Side
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rlnb_widgets._core.literals import object_text, values_text
+from rlnb_widgets._core.text import object_text, values_text
 from rlnb_widgets.ted_explorer.entries import Path, TedEntry, ted_entries
 from rlnb_widgets.ted_explorer.numbers import as_array
 from rlnb_widgets.ted_explorer.schema import Side

@@ -7,8 +7,7 @@ from typing import Any
 
 from rlnb.data.ted.check import TEDReport, check_ted
 from rlnb.data.ted.rules import Finding as Broken
-from rlnb_widgets._core.literals import without_addresses
-from rlnb_widgets._core.text import shorten
+from rlnb_widgets._core.text import shorten, without_addresses
 from rlnb_widgets.ted_explorer.schema import Place, Side, Verdict
 
 MAX_FINDINGS = 40  # of one rule
