@@ -238,25 +238,15 @@ def _restore(tree: SearchTree, record: Record, stage: int, rng: np.random.Genera
 
 
 class ChangeColumns(NamedTuple):
-    """Changes of many simulations as columns, ordered by simulation and phase.
+    """Changes of many simulations as columns, ordered by simulation and phase."""
 
-    Attributes:
-        record: index of the simulation in the list of records, ``[k]``.
-        phase: 0 "expand", 1 "back up", ``[k]``.
-        name: index of the array in the list of names, ``[k]``.
-        node: row of the array, ``[k]``.
-        action: column of the array; -1 for an array with one number per node, ``[k]``.
-        before: the number before the phase, float64 ``[k]``.
-        after: the number after the phase, float64 ``[k]``.
-    """
-
-    record: Array
-    phase: Array
-    name: Array
-    node: Array
-    action: Array
-    before: Array
-    after: Array
+    record: Array  #: index of the simulation in the list of records, ``[k]``
+    phase: Array  #: 0 "expand", 1 "back up", ``[k]``
+    name: Array  #: index of the array in the list of names, ``[k]``
+    node: Array  #: row of the array, ``[k]``
+    action: Array  #: column of the array; -1 for an array with one number per node, ``[k]``
+    before: Array  #: the number before the phase, float64 ``[k]``
+    after: Array  #: the number after the phase, float64 ``[k]``
 
 
 def change_columns(records: Sequence[Record], tree: int, names: Sequence[str]) -> ChangeColumns:

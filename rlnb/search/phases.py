@@ -16,37 +16,24 @@ from rlnb.search.tree import SearchTree
 
 @dataclass
 class Level:
-    """One level of the selected paths, for the trees whose path is that deep.
+    """One level of the selected paths, for the trees whose path is that deep."""
 
-    Attributes:
-        who: positions in ``Selected.trees``, ``[k]``.
-        nodes: the node of each tree on this level, ``[k]``.
-        actions: the selected actions, ``[k]``.
-        children: the nodes that the actions lead to; -1 if an action was never taken, ``[k]``.
-    """
-
-    who: Array
-    nodes: Array
-    actions: Array
-    children: Array
+    who: Array  #: positions in ``Selected.trees``, ``[k]``
+    nodes: Array  #: the node of each tree on this level, ``[k]``
+    actions: Array  #: the selected actions, ``[k]``
+    children: Array  #: the nodes that the actions lead to; -1 if an action was never taken, ``[k]``
 
 
 @dataclass
 class Selected:
-    """The path selected in each tree, from the root to an action never taken or to a terminal node.
+    """The path selected in each tree, from the root to an action never taken or to a terminal node."""
 
-    Attributes:
-        trees: the trees that take part, ``[k]``.
-        levels: the paths, level by level from the root.
-        nodes: the last node of each path in which an action was selected, ``[k]``.
-        actions: the last action of each path, ``[k]``.
-        children: the node that the last action leads to; -1 if it has yet to be added, ``[k]``.
-    """
-
-    trees: Array
-    levels: list[Level] = field(default_factory=list)
+    trees: Array  #: the trees that take part, ``[k]``
+    levels: list[Level] = field(default_factory=list)  #: the paths, level by level from the root
+    #: the last node of each path in which an action was selected, ``[k]``
     nodes: Array = field(default_factory=lambda: np.empty(0, np.int64))
-    actions: Array = field(default_factory=lambda: np.empty(0, np.int64))
+    actions: Array = field(default_factory=lambda: np.empty(0, np.int64))  #: the last action of each path, ``[k]``
+    #: the node that the last action leads to; -1 if it has yet to be added, ``[k]``
     children: Array = field(default_factory=lambda: np.empty(0, np.int64))
 
     def path(self, tree: int) -> list[tuple[int, int]]:

@@ -12,15 +12,10 @@ from rlnb.search.tree import SearchTree
 
 
 class Bounds(NamedTuple):
-    """Bounds on the returns of actions for the player who takes them, float64 ``[k, A]`` each.
+    """Bounds on the returns of actions for the player who takes them, float64 ``[k, A]`` each."""
 
-    Attributes:
-        lower: lower bounds; minus infinity for illegal actions.
-        upper: upper bounds; minus infinity for illegal actions.
-    """
-
-    lower: Array
-    upper: Array
+    lower: Array  #: lower bounds; minus infinity for illegal actions
+    upper: Array  #: upper bounds; minus infinity for illegal actions
 
 
 class Solver:

@@ -197,7 +197,7 @@ class SearchTree:
         return nodes
 
     def selectable(self, rows: Array) -> Array:
-        """Return the open actions of the nodes at ``rows``, else all legal actions of a node, bool ``[k, A]``."""
+        """Return the open actions of the nodes at ``rows``, all legal ones where none is open, bool ``[k, A]``."""
         open_ = self.flat.open[rows]
         if not self.solver:
             return open_
