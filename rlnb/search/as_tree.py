@@ -13,16 +13,7 @@ from rlnb.search.tree import SearchTree
 
 
 def as_tree(nodes: SearchTree, game: Game, tree: int) -> Tree:
-    """View one tree of a search as a :class:`~rlnb.data.Tree`.
-
-    Args:
-        nodes: the trees.
-        game: the game that is searched.
-        tree: index of the tree.
-
-    Returns:
-        The root. Its counts and wins share memory with the search.
-    """
+    """View one tree of a search as a :class:`~rlnb.data.Tree`; its counts and wins share memory with the search."""
     n = int(nodes.count[tree])
     observations = game.observe(nodes.states[tree, :n])
     arrays = TreeArrays(

@@ -67,66 +67,29 @@ class BitBoards:
         return [[fold * step for fold in folds] for step in (1, self.rows + 1, self.rows, self.rows + 2)]
 
     def moves(self, occupied: int) -> list[int]:
-        """List the actions that have room.
-
-        Args:
-            occupied: all stones.
-
-        Returns:
-            The actions, in order.
-        """
+        """List the actions that have room."""
         return [action for action, gate in enumerate(self.gates) if not occupied & gate]
 
     def place(self, occupied: int, action: int) -> int:
-        """Return the bit that a legal move sets.
-
-        Args:
-            occupied: all stones.
-            action: the move.
-
-        Returns:
-            A number with that one bit.
-        """
+        """Return the bit that a legal move sets; ``occupied`` are all stones."""
         if self.gravity:
             return (occupied + self.bottoms[action]) & self.column_masks[action]
         return self.cells[action]
 
     def place_all(self, occupied: npt.NDArray[Any], action: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Do :meth:`place` for arrays of positions.
-
-        Args:
-            occupied: all stones, uint64 ``[k]``.
-            action: the moves, ``[k]``.
-
-        Returns:
-            The bits, uint64 ``[k]``.
-        """
+        """Do :meth:`place` for arrays of positions and moves; uint64 ``[k]``."""
         if self.gravity:
             return (occupied + self._bottoms[action]) & self._columns[action]
         return self._cells[action]
 
     def place_each(self, occupied: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Do :meth:`place` for every action in every position.
-
-        Args:
-            occupied: all stones, uint64 ``[k]``.
-
-        Returns:
-            The bits, uint64 ``[k, actions]``; without meaning for illegal actions.
-        """
+        """Do :meth:`place` for every action of every position; uint64 ``[k, actions]``, arbitrary for illegal ones."""
         if self.gravity:
             return (occupied[:, None] + self._bottoms) & self._columns
         return np.broadcast_to(self._cells, (len(occupied), self.n_actions))
 
     def fold(self, stones: Any) -> Any:
-        """Find lines by shifting and intersecting.
-
-        Args:
-            stones: stones of one player, a number or an array.
-
-        Returns:
-            A number or an array, not 0 where there is a line.
-        """
+        """Find lines in the stones of one player by shifting and intersecting; the result is not 0 if there is one."""
         lines = stones ^ stones  # 0, of the type of the stones
         for shifts in self.shifts:
             left = stones
@@ -136,58 +99,23 @@ class BitBoards:
         return lines
 
     def won(self, stones: int) -> Any:
-        """Return whether a player has a line.
-
-        Args:
-            stones: stones of the player.
-
-        Returns:
-            A truthy value if there is a line.
-        """
+        """Return whether the stones of a player, an integer, have a line."""
         return self.fold(stones) if self.table is None else self.table[stones]
 
     def won_all(self, stones: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Do :meth:`won` for an array of positions.
-
-        Args:
-            stones: stones of a player, uint64 ``[k]``.
-
-        Returns:
-            Whether there is a line, bool ``[k]``.
-        """
+        """Do :meth:`won` for an array of positions; bool ``[k]``."""
         return np.asarray(self.fold(stones) != 0 if self._table is None else self._table[stones])
 
     def legal_all(self, occupied: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Do :meth:`moves` for an array of positions.
-
-        Args:
-            occupied: all stones, uint64 ``[k]``.
-
-        Returns:
-            Whether each action has room, bool ``[k, actions]``.
-        """
+        """Do :meth:`moves` for an array of positions; bool ``[k, actions]``."""
         return (occupied[:, None] & self._gates) == 0
 
     def spread(self, stones: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Convert stones to booleans.
-
-        Args:
-            stones: stones as bits, uint64 ``[k]``.
-
-        Returns:
-            Whether each cell has a stone, bool ``[k, rows * columns]``, row 0 at the top.
-        """
+        """Convert stones, uint64 ``[k]``, to booleans ``[k, rows * columns]``, row 0 at the top."""
         return (stones[:, None] & self._cells) != 0
 
     def pack(self, stones: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Convert booleans to stones; the inverse of :meth:`spread`.
-
-        Args:
-            stones: whether each cell has a stone, bool ``[k, rows * columns]``.
-
-        Returns:
-            Stones as bits, uint64 ``[k]``.
-        """
+        """Convert booleans to stones; the inverse of :meth:`spread`."""
         return np.where(stones, self._cells, np.uint64(0)).sum(-1, dtype=np.uint64)
 
     @cached_property

@@ -76,13 +76,7 @@ class Budget:
 
 
 def bar(done: int, total: int | None, seconds: float) -> None:
-    """Write a progress bar to stderr, over the previous one.
-
-    Args:
-        done: simulations done.
-        total: simulations in total. None: no limit.
-        seconds: seconds elapsed.
-    """
+    """Write a progress bar to stderr, over the previous one. The arguments are those of ``Progress``."""
     rate = f"{done / seconds:,.0f} simulations/s" if seconds > 0 else ""
     if total is None:
         text = f"{done:,} simulations, {seconds:.1f} s, {rate}"
@@ -103,11 +97,8 @@ class Interrupt:
 def held_interrupt() -> Iterator[Interrupt]:
     """Defer an interrupt (Ctrl-C, or the stop button of a notebook); a second one raises ``KeyboardInterrupt``.
 
-    Only the main thread receives interrupts, so in other threads this does nothing. The previous handler is restored
-    at the end.
-
-    Yields:
-        An object whose ``asked`` tells whether an interrupt has arrived.
+    Yields an object whose ``asked`` tells whether an interrupt has arrived. Only the main thread receives interrupts,
+    so in other threads this does nothing. The previous handler is restored at the end.
     """
     interrupt = Interrupt()
     if threading.current_thread() is not threading.main_thread():

@@ -76,15 +76,9 @@ class ConnectionGame(Game):
         return self._positions(np.stack((theirs, after), -1), turn, won), won.astype(np.float64)
 
     def step_one(self, mine: int, theirs: int, action: int) -> tuple[int, int, list[int], bool]:
-        """Do :meth:`step` for a single position on Python numbers.
+        """Do :meth:`step` for a single position on Python numbers; ``mine`` and ``theirs`` are stones.
 
-        Args:
-            mine: stones of the player to move.
-            theirs: stones of the other player.
-            action: the move.
-
-        Returns:
-            The stones of the player to move next and of the other one, the free actions, and whether the move wins.
+        Returns the stones of the player to move next and of the other one, the free actions, and whether the move wins.
         """
         boards = self.boards
         after = mine | boards.place(mine | theirs, action)
@@ -116,17 +110,7 @@ class ConnectionGame(Game):
         return np.where(lost, -discount, lower), upper
 
     def outlook_one(self, mine: int, theirs: int, moves: list[int], discount: float) -> list[tuple[float, float]]:
-        """Do :meth:`outlook` for a single position on Python numbers.
-
-        Args:
-            mine: stones of the player to move.
-            theirs: stones of the other player.
-            moves: the legal actions.
-            discount: discount of rewards per step.
-
-        Returns:
-            Lower and upper bound of the return of each of ``moves``.
-        """
+        """Do :meth:`outlook` for a single position; return (lower, upper) for each of the legal ``moves``."""
         boards, occupied = self.boards, mine | theirs
         won = boards.table.__getitem__ if boards.table else boards.fold
         bits = [boards.place(occupied, action) for action in moves]
@@ -181,15 +165,7 @@ class ConnectionGame(Game):
     def playout_one(self, mine: int, theirs: int, random: Random, discount: float, max_steps: int | None) -> float:
         """Play one position to the end on Python integers, which for one position are faster than arrays.
 
-        Args:
-            mine: stones of the player to move.
-            theirs: stones of the other player.
-            random: random generator.
-            discount: discount of rewards per step.
-            max_steps: the most steps. None: no limit.
-
-        Returns:
-            The return for the player to move.
+        ``mine`` are the stones of the player to move, whose return is returned.
         """
         boards, draw = self.boards, random.random
         won, place = boards.table.__getitem__ if boards.table else boards.fold, boards.place

@@ -121,7 +121,7 @@ class EnvGame(Game):
             tensordict = self._position(tensordict)
         rows = list(tensordict.reshape(-1).unbind(0))
         self._env = env
-        positions = self._positions([self._state(row, None if self.stateless else env) for row in rows])
+        positions = self._positions([State(row, None if self.stateless else env) for row in rows])
         if positions.terminal.any():
             raise ValueError(
                 f'The episode of root {int(positions.terminal.argmax())} has ended ("done" is True), so there is '
@@ -142,13 +142,9 @@ class EnvGame(Game):
                 found.set(key, torch.zeros(*found.batch_size, *shape, dtype=spec.dtype, device=spec.device))
         return found
 
-    def _state(self, tensordict: TensorDictBase, env: EnvBase | None) -> State:
-        return State(tensordict, env)
-
     def _positions(self, states: list[State]) -> Positions:
         n = len(states)
         array = np.empty(n, dtype=object)
-        array[:] = [None] * n
         legal = np.ones((n, self.n_actions), dtype=bool)
         to_play, terminal = np.zeros(n, dtype=np.int8), np.zeros(n, dtype=bool)
         for i, state in enumerate(states):
@@ -167,21 +163,25 @@ class EnvGame(Game):
         """Step the env from some states; see :meth:`Game.step`."""
         if self.stateless:
             return self._step_rows(states, actions)
+        return self._step_envs(states, actions, [self._copy(state.env) for state in states])
+
+    def _step_envs(self, states: Array, actions: Array, envs: list[EnvBase]) -> tuple[Positions, Array]:
+        """Step an env for each state, in place."""
         after, rewards = [], np.zeros(len(states))
-        for i, (state, action) in enumerate(zip(states, actions.tolist(), strict=True)):
-            env = self._copy(state.env)
+        for i, (state, action, env) in enumerate(zip(states, actions.tolist(), envs, strict=True)):
             td, rewards[i] = self._advance(env, state.tensordict, action)
-            after.append(self._state(td, env))
+            after.append(State(td, env))
         return self._positions(after), rewards
 
     def _step_rows(self, states: Array, actions: Array) -> tuple[Positions, Array]:
         """Step all positions of a stateless env at once."""
-        after = self._env.step(self._stack(states).set(self.env.action_key, self.encode(actions)))
+        stacked = TensorDict.stack([state.tensordict for state in states], 0)
+        after = self._env.step(stacked.set(self.env.action_key, self.encode(actions)))
         nexts = after.get("next")
         rewards = self._reward(nexts).reshape(len(states), -1).sum(-1).cpu().numpy().astype(np.float64)
         turns = np.array([int(state.tensordict.get("turn")) if self.turn else 0 for state in states])
         rewards = np.where(turns == 0, rewards, -rewards)
-        return self._positions([self._state(td, None) for td in self._position(step_mdp(after)).unbind(0)]), rewards
+        return self._positions([State(td, None) for td in self._position(step_mdp(after)).unbind(0)]), rewards
 
     def _advance(self, env: EnvBase, tensordict: TensorDictBase, action: int) -> tuple[TensorDictBase, float]:
         """Step one env in place; return the root of the next step and the reward of the player who moved."""
@@ -216,7 +216,10 @@ class EnvGame(Game):
         while len(rows) and steps != max_steps:
             drawn = np.where(current.legal, rng.random(current.legal.shape), -1.0).argmax(-1)
             mover = current.to_play
-            current, rewards = self._play_on(current.states, drawn)
+            if self.stateless:
+                current, rewards = self._step_rows(current.states, drawn)
+            else:
+                current, rewards = self._step_envs(current.states, drawn, [state.env for state in current.states])
             total[rows] += weight[rows] * np.where(mover == first[rows], rewards, -rewards)
             weight[rows] *= discount
             going = ~current.terminal
@@ -224,24 +227,10 @@ class EnvGame(Game):
             current = Positions(*(array[going] for array in current))
         return total
 
-    def _play_on(self, states: Array, actions: Array) -> tuple[Positions, Array]:
-        """Step states in place; they are not used again."""
-        if self.stateless:
-            return self._step_rows(states, actions)
-        after, rewards = [], np.zeros(len(states))
-        for i, (state, action) in enumerate(zip(states, actions.tolist(), strict=True)):
-            td, rewards[i] = self._advance(state.env, state.tensordict, action)
-            after.append(self._state(td, state.env))
-        return self._positions(after), rewards
-
     def observe(self, states: Array) -> TensorDictBase:
         """Return observations; see :meth:`Game.observe`."""
         keys = list(self.env.observation_keys)
         return TensorDict.stack([state.tensordict.select(*keys) for state in states], 0)
-
-    def _stack(self, states: Array) -> TensorDictBase:
-        """Stack the TensorDicts of some states, copying them."""
-        return TensorDict.stack([state.tensordict for state in states], 0)
 
 
 __all__ = ["EnvGame", "State"]

@@ -35,13 +35,7 @@ class Evaluation(ABC):
 
 
 def uniform(legal: Array) -> Array:
-    """Return the uniform prior over legal actions.
-
-    Args:
-        legal: legal actions, bool ``[k, A]``.
-
-    Returns:
-        The prior, float64 ``[k, A]``.
+    """Return the uniform prior over legal actions, bool ``[k, A]``.
 
     Example:
         >>> uniform(np.array([[True, False, True]])).tolist()

@@ -22,17 +22,9 @@ def considered_visits(considered: int, simulations: int, length: int) -> tuple[i
     """Plan sequential halving: for each simulation, how often the action that it tries was tried before.
 
     In each of ``log2(considered)`` phases the remaining actions are tried equally often. Then the better half remains,
-    at least two actions.
+    at least two actions. The plan has ``length`` simulations; beyond the budget the last phase continues.
 
     Source: Z. Karnin, T. Koren and O. Somekh, "Almost Optimal Exploration in Multi-Armed Bandits", ICML 2013, figure 3.
-
-    Args:
-        considered: number of actions in the first phase.
-        simulations: budget of simulations.
-        length: number of simulations to plan; beyond the budget the last phase continues.
-
-    Returns:
-        The number of visits for each simulation.
 
     Example:
         >>> considered_visits(4, 8, 8)
@@ -60,19 +52,10 @@ def sigma(
     c_visit: float,
     c_scale: float | Array,
 ) -> Array:
-    """Return ``sigma(q)`` of the actions of some nodes; an action never taken has the mixed value of its node.
+    """Return ``sigma(q)`` of the actions of some nodes, float64 ``[k, A]``.
 
-    Args:
-        visits: visits of the actions, ``[k, A]``.
-        value_sum: sum of their returns, ``[k, A]``.
-        prior: their prior, ``[k, A]``.
-        evaluation: estimated value of the nodes, ``[k]``.
-        legal: legal actions, bool ``[k, A]``.
-        c_visit: constant added to the visits.
-        c_scale: scale of the values, a number or ``[k, 1]``.
-
-    Returns:
-        float64 ``[k, A]``.
+    An action never taken has the mixed value of its node. The columns of the actions are ``[k, A]``, ``evaluation`` is
+    ``[k]``, and ``c_scale`` a number or ``[k, 1]``.
     """
     taken = visits > 0
     q = value_sum / np.maximum(visits, 1)
@@ -118,14 +101,10 @@ class Gumbel(Rule):
         Gumbel(simulations=32, considered=16, c_visit=50.0, c_scale=0.1, noise=True)
     """
 
+    _shown = ("simulations", "considered", "c_visit", "c_scale", "noise")
+
     def __init__(
-        self,
-        simulations: int,
-        considered: int = 16,
-        *,
-        c_visit: float = 50.0,
-        c_scale: float = 0.1,
-        noise: bool = True,
+        self, simulations: int, considered: int = 16, *, c_visit: float = 50.0, c_scale: float = 0.1, noise: bool = True
     ) -> None:
         if simulations < 1 or considered < 1 or not (c_visit >= 0 and c_scale > 0):
             raise ValueError(
@@ -151,15 +130,7 @@ class Gumbel(Rule):
         self._plan = np.array([considered_visits(m, self.simulations, length) for m in range(most + 1)])
 
     def completed(self, tree: SearchTree, rows: Array) -> Array:
-        """Return ``sigma(q)`` of all actions of some nodes.
-
-        Args:
-            tree: the trees.
-            rows: rows of the nodes in ``tree.flat``, ``[k]``.
-
-        Returns:
-            float64 ``[k, A]``.
-        """
+        """Return ``sigma(q)`` of all actions of the nodes at ``rows`` of ``tree.flat``, float64 ``[k, A]``."""
         flat = tree.flat
         c_scale = np.where(rows % tree.capacity == 0, self.c_scale, self.c_scale * self.scale_below)[:, None]
         return sigma(
@@ -168,28 +139,12 @@ class Gumbel(Rule):
         )  # fmt: skip
 
     def logits(self, tree: SearchTree, rows: Array) -> Array:
-        """Return ``log(prior) + sigma(q)``, the logits of the improved policy.
-
-        Args:
-            tree: the trees.
-            rows: rows of the nodes in ``tree.flat``, ``[k]``.
-
-        Returns:
-            float64 ``[k, A]``; minus infinity for illegal actions.
-        """
+        """Return ``log(prior) + sigma(q)``, the logits of the improved policy; minus infinity for illegal actions."""
         logits = formulas.gumbel_logit(tree.flat.prior[rows], self.completed(tree, rows))
         return np.where(tree.flat.legal[rows], logits, -np.inf)
 
     def improved(self, tree: SearchTree, rows: Array) -> Array:
-        """Return the improved policy of some nodes.
-
-        Args:
-            tree: the trees.
-            rows: rows of the nodes in ``tree.flat``, ``[k]``.
-
-        Returns:
-            Probabilities, float64 ``[k, A]``.
-        """
+        """Return the improved policy of the nodes at ``rows`` of ``tree.flat``, float64 ``[k, A]``."""
         return formulas.softmax(self.logits(tree, rows))
 
     def scores(self, tree: SearchTree, rows: Array) -> Array:
@@ -224,9 +179,6 @@ class Gumbel(Rule):
         visits = np.where(tree.selectable(tree.roots), tree.edge_visits[:, 0] - self.before, -1)
         scores = self.draws + self.logits(tree, tree.roots)
         return np.where(visits == visits.max(-1, keepdims=True), scores, -np.inf).argmax(-1)
-
-    def _shown(self) -> tuple[str, ...]:
-        return ("simulations", "considered", "c_visit", "c_scale", "noise")
 
 
 __all__ = ["Gumbel", "considered_visits", "sigma"]

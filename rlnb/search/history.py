@@ -137,11 +137,7 @@ class History:
         self.records, self.position = [], 0
 
     def append(self, record: Record) -> None:
-        """Add the simulation that was just done, and remove those that were undone.
-
-        Args:
-            record: the record of the simulation.
-        """
+        """Add the simulation that was just done, and remove those that were undone."""
         self.drop_undone()
         self.records.append(record)
         self.position += 1
@@ -156,16 +152,7 @@ class History:
         return self.position < len(self.records)
 
     def undo(self, tree: SearchTree, rng: np.random.Generator, random: Random) -> Record:
-        """Restore trees and random generators to their state before the last simulation.
-
-        Args:
-            tree: the trees.
-            rng: random generator of the array phases.
-            random: random generator of the scalar phases.
-
-        Returns:
-            The record that was undone.
-        """
+        """Restore trees and random generators to their state before the last simulation; return its record."""
         self.position -= 1
         record = self.records[self.position]
         _restore(tree, record, 0, rng, random)
@@ -174,13 +161,7 @@ class History:
     def redo(self, tree: SearchTree, rng: np.random.Generator, random: Random) -> Record:
         """Restore trees and random generators to their state after the simulation that was undone last.
 
-        Args:
-            tree: the trees.
-            rng: random generator of the array phases.
-            random: random generator of the scalar phases.
-
-        Returns:
-            The record that was redone.
+        Returns its record.
         """
         record = self.records[self.position]
         _restore(tree, record, -1, rng, random)
@@ -205,25 +186,11 @@ class SimulationPhases(Protocol):
 
 
 def record_simulation(
-    phases: SimulationPhases,
-    tree: SearchTree,
-    live: Array,
-    number: int,
-    rng: np.random.Generator,
-    random: Random,
+    phases: SimulationPhases, tree: SearchTree, live: Array, number: int, rng: np.random.Generator, random: Random
 ) -> Record:
-    """Do a simulation and record every number that it changes.
+    """Do a simulation in the trees ``live`` and record every number that it changes.
 
-    Args:
-        phases: the phases of the search.
-        tree: the trees.
-        live: the trees that take part, ``[k]``.
-        number: number of the simulation.
-        rng: random generator of the array phases.
-        random: random generator of the scalar phases.
-
-    Returns:
-        The record.
+    ``rng`` is the random generator of the array phases, ``random`` that of the scalar phases.
     """
     count, randomness = tree.count.copy(), _random_state(rng, random)
     path = phases.select(live)
@@ -271,37 +238,21 @@ def _restore(tree: SearchTree, record: Record, stage: int, rng: np.random.Genera
 
 
 class ChangeColumns(NamedTuple):
-    """Changes of many simulations as columns, ordered by simulation and phase.
+    """Changes of many simulations as columns, ordered by simulation and phase."""
 
-    Attributes:
-        record: index of the simulation in the list of records, ``[k]``.
-        phase: 0 "expand", 1 "back up", ``[k]``.
-        name: index of the array in the list of names, ``[k]``.
-        node: row of the array, ``[k]``.
-        action: column of the array; -1 for an array with one number per node, ``[k]``.
-        before: the number before the phase, float64 ``[k]``.
-        after: the number after the phase, float64 ``[k]``.
-    """
-
-    record: Array
-    phase: Array
-    name: Array
-    node: Array
-    action: Array
-    before: Array
-    after: Array
+    record: Array  #: index of the simulation in the list of records, ``[k]``
+    phase: Array  #: 0 "expand", 1 "back up", ``[k]``
+    name: Array  #: index of the array in the list of names, ``[k]``
+    node: Array  #: row of the array, ``[k]``
+    action: Array  #: column of the array; -1 for an array with one number per node, ``[k]``
+    before: Array  #: the number before the phase, float64 ``[k]``
+    after: Array  #: the number after the phase, float64 ``[k]``
 
 
 def change_columns(records: Sequence[Record], tree: int, names: Sequence[str]) -> ChangeColumns:
-    """Collect the changes of many simulations: those of ``record.changes(tree)``, for some of the arrays.
+    """Collect the changes of many simulations: those of ``record.changes(tree)``, for the arrays ``names``.
 
-    Args:
-        records: the simulations.
-        tree: index of the tree.
-        names: names of the arrays; those that the tree does not have are skipped.
-
-    Returns:
-        The changes.
+    Arrays that the tree does not have are skipped.
 
     Example:
         >>> from rlnb.envs import TicTacToeEnv

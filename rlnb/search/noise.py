@@ -38,16 +38,7 @@ class RootNoise:
         self.alpha, self.fraction = alpha, fraction
 
     def __call__(self, prior: Array, legal: Array, rng: np.random.Generator) -> Array:
-        """Mix noise into a prior.
-
-        Args:
-            prior: prior of the actions, ``[k, A]``.
-            legal: legal actions, bool ``[k, A]``.
-            rng: random generator.
-
-        Returns:
-            The new prior, a new array ``[k, A]``.
-        """
+        """Return the prior ``[k, A]`` of actions with noise on the legal ones, a new array."""
         drawn = np.where(legal, rng.standard_gamma(self.alpha, size=prior.shape), 0.0)
         total = drawn.sum(-1, keepdims=True)
         count = np.maximum(legal.sum(-1, keepdims=True), 1)

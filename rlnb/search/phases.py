@@ -16,48 +16,28 @@ from rlnb.search.tree import SearchTree
 
 @dataclass
 class Level:
-    """One level of the selected paths, for the trees whose path is that deep.
+    """One level of the selected paths, for the trees whose path is that deep."""
 
-    Attributes:
-        who: positions in ``Selected.trees``, ``[k]``.
-        nodes: the node of each tree on this level, ``[k]``.
-        actions: the selected actions, ``[k]``.
-        children: the nodes that the actions lead to; -1 if an action was never taken, ``[k]``.
-    """
-
-    who: Array
-    nodes: Array
-    actions: Array
-    children: Array
+    who: Array  #: positions in ``Selected.trees``, ``[k]``
+    nodes: Array  #: the node of each tree on this level, ``[k]``
+    actions: Array  #: the selected actions, ``[k]``
+    children: Array  #: the nodes that the actions lead to; -1 if an action was never taken, ``[k]``
 
 
 @dataclass
 class Selected:
-    """The path selected in each tree, from the root to an action never taken or to a terminal node.
+    """The path selected in each tree, from the root to an action never taken or to a terminal node."""
 
-    Attributes:
-        trees: the trees that take part, ``[k]``.
-        levels: the paths, level by level from the root.
-        nodes: the last node of each path in which an action was selected, ``[k]``.
-        actions: the last action of each path, ``[k]``.
-        children: the node that the last action leads to; -1 if it has yet to be added, ``[k]``.
-    """
-
-    trees: Array
-    levels: list[Level] = field(default_factory=list)
+    trees: Array  #: the trees that take part, ``[k]``
+    levels: list[Level] = field(default_factory=list)  #: the paths, level by level from the root
+    #: the last node of each path in which an action was selected, ``[k]``
     nodes: Array = field(default_factory=lambda: np.empty(0, np.int64))
-    actions: Array = field(default_factory=lambda: np.empty(0, np.int64))
+    actions: Array = field(default_factory=lambda: np.empty(0, np.int64))  #: the last action of each path, ``[k]``
+    #: the node that the last action leads to; -1 if it has yet to be added, ``[k]``
     children: Array = field(default_factory=lambda: np.empty(0, np.int64))
 
     def path(self, tree: int) -> list[tuple[int, int]]:
-        """List the (node, action) pairs of the path in one tree.
-
-        Args:
-            tree: index of the tree.
-
-        Returns:
-            The pairs, starting at the root.
-        """
+        """List the (node, action) pairs of the path in one tree, from the root on."""
         at = int(np.flatnonzero(self.trees == tree)[0])
         pairs = []
         for level in self.levels:
@@ -67,17 +47,7 @@ class Selected:
 
 
 class Phases:
-    """The phases of a simulation, each for all trees at once.
-
-    Args:
-        tree: the trees.
-        game: the rules of the game.
-        rule: selects the actions.
-        evaluation: estimates the value and the prior of new nodes.
-        rng: random generator of the rule and of the evaluation.
-        discount: discount of rewards per step.
-        solver: backs up proofs; None without a solver.
-    """
+    """The phases of a simulation, each for all trees at once; with a solver they back up proofs."""
 
     def __init__(
         self,
@@ -93,15 +63,9 @@ class Phases:
         self.rng, self.discount, self.solver = rng, discount, solver
 
     def select(self, trees: Array) -> Selected:
-        """Descend from the roots by the rule until an action was never taken or a node is terminal.
+        """Descend from the roots of some trees until an action was never taken or a node is terminal.
 
         Nothing is written to the trees.
-
-        Args:
-            trees: the trees that take part, ``[k]``.
-
-        Returns:
-            The paths.
         """
         tree, rule = self.tree, self.rule
         found = Selected(trees)
@@ -132,14 +96,8 @@ class Phases:
     def expand(self, selected: Selected) -> tuple[Array, Array]:
         """Play the last action of each path, evaluate the new positions and add a node for each of them.
 
-        Everything that can fail happens before the first write to the trees.
-
-        Args:
-            selected: the paths that :meth:`select` returned.
-
-        Returns:
-            The last node of each path and its value for the player to move there, ``[k]`` each. The value of a node
-            that is not new is 0: it is terminal.
+        Returns the last node of each path and its value for the player to move there, ``[k]`` each. The value of a node
+        that is not new is 0: it is terminal. Everything that can fail happens before the first write to the trees.
         """
         tree = self.tree
         leaves, values = selected.children.copy(), np.zeros(len(selected.trees))
@@ -161,15 +119,8 @@ class Phases:
         """Add the returns to all nodes and actions on the paths, from the last one up to the root.
 
         A return changes its sign where the player to move changes. With a solver, a return is clipped to the proven
-        bounds of each node it passes, since best play would not leave them.
-
-        Args:
-            selected: the paths that :meth:`select` returned.
-            leaves: the last node of each path, ``[k]``.
-            values: their values, ``[k]``.
-
-        Returns:
-            Whether the solver tightened the bounds of a root.
+        bounds of each node it passes, since best play would not leave them. Returns whether the solver tightened the
+        bounds of a root.
         """
         tree, rule, discount, solver = self.tree, self.rule, self.discount, self.solver
         flat, n = tree.flat, tree.n_actions
@@ -216,19 +167,8 @@ def evaluate(
 ) -> tuple[Array, Array, Bounds | None]:
     """Evaluate all positions that are not terminal in one call.
 
-    With a solver, values are clipped to the bounds that the game proves without a search.
-
-    Args:
-        game: the rules of the game.
-        evaluation: estimates values and priors.
-        positions: the positions, ``k`` of them.
-        rng: random generator of the evaluation.
-        discount: discount of rewards per step.
-        solver: bounds the returns of actions; None without a solver.
-
-    Returns:
-        The prior, ``[k, A]``, and the value, ``[k]``, both 0 for terminal positions; with a solver, the bounds of the
-        actions, else None.
+    Returns the prior, ``[k, A]``, and the value, ``[k]``, both 0 for terminal positions; with a solver also the bounds
+    of the actions, to which values are clipped, else None.
 
     Raises:
         ValueError: If a position that is not terminal has no legal action.

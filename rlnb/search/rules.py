@@ -24,14 +24,11 @@ class Rule(ABC):
 
     fields: tuple[str, ...] = ()
     low, high = -1.0, 1.0
+    #: Attributes in the ``repr``.
+    _shown: tuple[str, ...] = ("c",)
 
     def scale(self, low: float, high: float) -> None:
-        """Set the range of the returns.
-
-        Args:
-            low: the least return.
-            high: the greatest return.
-        """
+        """Set the least and the greatest return."""
         self.low, self.high = low, high
 
     @abstractmethod
@@ -106,11 +103,8 @@ class Rule(ABC):
         return np.where(most, value, -np.inf).argmax(-1)
 
     def __repr__(self) -> str:
-        known = ", ".join(f"{name}={value!r}" for name, value in vars(self).items() if name in self._shown())
+        known = ", ".join(f"{name}={value!r}" for name, value in vars(self).items() if name in self._shown)
         return f"{type(self).__name__}({known})"
-
-    def _shown(self) -> tuple[str, ...]:
-        return ("c",)
 
 
 class ScoreRule(Rule):
@@ -140,11 +134,7 @@ class ScoreRule(Rule):
     def total_term(self, total: Any) -> Any:
         """Return the part of the formula that depends on the node alone: here the logarithm of its visits.
 
-        Args:
-            total: visits of the nodes, a number or an array.
-
-        Returns:
-            A number or an array; :meth:`formula` takes it as ``total``.
+        ``total`` is a number or an array; :meth:`formula` takes the result as ``total``.
         """
         return math.log(total) if isinstance(total, int) else np.log(total)
 
@@ -252,6 +242,7 @@ class PUCT(ScoreRule):
     """
 
     unvisited = None
+    _shown = ("c", "base", "first_play")
 
     def __init__(self, c: float = 1.25, base: float | None = None, first_play: float = 0.0) -> None:
         super().__init__(c)
@@ -271,9 +262,6 @@ class PUCT(ScoreRule):
         elif not visits:
             value = self.first_play
         return formulas.puct((value - self._middle) / self._half, visits, total, prior, 1.0)
-
-    def _shown(self) -> tuple[str, ...]:
-        return ("c", "base", "first_play")
 
 
 class EXP3(Rule):
@@ -295,6 +283,7 @@ class EXP3(Rule):
     """
 
     fields = ("log_weight",)
+    _shown = ("gamma",)
 
     def __init__(self, gamma: float = 0.1) -> None:
         if not 0 < gamma <= 1:
@@ -304,15 +293,7 @@ class EXP3(Rule):
         self.gamma = gamma
 
     def probabilities(self, tree: SearchTree, rows: Array) -> Array:
-        """Return the probability that each action is drawn.
-
-        Args:
-            tree: the trees.
-            rows: rows of the nodes in ``tree.flat``, ``[k]``.
-
-        Returns:
-            float64 ``[k, A]``; 0 for illegal or closed actions.
-        """
+        """Return the probability of each action of the nodes at ``rows``, ``[k, A]``; 0 for illegal or closed ones."""
         legal = tree.selectable(rows)
         share = formulas.softmax(np.where(legal, tree.flat.log_weight[rows], -np.inf))
         return np.where(legal, formulas.exp3(share, legal.sum(-1, keepdims=True), self.gamma), 0.0)
@@ -332,9 +313,6 @@ class EXP3(Rule):
         chances = self.probabilities(tree, rows)[np.arange(len(rows)), actions]
         gain = (returns - self.low) / (self.high - self.low)
         tree.flat.log_weight[rows, actions] += self.gamma * gain / chances / tree.selectable(rows).sum(-1)
-
-    def _shown(self) -> tuple[str, ...]:
-        return ("gamma",)
 
 
 __all__ = ["EXP3", "PUCT", "UCB1", "Rule", "ScoreRule", "UCB1Tuned"]

@@ -33,15 +33,6 @@ class ScalarPhases:
     """The phases of a search in one tree, by a rule with a formula and with random rollouts.
 
     The methods are those of :class:`~rlnb.search.phases.Phases`, and read and write the memory of the same arrays.
-
-    Args:
-        tree: a batch of one tree.
-        game: the rules of the game.
-        rule: selects the actions.
-        evaluation: random rollouts.
-        random: random generator of the rollouts.
-        discount: discount of rewards per step.
-        solver: backs up proofs; None without a solver.
     """
 
     def __init__(

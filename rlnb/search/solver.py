@@ -12,15 +12,10 @@ from rlnb.search.tree import SearchTree
 
 
 class Bounds(NamedTuple):
-    """Bounds on the returns of actions for the player who takes them, float64 ``[k, A]`` each.
+    """Bounds on the returns of actions for the player who takes them, float64 ``[k, A]`` each."""
 
-    Attributes:
-        lower: lower bounds; minus infinity for illegal actions.
-        upper: upper bounds; minus infinity for illegal actions.
-    """
-
-    lower: Array
-    upper: Array
+    lower: Array  #: lower bounds; minus infinity for illegal actions
+    upper: Array  #: upper bounds; minus infinity for illegal actions
 
 
 class Solver:
@@ -55,15 +50,7 @@ class Solver:
         self.low, self.high, self.discount = low, high, discount
 
     def outlook(self, game: Game, positions: Positions) -> Bounds:
-        """Return the first bounds of the actions of new nodes.
-
-        Args:
-            game: the rules of the game.
-            positions: the positions of the nodes, ``k`` of them.
-
-        Returns:
-            The bounds; 0 for all actions of a terminal node.
-        """
+        """Return the first bounds of the actions of new nodes; 0 for all actions of a terminal node."""
         seen = game.outlook(positions, self.discount)
         lower, upper = (self.low, self.high) if seen is None else (np.maximum(seen[0], self.low), seen[1])
         terminal = positions.terminal[:, None]
@@ -73,30 +60,15 @@ class Solver:
         )
 
     def tightens(self, tree: SearchTree, rows: Array) -> Array:
-        """Return which new nodes tighten the bounds of the action that led to them.
-
-        Args:
-            tree: the trees.
-            rows: rows of the nodes in ``tree.flat``, ``[k]``.
-
-        Returns:
-            bool ``[k]``.
-        """
+        """Return which new nodes tighten the bounds of the action that led to them, bool ``[k]``."""
         flat = tree.flat
         within = (flat.lower[rows] == self.low) & (flat.upper[rows] == self.high)
         return ~within | (flat.reward[rows] != 0) | (self.discount != 1)
 
     def update(self, tree: SearchTree, rows: Array, actions: Array, after: Array) -> Array:
-        """Back up the bounds of some nodes to their parents.
+        """Back up the bounds of the nodes ``after`` the ``actions`` to their parents, the nodes at ``rows``.
 
-        Args:
-            tree: the trees.
-            rows: rows of the parents in ``tree.flat``, ``[k]``.
-            actions: the actions taken in the parents, ``[k]``.
-            after: rows of the nodes that they lead to, ``[k]``.
-
-        Returns:
-            Whether the bounds of each parent have changed, bool ``[k]``.
+        Returns whether the bounds of each parent have changed, bool ``[k]``.
         """
         flat = tree.flat
         same = flat.to_play[after] == flat.to_play[rows]
@@ -114,15 +86,7 @@ class Solver:
     def update_one(self, memory: Any, node: int, action: int, child: int, n_actions: int) -> bool:
         """Do :meth:`update` for one node of a single tree in which two players alternate, on Python numbers.
 
-        Args:
-            memory: memory views of the tree's arrays, see :class:`~rlnb.search.scalar_phases.ScalarPhases`.
-            node: the parent.
-            action: the action taken there.
-            child: the node that it leads to.
-            n_actions: number of actions.
-
-        Returns:
-            Whether the bounds of the parent have changed.
+        ``memory`` holds memory views of the tree's arrays, see :class:`~rlnb.search.scalar_phases.ScalarPhases`.
         """
         first = node * n_actions
         edge, last = first + action, first + n_actions

@@ -29,10 +29,7 @@ EDGE_FIELDS: dict[str, tuple[Any, Any]] = {
     "edge_value_sum": (np.float64, 0.0),
 }
 #: Additional arrays of some rules, with one number per action.
-RULE_FIELDS: dict[str, tuple[Any, Any]] = {
-    "edge_square_sum": (np.float64, 0.0),
-    "log_weight": (np.float64, 0.0),
-}
+RULE_FIELDS: dict[str, tuple[Any, Any]] = {"edge_square_sum": (np.float64, 0.0), "log_weight": (np.float64, 0.0)}
 #: Additional arrays of a solver: one number per node, and one per action.
 SOLVER_NODE_FIELDS: dict[str, tuple[Any, Any]] = {"lower": (np.float64, 0.0), "upper": (np.float64, 0.0)}
 SOLVER_EDGE_FIELDS: dict[str, tuple[Any, Any]] = {
@@ -141,9 +138,7 @@ class SearchTree:
                 arrays[name][:, : self.capacity] = before[name]
         self.capacity = capacity
         self.arrays = arrays
-        self.flat = SimpleNamespace(
-            **{name: array.reshape(-1, *array.shape[2:]) for name, array in arrays.items()},
-        )
+        self.flat = SimpleNamespace(**{name: array.reshape(-1, *array.shape[2:]) for name, array in arrays.items()})
         for name, array in arrays.items():
             setattr(self, name, array)
         if not self.solver:
@@ -152,13 +147,9 @@ class SearchTree:
         self.roots = np.arange(self.batch) * capacity
 
     def reserve(self, nodes: int) -> bool:
-        """Reserve memory for more nodes.
+        """Reserve memory for more nodes in each tree; return whether the arrays were reallocated.
 
-        Args:
-            nodes: number of nodes that may be added to each tree.
-
-        Returns:
-            Whether the arrays were reallocated. They at least double, so the cost per node is constant.
+        They at least double, so the cost per node is constant.
         """
         need = int(self.count.max()) + nodes
         if need <= self.capacity:
@@ -206,37 +197,20 @@ class SearchTree:
         return nodes
 
     def selectable(self, rows: Array) -> Array:
-        """Return the open actions of some nodes, or all legal actions of a node without open ones.
-
-        Args:
-            rows: rows of the nodes in ``flat``, ``[k]``.
-
-        Returns:
-            bool ``[k, A]``.
-        """
+        """Return the open actions of the nodes at ``rows``, all legal ones where none is open, bool ``[k, A]``."""
         open_ = self.flat.open[rows]
         if not self.solver:
             return open_
         return np.where(open_.any(-1, keepdims=True), open_, self.flat.legal[rows])
 
     def clear(self, tree: int, first: int = 0) -> None:
-        """Remove the last nodes of a tree.
-
-        Args:
-            tree: index of the tree.
-            first: the first node to remove.
-        """
+        """Remove the nodes of a tree from ``first`` on."""
         for name, (_, blank, _) in self.layout.items():
             self.arrays[name][tree, first : self.count[tree]] = blank
         self.count[tree] = first
 
     def keep_subtree(self, tree: int, node: int) -> None:
-        """Make a node the root of its tree; keep its subtree and remove all other nodes.
-
-        Args:
-            tree: index of the tree.
-            node: the new root.
-        """
+        """Make a node the root of its tree; keep its subtree and remove all other nodes."""
         parents = self.parent[tree, : self.count[tree]].tolist()
         kept = [False] * len(parents)
         kept[node] = True
@@ -253,15 +227,7 @@ class SearchTree:
         self.clear(tree, len(old))
 
     def path(self, node: int, tree: int = 0) -> list[int]:
-        """List the actions that lead from the root to a node.
-
-        Args:
-            node: index of the node.
-            tree: index of the tree.
-
-        Returns:
-            The actions; an empty list for the root.
-        """
+        """List the actions that lead from the root to a node; none for the root itself."""
         actions: list[int] = []
         while node > 0:
             actions.append(int(self.action[tree, node]))
@@ -269,15 +235,7 @@ class SearchTree:
         return actions[::-1]
 
     def value(self, node: int = 0, tree: int = 0) -> float:
-        """Return the mean of the returns of a node.
-
-        Args:
-            node: index of the node.
-            tree: index of the tree.
-
-        Returns:
-            The mean, for the player to move there; 0 without a visit.
-        """
+        """Return the mean of the returns of a node for the player to move there; 0 without a visit."""
         return float(self.value_sum[tree, node]) / max(int(self.visits[tree, node]), 1)
 
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from rlnb_widgets.scenes import Scene, scene_svg
-from rlnb_widgets.scenes.frozen_lake import FrozenLake
-from rlnb_widgets.scenes.grid import direction_mark
+from rlnb_widgets.scenes.grid import FrozenLake, direction_mark
 
 MOVES = ("left", "down", "right", "up")
 _WIDTH = 220

@@ -13,10 +13,8 @@ from typing import Any
 from tensordict import is_tensor_collection
 
 from rlnb._text import printable
-from rlnb.data.ted import explain_missing_key, explain_unpacking
-from rlnb.envs import EnvBase
-
-__all__ = ["explain_errors"]
+from rlnb.data.ted.explain import explain_missing_key, explain_unpacking
+from rlnb.envs.base import EnvBase
 
 _MOST = 2000  # characters of a message
 _ABOVE, _BELOW = 2, 1  # lines shown around the one that raised

@@ -209,7 +209,7 @@ def test_trajectories_as_elements_are_cells(steps):
     explorer.sample()
     moment = last(explorer)
     assert moment.ring.length == 2 and moment.draws.sum() == 4
-    assert moment.arcs.drawn.note.startswith("Each element has a batch size of its own")
+    assert moment.arcs.drawn.note.startswith("Each item has a batch size of its own")
     explorer.count(explorer.buffer.sample())
     assert last(explorer).draws.sum() == 8, 'an "index" that is repeated over an element counts once'
 

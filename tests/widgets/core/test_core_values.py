@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rlnb_widgets._core.colors import AGENTS, OKABE_ITO, ROLES, agent_role, css_variables, series_role
+from rlnb_widgets._core.colors import AGENTS, OKABE_ITO, ROLES, agent_role, css_variables
 from rlnb_widgets._core.svg import Svg, coordinate, image_tag
 from rlnb_widgets._core.text import key_text, number, plural, shorten, sparkline, table
 
@@ -32,7 +32,6 @@ def test_text_roles_are_readable_on_paper(role, dark):
 
 def test_series_are_okabe_ito_and_repeat():
     assert [ROLES[f"c{i}"][0] for i in range(6)] == list(OKABE_ITO[:6])
-    assert series_role(len(OKABE_ITO)) == series_role(0) == "c0"
 
 
 # What people who lack a kind of cone see (Machado, Oliveira and Fernandes 2009, severity 1), on linear RGB.

@@ -23,7 +23,7 @@ from rlnb_widgets import (
     TreeExplorer,
     play,
 )  # fmt: skip
-from rlnb_widgets._core import Visualizer
+from rlnb_widgets._core.visualizer import Visualizer
 from tensordict import NonTensorStack, TensorDict
 
 from rlnb._text import printable

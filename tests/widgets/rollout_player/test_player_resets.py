@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 from rlnb_widgets import RolloutPlayer
+from rlnb_widgets.rollout_player.episodes import RESET_RULES, RESET_SIGNS, RESETS
 from rlnb_widgets.rollout_player.model import player_model
-from rlnb_widgets.rollout_player.resets import RESET_RULES, RESET_SIGNS, RESETS
 from tensordict import TensorDict
 
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 from rlnb_widgets import RolloutPlayer
+from rlnb_widgets.rollout_player.leaves import described
 from rlnb_widgets.rollout_player.model import player_model
 from rlnb_widgets.rollout_player.payload import player_payload
-from rlnb_widgets.rollout_player.varying import described
 from tensordict import TensorDict, lazy_stack
 
 from rlnb.envs import SerialEnv

@@ -10,8 +10,7 @@ import torch
 from rlnb_widgets import RolloutPlayer
 from rlnb_widgets.rollout_player.model import player_model
 from rlnb_widgets.scenes import find_scene, scene_svg
-from rlnb_widgets.scenes.board import Board
-from rlnb_widgets.scenes.board_moves import last_moves
+from rlnb_widgets.scenes.board import Board, last_moves
 from tensordict import TensorDict
 
 from rlnb.envs import ConnectFourEnv, TicTacToeEnv

@@ -13,8 +13,7 @@ from rlnb_widgets.rollout_player.model import player_model
 from rlnb_widgets.scenes import Scene, find_scene, scene_svg
 from rlnb_widgets.scenes.bandit import Bandit
 from rlnb_widgets.scenes.cartpole import CartPole
-from rlnb_widgets.scenes.grid import GridWorld
-from rlnb_widgets.scenes.grid_map import GridMap
+from rlnb_widgets.scenes.grid import GridMap, GridWorld
 from rlnb_widgets.scenes.mountain_car import MountainCar
 from rlnb_widgets.scenes.pendulum import Pendulum, PendulumAngles
 

@@ -11,7 +11,7 @@ from gymnasium.wrappers import FlattenObservation, TimeLimit
 from rlnb_widgets.scenes import Scene, SceneSpec, find_scene, register_scene, registry, scene_names, scene_svg
 from rlnb_widgets.scenes.acrobot import Acrobot
 from rlnb_widgets.scenes.cartpole import CartPole
-from rlnb_widgets.scenes.frozen_lake import FrozenLake
+from rlnb_widgets.scenes.grid import FrozenLake
 from rlnb_widgets.scenes.mountain_car import MountainCar
 from rlnb_widgets.scenes.pendulum import Pendulum
 from rlnb_widgets.scenes.taxi import Taxi

@@ -9,8 +9,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from rlnb_widgets.scenes import Scene, SceneSpec, find_scene
-from rlnb_widgets.scenes.frozen_lake import MAPS, FrozenLake
-from rlnb_widgets.scenes.grid import GridWorld
+from rlnb_widgets.scenes.grid import MAPS, FrozenLake, GridWorld
 
 
 def spec(env: Any) -> SceneSpec:

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from rlnb_widgets import SpecExplorer
 from rlnb_widgets.spec_explorer.answer import as_value, ask
 from rlnb_widgets.spec_explorer.picks import picks_of
-from rlnb_widgets.spec_explorer.questions import reply_to
-from rlnb_widgets.spec_explorer.typed import MAX_TEXT, read_literal
+from rlnb_widgets.spec_explorer.questions import MAX_TEXT, read_literal, reply_to
 from tensordict import TensorDict
 
 from rlnb.data import Bounded, Categorical, Composite, MultiCategorical, NonTensor, OneHot, Unbounded

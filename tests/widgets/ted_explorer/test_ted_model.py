@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from rlnb_widgets._core.dims import dims_text
-from rlnb_widgets._core.literals import object_text, values_text
+from rlnb_widgets._core.text import object_text, values_text
 from rlnb_widgets.ted_explorer import Dim, Stats, Thumb, ted_model
 from rlnb_widgets.ted_explorer.numbers import POINTS, stats_of, thumb_of
 from tensordict import NonTensorData, NonTensorStack, TensorDict, lazy_stack, tensorclass

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from rlnb_widgets.tree_explorer import read_search, tree_model
+from rlnb_widgets.tree_explorer.model import rewound
 from rlnb_widgets.tree_explorer.payload import tree_payload
-from rlnb_widgets.tree_explorer.rewind import rewound
 
 from tests.widgets.tree_explorer.conftest import (
     RULES,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from rlnb_widgets.tree_explorer import tree_model
 from rlnb_widgets.tree_explorer.js_formulas import FILE, Symbol, score_formulas_js
-from rlnb_widgets.tree_explorer.rewind import rewound
+from rlnb_widgets.tree_explorer.model import rewound
 from rlnb_widgets.tree_explorer.scores import filled, scores
 
 from rlnb.envs import TicTacToeEnv

@@ -6,8 +6,6 @@ of the live widgets are both generated from `ROLES`; the JavaScript reads them b
 
 from __future__ import annotations
 
-__all__ = ["AGENTS", "OKABE_ITO", "ROLES", "agent_role", "css_variables", "role_names", "series_role"]
-
 #: Okabe and Ito's colours for people with and without colour blindness, in the order used for data series.
 OKABE_ITO: tuple[str, ...] = ("#0072b2", "#e69f00", "#009e73", "#d55e00", "#cc79a7", "#56b4e9", "#f0e442", "#999999")
 
@@ -48,31 +46,7 @@ ROLES: dict[str, tuple[str, str]] = {
 }
 
 # JupyterLab's own variables win over ours where they mean the same, so that a custom theme carries through.
-_JUPYTER = {
-    "ink": "--jp-ui-font-color1",
-    "paper": "--jp-layout-color0",
-    "panel": "--jp-layout-color1",
-}
-
-
-def role_names() -> tuple[str, ...]:
-    """Return the names of all roles.
-
-    Example:
-        >>> "ink" in role_names()
-        True
-    """
-    return tuple(ROLES)
-
-
-def series_role(i: int) -> str:
-    """Return the role of the *i*-th data series (they repeat after eight).
-
-    Example:
-        >>> series_role(9)
-        'c1'
-    """
-    return f"c{i % len(OKABE_ITO)}"
+_JUPYTER = {"ink": "--jp-ui-font-color1", "paper": "--jp-layout-color0", "panel": "--jp-layout-color1"}
 
 
 def agent_role(k: int) -> str:

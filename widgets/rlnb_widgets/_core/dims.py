@@ -7,8 +7,6 @@ from typing import Literal
 
 from rlnb_widgets._core.svg import Svg
 
-__all__ = ["CHAR", "Dim", "Role", "dims_text", "write_shape"]
-
 Role = Literal["batch", "time", "nested", "feature"]
 
 ROLE_TAG: dict[str, str] = {"batch": "B", "time": "T", "nested": "N", "feature": ""}
@@ -18,25 +16,15 @@ CHAR = 6.05  # advance of the fixed-width font at size 10
 
 @dataclass(frozen=True)
 class Dim:
-    """One dimension of a shape, with its role.
+    """One dimension of a shape, with its role."""
 
-    Args:
-        role: ``"batch"``, ``"time"``, ``"nested"`` (a batch dimension of a nested TensorDict only) or ``"feature"``.
-        size: the length. None: the lengths differ, in a lazy stack.
-    """
-
+    #: ``"batch"``, ``"time"``, ``"nested"`` (a batch dimension of a nested TensorDict only) or ``"feature"``
     role: Role
-    size: int | None
+    size: int | None  #: the length. None: the lengths differ, in a lazy stack.
 
 
 def dims_text(dims: tuple[Dim, ...]) -> str:
-    """Return a shape as text, with batch, time and feature dimensions marked.
-
-    Args:
-        dims: the dimensions, in order.
-
-    Returns:
-        The text; adjacent dimensions of the same role are grouped, and ``-1`` stands for differing lengths.
+    """Return a shape as text, with batch, time and feature dimensions marked; -1 stands for differing lengths.
 
     Example:
         >>> dims_text((Dim("batch", 4), Dim("time", 200), Dim("feature", 3)))

@@ -12,8 +12,6 @@ from pathlib import Path
 
 from rlnb_widgets._core.colors import css_variables
 
-__all__ = ["TREE_CSS", "bundle_css", "bundle_js"]
-
 _IMPORT = re.compile(r"^import\s*\{([^}]*)\}\s*from\s*[\"']([^\"']+)[\"'];?[ \t]*$", re.MULTILINE)
 _REEXPORT = re.compile(r"^export\s*\{([^}]*)\}\s*from\s*[\"']([^\"']+)[\"'];?[ \t]*$", re.MULTILINE)
 _EXPORT = re.compile(r"^export\s+((?:async\s+)?function\*?|const|let|class)\s+([\w$]+)", re.MULTILINE)
@@ -102,10 +100,7 @@ def _exports(source: str) -> list[str]:
 
 @cache
 def bundle_css(*paths: str | Path) -> str:
-    """Join the colour variables, the shared style sheet and a visualizer's own style sheets.
-
-    Args:
-        *paths: Style sheets of the visualizer.
+    """Join the colour variables, the shared style sheet and the style sheets of a visualizer.
 
     Example:
         >>> bundle_css().startswith(".rlnb {")

@@ -9,8 +9,6 @@ import traitlets
 
 from rlnb_widgets._core.visualizer import Visualizer
 
-__all__ = ["LINKABLE", "Link", "link"]
-
 #: Names of traits that linking shares, where both visualizers have them.
 LINKABLE: tuple[str, ...] = ("t", "playing", "speed", "loop", "range", "selected_env", "selection")
 

@@ -10,8 +10,6 @@ from typing import Any
 
 from rlnb._text import printable
 
-__all__ = ["page"]
-
 _SHIM = Path(__file__).parent / "shim.js"
 _POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
 _PAGE_CSS = """
@@ -21,17 +19,7 @@ body { margin: 16px; background: #ffffff; font-family: system-ui, sans-serif; }
 
 
 def page(title: str, esm: str, css: str, state: dict[str, Any], static: str) -> str:
-    r"""Return the page of a widget.
-
-    Args:
-        title: Title of the page.
-        esm: Text of the module, which ends in ``export default EXPRESSION;``.
-        css: Style sheet.
-        state: Traits by name; bytes are encoded as base64.
-        static: HTML that is shown if scripts are disabled.
-
-    Returns:
-        The HTML.
+    r"""Return the page of a widget: its module ends in ``export default``, and ``static`` is shown without scripts.
 
     Raises:
         ValueError: If the module has no default export.

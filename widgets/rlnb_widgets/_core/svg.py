@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import math
 from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Any
@@ -11,8 +12,6 @@ import numpy as np
 
 from rlnb._text import printable
 from rlnb_widgets._core.colors import ROLES
-
-__all__ = ["Svg", "coordinate", "image_tag"]
 
 _FONT = "system-ui,-apple-system,'Segoe UI',Helvetica,Arial,'DejaVu Sans',sans-serif"
 _MONO = "ui-monospace,'SF Mono',Menlo,Consolas,'DejaVu Sans Mono',monospace"
@@ -27,11 +26,16 @@ def coordinate(x: float) -> str:
         >>> coordinate(1.0), coordinate(-0.04), coordinate(2.25), coordinate(float("nan"))
         ('1', '0', '2.2', '0')
     """
-    if not np.isfinite(x):
+    if not math.isfinite(x):
         return "0"
     text = f"{x:.1f}"
     text = text[:-2] if text.endswith(".0") else text
     return "0" if text == "-0" else text
+
+
+def box_path(x: float, y: float, w: float, h: float) -> str:
+    """Return the SVG path data of a rectangle, to draw many as one path."""
+    return f"M{coordinate(x)} {coordinate(y)}h{coordinate(w)}v{coordinate(h)}h{coordinate(-w)}z"
 
 
 def image_tag(svg: str, alt: str) -> str:

@@ -1,8 +1,9 @@
-"""Helpers for text views: fixed-width tables, sparklines, and consistent numbers and keys."""
+"""Helpers for text views: fixed-width tables, sparklines, and consistent numbers, keys and values."""
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -10,20 +11,12 @@ import numpy as np
 
 from rlnb._text import printable
 
-__all__ = ["bytes_text", "key_text", "number", "path_text", "plural", "shorten", "sparkline", "table", "visible"]
-
 _BLOCKS = "▁▂▃▄▅▆▇█"
+MAX_PREVIEW = 80  # characters
 
 
 def number(x: float | int | bool, digits: int = 4) -> str:
-    """Format a number briefly, and the same on every machine.
-
-    Args:
-        x: The number.
-        digits: Number of significant digits.
-
-    Returns:
-        Text without trailing zeros; ``nan``, ``inf`` and ``-inf`` as such.
+    """Format a number with at most ``digits`` significant digits, the same on every machine.
 
     Example:
         >>> number(1.0), number(0.123456), number(1234567.0), number(-0.0), number(float("nan"))
@@ -78,9 +71,7 @@ def shorten(text: str, width: int) -> str:
 def sparkline(values: Iterable[float], width: int = 32) -> str:
     """Draw values as a line of block characters, each the mean of an equal share of the values.
 
-    Args:
-        values: The numbers; a share without finite numbers is drawn as ``·``.
-        width: The most characters.
+    A share without finite numbers is drawn as ``·``.
 
     Example:
         >>> sparkline([0, 1, 2, 3, float("nan"), 0])
@@ -148,10 +139,6 @@ def key_text(key: str | tuple[str, ...]) -> str:
 def visible(text: str, width: int = 40) -> str:
     r"""Return a key on one line, with control characters escaped, truncated to a width.
 
-    Args:
-        text: a key from the data.
-        width: the most characters.
-
     Example:
         >>> visible("a\nb")
         'a\\nb'
@@ -163,3 +150,53 @@ def visible(text: str, width: int = 40) -> str:
 def path_text(path: tuple[str, ...]) -> str:
     """Join the keys of a path with dots, for labels."""
     return ".".join(visible(key) for key in path)
+
+
+def number_text(value: Any) -> str:
+    """Format a number, boolean or complex number with at most four significant digits.
+
+    Example:
+        >>> [number_text(v) for v in (3, 0.1234567, True, float("nan"), 1 - 2j)]
+        ['3', '0.1235', 'True', 'nan', '1-2j']
+    """
+    if isinstance(value, (complex, np.complexfloating)):
+        return f"{value.real:.4g}{value.imag:+.4g}j"
+    return number(value)
+
+
+def values_text(array: np.ndarray, most: int = 4) -> str:
+    """Format the first numbers of an array: a single one as such, several in brackets.
+
+    Example:
+        >>> values_text(np.arange(6))
+        '[0, 1, 2, 3, ... 6 values]'
+    """
+    flat = array.reshape(-1)
+    if array.ndim == 0 or flat.size == 1:
+        return number_text(flat[0])
+    shown = ", ".join(number_text(v) for v in flat[:most])
+    return f"[{shown}]" if flat.size <= most else f"[{shown}, ... {flat.size} values]"
+
+
+def object_text(value: Any) -> str:
+    """Format any object as its ``repr`` on one short line, without memory addresses.
+
+    Example:
+        >>> object_text(object())
+        '<object object>'
+    """
+    try:
+        text = without_addresses(repr(value))
+    except Exception as error:
+        text = f"<{type(value).__name__}, whose repr raises {type(error).__name__}>"
+    return text if len(text) <= MAX_PREVIEW else f"{text[: MAX_PREVIEW - 3]}..."
+
+
+def without_addresses(text: str) -> str:
+    """Remove memory addresses from a ``repr``.
+
+    Example:
+        >>> without_addresses("<A object at 0x7f00>, <function f at 0x7f01>")
+        '<A object>, <function f>'
+    """
+    return re.sub(r" (?:object )?at 0x[0-9a-fA-F]+", lambda m: " object" if "object" in m[0] else "", text)

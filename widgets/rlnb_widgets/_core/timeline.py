@@ -14,8 +14,6 @@ from rlnb_widgets._core.svg import Svg
 from rlnb_widgets._core.text import plural, shorten
 from rlnb_widgets._core.visualizer import Visualizer
 
-__all__ = ["TimeTraits", "Timeline", "check_marks"]
-
 
 class TimeTraits(traitlets.HasTraits):
     """Traits of a visualizer with a time dimension; mix in before `Visualizer`.
@@ -62,14 +60,7 @@ class TimeTraits(traitlets.HasTraits):
 
 
 def check_marks(marks: Mapping[str, Iterable[int]] | None, length: int) -> dict[str, list[int]]:
-    """Return marks as sorted lists of distinct steps.
-
-    Args:
-        marks: The steps of each kind of mark, such as ``"done"``.
-        length: Number of steps.
-
-    Returns:
-        The sorted steps of each kind.
+    """Return the steps of each kind of mark as sorted lists without duplicates.
 
     Raises:
         ValueError: If a step is outside ``0 .. length - 1``.
@@ -130,14 +121,7 @@ class Timeline(TimeTraits, Visualizer):
         self._refuse_unknown(unknown)
         if length < 1:
             raise ValueError(f"a timeline needs at least 1 step, got length={length}.")
-        super().__init__(
-            length=length,
-            marks=check_marks(marks, length),
-            t=t,
-            fps=fps,
-            speed=speed,
-            loop=loop,
-        )
+        super().__init__(length=length, marks=check_marks(marks, length), t=t, fps=fps, speed=speed, loop=loop)
 
     def _text(self) -> str:
         lines = [f"Timeline(t={self.t} of {plural(self.length, 'step')})"]

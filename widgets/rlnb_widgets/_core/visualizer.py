@@ -14,8 +14,6 @@ from rlnb._text import printable
 from rlnb_widgets._core.page import page
 from rlnb_widgets._core.svg import Svg, image_tag
 
-__all__ = ["Visualizer"]
-
 # Traits that anywidget adds to each widget; the page already holds module and style.
 _FRAMEWORK = frozenset({"_anywidget_id", "_css", "_esm"})
 
@@ -104,15 +102,7 @@ class Visualizer(anywidget.AnyWidget):
         return {**(data or {}), "text/plain": repr(self), "text/html": html}, meta
 
     def _link_names(self, names: Sequence[str], others: Sequence[Visualizer]) -> dict[str, str]:
-        """Return the traits that this visualizer shares in a link, by shared name.
-
-        Args:
-            names: All names that can be shared.
-            others: The visualizers to link with.
-
-        Returns:
-            The own trait for each shared name.
-        """
+        """Return the trait that this visualizer shares in a link with others, for each shared name."""
         return {name: name for name in names if self.has_trait(name)}
 
     def _refuse_unknown(self, unknown: dict[str, Any]) -> None:

@@ -8,8 +8,6 @@ from pathlib import Path
 
 import rlnb
 
-__all__ = ["Failure", "TracebackLine", "failure_of"]
-
 _WHO = re.compile(r"Workers? (\d+(?:, \d+)*) of (\d+)\b")
 _WHAT = re.compile(r"failed in ([\w.]+):|in the middle of ([\w.]+)\.|did not finish ([\w.]+) within")
 _FRAME = re.compile(r'^  File "([^"]*)"(, line \d+.*)$')
@@ -20,47 +18,26 @@ _PACKAGE = Path(rlnb.__file__).parent
 
 @dataclass(frozen=True)
 class TracebackLine:
-    """A line of a traceback.
+    """A line of a traceback, with its paths shortened."""
 
-    Args:
-        text: the line, its paths shortened.
-        own: whether it belongs to code that is not rlnb's, or says what was raised: where to look first.
-    """
-
-    text: str
-    own: bool
+    text: str  #: the line
+    own: bool  #: whether the line is of code outside of rlnb, or the error itself: where to look first
 
 
 @dataclass(frozen=True)
 class Failure:
-    """How a worker failed.
+    """How a worker failed."""
 
-    Args:
-        workers: the indices of the workers that the error names; none if it names none.
-        what: what they were doing, such as "step"; empty if the error does not say.
-        headline: the first line of the error.
-        lines: the worker's traceback; none where it could not send one, because it was killed or hangs.
-        step: how many steps the batch had finished.
-        of: how many envs the batch has; 0 if the error does not say.
-    """
-
-    workers: tuple[int, ...]
-    what: str
-    headline: str
-    lines: tuple[TracebackLine, ...] = ()
-    step: int = 0
-    of: int = 0
+    workers: tuple[int, ...]  #: indices of the workers that the error names
+    what: str  #: the failed call, such as "step"; empty if the error does not name it
+    headline: str  #: first line of the error
+    lines: tuple[TracebackLine, ...] = ()  #: traceback of the worker; empty if it was killed or hangs
+    step: int = 0  #: number of steps that the batch had finished
+    of: int = 0  #: number of envs of the batch; 0 if the error does not name it
 
 
 def failure_of(error: BaseException, step: int = 0) -> Failure:
-    r"""Read an error of a :class:`~rlnb.envs.ParallelEnv`.
-
-    Args:
-        error: a ``WorkerError``, or the ``TimeoutError`` of a worker that hangs.
-        step: how many steps the batch had finished.
-
-    Returns:
-        What it says.
+    r"""Read an error of a :class:`~rlnb.envs.ParallelEnv`, raised after ``step`` finished steps.
 
     Example:
         >>> text = "Worker 1 of 4 failed in step: ValueError: no\n\nIn the worker:\nValueError: no"
@@ -87,14 +64,14 @@ def _lines(traceback: str) -> tuple[TracebackLine, ...]:
             own = not text.startswith("Traceback")
         found.append(TracebackLine(text, own))
     if len(found) > _MOST_LINES:
-        # The ends tell most: where the worker was called, and where it raised.
+        # Both ends matter most: where the worker was called, and where it raised.
         cut = TracebackLine(f"  ... {len(found) - _MOST_LINES} lines ...", False)
         found = [*found[: _MOST_LINES // 3], cut, *found[len(found) - 2 * _MOST_LINES // 3 :]]
     return tuple(found)
 
 
 def _short(path: str) -> str:
-    """Write the place of a file without the folders that differ between machines."""
+    """Return the path of a file without the folders that differ between machines."""
     parts = path.replace("\\", "/").split("/")
     if any(part.startswith("ipykernel_") for part in parts):
         return "a cell of the notebook"

@@ -11,8 +11,6 @@ import numpy as np
 from rlnb_widgets._core.text import plural
 from rlnb_widgets.batched_timeline.failure import Failure
 
-__all__ = ["MOST_CELLS", "PHASES", "BatchRun", "TimelineModel", "batch_run", "timeline_model"]
-
 #: What an env's time divides into, in the order of the shares, and what each means.
 PHASES: dict[str, str] = {
     "step": "runs its step",
@@ -22,65 +20,42 @@ PHASES: dict[str, str] = {
     "learner": "waits for the learner, who chooses actions and stores data",
 }
 
-#: Most envs times turns of a run that are drawn; rates and shares are over all.
+#: The most turns times envs of a run that are drawn; rates and shares cover all of them.
 MOST_CELLS = 120_000
 
 
 @dataclass(frozen=True, eq=False)
 class BatchRun:
-    """One batch, measured.
+    """One batch, measured."""
 
-    Args:
-        label: what it is called here.
-        name: its class.
-        envs: how many envs it has.
-        steps: how many steps were noted.
-        resets: how many reset turns were noted.
-        is_reset: whether a turn is a reset, ``[turns]``.
-        step_of: the step that a turn belongs to, ``[turns]``: a reset belongs to the step whose ends it follows, the
-            first one to step 0.
-        start: when a turn began, in microseconds since the first one, ``[turns]``.
-        stop: when it had all results, ``[turns]``.
-        told: when an env was told to act, in microseconds since the turn's start, ``[turns, envs]``; NaN where it did
-            not take part.
-        acted: when it had stepped or been reset, likewise.
-        written: when its row was written, likewise.
-        seconds: how long all turns took, the learner's time between them included.
-        rate: steps of single envs a second; NaN if nothing was stepped.
-        at_work: how many envs were at work at the same time, on average.
-        shares: how the time of an env divides, on average, in the order of `PHASES`; they add up to 1.
-        mask: which envs were reset after a step, ``[steps, envs]``.
-        first: which envs took part in the reset before the first step, ``[envs]``.
-        entries: keys of the data by who writes them, where they are known.
-        failure: how a worker failed.
-        drawn: how many turns are drawn.
-    """
-
-    label: str
-    name: str
-    envs: int
-    steps: int
-    resets: int
-    is_reset: np.ndarray
+    label: str  #: label of the run
+    name: str  #: name of its class
+    envs: int  #: number of envs
+    steps: int  #: number of steps in the trace
+    resets: int  #: number of resets in the trace
+    is_reset: np.ndarray  #: whether a turn is a reset, ``[turns]``
+    #: step that a turn belongs to, ``[turns]``: a reset belongs to the step before it, the first one to step 0
     step_of: np.ndarray
-    start: np.ndarray
-    stop: np.ndarray
+    start: np.ndarray  #: start of a turn, in microseconds since the start of the first one, ``[turns]``
+    stop: np.ndarray  #: time at which a turn had all results, likewise
+    #: time at which an env got its command, in microseconds since the turn began, ``[turns, envs]``; NaN if it got none
     told: np.ndarray
-    acted: np.ndarray
-    written: np.ndarray
-    seconds: float
-    rate: float
-    at_work: float
-    shares: np.ndarray
-    mask: np.ndarray
-    first: np.ndarray
+    acted: np.ndarray  #: time at which it had stepped or been reset, likewise
+    written: np.ndarray  #: time at which its row was written, likewise
+    seconds: float  #: duration of all turns, with the learner's time between them
+    rate: float  #: steps of single envs per second; NaN without a step
+    at_work: float  #: mean number of envs that work at the same time
+    shares: np.ndarray  #: mean shares of an env's time in the order of `PHASES`; their sum is 1
+    mask: np.ndarray  #: which envs were reset after a step, ``[steps, envs]``
+    first: np.ndarray  #: which envs took part in the reset before the first step, ``[envs]``
+    #: keys of the data by who writes them, if they are known
     entries: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    failure: Failure | None = None
-    drawn: int = 0
+    failure: Failure | None = None  #: the failure of a worker
+    drawn: int = 0  #: number of turns that are drawn
 
     @property
     def turns(self) -> int:
-        """How many turns were noted."""
+        """Number of turns."""
         return len(self.start)
 
     @property
@@ -96,23 +71,16 @@ class BatchRun:
 
 @dataclass(frozen=True, eq=False)
 class TimelineModel:
-    """What is shown.
+    """The data that the timeline shows."""
 
-    Args:
-        runs: the batches, each measured.
-        length: how many steps the longest has, at least 1.
-        same_resets: whether all runs reset the same envs after the same steps.
-        notes: what the reader should know.
-    """
-
-    runs: tuple[BatchRun, ...]
-    length: int
-    same_resets: bool
-    notes: tuple[str, ...]
+    runs: tuple[BatchRun, ...]  #: the measured batches
+    length: int  #: number of steps of the longest run, at least 1
+    same_resets: bool  #: whether all runs reset the same envs after the same steps
+    notes: tuple[str, ...]  #: notes for the reader
 
     @property
     def opening(self) -> int:
-        """The step to look at first: the last one before a failure, else the first one that a reset follows, else 0."""
+        """The first step to show: the last one before a failure, else the first one before a reset, else 0."""
         failed = [run.steps - 1 for run in self.runs if run.failure and run.steps]
         if failed:
             return failed[0]
@@ -121,22 +89,9 @@ class TimelineModel:
 
 
 def batch_run(
-    label: str,
-    trace: Any,
-    *,
-    failure: Failure | None = None,
-    entries: Mapping[str, Sequence[str]] | None = None,
+    label: str, trace: Any, *, failure: Failure | None = None, entries: Mapping[str, Sequence[str]] | None = None
 ) -> BatchRun:
-    """Lay out a trace in arrays.
-
-    Args:
-        label: what to call it.
-        trace: a :class:`~rlnb.envs.batched.trace.BatchTrace`.
-        failure: how a worker failed.
-        entries: keys of the data by who writes them.
-
-    Returns:
-        The run.
+    """Convert a :class:`~rlnb.envs.batched.trace.BatchTrace` to arrays.
 
     Raises:
         ValueError: If nothing was noted and nothing failed.
@@ -169,14 +124,14 @@ def batch_run(
 
 
 def _moments(turns: list[Any], n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Microseconds since the turn's start at which an env was told, had acted, had written: ``[turns, n]`` each."""
+    """Return when envs got a command, had acted and had written: microseconds since the turn began, ``[turns, n]``."""
     found = np.full((3, len(turns), n), np.nan)
     for row, turn in enumerate(turns):
         which = list(turn.which)
         moments = np.asarray(turn.moments)[which].astype(np.int64)
         acted = moments[:, 2 if turn.what == "reset" else 1]
         parts = np.stack([moments[:, 0], acted, moments[:, 3]])
-        # A moment that was not noted is 0: the turn then shows as a wait.
+        # A time that was not recorded is 0; the turn is then shown as waiting.
         since = np.where((parts > 0).all(0), parts - turn.start, 0) / 1e3
         found[:, row, which] = np.maximum.accumulate(since, axis=0)
     return found[0], found[1], found[2]
@@ -193,14 +148,9 @@ def _resets(
 
 
 def _shares(
-    is_reset: np.ndarray,
-    start: np.ndarray,
-    stop: np.ndarray,
-    told: np.ndarray,
-    acted: np.ndarray,
-    written: np.ndarray,
+    is_reset: np.ndarray, start: np.ndarray, stop: np.ndarray, told: np.ndarray, acted: np.ndarray, written: np.ndarray
 ) -> np.ndarray:
-    """How the time of an env divides, on average over the envs."""
+    """Return how the time of an env divides, on average over the envs."""
     if not len(start) or stop[-1] <= 0:
         return np.zeros(len(PHASES))
     acting = np.nan_to_num(acted - told).mean(1)
@@ -212,14 +162,7 @@ def _shares(
 
 
 def timeline_model(runs: Sequence[BatchRun]) -> TimelineModel:
-    """Put runs side by side.
-
-    Args:
-        runs: at least one.
-
-    Returns:
-        The model.
-    """
+    """Combine one or more runs into a model."""
     first = runs[0]
     same = all(run.mask.shape == first.mask.shape and bool((run.mask == first.mask).all()) for run in runs)
     notes = [

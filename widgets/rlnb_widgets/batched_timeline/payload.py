@@ -12,15 +12,9 @@ from rlnb_widgets.batched_timeline.failure import Failure
 from rlnb_widgets.batched_timeline.model import PHASES, BatchRun, TimelineModel
 from rlnb_widgets.batched_timeline.text import duration, rate_text
 
-__all__ = ["timeline_payload"]
-
 
 def timeline_payload(model: TimelineModel) -> tuple[dict[str, Any], bytes]:
-    """Return the description, and the bytes of all turns that are drawn.
-
-    Args:
-        model: The model.
-    """
+    """Return the description, and the bytes of all turns that are drawn."""
     blob = bytearray()
     head = {
         "runs": [_run(run, blob) for run in model.runs],

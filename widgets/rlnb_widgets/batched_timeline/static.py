@@ -8,12 +8,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from rlnb_widgets._core.svg import Svg, coordinate
+from rlnb_widgets._core.svg import Svg, box_path, coordinate
 from rlnb_widgets._core.text import plural, shorten
 from rlnb_widgets.batched_timeline.model import PHASES, BatchRun, TimelineModel
 from rlnb_widgets.batched_timeline.text import duration, rate_text, timeline_explanation, timeline_headline
-
-__all__ = ["pieces", "timeline_svg"]
 
 _WIDTH, _LEFT, _RIGHT = 760.0, 92.0, 12.0
 _ROLES = {"step": "c0", "reset": "c1", "write": "c2", "wait": "panel", "learner": "c4"}
@@ -24,13 +22,7 @@ Piece = tuple[str, float, float]
 
 
 def pieces(run: BatchRun, lane: int, turns: range) -> Iterator[Piece]:
-    """Yield what was done in some turns, and between them, waiting left out.
-
-    Args:
-        run: The batch.
-        lane: The index of an env; -1 for the learner.
-        turns: Which turns.
-    """
+    """Yield the activities of env ``lane`` (-1: the learner) in some turns; waiting is left out."""
     for k in turns:
         if lane < 0:
             if k + 1 < run.turns:
@@ -45,15 +37,7 @@ def pieces(run: BatchRun, lane: int, turns: range) -> Iterator[Piece]:
 
 
 def timeline_svg(model: TimelineModel, t: int = 0) -> Svg:
-    """Draw the static SVG.
-
-    Args:
-        model: The model.
-        t: The step that is shown in detail.
-
-    Returns:
-        The picture.
-    """
+    """Draw the static SVG, with step ``t`` in detail."""
     runs = [run for run in model.runs if run.turns]
     charts = [_heights(runs, 12.0, 90.0), _heights(runs, 14.0, 110.0)]
     masked = [run for run in (runs[:1] if model.same_resets else runs) if run.mask.any()]
@@ -135,7 +119,7 @@ def _chart(svg: Svg, runs: list[BatchRun], heights: list[float], y: float, title
 
 
 def _window(run: BatchRun, whole: bool, t: int) -> tuple[float, float, range]:
-    """From when to when a chart shows a run, and the turns in it."""
+    """Return start and stop of a run in a chart, and the turns in it."""
     turns = range(run.drawn) if whole else run.turns_of(t)
     if not len(turns):
         return 0.0, 0.0, turns
@@ -171,11 +155,7 @@ def _lanes(
         few = len(turns) <= _MOST_PIECES
         boxes = _boxes(pieces(run, e, turns), start, scale) if few else _filled(_spans(run, e, turns), window, scale)
         for phase, each in boxes.items():
-            path = "".join(
-                f"M{coordinate(x)} {coordinate(top + h * (1 - base - share))}h{coordinate(w)}"
-                f"v{coordinate(h * share)}h{coordinate(-w)}z"
-                for x, w, base, share in each
-            )
+            path = "".join(box_path(x, top + h * (1 - base - share), w, h * share) for x, w, base, share in each)
             svg.path(path, fill=_ROLES[phase])
         if run.failure and (e in run.failure.workers) and run.drawn == turns.stop:
             x, middle = _LEFT + (stop - start) * scale + 5, top + h / 2
@@ -196,7 +176,7 @@ def _boxes(found: Iterator[Piece], start: float, scale: float) -> dict[str, list
 
 
 def _spans(run: BatchRun, lane: int, turns: range) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """The same as :func:`pieces`, as arrays: by phase, from when and to when each piece lasts."""
+    """Return the same as :func:`pieces` as arrays: start and stop of each activity, by phase."""
     rows = slice(turns.start, turns.stop)
     if lane < 0:
         after = run.start[turns.start + 1 : turns.stop + 1]
@@ -214,7 +194,7 @@ def _spans(run: BatchRun, lane: int, turns: range) -> dict[str, tuple[np.ndarray
 def _filled(
     spans: dict[str, tuple[np.ndarray, np.ndarray]], window: tuple[float, float], scale: float
 ) -> dict[str, list[Box]]:
-    """Where turns are too many for pieces: how much of the time each phase took, column by column."""
+    """Return the share of each phase by column of pixels, if there are too many turns to draw activities."""
     edges = np.linspace(*window, _COLUMNS + 1)
     size = edges[1] - edges[0]
     boxes: dict[str, list[Box]] = defaultdict(list)
@@ -229,8 +209,8 @@ def _filled(
 
 
 def _spent(begin: np.ndarray, end: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    """How much of the time between each two edges lies in spans, which do not overlap and are in order."""
-    # The time spent until each span begins and until it ends; between these it grows evenly or not at all.
+    """Return the time between adjacent edges that lies in spans, which are in order and do not overlap."""
+    # Time spent until each span starts and ends; in between it grows linearly or not at all.
     lasted = np.cumsum(end - begin)
     moments = np.stack([begin, end], -1).ravel()
     until = np.stack([np.concatenate([[0.0], lasted[:-1]]), lasted], -1).ravel()
@@ -258,12 +238,11 @@ def _masks(svg: Svg, model: TimelineModel, run: BatchRun, y: float) -> float:
         if e % max(1, math.ceil(11 / lane)) == 0:
             svg.text(_LEFT - 8, y + e * lane + 7, f"env {e}", size=10, anchor="end", fill="muted")
         svg.rect(_LEFT, y + e * lane, cell * run.steps, h, fill="panel")
-        # Where pixels hold several steps, marks that fall together are one.
+        # If pixels cover several steps, marks at the same place are drawn once.
         xs = sorted({round(_LEFT + step * cell, 1) for step in np.flatnonzero(run.mask[:, e])})[:_MOST_MARKS]
         if xs:
-            w = coordinate(max(cell - (1 if cell > 4 else 0), 1))
-            path = "".join(f"M{coordinate(x)} {coordinate(y + e * lane)}h{w}v{coordinate(h)}h-{w}z" for x in xs)
-            svg.path(path, fill="c1")
+            w = max(cell - (1 if cell > 4 else 0), 1)
+            svg.path("".join(box_path(x, y + e * lane, w, h) for x in xs), fill="c1")
     return y + lane * run.envs + 4
 
 

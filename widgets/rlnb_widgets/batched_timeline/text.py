@@ -9,13 +9,11 @@ import numpy as np
 from rlnb_widgets._core.text import plural, shorten, table
 from rlnb_widgets.batched_timeline.model import PHASES, BatchRun, TimelineModel
 
-__all__ = ["duration", "rate_text", "timeline_explanation", "timeline_headline", "timeline_text"]
-
 _MOST_ENVS, _MOST_STEPS, _MOST_RUNS = 16, 10, 12
 
 
 def duration(microseconds: float) -> str:
-    """Write a span of time with three digits.
+    """Format a time span with three digits.
 
     Example:
         >>> duration(0.4), duration(12.34), duration(12_345), duration(2_500_000), duration(float("nan"))
@@ -30,7 +28,7 @@ def duration(microseconds: float) -> str:
 
 
 def rate_text(run: BatchRun) -> str:
-    """Write how many steps of single envs a run made in a second, with three digits."""
+    """Format the steps of single envs per second with three digits."""
     if not math.isfinite(run.rate):
         return "no step"
     size = 10 ** max(math.floor(math.log10(run.rate)) - 2, 0)
@@ -38,7 +36,7 @@ def rate_text(run: BatchRun) -> str:
 
 
 def timeline_headline(model: TimelineModel) -> str:
-    """Return what is shown, in a line without times."""
+    """Return the headline, without times."""
     runs = model.runs
     if len(runs) == 1:
         return _counts(runs[0], ", ")
@@ -51,11 +49,7 @@ def _counts(run: BatchRun, separator: str) -> str:
 
 
 def timeline_text(model: TimelineModel) -> str:
-    """Return the text face: envs, steps, resets, failures; times are left to the picture.
-
-    Args:
-        model: The model.
-    """
+    """Return the text view: envs, steps, resets and failures. It contains no times, which differ from run to run."""
     lines = [f"BatchedEnvTimeline: {timeline_headline(model)}"]
     if len(model.runs) > 1:
         rows = [[run.label, *_counts(run, "|").split("|")] for run in model.runs[:_MOST_RUNS]]
@@ -90,11 +84,7 @@ def _reset_lines(model: TimelineModel) -> list[str]:
 
 
 def timeline_explanation(model: TimelineModel) -> str:
-    """Say in words what was measured.
-
-    Args:
-        model: The model.
-    """
+    """Describe the measurements in words."""
     parts = [
         "Each lane is an env over time; the lane above them is the process of the learner. In a step each env gets "
         "its action, runs, and writes its row of the batch's data. The batch goes on once every env has done so. Envs "

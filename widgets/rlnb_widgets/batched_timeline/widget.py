@@ -10,19 +10,17 @@ import traitlets
 
 from rlnb_widgets._core.esm import bundle_css, bundle_js
 from rlnb_widgets._core.svg import Svg, image_tag
-from rlnb_widgets._core.text import shorten
+from rlnb_widgets._core.text import path_text, shorten
 from rlnb_widgets._core.timeline import TimeTraits
 from rlnb_widgets._core.visualizer import Visualizer
 from rlnb_widgets.batched_timeline.failure import failure_of
-from rlnb_widgets.batched_timeline.measure import measured
 from rlnb_widgets.batched_timeline.model import BatchRun, TimelineModel, batch_run, timeline_model
 from rlnb_widgets.batched_timeline.payload import timeline_payload
 from rlnb_widgets.batched_timeline.static import timeline_svg
 from rlnb_widgets.batched_timeline.text import timeline_explanation, timeline_headline, timeline_text
 
-__all__ = ["BatchedEnvTimeline"]
-
 _HERE = Path(__file__).parent
+_MOST_KEYS, _WARM_UP = 4, 3
 
 
 class BatchedEnvTimeline(TimeTraits, Visualizer):
@@ -104,7 +102,7 @@ class BatchedEnvTimeline(TimeTraits, Visualizer):
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
         data, meta = super()._repr_mimebundle_(**kwargs)
-        # The picture differs each time, since it shows measured times; the mark tells tools that compare outputs.
+        # The picture shows measured times, so it differs each time; the attribute tells tools that compare outputs.
         html = image_tag(str(self._svg()), self._alt()).replace("<img ", '<img data-measured="1" ', 1)
         return {**data, "text/html": html}, meta
 
@@ -147,7 +145,7 @@ def _runs(named: dict[str, Any], error: BaseException | None, steps: int, policy
 
         assert error is not None
         alone = failure_of(error)
-        # How many envs there are is in the error, where one is named.
+        # The error names the number of envs, if it names a worker.
         return [batch_run("batch", BatchTrace("ParallelEnv", alone.of or 1), failure=alone)]
     runs = []
     for label, value in named.items():
@@ -159,3 +157,44 @@ def _runs(named: dict[str, Any], error: BaseException | None, steps: int, policy
             failure = None if failed is None else failure_of(failed, done)
             runs.append(batch_run(shorten(label, 40), value, failure=failure))
     return runs
+
+
+def measured(label: str, env: Any, steps: int, policy: Any, error: BaseException | None = None) -> BatchRun:
+    """Step a batch and record what each env does when.
+
+    Starting the envs and a few warm-up steps are not recorded. An env that was not running is closed again. If a worker
+    fails, the trace up to then is kept; ``error`` is shown if no other one occurs.
+    """
+    from rlnb.envs.batched.worker_pool import WorkerError
+
+    was_closed, entries = env.is_closed, {}
+    failure = None if error is None else failure_of(error)
+    try:
+        with env.tracing() as trace:
+            try:
+                entries = entries_of(env)
+                # Work done once, such as finding a backend's format of actions, must not count as time of a step.
+                env.rollout(_WARM_UP, policy, break_when_any_done=False)
+                trace.turns.clear()
+                env.rollout(steps, policy, break_when_any_done=False)
+            except (WorkerError, TimeoutError) as found:
+                failure = failure_of(found, sum(turn.what == "step" for turn in trace.turns))
+    finally:
+        if was_closed:
+            env.close()
+    return batch_run(label, trace, failure=failure, entries=entries)
+
+
+def entries_of(env: Any) -> dict[str, tuple[str, ...]]:
+    """Return keys of the data by who writes them: the learner (``"action"``), steps (``"next"``) or resets."""
+
+    def names(*keys: Any) -> tuple[str, ...]:
+        found = [path_text(key if isinstance(key, tuple) else (key,)) for group in keys for key in group]
+        more = len(found) - _MOST_KEYS
+        return tuple(found) if more <= 0 else (*found[:_MOST_KEYS], f"{more} more")
+
+    return {
+        "action": names(env.action_keys),
+        "next": names(env.observation_keys, env.reward_keys, env.done_keys),
+        "root": names(env.observation_keys, env.done_keys),
+    }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlnb_widgets.buffer_explorer.model import explorer_model
+from rlnb_widgets.buffer_explorer.record import explorer_model
 from rlnb_widgets.buffer_explorer.schema import ExplorerModel, Moment
 from rlnb_widgets.buffer_explorer.widget import BufferExplorer
 

@@ -6,23 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from rlnb_widgets.buffer_explorer.samplers import is_slicing, is_strict, slice_length
 from rlnb_widgets.buffer_explorer.schema import Grid, Priorities, StorageState, Trajectories
-from rlnb_widgets.buffer_explorer.slices import coverage
-
-__all__ = ["by_cell", "chances", "priorities_of", "stored_priorities"]
+from rlnb_widgets.buffer_explorer.slices import coverage, is_slicing, is_strict, slice_length
 
 
 def stored_priorities(buffer: Any, ring: StorageState) -> np.ndarray | None:
-    """Read the priorities of a prioritized sampler as it stores them, (p + eps)^alpha.
-
-    Args:
-        buffer: the buffer.
-        ring: where it is written.
-
-    Returns:
-        One for each place, ``[size, columns]``, 0 where nothing is stored; None for a sampler without priorities.
-    """
+    """Return priorities as a sampler stores them, ``[size, columns]``, 0 for empty slots; None without priorities."""
     sampler = buffer.sampler
     state = sampler.state_dict() if sampler.has_priorities else {}
     if "priorities" not in state:
@@ -30,7 +19,7 @@ def stored_priorities(buffer: Any, ring: StorageState) -> np.ndarray | None:
     known = state["priorities"].numpy()
     found = np.zeros(ring.size * ring.columns)
     filled = ring.length * ring.columns
-    # What was written while another sampler was in place gets the default when it is first drawn from.
+    # Items written while another sampler was in use get the default priority.
     found[:filled] = sampler.default_priority
     count = min(len(known), filled)
     found[:count] = known[:count]
@@ -38,16 +27,7 @@ def stored_priorities(buffer: Any, ring: StorageState) -> np.ndarray | None:
 
 
 def priorities_of(buffer: Any, stored: np.ndarray | None, grid: Grid) -> Priorities | None:
-    """Sum priorities up by cell.
-
-    Args:
-        buffer: the buffer.
-        stored: as `stored_priorities` returns them.
-        grid: the cells.
-
-    Returns:
-        The sums, and what weights are made of.
-    """
+    """Sum stored priorities by cell, and add what importance weights are computed from; None without priorities."""
     if stored is None:
         return None
     positive = stored[stored > 0]
@@ -65,17 +45,7 @@ def priorities_of(buffer: Any, stored: np.ndarray | None, grid: Grid) -> Priorit
 def chances(
     buffer: Any, ring: StorageState, stored: np.ndarray | None, trajectories: Trajectories
 ) -> np.ndarray | None:
-    """Say with which share each place is drawn.
-
-    Args:
-        buffer: the buffer.
-        ring: where it is written.
-        stored: as `stored_priorities` returns them.
-        trajectories: as they lie.
-
-    Returns:
-        Shares that add up to 1, ``[size, columns]``; None where they are not known.
-    """
+    """Return the probability of each slot in a draw, ``[size, columns]``, with a sum of 1; None if it is not known."""
     if is_slicing(buffer.sampler):
         size = slice_length(buffer, None)
         if size is None or stored is not None or buffer.sampler.span or not len(trajectories):
@@ -90,14 +60,7 @@ def chances(
 
 
 def by_cell(values: np.ndarray, grid: Grid) -> np.ndarray:
-    """Sum values up by cell.
-
-    Args:
-        values: ``[rows, columns]``.
-        grid: the cells.
-
-    Returns:
-        ``[columns, cells]``, of the columns that are drawn.
+    """Sum values ``[rows, columns]`` by cell: ``[columns, cells]`` for the columns that are drawn.
 
     Example:
         >>> by_cell(np.ones((5, 1)), Grid(rows=5, cells=2, columns=1, total=1)).tolist()

@@ -12,20 +12,11 @@ from rlnb.data.replay_buffers import LazyMemmapStorage
 from rlnb_widgets._core.text import key_text, plural, visible
 from rlnb_widgets.buffer_explorer.schema import KeyMemory, Memory
 
-__all__ = ["memory_of"]
-
 _MOST_KEYS, _MOST_ITEMS, _MOST_KINDS = 40, 4096, 4
 
 
 def memory_of(buffer: Any) -> Memory:
-    """Measure the memory of a buffer.
-
-    Args:
-        buffer: the buffer.
-
-    Returns:
-        Bytes by entry; objects that are not tensors are counted and not measured.
-    """
+    """Measure the memory of a buffer by entry; Python objects are counted, but not measured."""
     storage = buffer.storage
     if not hasattr(storage, "columns"):
         return _listed(storage)
@@ -47,7 +38,7 @@ def memory_of(buffer: Any) -> Memory:
 
 
 def _listed(storage: Any) -> Memory:
-    """The elements of a list: measured where they are tensors, else counted by class."""
+    """Measure the items of a list that are tensors, and count the others by class."""
     count = len(storage)
     some = storage.get(slice(0, min(count, _MOST_ITEMS)))
     sizes: dict[str, list[int]] = {}
@@ -60,15 +51,14 @@ def _listed(storage: Any) -> Memory:
             sizes.setdefault(key, []).append(tensor.nbytes)
     scale = count / max(len(some), 1)
     found = [
-        KeyMemory(key, "in each element", sum(each) / len(each), round(sum(each) * scale))
-        for key, each in sizes.items()
+        KeyMemory(key, "in each item", sum(each) / len(each), round(sum(each) * scale)) for key, each in sizes.items()
     ]
     notes = []
     if kinds:
         named = ", ".join(f"{n:,} {visible(kind)}" for kind, n in kinds.most_common(_MOST_KINDS))
         notes.append(f"Python objects, which are not measured: {named}.")
     if count > len(some):
-        notes.append(f"Estimated from the first {plural(len(some), 'element')}.")
+        notes.append(f"Estimated from the first {plural(len(some), 'item')}.")
     return Memory(_largest(found), "memory, a Python list", " ".join(notes))
 
 

@@ -7,31 +7,21 @@ from typing import Any
 import torch
 
 from rlnb.data.replay_buffers import ImmutableDatasetWriter, Storage, TensorDictMaxValueWriter
-from rlnb_widgets._core.literals import object_text
-from rlnb_widgets._core.text import key_text, plural, visible
+from rlnb_widgets._core.text import key_text, object_text, plural, visible
 from rlnb_widgets.buffer_explorer.schema import Component, Grid, StorageState
-
-__all__ = ["MAX_CELLS", "MAX_COLUMNS", "check_buffer", "components_of", "grid_of", "ring_of"]
 
 #: Most cells of all rings, and most rings, that are drawn.
 MAX_CELLS, MAX_COLUMNS = 512, 8
 
 _NO_LIMIT = 1 << 62
 _SIMPLE = (bool, int, float, str, torch.dtype, torch.device)
-# Properties that are settings; all else is found among the attributes.
+# Properties that are settings; other settings are attributes.
 _PROPERTIES = ("alpha", "beta", "device")
 _MOST_SETTINGS, _MOST_TRANSFORMS = 12, 8
 
 
 def check_buffer(buffer: Any) -> None:
-    """Refuse what is not one buffer.
-
-    Args:
-        buffer: what the user gave.
-
-    Raises:
-        TypeError: If it is an ensemble, or no replay buffer.
-    """
+    """Raise ``TypeError`` if an argument is an ensemble, or not a replay buffer."""
     name = type(buffer).__name__
     if "Ensemble" in name or "Ensemble" in type(getattr(buffer, "storage", None)).__name__:
         raise TypeError(
@@ -46,14 +36,7 @@ def check_buffer(buffer: Any) -> None:
 
 
 def ring_of(buffer: Any) -> StorageState:
-    """Read where a buffer is written.
-
-    Args:
-        buffer: the buffer.
-
-    Returns:
-        The ring.
-    """
+    """Return the rows of a buffer's storage, and the position of its writer."""
     storage = buffer.storage
     ring, shape = storage.ring, storage.shape
     limit = None if ring.size >= _NO_LIMIT else int(ring.size)
@@ -70,27 +53,13 @@ def ring_of(buffer: Any) -> StorageState:
 
 
 def grid_of(ring: StorageState) -> Grid:
-    """Choose the cells of a ring.
-
-    Args:
-        ring: the ring.
-
-    Returns:
-        A cell for each row where there is room for them.
-    """
+    """Choose the cells of a ring: one per row if they fit."""
     columns = min(ring.columns, MAX_COLUMNS)
     return Grid(ring.size, min(ring.size, MAX_CELLS // columns), columns, ring.columns)
 
 
 def components_of(buffer: Any) -> tuple[Component, ...]:
-    """Describe storage, sampler, writer and transforms.
-
-    Args:
-        buffer: the buffer.
-
-    Returns:
-        The boxes, in the order in which data passes them.
-    """
+    """Describe writer, storage, sampler and transforms, in the order in which data passes them."""
     storage, sampler, writer = buffer.storage, buffer.sampler, buffer.writer
     ring = ring_of(buffer)
     room = "no limit" if ring.limit is None else f"{storage.max_size:,} elements"
@@ -115,7 +84,7 @@ def components_of(buffer: Any) -> tuple[Component, ...]:
 
 
 def _settings(part: Any, skip: tuple[str, ...] = ()) -> tuple[tuple[str, str], ...]:
-    """What can be set of a part: its public attributes of a simple kind."""
+    """Return the settings of a component: its public attributes of simple types."""
     names = [name for name in vars(part) if not name.startswith("_")]
     names = [name for name in _PROPERTIES if name not in names and hasattr(part, name)] + names
     found = []
@@ -131,7 +100,7 @@ def _settings(part: Any, skip: tuple[str, ...] = ()) -> tuple[tuple[str, str], .
 
 
 def _is_path(name: str) -> bool:
-    # Where files lie differs from machine to machine, and the text must not.
+    # Paths differ between machines, but the text must not.
     return "dir" in name or "path" in name
 
 

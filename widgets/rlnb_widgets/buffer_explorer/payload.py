@@ -10,18 +10,16 @@ from rlnb_widgets._core.text import bytes_text
 from rlnb_widgets.buffer_explorer.schema import ExplorerModel, Moment, Priorities, Trajectories
 from rlnb_widgets.buffer_explorer.words import moment_words, state_words, trajectory_words
 
-__all__ = ["buffer_payload"]
-
 
 class _Bytes:
-    """Arrays one after another; one that was put before is found again."""
+    """Arrays as consecutive bytes; an array that was added before is not stored again."""
 
     def __init__(self) -> None:
         self.blob = bytearray()
         self._known: dict[bytes, int] = {}
 
     def put(self, array: np.ndarray, kind: str) -> list[int]:
-        """Return where an array begins, and how many numbers it has."""
+        """Add an array; return its first byte and its number of elements."""
         if kind != "f4":
             limits = np.iinfo(kind)
             array = np.clip(array, limits.min, limits.max)
@@ -33,11 +31,7 @@ class _Bytes:
 
 
 def buffer_payload(model: ExplorerModel) -> tuple[dict[str, Any], bytes]:
-    """Return the description, and the bytes.
-
-    Args:
-        model: the model.
-    """
+    """Return the description and the bytes."""
     out = _Bytes()
     memory = model.memory
     head = {

@@ -1,4 +1,4 @@
-"""Record of a buffer: its states, and the calls between them."""
+"""Record of a buffer (its states, and the calls between them), and the model that all views show."""
 
 from __future__ import annotations
 
@@ -11,47 +11,38 @@ import torch
 from rlnb.data.ted.keys import NestedKey
 from rlnb_widgets._core.text import plural
 from rlnb_widgets.buffer_explorer.chances import by_cell, chances, priorities_of, stored_priorities
-from rlnb_widgets.buffer_explorer.parts import grid_of, ring_of
-from rlnb_widgets.buffer_explorer.samplers import drawn_length, is_slicing, is_strict, slice_length
-from rlnb_widgets.buffer_explorer.schema import Grid, Moment, StorageState, Trajectories, What
-from rlnb_widgets.buffer_explorer.slices import slice_facts, slices_of
+from rlnb_widgets.buffer_explorer.memory import memory_of
+from rlnb_widgets.buffer_explorer.parts import components_of, grid_of, ring_of
+from rlnb_widgets.buffer_explorer.schema import ExplorerModel, Grid, Moment, StorageState, Trajectories, What
+from rlnb_widgets.buffer_explorer.slices import (
+    drawn_length,
+    is_slicing,
+    is_strict,
+    slice_facts,
+    slice_length,
+    slices_of,
+)
 from rlnb_widgets.buffer_explorer.trajectories import arcs_of, no_trajectories, trajectories_of, trajectory_source
 
-__all__ = ["MAX_DRAWN", "BufferRecorder", "Options"]
-
-#: Most elements of a sample that are marked.
+#: Most items of a sample that are marked.
 MAX_DRAWN = 512
 
 
 @dataclass(frozen=True)
 class Options:
-    """What the user asked for.
+    """The arguments of the explorer."""
 
-    Args:
-        end_key: the entry that says where trajectories end.
-        traj_key: the entry with their ids.
-        slice_len: the length of slices.
-        most: most moments kept.
-    """
-
-    end_key: NestedKey | None = None
-    traj_key: NestedKey | None = None
-    slice_len: int | None = None
-    most: int = 64
+    end_key: NestedKey | None = None  #: the entry with end signals of trajectories
+    traj_key: NestedKey | None = None  #: the entry with trajectory ids
+    slice_len: int | None = None  #: the length of slices
+    most: int = 64  #: the most recorded states
 
 
 class BufferRecorder:
-    """Notes how a buffer looks, now and whenever `note` is called.
+    """Records the states of a buffer: the first one, and one at each call of `note`.
 
-    Of many moments every second one is dropped again and again, and only every so manyth is noted, so that the record
-    of a long training run stays small and still spans all of it.
-
-    Args:
-        buffer: the buffer; it is only looked at.
-        options: what the user asked for.
-
-    Attributes:
-        moments: what was noted.
+    The buffer is only read. Beyond ``options.most`` states every second one is dropped, and from then on only every
+    n-th call is recorded, so that the record of a long training run stays small and still covers all of it.
     """
 
     def __init__(self, buffer: Any, options: Options) -> None:
@@ -64,24 +55,17 @@ class BufferRecorder:
         self._expects = True
         self._stamps = np.zeros(0, np.int64)
         self._drawn = np.zeros(0, np.int64)
-        # What a writer that follows no ring kept since the last moment, of how many.
+        # Slots where a writer without a cursor stored items since the last state, and the number of items it got.
         self._kept, self._given = np.zeros(0, np.int64), 0
-        # All trajectories of the last moment, of which that keeps what is drawn, and what the ring was then.
+        # All trajectories at the last state, which itself keeps only those that are drawn, and the ring then.
         self._found, self._found_in = no_trajectories(""), ring_of(buffer)
         self._behind: tuple[What, str, int] | None = None
         self.note("look", "as it was found", keep=True)
 
     def drew(self, index: Any) -> int:
-        """Count elements that were drawn.
+        """Count the items of a sample by index, and return how many they are.
 
-        Args:
-            index: indices of the items, as the ``"index"`` of a sample or of its info.
-
-        Returns:
-            Number of items.
-
-        Raises:
-            IndexError: If an index is out of range; nothing is counted then.
+        Raises ``IndexError`` and counts nothing if an index is out of range.
         """
         storage, ring = self.buffer.storage, ring_of(self.buffer)
         positions = storage.positions(index).to(torch.int64).cpu().numpy()
@@ -106,11 +90,7 @@ class BufferRecorder:
         return len(positions)
 
     def stored(self, index: Any) -> None:
-        """Hear where a writer that follows no ring has put elements.
-
-        Args:
-            index: as the writer returned it; None or negative for what it did not keep.
-        """
+        """Record where a writer without a cursor stored items; None and negative indices stand for items not kept."""
         ring = ring_of(self.buffer)
         if ring.ordered:
             return
@@ -122,16 +102,7 @@ class BufferRecorder:
         self._given += len(given) if index is not None else 1
 
     def note(self, what: What, label: str, keep: bool = False) -> bool:
-        """Note how the buffer looks.
-
-        Args:
-            what: what was done to it.
-            label: the same in words.
-            keep: whether to note it however many came before.
-
-        Returns:
-            Whether it was noted.
-        """
+        """Record the state of the buffer, if it is the turn of this call or ``keep`` is set; return whether it was."""
         self._calls += 1
         if not keep and self._calls % self._stride:
             self._behind = (what, label, 1 if self._behind is None else self._behind[2] + 1)
@@ -147,11 +118,7 @@ class BufferRecorder:
         return True
 
     def catch_up(self) -> bool:
-        """Note how the buffer looks now, if calls came that were not noted.
-
-        Returns:
-            Whether there were any.
-        """
+        """Record the current state if the last calls were not recorded; return whether it was."""
         if self._behind is None:
             return False
         what, label, calls = self._behind
@@ -164,7 +131,7 @@ class BufferRecorder:
         return self._found
 
     def _grow(self, ring: StorageState) -> None:
-        """Make room for the counts of all places."""
+        """Grow the counts to the size of the storage."""
         if self._draws.shape[1] != ring.columns:
             self._draws, self._expected = (np.zeros((ring.size, ring.columns)) for _ in range(2))
         more = ring.size - len(self._draws)
@@ -202,14 +169,14 @@ class BufferRecorder:
         )  # fmt: skip
 
     def _slices(self, ring: StorageState) -> np.ndarray:
-        """The slices of the last sample; none where the sampler draws single elements."""
+        """Return the slices of the last sample, ``[n, 3]``; none if the sampler draws single items."""
         sampler = self.buffer.sampler
         if not is_slicing(sampler):
             return np.zeros((0, 3), np.int64)
         return slices_of(self._drawn, ring, drawn_length(sampler, len(self._drawn)))
 
     def _known_ages(self, ring: StorageState, grid: Grid) -> np.ndarray:
-        """Ages of cells where the writer follows no ring: as far as this record has seen them written."""
+        """Return the ages of cells for a writer without a cursor; -2 if they were written before this record."""
         stamps = self._stamps[: ring.length]
         ages = np.full(ring.size, np.iinfo(np.int64).max)
         ages[: ring.length] = np.where(stamps >= 0, ring.written - stamps, np.iinfo(np.int64).max - 1)
@@ -218,7 +185,7 @@ class BufferRecorder:
         return np.where(newest == np.iinfo(np.int64).max - 1, -2, newest)
 
     def _touched_by_rank(self, grid: Grid, before: Moment | None) -> tuple[np.ndarray, str]:
-        """The cells that a writer by rank wrote into, and how many elements it kept."""
+        """Return the cells that a writer by rank wrote to, and in words how many items it kept."""
         rows = np.unique(self._kept)
         touched = np.zeros(grid.cells, np.uint8)
         over = rows < (before.ring.length if before else 0)
@@ -229,31 +196,31 @@ class BufferRecorder:
 
 
 def _written(ring: StorageState, before: Moment | None) -> tuple[tuple[int, int], int]:
-    """The rows written since the moment before: the first one and how many; and how many held something."""
+    """Return first row and number of the rows written since the previous state, and how many of them were filled."""
     if before is None or not ring.ordered or ring.written <= before.ring.written:
         return (ring.cursor, 0), 0
     count = ring.written - before.ring.written
     shown = min(count, ring.size)
     room = 0 if before.ring.limit is None else before.ring.limit - before.ring.length
     over = 0 if ring.limit is None else max(min(count - room, ring.size), 0)
-    # Before the first data a storage does not know yet how many rows it has.
+    # Before the first data a storage does not know its number of rows.
     over = over if before.ring.length else max(shown - ring.size, 0)
     return ((ring.cursor - shown) % ring.size, shown), min(over, shown, before.ring.length)
 
 
 def _touched(grid: Grid, ring: StorageState, wrote: tuple[int, int], overwrote: int) -> np.ndarray:
-    """Cells that were written into: 1, or 2 where something was overwritten."""
+    """Mark the cells that were written to: 1, or 2 if rows were overwritten."""
     start, count = wrote
     rows = np.zeros(ring.size, np.uint8)
     order = (start + np.arange(count)) % ring.size
     rows[order] = 1
-    # What is overwritten comes last: first the free rows were filled.
+    # Free rows are filled first, so the overwritten ones come last.
     rows[order[count - overwrote :]] = 2
     return rows if grid.cells == grid.rows else np.maximum.reduceat(rows, grid.edges()[:-1])
 
 
 def _ages(ring: StorageState, grid: Grid) -> np.ndarray:
-    """Rows written since the newest of each cell; -1 where nothing is."""
+    """Return the number of rows written after the newest row of each cell; -1 for empty cells."""
     rows = np.arange(ring.size)
     last = (ring.cursor - 1) if ring.full else ring.length - 1
     ages = (last - rows) % ring.size
@@ -263,10 +230,10 @@ def _ages(ring: StorageState, grid: Grid) -> np.ndarray:
 
 
 def _lost(old: Trajectories, before: Moment | None, overwrote: int) -> str:
-    """Which trajectories the rows that were overwritten belonged to."""
+    """Describe the trajectories that lost rows."""
     if before is None or not overwrote or not len(old):
         return ""
-    # Overwritten are the oldest rows of each column.
+    # The oldest rows of each column were overwritten.
     first = (old.start - before.ring.first) % before.ring.size
     hit = first < overwrote
     whole = hit & (first + old.length <= overwrote)
@@ -278,3 +245,45 @@ def _lost(old: Trajectories, before: Moment | None, overwrote: int) -> str:
         its = "its" if cut == 1 else "their"
         words.append(f"{plural(cut, 'trajectory', 'trajectories')} without {its} beginning")
     return ", ".join(words)
+
+
+def explorer_model(record: BufferRecorder) -> ExplorerModel:
+    """Build the model of a record, with the components and the memory that the buffer has now.
+
+    Example:
+        >>> from rlnb.data import LazyTensorStorage, ReplayBuffer
+        >>> from rlnb_widgets.buffer_explorer.record import Options
+        >>> buffer = ReplayBuffer(storage=LazyTensorStorage(10))
+        >>> [box.name for box in explorer_model(BufferRecorder(buffer, Options())).boxes]
+        ['RoundRobinWriter', 'LazyTensorStorage', 'RandomSampler', 'none']
+    """
+    moments = tuple(record.moments)
+    return ExplorerModel(
+        name=type(record.buffer).__name__,
+        boxes=components_of(record.buffer),
+        memory=memory_of(record.buffer),
+        moments=moments,
+        notes=_notes(moments[-1]),
+        strict=is_strict(record.buffer.sampler),
+        slices=is_slicing(record.buffer.sampler),
+    )
+
+
+def _notes(last: Moment) -> tuple[str, ...]:
+    notes = []
+    ring, grid = last.ring, last.grid
+    if not ring.length:
+        notes.append("The buffer is empty. Fix: buffer.extend(data), or explorer.extend(data) to see it being written.")
+    elif last.arcs.drawn.note and ring.ordered:
+        notes.append(last.arcs.drawn.note)
+    if ring.limit is None:
+        notes.append("The storage has no limit: it never goes round, and nothing is overwritten.")
+    if not ring.ordered:
+        notes.append("This writer has no cursor: a new item replaces the one with the lowest rank.")
+    if last.arcs.count > len(last.arcs.drawn):
+        notes.append(f"{last.arcs.count:,} trajectories are too many to be drawn; their lengths are shown.")
+    if grid.cells < grid.rows:
+        notes.append(f"{grid.rows:,} rows share {grid.cells} cells; numbers of a cell are sums over its rows.")
+    if grid.columns < grid.total:
+        notes.append(f"The first {grid.columns} of {grid.total:,} columns are drawn.")
+    return tuple(notes)

@@ -7,70 +7,36 @@ from typing import Literal
 
 import numpy as np
 
-__all__ = [
-    "Arcs",
-    "Component",
-    "ExplorerModel",
-    "Grid",
-    "KeyMemory",
-    "Memory",
-    "Moment",
-    "Priorities",
-    "SliceFacts",
-    "StorageState",
-    "Trajectories",
-    "What",
-]  # fmt: skip
-
 #: Kind of the call that led to a recorded state; "look" is the first state, "change" a change by other code.
 What = Literal["look", "add", "extend", "change", "sample", "priority", "snapshot", "empty"]
 
 
 @dataclass(frozen=True)
 class Component:
-    """A component of the buffer, with its settings.
+    """A component of the buffer, with its settings."""
 
-    Args:
-        role: ``"storage"``, ``"sampler"``, ``"writer"`` or ``"transform"``.
-        name: name of its class.
-        settings: names and values, as text.
-    """
-
-    role: str
-    name: str
-    settings: tuple[tuple[str, str], ...] = ()
+    role: str  #: ``"storage"``, ``"sampler"``, ``"writer"`` or ``"transform"``
+    name: str  #: name of its class
+    settings: tuple[tuple[str, str], ...] = ()  #: names and values, as text
 
 
 @dataclass(frozen=True)
 class KeyMemory:
-    """The memory of one entry.
+    """The memory of one entry."""
 
-    Args:
-        key: the key as Python code.
-        form: dtype and shape of an item.
-        row_bytes: bytes of one item.
-        reserved: bytes of all slots, filled or not.
-    """
-
-    key: str
-    form: str
-    row_bytes: float
-    reserved: int
+    key: str  #: the key as Python code
+    form: str  #: dtype and shape of an item
+    row_bytes: float  #: bytes of one item
+    reserved: int  #: bytes of all slots, filled or not
 
 
 @dataclass(frozen=True)
 class Memory:
-    """The memory of a storage.
+    """The memory of a storage."""
 
-    Args:
-        keys: memory of each entry, largest first.
-        where: location, such as ``"memory, cpu"``.
-        note: note about memory that is not known.
-    """
-
-    keys: tuple[KeyMemory, ...]
-    where: str
-    note: str = ""
+    keys: tuple[KeyMemory, ...]  #: memory of each entry, largest first
+    where: str  #: location, such as ``"memory, cpu"``
+    note: str = ""  #: note about memory that is not known
 
     @property
     def reserved(self) -> int:
@@ -85,27 +51,16 @@ class Memory:
 
 @dataclass(frozen=True)
 class StorageState:
-    """The rows of a storage, and the position of the writer.
+    """The rows of a storage, and the position of the writer."""
 
-    Args:
-        size: number of rows; for a storage without a limit the number of filled rows, at least 1.
-        limit: number of rows; None for a storage without a limit.
-        length: number of filled rows.
-        cursor: the row that is written next.
-        written: number of rows ever written.
-        columns: items per row: 1, or the number of envs in a storage with several dimensions.
-        ordered: whether rows are written in order of time; False for a writer that keeps the best items.
-        frozen: whether the storage is read-only, as that of a dataset.
-    """
-
-    size: int
-    limit: int | None
-    length: int
-    cursor: int
-    written: int
-    columns: int
-    ordered: bool
-    frozen: bool = False
+    size: int  #: number of rows; for a storage without a limit the number of filled rows, at least 1
+    limit: int | None  #: number of rows; None for a storage without a limit
+    length: int  #: number of filled rows
+    cursor: int  #: the row that is written next
+    written: int  #: number of rows ever written
+    columns: int  #: items per row: 1, or the number of envs in a storage with several dimensions
+    ordered: bool  #: whether rows are written in order of time; False for a writer that keeps the best items
+    frozen: bool = False  #: whether the storage is read-only, as that of a dataset
 
     @property
     def full(self) -> bool:
@@ -125,19 +80,12 @@ class StorageState:
 
 @dataclass(frozen=True)
 class Grid:
-    """The cells in which rows are drawn.
+    """The cells in which rows are drawn."""
 
-    Args:
-        rows: number of rows.
-        cells: number of cells; one per row if they fit.
-        columns: number of columns that are drawn.
-        total: number of columns.
-    """
-
-    rows: int
-    cells: int
-    columns: int
-    total: int
+    rows: int  #: number of rows
+    cells: int  #: number of cells; one per row if they fit
+    columns: int  #: number of columns that are drawn
+    total: int  #: number of columns
 
     def edges(self) -> np.ndarray:
         """Return the first row of each cell, followed by the number of rows, ``[cells + 1]``."""
@@ -150,30 +98,19 @@ class Grid:
 
 @dataclass(frozen=True, eq=False)
 class Trajectories:
-    """Trajectories as runs of consecutive rows, in order of time, by column.
+    """Trajectories as runs of consecutive rows, in order of time, by column."""
 
-    Args:
-        source: the entry that separates them, as text; empty if there is none.
-        column: column of each run, ``[n]``.
-        start: first row of each run, ``[n]``.
-        length: number of rows, ``[n]``.
-        ids: trajectory id, ``[n]``; -1 if trajectories are found by end signals.
-        begun: whether the run is known to contain the first step of its trajectory, ``[n]``; False for the oldest run
-            if rows were overwritten.
-        ended: whether it contains the last step, ``[n]``.
-        note: the reason if there are no trajectories.
-        named: whether there are ids.
-    """
-
-    source: str
-    column: np.ndarray
-    start: np.ndarray
-    length: np.ndarray
-    ids: np.ndarray
+    source: str  #: the entry that separates them, as text; empty if there is none
+    column: np.ndarray  #: column of each run, ``[n]``
+    start: np.ndarray  #: first row of each run, ``[n]``
+    length: np.ndarray  #: number of rows, ``[n]``
+    ids: np.ndarray  #: trajectory id, ``[n]``; -1 if trajectories are found by end signals
+    #: whether the run is known to contain the first step of its trajectory, ``[n]``; False for the oldest run if rows
+    #: were overwritten
     begun: np.ndarray
-    ended: np.ndarray
-    note: str = ""
-    named: bool = False
+    ended: np.ndarray  #: whether it contains the last step, ``[n]``
+    note: str = ""  #: the reason if there are no trajectories
+    named: bool = False  #: whether there are ids
 
     def __len__(self) -> int:
         return len(self.start)
@@ -191,19 +128,13 @@ class Trajectories:
 
 @dataclass(frozen=True, eq=False)
 class Arcs:
-    """Trajectories as drawn, a bounded number of them.
+    """Trajectories as drawn, a bounded number of them."""
 
-    Args:
-        drawn: the trajectories that are drawn; empty if there are too many to distinguish.
-        count: number of trajectories.
-        interleaved: number of trajectories that are split into several runs.
-        lengths: lengths and the number of trajectories of each, shortest first, ``[n, 2]``; very many lengths are
-            binned by their mean.
-    """
-
-    drawn: Trajectories
-    count: int
-    interleaved: int
+    drawn: Trajectories  #: the trajectories that are drawn; empty if there are too many to distinguish
+    count: int  #: number of trajectories
+    interleaved: int  #: number of trajectories that are split into several runs
+    #: lengths and the number of trajectories of each, shortest first, ``[n, 2]``; very many lengths are binned by their
+    #: mean
     lengths: np.ndarray
 
     @property
@@ -214,25 +145,15 @@ class Arcs:
 
 @dataclass(frozen=True)
 class SliceFacts:
-    """Whether slices of a given length can be drawn.
+    """Whether slices of a given length can be drawn."""
 
-    Args:
-        slice_len: the length of a slice.
-        fitting: number of trajectories that are long enough.
-        total: number of trajectories.
-        starts: number of possible first rows of a slice.
-        longest: number of rows of the longest trajectory.
-        interleaved: number of trajectories that are split into several runs.
-        verdict: summary in words, with a fix if no slice is possible.
-    """
-
-    slice_len: int
-    fitting: int
-    total: int
-    starts: int
-    longest: int
-    interleaved: int
-    verdict: str
+    slice_len: int  #: the length of a slice
+    fitting: int  #: number of trajectories that are long enough
+    total: int  #: number of trajectories
+    starts: int  #: number of possible first rows of a slice
+    longest: int  #: number of rows of the longest trajectory
+    interleaved: int  #: number of trajectories that are split into several runs
+    verdict: str  #: summary in words, with a fix if no slice is possible
 
     @property
     def possible(self) -> bool:
@@ -242,90 +163,50 @@ class SliceFacts:
 
 @dataclass(frozen=True, eq=False)
 class Priorities:
-    """Priorities as the sampler stores them: (p + eps)^alpha.
+    """Priorities as the sampler stores them: (p + eps)^alpha."""
 
-    Args:
-        sums: sums by column and cell, ``[columns, cells]``; 0 for empty cells.
-        total: sum over all items.
-        least: the smallest positive priority.
-        most: the largest priority.
-        alpha: exponent of the priorities.
-        beta: exponent of the importance weights.
-        count: number of items with a priority.
-    """
-
-    sums: np.ndarray
-    total: float
-    least: float
-    most: float
-    alpha: float
-    beta: float
-    count: int
+    sums: np.ndarray  #: sums by column and cell, ``[columns, cells]``; 0 for empty cells
+    total: float  #: sum over all items
+    least: float  #: the smallest positive priority
+    most: float  #: the largest priority
+    alpha: float  #: exponent of the priorities
+    beta: float  #: exponent of the importance weights
+    count: int  #: number of items with a priority
 
 
 @dataclass(frozen=True, eq=False)
 class Moment:
-    """A recorded state of the buffer, and the call that led to it.
+    """A recorded state of the buffer, and the call that led to it."""
 
-    Args:
-        what: kind of the call.
-        label: the call in words.
-        ring: the rows of the storage.
-        grid: the cells.
-        age: number of rows written after the newest row of a cell, ``[cells]``; -1 for empty cells, -2 if not known.
-        wrote: first row written since the previous state, and the number of rows.
-        overwrote: number of these rows that were filled before.
-        touched: cells written to: 1, or 2 if rows were overwritten, ``[cells]``.
-        lost: description of what was overwritten.
-        arcs: the trajectories.
-        draws: number of draws so far by column and cell, ``[columns, cells]``.
-        expected: expected number of draws, likewise.
-        batches: number of counted samples.
-        drawn: items of the last sample, as ``row * columns + column``, ``[n]``; at most as many as are drawn.
-        drawn_count: number of items of the last sample.
-        slices: column, first row and length of the slices of the last sample, ``[n, 3]``.
-        priorities: priorities of a prioritized sampler.
-        slicing: whether slices can be drawn.
-    """
-
-    what: What
-    label: str
-    ring: StorageState
-    grid: Grid
+    what: What  #: kind of the call
+    label: str  #: the call in words
+    ring: StorageState  #: the rows of the storage
+    grid: Grid  #: the cells
+    #: number of rows written after the newest row of a cell, ``[cells]``; -1 for empty cells, -2 if not known
     age: np.ndarray
-    wrote: tuple[int, int]
-    overwrote: int
-    touched: np.ndarray
-    lost: str
-    arcs: Arcs
-    draws: np.ndarray
-    expected: np.ndarray
-    batches: int
-    drawn: np.ndarray
-    drawn_count: int
-    slices: np.ndarray
-    priorities: Priorities | None = None
-    slicing: SliceFacts | None = None
+    wrote: tuple[int, int]  #: first row written since the previous state, and the number of rows
+    overwrote: int  #: number of these rows that were filled before
+    touched: np.ndarray  #: cells written to: 1, or 2 if rows were overwritten, ``[cells]``
+    lost: str  #: description of what was overwritten
+    arcs: Arcs  #: the trajectories
+    draws: np.ndarray  #: number of draws so far by column and cell, ``[columns, cells]``
+    expected: np.ndarray  #: expected number of draws, likewise
+    batches: int  #: number of counted samples
+    drawn: np.ndarray  #: items of the last sample, as ``row * columns + column``, ``[n]``; at most as many as are drawn
+    drawn_count: int  #: number of items of the last sample
+    slices: np.ndarray  #: column, first row and length of the slices of the last sample, ``[n, 3]``
+    priorities: Priorities | None = None  #: priorities of a prioritized sampler
+    slicing: SliceFacts | None = None  #: whether slices can be drawn
 
 
 @dataclass(frozen=True, eq=False)
 class ExplorerModel:
-    """The data that the explorer shows.
+    """The data that the explorer shows."""
 
-    Args:
-        name: name of the class of the buffer.
-        boxes: its components.
-        memory: its memory.
-        moments: the recorded states, at least one.
-        notes: notes for the reader.
-        strict: whether trajectories shorter than a slice are excluded.
-        slices: whether the sampler draws slices.
-    """
-
-    name: str
-    boxes: tuple[Component, ...]
-    memory: Memory
-    moments: tuple[Moment, ...]
-    notes: tuple[str, ...] = field(default=())
-    strict: bool = True
-    slices: bool = False
+    name: str  #: name of the class of the buffer
+    boxes: tuple[Component, ...]  #: its components
+    memory: Memory  #: its memory
+    moments: tuple[Moment, ...]  #: the recorded states, at least one
+    notes: tuple[str, ...] = field(default=())  #: notes for the reader
+    strict: bool = True  #: whether trajectories shorter than a slice are excluded
+    slices: bool = False  #: whether the sampler draws slices

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
+from rlnb.data.replay_buffers import SliceSampler
 from rlnb_widgets._core.text import plural
 from rlnb_widgets.buffer_explorer.schema import SliceFacts, StorageState, Trajectories
 
-__all__ = ["coverage", "slice_facts", "slices_of"]
-
 
 def slice_facts(trajectories: Trajectories, slice_len: int, strict: bool = True) -> SliceFacts:
-    """Return whether slices of a given length can be drawn, and if not, why.
+    """Return whether slices of ``slice_len`` rows can be drawn, and if not, why.
 
-    Args:
-        trajectories: the trajectories in the buffer.
-        slice_len: number of rows of a slice.
-        strict: whether shorter trajectories are excluded; otherwise they are drawn whole.
-
-    Returns:
-        The counts, and a verdict in words.
+    ``strict`` excludes shorter trajectories; otherwise they are drawn whole.
     """
     lengths = trajectories.length
     fits = lengths >= slice_len if strict else lengths > 0
@@ -58,18 +53,10 @@ def _verdict(
 
 
 def coverage(trajectories: Trajectories, ring: StorageState, slice_len: int, strict: bool = True) -> np.ndarray:
-    """Return the expected share of each item in the draws of a slice sampler.
+    """Return the share of each item in the draws of a slice sampler, ``[size, columns]``, with a sum of 1.
 
-    The sampler draws uniformly among the trajectories that are long enough, then uniformly among the starts.
-
-    Args:
-        trajectories: the trajectories in the buffer.
-        ring: the rows of the storage.
-        slice_len: number of rows of a slice.
-        strict: whether shorter trajectories are excluded.
-
-    Returns:
-        Shares with a sum of 1, ``[size, columns]``; all 0 if no slice is possible.
+    The sampler draws uniformly among the trajectories that are long enough, then uniformly among the starts. All shares
+    are 0 if no slice is possible.
     """
     share = np.zeros((ring.size, ring.columns))
     fits = trajectories.length >= (slice_len if strict else 1)
@@ -87,15 +74,9 @@ def coverage(trajectories: Trajectories, ring: StorageState, slice_len: int, str
 
 
 def slices_of(positions: np.ndarray, ring: StorageState, size: int | None = None) -> np.ndarray:
-    """Split the items that a slice sampler drew into slices.
+    """Split drawn positions ``row * columns + column`` into slices: column, first row and length, ``[slices, 3]``.
 
-    Args:
-        positions: positions of the items, ``row * columns + column``, in the order of the sample, ``[n]``.
-        ring: the rows of the storage.
-        size: length of the slices if it is known; it separates slices that are adjacent in the buffer. None: unknown.
-
-    Returns:
-        Column, first row and length of each run of consecutive rows, ``[slices, 3]``.
+    A known slice length, ``size``, separates slices that are adjacent in the buffer.
 
     Example:
         >>> slices_of(np.array([8, 9, 0, 4, 5]), StorageState(10, 10, 10, 3, 13, 1, True)).tolist()
@@ -113,3 +94,34 @@ def slices_of(positions: np.ndarray, ring: StorageState, size: int | None = None
     starts = np.concatenate([[0], np.flatnonzero(~follows) + 1])
     lengths = np.diff(np.append(starts, len(rows)))
     return np.stack([columns[starts], rows[starts], lengths], 1)
+
+
+def is_slicing(sampler: Any) -> bool:
+    """Whether a sampler draws slices."""
+    return isinstance(sampler, SliceSampler)
+
+
+def slice_length(buffer: Any, asked: int | None) -> int | None:
+    """Return the slice length that was asked for, else that of the buffer's sampler; None if it draws no slices."""
+    sampler = buffer.sampler
+    if asked is not None or not is_slicing(sampler):
+        return asked
+    if sampler.slice_len:
+        return int(sampler.slice_len)
+    if sampler.num_slices and buffer.batch_size:
+        return max(int(buffer.batch_size) // int(sampler.num_slices), 1)
+    return None
+
+
+def is_strict(sampler: Any) -> bool:
+    """Whether trajectories shorter than a slice are excluded."""
+    return not is_slicing(sampler) or bool(sampler.strict_length)
+
+
+def drawn_length(sampler: Any, count: int) -> int | None:
+    """Return the common length of the slices in a sample of ``count`` items; None if it may differ."""
+    if not is_slicing(sampler) or not sampler.strict_length or sampler.span:
+        return None
+    if sampler.slice_len:
+        return int(sampler.slice_len)
+    return count // int(sampler.num_slices) or None

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
+import textwrap
+from dataclasses import dataclass
 
-from rlnb_widgets._core.svg import Svg
-from rlnb_widgets._core.text import bytes_text, shorten
-from rlnb_widgets.buffer_explorer.explain import buffer_explanation
+import numpy as np
+
+from rlnb_widgets._core.svg import Svg, coordinate
+from rlnb_widgets._core.text import bytes_text, number, shorten
 from rlnb_widgets.buffer_explorer.schema import ExplorerModel, Moment
-from rlnb_widgets.buffer_explorer.shapes import Dial, arc_path, sector_path
-from rlnb_widgets.buffer_explorer.still_bars import bars_height, draw_bars
-from rlnb_widgets.buffer_explorer.still_tree import draw_tree, tree_height
 from rlnb_widgets.buffer_explorer.words import (
+    buffer_explanation,
     buffer_headline,
     draw_words,
     moment_words,
@@ -19,27 +20,20 @@ from rlnb_widgets.buffer_explorer.words import (
     trajectory_words,
 )
 
-__all__ = ["buffer_svg"]
-
+_LEVELS, _LEVEL, _MARGIN = 6, 19.0, 12.0
+_CELL_GAP, _MOST_GAPS = 0.12, 128
+_LEFT, _TALL, _ROW = 118.0, 44.0, 62.0
 _WIDTH, _MOST_SETTINGS, _MOST_KEYS = 760.0, 7, 8
 _RADIUS, _CENTER_X = 118.0, 170.0
 _SHADES = 5
 _TRAJECTORIES = ("c2", "c5")
-# Between trajectories, in radians: the first and the last may have one colour, and meet at the seam.
+
+# Gap between trajectories in radians, since the first and the last, which meet at the seam, may have one colour.
 _GAP = 0.03
 
 
 def buffer_svg(model: ExplorerModel, t: int, order: str) -> Svg:
-    """Draw the static SVG.
-
-    Args:
-        model: the model.
-        t: the moment.
-        order: ``"physical"`` or ``"chronological"``.
-
-    Returns:
-        The picture.
-    """
+    """Draw recorded state ``t``; ``order`` is ``"physical"`` or ``"chronological"``."""
     moment = model.moments[t]
     rows = max(min(len(box.settings), _MOST_SETTINGS) for box in model.boxes)
     keys = min(len(model.memory.keys), _MOST_KEYS)
@@ -58,9 +52,9 @@ def buffer_svg(model: ExplorerModel, t: int, order: str) -> Svg:
     _ring(svg, moment, order, y)
     _words(svg, model, moment, t, y)
     y += heights[2]
-    draw_bars(svg, moment, order, y, _WIDTH)
+    draw_bars(svg, moment, order, y)
     y += heights[3]
-    draw_tree(svg, moment, y, _WIDTH)
+    draw_tree(svg, moment, y)
     y += heights[4]
     if keys:
         _memory(svg, model, y)
@@ -118,7 +112,7 @@ def _ring(svg: Svg, moment: Moment, order: str, y: float) -> None:
 
 
 def _cells(svg: Svg, moment: Moment, dial: Dial, center: tuple[float, float], radii: tuple[float, float]) -> None:
-    """The cells, by age: the newest darkest."""
+    """Draw the cells by age, the newest darkest."""
     most = max(int(moment.age.max(initial=0)), 1)
     groups: dict[tuple[str, float], list[str]] = {}
     for cell, age in enumerate(moment.age.tolist()):
@@ -138,7 +132,7 @@ def _cells(svg: Svg, moment: Moment, dial: Dial, center: tuple[float, float], ra
 
 
 def _drawn(svg: Svg, moment: Moment, dial: Dial, center: tuple[float, float], radius: float, column: int) -> None:
-    """A dot in each cell that the last sample drew from."""
+    """Draw a dot in each cell that the last sample drew from."""
     rows = moment.drawn[moment.drawn % moment.ring.columns == column] // moment.ring.columns
     for cell in sorted({moment.grid.cell(int(row)) for row in rows}):
         angle = sum(dial.span(cell)) / 2
@@ -172,19 +166,11 @@ def _words(svg: Svg, model: ExplorerModel, moment: Moment, t: int, y: float) -> 
     lines.append(("The darker a cell, the newer. Outlined: written now. Dots: drawn now.", "muted"))
     y += 30
     for text, role in lines:
-        for line in _wrapped(text, 66)[:5]:
-            svg.text(x, y, line, fill=role, size=10.5)
+        words = " ".join(text.split())
+        for line in textwrap.wrap(words, 66, break_long_words=False, break_on_hyphens=False)[:5]:
+            svg.text(x, y, shorten(line, 76), fill=role, size=10.5)
             y += 14
         y += 5
-
-
-def _wrapped(text: str, width: int) -> list[str]:
-    lines = [""]
-    for word in text.split():
-        if len(lines[-1]) + len(word) + 1 > width and lines[-1]:
-            lines.append("")
-        lines[-1] = f"{lines[-1]} {word}".strip()
-    return [shorten(line, width + 10) for line in lines]
 
 
 def _memory(svg: Svg, model: ExplorerModel, y: float) -> None:
@@ -197,3 +183,140 @@ def _memory(svg: Svg, model: ExplorerModel, y: float) -> None:
         svg.text(12, top + 10, shorten(f"{key.key}  {key.form}", 52), size=10, mono=True)
         svg.rect(370, top + 1, 280 * key.reserved / most, 11, fill="c2", rx=2)
         svg.text(662, top + 10, bytes_text(key.reserved), size=10)
+
+
+def levels_of(sums: np.ndarray) -> list[np.ndarray]:
+    """Return the levels of a binary sum tree over its leaves, ``[n]``; the root comes first.
+
+    Example:
+        >>> [level.tolist() for level in levels_of(np.array([1.0, 2.0, 3.0]))]
+        [[6.0], [3.0, 3.0], [1.0, 2.0, 3.0]]
+    """
+    levels = [np.asarray(sums, np.float64)]
+    while len(levels[0]) > 1:
+        levels.insert(0, np.add.reduceat(levels[0], np.arange(0, len(levels[0]), 2)))
+    return levels
+
+
+def tree_height(moment: Moment) -> float:
+    """Return the height of the tree."""
+    if moment.priorities is None or not moment.priorities.total > 0:
+        return 0.0
+    return 36.0 + _LEVEL * len(levels_of(moment.priorities.sums.T.ravel())[:_LEVELS])
+
+
+def draw_tree(svg: Svg, moment: Moment, y: float) -> None:
+    """Draw the upper levels from ``y`` down."""
+    if not tree_height(moment) or moment.priorities is None:
+        return
+    leaves = moment.priorities.sums.T.ravel()
+    levels = levels_of(leaves)
+    aim = int(leaves.argmax())
+    svg.text(12, y + 12, "sum tree", bold=True, size=10.5)
+    words = "each node is the sum of the two below it, and as wide; marked is the way to the largest priority"
+    svg.text(72, y + 12, words, fill="muted", size=10)
+    scale = (_WIDTH - 2 * _MARGIN) / max(float(levels[0][0]), 1e-300)
+    for depth, level in enumerate(levels[:_LEVELS]):
+        top = y + 20 + depth * _LEVEL
+        ends = np.concatenate([[0.0], np.cumsum(level)]) * scale
+        path = aim >> (len(levels) - 1 - depth)
+        for i, value in enumerate(level.tolist()):
+            w = ends[i + 1] - ends[i]
+            if w < 0.3:
+                continue
+            svg.rect(_MARGIN + ends[i], top, w - min(1.0, w / 4), _LEVEL - 2, fill="c4" if i == path else "panel", rx=2)
+            if w > 38:
+                role = "paper" if i == path else "ink"
+                text = number(value, 3)
+                svg.text(_MARGIN + ends[i] + w / 2, top + 12.5, text, size=10, anchor="middle", fill=role)
+
+
+@dataclass(frozen=True)
+class Dial:
+    """A ring as it is drawn: angles in radians, 0 at the top, clockwise."""
+
+    cells: int  #: how many cells
+    rows: int  #: how many rows
+    first: int  #: the cell at the top
+    at: int  #: the row at the top
+
+    @classmethod
+    def of(cls, moment: Moment, order: str) -> Dial:
+        """Return the dial of a recorded state."""
+        at = moment.ring.first if order == "chronological" else 0
+        return cls(moment.grid.cells, moment.grid.rows, moment.grid.cell(at), at)
+
+    def span(self, cell: int) -> tuple[float, float]:
+        """Return start and end of a cell."""
+        slot = (cell - self.first) % self.cells
+        gap = _CELL_GAP if self.cells <= _MOST_GAPS else 0.0
+        return 2 * math.pi * slot / self.cells, 2 * math.pi * (slot + 1 - gap) / self.cells
+
+    def angle(self, row: float) -> float:
+        """Return the start of a row."""
+        # Computed from cells if each holds several rows, so that rows and cells start at the same place.
+        top = self.first * self.rows / self.cells if self.cells < self.rows else self.at
+        return 2 * math.pi * ((row - top) % self.rows) / self.rows
+
+
+def _point(center: tuple[float, float], radius: float, angle: float) -> str:
+    x, y = center[0] + radius * math.sin(angle), center[1] - radius * math.cos(angle)
+    return f"{coordinate(x)} {coordinate(y)}"
+
+
+def arc_path(center: tuple[float, float], radius: float, start: float, sweep: float) -> str:
+    """Return the path of an arc; ``start`` and ``sweep`` are in radians, ``sweep`` is less than a full turn."""
+    sweep = min(sweep, 2 * math.pi - 1e-3)
+    large, r = int(sweep > math.pi), coordinate(radius)
+    return f"M{_point(center, radius, start)}A{r} {r} 0 {large} 1 {_point(center, radius, start + sweep)}"
+
+
+def sector_path(center: tuple[float, float], inner: float, outer: float, span: tuple[float, float]) -> str:
+    """Return the path of a cell of the ring; ``span`` holds start and end in radians."""
+    start, stop = span[0], min(span[1], span[0] + 2 * math.pi - 1e-3)
+    large, a, b = int(stop - start > math.pi), coordinate(outer), coordinate(inner)
+    return (
+        f"M{_point(center, outer, start)}A{a} {a} 0 {large} 1 {_point(center, outer, stop)}"
+        f"L{_point(center, inner, stop)}A{b} {b} 0 {large} 0 {_point(center, inner, start)}Z"
+    )
+
+
+def _rows(moment: Moment) -> list[tuple[str, np.ndarray, np.ndarray | None, str]]:
+    rows: list[tuple[str, np.ndarray, np.ndarray | None, str]] = []
+    if moment.batches:
+        expected = moment.expected.sum(0) if moment.expected.size else None
+        rows.append(("draws", moment.draws.sum(0), expected, "c1"))
+    if moment.priorities is not None and moment.priorities.total > 0:
+        rows.append(("priorities", moment.priorities.sums.sum(0), None, "c4"))
+    return rows
+
+
+def bars_height(moment: Moment) -> float:
+    """Return the height of the bars."""
+    return _ROW * len(_rows(moment))
+
+
+def draw_bars(svg: Svg, moment: Moment, order: str, y: float) -> None:
+    """Draw the bars from ``y`` down."""
+    first = moment.grid.cell(moment.ring.first) if order == "chronological" else 0
+    step = (_WIDTH - _LEFT - 12) / moment.grid.cells
+    for name, found, expected, role in _rows(moment):
+        found = np.roll(found, -first)
+        due = None if expected is None else np.roll(expected, -first)
+        top = max(float(found.max()), 0.0 if due is None else float(due.max())) or 1.0
+        svg.text(12, y + 20, name, bold=True, size=10.5)
+        svg.text(12, y + 34, f"to {number(top, 3)}", fill="muted", size=10)
+        path = "".join(
+            f"M{coordinate(_LEFT + i * step)} {coordinate(y + _TALL)}v{coordinate(-value / top * _TALL)}"
+            f"h{coordinate(max(step * 0.85, 0.4))}V{coordinate(y + _TALL)}z"
+            for i, value in enumerate(found.tolist())
+            if value > 0
+        )
+        if path:
+            svg.path(path, fill=role)
+        if due is not None:
+            points = [(_LEFT + (i + 0.42) * step, y + _TALL - v / top * _TALL) for i, v in enumerate(due.tolist())]
+            svg.polyline(points, stroke="ink", stroke_width=1.2, stroke_dasharray="4 3")
+            svg.text(12, y + 47, "- - expected", fill="muted", size=10)
+        svg.line(_LEFT, y + _TALL, _WIDTH - 12, y + _TALL)
+        y += _ROW

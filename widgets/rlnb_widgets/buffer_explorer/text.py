@@ -15,20 +15,12 @@ from rlnb_widgets.buffer_explorer.words import (
     trajectory_words,
 )
 
-__all__ = ["buffer_text"]
-
 _SHADES = "·░▒▓█"
 _MOST_CELLS, _MOST_ARCS, _MOST_KEYS, _MOST_MOMENTS = 64, 6, 8, 12
 
 
 def buffer_text(model: ExplorerModel, t: int, order: str) -> str:
-    """Return the text view.
-
-    Args:
-        model: the model.
-        t: the moment.
-        order: ``"physical"`` or ``"chronological"``.
-    """
+    """Return the text view of recorded state ``t``."""
     moment = model.moments[t]
     lines = [f"BufferExplorer: {buffer_headline(model, moment)}"]
     lines += [f"  {line}" for line in table([[b.role, b.name, _settings(b.settings)] for b in model.boxes]).split("\n")]
@@ -46,7 +38,7 @@ def _settings(settings: tuple[tuple[str, str], ...]) -> str:
 
 
 def _ring_lines(moment: Moment, order: str) -> list[str]:
-    """Age by shade, newest darkest, and the cursor below it."""
+    """Return age as shades, the newest darkest, with the cursor below."""
     ring, grid = moment.ring, moment.grid
     if not ring.length:
         return []

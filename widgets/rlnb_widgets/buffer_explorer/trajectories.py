@@ -11,12 +11,10 @@ from tensordict import TensorDictBase
 
 from rlnb.data.ted.keys import DONE, EPISODE, TRAJ_IDS_KEYS, NestedKey, as_key, as_tuple
 from rlnb_widgets._core.text import key_text, visible
-from rlnb_widgets.buffer_explorer.samplers import is_slicing
 from rlnb_widgets.buffer_explorer.schema import Arcs, StorageState, Trajectories
+from rlnb_widgets.buffer_explorer.slices import is_slicing
 
-__all__ = ["MAX_ARCS", "TrajectorySource", "arcs_of", "no_trajectories", "trajectories_of", "trajectory_source"]
-
-#: Most trajectories that are drawn; of more only the lengths are shown.
+#: The most trajectories that are drawn; if there are more, only their lengths are shown.
 MAX_ARCS = 160
 _MOST_LENGTHS = 512
 
@@ -27,38 +25,24 @@ _MOST_ITEMS = 20_000
 
 @dataclass(frozen=True, eq=False)
 class TrajectorySource:
-    """What tells trajectories apart; where both are there, either does.
+    """The entries that separate trajectories. If there are both, each of them does."""
 
-    Args:
-        ids: the entry with an id for each step, or the ids themselves.
-        ends: the entry that says which steps are the last of a trajectory, or the flags themselves.
-    """
-
-    ids: NestedKey | torch.Tensor | None = None
-    ends: NestedKey | torch.Tensor | None = None
+    ids: NestedKey | torch.Tensor | None = None  #: the entry with an id for each step, or the ids themselves
+    ends: NestedKey | torch.Tensor | None = None  #: the entry with end signals, or the flags themselves
 
     @property
     def label(self) -> str:
-        """Name the entries."""
+        """The entries as text."""
         parts = [part for part in (self.ids, self.ends) if part is not None]
         return " and ".join(_label(part) for part in parts)
 
 
 class _CannotReadError(Exception):
-    """Why an entry does not tell trajectories apart."""
+    """An entry does not separate trajectories; the message says why."""
 
 
 def trajectory_source(buffer: Any, end_key: NestedKey | None, traj_key: NestedKey | None) -> TrajectorySource:
-    """Choose what tells trajectories apart.
-
-    Args:
-        buffer: the buffer.
-        end_key: the entry that says where a trajectory ends, or None.
-        traj_key: the entry with ids, or None.
-
-    Returns:
-        What was asked for; else what a slice sampler reads; else ids, else end flags, if the data has them.
-    """
+    """Choose what separates trajectories: the given keys, what a slice sampler reads, else ids or end signals."""
     if traj_key is not None or end_key is not None:
         return TrajectorySource(traj_key, end_key)
     has, sampler = _keys(buffer.storage), buffer.sampler
@@ -75,23 +59,14 @@ def trajectory_source(buffer: Any, end_key: NestedKey | None, traj_key: NestedKe
 
 
 def trajectories_of(buffer: Any, ring: StorageState, source: TrajectorySource) -> Trajectories:
-    """Find the trajectories of a buffer.
-
-    Args:
-        buffer: the buffer.
-        ring: where it is written.
-        source: as `trajectory_source` returns it.
-
-    Returns:
-        The runs of rows that belong together, in order of time, column by column.
-    """
+    """Find the trajectories: runs of rows in order of time, column by column."""
     if not ring.ordered:
         return no_trajectories("The rows are not in order of time, so that no trajectories are drawn.")
     if not ring.length:
         return no_trajectories("Nothing is stored.")
     storage = buffer.storage
     if storage.element_dims:
-        return no_trajectories("Each element has a batch size of its own, such as a whole trajectory, and is one cell.")
+        return no_trajectories("Each item has a batch size of its own, such as a whole trajectory, and is one cell.")
     if not source.label:
         return no_trajectories(
             'The data has no entry that tells trajectories apart, such as ("next", "done"). '
@@ -112,7 +87,7 @@ def trajectories_of(buffer: Any, ring: StorageState, source: TrajectorySource) -
 
 
 def _runs(ids: np.ndarray | None, ends: np.ndarray | None, ring: StorageState, column: int) -> tuple[np.ndarray, ...]:
-    """The runs of one column, whose values are in order of time."""
+    """Return the runs of one column, whose values are in order of time."""
     parted = np.zeros(ring.length - 1, bool)
     if ids is not None:
         parted |= ids[1:] != ids[:-1]
@@ -121,7 +96,7 @@ def _runs(ids: np.ndarray | None, ends: np.ndarray | None, ring: StorageState, c
     starts = np.concatenate([[0], np.flatnonzero(parted) + 1]).astype(np.int64)
     lengths = np.diff(np.append(starts, ring.length))
     begun, ended = np.ones(len(starts), bool), np.ones(len(starts), bool)
-    # What came before the oldest row was written over.
+    # The rows before the oldest one were overwritten.
     begun[0] = ring.written <= ring.length
     ended[-1] = ends is not None and bool(ends[-1])
     named = np.full(len(starts), -1, np.int64) if ids is None else np.nan_to_num(ids[starts]).astype(np.int64)
@@ -129,7 +104,7 @@ def _runs(ids: np.ndarray | None, ends: np.ndarray | None, ring: StorageState, c
 
 
 def _values(storage: Any, part: Any, ring: StorageState) -> np.ndarray:
-    """A part of the source for all filled rows, ``[rows, columns]``."""
+    """Return a part of the source for all filled rows, ``[rows, columns]``."""
     found = part[: ring.length] if isinstance(part, torch.Tensor) else _column(storage, as_key(as_tuple(part)), ring)
     label = _label(part)
     if found is None or not found.numel():
@@ -170,7 +145,7 @@ def _column(storage: Any, key: NestedKey, ring: StorageState) -> torch.Tensor | 
 
 
 def _numbered(objects: np.ndarray) -> torch.Tensor | None:
-    """Ids that are Python objects, such as strings, as numbers in the order in which they come."""
+    """Number ids that are Python objects, such as strings, in order of appearance."""
     if len(objects) > _MOST_ITEMS:
         return None
     numbers: dict[str, int] = {}
@@ -185,14 +160,7 @@ def _keys(storage: Any) -> set[Any]:
 
 
 def arcs_of(found: Trajectories) -> Arcs:
-    """Bound what is drawn of trajectories.
-
-    Args:
-        found: all of them.
-
-    Returns:
-        Counts and lengths of all, and the trajectories themselves where they are few enough.
-    """
+    """Count trajectories and lengths; keep the trajectories themselves if they are few enough to be drawn."""
     lengths, counts = np.unique(found.length, return_counts=True)
     if len(lengths) > _MOST_LENGTHS:
         group = np.arange(len(lengths)) * _MOST_LENGTHS // len(lengths)
@@ -204,12 +172,7 @@ def arcs_of(found: Trajectories) -> Arcs:
 
 
 def no_trajectories(note: str, source: str = "") -> Trajectories:
-    """Make trajectories of which there are none.
-
-    Args:
-        note: why.
-        source: the entry that tells them apart.
-    """
+    """Return an empty set of trajectories, with the reason."""
     empty = np.zeros(0, np.int64)
     flags = np.zeros(0, bool)
     return Trajectories(source, empty, empty, empty, empty, flags, flags, note)

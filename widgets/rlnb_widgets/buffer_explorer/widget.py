@@ -20,17 +20,13 @@ from rlnb_widgets._core.svg import Svg
 from rlnb_widgets._core.text import plural, shorten
 from rlnb_widgets._core.timeline import TimeTraits
 from rlnb_widgets._core.visualizer import Visualizer
-from rlnb_widgets.buffer_explorer.explain import buffer_explanation
-from rlnb_widgets.buffer_explorer.model import explorer_model
 from rlnb_widgets.buffer_explorer.parts import check_buffer
 from rlnb_widgets.buffer_explorer.payload import buffer_payload
-from rlnb_widgets.buffer_explorer.record import BufferRecorder, Options
+from rlnb_widgets.buffer_explorer.record import BufferRecorder, Options, explorer_model
 from rlnb_widgets.buffer_explorer.schema import ExplorerModel, What
 from rlnb_widgets.buffer_explorer.static import buffer_svg
 from rlnb_widgets.buffer_explorer.text import buffer_text
-from rlnb_widgets.buffer_explorer.words import buffer_headline
-
-__all__ = ["BufferExplorer"]
+from rlnb_widgets.buffer_explorer.words import buffer_explanation, buffer_headline
 
 _HERE = Path(__file__).parent
 _ORDERS = ("physical", "chronological")
@@ -248,7 +244,7 @@ class BufferExplorer(TimeTraits, Visualizer):
         Raises:
             TypeError: If the stored items are not TensorDicts.
         """
-        from rlnb_widgets.rollout_player import RolloutPlayer
+        from rlnb_widgets.rollout_player.live import RolloutPlayer
 
         stored = self.buffer[:]
         if self.buffer.storage.ndim > 1:  # a player needs time last
@@ -326,14 +322,7 @@ class BufferExplorer(TimeTraits, Visualizer):
         return buffer_explanation(model, self.t)
 
     def to_html(self, path: str | Path | None = None) -> str:
-        """Return a self-contained HTML page with the live explorer, which needs no kernel and no network.
-
-        Args:
-            path: File to write the page to. None: only return it.
-
-        Returns:
-            The page.
-        """
+        """Return the page of :meth:`Visualizer.to_html`, with the current state of the buffer."""
         self._flush()
         return super().to_html(path)
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Action", "actions_of"]
-
 # By class of the scene, in the order of the actions.
 _NAMES = {
     "Acrobot": ("left", "none", "right"),
@@ -24,15 +22,10 @@ _ARROWS = {"ArrowLeft": "←", "ArrowRight": "→", "ArrowUp": "↑", "ArrowDown
 
 @dataclass(frozen=True)
 class Action:
-    """One action.
+    """One action."""
 
-    Attributes:
-        name: its name, or its number.
-        keys: the keys that take it, by their ``KeyboardEvent.key``.
-    """
-
-    name: str
-    keys: tuple[str, ...]
+    name: str  #: its name, or its number
+    keys: tuple[str, ...]  #: the keys that take it, by their ``KeyboardEvent.key``
 
     @property
     def hint(self) -> str:
@@ -42,13 +35,6 @@ class Action:
 
 def actions_of(scene: Any, n: int) -> tuple[Action, ...]:
     """Return the actions of an env with their names and keys: arrows for directions, and digits.
-
-    Args:
-        scene: the scene that draws the env. None: no scene.
-        n: number of actions.
-
-    Returns:
-        The actions, in order.
 
     Example:
         >>> from rlnb_widgets.scenes import find_scene

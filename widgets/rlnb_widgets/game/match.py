@@ -7,16 +7,14 @@ from typing import Any
 import torch
 from tensordict import TensorDict, TensorDictBase
 
-from rlnb.data import Categorical, OneHot
+from rlnb.data.specs.categorical import Categorical, OneHot
 from rlnb.data.ted.keys import DONE, as_key, as_tuple
 from rlnb.data.ted.step_mdp import step_mdp
-from rlnb.envs import EnvBase
+from rlnb.envs.base import EnvBase
 from rlnb.envs.errors import policy_name, policy_returned, policy_wrote_no_action
 from rlnb.envs.policies import is_random, make_policy
 from rlnb.envs.stacking import stack_steps
 from rlnb_widgets.game.thought import Thought, read_thought
-
-__all__ = ["SIDES", "Match"]
 
 #: What the two players of a game are called.
 SIDES = ("X", "O")

@@ -11,39 +11,21 @@ from tensordict import TensorDictBase
 
 from rlnb_widgets._core.text import key_text
 from rlnb_widgets.game.match import Match
-from rlnb_widgets.scenes import Scene
-
-__all__ = ["MatchDrawing", "picture"]
+from rlnb_widgets.scenes.scene import Scene
 
 
 @dataclass(frozen=True, eq=False)
 class MatchDrawing:
-    """The drawing of a match.
+    """The drawing of a match."""
 
-    Attributes:
-        scene: the scene; None if there is no drawing.
-        first: the first frame that is new since your last action.
-        places: for each action with a place in the drawing, what is there, in words.
-        note: a note about the drawing, or the reason why there is none.
-    """
-
-    scene: Scene | None
-    first: int
-    places: tuple[str, ...]
-    note: str
+    scene: Scene | None  #: the scene; None if there is no drawing
+    first: int  #: the first frame that is new since your last action
+    places: tuple[str, ...]  #: for each action with a place in the drawing, what is there, in words
+    note: str  #: a note about the drawing, or the reason why there is none
 
 
 def picture(match: Match, spec: Any, since: int) -> MatchDrawing:
-    """Draw the steps since your last action.
-
-    Args:
-        match: the match.
-        spec: the scene that draws the env. None: no scene.
-        since: number of steps since your last action.
-
-    Returns:
-        The drawing.
-    """
+    """Draw the ``since`` steps since your last action with a scene; ``spec`` is None if there is no drawing."""
     name = type(match.env).__name__
     if spec is None:
         return MatchDrawing(None, 0, (), f"There is no drawing for {name}; add one with register_scene.")

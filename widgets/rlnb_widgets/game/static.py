@@ -8,24 +8,13 @@ from rlnb_widgets.game.actions import Action
 from rlnb_widgets.game.match import Match
 from rlnb_widgets.game.picture import MatchDrawing
 from rlnb_widgets.game.text import match_explanation, match_headline, status
-from rlnb_widgets.scenes import frame_svg, scene_style
-
-__all__ = ["game_svg"]
+from rlnb_widgets.scenes.svg import frame_svg, scene_style
 
 _WIDTH, _TALLEST = 520.0, 340.0
 
 
 def game_svg(match: Match, seen: MatchDrawing, actions: tuple[Action, ...]) -> Svg:
-    """Draw the last position.
-
-    Args:
-        match: the match.
-        seen: its drawing.
-        actions: the actions of the env.
-
-    Returns:
-        The SVG.
-    """
+    """Draw the last position."""
     scene = seen.scene
     scale = 0.0 if scene is None else min((_WIDTH - 24) / scene.width, _TALLEST / scene.height)
     tall = 0.0 if scene is None else scene.height * scale + 8

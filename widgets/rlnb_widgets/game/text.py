@@ -8,18 +8,9 @@ from rlnb_widgets.game.actions import Action
 from rlnb_widgets.game.match import SIDES, Match
 from rlnb_widgets.game.picture import MatchDrawing
 
-__all__ = ["game_text", "match_explanation", "match_headline", "status"]
-
 
 def match_headline(match: Match) -> str:
-    """Return the env, the players and the number of steps in one line.
-
-    Args:
-        match: the match.
-
-    Returns:
-        The line.
-    """
+    """Return the env, the players and the number of steps in one line."""
     name = type(match.env).__name__
     if not match.two_players:
         return f"{name}, {plural(len(match.steps), 'step')}, return {number(sum(match.rewards))}"
@@ -29,14 +20,7 @@ def match_headline(match: Match) -> str:
 
 
 def status(match: Match) -> str:
-    """Return the state of the match in a sentence that a screen reader can read aloud.
-
-    Args:
-        match: the match.
-
-    Returns:
-        The sentence.
-    """
+    """Return the state of the match in a sentence that a screen reader can read aloud."""
     if match.two_players:
         who = match.winner
         if who is not None:
@@ -65,16 +49,7 @@ def _last_move(match: Match) -> str:
 
 
 def game_text(match: Match, seen: MatchDrawing, actions: tuple[Action, ...]) -> str:
-    """Return the text view, which is the same on every machine.
-
-    Args:
-        match: the match.
-        seen: its drawing.
-        actions: the actions of the env.
-
-    Returns:
-        Lines of text.
-    """
+    """Return the text view, which is the same on every machine."""
     lines = [f"Game({match_headline(match)})"]
     board = match.root.get("board", None)
     if match.two_players and board is not None and board.ndim == 2:
@@ -91,16 +66,7 @@ def game_text(match: Match, seen: MatchDrawing, actions: tuple[Action, ...]) -> 
 
 
 def match_explanation(match: Match, seen: MatchDrawing, actions: tuple[Action, ...]) -> str:
-    """Describe the match and the keys in words.
-
-    Args:
-        match: the match.
-        seen: its drawing.
-        actions: the actions of the env.
-
-    Returns:
-        The description.
-    """
+    """Describe the match and the keys in words."""
     parts = [f"A game to play in the cell: {match_headline(match)}.", status(match)]
     if seen.places:
         parts.append("Choose a place with the mouse, or with the arrow keys and Enter.")

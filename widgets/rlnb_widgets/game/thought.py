@@ -9,8 +9,6 @@ from typing import Any
 import torch
 from tensordict import TensorDictBase
 
-__all__ = ["Thought", "read_thought"]
-
 _PROBABILITIES = ("action_probs", "probs", "probabilities")
 _LOGITS = ("logits",)
 _VALUES = ("action_value",)
@@ -18,28 +16,15 @@ _VALUES = ("action_value",)
 
 @dataclass(frozen=True)
 class Thought:
-    """What a policy wrote about the actions before a move.
+    """What a policy wrote about the actions before a move."""
 
-    Attributes:
-        key: key of the entry.
-        words: text for each action, a percentage or a value; empty for an illegal action.
-        shares: length of the bar of each action, in [0, 1].
-    """
-
-    key: str
-    words: tuple[str, ...]
-    shares: tuple[float, ...]
+    key: str  #: key of the entry
+    words: tuple[str, ...]  #: text for each action, a percentage or a value; empty for an illegal action
+    shares: tuple[float, ...]  #: length of the bar of each action, in [0, 1]
 
 
 def read_thought(data: TensorDictBase, legal: Sequence[bool]) -> Thought | None:
-    """Read probabilities, logits or values of the actions.
-
-    Args:
-        data: data that a policy returned.
-        legal: whether each action is legal.
-
-    Returns:
-        The thought; None if the policy wrote no such entry, or one of another size.
+    """Read probabilities, logits or values of the actions; None if there is no such entry of the right size.
 
     Example:
         >>> from tensordict import TensorDict

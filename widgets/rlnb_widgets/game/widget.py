@@ -9,29 +9,22 @@ from typing import Any
 import traitlets
 from tensordict import TensorDict, TensorDictBase
 
-from rlnb.envs import EnvBase
-from rlnb_widgets._core import Svg, Visualizer, bundle_css, bundle_js
+from rlnb.envs.base import EnvBase
+from rlnb_widgets._core.esm import bundle_css, bundle_js
+from rlnb_widgets._core.svg import Svg
+from rlnb_widgets._core.visualizer import Visualizer
 from rlnb_widgets.game.actions import actions_of
 from rlnb_widgets.game.match import Match
 from rlnb_widgets.game.picture import picture
 from rlnb_widgets.game.static import game_svg
 from rlnb_widgets.game.text import game_text, match_explanation, match_headline, status
-from rlnb_widgets.scenes import find_scene
-
-__all__ = ["Game", "play"]
+from rlnb_widgets.scenes.registry import find_scene
 
 _HERE = Path(__file__).parent
 
 
 class Game(Visualizer):
-    """Plays an env in the cell, against a policy or alone; see :func:`play`.
-
-    Args:
-        env: see :func:`play`.
-        policy: see :func:`play`.
-        you: see :func:`play`.
-        start: see :func:`play`.
-        seed: see :func:`play`.
+    """Plays an env in the cell, against a policy or alone; see :func:`play` for the arguments.
 
     Attributes:
         match: the :class:`~rlnb_widgets.game.Match` that is played.

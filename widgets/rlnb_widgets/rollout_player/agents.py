@@ -10,15 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from rlnb.data.ted.keys import END_KEYS
 from rlnb_widgets._core.text import path_text, plural
 from rlnb_widgets.rollout_player.episodes import returns_so_far
 from rlnb_widgets.rollout_player.leaves import Key, RolloutLeaf
 
-__all__ = ["LANES", "RESTART", "Agent", "Group", "agents_note", "find_groups"]
-
-_ENDS = ("done", "terminated", "truncated")
-
-#: What an agent does in a step, by code: a step of its own, one that ends it, or none because it has ended before.
+#: Activity of an agent in a step by code: it acts, its step ends it (three kinds), or it waits since it has ended.
 LANES: tuple[str, ...] = ("acts", "terminated", "truncated", "done", "waits")
 #: Added to the code of the first step after an agent was reset alone.
 RESTART = 8
@@ -26,45 +23,30 @@ RESTART = 8
 
 @dataclass(frozen=True, eq=False)
 class Agent:
-    """One agent, or one player.
+    """One agent, or one player."""
 
-    Attributes:
-        name: What it is called: the group and its number in it, or the group alone.
-        label: Its number, or the name of a group of one.
-        number: Among all agents, which says its colour.
-        lane: What it does in each step, codes of `LANES`, ``[E, T]`` uint8; None without end signals of its own.
-        reward: ``[E, T]``, or None.
-        returns: Sum of its rewards since it, or the episode, began; ``[E, T]``, or None.
-    """
-
-    name: str
-    label: str
-    number: int
+    name: str  #: name of the group, and the index in it if there are several
+    label: str  #: index in the group, or the name of a group of one
+    number: int  #: number among all agents, which determines the colour
+    #: activity in each step, codes of `LANES`, uint8 ``[E, T]``; None without separate end signals
     lane: np.ndarray | None
-    reward: np.ndarray | None
-    returns: np.ndarray | None
+    reward: np.ndarray | None  #: rewards ``[E, T]``, or None
+    returns: np.ndarray | None  #: sum of the rewards since the agent's or the env's episode began, ``[E, T]``, or None
 
 
 @dataclass(frozen=True)
 class Group:
-    """Agents whose entries share a parent key.
+    """Agents whose entries share a parent key."""
 
-    Attributes:
-        key: Where they lie.
-        agents: All of them.
-    """
-
-    key: Key
-    agents: tuple[Agent, ...]
+    key: Key  #: the parent key
+    agents: tuple[Agent, ...]  #: the agents
 
 
 def find_groups(leaves: Mapping[Key, RolloutLeaf], code: np.ndarray, env: Any = None) -> tuple[Group, ...]:
     """Find the groups: nested entries of ``"next"`` that hold a reward or an end signal.
 
-    Args:
-        leaves: Leaves by key.
-        code: Ends of the episodes of the env, ``[E, T]``.
-        env: The environment, which knows its agents by number, or None: then they are counted group by group.
+    ``code`` holds the ends of the env's episodes, ``[E, T]``. Agents have the numbers of ``env``; without an env they
+    are counted group by group.
 
     Example:
         >>> def leaf(*key, n):
@@ -74,14 +56,14 @@ def find_groups(leaves: Mapping[Key, RolloutLeaf], code: np.ndarray, env: Any = 
         (['agents 0', 'agents 1'], [[1.0, 2.0]])
     """
     keys = dict.fromkeys(
-        key[1:-1] for key in leaves if key[0] == "next" and len(key) > 2 and key[-1] in ("reward", *_ENDS)
+        key[1:-1] for key in leaves if key[0] == "next" and len(key) > 2 and key[-1] in ("reward", *END_KEYS)
     )
     alone = ("next", "reward") in leaves
     groups: list[Group] = []
     numbers = count()
     for key in sorted(keys, key=_by_number):
-        ends = any(("next", *key, name) in leaves for name in _ENDS)
-        # A reward among infos is no agent.
+        ends = any(("next", *key, name) in leaves for name in END_KEYS)
+        # A reward among infos does not make an agent.
         if ends or not alone or (*key, "action") in leaves:
             group = _group(leaves, key, code, _numbers(env, key), numbers)
             if group.agents:
@@ -107,7 +89,7 @@ def _group(
     sides = {
         (side, name): leaf
         for side in ("root", "next")
-        for name in ("reward", *_ENDS)
+        for name in ("reward", *END_KEYS)
         if (leaf := leaves.get((*(("next",) if side == "next" else ()), *key, name))) is not None
         and leaf.kind == "number"
     }
@@ -129,16 +111,16 @@ def _group(
 
 
 def _lane(column: Mapping[tuple[str, str], np.ndarray], code: np.ndarray) -> np.ndarray | None:
-    ended = {name: column["next", name] != 0 for name in _ENDS if ("next", name) in column}
+    ended = {name: column["next", name] != 0 for name in END_KEYS if ("next", name) in column}
     if not ended:
         return None
     over = np.logical_or.reduce([*ended.values()])
     goes_on = code[:, :-1] == 0
-    at_root = [column["root", name] != 0 for name in _ENDS if ("root", name) in column]
+    at_root = [column["root", name] != 0 for name in END_KEYS if ("root", name) in column]
     if at_root:
         waits = np.logical_or.reduce(at_root)
     else:
-        # An agent that has ended waits until the episode of the whole is over.
+        # An agent that has ended waits for the end of the episode.
         waits = np.zeros_like(over)
         for t in range(1, over.shape[1]):
             waits[:, t] = (over[:, t - 1] | waits[:, t - 1]) & goes_on[:, t - 1]
@@ -152,7 +134,7 @@ def _lane(column: Mapping[tuple[str, str], np.ndarray], code: np.ndarray) -> np.
 
 
 def _own_code(lane: np.ndarray | None, code: np.ndarray) -> np.ndarray:
-    """The ends of what an agent's return is summed over: those of the whole, and where it was reset alone."""
+    """Return the ends that an agent's return is summed up to: those of the episode, and its separate resets."""
     if lane is None:
         return code
     own = code.copy()
@@ -161,13 +143,7 @@ def _own_code(lane: np.ndarray | None, code: np.ndarray) -> np.ndarray:
 
 
 def agents_note(groups: tuple[Group, ...], code: np.ndarray, env: int = 0) -> list[str]:
-    """Describe the agents, and which of them end or start separately.
-
-    Args:
-        groups: Groups from `find_groups`.
-        code: Ends of the episodes of the env, ``[E, T]``.
-        env: Row of the environment that is spoken of.
-    """
+    """Describe the agents of environment ``env``, and which of them end or start separately."""
     said = []
     for group in groups:
         if len(group.agents) > 1:

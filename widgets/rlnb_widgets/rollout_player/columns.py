@@ -7,10 +7,8 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Columns"]
-
 # Integer kinds tried from the smallest; JavaScript reads them by the same names.
-_LONG = 64  # rows from which runs are looked for
+_LONG = 64  # the fewest rows for which runs are tried
 _INTEGERS = (("i1", np.int8), ("u1", np.uint8), ("i2", np.int16), ("i4", np.int32))
 
 
@@ -49,15 +47,13 @@ class Columns:
 
     @property
     def blob(self) -> bytes:
-        """Return the bytes of all columns."""
+        """The bytes of all columns."""
         return b"".join(self._chunks)
 
     def add(self, column: np.ndarray, ahead_of: int | None = None) -> int:
-        """Add a column and return its number.
+        """Add a column ``[rows]`` and return its number.
 
-        Args:
-            column: Numbers, ``[rows]``.
-            ahead_of: Number of the column that this one may be a copy of, moved one step ahead.
+        It may be a copy of the column ``ahead_of``, moved one step ahead.
         """
         column = np.ascontiguousarray(column).reshape(self.rows)
         digest = column.dtype.str.encode() + hashlib.blake2b(column.tobytes(), digest_size=16).digest()
@@ -113,7 +109,7 @@ def _same(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _whole(column: np.ndarray) -> bool:
-    # Rewards and returns are often whole numbers: a byte or two in place of four.
+    # Rewards and returns are often whole numbers, which fit into one or two bytes.
     return bool(np.isfinite(column).all() and (np.abs(column) < 2**31).all() and (column == np.rint(column)).all())
 
 

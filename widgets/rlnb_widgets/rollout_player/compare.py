@@ -9,28 +9,17 @@ import numpy as np
 from rlnb_widgets._core.text import key_text, shorten
 from rlnb_widgets.rollout_player.leaves import Key, RolloutLeaf
 
-__all__ = ["RolloutDivergence", "first_parting"]
-
 
 @dataclass(frozen=True)
 class RolloutDivergence:
-    """The place where two rollouts diverge.
+    """The place where two rollouts diverge."""
 
-    Attributes:
-        t: First step that differs, or None if none does.
-        keys: Entries that differ at that step, root before ``"next"``.
-        first: Text of the first of these entries in the first rollout.
-        second: The same in the second rollout.
-        only: Entries that only one of them has, or that differ in shape: (key, what is wrong).
-        lengths: Steps of both.
-    """
-
-    t: int | None
-    keys: tuple[Key, ...]
-    first: str
-    second: str
-    only: tuple[tuple[Key, str], ...]
-    lengths: tuple[int, int]
+    t: int | None  #: first step that differs; None without a difference
+    keys: tuple[Key, ...]  #: entries that differ at that step, root before ``"next"``
+    first: str  #: text of the first of these entries in the first rollout
+    second: str  #: the same in the second rollout
+    only: tuple[tuple[Key, str], ...]  #: entries of one rollout only, or of differing shape: (key, problem)
+    lengths: tuple[int, int]  #: number of steps of both rollouts
 
     def __str__(self) -> str:
         """Return the comparison as a sentence."""
@@ -52,14 +41,10 @@ class RolloutDivergence:
 
 
 def first_parting(a: dict[Key, RolloutLeaf], b: dict[Key, RolloutLeaf], env: int = 0) -> RolloutDivergence:
-    """Compare two rollouts entry by entry, one environment of each.
+    """Compare environment ``env`` of two rollouts entry by entry.
 
-    NaN equals NaN. An entry that only one has, or whose shape differs, is listed and does not count as parting.
-
-    Args:
-        a: Leaves of the first rollout by key.
-        b: Leaves of the second.
-        env: Row of the environment in both.
+    NaN equals NaN. An entry that only one of them has, or whose shape differs, is listed and does not count as a
+    divergence.
     """
     lengths = (_steps(a), _steps(b))
     steps = min(lengths)

@@ -14,36 +14,22 @@ from tensordict import TensorDictBase
 
 from rlnb_widgets._core.text import shorten
 from rlnb_widgets.rollout_player.leaves import Key, RolloutLeaf, members
-from rlnb_widgets.scenes import Scene, find_scene
-
-__all__ = ["Drawing", "check_env", "draw_frames"]
+from rlnb_widgets.scenes.registry import find_scene
+from rlnb_widgets.scenes.scene import Scene
 
 
 @dataclass(frozen=True, eq=False)
 class Drawing:
-    """The drawing of a rollout, as `draw_frames` returns it.
+    """The drawing of a rollout, as `draw_frames` returns it."""
 
-    Attributes:
-        scene: The drawing of all frames.
-        fields: Names of the components of the state, where the scene knows them.
-        acting: Parts of the scene that show the action.
-        note: What the reader must know about the picture, such as a map that is assumed.
-    """
-
-    scene: Scene
-    fields: tuple[str, ...]
-    acting: tuple[int, ...]
-    note: str
+    scene: Scene  #: the drawing of all frames
+    fields: tuple[str, ...]  #: names of the components of the state, if the scene knows them
+    acting: tuple[int, ...]  #: parts of the scene that show the action
+    note: str  #: note for the reader, such as that a map is assumed
 
 
 def check_env(env: Any) -> None:
-    """Check that an argument can be an environment; the environment is not modified.
-
-    Args:
-        env: As for `RolloutPlayer`.
-
-    Raises:
-        TypeError: If it is a number, a container, a tensor, a class or a function.
+    """Raise ``TypeError`` if an argument can be neither an environment nor its id.
 
     Example:
         >>> check_env("CartPole-v1")
@@ -65,16 +51,7 @@ def check_env(env: Any) -> None:
 
 
 def draw_frames(leaves: Mapping[Key, RolloutLeaf], extra: np.ndarray, env: Any) -> Drawing | str:
-    """Draw each step's root, then ``"next"`` of some steps.
-
-    Args:
-        leaves: Leaves by key.
-        extra: Flat steps ``e * T + t`` whose ``"next"`` is drawn as well.
-        env: The environment or its id.
-
-    Returns:
-        The drawing, or a sentence on why there is none.
-    """
+    """Draw the root of each step, then ``"next"`` of the flat steps ``extra``; return a reason if it is impossible."""
     spec = find_scene(env)
     name = env if isinstance(env, str) else type(env).__name__
     if spec is None:
@@ -98,7 +75,7 @@ def draw_frames(leaves: Mapping[Key, RolloutLeaf], extra: np.ndarray, env: Any) 
 
 
 def _states(leaves: Mapping[Key, RolloutLeaf], extra: np.ndarray) -> Any:
-    """Return the states of root and of "next"; those of a Tuple observation as a tuple of columns."""
+    """Return the states of root and "next"; for a Tuple observation a tuple of columns."""
     for name in ("observation", "state"):
         if (leaf := leaves.get((name,))) is not None:
             return _both(leaf, leaves, extra)
@@ -108,7 +85,7 @@ def _states(leaves: Mapping[Key, RolloutLeaf], extra: np.ndarray) -> Any:
 
 
 def _columns(names: tuple[str, ...], leaves: Mapping[Key, RolloutLeaf], extra: np.ndarray) -> np.ndarray | None:
-    """Return the states of a drawing that names what it reads: one entry as it is, or a number each from several."""
+    """Return the entries that a drawing reads: a single one as it is, several as columns."""
     if len(names) == 1:
         whole = leaves.get((names[0],))
         return None if whole is None or whole.kind != "number" else _both(whole, leaves, extra)
@@ -130,10 +107,10 @@ def _with_actions(spec: Any, states: Any, frames: int, leaves: Mapping[Key, Roll
     if action is None or action.kind != "number":
         return None
     pose: Callable[..., Scene] = spec.pose
-    # Nothing was done yet in the frames that show where a step led.
+    # No action was taken yet in the frames of "next".
     acted = action.values.reshape(n, *action.shape).astype(np.float64)
     rest = np.full((frames - n, *action.shape), 0.0 if action.shape and action.shape[-1] > 1 else np.nan)
     try:
         return pose(states, np.concatenate([acted, rest]))
     except ValueError:
-        return None  # an action in another encoding is no reason to show no picture
+        return None  # an action in an unknown encoding must not hide the drawing

@@ -1,7 +1,8 @@
-"""Ends of episodes (terminated, truncated, cut off) and their meaning for bootstrapping."""
+"""Ends of episodes (terminated, truncated, cut off) and resets, and their meaning for bootstrapping."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -10,17 +11,13 @@ import torch
 
 from rlnb.data.ted.ends import episode_ends
 from rlnb.data.ted.keys import END_KEYS
-from rlnb_widgets.rollout_player.alone import restarted_alone
-from rlnb_widgets.rollout_player.carried import breaks
 from rlnb_widgets.rollout_player.leaves import Key, RolloutLeaf
-from rlnb_widgets.rollout_player.starts import breaks_note, starts
-
-__all__ = ["KINDS", "RULES", "Episode", "ends", "episodes", "returns_so_far"]
+from rlnb_widgets.rollout_player.starts import breaks, breaks_note, restarted_alone, starts
 
 #: Kind of end by code; code 0 is a step inside an episode, 6 is padding after a shorter trajectory.
 KINDS: tuple[str, ...] = ("", "terminated", "truncated", "done", "cut", "open", "padding")
 
-#: What each end means for the value target of its last step.
+#: Meaning of each end for the value target of its last step.
 RULES: dict[str, str] = {
     "terminated": "the episode is over: no bootstrap, the value target is the reward alone",
     "truncated": "stopped from outside: bootstrap from the value of the next observation",
@@ -32,36 +29,20 @@ RULES: dict[str, str] = {
 
 @dataclass(frozen=True)
 class Episode:
-    """An episode, or the part of it that is in the data: consecutive steps of one environment.
+    """An episode, or the part of it that is in the data: consecutive steps of one environment."""
 
-    Attributes:
-        env: Index among the environments that are shown.
-        start: First step.
-        stop: One past the last step.
-        ret: Sum of the rewards, NaN if the rollout has none.
-        end: How it ends, one of `KINDS`.
-    """
-
-    env: int
-    start: int
-    stop: int
-    ret: float
-    end: str
+    env: int  #: index among the environments that are shown
+    start: int  #: first step
+    stop: int  #: one past the last step
+    ret: float  #: sum of the rewards; NaN without rewards
+    end: str  #: kind of its end, one of `KINDS`
 
 
 def ends(leaves: dict[Key, RolloutLeaf], count: int, steps: int) -> tuple[np.ndarray, list[str]]:
-    """Return the kind of end at each step, and notes about missing end signals and inconsistent rows.
+    """Return the kind of end at each step, an index into `KINDS`, uint8 ``[E, T]``, and notes about the data.
 
     An episode ends at an end signal in ``"next"``, where padding begins, and where another trajectory begins, as
     `starts` finds. Any other row that does not continue the previous one ends no episode; it is only noted.
-
-    Args:
-        leaves: Leaves by key.
-        count: Number of environments E.
-        steps: Number of steps T.
-
-    Returns:
-        Indices into `KINDS`, uint8 ``[E, T]``, and the notes.
     """
     notes: list[str] = []
     flags = _flags(leaves, notes)
@@ -112,14 +93,7 @@ def _padding(leaves: dict[Key, RolloutLeaf], shape: tuple[int, int]) -> np.ndarr
 
 
 def returns_so_far(reward: np.ndarray, code: np.ndarray) -> np.ndarray:
-    """Return the sum of the rewards of each episode up to and including each step.
-
-    Args:
-        reward: Rewards, ``[E, T]``.
-        code: Kinds of ends from `ends`, ``[E, T]``.
-
-    Returns:
-        The sums, float64 ``[E, T]``.
+    """Return the sum of the rewards of each episode up to and including each step, float64 ``[E, T]``.
 
     Example:
         >>> returns_so_far(np.ones((1, 4)), np.array([[0, 1, 0, 5]]))
@@ -141,15 +115,7 @@ def _spans(code: np.ndarray) -> list[tuple[int, int]]:
 
 
 def episodes(code: np.ndarray, returns: np.ndarray | None) -> tuple[Episode, ...]:
-    """List the episodes of all environments, in order.
-
-    Args:
-        code: Kinds of ends from `ends`, ``[E, T]``.
-        returns: Sums from `returns_so_far`, ``[E, T]``. None: no rewards.
-
-    Returns:
-        The episodes.
-    """
+    """List the episodes of all environments, in order. Without ``returns`` their returns are NaN."""
     found = []
     for e, row in enumerate(code):
         for start, stop in _spans(row):
@@ -159,3 +125,79 @@ def episodes(code: np.ndarray, returns: np.ndarray | None) -> tuple[Episode, ...
             ret = float("nan") if returns is None else float(returns[e, stop - 1])
             found.append(Episode(e, start, stop, ret, kind))
     return tuple(found)
+
+
+#: Kind of reset by code, at the first step of an episode; code 0 is any other step.
+RESETS: tuple[str, ...] = ("", "reset", "partial reset", "auto-reset", "no reset")
+
+#: Meaning of each, also for the value target of the step before it.
+RESET_RULES: dict[str, str] = {
+    "reset": 'a fresh root; what the step before led to stands in its "next" alone, which truncated bootstraps from',
+    "partial reset": "only some of the environments start anew; each bootstraps by its own end, the others go on",
+    "auto-reset": (
+        "the env reset itself, and its last observation is lost (nan): a truncated step cannot be bootstrapped"
+    ),
+    "no reset": "the root is done itself: a step past the end of an episode, which no value target may use",
+}
+
+#: Sign of each in drawings.
+RESET_SIGNS: dict[str, str] = {"reset": "▸", "partial reset": "▹", "auto-reset": "◉", "no reset": "✕"}
+
+#: A rollout truncated at its own end cannot be distinguished from a time limit of the env at that step.
+STOPPED = "by a limit of the env, or by rollout(set_truncated=True): the data does not tell"
+
+_OVER = tuple(KINDS.index(kind) for kind in ("terminated", "truncated", "done"))
+
+
+def resets(leaves: Mapping[Key, RolloutLeaf], code: np.ndarray) -> np.ndarray:
+    """Return the kind of reset at the start of each episode, an index into `RESETS`, uint8 ``[E, T]``.
+
+    Where another trajectory follows without an end signal, nothing was reset.
+
+    Example:
+        >>> resets({}, np.array([[0, 1, 0, 5], [0, 0, 0, 5]], np.uint8)).tolist()
+        [[0, 0, 2, 0], [0, 0, 0, 0]]
+    """
+    padding = code == KINDS.index("padding")
+    begun = np.zeros(code.shape, bool)
+    begun[:, 1:] = np.isin(code[:, :-1], _OVER) & ~padding[:, 1:]
+    kinds = np.zeros(code.shape, np.uint8)
+    everywhere = (begun | padding).all(0)
+    kinds[begun & everywhere] = RESETS.index("reset")
+    kinds[begun & ~everywhere] = RESETS.index("partial reset")
+    kinds[begun & _lost(leaves, code.shape)] = RESETS.index("auto-reset")
+    kinds[begun & _done_root(leaves, code.shape)] = RESETS.index("no reset")
+    return kinds
+
+
+def stopped_at_the_end(code: np.ndarray) -> bool:
+    """Whether an episode is truncated in the last row of the data.
+
+    Example:
+        >>> stopped_at_the_end(np.array([[0, 2]])), stopped_at_the_end(np.array([[2, 5]]))
+        (True, False)
+    """
+    return bool((code[:, -1] == KINDS.index("truncated")).any())
+
+
+def _lost(leaves: Mapping[Key, RolloutLeaf], shape: tuple[int, ...]) -> np.ndarray:
+    """Return where the previous step lost its observation and this root has one."""
+    found = np.zeros(shape, bool)
+    for leaf in leaves.values():
+        root = leaves.get(leaf.base)
+        if not leaf.is_next or root is None or leaf.values.dtype.kind != "f" or root.shape != leaf.shape:
+            continue
+        if not leaf.columns().shape[-1] or leaf.base[-1] == "reward":
+            continue
+        gone, here = np.isnan(leaf.columns()).all(-1), ~np.isnan(root.columns()).any(-1)
+        found[:, 1:] |= gone[:, :-1] & here[:, 1:]
+    return found
+
+
+def _done_root(leaves: Mapping[Key, RolloutLeaf], shape: tuple[int, ...]) -> np.ndarray:
+    found = np.zeros(shape, bool)
+    for name in END_KEYS:
+        leaf = leaves.get((name,))
+        if leaf is not None and leaf.kind == "number" and leaf.columns().shape[-1]:
+            found |= (leaf.columns() != 0).all(-1)
+    return found

@@ -12,9 +12,7 @@ from rlnb_widgets._core.text import key_text
 from rlnb_widgets.rollout_player.drawing import draw_frames
 from rlnb_widgets.rollout_player.leaves import Key, RolloutLeaf
 from rlnb_widgets.rollout_player.pictures import Pictures, encode_frames, is_frames
-from rlnb_widgets.scenes import Scene
-
-__all__ = ["NO_FRAMES", "Frames", "find_frames"]
+from rlnb_widgets.scenes.scene import Scene
 
 NO_FRAMES = (
     "No frames: the rollout holds no pixels. Make the env with from_pixels=True, or pass frames=..., "
@@ -29,39 +27,21 @@ class Frames:
     Frame ``e * T + t`` is what the agent saw at step *t* of environment *e*. Where the row after *t* does not show what
     step *t* led to (at the end of an episode and of the data), one more frame does; these follow after ``E * T``, in
     the order of `extra`.
-
-    Attributes:
-        kind: ``"scene"``, ``"pixels"`` or ``"none"``.
-        extra: Flat steps ``e * T + t`` with a frame of their own for ``"next"``, int32, sorted.
-        note: What the reader must know about the frames, or why there are none.
-        scene: For ``"scene"``: the drawing with ``E * T + len(extra)`` poses.
-        pictures: For ``"pixels"``: the encoded frames.
-        fields: Names of the components of the state, where the scene knows them.
-        acting: Parts of the scene that show the action; a frame of "next" is drawn without them.
     """
 
-    kind: str
-    extra: np.ndarray
-    note: str = ""
-    scene: Scene | None = None
-    pictures: Pictures | None = None
-    fields: tuple[str, ...] = ()
-    acting: tuple[int, ...] = ()
+    kind: str  #: ``"scene"``, ``"pixels"`` or ``"none"``
+    extra: np.ndarray  #: flat steps ``e * T + t`` with an additional frame for ``"next"``, int32, sorted
+    note: str = ""  #: note for the reader, or the reason why there are no frames
+    scene: Scene | None = None  #: for ``"scene"``: the drawing with ``E * T + len(extra)`` poses
+    pictures: Pictures | None = None  #: for ``"pixels"``: the encoded frames
+    fields: tuple[str, ...] = ()  #: names of the components of the state, if the scene knows them
+    acting: tuple[int, ...] = ()  #: parts of the scene that show the action; a frame of "next" is drawn without them
 
 
 def find_frames(
     leaves: dict[Key, RolloutLeaf], code: np.ndarray, env: Any, frames: Any, budget: int, chosen: np.ndarray, total: int
 ) -> Frames:
-    """Find or draw the frames.
-
-    Args:
-        leaves: Leaves by key.
-        code: Ends of episodes, ``[E, T]``.
-        env: An environment or its id, or None.
-        frames: Frames given by the user, or None.
-        budget: The most bytes of encoded images.
-        chosen: Flat indices of the environments shown.
-        total: Number of environments in the rollout.
+    """Find or draw the frames of the environments ``chosen``, out of ``total``, with at most ``budget`` bytes.
 
     Raises:
         ValueError: If `frames` were given and do not fit.

@@ -12,9 +12,6 @@ from tensordict import LazyStackedTensorDict, TensorDictBase, is_non_tensor, is_
 
 from rlnb.data.ted.ragged import values_of
 from rlnb_widgets._core.text import key_text, number, shorten
-from rlnb_widgets.rollout_player.varying import described
-
-__all__ = ["Key", "RolloutLeaf", "members", "read_leaves", "steps_shape", "with_hot"]
 
 Key = tuple[str, ...]
 _MAX_TEXTS = 256
@@ -24,33 +21,23 @@ _MAX_LEAVES = 400
 
 @dataclass(frozen=True, eq=False)
 class RolloutLeaf:
-    """One entry of the rollout.
+    """One entry of the rollout."""
 
-    Attributes:
-        key: Its path, with ``"next"`` first if it is there.
-        kind: ``"number"``, or ``"text"`` for what is not a tensor, or has a size of its own at each step.
-        dtype: Name of its dtype as torch writes it, or of its Python type.
-        shape: Shape of one step's value.
-        values: For numbers ``[E, T, *shape]``; for text the index into `texts`, ``[E, T]``.
-        texts: The distinct texts.
-        absent: Rows of environments that do not have the entry.
-        hot: Where every row is one-hot, the index of its 1, ``[E, T]``, -1 in padding; else None. See `with_hot`.
-        sizes: Where sizes vary, the one that does (of several, the number of elements), ``[E, T]``; else None.
-    """
-
-    key: Key
-    kind: str
-    dtype: str
-    shape: tuple[int, ...]
-    values: np.ndarray
-    texts: tuple[str, ...] = ()
-    absent: tuple[int, ...] = ()
+    key: Key  #: its path, with ``"next"`` first if the entry is below it
+    kind: str  #: ``"number"``, or ``"text"`` for non-tensors and entries of varying size
+    dtype: str  #: name of the torch dtype or Python type
+    shape: tuple[int, ...]  #: shape of one step's value
+    values: np.ndarray  #: for numbers ``[E, T, *shape]``; for text the index into `texts`, ``[E, T]``
+    texts: tuple[str, ...] = ()  #: the distinct texts
+    absent: tuple[int, ...] = ()  #: rows of environments that do not have the entry
+    #: index of the 1 if every row is one-hot, ``[E, T]``, -1 in padding; else None. See `with_hot`.
     hot: np.ndarray | None = None
+    #: the size that varies, ``[E, T]`` (the number of elements if several do); None if none varies
     sizes: np.ndarray | None = None
 
     @property
     def written(self) -> tuple[str, ...]:
-        """The distinct texts as they are shown: strings in quotes, what describes a value bare."""
+        """The distinct texts as they are shown: strings in quotes, descriptions without."""
         return self.texts if self.sizes is not None else tuple(map(repr, self.texts))
 
     @property
@@ -64,12 +51,7 @@ class RolloutLeaf:
         return self.key[1:] if self.is_next else self.key
 
     def text_at(self, env: int, t: int) -> str:
-        """Return the value of one step as text, truncated.
-
-        Args:
-            env: Row among the environments shown.
-            t: Step.
-        """
+        """Return the value of one step as text, truncated."""
         if env in self.absent:
             return "—"
         if self.kind == "text":
@@ -90,11 +72,7 @@ class RolloutLeaf:
 
 
 def with_hot(leaf: RolloutLeaf, padding: np.ndarray) -> RolloutLeaf:
-    """Return the leaf with `RolloutLeaf.hot` filled in, if its rows are one-hot: whole numbers, a single 1 among zeros.
-
-    Args:
-        leaf: An entry.
-        padding: Rows that hold no step, ``[E, T]``.
+    """Fill in `RolloutLeaf.hot` if all rows but padding are one-hot: integers, a single 1 among zeros.
 
     Example:
         >>> states = np.eye(3, dtype=np.int64)[[[0, 2, 2]]]
@@ -113,15 +91,7 @@ def with_hot(leaf: RolloutLeaf, padding: np.ndarray) -> RolloutLeaf:
 
 
 def members(leaves: Mapping[Key, RolloutLeaf], name: str) -> tuple[RolloutLeaf, ...]:
-    """Return the members of a Gymnasium ``Tuple``, which are stored under ``(name, "0")``, ``(name, "1")`` and so on.
-
-    Args:
-        leaves: Leaves by key.
-        name: Name of the entry.
-
-    Returns:
-        All of them in order, or none if there are none or one is no number.
-    """
+    """Return the members of a Gymnasium ``Tuple``, stored under ``(name, "0")`` and so on; none if one is no number."""
     found: list[RolloutLeaf] = []
     while (leaf := leaves.get((name, str(len(found))))) is not None:
         found.append(leaf)
@@ -130,9 +100,6 @@ def members(leaves: Mapping[Key, RolloutLeaf], name: str) -> tuple[RolloutLeaf, 
 
 def steps_shape(rollout: Any) -> tuple[int, int]:
     """Return (number of environments, number of steps); all batch dimensions but the last count as environments.
-
-    Args:
-        rollout: A TensorDict.
 
     Raises:
         TypeError: If it is not a TensorDict.
@@ -160,15 +127,7 @@ def steps_shape(rollout: Any) -> tuple[int, int]:
 
 
 def read_leaves(rollout: TensorDictBase, envs: np.ndarray) -> tuple[list[RolloutLeaf], list[str]]:
-    """Read all leaves of the chosen environments.
-
-    Args:
-        rollout: Of batch size ``[*B, T]``.
-        envs: Flat indices into the batch dimensions before time.
-
-    Returns:
-        The leaves, and a sentence for each that cannot be shown.
-    """
+    """Read all leaves of the environments ``envs`` (flat indices), with a sentence for each that cannot be shown."""
     count, steps = steps_shape(rollout)
     leaves: list[RolloutLeaf] = []
     problems: list[str] = []
@@ -183,7 +142,7 @@ def read_leaves(rollout: TensorDictBase, envs: np.ndarray) -> tuple[list[Rollout
             leaves.append(_leaf(key, value, rollout.ndim, count, steps, envs))
             if isinstance(value, torch.Tensor) and value.is_complex():
                 magnitudes.append(key)
-        except Exception as error:  # whatever one entry holds, the others must still be shown
+        except Exception as error:  # one unreadable entry must not hide the others
             problems.append(f"{_shown(key)} cannot be shown: {shorten(str(error), 160)}")
     problems += _magnitudes_note(magnitudes) + _partial_keys(rollout)
     return leaves, problems
@@ -208,7 +167,7 @@ def _walk(td: Any, prefix: Key, dims: int) -> Iterator[tuple[Key, Any]]:
 
 
 def _step_by_step(td: Any, name: str, dims: int, error: Exception) -> Any:
-    """What a lazy stack cannot hand over as one tensor: an array of what it has at each step, or the error."""
+    """Return an array of the values at each step if a lazy stack cannot stack them, or the error."""
     if not isinstance(td, LazyStackedTensorDict):
         return error
     try:
@@ -239,12 +198,7 @@ def _leaf(key: Key, value: Any, dims: int, count: int, steps: int, envs: np.ndar
 
 
 def _varying_leaf(key: Key, values: np.ndarray) -> RolloutLeaf:
-    """Return an entry of varying size, as text.
-
-    Args:
-        key: Its path.
-        values: The tensors, ``[E, T]`` objects.
-    """
+    """Return an entry of varying size, given as tensors ``[E, T]``, as text."""
     texts, sizes, dtype = described(values, _MAX_TEXTS)
     codes = {text: i for i, text in enumerate(dict.fromkeys(texts))}
     index = np.array([codes[text] for text in texts], np.int32).reshape(values.shape)
@@ -299,3 +253,58 @@ def _partial_keys(rollout: TensorDictBase) -> list[str]:
     everywhere = set(map(str, rollout.keys()))
     somewhere = {str(k) for td in rollout.tensordicts for k in td.keys()}  # noqa: SIM118 - iterating a TensorDict yields rows
     return [f"{_shown((k,))} is in some of the stacked entries only." for k in sorted(somewhere - everywhere)]
+
+
+def described(values: np.ndarray, most: int) -> tuple[list[str], np.ndarray, str]:
+    """Return a text for each value, the size that varies, ``[E, T]``, and the dtypes.
+
+    Values are tensors, lists of tensors or None, as objects ``[E, T]``. If there are more than ``most`` different
+    texts, they are the shapes alone. If several sizes vary, the number of elements is returned.
+
+    Example:
+        >>> import torch
+        >>> values = np.empty((1, 2), object)
+        >>> values[0, 0], values[0, 1] = torch.zeros(1, 2), torch.ones(3, 2)
+        >>> texts, sizes, dtype = described(values, 9)
+        >>> texts, sizes.tolist(), dtype
+        (['[1, 2]: 0, 0', '[3, 2]: 1, 1, 1, 1, … (mean 1)'], [[1, 3]], 'float32')
+    """
+    rows = [_parts(value) for value in values.ravel()]
+    texts = [", ".join(map(_with_numbers, row)) for row in rows]
+    if len(set(texts)) > most:
+        texts = [", ".join(map(_shape, row)) for row in rows]
+    dtypes = {str(part.dtype).removeprefix("torch.") for row in rows for part in row if part is not None}
+    return texts, _sizes(rows).reshape(values.shape), " | ".join(sorted(dtypes))
+
+
+def _parts(value: Any) -> list[Any]:
+    return [part for below in value for part in _parts(below)] if isinstance(value, list) else [value]
+
+
+def _shape(part: Any) -> str:
+    return "missing" if part is None else str(list(part.shape))
+
+
+def _with_numbers(part: Any) -> str:
+    if part is None:
+        return "missing"
+    flat = part.detach().flatten()[:_SHOWN].cpu().tolist()
+    shown = ", ".join(str(v) if isinstance(v, (bool, complex)) else number(v, 4) for v in flat)
+    # The mean distinguishes values whose first numbers are equal.
+    more = f", … (mean {number(_mean(part), 4)})" if part.numel() > _SHOWN else ""
+    return f"{_shape(part)}: {shown}{more}".removesuffix(": ")
+
+
+def _mean(part: Any) -> float:
+    part = part.detach()
+    return float((part.abs() if part.is_complex() else part).double().mean())
+
+
+def _sizes(rows: list[list[Any]]) -> np.ndarray:
+    """Return the size of the one dimension that varies, else the number of elements."""
+    shapes = [tuple(row[0].shape) for row in rows if len(row) == 1 and row[0] is not None]
+    if len(shapes) == len(rows) and len(set(map(len, shapes))) == 1:
+        varying = [sizes for sizes in zip(*shapes, strict=True) if len(set(sizes)) > 1]
+        if len(varying) == 1:
+            return np.array(varying[0], np.int64)
+    return np.array([sum(0 if part is None else part.numel() for part in row) for row in rows], np.int64)

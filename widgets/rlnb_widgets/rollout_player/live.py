@@ -17,8 +17,6 @@ from rlnb_widgets.rollout_player.payload import player_payload
 from rlnb_widgets.rollout_player.static import player_svg
 from rlnb_widgets.rollout_player.text import player_explanation, player_headline, player_text
 
-__all__ = ["RolloutPlayer"]
-
 _HERE = Path(__file__).parent
 
 

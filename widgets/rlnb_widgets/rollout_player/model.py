@@ -13,57 +13,36 @@ from rlnb_widgets._core.text import plural, shorten
 from rlnb_widgets.rollout_player.agents import Group, find_groups
 from rlnb_widgets.rollout_player.compare import RolloutDivergence, first_parting
 from rlnb_widgets.rollout_player.drawing import check_env
-from rlnb_widgets.rollout_player.episodes import KINDS, Episode, ends, episodes, returns_so_far
+from rlnb_widgets.rollout_player.episodes import KINDS, Episode, ends, episodes, resets, returns_so_far
 from rlnb_widgets.rollout_player.frames import Frames, find_frames
-from rlnb_widgets.rollout_player.group_strips import group_strips, lane_strips
 from rlnb_widgets.rollout_player.leaves import Key, RolloutLeaf, read_leaves, steps_shape, with_hot
-from rlnb_widgets.rollout_player.resets import resets
-from rlnb_widgets.rollout_player.strips import Strip, choose_strips
+from rlnb_widgets.rollout_player.strips import Strip, choose_strips, group_strips, lane_strips
 from rlnb_widgets.rollout_player.turns import Turns, find_turns
-
-__all__ = ["PlayerModel", "player_model"]
 
 _MOST_SHOWN = 16
 
 
 @dataclass(frozen=True, eq=False)
 class PlayerModel:
-    """The data that the player shows.
+    """The data that the player shows."""
 
-    Attributes:
-        total: Number of environments in the rollout.
-        envs: Flat indices of the environments that are shown.
-        labels: Their names.
-        length: Number of steps T.
-        code: Kind of end at each step, an index into `KINDS`, ``[E, T]``.
-        episodes: All episodes, by environment and time.
-        leaves: All entries.
-        strips: The strips over time.
-        frames: The frames.
-        parting: Where two compared rollouts diverge. None: they do not, or only one is shown.
-        notes: What cannot be shown, and why.
-        resets: Kind of reset at the start of an episode, an index into `RESETS`, ``[E, T]``.
-        groups: Groups of agents or players with separate rewards or end signals.
-        turns: Players of a turn-based game. None: it is not one.
-    """
-
-    total: int
-    envs: tuple[int, ...]
-    labels: tuple[str, ...]
-    length: int
-    code: np.ndarray
-    episodes: tuple[Episode, ...]
-    leaves: tuple[RolloutLeaf, ...]
-    strips: tuple[Strip, ...]
-    frames: Frames
-    parting: RolloutDivergence | None
-    notes: tuple[str, ...]
-    resets: np.ndarray
-    groups: tuple[Group, ...] = ()
-    turns: Turns | None = None
+    total: int  #: number of environments in the rollout
+    envs: tuple[int, ...]  #: flat indices of the environments that are shown
+    labels: tuple[str, ...]  #: their names
+    length: int  #: number of steps T
+    code: np.ndarray  #: kind of end at each step, an index into `KINDS`, ``[E, T]``
+    episodes: tuple[Episode, ...]  #: all episodes, by environment and time
+    leaves: tuple[RolloutLeaf, ...]  #: all entries
+    strips: tuple[Strip, ...]  #: the strips over time
+    frames: Frames  #: the frames
+    parting: RolloutDivergence | None  #: where two compared rollouts diverge. None: they do not, or only one is shown.
+    notes: tuple[str, ...]  #: what cannot be shown, and why
+    resets: np.ndarray  #: kind of reset at the start of an episode, an index into `RESETS`, ``[E, T]``
+    groups: tuple[Group, ...] = ()  #: groups of agents or players with separate rewards or end signals
+    turns: Turns | None = None  #: players of a turn-based game. None: it is not one.
 
     def leaf(self, *key: str) -> RolloutLeaf | None:
-        """Return the entry with a key; None if there is none."""
+        """Return the entry with a key, or None."""
         return next((leaf for leaf in self.leaves if leaf.key == key), None)
 
 
@@ -77,20 +56,7 @@ def player_model(
     compare: Any = None,
     max_bytes: int = 8_000_000,
 ) -> PlayerModel:
-    """Build the model of a rollout, or of two rollouts to compare.
-
-    Args:
-        rollout: TensorDict ``[T]`` or ``[*B, T]`` in TED format.
-        env: The environment that draws the states, or its id. It is not run.
-        frames: Images, one per step (and one more at the end), ``[T, H, W, C]`` or ``[B, T, H, W, C]``.
-        strips: The strips below reward and return: a key, a key with the index of a component last, or several of
-            these. None: a selection.
-        envs: Flat indices of the environments to show, or one of them. None: the first 16.
-        compare: A second rollout.
-        max_bytes: The most bytes of encoded images.
-
-    Returns:
-        The model.
+    """Build the model of a rollout, or of two rollouts to compare; the arguments are those of `RolloutPlayer`.
 
     Raises:
         TypeError: If a rollout is not a TensorDict, `env` is neither an environment nor an id, or `envs` is neither an
@@ -128,7 +94,7 @@ def player_model(
     returns = _returns(side.leaves, side.code, notes, any(a.reward is not None for g in groups for a in g.agents))
     seen = find_frames(side.leaves, side.code, env, frames, max_bytes, chosen, total)
     numbers = {group.key: tuple(agent.number for agent in group.agents) for group in groups}
-    drawn, about = choose_strips(side.leaves, returns, strips, seen.fields, numbers)
+    drawn = choose_strips(side.leaves, returns, strips, seen.fields, numbers)
     earned, left_out = group_strips(groups)
     first = sum(strip.role in ("reward", "return") for strip in drawn)
     drawn = (*lane_strips(groups, side.code), *drawn[:first], *earned, *drawn[first:])
@@ -136,7 +102,7 @@ def player_model(
     return PlayerModel(
         total=total, envs=tuple(chosen.tolist()), labels=labels, length=side.code.shape[1], code=side.code,
         episodes=episodes(side.code, returns), leaves=tuple(side.leaves.values()), strips=drawn, frames=seen,
-        parting=side.parting, notes=(*notes, *about, *left_out), resets=resets(side.leaves, side.code), groups=groups,
+        parting=side.parting, notes=(*notes, *left_out), resets=resets(side.leaves, side.code), groups=groups,
         turns=find_turns(side.leaves, _signs(seen)),
     )  # fmt: skip
 

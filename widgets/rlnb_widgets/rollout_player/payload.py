@@ -9,30 +9,31 @@ import numpy as np
 from rlnb_widgets._core.text import key_text, shorten
 from rlnb_widgets.rollout_player.agents import LANES, RESTART
 from rlnb_widgets.rollout_player.columns import Columns
-from rlnb_widgets.rollout_player.episodes import KINDS, RULES
+from rlnb_widgets.rollout_player.episodes import (
+    KINDS,
+    RESET_RULES,
+    RESET_SIGNS,
+    RESETS,
+    RULES,
+    STOPPED,
+    stopped_at_the_end,
+)
 from rlnb_widgets.rollout_player.frames import Frames
 from rlnb_widgets.rollout_player.leaves import RolloutLeaf
 from rlnb_widgets.rollout_player.model import PlayerModel
-from rlnb_widgets.rollout_player.resets import RESET_RULES, RESET_SIGNS, RESETS, STOPPED, stopped_at_the_end
 from rlnb_widgets.rollout_player.strips import line_role
 from rlnb_widgets.rollout_player.turns import Turns
-
-__all__ = ["HIDDEN", "player_payload"]
 
 _LINED = ("line", "lanes", "bands")
 _MOST_VALUES = 6
 _MOST_BYTES = 6_000_000
-# Scene units and radians travel as whole numbers: far finer than a pixel, and two bytes in place of four.
+# Scene units and radians are sent as integers: far finer than a pixel, in two bytes instead of four.
 _UNITS, _TURNS, HIDDEN = 32.0, 4096.0, -32768
 _MOST_PLACES, _PROBE = 256, 512
 
 
 def player_payload(model: PlayerModel) -> tuple[dict[str, Any], bytes, bytes]:
-    """Return the description, the bytes of all columns, and the bytes of all images.
-
-    Args:
-        model: The model.
-    """
+    """Return the description, the bytes of all columns, and the bytes of all images."""
     count, steps = model.code.shape
     columns = Columns(count * steps)
     head: dict[str, Any] = {
@@ -82,13 +83,13 @@ def _small(data: np.ndarray) -> np.ndarray:
 
 
 def _entries(model: PlayerModel, columns: Columns) -> list[dict[str, Any]]:
-    """Describe the aligned rows of root and "next"; the values of the first entries travel, as far as the bytes go."""
+    """Describe the rows of root and "next". Values are sent in order, until the byte limit is reached."""
     roots = {leaf.base: leaf for leaf in model.leaves if not leaf.is_next}
     nexts = {leaf.base: leaf for leaf in model.leaves if leaf.is_next}
     entries = []
     for base in sorted({*roots, *nexts}):
         sides = roots.get(base), nexts.get(base)
-        # Both or neither, so that the two can be compared.
+        # Both sides or neither, so that they can be compared.
         hot = all(leaf is None or leaf.hot is not None for leaf in sides)
         root = _entry(sides[0], columns, None, hot)
         following = _entry(sides[1], columns, root, hot)
@@ -108,7 +109,7 @@ def _entry(
         return entry
     data = leaf.columns()
     if hot and leaf.hot is not None and data.shape[-1] > _MOST_VALUES:
-        # One number says what hundreds would.
+        # The index replaces hundreds of numbers.
         entry["hot"] = True
         before = None if ahead_of is None else ahead_of["columns"][0]
         entry["columns"] = [columns.add(leaf.hot.ravel(), ahead_of=before)]
@@ -124,13 +125,8 @@ def _entry(
 
 
 def _pose(poses: np.ndarray, moving: Columns) -> Any:
-    """Describe the poses of one part: as the number of one of a few places, or as a column for each coordinate.
-
-    Args:
-        poses: ``[frames, 3]`` int16.
-        moving: Takes the columns.
-    """
-    # A piece of a board is in one of few places; what swings is in a new one in each frame.
+    """Describe the poses ``[frames, 3]`` of one part: as indices into few places, or a column for each coordinate."""
+    # A piece of a board is always in one of few places, a pendulum in a new one in each frame.
     joined = _joined(poses)
     places = np.unique(joined[:: max(len(joined) // _PROBE, 1)])
     if len(places) <= min(_MOST_PLACES, len(joined) // 4 + 1):

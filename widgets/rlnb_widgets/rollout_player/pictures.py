@@ -11,39 +11,27 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-__all__ = ["Pictures", "as_rgb", "encode_frames", "is_frames"]
-
 _LONGEST_SIDE = 320
 _MOST_ENCODED = 600
 
 
 @dataclass(frozen=True, eq=False)
 class Pictures:
-    """Encoded frames.
+    """Encoded frames."""
 
-    Attributes:
-        width: Width in pixels.
-        height: Height in pixels.
-        mime: Type of all pictures.
-        data: The distinct encoded pictures.
-        index: For each frame the number of its picture, int32 ``[N]``.
-        left_out: Number of distinct pictures that the budget had no room for.
-    """
-
-    width: int
-    height: int
-    mime: str
-    data: tuple[bytes, ...]
-    index: np.ndarray
-    left_out: int
+    width: int  #: width in pixels
+    height: int  #: height in pixels
+    mime: str  #: media type of the pictures
+    data: tuple[bytes, ...]  #: the distinct encoded pictures
+    index: np.ndarray  #: index of the picture of each frame, int32 ``[N]``
+    left_out: int  #: number of distinct pictures that did not fit the budget
 
 
 def as_rgb(frame: Any) -> np.ndarray:
     """Return one frame as ``[H, W, 3]`` uint8.
 
-    Args:
-        frame: ``[H, W]``, ``[H, W, C]`` or ``[C, H, W]`` with 1, 3 or 4 channels (the last of four equal-looking greys
-            is the newest of a stack; RGBA is cut to RGB); uint8, or floats from 0 to 1.
+    It is ``[H, W]``, ``[H, W, C]`` or ``[C, H, W]`` with 1, 3 or 4 channels (RGBA is cut to RGB); uint8, or floats from
+    0 to 1.
 
     Raises:
         ValueError: If the shape is not that of a picture.
@@ -70,12 +58,7 @@ def as_rgb(frame: Any) -> np.ndarray:
 
 
 def encode_frames(frame_at: Callable[[int], Any], count: int, budget: int) -> Pictures:
-    """Shrink and encode frames, each distinct picture once, thinning evenly until the budget holds.
-
-    Args:
-        frame_at: Gives frame *i*, in a shape that `as_rgb` takes.
-        count: Number of frames.
-        budget: The most bytes of all images together.
+    """Scale down and encode frames, each distinct image once, thinned out evenly to fit ``budget`` bytes.
 
     Raises:
         ValueError: If the frames differ in size or are no pictures.
@@ -110,7 +93,7 @@ def encode_frames(frame_at: Callable[[int], Any], count: int, budget: int) -> Pi
 
 
 def _distinct(small: Callable[[int], Image.Image], count: int) -> tuple[list[int], np.ndarray]:
-    """Return the frames that show something new, and for each frame the number of the one that shows the same."""
+    """Return the first frame of each distinct image, and for each frame the number of its image."""
     seen: dict[bytes, int] = {}
     firsts: list[int] = []
     index = np.empty(count, np.int32)
@@ -135,7 +118,7 @@ class _Writer:
 
 
 def _writer(image: Image.Image) -> _Writer:
-    """Choose the encoding: without loss for drawings, JPEG where that would be much larger, as for photographs."""
+    """Choose the encoding: PNG for drawings, JPEG if PNG would be much larger, as for photographs."""
     png, jpeg = _Writer("PNG", compress_level=3), _Writer("JPEG", quality=82)
     return png if len(png(image)) <= 1.5 * len(jpeg(image)) else jpeg
 

@@ -3,22 +3,33 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 
-from rlnb_widgets._core.svg import Svg, coordinate
+from rlnb_widgets._core.svg import Svg, box_path, coordinate
 from rlnb_widgets._core.text import number, plural, shorten
-from rlnb_widgets.rollout_player.episodes import KINDS, RULES
+from rlnb_widgets.rollout_player.agents import LANES, RESTART, runs
+from rlnb_widgets.rollout_player.episodes import (
+    KINDS,
+    RESET_RULES,
+    RESET_SIGNS,
+    RESETS,
+    RULES,
+    STOPPED,
+    stopped_at_the_end,
+)
 from rlnb_widgets.rollout_player.model import PlayerModel
-from rlnb_widgets.rollout_player.resets import RESET_RULES, RESET_SIGNS, RESETS, STOPPED, stopped_at_the_end
-from rlnb_widgets.rollout_player.still_lanes import LANE, still_lanes, still_names
 from rlnb_widgets.rollout_player.strips import Strip, line_role
 from rlnb_widgets.rollout_player.text import player_explanation, player_headline
-from rlnb_widgets.scenes import ROLES, frame_svg
+from rlnb_widgets.scenes.scene import ROLES
+from rlnb_widgets.scenes.svg import frame_svg
 
-__all__ = ["player_svg", "thin"]
-
+#: Height of a lane.
+LANE = 11.0
+_MOST_MARKS = 60
+_LANE_LOOKS = {"terminated": "danger", "truncated": "accent", "done": "muted"}
 _WIDTH, _LEFT, _RIGHT = 760.0, 150.0, 12.0
 _HEIGHTS = {"line": 34.0, "area": 34.0, "band": 14.0}
 _BUCKETS = 160
@@ -29,11 +40,7 @@ _LOOKS: dict[str, tuple[str, str | None]] = {
 
 
 def thin(values: np.ndarray, buckets: int) -> np.ndarray:
-    """Return the steps kept of a long series: lowest and highest of each of `buckets` shares, in order.
-
-    Args:
-        values: Numbers, ``[T]``; those that are not finite are left out.
-        buckets: Number of shares.
+    """Return the steps kept of a long series: lowest and highest finite value of each of ``buckets`` shares, in order.
 
     Example:
         >>> thin(np.array([0.0, 5, 1, 1, -3, 2]), 2).tolist()
@@ -48,14 +55,7 @@ def thin(values: np.ndarray, buckets: int) -> np.ndarray:
 
 
 def player_svg(model: PlayerModel, name: str, t: int, env: int) -> Svg:
-    """Return the static SVG.
-
-    Args:
-        model: The model.
-        name: Name of the visualizer.
-        t: Step at the playhead.
-        env: Index of the selected environment.
-    """
+    """Draw the static SVG, with step ``t`` at the playhead and environment ``env`` selected."""
     top = 34.0
     envs = (0, 1) if model.parting else (env,)
     film = _film(model, t, env)
@@ -97,7 +97,7 @@ def player_svg(model: PlayerModel, name: str, t: int, env: int) -> Svg:
 
 
 def _legend(model: PlayerModel, envs: tuple[int, ...]) -> list[tuple[str, str, str]]:
-    """The signs of resets that occur, and what they mean."""
+    """Return the signs of the resets that occur, and their meaning."""
     found = set(np.unique(model.resets[list(envs)]).tolist())
     lines = [("", "truncated in the last row", STOPPED)] if stopped_at_the_end(model.code[list(envs)]) else []
     lines += [(RESET_SIGNS[k], k, RESET_RULES[k]) for i, k in enumerate(RESETS) if i in found and k]
@@ -110,7 +110,7 @@ def _turn(model: PlayerModel, env: int, step: int) -> str:
 
 
 def _film(model: PlayerModel, t: int, env: int) -> list[tuple[int, float, float, float]]:
-    """Choose the frames: evenly over time, with the one under the playhead among them. (step, x, width, height)."""
+    """Choose the frames, evenly over time and with the one at the playhead: (step, x, width, height)."""
     frames = model.frames
     if frames.scene is not None:
         ratio = frames.scene.width / frames.scene.height
@@ -130,7 +130,7 @@ def _film(model: PlayerModel, t: int, env: int) -> list[tuple[int, float, float,
 def _frame(svg: Svg, model: PlayerModel, env: int, step: int, x: float, y: float, w: float, h: float) -> None:
     frames, row = model.frames, env * model.length + step
     if frames.scene is not None:
-        # What never moves is written once, and shown in every frame.
+        # The parts that never move are written once and reused in every frame.
         still, mark, moving = frame_svg(frames.scene, row).removesuffix("</g>").partition("<g data-part")
         svg.define(f'<g id="still">{still}</g></g>')
         svg.style(_scene_colours(still + moving))
@@ -144,7 +144,7 @@ def _frame(svg: Svg, model: PlayerModel, env: int, step: int, x: float, y: float
 
 
 def _scene_colours(fragment: str) -> str:
-    """Return the rules for the colours that a scene uses: the whole style sheet of scenes is several times as long."""
+    """Return the rules for the colours that a scene uses; the style sheet of all scenes is several times longer."""
     used = sorted(set(re.findall(r"rlnb-(fill|stroke)-(\w+)", fragment)))
     light, dark = ("".join(f".rlnb-{kind}-{role}{{{kind}:{ROLES[role][i]}}}" for kind, role in used) for i in (0, 1))
     round_ends = ".rlnb-scene line,.rlnb-scene polygon{stroke-linecap:round;stroke-linejoin:round}"
@@ -187,7 +187,7 @@ def _episodes(svg: Svg, model: PlayerModel, env: int, y: float, h: float, scale:
     for odd in (0, 1):
         boxes = [(_LEFT + e.start * scale, (e.stop - e.start) * scale) for e in mine[odd::2]]
         # The gap after an episode is the reset.
-        path = "".join(_box(x, y, w - (2 if w > 6 else 0), h) for x, w in boxes)
+        path = "".join(box_path(x, y, w - (2 if w > 6 else 0), h) for x, w in boxes)
         if path:
             svg.path(path, fill=role, fill_opacity=0.16 if odd else 0.3)
 
@@ -201,10 +201,6 @@ def _signs(svg: Svg, model: PlayerModel, env: int, y: float, h: float, scale: fl
         svg.text(
             _LEFT + t * scale, y + h / 2 + 4, RESET_SIGNS[kind], size=10, fill="danger" if kind == "no reset" else "ink"
         )
-
-
-def _box(x: float, y: float, w: float, h: float) -> str:
-    return f"M{coordinate(x)} {coordinate(y)}h{coordinate(w)}v{coordinate(h)}h{coordinate(-w)}z"
 
 
 def _strip(svg: Svg, model: PlayerModel, strip: Strip, envs: tuple[int, ...], y: float, h: float, scale: float) -> None:
@@ -256,26 +252,26 @@ def _lines(
                 share = (values[s] - strip.low) / span if span else 0.5
                 points.append((_LEFT + (start + s + 0.5) * scale, y + h - 2 - share * (h - 4)))
             points.append((np.nan, np.nan))
-        # Where two rollouts are compared, the colour says which of them it is.
+        # In a comparison the colour tells the rollouts apart.
         role = line_role(strip, k) if lane is None else _lane(lane)
         svg.polyline(points, stroke=role, stroke_width=1.3, stroke_linejoin="round")
 
 
 def _runs(model: PlayerModel, env: int) -> list[tuple[int, int]]:
-    """Return the stretches drawn as one line: episodes, or everything where there are too many to tell apart."""
+    """Return the runs drawn as one line: episodes, or everything if there are too many to distinguish."""
     mine = [(e.start, e.stop) for e in model.episodes if e.env == env]
     return mine if len(mine) <= _MOST_ENDS else [(mine[0][0], mine[-1][1])]
 
 
 def _band(svg: Svg, values: np.ndarray, y: float, h: float, scale: float) -> None:
-    # In a long rollout a pixel holds many steps: it takes the colour of the first of them.
+    # In a long rollout a pixel covers many steps and takes the colour of the first one.
     steps = np.unique(np.linspace(0, len(values) - 1, min(len(values), 2 * _BUCKETS)).round().astype(int))
     kept = values[steps]
     starts = np.flatnonzero(np.append(True, kept[1:] != kept[:-1]))
     edges = np.append(steps[starts], len(values))
     for value in np.unique(kept[kept >= 0]):
         mine = np.flatnonzero(kept[starts] == value)
-        path = "".join(_box(_LEFT + edges[i] * scale, y, (edges[i + 1] - edges[i]) * scale, h) for i in mine)
+        path = "".join(box_path(_LEFT + edges[i] * scale, y, (edges[i + 1] - edges[i]) * scale, h) for i in mine)
         svg.path(path, fill=f"c{int(value) % 8}")
 
 
@@ -294,3 +290,29 @@ def _end_line(svg: Svg, kind: str, xs: list[float], y1: float, y2: float) -> Non
     role, dash = _LOOKS[kind]
     path = "".join(f"M{coordinate(x)} {coordinate(y1)}V{coordinate(y2)}" for x in xs)
     svg.path(path, None, stroke=role, stroke_width=1.4, stroke_dasharray=dash)
+
+
+def still_names(svg: Svg, strip: Strip, x: float, y: float, h: float) -> None:
+    """Write the names of the agents to the left of their lanes, right-aligned at ``x``."""
+    for k, name in enumerate(strip.names):
+        svg.text(x, y + k * h + h / 2 + 3.5, name, fill=line_role(strip, k), size=9, anchor="end")
+
+
+def still_lanes(svg: Svg, strip: Strip, env: int, y: float, h: float, x_of: Callable[[float], float]) -> None:
+    """Draw the lanes of one environment from ``y`` down; ``x_of`` returns the left edge of a step."""
+    for k in range(strip.data.shape[-1]):
+        lane = strip.data[env, :, k]
+        stop = int((lane >= 0).sum())
+        top = y + k * h
+        svg.line(x_of(0), top + h / 2, x_of(stop), top + h / 2)
+        found = runs(lane[:stop].astype(np.int64)) if stop else []
+        path = "".join(box_path(x_of(a), top, x_of(b) - x_of(a), h - 1) for a, b in found)
+        if path:
+            svg.path(path, fill=line_role(strip, k), fill_opacity=0.45)
+        for a, b in found[:_MOST_MARKS]:
+            role = _LANE_LOOKS.get(LANES[int(lane[b - 1]) % RESTART])
+            if role:
+                dash = "2 2" if role == "accent" else None
+                svg.line(x_of(b) - 1, top, x_of(b) - 1, top + h - 1, stroke=role, stroke_width=2, stroke_dasharray=dash)
+            if lane[a] >= RESTART:
+                svg.text(x_of(a), top + h / 2 + 3.5, RESET_SIGNS["reset"], size=10)

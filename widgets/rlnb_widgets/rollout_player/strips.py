@@ -1,4 +1,4 @@
-"""Selection of the strips over time: reward, return, observations, actions, probabilities, values."""
+"""Selection of the strips over time: reward, return, observations, actions, and those of agent groups."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ import numpy as np
 
 from rlnb_widgets._core.colors import agent_role
 from rlnb_widgets._core.text import key_text, shorten
+from rlnb_widgets.rollout_player.agents import Agent, Group
 from rlnb_widgets.rollout_player.leaves import Key, RolloutLeaf, members
-
-__all__ = ["Strip", "choose_strips", "line_role", "lines"]
 
 _MOST_COMPONENTS = 4
 _MOST_LINES = 8
@@ -23,30 +22,20 @@ _VALUES = ("state_value", "value", "action_value")
 
 @dataclass(frozen=True, eq=False)
 class Strip:
-    """One row of the picture over time.
+    """One row of the picture over time."""
 
-    Attributes:
-        label: What stands before it.
-        kind: ``"line"``, ``"band"`` (categories as colours), ``"area"`` (probabilities, stacked), ``"bands"`` (a band
-            for each agent) or ``"lanes"`` (what each agent does, codes of `agents.LANES`).
-        data: ``[E, T, K]``: K lines, shares, bands or lanes; K is 1 for a band.
-        low: Smallest finite value.
-        high: Largest finite value.
-        names: Name of each line, share or category; of ``"bands"`` and ``"lanes"`` that of each agent.
-        role: ``"reward"``, ``"return"``, ``"lanes"`` or empty.
-        values: Names of the categories of ``"bands"``.
-        numbers: Of the agents whose lines, bands or lanes these are; they say the colours.
-    """
-
-    label: str
+    label: str  #: text on its left
+    #: ``"line"``, ``"band"`` (categories as colours), ``"area"`` (probabilities, stacked), ``"bands"`` (a band for each
+    #: agent) or ``"lanes"`` (what each agent does, codes of `agents.LANES`)
     kind: str
-    data: np.ndarray
-    low: float
-    high: float
+    data: np.ndarray  #: ``[E, T, K]``: K lines, shares, bands or lanes; K is 1 for a band
+    low: float  #: smallest finite value
+    high: float  #: largest finite value
+    #: names of the lines, shares or categories; of the agents for ``"bands"`` and ``"lanes"``
     names: tuple[str, ...] = ()
-    role: str = ""
-    values: tuple[str, ...] = ()
-    numbers: tuple[int, ...] = ()
+    role: str = ""  #: ``"reward"``, ``"return"``, ``"lanes"`` or empty
+    values: tuple[str, ...] = ()  #: names of the categories of ``"bands"``
+    numbers: tuple[int, ...] = ()  #: numbers of the agents that are shown, which determine the colours
 
 
 def line_role(strip: Strip, k: int) -> str:
@@ -66,22 +55,14 @@ def choose_strips(
     wanted: Any,
     fields: Sequence[str],
     agents: Mapping[Key, tuple[int, ...]] | None = None,
-) -> tuple[tuple[Strip, ...], list[str]]:
-    """Return the strips, and notes on those that cannot be drawn.
-
-    Args:
-        leaves: Leaves by key.
-        returns: Return so far, ``[E, T]``, or None without rewards.
-        wanted: Keys, or keys with the number of a component last, or one of these; None chooses.
-        fields: Names of the components of ``"observation"``.
-        agents: Numbers of the agents of each group.
+) -> tuple[Strip, ...]:
+    """Return the strips: reward and return, then the wanted ones, or a selection if ``wanted`` is None.
 
     Raises:
         KeyError: If a wanted key is not there.
         IndexError: If a wanted component is not there.
         TypeError: If a wanted strip is neither a key nor a key with a number.
     """
-    notes: list[str] = []
     reward = leaves.get(("next", "reward"))
     strips: list[Strip] = []
     if reward is not None and reward.kind == "number":
@@ -93,11 +74,11 @@ def choose_strips(
         strips += [_wanted(leaves, item, fields, agents or {}) for item in items]
     else:
         strips += _automatic(leaves, fields, agents or {})
-    return tuple(strips), notes
+    return tuple(strips)
 
 
 def _is_one(leaves: dict[Key, RolloutLeaf], wanted: Any) -> bool:
-    """Return whether a single strip is given: a name, or a tuple that is a key, with or without a component."""
+    """Return whether a single strip is given: a name, or a key with or without a component."""
     if not isinstance(wanted, tuple):
         return isinstance(wanted, (str, int))
     return wanted in leaves or (len(wanted) > 1 and type(wanted[-1]) is int)
@@ -191,13 +172,13 @@ def _component(leaf: RolloutLeaf, i: int, fields: Sequence[str]) -> Strip:
 
 
 def _place(leaf: RolloutLeaf, hot: np.ndarray) -> Strip:
-    """Draw a one-hot vector by the index of its 1, on the scale of all indices."""
+    """Return the strip of a one-hot vector: the index of its 1."""
     data = np.where(hot < 0, np.nan, hot)[..., None]
     return Strip(f"{_label(leaf.key)} (one-hot)", "line", data, 0.0, float(leaf.shape[0] - 1))
 
 
 def _size(leaf: RolloutLeaf) -> Strip:
-    """Draw an entry of varying size by its size at each step."""
+    """Return the strip of an entry of varying size: its size at each step."""
     assert leaf.sizes is not None
     return lines(f"size of {_label(leaf.key)}", leaf.sizes[..., None])
 
@@ -217,7 +198,7 @@ def _action(leaf: RolloutLeaf, agents: Mapping[Key, tuple[int, ...]]) -> Strip:
         numbers = numbers if len(numbers) == size else ()
         return Strip(label, "bands", several.astype(np.int32), 0.0, float(len(values) - 1), names, "", values, numbers)
     if whole and data.shape[-1] > 1 and set(np.unique(data).tolist()) <= {0, 1} and data.sum(-1).max() == 1:
-        # One-hot: the category, or none where the row is empty.
+        # One-hot: the index of the category, -1 for an empty row.
         return _band(label, np.where(data.any(-1), data.argmax(-1), -1), tuple(map(str, range(data.shape[-1]))))
     if whole and data.shape[-1] == 1 and data.min() >= 0 and data.max() < 64:
         return _band(label, data[..., 0], tuple(map(str, range(int(data.max()) + 1))))
@@ -225,7 +206,7 @@ def _action(leaf: RolloutLeaf, agents: Mapping[Key, tuple[int, ...]]) -> Strip:
 
 
 def _several(leaf: RolloutLeaf) -> np.ndarray | None:
-    """The category that each agent of a group chose, ``[E, T, agents]``: one-hot rows, or numbers of a nested entry."""
+    """Return the category that each agent of a group chose, ``[E, T, agents]``; None if there are none."""
     data = leaf.values
     if len(leaf.shape) == 2 and leaf.shape[-1] > 1 and data.min() >= 0 and (data.max(-1) <= 1).all():
         if (data.sum(-1) <= 1).all():
@@ -255,17 +236,67 @@ def _band(label: str, data: np.ndarray, names: tuple[str, ...]) -> Strip:
 def lines(
     label: str, data: np.ndarray, names: tuple[str, ...] = (), role: str = "", numbers: tuple[int, ...] = ()
 ) -> Strip:
-    """Make a strip of lines.
-
-    Args:
-        label: What stands before it.
-        data: ``[E, T, K]``.
-        names: Name of each line; their numbers, if none are given and there are several.
-        role: As in `Strip`.
-        numbers: As in `Strip`.
-    """
+    """Return a strip of the lines ``[E, T, K]``; several lines without names are numbered."""
     good = data[np.isfinite(data)] if data.dtype.kind == "f" else data.ravel()
     low, high = (float(good.min()), float(good.max())) if good.size else (0.0, 0.0)
     if not names and data.shape[-1] > 1:
         names = tuple(map(str, range(data.shape[-1])))
     return Strip(label, "line", data, low, high, names, role, numbers=numbers)
+
+
+_MOST_AGENTS = 8
+_MOST_ALONE = 4
+
+
+def group_strips(groups: tuple[Group, ...]) -> tuple[tuple[Strip, ...], list[str]]:
+    """Return the strips of rewards and returns, and notes on agents that are left out."""
+    several = [group for group in groups if len(group.agents) > 1]
+    single = [group.agents[0] for group in groups if len(group.agents) == 1 and group.agents[0].reward is not None]
+    strips: list[Strip] = []
+    notes: list[str] = []
+    for group in several:
+        name = shorten(" / ".join(group.key), 20)
+        strips += _together(name, [agent for agent in group.agents[:_MOST_AGENTS] if agent.reward is not None])
+        if len(group.agents) > _MOST_AGENTS:
+            notes.append(f'Drawn are {_MOST_AGENTS} of the {len(group.agents)} agents of "{name}".')
+    if len(single) > _MOST_ALONE:
+        strips += _together("", single[:_MOST_AGENTS])
+        if len(single) > _MOST_AGENTS:
+            notes.append(f"Drawn are {_MOST_AGENTS} of the {len(single)} agents.")
+    else:
+        for agent in single:
+            assert agent.reward is not None
+            strips.append(
+                lines(f"{shorten(agent.label, 20)} reward", agent.reward[..., None], (), "reward", (agent.number,))
+            )
+        strips += _together("", single)[1:]
+    return tuple(strips), notes
+
+
+def _together(name: str, agents: list[Agent]) -> list[Strip]:
+    if not agents:
+        return []
+    labels = tuple(shorten(agent.label, 16) for agent in agents)
+    rewards = np.stack([agent.reward for agent in agents if agent.reward is not None], -1)
+    returns = np.stack([agent.returns for agent in agents if agent.returns is not None], -1)
+    numbers = tuple(agent.number for agent in agents)
+    return [
+        lines(f"{name} reward".strip(), rewards, labels, "reward", numbers),
+        lines(f"{name} return so far".strip(), returns, labels, "return", numbers),
+    ]
+
+
+def lane_strips(groups: tuple[Group, ...], code: np.ndarray) -> tuple[Strip, ...]:
+    """Return a strip of lanes for each group of which some agent ends or starts while others go on."""
+    found = []
+    for group in groups:
+        agents = [agent for agent in group.agents[:_MOST_AGENTS] if agent.lane is not None]
+        lanes = [agent.lane for agent in agents if agent.lane is not None]
+        if not lanes or not any(((lane != 0) & (code == 0)).any() for lane in lanes):
+            continue
+        labels = tuple(shorten(agent.label, 16) for agent in agents)
+        name = shorten(" / ".join(group.key), 20)
+        numbers = tuple(agent.number for agent in agents)
+        data = np.stack(lanes, -1).astype(np.int32)
+        found.append(Strip(name, "lanes", data, 0.0, 0.0, labels, "lanes", numbers=numbers))
+    return tuple(found)

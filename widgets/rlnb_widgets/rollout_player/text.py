@@ -9,12 +9,9 @@ import numpy as np
 
 from rlnb_widgets._core.text import key_text, number, plural, shorten, sparkline, table
 from rlnb_widgets.rollout_player.agents import LANES, RESTART, agents_note
-from rlnb_widgets.rollout_player.episodes import KINDS, RULES
+from rlnb_widgets.rollout_player.episodes import KINDS, RESET_RULES, RESETS, RULES, STOPPED, stopped_at_the_end
 from rlnb_widgets.rollout_player.model import PlayerModel
-from rlnb_widgets.rollout_player.resets import RESET_RULES, RESETS, STOPPED, stopped_at_the_end
 from rlnb_widgets.rollout_player.strips import Strip
-
-__all__ = ["player_explanation", "player_headline", "player_text", "row_text"]
 
 _MOST_AGENTS = 8
 
@@ -43,7 +40,7 @@ def _episodes_text(model: PlayerModel) -> str:
 
 
 def _returns(model: PlayerModel) -> list[float]:
-    """Return those of the episodes that ended; of all, if none did."""
+    """Return the finite returns of the episodes that ended, or of all if none did."""
     ended = [e.ret for e in model.episodes if e.end in ("terminated", "truncated", "done")]
     return [r for r in ended or [e.ret for e in model.episodes] if math.isfinite(r)]
 
@@ -59,14 +56,7 @@ def _frames_text(model: PlayerModel) -> str:
 
 
 def player_text(model: PlayerModel, name: str, t: int, env: int) -> str:
-    """Return the text view.
-
-    Args:
-        model: The model.
-        name: Name of the visualizer.
-        t: Step at the playhead.
-        env: Index of the selected environment.
-    """
+    """Return the text view, with step ``t`` at the playhead and environment ``env`` selected."""
     rows = [["episodes", _episodes_text(model)], ["frames", _frames_text(model)]]
     if model.parting is not None:
         rows.append(["compared", str(model.parting)])
@@ -97,7 +87,7 @@ def _turn_text(model: PlayerModel, env: int, t: int) -> str:
 
 
 def _groups_text(model: PlayerModel) -> list[list[str]]:
-    """The returns of each agent, over the episodes of the whole."""
+    """Return the returns of each agent over the episodes of the env."""
     ends = [(e.env, e.stop - 1) for e in model.episodes if e.end in ("terminated", "truncated", "done")]
     ends = ends or [(e.env, e.stop - 1) for e in model.episodes]
     rows = []
@@ -112,7 +102,7 @@ _LETTERS = "=TUD."  # acts, terminated, truncated, done, waits
 
 
 def _lanes_text(model: PlayerModel, strip: Strip, env: int) -> list[list[str]]:
-    """Write each agent's lane, one letter for a share of the time; or the categories it chose, as a line."""
+    """Return the lane of each agent, one letter per share of the time, or its categories as a sparkline."""
     rows = []
     for k, name in enumerate(strip.names):
         data = strip.data[env, :, k]
@@ -135,7 +125,7 @@ def _letter(share: np.ndarray) -> str:
 
 
 def row_text(model: PlayerModel, t: int, env: int) -> str:
-    """Return the row under the playhead: root beside ``"next"``, changed entries marked with ``*``."""
+    """Return the row at the playhead: root beside ``"next"``, changed entries marked with ``*``."""
     roots = {leaf.base: leaf for leaf in model.leaves if not leaf.is_next}
     nexts = {leaf.base: leaf for leaf in model.leaves if leaf.is_next}
     if model.code[env, t] == KINDS.index("padding"):

@@ -11,26 +11,16 @@ import numpy as np
 from rlnb_widgets.rollout_player.episodes import Episode
 from rlnb_widgets.rollout_player.leaves import Key, RolloutLeaf
 
-__all__ = ["Turns", "find_turns"]
-
 
 @dataclass(frozen=True, eq=False)
 class Turns:
-    """The players of a turn-based game.
+    """The players of a turn-based game."""
 
-    Attributes:
-        players: What they are called, with their sign on the board where it has one.
-        short: The same in few letters: the sign, where there is one.
-        turn: Number of the player to move, ``[E, T]``.
-        after: The same in ``"next"``, or None.
-        rewards: Reward of each, ``[E, T]``.
-    """
-
-    players: tuple[str, ...]
-    short: tuple[str, ...]
-    turn: np.ndarray
-    after: np.ndarray | None
-    rewards: tuple[np.ndarray, ...]
+    players: tuple[str, ...]  #: names of the players, with their sign on the board if they have one
+    short: tuple[str, ...]  #: short names: the sign, or else the name
+    turn: np.ndarray  #: number of the player to move, ``[E, T]``
+    after: np.ndarray | None  #: the same in ``"next"``; None if it is missing
+    rewards: tuple[np.ndarray, ...]  #: rewards of each player, ``[E, T]``
 
     def at(self, env: int, t: int, short: bool = False) -> str:
         """Return the player to move at a step, in words."""
@@ -43,11 +33,7 @@ class Turns:
         return f"{self.players[best]} has won" if self.rewards[best][env, t] > 0 else "a draw"
 
     def results(self, episodes: Sequence[Episode]) -> str:
-        """Count the games that each player has won.
-
-        Args:
-            episodes: Those that are played.
-        """
+        """Count the games that each player has won."""
         ended = [self.winner(e.env, e.stop - 1) for e in episodes if e.end == "terminated"]
         counts = Counter(ended)
         said = [f"{name} won {counts[f'{name} has won']}" for name in self.players]
@@ -57,14 +43,9 @@ class Turns:
 
 
 def find_turns(leaves: Mapping[Key, RolloutLeaf], signs: Sequence[str] = ()) -> Turns | None:
-    """Find a turn-based game: an entry ``"turn"`` with the number of a player, and a reward for each of them.
+    """Find a turn-based game: an entry ``"turn"``, and a reward for each of several players; None if there is none.
 
-    Args:
-        leaves: Leaves by key.
-        signs: Of the players, as the drawing shows them.
-
-    Returns:
-        The players, or None if this is no such game.
+    ``signs`` are those of the players in the drawing.
     """
     turn, after = leaves.get(("turn",)), leaves.get(("next", "turn"))
     keys = [key for key in leaves if key[0] == "next" and len(key) == 3 and key[-1] == "reward"]

@@ -1,8 +1,7 @@
 """Drawings of environments computed from observations alone, without a rendering library or an env."""
 
 from rlnb_widgets.scenes.registry import FitsEnv, SceneSpec, find_scene, register_scene, scene_names
-from rlnb_widgets.scenes.roles import ROLES
-from rlnb_widgets.scenes.scene import Part, Scene, Shape
+from rlnb_widgets.scenes.scene import ROLES, Part, Scene, Shape
 from rlnb_widgets.scenes.svg import frame_svg, scene_style, scene_svg
 
 __all__ = [

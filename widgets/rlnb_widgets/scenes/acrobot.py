@@ -11,8 +11,6 @@ from rlnb_widgets.scenes.drawing import STROKE, arc_parts, arc_poses, paper, pos
 from rlnb_widgets.scenes.inputs import action_indices, feature_rows
 from rlnb_widgets.scenes.scene import Part, Scene, Shape
 
-__all__ = ["Acrobot"]
-
 _SIZE = 320.0
 _CENTRE = _SIZE / 2
 _LINK = 66.0  # scene units per metre; both links are 1 m long

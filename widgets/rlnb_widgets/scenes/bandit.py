@@ -10,8 +10,6 @@ from rlnb_widgets.scenes.drawing import STROKE, paper, pose, stack, text
 from rlnb_widgets.scenes.inputs import action_indices, feature_rows
 from rlnb_widgets.scenes.scene import Part, Scene, Shape
 
-__all__ = ["Bandit"]
-
 _WIDTH, _HEIGHT = 360.0, 230.0
 _BASE, _TALLEST = 190.0, 150.0
 _MARK = 11.0
@@ -19,10 +17,9 @@ _MOST_LABELS = 20  # more of them would overlap
 
 
 class Bandit:
-    """Draws a k-armed bandit from how often each arm was pulled; the most pulls that there are fill the height.
+    """Draws a k-armed bandit from the number of pulls of each arm; the largest number fills the height.
 
-    Args:
-        n_arms: k; None takes as many arms as the observations have columns.
+    Without ``n_arms`` there are as many arms as the observations have columns.
 
     Example:
         >>> import numpy as np
@@ -32,7 +29,6 @@ class Bandit:
     """
 
     def __init__(self, n_arms: int | None = None) -> None:
-        """Name the arms, if their number is known."""
         self.fields = () if n_arms is None else tuple(f"pulls of arm {k}" for k in range(n_arms))
 
     def for_env(self, env: Any) -> Bandit:
@@ -70,7 +66,7 @@ class Bandit:
 
 
 def _parts(arms: int) -> tuple[Part, ...]:
-    """Return the columns, the floor that hides what is not pulled yet, and the mark."""
+    """Return the columns, the floor that hides their lower ends, and the mark."""
     column = _WIDTH / arms
     half = column * 0.36
     bar = Shape("rect", (-half, 0, 2 * half, _TALLEST), fill="accent")

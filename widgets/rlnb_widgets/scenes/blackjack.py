@@ -11,8 +11,6 @@ from rlnb_widgets.scenes.drawing import STROKE, paper, pose, text
 from rlnb_widgets.scenes.inputs import Floats, action_indices, feature_rows, indices
 from rlnb_widgets.scenes.scene import Part, Scene, Shape
 
-__all__ = ["Blackjack"]
-
 _WIDTH, _HEIGHT = 320.0, 224.0
 _DEALER, _PLAYER, _MIDDLE = 86.0, 224.0, 122.0
 _FACES = ("A", *map(str, range(2, 11)))
@@ -44,7 +42,7 @@ class Blackjack:
         _card(_DEALER),
         _card(_PLAYER),
     )
-    # A number that changes is a set of digits of which one shows.
+    # A number that changes is drawn as all digits, of which one is shown.
     parts = (
         *(_word(f"dealer {face}", 60, face) for face in _FACES),
         *(_word(f"tens {digit}", 60, str(digit)) for digit in range(1, 4)),

@@ -11,51 +11,34 @@ import numpy as np
 import numpy.typing as npt
 
 from rlnb_widgets._core.colors import agent_role
-from rlnb_widgets.scenes.board_moves import Ints, last_moves, won_lines
 from rlnb_widgets.scenes.drawing import paper, pose, text
 from rlnb_widgets.scenes.grid import grid_lines
 from rlnb_widgets.scenes.inputs import Floats, action_indices
 from rlnb_widgets.scenes.scene import Part, Scene, Shape
 
-__all__ = ["Board", "Target"]
-
+Ints = npt.NDArray[np.int64]
+_LOOK_AHEAD = 256  # rows to search for the position before; if it is farther away, the position counts as a start
 _SIGNS = ("X", "O")
-_MOST_LINES = 2  # of each length that are struck through at once
+_MOST_LINES = 2  # of each kind that are struck through at once
 _TOP = 44.0  # room above the columns for their numbers and the mark of the next move
 
 
 @dataclass(frozen=True)
 class Target:
-    """Where on the picture an action can be chosen.
+    """The area of the picture where an action can be chosen."""
 
-    Args:
-        action: the action.
-        x: left edge.
-        y: upper edge.
-        width: of the place.
-        height: of the place.
-        label: what the place is called.
-    """
-
-    action: int
-    x: float
-    y: float
-    width: float
-    height: float
-    label: str
+    action: int  #: the action
+    x: float  #: left edge
+    y: float  #: upper edge
+    width: float  #: of the place
+    height: float  #: of the place
+    label: str  #: what the place is called
 
 
 class Board:
     """Draws positions of two players: X is player 0, O is player 1.
 
-    Args:
-        rows: of the board.
-        columns: of the board.
-        connect: how many pieces in a line win.
-        drops: whether pieces are discs that fall into columns; else signs that are written into cells.
-
-    Attributes:
-        reads: the entry that the positions are read from.
+    ``connect`` pieces in a line win. With ``drops`` pieces are discs that fall into columns; otherwise signs in cells.
 
     Example:
         >>> scene = Board().pose([[[0, -1, -1], [1, 0, -1], [-1, -1, -1]]], actions=[8])
@@ -66,7 +49,6 @@ class Board:
     reads = ("board",)
 
     def __init__(self, rows: int = 3, columns: int = 3, connect: int = 3, drops: bool = False) -> None:
-        """Lay out the board once; only the pieces and the marks move."""
         self.rows, self.columns, self.connect, self.drops = rows, columns, connect, drops
         self.cell = min(96.0, 420.0 / max(rows, columns))
         self.top = _TOP if drops else 0.0
@@ -163,7 +145,7 @@ class Board:
         return Part("next move", (Shape("circle", (0, 0, self.cell * 0.08), fill="goal"),))
 
     def _strikes(self) -> tuple[Part, ...]:
-        """Return what strikes a won line through: straight ones, then diagonal ones."""
+        """Return the strokes through won lines: straight ones, then diagonal ones."""
         parts = []
         for name, length in (("line", 1.0), ("diagonal", math.sqrt(2.0))):
             half = ((self.connect - 1) / 2 + 0.3) * self.cell * length
@@ -178,10 +160,7 @@ class Board:
     def pose(self, observations: Any, actions: Any = None) -> Scene:
         """Return the scene of positions [N, rows, columns] of -1, 0 and 1, with the moves where actions are given.
 
-        What is no position, such as padding, is drawn as an empty board.
-
-        Raises:
-            ValueError: If the shape is another one.
+        Invalid positions, such as padding, are drawn as an empty board.
         """
         boards, valid = self._boards(observations)
         n_actions = self.columns if self.drops else self.rows * self.columns
@@ -201,7 +180,7 @@ class Board:
         )
 
     def _lines(self) -> Ints:
-        # Only now: a picture of another env needs no torch.
+        # Imported here, since scenes of other envs do not need torch.
         from rlnb.envs.custom.boards import board_lines
 
         return np.asarray(board_lines(self.rows, self.columns, self.connect).numpy())
@@ -274,3 +253,57 @@ class Board:
             return words if np.isnan(action[i]) else f"{words}, to {'column' if self.drops else 'cell'} {action[i]:.0f}"
 
         return caption
+
+
+def last_moves(boards: Ints, played: Floats | None = None) -> Ints:
+    """Return the cell of the last move of each position, [N]; -1 if the position before is not found.
+
+    It is the piece that the position before lacks. That is the one in the row above or, since players append the last
+    positions of episodes at the end, the first earlier one that no other row continues. ``played`` holds the cell that
+    is played in each position, NaN for none; moves that contradict it do not count.
+
+    Example:
+        >>> boards = np.array([[-1, -1], [-1, 0], [-1, -1], [1, 0]])
+        >>> last_moves(boards).tolist()
+        [-1, 1, -1, 0]
+    """
+    count = (boards >= 0).sum(1)
+    found = np.full(len(boards), -1, np.int64)
+    if len(boards) > 1:
+        found[1:] = _between(boards[:-1], boards[1:], count[:-1], None if played is None else played[:-1])
+    goes_on = np.append(found[1:] >= 0, False)
+    open_rows, start = np.flatnonzero(~goes_on), 0
+    for i in np.flatnonzero((found < 0) & (count > 0)):
+        rows = open_rows[start : start + _LOOK_AHEAD]
+        rows = rows[rows < i]
+        cells = _between(boards[rows], boards[[i]], count[rows], None if played is None else played[rows])
+        if (cells >= 0).any():
+            k = int((cells >= 0).argmax())
+            found[i], start = cells[k], start + k + 1
+    return found
+
+
+def _between(before: Ints, after: Ints, count: Ints, played: Floats | None) -> Ints:
+    """Return the last cell put from `before` to `after`, a move or a move and its answer later; -1 for none."""
+    new = before != after
+    size = new.sum(1)
+    mover = count % 2
+    own = (new & (after == mover[:, None])).argmax(1)
+    legal = ~(new & (before >= 0)).any(1) & (after[:, :] >= -1).all(1)
+    legal &= (size == 1) | ((size == 2) & (new & (after == 1 - mover[:, None])).any(1))
+    legal &= (new & (after == mover[:, None])).sum(1) == 1
+    if played is not None:
+        legal &= played == own
+    last = np.where(size == 2, (new & (after == 1 - mover[:, None])).argmax(1), own)
+    return np.where(legal, last, -1)
+
+
+def won_lines(boards: Ints, lines: Ints) -> npt.NDArray[np.bool_]:
+    """Return which lines [L, connect] are full of one player's pieces, bool [N, L].
+
+    Example:
+        >>> won_lines(np.array([[1, 1, 0]]), np.array([[0, 1], [1, 2]])).tolist()
+        [[True, False]]
+    """
+    pieces: Any = boards[:, lines]
+    return np.asarray((pieces[..., 0] >= 0) & (pieces == pieces[..., :1]).all(-1))

@@ -11,8 +11,6 @@ from rlnb_widgets.scenes.drawing import STROKE, arrow_parts, arrow_poses, paper,
 from rlnb_widgets.scenes.inputs import action_indices, feature_rows
 from rlnb_widgets.scenes.scene import Part, Scene, Shape
 
-__all__ = ["CartPole"]
-
 _WIDTH, _HEIGHT = 480.0, 230.0
 _SCALE = 84.0  # scene units per metre: a little more than the 4.8 m between the limits
 _LIMIT = 2.4  # metres; an episode ends beyond it
@@ -55,7 +53,7 @@ class CartPole:
         push = action_indices(actions, 2, len(rows), "CartPole") * 2 - 1
         x, theta = rows[:, 0], rows[:, 2]
         px = _WIDTH / 2 + x * _SCALE
-        # Below the track and centred on the cart, the arrow is in the picture even at the limits.
+        # Below the track and centred on the cart, the arrow stays in the picture even at the limits.
         start = px - np.nan_to_num(push) * _ARROW / 2
         shown = np.isfinite(px)
         poses = stack(

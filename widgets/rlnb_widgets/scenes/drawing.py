@@ -11,10 +11,6 @@ import numpy.typing as npt
 from rlnb_widgets.scenes.inputs import Floats
 from rlnb_widgets.scenes.scene import Part, Shape
 
-__all__ = [
-    "STROKE", "arc_parts", "arc_poses", "arrow_parts", "arrow_poses", "flag", "paper", "pose", "stack", "text",
-]  # fmt: skip
-
 #: The one stroke weight: a hairline at 160 pixels, clear at 480.
 STROKE = 4.0
 
@@ -24,7 +20,7 @@ _HEAD = 15.0
 
 
 def paper(width: float, height: float) -> Shape:
-    """Return the sheet behind a picture, so that it is readable whatever the page is."""
+    """Return the background of a picture, so that it is readable on any page."""
     return Shape("rect", (0, 0, width, height), fill="paper")
 
 
@@ -65,17 +61,10 @@ def arrow_parts(length: float, role: str = "second") -> tuple[Part, ...]:
 
 
 def arrow_poses(value: Floats, x: Any, y: Any, angle: Any, length: float) -> tuple[npt.NDArray[np.float32], ...]:
-    """Return the poses of :func:`arrow_parts` for arrows that start at (x, y).
+    """Return the poses of :func:`arrow_parts` for arrows that start at (x, y), one [N, 3] array per part.
 
-    Args:
-        value: signed part of the full length, in [-1, 1], shape [N]; 0 and NaN hide the arrow.
-        x: start of the arrow, broadcastable to [N].
-        y: start of the arrow, broadcastable to [N].
-        angle: direction of positive values in radians, clockwise on the screen, broadcastable to [N].
-        length: the `length` of the parts.
-
-    Returns:
-        One [N, 3] array per part.
+    ``value`` is the signed share of the full length, in [-1, 1], [N]; 0 and NaN hide the arrow. ``angle`` is the
+    direction of positive values in radians, clockwise on the screen.
     """
     heading = angle + np.where(value < 0, math.pi, 0.0)
     cos, sin = np.cos(heading), np.sin(heading)
@@ -104,17 +93,10 @@ def arc_parts(radius: float, sweep: float, role: str = "second") -> tuple[Part, 
 
 
 def arc_poses(value: Floats, x: Any, y: Any, start: Any, sweep: float) -> tuple[npt.NDArray[np.float32], ...]:
-    """Return the poses of :func:`arc_parts`: positive values turn clockwise on the screen from `start`.
+    """Return the poses of :func:`arc_parts` for arcs around (x, y), one [N, 3] array per part.
 
-    Args:
-        value: signed part of the full sweep, in [-1, 1], shape [N]; 0 and NaN hide the arc.
-        x: centre of the arc, broadcastable to [N].
-        y: centre of the arc, broadcastable to [N].
-        start: angle at which the arc starts, clockwise from the right, broadcastable to [N].
-        sweep: the `sweep` of the parts.
-
-    Returns:
-        One [N, 3] array per part.
+    ``value`` is the signed share of the full sweep, in [-1, 1], [N]; positive values turn clockwise on the screen from
+    the angle ``start``, 0 and NaN hide the arc.
     """
     step = sweep / _PIECES
     size = np.abs(value) * sweep

@@ -1,4 +1,4 @@
-"""Shared base of grid worlds: cells, the agent, the mark of its action, and poses from state indices."""
+"""Scenes of grid worlds: FrozenLake, CliffWalking and rlnb's own, with the base that they share."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ import numpy as np
 from rlnb_widgets.scenes.drawing import STROKE, flag, paper, pose, stack, text
 from rlnb_widgets.scenes.inputs import Floats, action_indices, indices
 from rlnb_widgets.scenes.scene import Part, Scene, Shape
-
-__all__ = ["GridWorld", "agent", "direction_mark", "grid_lines"]
 
 #: Directions clockwise from the right, as screen angles.
 RIGHT, DOWN, LEFT, UP = 0.0, math.pi / 2, math.pi, -math.pi / 2
@@ -42,7 +40,7 @@ def grid_lines(
 
 
 def _tile(letter: str, x: float, y: float, cell: float) -> tuple[Shape, ...]:
-    """Return what one letter of a map looks like, in the cell with its corner at (x, y)."""
+    """Return the shapes of one letter of a map, in the cell with its corner at (x, y)."""
     cx, cy = x + cell / 2, y + cell / 2
     if letter == "H":
         return (Shape("circle", (cx, cy, cell * 0.37), fill="water"),)
@@ -67,13 +65,8 @@ _PLACES = {"H": " (hole)", "C": " (cliff)", "S": " (start)", "G": " (goal)"}
 class GridWorld:
     """Draws one agent on a map of letters: F or . (free), # (wall), H (hole), C (cliff), S (start) and G (goal).
 
-    Args:
-        name: name of the environment, for messages.
-        rows: one string of letters per row of the map.
-        directions: screen angle of each action, in the order of the env's actions.
-        words: name of each action.
-        floor: role of the cells.
-        cell: size of a cell in scene units.
+    ``directions`` holds the screen angle of each action and ``words`` its name; ``floor`` is the role of the cells, and
+    ``cell`` their size in scene units.
 
     Raises:
         ValueError: If the rows of the map are not equally long.
@@ -94,7 +87,6 @@ class GridWorld:
         floor: str = "paper",
         cell: float | None = None,
     ) -> None:
-        """Lay out the map once; only the agent moves."""
         widths = {len(r) for r in rows}
         if len(widths) != 1 or 0 in widths:
             raise ValueError(f"the rows of a map must be equally long and not empty, got {list(rows)}.")
@@ -149,3 +141,72 @@ def turn(action: Floats, directions: Sequence[float]) -> Floats:
     known = np.isfinite(action)
     table = np.asarray(directions, dtype=np.float64)
     return np.where(known, table[np.where(known, action, 0).astype(np.intp)], np.nan)
+
+
+#: Gymnasium's maps by name.
+MAPS: dict[str, tuple[str, ...]] = {
+    "4x4": ("SFFF", "FHFH", "FFFH", "HFFG"),
+    "8x8": ("SFFFFFFF", "FFFFFFFF", "FFFHFFFF", "FFFFFHFF", "FFFHFFFF", "FHHFFFHF", "FHFFHFHF", "FFFHFFFG"),
+}
+
+
+class FrozenLake(GridWorld):
+    """Draws FrozenLake from its state index, on the map of its env, or on Gymnasium's map ``map_name``.
+
+    Example:
+        >>> import numpy as np
+        >>> FrozenLake().pose(np.array([5])).caption_at(0)
+        'agent at row 1, column 1 (hole)'
+    """
+
+    def __init__(self, rows: Sequence[str] | None = None, map_name: str = "4x4") -> None:
+        self.note = ""
+        if rows is None:
+            rows = MAPS[map_name]
+            self.note = f"The default {map_name} map is assumed; pass the env itself to draw its own map."
+        super().__init__("FrozenLake", rows, (LEFT, DOWN, RIGHT, UP), ("left", "down", "right", "up"), floor="ice")
+
+    def for_env(self, env: Any) -> FrozenLake:
+        """Return the scene with the map of `env`: its own ``desc``, or the map that it was made with."""
+        desc = getattr(getattr(env, "unwrapped", env), "desc", None)
+        kwargs = getattr(getattr(env, "spec", None), "kwargs", None) or {}
+        if desc is None:
+            desc = kwargs.get("desc")
+        if desc is None:
+            return FrozenLake(MAPS[kwargs["map_name"]]) if kwargs.get("map_name") in MAPS else self
+        if isinstance(desc[0], (str, bytes)):
+            return FrozenLake([r.decode() if isinstance(r, bytes) else r for r in desc])
+        return FrozenLake(["".join(row) for row in np.asarray(desc).astype(str)])
+
+
+class CliffWalking(GridWorld):
+    """Draws CliffWalking from its state index.
+
+    Example:
+        >>> import numpy as np
+        >>> CliffWalking().pose(np.array([36]), actions=np.array([0])).caption_at(0)
+        'agent at row 3, column 0 (start), going up'
+    """
+
+    def __init__(self) -> None:
+        rows = ("F" * 12, "F" * 12, "F" * 12, "S" + "C" * 10 + "G")
+        super().__init__("CliffWalking", rows, (UP, RIGHT, DOWN, LEFT), ("up", "right", "down", "left"), "ground", 40)
+
+
+class GridMap:
+    """Draws a GridWorldEnv from the index of the agent's cell, on the map of its env.
+
+    Example:
+        >>> class Env:
+        ...     desc = ("S.G", ".#H")
+        >>> GridMap().for_env(Env()).pose([1], actions=[2]).caption_at(0)
+        'agent at row 0, column 1, going right'
+    """
+
+    def for_env(self, env: Any) -> GridWorld:
+        """Return the scene with the map of `env`, its ``desc``."""
+        return GridWorld("GridWorld", env.desc, (LEFT, DOWN, RIGHT, UP), ("left", "down", "right", "up"))
+
+    def pose(self, observations: Any, actions: Any = None) -> Scene:
+        """Raise ``ValueError``: without the env there is no map."""
+        raise ValueError("a grid world is drawn on the map of its env, and only a name was given: pass the env itself.")

@@ -7,21 +7,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Floats", "action_indices", "action_values", "feature_rows", "indices"]
-
 Floats = npt.NDArray[np.float64]
 
 
 def feature_rows(observations: Any, env: str, fields: tuple[str, ...]) -> Floats:
-    """Return observations as a float array [N, F], or raise an error with a hint.
-
-    Args:
-        observations: array of shape [N, F].
-        env: name of the environment, for the message.
-        fields: names of the F features, in order.
-
-    Returns:
-        Float64 array [N, F]; a row with a NaN or an infinite number is all NaN.
+    """Return observations [N, F] as float64; a row with a NaN or an infinite number is all NaN.
 
     Raises:
         ValueError: If the shape is not [N, F].
@@ -49,16 +39,7 @@ def feature_rows(observations: Any, env: str, fields: tuple[str, ...]) -> Floats
 
 
 def indices(values: Any, n: int, what: str) -> Floats:
-    """Convert indices or one-hot rows to indices in 0..n-1, NaN for rows without a value.
-
-    Args:
-        values: indices of shape [N] or [N, 1], or one-hot rows of shape [N, n]. NaN, and a one-hot
-            row of zeros only (padding), have no value.
-        n: number of values.
-        what: name of the values, for the message.
-
-    Returns:
-        Float64 array [N] of integers or NaN.
+    """Convert indices ([N] or [N, 1]) or one-hot rows [N, n] to indices [N], NaN for rows without a value.
 
     Raises:
         ValueError: If the shape matches neither encoding, or a value is out of range.
@@ -113,17 +94,7 @@ def _from_one_hot(array: npt.NDArray[Any], n: int, what: str) -> Floats:
 
 
 def action_indices(actions: Any, n: int, frames: int, env: str) -> Floats:
-    """Return one discrete action per frame, NaN for frames without one.
-
-    Args:
-        actions: None, or indices or one-hot rows of `frames` actions, or of one fewer
-            (the last observation of an episode has no action).
-        n: number of actions.
-        frames: number of observations.
-        env: name of the environment, for the message.
-
-    Returns:
-        Float64 array [frames].
+    """Return one discrete action per frame, NaN for frames without one; the last frame may have none.
 
     Raises:
         ValueError: If the number or the shape of the actions does not match.
@@ -138,16 +109,7 @@ def action_indices(actions: Any, n: int, frames: int, env: str) -> Floats:
 
 
 def action_values(actions: Any, limit: float, frames: int, env: str) -> Floats:
-    """Return one continuous action per frame divided by its limit, in [-1, 1], NaN for frames without one.
-
-    Args:
-        actions: None, or `frames` (or one fewer) numbers of shape [N] or [N, 1].
-        limit: the largest action that the env applies; larger ones are clipped, as the env does.
-        frames: number of observations.
-        env: name of the environment, for the message.
-
-    Returns:
-        Float64 array [frames].
+    """Return one continuous action per frame, divided by its limit and clipped to [-1, 1]; NaN for none.
 
     Raises:
         ValueError: If the number or the shape of the actions does not match.

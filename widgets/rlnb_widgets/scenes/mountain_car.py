@@ -10,8 +10,6 @@ from rlnb_widgets.scenes.drawing import STROKE, arrow_parts, arrow_poses, flag, 
 from rlnb_widgets.scenes.inputs import Floats, action_indices, action_values, feature_rows
 from rlnb_widgets.scenes.scene import Part, Scene, Shape
 
-__all__ = ["MountainCar"]
-
 _WIDTH, _HEIGHT = 480.0, 330.0
 _LEFT, _RIGHT = -1.35, 0.75  # a little more than the car's range of -1.2 to 0.6
 _SCALE = _WIDTH / (_RIGHT - _LEFT)
@@ -34,7 +32,7 @@ def _height(x: Any) -> Any:
 
 
 def _screen(x: Any) -> tuple[Any, Any]:
-    """Return where on the picture the hill at position `x` is."""
+    """Return the place of the hill at position `x` in the picture."""
     return (x - _LEFT) * _SCALE, _GROUND - _height(x) * _SCALE
 
 
@@ -50,9 +48,7 @@ def _hill() -> Shape:
 class MountainCar:
     """Draws MountainCar and MountainCarContinuous from (position, velocity).
 
-    Args:
-        goal: position of the flag: 0.5, or 0.45 in the continuous env.
-        continuous: whether actions are forces in [-1, 1] or one of left, nothing and right.
+    The flag is at ``goal``. In the continuous env actions are forces in [-1, 1], otherwise left, nothing and right.
 
     Example:
         >>> import numpy as np
@@ -63,7 +59,6 @@ class MountainCar:
     fields = ("position", "velocity")
 
     def __init__(self, goal: float = 0.5, continuous: bool = False) -> None:
-        """Fix the goal and the kind of action."""
         self.goal, self.continuous = goal, continuous
         self.background = (paper(_WIDTH, _HEIGHT), *flag(*_screen(goal), 60), _hill())
 

@@ -11,8 +11,6 @@ from rlnb_widgets.scenes.drawing import STROKE, arc_parts, arc_poses, paper, pos
 from rlnb_widgets.scenes.inputs import action_values, feature_rows
 from rlnb_widgets.scenes.scene import Part, Scene, Shape
 
-__all__ = ["Pendulum", "PendulumAngles"]
-
 _SIZE = 320.0
 _CENTRE = _SIZE / 2
 _ROD = 112.0
@@ -69,9 +67,6 @@ class Pendulum:
 
 class PendulumAngles(Pendulum):
     """Draws PendulumEnv from (th, thdot): th is 0 upright and grows anticlockwise.
-
-    Attributes:
-        reads: the entries that the observations are read from, one a column.
 
     Example:
         >>> PendulumAngles().pose([[np.pi, 0.0]], actions=[[2.0]]).caption_at(0)

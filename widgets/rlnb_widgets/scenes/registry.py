@@ -10,16 +10,12 @@ from rlnb_widgets.scenes.bandit import Bandit
 from rlnb_widgets.scenes.blackjack import Blackjack
 from rlnb_widgets.scenes.board import Board
 from rlnb_widgets.scenes.cartpole import CartPole
-from rlnb_widgets.scenes.cliff_walking import CliffWalking
-from rlnb_widgets.scenes.frozen_lake import FrozenLake
-from rlnb_widgets.scenes.grid_map import GridMap
+from rlnb_widgets.scenes.grid import CliffWalking, FrozenLake, GridMap
 from rlnb_widgets.scenes.mountain_car import MountainCar
 from rlnb_widgets.scenes.pendulum import Pendulum, PendulumAngles
 from rlnb_widgets.scenes.scene import Scene
 from rlnb_widgets.scenes.spread import Spread
 from rlnb_widgets.scenes.taxi import Taxi
-
-__all__ = ["FitsEnv", "SceneSpec", "find_scene", "register_scene", "scene_names"]
 
 
 @runtime_checkable
@@ -109,8 +105,8 @@ def register_scene(name: str, spec: SceneSpec) -> None:
 def _read(owner: Any, name: str) -> Any:
     """Return an attribute, or None if there is none or reading it fails.
 
-    A batched env that has not started, or a closed one, may raise anything when asked for an attribute that it
-    forwards; looking for a picture must not be what breaks the notebook.
+    A batched env that has not started, or a closed one, may raise anything when it is asked for an attribute that it
+    forwards. The search for a drawing must not break the notebook.
     """
     try:
         return getattr(owner, name, None)
@@ -119,7 +115,7 @@ def _read(owner: Any, name: str) -> Any:
 
 
 def _env_id(env: Any) -> str | None:
-    """Return the id that an env says it was made from."""
+    """Return the id that an env was made from."""
     for owner in (env, _read(env, "unwrapped")):
         found = _read(_read(owner, "spec"), "id")
         if isinstance(found, str):
@@ -129,14 +125,14 @@ def _env_id(env: Any) -> str | None:
 
 
 def _own_name(env: Any) -> str | None:
-    """Return what an env of rlnb's own is called here: after its class, or one that this derives from."""
+    """Return the name of an env of rlnb's own in the registry: that of its class or of a base class."""
     own = (cls.__name__ for cls in type(env).__mro__ if cls.__module__.partition(".")[0] == "rlnb")
     names = (f"rlnb/{name.removesuffix('Env')}" for name in own)
     return next((name for name in names if name in _SCENES), None)
 
 
 def _layers(env: Any) -> list[Any]:
-    """Return an env and those that it holds, outermost first."""
+    """Return an env and the envs that it wraps, outermost first."""
     layers = [env]
     while len(layers) < 32:  # an env that holds itself must not hang
         held = (_read(layers[-1], name) for name in ("_env", "base_env"))
@@ -150,12 +146,11 @@ def _layers(env: Any) -> list[Any]:
 def find_scene(env_or_id: Any) -> SceneSpec | None:
     """Return what draws an environment from its observations, or None if nothing does.
 
+    A scene that depends on the env is fitted to it: FrozenLake takes the env's map.
+
     Args:
         env_or_id: a Gymnasium env (wrapped or not), an env that holds one (``_env``, ``base_env``
             or ``env_name``), an env of rlnb's own, or an id such as ``"CartPole-v1"``; the version does not matter.
-
-    Returns:
-        The scene, fitted to the env where it depends on it (FrozenLake takes the env's map), or None.
 
     Example:
         >>> find_scene("CartPole-v1").pose([[0.0, 0.0, 0.1, 0.0]]).poses.shape

@@ -10,12 +10,27 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from rlnb_widgets.scenes.roles import ROLES, role_hint
+from rlnb_widgets._core.colors import AGENTS
 
-__all__ = ["Part", "Scene", "Shape", "ShapeKind"]
-
+#: Colour roles: name to (colour on a light page, colour on a dark page).
+ROLES: dict[str, tuple[str, str]] = {
+    "paper": ("#ffffff", "#16191f"),
+    "ink": ("#1f2933", "#e6e9ee"),
+    "muted": ("#8592a3", "#7d8896"),
+    "faint": ("#e3e8ee", "#2c323c"),
+    "accent": ("#2f6fde", "#6ea3ff"),
+    "second": ("#e08a1e", "#f2ac4e"),
+    "goal": ("#2a9d62", "#4ecb8d"),
+    "danger": ("#d64545", "#f07070"),
+    "water": ("#3d86c6", "#2a5f93"),
+    "ice": ("#e4f1fa", "#243848"),
+    "wood": ("#c79a63", "#b98a52"),
+    "case": ("#aab6c4", "#46505e"),
+    "ground": ("#d9e2cf", "#35412f"),
+    "yellow": ("#e8bd2c", "#f0cf57"),
+    **{f"agent{k}": pair for k, pair in enumerate(AGENTS)},
+}
 ShapeKind = Literal["rect", "circle", "line", "polygon", "text"]
-
 _COORDINATES = {
     "rect": "x, y, w, h[, corner radius]",
     "circle": "cx, cy, r",
@@ -68,12 +83,11 @@ class Shape:
     text: str | None = None
 
     def __post_init__(self) -> None:
-        """Normalize the coordinates to floats and check them."""
         object.__setattr__(self, "points", tuple(float(p) for p in self.points))
         _check_points(self.kind, self.points)
         for role in (self.fill, self.stroke):
             if role is not None and role not in ROLES:
-                raise ValueError(role_hint(role))
+                raise ValueError(f"unknown colour role {role!r}; the roles are {', '.join(ROLES)}.")
         if (self.kind == "text") != (self.text is not None):
             raise ValueError(
                 f"`text` belongs to text shapes and no others: got kind={self.kind!r}, text={self.text!r}."
@@ -145,7 +159,6 @@ class Scene:
     caption: str | tuple[str, ...] | Callable[[int], str] | None = None
 
     def __post_init__(self) -> None:
-        """Check the shape of the poses and the number of captions."""
         poses = np.asarray(self.poses, dtype=np.float32)
         if poses.ndim != 3 or poses.shape[1:] != (len(self.parts), 3):
             raise ValueError(
@@ -179,14 +192,7 @@ class Scene:
         return frame_svg(self, i)
 
     def poses_as_lists(self, frames: slice = slice(None)) -> list[list[list[float] | None]]:
-        """Return the poses of some frames as JSON can hold them, with None for hidden parts.
-
-        Args:
-            frames: the frames. Default: all.
-
-        Returns:
-            For each frame and part ``[x, y, angle]`` with two decimals, or None.
-        """
+        """Return the poses of some frames for JSON: ``[x, y, angle]`` with two decimals, None for hidden parts."""
         return [
             [None if any(v != v for v in pose) else [round(v, 2) for v in pose] for pose in frame]
             for frame in self.poses[frames].tolist()

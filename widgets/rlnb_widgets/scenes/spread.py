@@ -11,17 +11,15 @@ import numpy.typing as npt
 
 from rlnb_widgets._core.colors import AGENTS, agent_role
 from rlnb_widgets.scenes.drawing import STROKE, paper, pose, stack, text
-from rlnb_widgets.scenes.grid import DOWN, LEFT, RIGHT, UP, grid_lines, turn
+from rlnb_widgets.scenes.grid import DOWN, LEFT, RIGHT, UP, direction_mark, grid_lines, turn
 from rlnb_widgets.scenes.inputs import Floats, action_indices
 from rlnb_widgets.scenes.scene import Part, Scene, Shape
-
-__all__ = ["Spread"]
 
 Ints = npt.NDArray[np.int64]
 
 _WORDS = ("stay", "left", "down", "right", "up")
 _DIRECTIONS = (math.nan, LEFT, DOWN, RIGHT, UP)
-#: Agents are told apart by number, then by form, then by colour.
+#: Corners of the bodies: agents differ in number, then in form, then in colour.
 _CORNERS = (0, 4, 3, 6)
 
 
@@ -47,14 +45,7 @@ def _star(radius: float) -> Shape:
 class Spread:
     """Draws SpreadEnv from its "state": a row for each agent, then one for each landmark.
 
-    Args:
-        rows: of the grid.
-        columns: of the grid.
-        n_agents: how many agents there are, and landmarks.
-        acts: the entry that the actions are read from.
-
-    Attributes:
-        reads: the entry that the states are read from.
+    ``acts`` is the entry that the actions are read from.
 
     Example:
         >>> state = [[0, 0, 0], [1, 2, 1], [0, 2, 0], [1, 2, 1]]
@@ -68,7 +59,6 @@ class Spread:
     def __init__(
         self, rows: int = 5, columns: int = 5, n_agents: int = 3, acts: tuple[str, ...] = ("agents", "action")
     ) -> None:
-        """Lay out the grid once; everything on it moves."""
         self.rows, self.columns, self.n_agents, self.acts = rows, columns, n_agents, acts
         self.cell = min(80.0, 360.0 / max(rows, columns))
         self.width, self.height = columns * self.cell, rows * self.cell
@@ -78,7 +68,7 @@ class Spread:
             *self._parts("covered", self._covered),
             *self._parts("collision", lambda k: (_star(self.cell * 0.47),)),
             *self._parts("agent", self._agent),
-            *self._parts("action", self._tip),
+            *self._parts("action", lambda k: direction_mark(self.cell).shapes),
         )
 
     def for_env(self, env: Any) -> Spread:
@@ -100,23 +90,13 @@ class Spread:
     def _agent(self, k: int) -> tuple[Shape, ...]:
         return (_form(k, self.cell), text(0, 0, self.cell * 0.28, str(k), "paper"))
 
-    def _tip(self, k: int) -> tuple[Shape, ...]:
-        near, far, half = self.cell * 0.37, self.cell * 0.49, self.cell * 0.12
-        return (Shape("polygon", (near, -half, far, 0, near, half), fill="ink"),)
-
     # Where it is --------------------------------------------------------------------------------------------------
 
     def pose(self, observations: Any, actions: Any = None) -> Scene:
         """Return the scene of states [N, 2 n_agents, 3], with the moves where actions are given.
 
-        What is no state, such as padding, is drawn as an empty grid.
-
-        Args:
-            observations: of the states.
-            actions: indices [N, n_agents] or one-hot [N, n_agents, 5], or one fewer.
-
-        Raises:
-            ValueError: If the shapes are others, or places lie outside the grid.
+        Invalid states, such as padding, are drawn as an empty grid. Actions are indices [N, n_agents] or one-hot [N,
+        n_agents, 5], or one row fewer.
         """
         states, shown = self._states(observations)
         n = self.n_agents
@@ -139,7 +119,7 @@ class Spread:
         return Scene(self.width, self.height, self.background, self.parts, poses, self._caption(states, shown, action))
 
     def _states(self, observations: Any) -> tuple[Ints, npt.NDArray[np.bool_]]:
-        """Return states as whole numbers, and which of them are states."""
+        """Return states as integers, and which of them are valid."""
         n, array = self.n_agents, np.asarray(observations)
         if array.ndim != 3 or array.shape[1:] != (2 * n, 3):
             raise ValueError(
@@ -174,9 +154,6 @@ class Spread:
     def text(self, state: Any) -> str:
         """Write one state as a grid: agents by number, x a landmark, * one that is covered, ! a collision.
 
-        Args:
-            state: of shape [2 n_agents, 3].
-
         Example:
             >>> print(Spread(2, 3, n_agents=2).text([[0, 0, 1], [1, 2, 0], [0, 2, 0], [1, 2, 1]]))
             0!   .    x
@@ -190,7 +167,7 @@ class Spread:
         return "\n".join("".join(word.ljust(width) for word in row).rstrip() for row in words)
 
     def _cells(self, state: Ints, bang: bool = False) -> list[list[str]]:
-        """Return what stands in each cell."""
+        """Return the contents of each cell."""
         n = self.n_agents
         words = [["."] * self.columns for _ in range(self.rows)]
         for row, column, _ in state[n:].tolist():

@@ -5,40 +5,29 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from rlnb._text import printable
-from rlnb_widgets.scenes.roles import ROLES
-
-if TYPE_CHECKING:
-    from rlnb_widgets.scenes.scene import Scene, Shape
-
-__all__ = ["frame_svg", "scene_style", "scene_svg"]
+from rlnb_widgets._core.svg import coordinate
+from rlnb_widgets.scenes.scene import ROLES, Scene, Shape
 
 
 def _escape(text: str) -> str:
     return html.escape(printable(text))
 
 
-def _num(value: float) -> str:
-    """Format to 0.1 without a trailing zero or a minus before zero."""
-    text = f"{value:.1f}".removesuffix(".0")
-    return "0" if text == "-0" else text
-
-
 def _paint(shape: Shape) -> str:
-    """Return class, and the light colours as attributes for viewers that drop style sheets."""
+    """Return the class, and the light colours as attributes for viewers that drop style sheets."""
     classes, attributes = [], [f'fill="{ROLES[shape.fill][0]}"' if shape.fill else 'fill="none"']
     if shape.fill:
         classes.append(f"rlnb-fill-{shape.fill}")
     if shape.stroke:
         classes.append(f"rlnb-stroke-{shape.stroke}")
-        attributes.append(f'stroke="{ROLES[shape.stroke][0]}" stroke-width="{_num(shape.stroke_width)}"')
+        attributes.append(f'stroke="{ROLES[shape.stroke][0]}" stroke-width="{coordinate(shape.stroke_width)}"')
     return (f'class="{" ".join(classes)}" ' if classes else "") + " ".join(attributes)
 
 
 def _shape(shape: Shape) -> str:
-    p = [_num(v) for v in shape.points]
+    p = [coordinate(v) for v in shape.points]
     paint = _paint(shape)
     if shape.kind == "rect":
         rounded = f' rx="{p[4]}"' if len(p) == 5 else ""
@@ -60,7 +49,7 @@ def _part(name: str, shapes: Sequence[Shape], pose: Sequence[float]) -> str:
     """Return a part at its pose, or nothing where the pose hides it."""
     if not all(math.isfinite(v) for v in pose):
         return ""
-    x, y, degrees = _num(pose[0]), _num(pose[1]), _num(math.degrees(pose[2]))
+    x, y, degrees = coordinate(pose[0]), coordinate(pose[1]), coordinate(math.degrees(pose[2]))
     turn = "" if degrees == "0" else f" rotate({degrees})"
     body = "".join(map(_shape, shapes))
     return f'<g data-part="{_escape(name)}" transform="translate({x} {y}){turn}">{body}</g>'
@@ -144,7 +133,7 @@ def scene_svg(scene: Scene, i: int, width: float | None = None) -> str:
     label = scene.caption_at(i)
     title = f"<title>{_escape(label)}</title>" if label else ""
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_num(scene.width)} {_num(scene.height)}" '
-        f'width="{_num(width)}" height="{_num(height)}" role="img">{title}'
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {coordinate(scene.width)} {coordinate(scene.height)}" '
+        f'width="{coordinate(width)}" height="{coordinate(height)}" role="img">{title}'
         f"<style>{scene_style()}</style>{frame_svg(scene, i)}</svg>"
     )

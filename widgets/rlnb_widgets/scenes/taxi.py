@@ -12,8 +12,6 @@ from rlnb_widgets.scenes.grid import DOWN, LEFT, RIGHT, UP, direction_mark, grid
 from rlnb_widgets.scenes.inputs import action_indices, indices
 from rlnb_widgets.scenes.scene import Part, Scene, Shape
 
-__all__ = ["Taxi"]
-
 # The map as Gymnasium prints it: a bar is a wall, a colon a gap.
 _MAP = ("|R: | : :G|", "| : | : : |", "| : : : : |", "| | : | : |", "|Y| : |B: |")
 _CELL, _MARGIN = 60.0, 10.0

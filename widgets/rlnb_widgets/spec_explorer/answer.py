@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from tensordict import LazyStackedTensorDict, NonTensorData, TensorDict, is_tensor_collection
 
-from rlnb.data import Composite, NonTensor
-from rlnb_widgets._core.literals import object_text, values_text, without_addresses
-from rlnb_widgets._core.text import key_text, table
+from rlnb.data.specs.composite import Composite
+from rlnb.data.specs.non_tensor import NonTensor
+from rlnb_widgets._core.text import key_text, object_text, table, values_text, without_addresses
 from rlnb_widgets.spec_explorer.schema import Path
 
 MOST = 8  # numbers of a tensor that are written out
@@ -20,40 +20,24 @@ MOST = 8  # numbers of a tensor that are written out
 
 @dataclass(frozen=True)
 class Reply:
-    """What one method gave.
+    """The result of one method."""
 
-    Args:
-        ok: whether it returned.
-        text: the value that it returned, or the error.
-    """
-
-    ok: bool
-    text: str
+    ok: bool  #: whether the method returned
+    text: str  #: the returned value, or the error
 
 
 @dataclass(frozen=True, repr=False)
 class Answer:
-    """What a spec says about a value.
+    """What a spec says about a value, as `SpecExplorer.try_value` returns it."""
 
-    Args:
-        path: the keys of the spec in the whole; empty for the whole.
-        given: the value as it was given.
-        value: the value as it was checked: as a tensor of the spec's dtype, where that can hold it.
-        is_in: whether it is in the spec.
-        reasons: why not, a sentence each.
-        project: what ``project`` gave.
-        encode: what ``encode`` gave for the value as it was given.
-        to_numpy: what ``to_numpy`` gave.
-    """
-
-    path: Path
-    given: str
-    value: str
-    is_in: bool
-    reasons: tuple[str, ...]
-    project: Reply
-    encode: Reply
-    to_numpy: Reply
+    path: Path  #: path of the spec; empty for the whole
+    given: str  #: the given value
+    value: str  #: the checked value: a tensor of the spec's dtype, if that can hold it
+    is_in: bool  #: whether it is in the spec
+    reasons: tuple[str, ...]  #: the reasons if it is not in the spec, a sentence each
+    project: Reply  #: result of ``project``
+    encode: Reply  #: result of ``encode`` for the given value
+    to_numpy: Reply  #: result of ``to_numpy``
 
     def __repr__(self) -> str:
         """Return the question and a line for each answer."""
@@ -65,15 +49,7 @@ class Answer:
 
 
 def ask(spec: Any, path: Path, given: Any) -> Answer:
-    """Ask a spec about a value.
-
-    Args:
-        spec: the spec at ``path``.
-        path: its keys.
-        given: numbers, lists, a dictionary for a Composite, a tensor, an array, or any data for a NonTensor.
-
-    Returns:
-        The answers; nothing is raised.
+    """Test a value against the spec at ``path``. Errors become part of the answer.
 
     Example:
         >>> from rlnb.data import Bounded
@@ -109,21 +85,10 @@ def ask(spec: Any, path: Path, given: Any) -> Answer:
 
 
 def as_value(spec: Any, given: Any) -> Any:
-    """Make what was given a value that a spec can check, without repairing it.
+    """Convert a given value to one that the spec can check, without repairing it.
 
-    Numbers take the spec's dtype where it holds them exactly; so 0 is a legal float, and 1.5 stays a float where an
-    integer is expected.
-
-    Args:
-        spec: any spec.
-        given: numbers, lists, arrays, tensors, dictionaries, data.
-
-    Returns:
-        A tensor, a TensorDict for a Composite, or ``given`` itself.
-
-    Raises:
-        TypeError: there is no tensor of it.
-        ValueError: a list is ragged.
+    Numbers take the spec's dtype if it can hold them exactly: 0 is a legal float, and 1.5 stays a float where an
+    integer is expected. Raises ``TypeError`` or ``ValueError`` if no tensor can be made of it.
     """
     if isinstance(given, torch.Tensor) or is_tensor_collection(given) or isinstance(spec, NonTensor):
         return given
@@ -143,7 +108,7 @@ def as_value(spec: Any, given: Any) -> Any:
     if raw.is_floating_point() and dtype.is_floating_point:
         return torch.tensor(given, dtype=dtype, device=spec.device)
     if dtype == torch.bool and raw.ndim < len(spec.shape):
-        return raw.to(spec.device)  # the number of a choice, not a truth value
+        return raw.to(spec.device)  # the index of a choice, not a truth value
     cast = raw.to(dtype)
     same = not raw.is_floating_point() and torch.equal(cast.to(torch.int64), raw.to(torch.int64))
     return (cast if same else raw).to(spec.device)
@@ -159,10 +124,7 @@ def _part(spec: Composite, key: str, value: Any) -> Any:
 
 
 def value_text(value: Any) -> str:
-    """Write a value: dtype and shape, then the numbers.
-
-    Args:
-        value: a tensor, a TensorDict, an array or anything else.
+    """Format a value: dtype and shape, then the numbers.
 
     Example:
         >>> value_text(torch.tensor([1, 2])), value_text(np.float32(0.5)), value_text("go")

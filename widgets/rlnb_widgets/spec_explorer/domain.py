@@ -8,27 +8,25 @@ from typing import Any
 
 import torch
 
-from rlnb.data import Binary, Bounded, Categorical, MultiCategorical, MultiOneHot, NonTensor, OneHot, Unbounded
-from rlnb_widgets._core.literals import object_text
-from rlnb_widgets._core.text import number, plural
+from rlnb.data.specs.binary import Binary
+from rlnb.data.specs.bounded import Bounded
+from rlnb.data.specs.categorical import Categorical, OneHot
+from rlnb.data.specs.multi import MultiCategorical, MultiOneHot
+from rlnb.data.specs.non_tensor import NonTensor
+from rlnb.data.specs.unbounded import Unbounded
+from rlnb_widgets._core.text import number, object_text, plural
 from rlnb_widgets.spec_explorer.schema import Domain, Lane
 
 MAX_LANES = 8
 MAX_TICKS = 24
-#: Where samples of open sides mostly lie: a standard normal, an exponential beyond the only bound.
+#: Ranges of most samples of open sides: of a standard normal, and of an exponential beyond a single bound.
 NORMAL, TAIL = 3.5, 5.5
-#: Lanes share one scale unless the widest is so many times wider than the narrowest.
+#: Lanes share one scale unless the widest range is more than this many times the narrowest.
 COMPARABLE = 4.0
 
 
 def domain_of(spec: Any) -> Domain:
-    """Describe the domain of a leaf spec.
-
-    Args:
-        spec: a spec; one of unknown kind gives its ``repr``, None gives a domain of any value.
-
-    Returns:
-        The domain; equal domains compare equal.
+    """Describe the domain of a leaf spec. A spec of unknown kind gives its ``repr``, None gives a domain of any value.
 
     Example:
         >>> domain_of(Bounded(-1, 1, shape=(3,))).text
@@ -41,7 +39,7 @@ def domain_of(spec: Any) -> Domain:
     try:
         return _known(spec)
     except Exception as error:
-        # A spec that is half understood must not hide all the others.
+        # A spec that cannot be described must not hide the others.
         return _unknown(spec, f"{type(error).__name__}: {error}")
 
 
@@ -112,19 +110,14 @@ def _bounded(spec: Bounded) -> Domain:
 
 
 def _ends(spec: Bounded) -> tuple[torch.Tensor, torch.Tensor]:
-    """The bounds; one of each where all are alike, since an image has a million of them."""
+    """Return the bounds; one of each if all are equal, since an image has a million of them."""
     low, high = spec.low.flatten(), spec.high.flatten()
     alike = len(low) > 1 and bool((low == low[0]).all()) and bool((high == high[0]).all())
     return (low[:1], high[:1]) if alike else (low, high)
 
 
 def interval_text(low: float, high: float, whole: bool = False) -> str:
-    """Write an interval; open sides have round brackets.
-
-    Args:
-        low: the lower end, minus infinity for none.
-        high: the upper end, infinity for none.
-        whole: whether only whole numbers are in it.
+    """Format an interval; open sides have round brackets. ``whole`` intervals contain only integers.
 
     Example:
         >>> interval_text(0, math.inf), interval_text(0, 255, whole=True), interval_text(3, 4, whole=True)
@@ -139,7 +132,7 @@ def interval_text(low: float, high: float, whole: bool = False) -> str:
 
 
 def _view(low: float, high: float) -> tuple[float, float]:
-    """The stretch that is drawn: up to the ends, and as far beyond as samples of an open side go."""
+    """Return the range that is drawn: up to the bounds, or as far as samples of an open side go."""
     if math.isinf(low) and math.isinf(high):
         return -NORMAL, NORMAL
     bottom, top = (high - TAIL if math.isinf(low) else low), (low + TAIL if math.isinf(high) else high)
@@ -155,7 +148,7 @@ def _numbers(tensor: torch.Tensor) -> list[Any]:
 
 
 def _groups(keys: Sequence[Any], shape: tuple[int, ...]) -> list[tuple[Any, str, tuple[int, ...] | None]]:
-    """Group elements: each on its own if there are few, else those that are alike; one group where all are alike."""
+    """Group components: each on its own if there are few, else the equal ones; a single group if all are equal."""
     if len(set(keys)) == 1:
         return [(keys[0], "", None)]
     keys, shape, lead = _unrepeated(keys, shape)
@@ -177,7 +170,7 @@ def _groups(keys: Sequence[Any], shape: tuple[int, ...]) -> list[tuple[Any, str,
 
 
 def _unrepeated(keys: Sequence[Any], shape: tuple[int, ...]) -> tuple[Sequence[Any], tuple[int, ...], int]:
-    """Leave out leading dims along which the elements repeat; say how often they do."""
+    """Drop leading dimensions along which the components repeat; also return the number of repetitions."""
     lead = 1
     while len(shape) > 1 and shape[0] > 0 and len(keys) % shape[0] == 0:
         each = len(keys) // shape[0]
@@ -189,14 +182,16 @@ def _unrepeated(keys: Sequence[Any], shape: tuple[int, ...]) -> tuple[Sequence[A
 
 def _index(flat: int, shape: tuple[int, ...]) -> str:
     index = []
-    for size in (max(n, 1) for n in reversed(shape)):  # a dimension of variable size is -1, and alike along it
+    for size in (
+        max(n, 1) for n in reversed(shape)
+    ):  # a dimension of variable size is -1, with equal components along it
         index.append(str(flat % size))
         flat //= size
     return ", ".join(reversed(index))
 
 
 def _masks(spec: Any, n: int) -> list[tuple[int, ...]]:
-    """The masked-out places of each leading index; one entry where all are alike."""
+    """Return the masked choices of each leading index; one entry if all are equal."""
     mask = getattr(spec, "mask", None)
     if not isinstance(mask, torch.Tensor):
         return [()]
@@ -242,12 +237,7 @@ def _masked_lanes(kind: Any, masks: list[tuple[int, ...]], spec: Any, lead: tupl
 
 
 def allowed_text(n: int, start: int, masks: Sequence[tuple[int, ...]]) -> str:
-    """Write which choices masks leave.
-
-    Args:
-        n: how many choices there are.
-        start: the number of the first one.
-        masks: which of them are masked out, counted from 0, one entry for each mask.
+    """Format the choices that masks leave; each mask lists the masked choices, counted from 0.
 
     Example:
         >>> allowed_text(4, 0, [(1, 3)]), allowed_text(2, 0, [(1,), (0,)])

@@ -11,10 +11,7 @@ from rlnb_widgets.spec_explorer.schema import Lane
 
 
 def ends_of(lane: Lane) -> tuple[float | None, float | None]:
-    """Return where a line begins and ends in its picture: 0 is left, 1 is right, None is open.
-
-    Args:
-        lane: a lane of kind ``"line"``.
+    """Return both ends of a line in its picture: 0 is left, 1 is right, None is open.
 
     Example:
         >>> ends_of(Lane("line", low=0.0, view=(0.0, 5.5)))
@@ -26,7 +23,7 @@ def ends_of(lane: Lane) -> tuple[float | None, float | None]:
 
 
 def end_texts(lane: Lane) -> tuple[str, str]:
-    """Return what is written at the two ends; infinities at open ones.
+    """Return the labels of both ends; infinities at open ones.
 
     Example:
         >>> end_texts(Lane("line", low=0.0))
@@ -39,7 +36,7 @@ def end_texts(lane: Lane) -> tuple[str, str]:
 
 
 def lane_text(lane: Lane) -> str:
-    """Return what the elements of a lane may be.
+    """Return the legal values of the components of a lane.
 
     Example:
         >>> lane_text(Lane("line", low=0.0)), lane_text(Lane("choices", n=3, start=1)), lane_text(Lane("cells", n=2))

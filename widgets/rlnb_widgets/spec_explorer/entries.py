@@ -7,36 +7,26 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from rlnb.data import Composite, TensorSpec
+from rlnb.data.specs.base import TensorSpec
+from rlnb.data.specs.composite import Composite
 from rlnb_widgets._core.dims import Dim
 from rlnb_widgets.spec_explorer.schema import Path
 
 
 @dataclass(frozen=True)
 class SpecEntry:
-    """One entry as found in the spec.
+    """One entry as found in the spec."""
 
-    Args:
-        path: its keys, ``"[0]"`` and so on for members of a stack; empty for the spec itself.
-        spec: the spec there; None where a key has none.
-        node: whether it has entries of its own.
-        code: how it is read in code.
-        dims: its shape, the dimensions of the whole spec's batch told apart from those of nested ones and of features.
-    """
-
-    path: Path
-    spec: Any
-    node: bool
-    code: str
+    path: Path  #: its keys, ``"[0]"`` and so on for members of a stack; empty for the spec itself
+    spec: Any  #: the spec; None for a key without one
+    node: bool  #: whether it has entries itself
+    code: str  #: code that reads it
+    #: its shape, with the batch dimensions of the whole spec, those of nested specs, and features
     dims: tuple[Dim, ...]
 
 
 def spec_and_name(value: Any, name: str = "spec") -> tuple[Any, str]:
-    """Return the spec and what it is called in code.
-
-    Args:
-        value: a spec, or an environment (anything with ``specs``).
-        name: what the argument is called.
+    """Return a spec, or the specs of an environment, and its name in code.
 
     Raises:
         TypeError: it is neither.
@@ -58,12 +48,12 @@ def spec_and_name(value: Any, name: str = "spec") -> tuple[Any, str]:
 class _Part:
     key: str
     spec: Any
-    code: str  # what is appended to the code of the whole
-    dropped: int = 0  # leading dimensions of the whole that it lacks
+    code: str  # suffix to the code of the parent
+    dropped: int = 0  # number of leading dimensions of the parent that it lacks
 
 
 def parts_of(spec: Any) -> list[_Part] | None:
-    """Return what is directly below a spec: entries, members of a stack, choices. None for a leaf."""
+    """Return the entries, members of a stack or choices directly below a spec; None for a leaf."""
     if isinstance(spec, TensorSpec) and isinstance(getattr(spec, "specs", None), tuple):  # Stacked, StackedComposite
         before = ":, " * int(spec.stack_dim)  # type: ignore[attr-defined]
         return [_Part(f"[{i}]", part, f"[{before}{i}]", 1) for i, part in enumerate(spec.specs)]  # type: ignore[attr-defined]
@@ -78,14 +68,7 @@ def parts_of(spec: Any) -> list[_Part] | None:
 
 
 def spec_entries(spec: Any, name: str = "spec") -> Iterator[SpecEntry]:
-    """Yield the spec itself and what is below it, nodes before what they hold, in the order of the spec.
-
-    Args:
-        spec: any spec.
-        name: what it is called in code.
-
-    Yields:
-        One :class:`SpecEntry` for each.
+    """Yield the entry of the spec and of everything below it, parents before children, in the order of the spec.
 
     Example:
         >>> from rlnb.data import Unbounded

@@ -25,14 +25,7 @@ MEANING = {
 
 
 def spec_words(model: SpecModel) -> str:
-    """Explain a model in plain sentences.
-
-    Args:
-        model: from :func:`~rlnb_widgets.spec_explorer.spec_model`.
-
-    Returns:
-        A few short paragraphs.
-    """
+    """Explain a model in a few short paragraphs."""
     return "\n\n".join(part for part in (_what(model), _leaves(model), _space(model), _found(model)) if part)
 
 
@@ -60,11 +53,7 @@ def _facts(row: Row) -> str:
 
 
 def spec_row_words(row: Row) -> str:
-    """Explain one row in a sentence or two, as the details pane and screen readers give it.
-
-    Args:
-        row: a row of the model.
-    """
+    """Explain one row in a sentence or two, for the details pane and screen readers."""
     cell = row.cell
     masked = any(lane.barred for lane in cell.domain.lanes)
     mask = " Some are masked out: they are never drawn, and not legal." if masked else ""

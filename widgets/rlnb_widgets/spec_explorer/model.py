@@ -5,24 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rlnb.data import Composite
-from rlnb_widgets._core.text import plural
-from rlnb_widgets.spec_explorer.difference import spec_differences
+from rlnb.data.specs.composite import Composite
+from rlnb.data.specs.spaces import space_from_spec
+from rlnb_widgets._core.text import plural, shorten, without_addresses
 from rlnb_widgets.spec_explorer.domain import domain_of
 from rlnb_widgets.spec_explorer.entries import SpecEntry, parts_of, spec_and_name, spec_entries
-from rlnb_widgets.spec_explorer.schema import Cell, Domain, Path, Row, SpecModel
-from rlnb_widgets.spec_explorer.space import space_text
+from rlnb_widgets.spec_explorer.schema import Cell, Difference, Domain, Path, Row, SpecModel
+
+MAX_TEXT = 400
 
 
 def spec_model(spec: Any, other: Any = None) -> SpecModel:
-    """Build the model of a spec.
-
-    Args:
-        spec: a leaf spec, a Composite, or an environment.
-        other: another one to compare with.
-
-    Returns:
-        The model; it holds no spec and compares by value.
+    """Build the model of a spec or an environment, compared with ``other`` if it is given.
 
     Raises:
         TypeError: ``spec`` or ``other`` is neither a spec nor an environment.
@@ -53,7 +47,7 @@ def specs_of(spec: Any) -> dict[Path, Any]:
 
 
 def _order(here: Mapping[Path, SpecEntry], there: Mapping[Path, SpecEntry]) -> list[Path]:
-    """This spec's paths in its order, the other's own ones behind their siblings."""
+    """Return the paths of this spec in its order, followed by those of the other one after their siblings."""
     below: dict[Path, list[Path]] = {}
     for path in dict.fromkeys((*here, *there)):
         if path:
@@ -95,3 +89,54 @@ def _node_domain(entry: SpecEntry) -> Domain:
 
 def _name(value: Any) -> str:
     return "" if value is None else str(value).removeprefix("torch.")
+
+
+def space_text(spec: Any) -> tuple[str, str]:
+    """Return the gymnasium space of a spec as text, and the reason if there is none; one of the two is empty.
+
+    Example:
+        >>> from rlnb.data import OneHot
+        >>> space_text(OneHot(3))
+        ('Discrete(3)', '')
+    """
+    if spec is None:
+        return "", "this entry has no spec, so it is left out"
+    try:
+        space = space_from_spec(spec)
+    except Exception as error:
+        return "", shorten(without_addresses(str(error)) or type(error).__name__, MAX_TEXT)
+    return shorten(without_addresses(repr(space)), MAX_TEXT), ""
+
+
+def spec_differences(
+    here: SpecEntry | None, there: SpecEntry | None, cell: Cell | None, other: Cell | None
+) -> tuple[Difference, ...]:
+    """Compare two entries of the same path, and their cells. Entries below a node count for their own rows alone."""
+    if here is None or there is None or cell is None or other is None:
+        if cell is not None:
+            return (Difference("only here", here=brief(cell)),)
+        return () if other is None else (Difference("only in the other", other=brief(other)),)
+    found = [
+        Difference(kind, left or "none", right or "none")
+        for kind, left, right in (
+            ("class", cell.kind, other.kind),
+            ("shape", _sizes(cell), _sizes(other)),
+            ("dtype", cell.dtype, other.dtype),
+            ("device", cell.device, other.device),
+        )
+        if left != right
+    ]
+    if cell.domain.text != other.domain.text and not (here.node or there.node):
+        found.append(Difference("domain", cell.domain.text, other.domain.text))
+    if not found and not here.node and here.spec != there.spec:
+        found.append(Difference("details"))
+    return tuple(found)
+
+
+def brief(cell: Cell) -> str:
+    """Describe an entry in a few words."""
+    return " ".join(part for part in (cell.kind, cell.dtype, _sizes(cell)) if part)
+
+
+def _sizes(cell: Cell) -> str:
+    return str([dim.size for dim in cell.dims])

@@ -15,15 +15,7 @@ from rlnb_widgets.spec_explorer.text import spec_headline
 
 
 def spec_payload(model: SpecModel, picks: Mapping[Path, list[str]]) -> str:
-    """Write a model for the page.
-
-    Args:
-        model: from :func:`~rlnb_widgets.spec_explorer.spec_model`.
-        picks: the names of the values that can be picked for each path.
-
-    Returns:
-        JSON; equal models give equal text.
-    """
+    """Return the model as JSON, with the names of the values to pick for each path; equal models give equal text."""
     data = {
         "name": model.name,
         "headline": spec_headline(model),
@@ -35,12 +27,7 @@ def spec_payload(model: SpecModel, picks: Mapping[Path, list[str]]) -> str:
 
 
 def samples_json(model: SpecModel, samples: Mapping[Path, Samples]) -> str:
-    """Write what was drawn from each row, in the order of the rows; null where nothing is to be drawn.
-
-    Args:
-        model: the model.
-        samples: from :func:`~rlnb_widgets.spec_explorer.samples.draw_samples`.
-    """
+    """Return the samples of each row as JSON, in the order of the rows; null if there are none."""
     found = [samples.get(row.path) if row.leaf else None for row in model.rows]
     return _json([None if s is None else {"n": s.draws, "levels": s.levels, "note": s.note} for s in found])
 

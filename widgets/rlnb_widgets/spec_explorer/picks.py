@@ -7,7 +7,8 @@ from typing import Any
 
 import torch
 
-from rlnb.data import Bounded, TensorSpec
+from rlnb.data.specs.base import TensorSpec
+from rlnb.data.specs.bounded import Bounded
 from rlnb_widgets.spec_explorer.samples import seeded
 from rlnb_widgets.spec_explorer.schema import Cell, Row
 
@@ -28,11 +29,7 @@ _BY_KIND: dict[str, tuple[str, ...]] = {
 
 
 def picks_of(row: Row) -> list[str]:
-    """Return the names of the values that can be picked for a row.
-
-    Args:
-        row: a row of the model.
-    """
+    """Return the names of the values that can be picked for a row."""
     cell = row.cell
     names = _BY_KIND.get(cell.domain.kind, ()) if row.here and 0 < _size(cell) <= MOST else ()
     return [name for name in names if _offered(name, cell)]
@@ -52,18 +49,9 @@ def _offered(name: str, cell: Cell) -> bool:
 
 
 def pick(spec: TensorSpec, name: str, seed: int) -> Any:
-    """Make the value of a name, as one would type it.
+    """Return the value with a name of `picks_of`, as one would type it; ``seed`` is that of a sample.
 
-    Args:
-        spec: the spec.
-        name: one of `picks_of`.
-        seed: for a sample.
-
-    Returns:
-        Numbers, lists, dictionaries or other data.
-
-    Raises:
-        ValueError: there is no such pick.
+    Raises ``ValueError`` if there is no such value.
     """
     if name == "sample":
         with seeded(spec, seed):
@@ -95,11 +83,7 @@ def pick(spec: TensorSpec, name: str, seed: int) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """Turn a value of a spec into numbers, lists and dictionaries.
-
-    Args:
-        value: a tensor, a TensorDict, non-tensor data.
-    """
+    """Convert a tensor, a TensorDict or non-tensor data to numbers, lists and dictionaries."""
     if isinstance(value, torch.Tensor):
         numbers = value.detach().cpu()
         return _short(numbers.tolist()) if numbers.is_floating_point() else numbers.tolist()
@@ -125,7 +109,4 @@ def _scalar(value: Any) -> Any:
 
 
 def _size(cell: Cell) -> int:
-    total = 1
-    for dim in cell.dims:
-        total *= 1 if dim.size in (None, -1) else dim.size
-    return total
+    return math.prod(1 if dim.size in (None, -1) else dim.size for dim in cell.dims)

@@ -1,34 +1,34 @@
-"""Answers to the page about typed or picked values, with their position in the domain."""
+"""Answers to the page about typed or picked values; typed ones are parsed as literals and never executed."""
 
 from __future__ import annotations
 
+import ast
+import math
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import torch
 
-from rlnb_widgets._core.literals import without_addresses
+from rlnb_widgets._core.text import without_addresses
 from rlnb_widgets.spec_explorer.answer import Answer, as_value, ask
 from rlnb_widgets.spec_explorer.picks import pick
 from rlnb_widgets.spec_explorer.samples import as_float64, lane_values, positions
 from rlnb_widgets.spec_explorer.schema import Lane, Path, SpecModel
-from rlnb_widgets.spec_explorer.typed import read_literal
 
+MAX_TEXT = 10_000
+#: What JSON and people write, beside Python's own words.
+WORDS = {"true": True, "false": False, "null": None, "nan": math.nan, "NaN": math.nan, "inf": math.inf}
+WORDS["Infinity"] = math.inf
+_EXPECTED = "a number, a list such as [0.5, 2.0], a dictionary, or text in quotes"
 MAX_DOTS = 24
 
 
 def reply_to(content: Any, specs: Mapping[Path, Any], model: SpecModel, seed: int) -> dict[str, Any] | None:
-    """Answer a message of the page.
+    """Answer a message ``{"ask": number, "path": keys, "text": typed}``, or with ``"pick": name`` in place of the text.
 
-    Args:
-        content: ``{"ask": number, "path": keys, "text": typed}``, or with ``"pick": name`` in place of ``"text"``.
-        specs: the spec of each path.
-        model: the model that the page shows.
-        seed: the seed of a picked sample.
-
-    Returns:
-        ``{"answer": number, ...}`` with the answers as text, or with ``"error"``; None for a message of another kind.
+    Returns ``{"answer": number, ...}`` with the results as text, or with ``"error"``; None for a message of another
+    kind.
     """
     if not isinstance(content, Mapping) or "ask" not in content:
         return None
@@ -40,7 +40,7 @@ def reply_to(content: Any, specs: Mapping[Path, Any], model: SpecModel, seed: in
         spec = specs[path]
         if "pick" in content:
             given = pick(spec, str(content["pick"]), seed)
-            text = literal(given)
+            text = repr(given)
         else:
             text = str(content.get("text", ""))
             given = read_literal(text)
@@ -51,21 +51,8 @@ def reply_to(content: Any, specs: Mapping[Path, Any], model: SpecModel, seed: in
         return {"answer": number, "error": without_addresses(str(error)) or type(error).__name__}
 
 
-def literal(value: Any) -> str:
-    """Write a picked value as one would type it.
-
-    Args:
-        value: numbers, lists, dictionaries, text.
-    """
-    return repr(value)
-
-
 def as_json(answer: Answer) -> dict[str, Any]:
-    """Return an answer as plain data for the page.
-
-    Args:
-        answer: from :func:`~rlnb_widgets.spec_explorer.answer.ask`.
-    """
+    """Return an answer as plain data for the page."""
     methods = {name: getattr(answer, name) for name in ("project", "encode", "to_numpy")}
     return {
         "value": answer.value,
@@ -76,16 +63,10 @@ def as_json(answer: Answer) -> dict[str, Any]:
 
 
 def dots_of(spec: Any, lanes: tuple[Lane, ...], given: Any) -> list[list[list[Any]]]:
-    """Return where the numbers of a value lie on each lane.
+    """Return the positions of the numbers of a value on each lane, as ``[position, legal]`` pairs.
 
-    Args:
-        spec: the spec.
-        lanes: its lanes.
-        given: the value.
-
-    Returns:
-        For each lane a list of ``[place, legal]``: on a line from 0 to 1 (a little outside where it is beyond the
-        picture), else the number of the choice or cell. Empty where the shape does not fit.
+    On a line positions are from 0 to 1, or slightly outside of the picture; otherwise they are the index of the choice
+    or cell. Empty if the shape does not match.
     """
     try:
         value = as_value(spec, given)
@@ -95,7 +76,7 @@ def dots_of(spec: Any, lanes: tuple[Lane, ...], given: Any) -> list[list[list[An
         numbers = as_float64(value)[None]
         return [_dots(lane, lane_values(lane, numbers)) for lane in lanes]
     except Exception:
-        # the answers say what is wrong; there is only no dot to draw
+        # the answer contains the error, so here only the dots are left out
         return []
 
 
@@ -124,3 +105,31 @@ def _on_line(lane: Lane, x: float) -> bool:
     if np.isnan(x):
         return lane.low is None and lane.high is None
     return (lane.low is None or x >= lane.low) and (lane.high is None or x <= lane.high)
+
+
+def read_literal(text: str) -> Any:
+    """Parse a Python or JSON literal; ``nan``, ``inf``, ``true``, ``false`` and ``null`` are accepted.
+
+    Raises:
+        ValueError: it is something else; the text says what is expected.
+
+    Example:
+        >>> read_literal("[1, 2.5, -inf, true]")
+        [1, 2.5, -inf, True]
+    """
+    if not text.strip():
+        raise ValueError(f"nothing was typed; type {_EXPECTED}.")
+    if len(text) > MAX_TEXT:
+        raise ValueError(f"{len(text):,} characters are more than {MAX_TEXT:,}; call try_value in code instead.")
+    try:
+        tree = ast.parse(text.strip(), mode="eval")
+        return ast.literal_eval(_Words().visit(tree))
+    except SyntaxError as error:
+        raise ValueError(f"this cannot be read ({error.msg}); type {_EXPECTED}.") from None
+    except (ValueError, TypeError, MemoryError, RecursionError):
+        raise ValueError(f"only literals are read, nothing is run; type {_EXPECTED}.") from None
+
+
+class _Words(ast.NodeTransformer):
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return ast.copy_location(ast.Constant(WORDS[node.id]), node) if node.id in WORDS else node

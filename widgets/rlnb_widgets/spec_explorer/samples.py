@@ -10,45 +10,29 @@ from typing import Any
 import numpy as np
 import torch
 
-from rlnb_widgets._core.literals import without_addresses
-from rlnb_widgets._core.text import shorten
+from rlnb_widgets._core.text import shorten, without_addresses
 from rlnb_widgets.spec_explorer.schema import Domain, Lane
 
 DRAWS = 200
 BINS = 24
-#: Numbers drawn for one leaf at most; a leaf of many elements is drawn less often.
+#: The most numbers drawn for one leaf; a leaf with many components is drawn less often.
 BUDGET = 40_000
 LEVELS = 99
 
 
 @dataclass(frozen=True)
 class Samples:
-    """What was drawn from one leaf.
+    """The samples of one leaf."""
 
-    Args:
-        draws: how often.
-        levels: for each lane, the heights of its bars from 0 to 99, the highest being 99.
-        note: why there is nothing to show.
-    """
-
-    draws: int
-    levels: tuple[tuple[int, ...], ...] = ()
-    note: str = ""
+    draws: int  #: number of draws
+    levels: tuple[tuple[int, ...], ...] = ()  #: heights of the bars of each lane, from 0 to 99 (the highest)
+    note: str = ""  #: the reason if there is nothing to show
 
 
 def draw_samples(spec: Any, domain: Domain, seed: int, draws: int = DRAWS) -> Samples:
-    """Draw from a leaf spec; torch's global generator is left as it was.
+    """Draw from a leaf spec as ``torch.manual_seed(seed); spec.rand((draws,))`` does, and restore the generators.
 
-    The draws are those of ``torch.manual_seed(seed); spec.rand((draws,))``.
-
-    Args:
-        spec: a leaf spec.
-        domain: its domain.
-        seed: the seed.
-        draws: how often to draw; fewer times where a value has very many elements.
-
-    Returns:
-        The counts; a reason instead where drawing fails or there is nothing to draw.
+    Values with very many elements are drawn less often. If drawing fails, the note of the result says why.
 
     Example:
         >>> from rlnb.data import Categorical
@@ -72,12 +56,7 @@ def draw_samples(spec: Any, domain: Domain, seed: int, draws: int = DRAWS) -> Sa
 
 @contextmanager
 def seeded(spec: Any, seed: int) -> Iterator[None]:
-    """Seed torch's generators of a spec's device as ``torch.manual_seed`` does, and put them back afterwards.
-
-    Args:
-        spec: the spec to draw from.
-        seed: the seed.
-    """
+    """Seed torch's generators of a spec's device as ``torch.manual_seed`` does, and restore them afterwards."""
     cuda = getattr(spec.device, "type", "cpu") == "cuda"
     with torch.random.fork_rng(devices=[spec.device] if cuda else []):
         # torch.manual_seed also visits every other kind of device, which takes longer than drawing
@@ -88,24 +67,12 @@ def seeded(spec: Any, seed: int) -> Iterator[None]:
 
 
 def as_float64(tensor: torch.Tensor) -> np.ndarray:
-    """Return the numbers of a tensor as float64.
-
-    Args:
-        tensor: any tensor of real numbers.
-    """
+    """Return a tensor of real numbers as a float64 array."""
     return tensor.detach().cpu().to(torch.float64).numpy()
 
 
 def lane_values(lane: Lane, numbers: np.ndarray) -> np.ndarray:
-    """Pick what a lane is about.
-
-    Args:
-        lane: the lane.
-        numbers: values of the spec behind one leading dimension.
-
-    Returns:
-        Rows of cells or bits; one column of numbers for the other kinds.
-    """
+    """Select the components of a lane: rows of cells or bits, or a single column of numbers."""
     rows = numbers.reshape(len(numbers), -1)
     if lane.kind in ("cells", "bits"):
         cells = numbers.reshape(len(numbers), -1, numbers.shape[-1] if numbers.ndim > 1 else 1)
@@ -122,7 +89,7 @@ def _counts(lane: Lane, numbers: np.ndarray) -> np.ndarray:
     if lane.kind == "choices":
         places = np.clip(np.rint(values[:, 0]) - lane.start, 0, lane.n - 1).astype(np.int64)
         return np.bincount(places, minlength=lane.n)
-    # the bars fill what is legal, from end to end; an open side goes as far as the picture
+    # bars cover the legal range; on an open side they end with the picture
     low = lane.view[0] if lane.low is None else float(lane.low)
     high = lane.view[1] if lane.high is None else float(lane.high)
     if low == high:
@@ -132,17 +99,12 @@ def _counts(lane: Lane, numbers: np.ndarray) -> np.ndarray:
 
 
 def positions(lane: Lane, values: np.ndarray) -> np.ndarray:
-    """Where numbers lie on a line: 0 at the left end of what is drawn, 1 at the right end.
-
-    Args:
-        lane: a lane of kind ``"line"``.
-        values: numbers.
-    """
+    """Return the positions of numbers on a line: 0 at the left end of the picture, 1 at the right end."""
     return _shares(values, *lane.view)
 
 
 def _shares(values: np.ndarray, low: float, high: float) -> np.ndarray:
-    # halves, since the difference of the largest floats overflows
+    # halved, since the difference of the largest floats overflows
     shares = (values / 2 - low / 2) / (high / 2 - low / 2)
     return np.asarray(np.nan_to_num(shares, nan=0.5, posinf=2.0, neginf=-1.0))
 

@@ -27,76 +27,45 @@ DomainKind = Literal[
 
 @dataclass(frozen=True)
 class Lane:
-    """One lane of the picture of a domain: all components with the same legal values.
+    """One lane of the picture of a domain: all components with the same legal values."""
 
-    Args:
-        kind: ``"line"`` (numbers between two ends), ``"choices"`` (a few integers), ``"cells"`` (the components
-            of a one-hot vector) or ``"bits"`` (components that are 0 or 1).
-        label: the components of the lane, such as ``"[0]"``; empty for all.
-        low: the lower end of a line; None if it is unbounded.
-        high: the upper end of a line; None if it is unbounded.
-        view: the range of numbers that the picture of a line shows.
-        whole: whether only integers are legal on a line.
-        n: number of choices, cells or bits.
-        start: value of the first choice.
-        barred: indices of the masked choices.
-        elements: flat indices of the components; None for all.
-        begin: index of the first cell along the last dimension.
-    """
-
+    #: ``"line"`` (numbers between two ends), ``"choices"`` (a few integers), ``"cells"`` (the components of a one-hot
+    #: vector) or ``"bits"`` (components that are 0 or 1)
     kind: LaneKind
-    label: str = ""
-    low: float | None = None
-    high: float | None = None
-    view: tuple[float, float] = (0.0, 1.0)
-    whole: bool = False
-    n: int = 0
-    start: int = 0
-    barred: tuple[int, ...] = ()
-    elements: tuple[int, ...] | None = None
-    begin: int = 0
+    label: str = ""  #: the components of the lane, such as ``"[0]"``; empty for all
+    low: float | None = None  #: the lower end of a line; None if it is unbounded
+    high: float | None = None  #: the upper end of a line; None if it is unbounded
+    view: tuple[float, float] = (0.0, 1.0)  #: the range of numbers that the picture of a line shows
+    whole: bool = False  #: whether only integers are legal on a line
+    n: int = 0  #: number of choices, cells or bits
+    start: int = 0  #: value of the first choice
+    barred: tuple[int, ...] = ()  #: indices of the masked choices
+    elements: tuple[int, ...] | None = None  #: flat indices of the components; None for all
+    begin: int = 0  #: index of the first cell along the last dimension
 
 
 @dataclass(frozen=True)
 class Domain:
-    """The values that a spec allows.
+    """The values that a spec allows."""
 
-    Args:
-        kind: kind of the domain.
-        text: the domain in one line.
-        lanes: lanes of its picture.
-        more: number of lanes that are left out.
-        note: a remark; the ``repr`` of a spec of unknown kind.
-    """
-
-    kind: DomainKind
-    text: str
-    lanes: tuple[Lane, ...] = ()
-    more: int = 0
-    note: str = ""
+    kind: DomainKind  #: kind of the domain
+    text: str  #: the domain in one line
+    lanes: tuple[Lane, ...] = ()  #: lanes of its picture
+    more: int = 0  #: number of lanes that are left out
+    note: str = ""  #: a remark; the ``repr`` of a spec of unknown kind
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One spec, without its entries.
+    """One spec, without its entries."""
 
-    Args:
-        kind: name of the class.
-        dims: the shape, with batch and feature dimensions.
-        dtype: ``"float32"`` and so on; empty if its entries have several.
-        device: ``"cpu"`` and so on; empty if its entries have several.
-        domain: the values that it allows.
-        space: the gymnasium space that it converts to; empty if there is none.
-        why: the reason if there is no such space.
-    """
-
-    kind: str
-    dims: tuple[Dim, ...]
-    dtype: str
-    device: str
-    domain: Domain
-    space: str = ""
-    why: str = ""
+    kind: str  #: name of the class
+    dims: tuple[Dim, ...]  #: the shape, with batch and feature dimensions
+    dtype: str  #: ``"float32"`` and so on; empty if its entries have several
+    device: str  #: ``"cpu"`` and so on; empty if its entries have several
+    domain: Domain  #: the values that it allows
+    space: str = ""  #: the gymnasium space that it converts to; empty if there is none
+    why: str = ""  #: the reason if there is no such space
 
     @property
     def shape(self) -> str:
@@ -106,18 +75,13 @@ class Cell:
 
 @dataclass(frozen=True)
 class Difference:
-    """One difference between the spec and the other one.
+    """One difference between the spec and the other one."""
 
-    Args:
-        kind: ``"only here"``, ``"only in the other"``, ``"class"``, ``"shape"``, ``"dtype"``, ``"device"``,
-            ``"domain"`` or ``"details"``.
-        here: the value in this spec.
-        other: the value in the other spec.
-    """
-
+    #: ``"only here"``, ``"only in the other"``, ``"class"``, ``"shape"``, ``"dtype"``, ``"device"``, ``"domain"`` or
+    #: ``"details"``
     kind: str
-    here: str = ""
-    other: str = ""
+    here: str = ""  #: the value in this spec
+    other: str = ""  #: the value in the other spec
 
     def text(self) -> str:
         """Return the difference in one line.
@@ -137,21 +101,13 @@ class Difference:
 
 @dataclass(frozen=True)
 class Row:
-    """One row of the tree.
+    """One row of the tree."""
 
-    Args:
-        path: the keys, ``"[0]"`` and so on for the members of a stack; empty for the spec itself.
-        leaf: whether it has no entries.
-        code: code that reads it, such as ``spec["a", "b"]``.
-        cell: the spec (from the other spec if this one lacks the entry).
-        differences: differences from the other spec.
-    """
-
-    path: Path
-    leaf: bool
-    code: str
-    cell: Cell
-    differences: tuple[Difference, ...] = ()
+    path: Path  #: the keys, ``"[0]"`` and so on for the members of a stack; empty for the spec itself
+    leaf: bool  #: whether it has no entries
+    code: str  #: code that reads it, such as ``spec["a", "b"]``
+    cell: Cell  #: the spec (from the other spec if this one lacks the entry)
+    differences: tuple[Difference, ...] = ()  #: differences from the other spec
 
     @property
     def here(self) -> bool:
@@ -161,17 +117,11 @@ class Row:
 
 @dataclass(frozen=True)
 class SpecModel:
-    """The data that a spec explorer shows, without samples.
+    """The data that a spec explorer shows, without samples."""
 
-    Args:
-        name: name of the spec in code: ``"spec"`` or ``"env.specs"``.
-        rows: the tree, parents before children; the first row is the spec itself.
-        compared: whether the spec was compared with another one.
-    """
-
-    name: str
-    rows: tuple[Row, ...]
-    compared: bool = False
+    name: str  #: name of the spec in code: ``"spec"`` or ``"env.specs"``
+    rows: tuple[Row, ...]  #: the tree, parents before children; the first row is the spec itself
+    compared: bool = False  #: whether the spec was compared with another one
 
     @property
     def leaves(self) -> int:
@@ -179,13 +129,7 @@ class SpecModel:
         return sum(row.leaf and row.here for row in self.rows)
 
     def row(self, *path: str) -> Row:
-        """Return the row of a path.
-
-        Args:
-            *path: the keys; none for the spec itself.
-
-        Returns:
-            The row.
+        """Return the row of a path; without keys that of the spec itself.
 
         Raises:
             KeyError: If there is no such row; the text lists the existing paths.

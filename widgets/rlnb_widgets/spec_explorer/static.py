@@ -5,8 +5,8 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Mapping
 
-from rlnb_widgets._core import Svg
 from rlnb_widgets._core.dims import CHAR, write_shape
+from rlnb_widgets._core.svg import Svg
 from rlnb_widgets._core.text import plural, shorten, visible
 from rlnb_widgets.spec_explorer.explain import spec_words
 from rlnb_widgets.spec_explorer.samples import Samples
@@ -15,27 +15,18 @@ from rlnb_widgets.spec_explorer.strokes import draw_lane
 from rlnb_widgets.spec_explorer.text import difference_lines, label, spec_headline
 
 WIDTH = 940
-ROW, NODE = 38, 24  # the heights of a leaf and of a row that holds others
+ROW, NODE = 38, 24  # height of a leaf row, and of a row with children
 MAX_ROWS = 28
 MAX_FINDINGS = 8
 MAX_DRAWN = 8
 KEY, CLASS, DOMAIN, SPACE = 14, 214, 462, 696
-LETTER = 7.2  # the width of one of a class
+LETTER = 7.2  # width of a letter of a class name
 PICTURE = (200.0, 14.0)
 GAP = 10.0
 
 
 def spec_svg(model: SpecModel, samples: Mapping[Path, Samples], seed: int) -> Svg:
-    """Draw a model.
-
-    Args:
-        model: from :func:`~rlnb_widgets.spec_explorer.spec_model`.
-        samples: what was drawn from each leaf.
-        seed: under which seed.
-
-    Returns:
-        The picture: the first rows with domain, samples and gymnasium space, and the first differences.
-    """
+    """Draw the first rows with domain, samples and gymnasium space, and the first differences."""
     shown = model.rows[:MAX_ROWS]
     more = len(model.rows) - len(shown)
     lines = difference_lines(model)
@@ -65,7 +56,7 @@ def spec_svg(model: SpecModel, samples: Mapping[Path, Samples], seed: int) -> Sv
 
 
 def _height(row: Row) -> int:
-    # what differs stands below the key
+    # the kind of a difference is written below the key
     return ROW if row.leaf or row.differences else NODE
 
 

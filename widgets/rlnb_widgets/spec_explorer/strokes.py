@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rlnb_widgets._core import Svg
-from rlnb_widgets._core.svg import coordinate
+from rlnb_widgets._core.svg import Svg, box_path
 from rlnb_widgets.spec_explorer.ends import ends_of
 from rlnb_widgets.spec_explorer.samples import LEVELS
 from rlnb_widgets.spec_explorer.schema import Lane
@@ -15,14 +14,7 @@ BAR = 0.6  # opacity of the bars
 
 
 def draw_lane(svg: Svg, lane: Lane, levels: Sequence[int], box: Box) -> None:
-    """Draw a lane.
-
-    Args:
-        svg: what to draw on.
-        lane: the lane.
-        levels: the heights of its bars, from 0 to 99; empty for none.
-        box: x, y, width and height.
-    """
+    """Draw a lane in a box (x, y, width, height), with bars of the given heights from 0 to 99."""
     if lane.kind == "line":
         _line(svg, lane, levels, box)
     elif lane.kind == "choices":
@@ -47,7 +39,7 @@ def _line(svg: Svg, lane: Lane, levels: Sequence[int], box: Box) -> None:
 
 
 def _bars(svg: Svg, levels: Sequence[int], box: Box) -> None:
-    """All bars as one path, to stay small."""
+    """Draw all bars as one path, which keeps the SVG small."""
     if not any(levels):
         return
     x, y, w, h = box
@@ -56,8 +48,7 @@ def _bars(svg: Svg, levels: Sequence[int], box: Box) -> None:
     for i, level in enumerate(levels):
         if level:
             tall = max(h * level / LEVELS, 0.6)
-            left, top = coordinate(x + i * step), coordinate(y + h - tall)
-            parts.append(f"M{left} {top}h{coordinate(step)}v{coordinate(tall)}h-{coordinate(step)}z")
+            parts.append(box_path(x + i * step, y + h - tall, step, tall))
     svg.path("".join(parts), fill="accent", fill_opacity=BAR)
 
 

@@ -11,14 +11,7 @@ WIDE = 44
 
 
 def spec_text(model: SpecModel) -> str:
-    """Write a model as text, the same on every machine.
-
-    Args:
-        model: from :func:`~rlnb_widgets.spec_explorer.spec_model`.
-
-    Returns:
-        Several lines, without a newline at the end.
-    """
+    """Return the text view."""
     shown = model.rows[:MAX_ROWS]
     devices = {row.cell.device for row in model.rows} - {""}
     several = len(devices) > 1
@@ -45,7 +38,7 @@ def spec_text(model: SpecModel) -> str:
 
 
 def spec_headline(model: SpecModel) -> str:
-    """The whole in one line: class, batch, leaves, device, differences."""
+    """Return the headline: class, batch, leaves, device and differences."""
     top = model.rows[0]
     parts = [top.cell.kind if model.name == "spec" else f"{model.name}, {top.cell.kind}"]
     if not top.leaf:
@@ -60,17 +53,17 @@ def spec_headline(model: SpecModel) -> str:
 
 
 def spec_row_name(model: SpecModel, row: Row) -> str:
-    """The last key of a row, indented by its depth."""
+    """Return the last key of a row, indented by its depth."""
     return "  " * len(row.path) + visible(row.path[-1]) if row.path else model.name
 
 
 def label(model: SpecModel, row: Row) -> str:
-    """The whole path of a row, joined with dots."""
+    """Return the path of a row, joined with dots."""
     return path_text(row.path) if row.path else model.name
 
 
 def space_brief(row: Row) -> str:
-    """The space of a leaf, cut; the kind of space of a Composite; a dash where there is none."""
+    """Return the space of a leaf, truncated; for a Composite only the kind of space."""
     if row.cell.why:
         return "none"
     text = row.cell.space.partition("(")[0] if row.cell.domain.kind == "composite" else row.cell.space
@@ -78,5 +71,5 @@ def space_brief(row: Row) -> str:
 
 
 def difference_lines(model: SpecModel) -> list[str]:
-    """All differences, a line each."""
+    """Return all differences, one per line."""
     return [f"{label(model, row)}: {difference.text()}" for row in model.rows for difference in row.differences]

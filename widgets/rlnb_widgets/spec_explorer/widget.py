@@ -7,7 +7,9 @@ from typing import Any
 
 import traitlets
 
-from rlnb_widgets._core import TREE_CSS, Svg, Visualizer, bundle_css, bundle_js
+from rlnb_widgets._core.esm import TREE_CSS, bundle_css, bundle_js
+from rlnb_widgets._core.svg import Svg
+from rlnb_widgets._core.visualizer import Visualizer
 from rlnb_widgets.spec_explorer.answer import Answer, ask
 from rlnb_widgets.spec_explorer.explain import spec_words
 from rlnb_widgets.spec_explorer.model import spec_model, specs_of

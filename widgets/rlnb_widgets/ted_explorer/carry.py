@@ -10,7 +10,7 @@ import torch
 from rlnb.data.ted.adjacency import disagreements
 from rlnb.data.ted.facts import Facts
 from rlnb.data.ted.ragged import RaggedColumn
-from rlnb_widgets._core.literals import number_text, object_text
+from rlnb_widgets._core.text import number_text, object_text
 from rlnb_widgets.ted_explorer.entries import Path, TedEntry, values
 from rlnb_widgets.ted_explorer.schema import Carry
 
@@ -22,17 +22,10 @@ def carry_of(
     action_keys: frozenset[str | Path],
     reward_keys: frozenset[str | Path],
 ) -> Carry:
-    """Say what ``step_mdp`` does with one entry, and check it where it can be checked.
+    """Return what ``step_mdp`` does with one entry, and whether the data agree where that can be checked.
 
-    Args:
-        root: the entry at the root.
-        following: the same entry in ``"next"``.
-        facts: where trajectories stop; ``None`` without a time dimension.
-        action_keys: actions; a string is a name in any group, a tuple one exact path.
-        reward_keys: the same for rewards.
-
-    Returns:
-        The verdict.
+    ``facts`` tells where trajectories stop; None without a time dimension. A string in the keys is a name in any group,
+    a tuple an exact path.
     """
     entry = following or root
     if entry is None:
@@ -83,12 +76,12 @@ def _compare(root: TedEntry, following: TedEntry, facts: Facts) -> Carry:
 
 
 def _inside(facts: Facts) -> torch.Tensor:
-    """Where *t* and *t+1* belong to one trajectory, ``[*B, T-1]``."""
+    """Return where *t* and *t+1* belong to one trajectory, ``[*B, T-1]``."""
     return ~facts.stops.reshape(facts.data.batch_size)[..., :-1]
 
 
 def _compare_columns(before: torch.Tensor, after: torch.Tensor, facts: Facts) -> Carry:
-    """Let the library find the steps that disagree, and point out the first value in the first of them."""
+    """Find the steps that disagree with `disagreements`, and report the first value in the first of them."""
     dims = facts.data.batch_dims
     old, new = (_comparable(side.reshape(-1, *side.shape[dims:])) for side in (before, after))
     found = disagreements(new, old, facts)
@@ -104,14 +97,14 @@ def _compare_columns(before: torch.Tensor, after: torch.Tensor, facts: Facts) ->
 
 
 def _comparable(column: torch.Tensor) -> torch.Tensor:
-    """Numbers that know what NaN is: 8-bit floats and complex numbers do not."""
+    """Return the numbers in a dtype that can test for NaN: 8-bit floats and complex numbers cannot."""
     if column.is_complex():
         return torch.view_as_real(column)
     return column.float() if column.dtype.itemsize == 1 and column.is_floating_point() else column
 
 
 def _compare_rows(following: TedEntry, root: TedEntry, facts: Facts) -> Carry:
-    """Let the library compare what has sizes of its own at each step, and point out what disagrees first."""
+    """Compare entries whose size varies from step to step, and report what disagrees first."""
     before, after = (_rows(side, facts.data.batch_dims) for side in (following, root))
     found = disagreements(after, before, facts)
     if not found.shape[0]:
@@ -139,21 +132,14 @@ def _compare_rows(following: TedEntry, root: TedEntry, facts: Facts) -> Carry:
 
 
 def _rows(entry: TedEntry, batch_dims: int) -> RaggedColumn:
-    """The values of the steps; where agents lie in a dimension of their own, lists of values."""
+    """Return the values of the steps; lists of values if agents have a dimension of their own."""
     found = values(entry)
     detached = np.frompyfunc(lambda value: None if value is None else _comparable(value.detach().cpu()), 1, 1)(found)
     return RaggedColumn(detached.reshape(-1, *found.shape[batch_dims:]).tolist())
 
 
 def unequal_tensors(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
-    """Compare two tensors of one shape and dtype; NaN equals NaN.
-
-    Args:
-        left: any tensor.
-        right: another.
-
-    Returns:
-        A bool tensor of that shape.
+    """Compare two tensors of one shape and dtype element by element; NaN equals NaN.
 
     Example:
         >>> nan = float("nan")
@@ -197,13 +183,7 @@ def _same(before: Any, after: Any) -> bool | None:
 
 
 def first_true(mask: torch.Tensor) -> tuple[int, ...] | None:
-    """Find the first true element, in the order of the memory.
-
-    Args:
-        mask: any bool tensor.
-
-    Returns:
-        Its index, or ``None``.
+    """Return the index of the first true element, in the order of the memory; None without one.
 
     Example:
         >>> first_true(torch.tensor([[False, False], [False, True]]))

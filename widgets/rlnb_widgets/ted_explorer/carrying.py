@@ -7,8 +7,7 @@ from typing import Any
 
 import torch
 
-from rlnb_widgets._core.literals import object_text, values_text
-from rlnb_widgets._core.text import shorten
+from rlnb_widgets._core.text import object_text, shorten, values_text
 from rlnb_widgets.ted_explorer.carry import unequal_tensors
 from rlnb_widgets.ted_explorer.numbers import as_array
 from rlnb_widgets.ted_explorer.schema import TedModel
@@ -30,40 +29,21 @@ FATES = {
 
 @dataclass(frozen=True)
 class Fate:
-    """What becomes of one entry.
+    """What happens to one entry between two steps."""
 
-    Args:
-        path: its keys inside a side.
-        root: its value at the root of the step.
-        next: its value under ``"next"``.
-        then: its value at the root of the step after; empty beyond the data.
-        kind: a key of :data:`FATES`.
-    """
-
-    path: tuple[str, ...]
-    root: str
-    next: str
-    then: str
-    kind: str
+    path: tuple[str, ...]  #: keys inside one side
+    root: str  #: value at the root of the step
+    next: str  #: value in ``"next"``
+    then: str  #: value at the root of the next step; empty beyond the data
+    kind: str  #: a key of :data:`FATES`
 
 
 def fates_at(td: Any, following: Any, model: TedModel, element: int, t: int) -> tuple[Fate, ...]:
-    """Follow each leaf from one step to the one after it.
-
-    Args:
-        td: the TensorDict, ``[*B, T]``.
-        following: its ``"next"``.
-        model: of the data.
-        element: the flat index of the batch element.
-        t: the step.
-
-    Returns:
-        A fate for each leaf, at most :data:`MOST_ROWS`.
-    """
+    """Follow the leaves of batch element ``element`` from step ``t`` to the next one, at most :data:`MOST_ROWS`."""
     assert model.steps is not None
     place = torch.unravel_index(torch.tensor(element), model.batch) if model.batch else ()
     at = tuple(int(i) for i in place)
-    # Where the root after an end is done itself, nobody reset.
+    # If the root after an end is done itself, there was no reset.
     over = any(end.env == element and end.t == t for end in model.boundaries) and (element, t + 1) not in model.past
     fates = []
     for row in [row for row in model.rows if row.leaf][:MOST_ROWS]:

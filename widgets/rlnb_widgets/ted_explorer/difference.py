@@ -7,22 +7,16 @@ from typing import Any
 import numpy as np
 import torch
 
-from rlnb_widgets._core.literals import number_text, object_text
-from rlnb_widgets._core.text import shorten
+from rlnb_widgets._core.text import number_text, object_text, shorten
 from rlnb_widgets.ted_explorer.carry import first_true, unequal_tensors
 from rlnb_widgets.ted_explorer.entries import Path, TedEntry, ted_entries, values
 from rlnb_widgets.ted_explorer.schema import Finding, Side
 
 
 def ted_differences(td: Any, other: Any) -> dict[Path, tuple[Finding, ...]]:
-    """Compare two TensorDicts entry by entry.
+    """Compare two TensorDicts, the shown one (got) and another (expected); return findings by path.
 
-    Args:
-        td: the one that is shown (``got``).
-        other: the one it is held against (``expected``).
-
-    Returns:
-        The findings of each path inside its side; equal entries are not listed. NaN equals NaN.
+    Equal entries are not listed. NaN equals NaN.
 
     Example:
         >>> from tensordict import TensorDict

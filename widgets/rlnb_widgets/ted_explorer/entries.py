@@ -17,36 +17,22 @@ Path = tuple[str, ...]
 
 @dataclass(frozen=True)
 class TedEntry:
-    """One entry as found in the data.
+    """One entry as found in the data."""
 
-    Args:
-        path: its keys.
-        value: a tensor, a nested TensorDict, a non-tensor, an array with a tensor for each element of the batch
-            (``ragged``) or ``None`` (``error``).
-        kind: ``"leaf"``, ``"node"``, ``"non-tensor"``, ``"ragged"`` (sizes vary within a lazy stack) or ``"error"``.
-        batch_dims: batch dimensions of the TensorDict that holds it.
-        lazy: whether that TensorDict is a lazy stack.
-        note: what is special about it.
-    """
-
-    path: Path
+    path: Path  #: its keys
+    #: tensor, nested TensorDict, non-tensor, object array of the tensors of each batch element (ragged), or None
+    #: (error)
     value: Any
-    kind: str
-    batch_dims: int
-    lazy: bool = False
-    note: str = ""
+    kind: str  #: ``"leaf"``, ``"node"``, ``"non-tensor"``, ``"ragged"`` (sizes vary within a lazy stack) or ``"error"``
+    batch_dims: int  #: batch dimensions of the TensorDict that holds it
+    lazy: bool = False  #: whether that TensorDict is a lazy stack
+    note: str = ""  #: a remark about the entry
 
 
 def ted_entries(td: Any, skip: frozenset[str] = frozenset(), prefix: Path = ()) -> Iterator[TedEntry]:
-    """Yield the entries of a TensorDict, nodes before what they hold, in the order of the data.
+    """Yield the entries of a TensorDict, lazy stack or tensorclass, parents before children, in its order.
 
-    Args:
-        td: a TensorDict, a lazy stack or a tensorclass.
-        skip: top-level keys to leave out (``"next"``).
-        prefix: the path of ``td`` itself.
-
-    Yields:
-        One :class:`TedEntry` for each key at each level.
+    ``skip`` names top-level keys to leave out, and ``prefix`` is the path of ``td`` itself.
     """
     lazy = isinstance(td, LazyStackedTensorDict)
     for key in _keys(td):
@@ -83,7 +69,7 @@ def _entry(td: Any, key: str, path: Path, lazy: bool) -> TedEntry:
 
 
 def _ragged(td: Any, key: str, path: Path) -> TedEntry:
-    """What a lazy stack cannot hand over as one tensor: its values, element by element."""
+    """Return an entry that a lazy stack cannot stack: its values, element by element."""
     batch = tuple(td.batch_size)
     # The size of a group that varies in number is no size to take apart.
     dims = next((i for i, size in enumerate(batch) if size < 0), len(batch))
@@ -101,14 +87,7 @@ def _ragged(td: Any, key: str, path: Path) -> TedEntry:
 
 
 def values(entry: TedEntry) -> np.ndarray:
-    """Take an entry apart into the values of the elements of its batch.
-
-    Args:
-        entry: a tensor, or what is ragged.
-
-    Returns:
-        An array of objects, one dimension for each batch dimension; None where a lazy stack lacks the entry.
-    """
+    """Split an entry into the values of its batch elements, an array of objects; None where a lazy stack lacks it."""
     if entry.kind == "ragged":
         return np.asarray(entry.value)
     return values_of(TensorDict({"": entry.value}), "", entry.batch_dims)

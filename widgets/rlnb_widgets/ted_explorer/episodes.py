@@ -15,16 +15,9 @@ from rlnb_widgets.ted_explorer.schema import MAX_BOUNDARIES, Boundary
 
 
 def facts_of(td: Any, following: Any) -> Facts:
-    """Read what says where trajectories stop: end signals, trajectory numbers and the mask of padding.
+    """Return the :class:`Facts` of end signals, trajectory numbers and the mask of padding.
 
-    Nothing else is touched, so that data whose other entries cannot be stacked have these facts too.
-
-    Args:
-        td: the TensorDict, ``[*B, T]``.
-        following: its ``"next"``.
-
-    Returns:
-        The facts; ``facts.stops`` is true where the step after does not go on from this one.
+    Nothing else is read, so data whose other entries cannot be stacked have these facts too.
     """
     signals = TensorDict({}, td.batch_size)
     for key in (*TRAJ_IDS_KEYS, *MASK_KEYS):
@@ -38,22 +31,14 @@ def facts_of(td: Any, following: Any) -> Facts:
 
 
 def ends_by_kind(td: Any, following: Any) -> dict[str, torch.Tensor]:
-    """Find the steps that end an episode, as `episode_ends` decides.
-
-    Args:
-        td: the TensorDict, ``[*B, T]``.
-        following: its ``"next"``.
-
-    Returns:
-        ``[*B, T]`` bool by end key, empty if there is no done flag anywhere.
-    """
+    """Return the steps that end an episode, bool ``[*B, T]`` by end key; empty without end signals."""
     steps = td.batch_size.numel()
     ends = episode_ends(_signals(following, steps), _signals(td, steps))
     return {name: flags.reshape(td.batch_size) for name, flags in ends.items()}
 
 
 def _signals(side: Any, steps: int) -> dict[tuple[str, ...], torch.Tensor]:
-    """The end signals of a TensorDict, each ``[steps, n]``, by path; those below ``"next"`` left out."""
+    """Return the end signals of a TensorDict by path, ``[steps, n]`` each, without those below ``"next"``."""
     return {
         entry.path: entry.value.detach().cpu().reshape(steps, -1)
         for entry in ted_entries(side)
@@ -66,15 +51,7 @@ def _signals(side: Any, steps: int) -> dict[tuple[str, ...], torch.Tensor]:
 
 
 def boundaries(td: Any, following: Any) -> tuple[tuple[Boundary, ...], int]:
-    """List the ends of episodes.
-
-    Args:
-        td: the TensorDict, ``[*B, T]``.
-        following: its ``"next"``.
-
-    Returns:
-        The first of them (bounded), and how many there are.
-    """
+    """Return the first :data:`MAX_BOUNDARIES` ends of episodes, and the number of all ends."""
     ends = ends_by_kind(td, following)
     if not ends:
         return (), 0
@@ -92,14 +69,7 @@ def boundaries(td: Any, following: Any) -> tuple[tuple[Boundary, ...], int]:
 
 
 def stepped_past(td: Any) -> tuple[tuple[int, int], ...]:
-    """List the steps that were taken from a state that had ended: the root itself is done, as `episode_ends` decides.
-
-    Args:
-        td: the TensorDict, ``[*B, T]``.
-
-    Returns:
-        Batch element (flat) and step of the first of them (bounded).
-    """
+    """Return batch element and step of the first steps that were taken although the root was done."""
     ends = episode_ends(_signals(td, td.batch_size.numel()))
     if not ends:
         return ()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from rlnb_widgets._core.text import bytes_text, path_text, plural
 from rlnb_widgets.ted_explorer.schema import Row, TedModel
 from rlnb_widgets.ted_explorer.text import carry_sentence, finding_lines
@@ -9,14 +11,7 @@ from rlnb_widgets.ted_explorer.verdicts import rules_line
 
 
 def ted_words(model: TedModel) -> str:
-    """Explain a model in plain sentences.
-
-    Args:
-        model: from :func:`~rlnb_widgets.ted_explorer.ted_model`.
-
-    Returns:
-        A few short paragraphs.
-    """
+    """Explain a model in a few short paragraphs."""
     parts = [_what(model)]
     if model.is_ted:
         parts += [_columns(model), _ends(model), _rules(model)]
@@ -31,7 +26,7 @@ def _what(model: TedModel) -> str:
         return f"This TensorDict has {size}, with batch size {list(model.batch)}."
     if model.steps is None:
         return f"This is one step in TED form: {size}."
-    several = f" for each of {plural(_product(model.batch), 'batch element')}" if model.batch else ""
+    several = f" for each of {plural(math.prod(model.batch), 'batch element')}" if model.batch else ""
     return (
         f"This is episode data in TED form: {plural(model.steps, 'step')}{several}, {size}. "
         "Row t holds one step: the root is what was known before the step and the action taken, "
@@ -107,14 +102,7 @@ def _found(model: TedModel) -> str:
 
 
 def ted_row_words(row: Row) -> str:
-    """Explain one row in a sentence or two, as the details pane and screen readers give it.
-
-    Args:
-        row: a row of the model.
-
-    Returns:
-        The sentences; empty where there is nothing to say.
-    """
+    """Explain one row in a sentence or two, for the details pane and screen readers; it may be empty."""
     sentence = carry_sentence(row.carry)
     hint = _MEANING.get(row.path[-1], "") if row.leaf else ""
     return " ".join(part for part in (hint, sentence) if part)
@@ -127,10 +115,3 @@ _MEANING = {
     "terminated": "Whether the task itself ended: the value after it is zero.",
     "truncated": "Whether the episode was cut short: the value after it is bootstrapped.",
 }
-
-
-def _product(sizes: tuple[int, ...]) -> int:
-    total = 1
-    for size in sizes:
-        total *= size
-    return total

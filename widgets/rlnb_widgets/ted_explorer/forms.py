@@ -24,23 +24,14 @@ _PROBE = 8  # steps that are turned into tuples to see whether they can be
 
 @dataclass(frozen=True)
 class Form:
-    """One form of the data.
+    """One form of the data."""
 
-    Args:
-        name: ``"TED"``, ``"flat"``, ``"nested"`` or ``"tuples"``.
-        made: the code that makes it.
-        stores: what it stores, in a sentence.
-        nbytes: bytes of its numbers; ``None`` if the data cannot be brought into this form.
-        exact: whether the bytes are sure; else there are at least so many.
-        why: why there are no bytes.
-    """
-
-    name: str
-    made: str
-    stores: str
-    nbytes: int | None
-    exact: bool = True
-    why: str = ""
+    name: str  #: ``"TED"``, ``"flat"``, ``"nested"`` or ``"tuples"``
+    made: str  #: code that makes it
+    stores: str  #: what it stores, in a sentence
+    nbytes: int | None  #: bytes of its numbers; None if the data cannot be converted
+    exact: bool = True  #: whether the bytes are exact; otherwise they are a lower bound
+    why: str = ""  #: the reason if there are no bytes
 
 
 _STORES = {
@@ -58,17 +49,11 @@ _MADE = {
 
 
 def forms_of(td: Any, nbytes: int, broken: tuple[str, ...] = (), exact: bool = False) -> tuple[Form, ...]:
-    """Measure the forms of episode data.
+    """Measure the data in four forms; Python's own objects (lists, tuples, dictionaries) are not counted.
 
-    Args:
-        td: TED data, ``[*B, T]``.
-        nbytes: bytes of all its leaves.
-        broken: rules of TED that it breaks.
-        exact: whether to make each form and count; else shapes and ends are enough, which takes no time on large data
-            and gives the same, unless ``"next"`` is not the next root: the flat forms then store more.
-
-    Returns:
-        Four forms. Python's own objects (lists, tuples, dictionaries) are not counted.
+    With ``exact`` each form is built and counted. Otherwise shapes and ends are enough, which takes no time on large
+    data and gives the same, unless ``"next"`` is not the next root: the flat forms then store more. ``broken`` are the
+    rules of TED that the data break.
 
     Example:
         >>> from tensordict import TensorDict
@@ -96,7 +81,7 @@ def forms_of(td: Any, nbytes: int, broken: tuple[str, ...] = (), exact: bool = F
 
 
 def _counted(td: Any) -> int:
-    """Bytes of the tensors; the offsets that the nested tensors of one length share are counted once."""
+    """Return the bytes of the tensors; offsets that nested tensors of one length share are counted once."""
     total, offsets = 0, {}
     for leaf in _leaves(td):
         if leaf.is_nested:
@@ -119,7 +104,7 @@ def _leaves(td: Any) -> Iterator[torch.Tensor]:
 
 
 def _from_shapes(td: Any) -> tuple[int, int]:
-    """Bytes of the flat and of the nested form, from shapes and ends alone."""
+    """Return the bytes of the flat and of the nested form, from shapes and ends alone."""
     ends = end_flags(td)
     columns, branches = read_columns(td)
     layout = plan(columns, branches, td.batch_size, {as_tuple(key) for key in (*END_KEYS, "reward")})
@@ -163,7 +148,7 @@ def _episode_bytes(episode: Any) -> int:
 
 
 def _bytes_of(value: Any) -> int:
-    """Bytes of the numbers in arrays, tuples, lists and dictionaries; a flag is one."""
+    """Return the bytes of the numbers in arrays, tuples, lists and dictionaries; a flag is one byte."""
     if isinstance(value, dict):
         return sum(map(_bytes_of, value.values()))
     if isinstance(value, (list, tuple)):

@@ -21,15 +21,10 @@ KINDS = {
 
 @dataclass(frozen=True)
 class Line:
-    """One line of a picture.
+    """One line of a diagram."""
 
-    Args:
-        label: what stands before it.
-        boxes: text and kind of each box; the kind ``"gap"`` parts trajectories, ``"more"`` is an
-            ellipsis, ``"blank"`` an empty place as wide as a box.
-    """
-
-    label: str
+    label: str  #: text on its left
+    #: text and kind of each box; ``"gap"`` separates trajectories, ``"more"`` is an ellipsis, ``"blank"`` an empty box
     boxes: tuple[tuple[str, str], ...]
 
 
@@ -40,13 +35,7 @@ MORE = ("…", "more")
 
 
 def runs_of(stops: torch.Tensor) -> tuple[tuple[int, int], ...]:
-    """Find the first trajectories of one row of the data.
-
-    Args:
-        stops: where a trajectory stops, ``[T]``.
-
-    Returns:
-        Start and stop of each.
+    """Return start and stop of the first trajectories of one row of the data; ``stops`` is ``[T]``.
 
     Example:
         >>> runs_of(torch.tensor([False, True, False]))
@@ -59,14 +48,9 @@ def runs_of(stops: torch.Tensor) -> tuple[tuple[int, int], ...]:
 
 
 def layouts_of(runs: tuple[tuple[int, int], ...]) -> dict[str, tuple[Line, ...]]:
-    """Draw what each form stores of some trajectories.
+    """Return the lines that show what each form stores of some trajectories, by the name of the form.
 
-    Args:
-        runs: start and stop of each.
-
-    Returns:
-        The lines of each form, by its name. ``s3`` is the observation at the root of step 3, ``s3'`` the one after it
-        where that is the last of its trajectory.
+    ``s3`` is the observation at the root of step 3, ``s3'`` the one after it, if that is the last of its trajectory.
 
     Example:
         >>> [text for text, _ in layouts_of(((0, 2),))["flat"][0].boxes]
@@ -101,7 +85,7 @@ def layouts_of(runs: tuple[tuple[int, int], ...]) -> dict[str, tuple[Line, ...]]
 
 
 def _shown(start: int, stop: int) -> list[int]:
-    """The steps shown of a trajectory; -1 for those left out."""
+    """Return the steps of a trajectory that are shown, with -1 for those left out."""
     steps = list(range(start, stop))
     return steps if len(steps) <= MOST_STEPS + 1 else [*steps[: MOST_STEPS - 1], -1, steps[-1]]
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from tensordict import MemoryMappedTensor
 
-from rlnb_widgets._core.literals import object_text, values_text, without_addresses
+from rlnb_widgets._core.text import object_text, values_text, without_addresses
 from rlnb_widgets.ted_explorer.entries import TedEntry
 from rlnb_widgets.ted_explorer.numbers import as_array, histogram, stats_of, thumb_of
 from rlnb_widgets.ted_explorer.schema import Cell, Dim
@@ -17,15 +17,9 @@ _SHAPES = 4  # written out of those that vary
 
 
 def measure(entry: TedEntry, batch_dims: int, has_time: bool) -> Cell:
-    """Summarise one entry; what cannot be summarised becomes a cell with a message.
+    """Summarise one entry; an entry that cannot be summarised becomes a cell with a message.
 
-    Args:
-        entry: from :func:`~rlnb_widgets.ted_explorer.entries.ted_entries`.
-        batch_dims: the batch dimensions of the whole TensorDict, time included.
-        has_time: whether the last of them is time.
-
-    Returns:
-        The cell.
+    ``batch_dims`` counts the batch dimensions of the whole TensorDict; ``has_time`` tells whether the last one is time.
     """
     try:
         if entry.kind == "node":
@@ -47,16 +41,7 @@ def _cannot(error: Exception) -> str:
 
 
 def dims_of(shape: tuple[int | None, ...], own: int, batch_dims: int, has_time: bool) -> tuple[Dim, ...]:
-    """Say what each dimension of a shape stands for.
-
-    Args:
-        shape: the sizes.
-        own: batch dimensions of the TensorDict that holds the entry.
-        batch_dims: batch dimensions of the whole TensorDict.
-        has_time: whether the last of those is time.
-
-    Returns:
-        One :class:`Dim` for each size.
+    """Return the role of each dimension of a shape; ``own`` counts the batch dimensions of the entry's TensorDict.
 
     Example:
         >>> [dim.role for dim in dims_of((4, 9, 2, 3), own=3, batch_dims=2, has_time=True)]
@@ -72,15 +57,7 @@ def dims_of(shape: tuple[int | None, ...], own: int, batch_dims: int, has_time: 
 
 
 def storage_of(value: Any, lazy: bool) -> str:
-    """Where the numbers lie.
-
-    Args:
-        value: a tensor or a TensorDict.
-        lazy: whether it came out of a lazy stack.
-
-    Returns:
-        ``"lazily stacked"``, ``"memory-mapped"``, ``"shared"`` or ``"in memory"``.
-    """
+    """Return ``"lazily stacked"``, ``"memory-mapped"``, ``"shared"`` or ``"in memory"``."""
     if lazy:
         return "lazily stacked"
     is_mapped = value.is_memmap() if hasattr(value, "is_memmap") else isinstance(value, MemoryMappedTensor)

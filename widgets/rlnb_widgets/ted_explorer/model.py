@@ -34,17 +34,7 @@ def ted_model(
     action_keys: Iterable[Any] = ("action",),
     reward_keys: Iterable[Any] = ("reward",),
 ) -> TedModel:
-    """Build the model of TED data.
-
-    Args:
-        td: a TensorDict ``[*B, T]``, with time last. Without ``"next"`` it is shown in one column.
-        spec: a ``Composite`` or an env to check the data against.
-        other: a second TensorDict to compare with.
-        action_keys: keys that ``step_mdp`` drops from the root: a string is a name in any group, a tuple an exact path.
-        reward_keys: keys that it drops from ``"next"``, likewise.
-
-    Returns:
-        The model. It holds no data and compares by value.
+    """Build the model of TED data; the arguments are those of `TEDExplorer`. It holds no tensors.
 
     Raises:
         TypeError: If ``td`` or ``other`` is not a TensorDict.
@@ -140,14 +130,7 @@ def _rows(
 
 
 def next_of(td: Any) -> Any:
-    """Return the ``"next"`` of TED data.
-
-    Args:
-        td: any TensorDict.
-
-    Returns:
-        The nested TensorDict; None if there is no such entry, or it is not a TensorDict.
-    """
+    """Return the ``"next"`` of TED data; None if there is none, or it is not a TensorDict."""
     if "next" not in set(td.keys()):
         return None
     following = td.get("next")

@@ -17,13 +17,7 @@ MAX_COUNT = 16_000_000  # a larger leaf is looked at every n-th element
 
 
 def as_array(tensor: torch.Tensor) -> np.ndarray:
-    """View a tensor of any dtype as a numpy array of a dtype that numpy knows.
-
-    Args:
-        tensor: any dense tensor, on any device.
-
-    Returns:
-        The array: no copy where the dtype allows it, float32 for bfloat16 and the 8-bit floats.
+    """Return a dense tensor as an array: a view if numpy has the dtype, else float32 (bfloat16, 8-bit floats).
 
     Example:
         >>> as_array(torch.ones(2, dtype=torch.bfloat16)).dtype
@@ -36,13 +30,7 @@ def as_array(tensor: torch.Tensor) -> np.ndarray:
 
 
 def stats_of(array: np.ndarray) -> Stats:
-    """Count, range, mean, NaN and inf of an array.
-
-    Args:
-        array: numbers or booleans; of complex numbers the absolute values are taken.
-
-    Returns:
-        The statistics; those of an array without a finite number are ``None``.
+    """Return count, range, mean, NaN and inf of numbers or booleans; of the absolute values of complex numbers.
 
     Example:
         >>> stats_of(np.array([1.0, float("nan"), 3.0]))
@@ -72,16 +60,10 @@ def stats_of(array: np.ndarray) -> Stats:
 
 
 def thumb_of(array: np.ndarray, batch_dims: int, has_time: bool) -> Thumb | None:
-    """Draw a leaf very small: its first batch element over time, or the histogram of all its values.
+    """Return a thumbnail of a leaf ``[*B, T, ...]``; None if there is nothing to draw.
 
-    Args:
-        array: the leaf, ``[*B, T, ...]``.
-        batch_dims: batch dimensions, time included.
-        has_time: whether the last of them is time.
-
-    Returns:
-        A line or band for one feature, a heat map up to 16 features, else a histogram; ``None`` if there is
-        nothing to draw.
+    It shows the first batch element over time, as a line or band for one feature and a heat map for up to 16 features;
+    otherwise a histogram of all values.
     """
     if array.size < 2:
         return None
@@ -98,7 +80,7 @@ def thumb_of(array: np.ndarray, batch_dims: int, has_time: bool) -> Thumb | None
 
 
 def _line(values: np.ndarray) -> Thumb:
-    """A line; a long one as the band between the extremes of each share, so that a single spike stays to be seen."""
+    """Return a line; a long one as the band between the extremes of each share, so that single spikes stay visible."""
     if values.dtype == bool:
         values = values.astype(np.uint8)
     if len(values) <= POINTS:
@@ -118,14 +100,7 @@ def _heat(grid: np.ndarray) -> Thumb:
 
 
 def histogram(array: np.ndarray) -> Thumb | None:
-    """Count how often each range of values occurs.
-
-    Args:
-        array: numbers of any shape; at most 20,000 of them are looked at.
-
-    Returns:
-        The histogram; ``None`` where all finite values are equal.
-    """
+    """Return a histogram of at most 20,000 of the values; None if all finite values are equal."""
     flat = array.reshape(-1)
     flat = flat[:: max(1, flat.size // 20_000)].astype(np.float64)
     flat = flat[np.isfinite(flat)]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from rlnb.data import Composite
+from rlnb.data.specs.composite import Composite
 from rlnb.data.specs.violations import Violation, violations
 from rlnb.data.ted.keys import END_KEYS
-from rlnb_widgets._core.literals import number_text
+from rlnb_widgets._core.text import number_text
 from rlnb_widgets.ted_explorer.entries import Path
 from rlnb_widgets.ted_explorer.schema import Finding, Side
 
@@ -19,15 +19,7 @@ Problems = dict[Path, tuple[Finding, ...]]
 
 
 def problems_of(spec: Any, td: Any, following: Any) -> tuple[Problems, tuple[str, ...]]:
-    """Find what does not fit a spec.
-
-    Args:
-        spec: a ``Composite`` for the observations, a ``Composite`` as ``env.specs`` gives it, or an environment.
-        td: the TensorDict.
-        following: its ``"next"``, or ``None``.
-
-    Returns:
-        The findings of each path inside its side; and sentences about what could not be checked at all.
+    """Return the mismatches with a spec by path, and sentences about what could not be checked.
 
     Raises:
         TypeError: If ``spec`` is neither a ``Composite`` nor an environment.
@@ -65,7 +57,7 @@ def problems_of(spec: Any, td: Any, following: Any) -> tuple[Problems, tuple[str
 
 
 def _by_side(spec: Any) -> tuple[Composite, Composite, bool]:
-    """The spec of the root, that of ``"next"``, and whether they claim to name every entry."""
+    """Return the specs of the root and of ``"next"``, and whether they name every entry."""
     if not isinstance(spec, Composite):
         inner = getattr(spec, "specs", None)
         if not isinstance(inner, Composite):

@@ -19,17 +19,7 @@ LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+-"
 
 
 def ted_payload(model: TedModel, refs: Refs, forms: tuple[Form, ...], layouts: dict[str, tuple[Line, ...]]) -> str:
-    """Write a model for the page.
-
-    Args:
-        model: from :func:`~rlnb_widgets.ted_explorer.ted_model`.
-        forms: of the data, from :func:`~rlnb_widgets.ted_explorer.forms.forms_of`.
-        layouts: of each form.
-        refs: where each leaf's values lie, from :func:`~rlnb_widgets.ted_explorer.values.pack_values`.
-
-    Returns:
-        JSON; equal models give equal text.
-    """
+    """Return the model as JSON; equal models give equal text."""
     ends: dict[str, list[list[int]]] = {}
     for boundary in model.boundaries:
         ends.setdefault(boundary.kind, []).append([boundary.env, boundary.t])
@@ -123,10 +113,7 @@ def _cell(cell: Cell, ref: dict[str, Any] | None) -> dict[str, Any]:
 
 
 def encode_entry(thumb: Thumb) -> str:
-    """Write the levels of a thumbnail as letters, ``.`` for a gap.
-
-    Args:
-        thumb: a thumbnail.
+    """Encode the levels of a thumbnail as letters, ``.`` for a gap.
 
     Example:
         >>> encode_entry(Thumb("spark", 1, (0, 1, 63, -1)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlnb_widgets._core import Svg
+from rlnb_widgets._core.svg import Svg
 from rlnb_widgets._core.text import path_text, shorten
 from rlnb_widgets.ted_explorer.carrying import FATES, Fate
 from rlnb_widgets.ted_explorer.forms import Form
@@ -13,7 +13,7 @@ from rlnb_widgets.ted_explorer.views import share_text
 
 WIDTH = 780
 _LETTERS = 128
-#: Fill and outline of the boxes of each kind; they are told apart by outline and text as well.
+#: Fill and outline of the boxes of each kind, which also differ in outline and text.
 LOOKS: dict[str, tuple[str | None, str, str | None]] = {
     "seen": ("panel", "accent", None),
     "again": (None, "accent", "3 2"),
@@ -25,13 +25,7 @@ _BOX, _GAP, _HIGH = 38, 10, 19
 
 
 def rules_svg(verdicts: tuple[Verdict, ...], headline: str, words: str) -> Svg:
-    """Draw the rules as a list with marks.
-
-    Args:
-        verdicts: of all rules.
-        headline: of the data.
-        words: what is shown, for screen readers.
-    """
+    """Draw the rules as a list with marks."""
     lines = 3 * sum(len(verdict.places) for verdict in verdicts)
     svg = Svg(WIDTH, 44 + 20 * len(verdicts) + 16 * lines, title=f"TEDExplorer, rules: {headline}", desc=words)
     svg.text(14, 24, rules_line(verdicts) or "TED rules: nothing to check", size=13, bold=True)
@@ -61,14 +55,7 @@ def _mark(svg: Svg, kept: bool, x: float, y: float) -> None:
 
 
 def forms_svg(forms: tuple[Form, ...], layouts: dict[str, tuple[Line, ...]], headline: str, words: str) -> Svg:
-    """Draw what each form stores of the first trajectories, and a bar for its bytes.
-
-    Args:
-        forms: of the data.
-        layouts: of each form, by its name.
-        headline: of the data.
-        words: what is shown, for screen readers.
-    """
+    """Draw what each form stores of the first trajectories, and a bar for its bytes."""
     drawn = {form.name: layouts.get(form.name, ()) if form.nbytes is not None else () for form in forms}
     height = 62 + sum(58 + (_HIGH + 4) * len(lines) for lines in drawn.values())
     svg = Svg(WIDTH, height, title=f"TEDExplorer, forms: {headline}", desc=words)
@@ -121,15 +108,7 @@ _ROLES["rewritten"] = _ROLES["kept"]
 
 
 def steps_svg(fates: tuple[Fate, ...], t: int, steps: int, headline: str, words: str) -> Svg:
-    """Draw what becomes of each entry from one step to the one after it.
-
-    Args:
-        fates: of the entries.
-        t: the step.
-        steps: how many there are.
-        headline: of the data.
-        words: what is shown, for screen readers.
-    """
+    """Draw what happens to each entry from step ``t`` to the next one."""
     svg = Svg(WIDTH, 66 + 30 * len(fates), title=f"TEDExplorer, step {t}: {headline}", desc=words)
     svg.text(14, 24, f"From step {t} to step {t + 1}: {headline}", size=13, bold=True)
     then = f"root[{t + 1}]" if t + 1 < steps else f"root[{t + 1}], beyond the data"

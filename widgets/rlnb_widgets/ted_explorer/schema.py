@@ -13,70 +13,42 @@ Side = Literal["root", "next"]
 
 @dataclass(frozen=True)
 class Stats:
-    """Statistics of the numbers of one leaf.
+    """Statistics of the numbers of one leaf."""
 
-    Args:
-        count: number of numbers.
-        low: the smallest finite number; None without finite numbers.
-        mean: the mean of the finite numbers; None without finite numbers.
-        high: the largest finite number; None without finite numbers.
-        nan: number of NaNs.
-        inf: number of infinite numbers.
-        of: ``"value"``, or ``"|z|"`` for the absolute values of complex numbers.
-        sampled: whether only every n-th number was read, since the leaf is very large.
-    """
-
-    count: int
-    low: float | None
-    mean: float | None
-    high: float | None
-    nan: int = 0
-    inf: int = 0
-    of: str = "value"
-    sampled: bool = False
+    count: int  #: number of numbers
+    low: float | None  #: the smallest finite number; None without finite numbers
+    mean: float | None  #: the mean of the finite numbers; None without finite numbers
+    high: float | None  #: the largest finite number; None without finite numbers
+    nan: int = 0  #: number of NaNs
+    inf: int = 0  #: number of infinite numbers
+    of: str = "value"  #: ``"value"``, or ``"|z|"`` for the absolute values of complex numbers
+    sampled: bool = False  #: whether only every n-th number was read, since the leaf is very large
 
 
 @dataclass(frozen=True)
 class Thumb:
-    """A thumbnail of a leaf: levels from 0 (the smallest value) to 63 (the largest), -1 for a gap.
+    """A thumbnail of a leaf: levels from 0 (the smallest value) to 63 (the largest), -1 for a gap."""
 
-    Args:
-        kind: ``"spark"`` (a line over time), ``"band"`` (the smallest and the largest value of each time bin),
-            ``"heat"`` (rows of features over time) or ``"hist"`` (a histogram).
-        rows: number of rows; 1 unless it is a heat map.
-        levels: the levels, row by row.
-    """
-
+    #: ``"spark"`` (a line over time), ``"band"`` (the smallest and the largest value of each time bin), ``"heat"``
+    #: (rows of features over time) or ``"hist"`` (a histogram)
     kind: Literal["spark", "band", "heat", "hist"]
-    rows: int
-    levels: tuple[int, ...]
+    rows: int  #: number of rows; 1 unless it is a heat map
+    levels: tuple[int, ...]  #: the levels, row by row
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One entry on one side (root or ``"next"``).
+    """One entry on one side (root or ``"next"``)."""
 
-    Args:
-        dtype: ``"float32"`` and so on; ``"TensorDict"`` for a node, the Python type for non-tensor data.
-        device: ``"cpu"`` and so on; empty without a device.
-        dims: the shape.
-        nbytes: bytes of the data; None if not known.
-        storage: ``"in memory"``, ``"shared"``, ``"memory-mapped"``, ``"lazily stacked"`` or ``"non-tensor"``.
-        stats: statistics of a numeric leaf.
-        thumb: thumbnail of a numeric leaf.
-        preview: the value as short text, if it does not depend on time (non-tensor data, or no time dimension).
-        message: the reason if the entry cannot be summarised, or a remark about it.
-    """
-
-    dtype: str
-    device: str
-    dims: tuple[Dim, ...]
-    nbytes: int | None
-    storage: str
-    stats: Stats | None = None
-    thumb: Thumb | None = None
-    preview: str = ""
-    message: str = ""
+    dtype: str  #: ``"float32"`` and so on; ``"TensorDict"`` for a node, the Python type for non-tensor data
+    device: str  #: ``"cpu"`` and so on; empty without a device
+    dims: tuple[Dim, ...]  #: the shape
+    nbytes: int | None  #: bytes of the data; None if not known
+    storage: str  #: ``"in memory"``, ``"shared"``, ``"memory-mapped"``, ``"lazily stacked"`` or ``"non-tensor"``
+    stats: Stats | None = None  #: statistics of a numeric leaf
+    thumb: Thumb | None = None  #: thumbnail of a numeric leaf
+    preview: str = ""  #: the value as short text, if it does not depend on time (non-tensor data, or no time dimension)
+    message: str = ""  #: the reason if the entry cannot be summarised, or a remark about it
 
     @property
     def shape(self) -> str:
@@ -86,47 +58,31 @@ class Cell:
 
 @dataclass(frozen=True)
 class Carry:
-    """What ``step_mdp`` does with one entry, and whether the data agree.
+    """What ``step_mdp`` does with one entry, and whether the data agree."""
 
-    Args:
-        kind: ``"carried"`` (from ``"next"`` to the next root), ``"kept"`` (only in the root, stays there),
-            ``"dropped"`` (action or reward), or ``""`` (nodes, data without ``"next"``).
-        holds: whether ``next[t] == root[t+1]`` inside every episode; None if that is undefined.
-        index: the first index (in ``"next"``) where it does not hold.
-        next_value: the value in ``"next"`` there.
-        root_value: the value in the root one step later.
-        why: the reason for ``holds=None``, or for a failure that does not concern a value.
-    """
-
+    #: ``"carried"`` (from ``"next"`` to the next root), ``"kept"`` (only in the root, stays there), ``"dropped"``
+    #: (action or reward), or ``""`` (nodes, data without ``"next"``)
     kind: Literal["", "carried", "kept", "dropped"] = ""
-    holds: bool | None = None
-    index: tuple[int, ...] = ()
-    next_value: str = ""
-    root_value: str = ""
-    why: str = ""
+    holds: bool | None = None  #: whether ``next[t] == root[t+1]`` inside every episode; None if that is undefined
+    index: tuple[int, ...] = ()  #: the first index (in ``"next"``) where it does not hold
+    next_value: str = ""  #: the value in ``"next"`` there
+    root_value: str = ""  #: the value in the root one step later
+    why: str = ""  #: the reason for ``holds=None``, or for a failure that does not concern a value
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A mismatch with the spec, or a difference from the other data.
+    """A mismatch with the spec, or a difference from the other data."""
 
-    Args:
-        side: the side of the entry.
-        kind: ``"missing"``, ``"extra"``, ``"type"``, ``"shape"``, ``"dtype"``, ``"device"``, ``"domain"`` (against a
-            spec), ``"only here"``, ``"only in the other"``, ``"shape"``, ``"dtype"``, ``"value"``,
-            ``"not compared"`` (against other data).
-        expected: the requirement of the spec, or the value of the other data.
-        got: the value of these data.
-        index: the first index of the mismatch; empty if it does not concern a value.
-        fix: a line of code that fixes it; empty if there is none.
-    """
-
-    side: Side
+    side: Side  #: the side of the entry
+    #: ``"missing"``, ``"extra"``, ``"type"``, ``"shape"``, ``"dtype"``, ``"device"``, ``"domain"`` (against a spec),
+    #: ``"only here"``, ``"only in the other"``, ``"shape"``, ``"dtype"``, ``"value"``, ``"not compared"`` (against
+    #: other data)
     kind: str
-    expected: str
-    got: str
-    index: tuple[int, ...] = ()
-    fix: str = ""
+    expected: str  #: the requirement of the spec, or the value of the other data
+    got: str  #: the value of these data
+    index: tuple[int, ...] = ()  #: the first index of the mismatch; empty if it does not concern a value
+    fix: str = ""  #: a line of code that fixes it; empty if there is none
 
     def text(self) -> str:
         """Return the finding in one line.
@@ -152,63 +108,38 @@ class Finding:
 
 @dataclass(frozen=True)
 class Row:
-    """One row of the tree: an entry of the root next to the same entry of ``"next"``.
+    """One row of the tree: an entry of the root next to the same entry of ``"next"``."""
 
-    Args:
-        path: the keys inside one side, for example ``("agents", "reward")``.
-        leaf: whether it is a leaf (a node is a nested TensorDict).
-        root: the entry at the root; None if it is missing.
-        next: the entry in ``"next"``; None if it is missing.
-        carry: what ``step_mdp`` does with it.
-        problems: mismatches with the spec.
-        differences: differences from the other data.
-    """
-
-    path: tuple[str, ...]
-    leaf: bool
-    root: Cell | None
-    next: Cell | None
-    carry: Carry = Carry()
-    problems: tuple[Finding, ...] = ()
-    differences: tuple[Finding, ...] = ()
+    path: tuple[str, ...]  #: the keys inside one side, for example ``("agents", "reward")``
+    leaf: bool  #: whether it is a leaf (a node is a nested TensorDict)
+    root: Cell | None  #: the entry at the root; None if it is missing
+    next: Cell | None  #: the entry in ``"next"``; None if it is missing
+    carry: Carry = Carry()  #: what ``step_mdp`` does with it
+    problems: tuple[Finding, ...] = ()  #: mismatches with the spec
+    differences: tuple[Finding, ...] = ()  #: differences from the other data
 
 
 @dataclass(frozen=True)
 class Boundary:
-    """The end of an episode.
+    """The end of an episode."""
 
-    Args:
-        env: the flat index of the batch element.
-        t: the last step of the episode.
-        kind: ``"terminated"``, ``"truncated"``, ``"both"`` or ``"done"`` (the cause is not in the data).
-    """
-
-    env: int
-    t: int
+    env: int  #: the flat index of the batch element
+    t: int  #: the last step of the episode
+    #: ``"terminated"``, ``"truncated"``, ``"both"`` or ``"done"`` (the cause is not in the data)
     kind: Literal["terminated", "truncated", "both", "done"]
 
 
 @dataclass(frozen=True)
 class Place:
-    """One place where a rule is broken.
+    """One place where a rule is broken."""
 
-    Args:
-        side: side of the entry. None: the place is the whole data.
-        path: keys of the entry inside of that side.
-        element: flat index of the batch element. None: all of them.
-        t: the step. None: all of them.
-        found: what is wrong there.
-        cause: the likely cause.
-        fix: the fix.
-    """
-
-    side: Side | None
-    path: tuple[str, ...]
-    element: int | None
-    t: int | None
-    found: str
-    cause: str
-    fix: str
+    side: Side | None  #: side of the entry. None: the place is the whole data.
+    path: tuple[str, ...]  #: keys of the entry inside of that side
+    element: int | None  #: flat index of the batch element. None: all of them.
+    t: int | None  #: the step. None: all of them.
+    found: str  #: what is wrong there
+    cause: str  #: the likely cause
+    fix: str  #: the fix
 
     @property
     def where(self) -> str:
@@ -221,17 +152,11 @@ class Place:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A rule of TED, and where the data break it.
+    """A rule of TED, and where the data break it."""
 
-    Args:
-        rule: name of the rule.
-        sentence: the rule in words.
-        places: where it is broken; empty if it is kept.
-    """
-
-    rule: str
-    sentence: str
-    places: tuple[Place, ...] = ()
+    rule: str  #: name of the rule
+    sentence: str  #: the rule in words
+    places: tuple[Place, ...] = ()  #: where it is broken; empty if it is kept
 
     @property
     def kept(self) -> bool:
@@ -241,35 +166,21 @@ class Verdict:
 
 @dataclass(frozen=True)
 class TedModel:
-    """The data that a TED explorer shows, without the tensors themselves.
+    """The data that a TED explorer shows, without the tensors themselves."""
 
-    Args:
-        is_ted: whether there is a ``"next"``.
-        batch: the batch dimensions without time.
-        steps: the length of the time dimension; None without one.
-        rows: the tree, parents before children.
-        nbytes: bytes of all leaves whose size is known.
-        boundaries: the ends of episodes, at most :data:`MAX_BOUNDARIES`.
-        ends: number of ends.
-        past: batch element and step of steps past an end, whose root is done.
-        verdicts: each rule of TED, and where it is broken; empty without a time dimension or ``"next"``.
-        notes: notes for the reader.
-        compared: whether the data were compared with others.
-        checked: whether the data were checked against a spec.
-    """
-
-    is_ted: bool
-    batch: tuple[int, ...]
-    steps: int | None
-    rows: tuple[Row, ...]
-    nbytes: int
-    boundaries: tuple[Boundary, ...] = ()
-    ends: int = 0
-    past: tuple[tuple[int, int], ...] = ()
+    is_ted: bool  #: whether there is a ``"next"``
+    batch: tuple[int, ...]  #: the batch dimensions without time
+    steps: int | None  #: the length of the time dimension; None without one
+    rows: tuple[Row, ...]  #: the tree, parents before children
+    nbytes: int  #: bytes of all leaves whose size is known
+    boundaries: tuple[Boundary, ...] = ()  #: the ends of episodes, at most :data:`MAX_BOUNDARIES`
+    ends: int = 0  #: number of ends
+    past: tuple[tuple[int, int], ...] = ()  #: batch element and step of steps past an end, whose root is done
+    #: each rule of TED, and where it is broken; empty without a time dimension or ``"next"``
     verdicts: tuple[Verdict, ...] = ()
-    notes: tuple[str, ...] = ()
-    compared: bool = False
-    checked: bool = False
+    notes: tuple[str, ...] = ()  #: notes for the reader
+    compared: bool = False  #: whether the data were compared with others
+    checked: bool = False  #: whether the data were checked against a spec
 
     @property
     def leaves(self) -> int:
@@ -277,13 +188,7 @@ class TedModel:
         return sum((row.root is not None) + (row.next is not None) for row in self.rows if row.leaf)
 
     def row(self, *path: str) -> Row:
-        """Return the row of a path.
-
-        Args:
-            *path: the keys inside one side.
-
-        Returns:
-            The row.
+        """Return the row of a path, which consists of the keys inside one side.
 
         Raises:
             KeyError: If there is no such row; the text lists the existing paths.

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from rlnb_widgets._core import Svg
 from rlnb_widgets._core.dims import CHAR, write_shape
-from rlnb_widgets._core.svg import coordinate
+from rlnb_widgets._core.svg import Svg, coordinate
 from rlnb_widgets._core.text import path_text, plural, shorten, visible
 from rlnb_widgets.ted_explorer.explain import ted_words
 from rlnb_widgets.ted_explorer.numbers import LEVELS
@@ -21,14 +20,7 @@ THUMB = 200  # from the left of a column to its tiny plot
 
 
 def ted_svg(model: TedModel) -> Svg:
-    """Draw a model.
-
-    Args:
-        model: from :func:`~rlnb_widgets.ted_explorer.ted_model`.
-
-    Returns:
-        The picture: the first rows, what ``step_mdp`` does with each, tiny plots, and the first findings.
-    """
+    """Draw the first rows, what ``step_mdp`` does with each, thumbnails, and the first findings."""
     shown = model.rows[:MAX_ROWS]
     more = len(model.rows) - len(shown)
     lines = [*model.notes, *finding_lines(model)]
@@ -75,7 +67,7 @@ def _row(svg: Svg, row: Row, y: float, is_ted: bool) -> None:
 
 
 def _cell(svg: Svg, cell: Cell | None, x: float, y: float) -> None:
-    """Two lines: dtype and shape, below them the range; beside both a tiny plot where there is room."""
+    """Draw dtype and shape, the range below them, and a thumbnail beside them if there is room."""
     if cell is None:
         svg.text(x, y, "-", fill="muted", size=10)
         return
@@ -143,7 +135,7 @@ def _thumb(svg: Svg, thumb: Thumb, x: float, y: float, w: float, h: float) -> No
 
 
 def _heat(svg: Svg, thumb: Thumb, x: float, y: float, w: float, h: float) -> None:
-    """A heat map as one path for each of four shades, every second column, to stay small."""
+    """Draw a heat map as one path per shade, every second column, which keeps the SVG small."""
     columns = len(thumb.levels) // thumb.rows
     stride = 2 if columns > 12 else 1
     cell_w, cell_h = w / -(-columns // stride), h / thumb.rows

@@ -12,14 +12,7 @@ SPREAD = "min / mean / max"
 
 
 def ted_text(model: TedModel) -> str:
-    """Write a model as text, the same on every machine.
-
-    Args:
-        model: from :func:`~rlnb_widgets.ted_explorer.ted_model`.
-
-    Returns:
-        Several lines, without a newline at the end.
-    """
+    """Return the text view."""
     shown = model.rows[:MAX_ROWS]
     if model.is_ted:
         headers = ["key", "root[t]", SPREAD, "step_mdp", "next[t]", SPREAD]
@@ -47,7 +40,7 @@ def ted_text(model: TedModel) -> str:
 
 
 def ted_headline(model: TedModel) -> str:
-    """The whole in one line: batch, steps, leaves, bytes, episode ends."""
+    """Return the headline: batch, steps, leaves, bytes and episode ends."""
     parts = []
     if model.batch:
         parts.append(f"{'B' if model.is_ted else 'batch'}={','.join(map(str, model.batch))}")
@@ -60,12 +53,12 @@ def ted_headline(model: TedModel) -> str:
 
 
 def ted_row_name(row: Row) -> str:
-    """The last key of a row, indented by its depth."""
+    """Return the last key of a row, indented by its depth."""
     return "  " * (len(row.path) - 1) + visible(row.path[-1])
 
 
 def cell_text(cell: Cell | None) -> str:
-    """One side of a row: dtype, shape, and the storage where it is not plain memory."""
+    """Return one side of a row: dtype, shape, and the storage if it is not plain memory."""
     if cell is None:
         return "-"
     if cell.dtype == "?":
@@ -81,7 +74,7 @@ def cell_text(cell: Cell | None) -> str:
 
 
 def mark_text(carry: Carry) -> str:
-    """What ``step_mdp`` does with a row: ``<-`` carries, followed by whether the data agree."""
+    """Return what ``step_mdp`` does with a row: ``<-`` carries it, followed by whether the data agree."""
     if carry.kind != "carried":
         return carry.kind
     if carry.holds is None:
@@ -92,17 +85,17 @@ def mark_text(carry: Carry) -> str:
 
 
 def range_text(cell: Cell | None) -> str:
-    """The range of a cell's numbers, and NaN and inf."""
+    """Return the range of a cell's numbers, with counts of NaN and inf."""
     return "" if cell is None or cell.stats is None else stats_text(cell.stats)
 
 
 def side_texts(cell: Cell | None) -> tuple[str, str]:
-    """The two columns of one side of a row: what it is, and the range of its numbers."""
+    """Return the two columns of one side of a row: contents, and range of the numbers."""
     return cell_text(cell), range_text(cell)
 
 
 def stats_text(stats: Stats, digits: int = 4) -> str:
-    """Minimum, mean and maximum, with the count of NaN and inf where there are any.
+    """Return minimum, mean and maximum, with counts of NaN and inf if there are any.
 
     Example:
         >>> stats_text(Stats(4, 0.0, 0.5, 1.0, nan=1))
@@ -121,7 +114,7 @@ def stats_text(stats: Stats, digits: int = 4) -> str:
 
 
 def finding_lines(model: TedModel) -> list[str]:
-    """All that does not fit, a line each: rules of TED, the spec, the other TED, NaN and inf."""
+    """Return all findings, one per line: rules of TED, the spec, the other TED, NaN and inf."""
     # What the rule of adjacency finds, the rows say with more: the number itself.
     lines = [
         f"{place.where}: rule {verdict.rule!r}: {place.found}: {place.cause}"
@@ -142,12 +135,12 @@ def finding_lines(model: TedModel) -> list[str]:
 
 
 def not_finite(stats: Stats) -> str:
-    """How many values are not finite."""
+    """Return the number of values that are not finite, in words."""
     return f"{stats.nan:,} NaN and {stats.inf:,} inf among {stats.count:,} values"
 
 
 def carry_sentence(carry: Carry) -> str:
-    """Say what ``step_mdp`` does with an entry and whether the data agree, in a sentence."""
+    """Describe in a sentence what ``step_mdp`` does with an entry, and whether the data agree."""
     if carry.kind == "dropped":
         return "step_mdp drops it: the next step gets its own."
     if carry.kind == "kept":

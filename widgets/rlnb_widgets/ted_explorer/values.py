@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rlnb_widgets._core.literals import object_text, values_text
+from rlnb_widgets._core.text import object_text, values_text
 from rlnb_widgets.ted_explorer.entries import Path, TedEntry, ted_entries
 from rlnb_widgets.ted_explorer.numbers import as_array
 from rlnb_widgets.ted_explorer.schema import Side
@@ -21,17 +21,11 @@ Refs = dict[tuple[Side, Path], Ref]
 
 
 def pack_values(td: Any, following: Any, budget: int = BUDGET) -> tuple[bytes, Refs]:
-    """Pack the first numbers of each leaf at each step.
+    """Pack the first numbers of each leaf at each step, smallest leaves first, into at most ``budget`` bytes.
 
-    Args:
-        td: the TensorDict, ``[*B, T]``.
-        following: its ``"next"``, or ``None``: then there is no time, and nothing is packed.
-        budget: most bytes; the smallest leaves go first, so that one image does not push all else out.
-
-    Returns:
-        The bytes, and for each leaf where it lies: ``kind`` (``"f4"``, ``"f8"``, ``"u1"``), ``at`` (byte offset), ``n``
-        (numbers of one step), ``of`` (numbers that the leaf has), flags ``bool`` and ``complex``; or ``texts``; or
-        ``why`` it was left out. Order of the numbers: batch element, step, feature.
+    Returns the bytes, and for each leaf where it lies: ``kind`` (``"f4"``, ``"f8"``, ``"u1"``), ``at`` (byte offset),
+    ``n`` (numbers of one step), ``of`` (numbers that the leaf has), flags ``bool`` and ``complex``; or ``texts``; or
+    ``why`` it was left out. Order of the numbers: batch element, step, feature. Nothing is packed without ``"next"``.
 
     Example:
         >>> import torch
@@ -107,7 +101,7 @@ def _pack(entry: TedEntry, shape: tuple[int, ...]) -> tuple[Ref, np.ndarray | No
 
 
 def _varying(elements: np.ndarray, shape: tuple[int, ...]) -> Ref:
-    """What has a shape of its own at each step, in words."""
+    """Return the values of an entry whose shape varies from step to step, as text."""
     if math.prod(shape) > MAX_TEXTS:
         return {"why": "the sizes vary, over too many steps for the page"}
     rows = elements.reshape(math.prod(shape), -1)

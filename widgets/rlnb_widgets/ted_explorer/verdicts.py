@@ -7,21 +7,14 @@ from typing import Any
 
 from rlnb.data.ted.check import TEDReport, check_ted
 from rlnb.data.ted.rules import Finding as Broken
-from rlnb_widgets._core.literals import without_addresses
-from rlnb_widgets._core.text import shorten
+from rlnb_widgets._core.text import shorten, without_addresses
 from rlnb_widgets.ted_explorer.schema import Place, Side, Verdict
 
 MAX_FINDINGS = 40  # of one rule
 
 
 def verdicts_of(td: Any) -> tuple[Verdict, ...]:
-    """Check data against every rule of TED.
-
-    Args:
-        td: a TensorDict with ``"next"`` and a time dimension.
-
-    Returns:
-        A verdict for each rule, in the order of the rules.
+    """Return a verdict for each rule of TED.
 
     Example:
         >>> import torch
@@ -61,10 +54,7 @@ def _place(finding: Broken, sizes: tuple[int, ...]) -> Place:
 
 
 def rules_line(verdicts: tuple[Verdict, ...]) -> str:
-    """Say in one line which rules are kept.
-
-    Args:
-        verdicts: of all rules; none where the data could not be checked.
+    """Return in one line which rules are kept.
 
     Example:
         >>> rules_line((Verdict("next", ""), Verdict("time", "", (Place(None, (), None, None, "", "", ""),))))

@@ -15,10 +15,7 @@ _MARK = {True: "ok", False: "broken"}
 
 
 def rules_text(verdicts: tuple[Verdict, ...]) -> str:
-    """Write every rule, and below a broken one where and what to do.
-
-    Args:
-        verdicts: of all rules.
+    """Return every rule, and below a broken one where it is broken, the likely cause and the fix.
 
     Example:
         >>> print(rules_text((Verdict("reward", "Rewards are under 'next'."),)))
@@ -38,7 +35,7 @@ def rules_text(verdicts: tuple[Verdict, ...]) -> str:
 
 
 def share_text(form: Form, whole: int) -> str:
-    """The bytes of a form and their share of TED's."""
+    """Return the bytes of a form, and their share of TED's."""
     if form.nbytes is None:
         return "not possible"
     least = "" if form.exact else "at least "
@@ -47,12 +44,7 @@ def share_text(form: Form, whole: int) -> str:
 
 
 def forms_text(forms: tuple[Form, ...], layouts: dict[str, tuple[Line, ...]]) -> str:
-    """Write the forms with their bytes, and what each stores of the first trajectories.
-
-    Args:
-        forms: from :func:`~rlnb_widgets.ted_explorer.forms.forms_of`.
-        layouts: from :func:`~rlnb_widgets.ted_explorer.layouts.layouts_of`.
-    """
+    """Return the forms with their bytes, and what each stores of the first trajectories."""
     if not forms:
         return "Without a time dimension there are no trajectories to write in another form."
     whole = forms[0].nbytes or 0
@@ -73,13 +65,7 @@ def _box(text: str, kind: str) -> str:
 
 
 def steps_text(fates: tuple[Fate, ...], t: int, steps: int | None) -> str:
-    """Write what becomes of each entry from one step to the one after it.
-
-    Args:
-        fates: from :func:`~rlnb_widgets.ted_explorer.carrying.fates_at`.
-        t: the step.
-        steps: how many there are; ``None`` without a time dimension.
-    """
+    """Return what happens to each entry from step ``t`` to the next one."""
     if steps is None:
         return "Without a time dimension there is no step to walk to."
     then = f"root[{t + 1}]" if t + 1 < steps else "beyond the data"

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
 import traitlets
 
 from rlnb.data.ted.keys import as_keys
-from rlnb_widgets._core import TREE_CSS, Svg, TimeTraits, Visualizer, bundle_css, bundle_js
+from rlnb_widgets._core.esm import TREE_CSS, bundle_css, bundle_js
+from rlnb_widgets._core.svg import Svg
+from rlnb_widgets._core.timeline import TimeTraits
+from rlnb_widgets._core.visualizer import Visualizer
 from rlnb_widgets.ted_explorer.carrying import Fate, fates_at
 from rlnb_widgets.ted_explorer.episodes import facts_of
 from rlnb_widgets.ted_explorer.explain import ted_words
@@ -93,12 +97,9 @@ class TEDExplorer(TimeTraits, Visualizer):
         **unknown: Any,
     ) -> None:
         self._refuse_unknown(unknown)
-        keys = {
-            "action_keys": _keys(action_keys, spec, "action"),
-            "reward_keys": _keys(reward_keys, spec, "reward"),
-        }
+        keys = {"action_keys": _keys(action_keys, spec, "action"), "reward_keys": _keys(reward_keys, spec, "reward")}
         self.model: TedModel = ted_model(td, spec, other, **keys)
-        self._elements = _product(self.model.batch) if self.model.steps is not None else 1
+        self._elements = math.prod(self.model.batch) if self.model.steps is not None else 1
         self._td, self._next = td, next_of(td)
         timed = self.model.is_ted and bool(self.model.steps)
         self._forms = self.forms() if timed else ()
@@ -183,10 +184,3 @@ def _keys(given: Any, spec: Any, name: str) -> tuple[Any, ...]:
     known = getattr(spec, f"{name}_keys", None)
     # The keys of an env are exact paths; the usual name matches in every group of agents.
     return tuple(as_keys(known)) if isinstance(known, list) and known else (name,)
-
-
-def _product(sizes: tuple[int, ...]) -> int:
-    total = 1
-    for size in sizes:
-        total *= size
-    return total

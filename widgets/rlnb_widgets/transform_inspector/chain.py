@@ -1,20 +1,24 @@
-"""Boxes of a chain: their keys, and the specs below and above each box."""
+"""Model of a chain: its boxes with their keys, and the specs below and above each box."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable
 from typing import Any
 
 from rlnb.data.ted.keys import as_tuple
-from rlnb.envs.transforms import Transform, TransformedEnv
+from rlnb.envs.base import EnvBase
+from rlnb.envs.batched.batched_env import BatchedEnvBase
+from rlnb.envs.transforms.transform import Transform
+from rlnb.envs.transforms.transformed_env import TransformedEnv
 from rlnb_widgets._core.dims import dims_text
-from rlnb_widgets._core.literals import object_text, without_addresses
-from rlnb_widgets._core.text import key_text, shorten, visible
+from rlnb_widgets._core.text import key_text, object_text, shorten, visible, without_addresses
 from rlnb_widgets.spec_explorer.domain import domain_of
 from rlnb_widgets.spec_explorer.entries import SpecEntry, spec_entries
 from rlnb_widgets.transform_inspector.probe import Log, flat, probed
-from rlnb_widgets.transform_inspector.schema import Box, Change, ChangeKind
+from rlnb_widgets.transform_inspector.schema import Box, Change, ChangeKind, InspectorModel, Moment
 
+MAX_MOMENTS = 24
 MAX_ERROR = 600
 MAX_KEY = 60
 
@@ -22,16 +26,59 @@ Path = tuple[str, ...]
 Specs = dict[Path, SpecEntry]
 
 
+def inspector_model(env: TransformedEnv, seed: int | None = None) -> InspectorModel:
+    """Describe the chain of an env, without running it.
+
+    Raises:
+        TypeError: If ``env`` is not a TransformedEnv.
+
+    Example:
+        >>> from rlnb.envs import CartPoleEnv, StepCounter
+        >>> model = inspector_model(TransformedEnv(CartPoleEnv(), StepCounter()))
+        >>> [(box.name, box.code, box.writes) for box in model.boxes]
+        [('StepCounter', 'env.transform', ('"step_count"',))]
+    """
+    if not isinstance(env, TransformedEnv):
+        raise TypeError(_no_chain(env))
+    boxes, given, taken = transform_boxes(env)
+    base = env.base_env
+    return InspectorModel(type(base).__name__, shorten(object_text(base), 80), boxes, given, taken, seed=seed)
+
+
+def with_moment(model: InspectorModel, moment: Moment) -> InspectorModel:
+    """Add a reset or step, and drop the oldest ones if there are many."""
+    return dataclasses.replace(model, moments=(*model.moments, moment)[-MAX_MOMENTS:])
+
+
+def assert_inspectable(env: Any) -> None:
+    """Raise ``TypeError`` if an argument is neither an env nor a function that may make one.
+
+    Transforms and the class itself are callable too.
+    """
+    if isinstance(env, Transform) or env is TransformedEnv or not (isinstance(env, EnvBase) or callable(env)):
+        raise TypeError(_no_chain(env))
+
+
+def _no_chain(env: Any) -> str:
+    got = f"the class {env.__name__}" if isinstance(env, type) else f"a {type(env).__name__}"
+    text = f"TransformInspector takes a TransformedEnv, or a function that makes one, got {got}."
+    if isinstance(env, BatchedEnvBase):
+        return (
+            f"{text} Transforms of the envs in it are not seen from here. Fix: TransformInspector(make_env), with the "
+            "function that makes one of them."
+        )
+    if isinstance(env, EnvBase):
+        return f"{text} It has no transforms. Fix: TransformInspector(TransformedEnv(env, transform))."
+    if isinstance(env, Transform) and env._env() is not None:
+        return f"{text} It is in an env. Fix: TransformInspector(env)."
+    return f"{text} Fix: TransformInspector(TransformedEnv(base_env, transform))."
+
+
 def transform_boxes(env: TransformedEnv) -> tuple[tuple[Box, ...], tuple[Change, ...], tuple[Change, ...]]:
-    """Describe the transforms of an env.
+    """Return the boxes of an env, and the specs of the outputs and of the inputs of its base env.
 
-    The specs are those that clones of the transforms compute, over the same base env, as ``transform.parent`` does it.
-
-    Args:
-        env: the env; it is not changed.
-
-    Returns:
-        The boxes, the specs of what the base env gives, and of what it takes.
+    Specs are those that clones of the transforms compute over the same base env, as ``transform.parent`` does. The env
+    is not changed.
     """
     members = flat(env.transform)
     log, error = Log(), ""
@@ -50,14 +97,14 @@ def transform_boxes(env: TransformedEnv) -> tuple[tuple[Box, ...], tuple[Change,
 
 
 def error_text(error: BaseException) -> str:
-    """Write an error in bounded text, without addresses."""
+    """Format an error as bounded text, without addresses."""
     text = without_addresses(str(error)).strip()
     said = f"{type(error).__name__}: {text}" if text else type(error).__name__
     return said if len(said) <= MAX_ERROR else said[: MAX_ERROR - 1] + "…"
 
 
 def path_key(path: Iterable[str]) -> str:
-    """Write a key as one would type it, bounded and on one line.
+    """Format a key as one would type it, truncated and on one line.
 
     Example:
         >>> path_key(["reward"]), path_key(["agents", "reward"])
@@ -71,7 +118,7 @@ def _stages(noted: dict[int, Any], count: int) -> list[Specs]:
 
 
 def _leaves(specs: Any) -> Specs:
-    # The first key is the group, such as "full_reward_spec", which is no key of the data.
+    # The first key is the group, such as "full_reward_spec", which the data does not have.
     return {entry.path[1:]: entry for entry in spec_entries(specs) if not entry.node and len(entry.path) > 1}
 
 
@@ -123,6 +170,3 @@ def _brief(entry: SpecEntry) -> str:
         return "no spec"
     dtype = str(getattr(spec, "dtype", None) or type(spec).__name__).removeprefix("torch.")
     return f"{dtype} {dims_text(entry.dims)}, {shorten(visible(domain_of(spec).text, 200), 44)}"
-
-
-__all__ = ["error_text", "path_key", "transform_boxes"]

@@ -7,40 +7,31 @@ from dataclasses import dataclass, field
 
 from tensordict import TensorDictBase
 
-from rlnb.data import Composite
-from rlnb.envs.transforms import Compose, Transform
+from rlnb.data.specs.composite import Composite
+from rlnb.envs.transforms.compose import Compose
+from rlnb.envs.transforms.transform import Transform
 
 
 @dataclass
 class Log:
-    """What passed the probes, by the place of the probe: 0 is below the first box.
+    """What passed the probes, by the index of the probe: 0 is below the first box."""
 
-    Args:
-        forward: data on the way out.
-        inverse: data on the way in.
-        output: specs of what the env gives.
-        input: specs of what the env takes.
-    """
-
-    forward: dict[int, TensorDictBase] = field(default_factory=dict)
-    inverse: dict[int, TensorDictBase] = field(default_factory=dict)
-    output: dict[int, Composite] = field(default_factory=dict)
-    input: dict[int, Composite] = field(default_factory=dict)
+    forward: dict[int, TensorDictBase] = field(default_factory=dict)  #: data on the way out
+    inverse: dict[int, TensorDictBase] = field(default_factory=dict)  #: data on the way in
+    output: dict[int, Composite] = field(default_factory=dict)  #: specs of what the env gives
+    input: dict[int, Composite] = field(default_factory=dict)  #: specs of what the env takes
 
     def clear(self) -> None:
-        """Forget the data; the specs stay."""
+        """Remove the data; the specs stay."""
         self.forward.clear()
         self.inverse.clear()
 
 
 class Probe(Transform):
-    """Notes what passes one place of a chain.
+    """Records what passes one place of a chain.
 
-    Args:
-        place: of the probe.
-        log: where it notes.
-        inverts: whether the chain changes anything on the way in. A probe that claimed so where nothing does would
-            change how random actions are drawn.
+    ``inverts`` tells whether the chain changes anything on the way in. A probe that claims so without need changes how
+    random actions are drawn.
     """
 
     def __init__(self, place: int, log: Log, inverts: bool) -> None:
@@ -59,7 +50,7 @@ class Probe(Transform):
         return tensordict
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Let data pass."""
+        """Pass the data on."""
         return tensordict
 
     @property
@@ -68,29 +59,25 @@ class Probe(Transform):
         return self._inverts
 
     def transform_output_spec(self, output_spec: Composite) -> Composite:
-        """Note the specs of what the env gives, and let them pass."""
+        """Record the specs of the outputs of the env, and pass them on."""
         if self._log is not None:
             self._log.output[self._place] = output_spec.clone()
         return output_spec
 
     def transform_input_spec(self, input_spec: Composite) -> Composite:
-        """Note the specs of what the env takes, and let them pass."""
+        """Record the specs of the inputs of the env, and pass them on."""
         if self._log is not None:
             self._log.input[self._place] = input_spec.clone()
         return input_spec
 
     def _forget(self) -> None:
-        # A clone belongs to the `parent` of a transform, whose steps are no part of what is shown.
+        # A clone belongs to the `parent` of a transform, whose steps are not shown.
         super()._forget()
         self._log = None
 
 
 def flat(transform: Transform, code: str = "env.transform") -> list[tuple[Transform, str]]:
-    """List the transforms of a chain, those of a Compose in a Compose too, and how each is read in code.
-
-    Args:
-        transform: the chain.
-        code: what it is called.
+    """List the transforms of a chain, also those of a Compose in a Compose, with the code that reads each.
 
     Example:
         >>> from rlnb.envs.transforms import RewardSum, StepCounter
@@ -103,17 +90,8 @@ def flat(transform: Transform, code: str = "env.transform") -> list[tuple[Transf
 
 
 def probed(members: Sequence[Transform], log: Log, inverts: bool) -> Compose:
-    """Put a probe before, between and after transforms.
-
-    Args:
-        members: in no env.
-        log: where the probes note.
-        inverts: whether one of the transforms changes anything on the way in.
-    """
+    """Return a chain with a probe before, between and after the transforms."""
     chain: list[Transform] = [Probe(0, log, inverts)]
     for place, member in enumerate(members, 1):
         chain += [member, Probe(place, log, inverts)]
     return Compose(*chain)
-
-
-__all__ = ["Log", "Probe", "flat", "probed"]

@@ -14,7 +14,7 @@ from tensordict import TensorDictBase
 
 from rlnb.data.ted.step_mdp import step_mdp
 from rlnb.envs.batched.batched_env import BatchedEnvBase
-from rlnb.envs.transforms import TransformedEnv
+from rlnb.envs.transforms.transformed_env import TransformedEnv
 from rlnb_widgets.transform_inspector.chain import error_text
 from rlnb_widgets.transform_inspector.probe import Log, flat, probed
 from rlnb_widgets.transform_inspector.schema import Moment, Value, What
@@ -24,16 +24,13 @@ MAX_OBJECTS = 10_000
 
 
 class CannotCopy(RuntimeError):
-    """An env cannot be copied, so that nothing can be run without disturbing it."""
+    """An env cannot be copied, so nothing can be run without changing it."""
 
 
 class Session:
-    """Steps a copy of an env, box by box.
+    """Steps a copy of an env, box by box; with ``owned`` the env itself. No global random generator is changed.
 
-    Args:
-        env: the env; neither it nor any random generator is changed.
-        seed: seeds the copy, and the random numbers of transforms; None goes on with the state of the env.
-        owned: run ``env`` itself, which belongs to nobody else.
+    ``seed`` seeds the copy and the random numbers of transforms. None continues from the state of the env.
 
     Raises:
         CannotCopy: if the env cannot be copied; the text says why and what to do.
@@ -57,16 +54,10 @@ class Session:
                 own.set_seed(seed)
 
     def run(self, what: What, tensordict: TensorDictBase | None = None) -> tuple[Moment, ...]:
-        """Reset or step the copy once.
+        """Reset or step the copy once, and return what passed, with errors as text.
 
-        Args:
-            what: ``"reset"`` or ``"step"``. A step with nothing to start from resets first, and so does one after the
-                end of an episode.
-            tensordict: what is given to the reset, or to the step with its action. Default: nothing to a reset; to a
-                step the state before it, with a random action.
-
-        Returns:
-            What passed, the reset that came first included; errors are in it as text.
+        A reset comes first, and is recorded separately, if a step has no state to start from or an episode has ended.
+        By default a step starts from the last state with a random action.
         """
         first = self._noted("reset", self._begin) if what == "step" and tensordict is None else None
         if first is not None and first.error:
@@ -76,7 +67,7 @@ class Session:
         return tuple(found for found in (first, moment) if found is not None)
 
     def _noted(self, what: What, run: Callable[[], bool]) -> Moment | None:
-        """Run something and describe what passed; None if it had nothing to do."""
+        """Run something and describe what passed; None if it did nothing."""
         self._log.clear()
         try:
             with self._random.used():
@@ -86,7 +77,7 @@ class Session:
             return self._moment(what, error_text(error))
 
     def _begin(self) -> bool:
-        """Reset all if there is nothing to go on from, else what is over."""
+        """Reset everything without a state to start from, else what has ended; return whether anything was reset."""
         last = self._next
         if last is None:
             return self._reset(None)
@@ -121,7 +112,7 @@ class Session:
         return Moment(what, label, out, inward, failed, backwards, error)
 
     def _where(self, what: What) -> tuple[int, bool]:
-        """The box that the data did not come out of, and whether it was on its way in."""
+        """Return the box that the data did not come out of, and whether that was on the way in."""
         if self._log.forward:
             return max(self._log.forward), False
         if what == "step" and self._inverts and 0 not in self._log.inverse:
@@ -138,7 +129,7 @@ def _described(stages: list[TensorDictBase | None]) -> tuple[tuple[Value, ...] |
 
 
 class _Random:
-    """The global random numbers of a session, apart from those of the program."""
+    """The global random generators as a session sees them, separate from those of the program."""
 
     def __init__(self, seed: int | None) -> None:
         self._state: Any = None
@@ -150,7 +141,7 @@ class _Random:
 
     @contextlib.contextmanager
     def used(self) -> Iterator[None]:
-        """Put them in the place of the program's for a while."""
+        """Use them for a while in place of those of the program."""
         kept = _states()
         if self._state is not None:
             _put(self._state)
@@ -182,7 +173,7 @@ def _copied(env: TransformedEnv) -> TransformedEnv:
 
 
 def _left_out(env: Any) -> dict[int, Any]:
-    """Find what a copy must do without: windows and clocks, which are made anew when they are needed."""
+    """Return a ``deepcopy`` memo that leaves out windows and clocks, which are made again when needed."""
     memo: dict[int, Any] = {}
     seen: set[int] = set()
     waiting = [env]
@@ -191,7 +182,7 @@ def _left_out(env: Any) -> dict[int, Any]:
         if id(found) in seen or isinstance(found, (torch.Tensor, np.ndarray, type)):
             continue
         seen.add(id(found))
-        # Their envs share memory by views, which a copy would tear apart.
+        # Their envs share memory by views, which a copy would separate.
         if isinstance(found, BatchedEnvBase):
             raise CannotCopy(f"the envs of a {type(found).__name__} cannot be copied.")
         if type(found).__module__.partition(".")[0] in ("pygame", "pygame_ce"):
@@ -203,6 +194,3 @@ def _left_out(env: Any) -> dict[int, Any]:
         else:
             waiting += getattr(found, "__dict__", {}).values()
     return memo
-
-
-__all__ = ["CannotCopy", "Session"]

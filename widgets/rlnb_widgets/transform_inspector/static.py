@@ -25,12 +25,7 @@ class _Line:
 
 
 def inspector_svg(model: InspectorModel, words: str) -> Svg:
-    """Draw the chain; values are drawn only if they are those of a seed.
-
-    Args:
-        model: the model.
-        words: what is shown, for screen readers.
-    """
+    """Draw the chain, with values only if there is a seed; ``words`` are for screen readers."""
     moment = model.moments[-1] if model.moments and model.seed is not None else None
     rows = [(model.env, "env.base_env", _base_lines(model, moment))]
     for i, box in enumerate(model.boxes[:MAX_BOXES]):
@@ -74,7 +69,7 @@ def _height(line: _Line) -> float:
 
 
 def _arrows(svg: Svg, y: float, inward: bool) -> None:
-    """Arrows below a row: out of it, and into it; the latter pale where nothing is changed back."""
+    """Draw the arrows below a row, out of it and into it; the latter is pale without an inverse."""
     for x, role, down in ((_LEFT + 62, "accent", True), (_LEFT + 124, "c1" if inward else "line", False)):
         svg.line(x, y + 2, x, y + 20, stroke=role, stroke_width=2)
         tip, wide = (y + 21, y + 14) if down else (y + 1, y + 8)

@@ -1,4 +1,4 @@
-"""Text view of the chain: a table of boxes, their changes of specs and, with a seed, of values."""
+"""Text views of the chain: a table of boxes with changes of specs and, with a seed, of values; and a description."""
 
 from __future__ import annotations
 
@@ -11,14 +11,7 @@ WIDE = 48
 
 
 def inspector_text(model: InspectorModel) -> str:
-    """Write the model as text, the same on every machine.
-
-    Args:
-        model: from :func:`~rlnb_widgets.transform_inspector.inspector_model`.
-
-    Returns:
-        Several lines, without a newline at the end. Values are part of it only if they are those of a seed.
-    """
+    """Return the text view; values are included only with a seed."""
     headers = ["box", "reads", "writes", "inverse reads", "inverse writes"]
     gives, takes = (joined(tuple(change.key for change in changes)) for changes in (model.given, model.taken))
     rows = [[model.env, takes, gives, "-", "-"]]
@@ -38,7 +31,7 @@ def inspector_text(model: InspectorModel) -> str:
 
 
 def inspector_headline(model: InspectorModel) -> str:
-    """The whole in one line."""
+    """Return the headline."""
     parts = [model.env, plural(len(model.boxes), "transform")]
     backwards = sum(box.invertible for box in model.boxes)
     parts += [f"{backwards} with an inverse"] if backwards else []
@@ -46,23 +39,23 @@ def inspector_headline(model: InspectorModel) -> str:
 
 
 def place(model: InspectorModel, i: int) -> str:
-    """The index of a box as text before its name."""
+    """Return the index of a box as text, to go before its name."""
     index = model.boxes[i].code.removeprefix("env.transform")
     return f"{index} " if index else ""
 
 
 def joined(keys: tuple[str, ...]) -> str:
-    """Keys in a row, a dash where there is none."""
+    """Return keys separated by commas, or a dash."""
     return shorten(", ".join(keys) or "-", WIDE)
 
 
 def changed(changes: tuple[Change, ...]) -> list[Change]:
-    """Those in which anything changes."""
+    """Return the changes that are not of kind ``"same"``."""
     return [change for change in changes if change.kind != "same"]
 
 
 def moment_lines(model: InspectorModel, moment: Moment) -> list[str]:
-    """What became of the values in a reset or step, a line each."""
+    """Return the changes of values in a reset or step, one per line."""
     seed = "" if model.seed is None else f", seed {model.seed}"
     lines = [f"{moment.label}{seed}"]
     for i in reversed(range(len(model.boxes))):
@@ -77,7 +70,7 @@ def moment_lines(model: InspectorModel, moment: Moment) -> list[str]:
 
 
 def stopped_at(model: InspectorModel, moment: Moment) -> str:
-    """Where a moment stopped, in words."""
+    """Describe where a reset or step stopped."""
     failed = moment.failed
     if failed is None:
         return ""
@@ -89,17 +82,17 @@ def stopped_at(model: InspectorModel, moment: Moment) -> str:
 
 
 def box_label(model: InspectorModel, i: int) -> str:
-    """A box with its index."""
+    """Return the name of a box with its index."""
     return f"{place(model, i)}{model.boxes[i].name}"
 
 
 def moved(values: tuple[Value, ...] | None) -> list[Value]:
-    """The values that a box made, changed or removed."""
+    """Return the values that a box added, changed or removed."""
     return [value for value in values or () if value.kind != "same"]
 
 
 def value_line(value: Value) -> str:
-    """A value in one line."""
+    """Return a value in one line."""
     what = f"{value.key} {value.kind}"
     return what if value.kind == "removed" else f"{what}: {value.form} {value.text}"
 
@@ -120,7 +113,7 @@ def _bounded(lines: list[str]) -> list[str]:
 
 
 def box_words(model: InspectorModel, box: Box) -> str:
-    """What a box does, in a sentence."""
+    """Describe a box in a sentence."""
     does = []
     if box.reads:
         does.append(f"reads {', '.join(box.reads)}")
@@ -131,3 +124,21 @@ def box_words(model: InspectorModel, box: Box) -> str:
     specs = [change.text() for change in (*changed(box.output), *changed(box.input))]
     text = f"{box.code} is {box.name}: it {', '.join(does) or 'names no keys'}."
     return text + (f" Specs: {'; '.join(specs)}." if specs else " It changes no spec.")
+
+
+def inspector_words(model: InspectorModel) -> str:
+    """Describe the chain in words; values are included only with a seed."""
+    words = [
+        f"The data of {model.env} goes through {plural(len(model.boxes), 'transform')}: outwards from the first to the "
+        "last after each reset and step, inwards from the last to the first before each step."
+    ]
+    words += [box_words(model, box) for box in model.boxes[:MAX_BOXES]]
+    if model.boxes:
+        code = model.boxes[-1].code
+        words.append(f"{code}.parent is the env cut off before that box: the base env with all boxes before it.")
+    if model.seed is not None and model.moments:
+        lines = [line.strip() for line in moment_lines(model, model.moments[-1])[:20]]
+        words.append(f"Last, {lines[0]}: {'; '.join(lines[1:])}.")
+    if model.note:
+        words.append(model.note)
+    return " ".join(words)

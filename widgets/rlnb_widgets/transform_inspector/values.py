@@ -12,14 +12,13 @@ from tensordict import TensorDictBase, is_non_tensor
 
 from rlnb.data.ted.keys import as_tuple
 from rlnb.data.ted.leaves import leaf_keys
-from rlnb_widgets._core.literals import object_text, values_text
-from rlnb_widgets._core.text import visible
+from rlnb_widgets._core.text import object_text, values_text, visible
 from rlnb_widgets.rollout_player.pictures import as_rgb
 from rlnb_widgets.transform_inspector.chain import path_key
 from rlnb_widgets.transform_inspector.schema import ChangeKind, Picture, Value
 
 MAX_SIDE = 72  # pixels of a thumbnail
-LEAST_SIDE = 8  # of what is taken for a picture
+LEAST_SIDE = 8  # pixels, of an entry that counts as an image
 MOST_CHANNELS = 16
 MOST_FRAMES = 4  # of a stack
 IN_A_ROW = 2
@@ -28,15 +27,7 @@ SHOWN = 4  # numbers of an entry
 
 
 def describe_values(data: TensorDictBase, before: TensorDictBase | None) -> tuple[Value, ...]:
-    """Describe the data at one place of the chain.
-
-    Args:
-        data: what is there.
-        before: what was at the place before, on the way of the data; None at the first one.
-
-    Returns:
-        The entries in order, then those that are gone.
-    """
+    """Describe the data at one place of the chain: its entries, then those removed since the place before."""
     found = [_value(data, key, before) for key in leaf_keys(data)]
     if before is not None:
         here = set(leaf_keys(data))
@@ -67,7 +58,7 @@ def _kind(value: Any, old: Any, first: bool) -> ChangeKind:
     if not isinstance(value, torch.Tensor) or not isinstance(old, torch.Tensor):
         return "same" if object_text(value) == object_text(old) else "changed"
     alike = value.shape == old.shape and value.dtype == old.dtype and value.device == old.device
-    # A NaN that stays is no change.
+    # A NaN that stays does not count as a change.
     return "same" if alike and bool(((value == old) | ((value != value) & (old != old))).all()) else "changed"
 
 
@@ -85,15 +76,9 @@ def _numbers(tensor: torch.Tensor) -> str:
 
 
 def thumbnail(tensor: torch.Tensor, batch_dims: int) -> Picture | None:
-    """Draw an entry that looks like an image, small.
+    """Draw an entry that looks like an image, small; None for other shapes. The first batch element is drawn.
 
-    Args:
-        tensor: the entry, on the CPU.
-        batch_dims: how many of its first dimensions are the batch; the first row is drawn.
-
-    Returns:
-        The picture; None where the shape is not that of one. Of a stack of frames the newest four are drawn, two
-        in a row, as one reads: the newest comes last.
+    Of a stack of frames the newest four are drawn, two in a row, the newest last.
 
     Example:
         >>> thumbnail(torch.zeros(3, 84, 96), 0).width, thumbnail(torch.zeros(4), 0)
@@ -119,7 +104,7 @@ def thumbnail(tensor: torch.Tensor, batch_dims: int) -> Picture | None:
 
 
 def _frames(array: np.ndarray) -> list[np.ndarray]:
-    """List the frames of ``[H, W]`` or ``[H, W, C]``: one, or the newest of a stack, of colours if 3 divides C."""
+    """Return the frames of ``[H, W]`` or ``[H, W, C]``: one, or the newest of a stack; of colours if 3 divides C."""
     if array.ndim == 2 or array.shape[-1] in (1, 3):
         return [array]
     each = 3 if array.shape[-1] % 3 == 0 else 1
@@ -154,12 +139,9 @@ def _is_picture(shape: tuple[int, ...]) -> bool:
 
 
 def _to_unit(array: np.ndarray) -> np.ndarray:
-    """Bring numbers that are not from 0 to 1, such as normalized ones, there."""
+    """Map numbers outside of [0, 1], such as normalized ones, to [0, 1]."""
     array = np.nan_to_num(array.astype(np.float32))
     low, high = float(array.min()), float(array.max())
     if low >= 0 and high <= 1:
         return array
     return (array - low) / max(high - low, 1e-9)
-
-
-__all__ = ["describe_values", "thumbnail"]

@@ -9,16 +9,17 @@ from typing import Any
 import traitlets
 from tensordict import TensorDictBase
 
-from rlnb.envs import EnvBase
-from rlnb.envs.transforms import TransformedEnv
-from rlnb_widgets._core import Svg, Visualizer, bundle_css, bundle_js
-from rlnb_widgets.transform_inspector.explain import inspector_words
-from rlnb_widgets.transform_inspector.model import assert_inspectable, inspector_model, with_moment
+from rlnb.envs.base import EnvBase
+from rlnb.envs.transforms.transformed_env import TransformedEnv
+from rlnb_widgets._core.esm import bundle_css, bundle_js
+from rlnb_widgets._core.svg import Svg
+from rlnb_widgets._core.visualizer import Visualizer
+from rlnb_widgets.transform_inspector.chain import assert_inspectable, inspector_model, with_moment
 from rlnb_widgets.transform_inspector.payload import inspector_payload
 from rlnb_widgets.transform_inspector.schema import InspectorModel, Moment, What
 from rlnb_widgets.transform_inspector.session import CannotCopy, Session
 from rlnb_widgets.transform_inspector.static import inspector_svg
-from rlnb_widgets.transform_inspector.text import inspector_headline, inspector_text
+from rlnb_widgets.transform_inspector.text import inspector_headline, inspector_text, inspector_words
 
 _HERE = Path(__file__).parent
 _KINDS = ("reset", "step")

@@ -12,8 +12,6 @@ from rlnb.data.map.tree.node import Tree
 from rlnb.search.mcts import MCTS
 from rlnb_widgets.tree_explorer.schema import TreeModel
 
-__all__ = ["check_index", "check_source", "node_of", "source_batch", "whole"]
-
 #: For classes that are often given by mistake, how to get a tree from them.
 _FIXES = {
     "MCTSForest": "a forest holds many trees; take one, forest.get_tree(root)",
@@ -25,10 +23,6 @@ _FIXES = {
 
 def check_source(given: Any, name: str = "tree") -> None:
     """Check that an argument is a search with a root, or a Tree with a single root.
-
-    Args:
-        given: the argument.
-        name: name of the argument.
 
     Raises:
         TypeError: If it is neither a search nor a Tree.
@@ -60,11 +54,7 @@ def source_batch(given: Any) -> int:
 
 
 def check_index(given: Any, index: Any) -> None:
-    """Check the index of a root.
-
-    Args:
-        given: a search or a Tree.
-        index: the index.
+    """Check the index of a root of a search or a Tree.
 
     Raises:
         TypeError: If it is not an integer.
@@ -83,19 +73,7 @@ def check_index(given: Any, index: Any) -> None:
 
 
 def whole(value: Any, error: str, least: int | None = None) -> int:
-    """Convert an integer of any type to an int.
-
-    Args:
-        value: the value.
-        error: text of the error.
-        least: the least valid value. None: any.
-
-    Returns:
-        The int.
-
-    Raises:
-        ValueError: If the value is not an integer, or too small.
-    """
+    """Convert an integer of any type to an int. Raises ``ValueError(error)`` for others, or below ``least``."""
     number = _integer(value)
     if number is None or (least is not None and number < least):
         raise ValueError(error)
@@ -110,14 +88,7 @@ def _integer(value: Any) -> int | None:
 
 
 def node_of(model: TreeModel, where: Any) -> int:
-    """Find a node.
-
-    Args:
-        model: the tree.
-        where: the number of the node, or the path of actions from the root, by number or by name.
-
-    Returns:
-        The number of the node.
+    """Return the node with a number, or at the end of a path of actions, given by number or by name.
 
     Raises:
         IndexError: If there is no such node, or the path leaves the tree.

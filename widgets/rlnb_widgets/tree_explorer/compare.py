@@ -8,22 +8,15 @@ import numpy as np
 
 from rlnb_widgets.tree_explorer.schema import TreeDivergence, TreeModel
 
-__all__ = ["Comparison", "compared", "matched"]
-
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """A second tree next to the tree that is shown.
+    """A second tree next to the tree that is shown."""
 
-    Args:
-        other: the second tree.
-        match: for each node the node of the second tree that the same actions lead to, ``[n]``; -1 if there is none.
-        parting: where the principal variations diverge; None if they are equal.
-    """
-
-    other: TreeModel
+    other: TreeModel  #: the second tree
+    #: for each node the node of the second tree that the same actions lead to, ``[n]``; -1 if there is none
     match: np.ndarray
-    parting: TreeDivergence | None
+    parting: TreeDivergence | None  #: where the principal variations diverge; None if they are equal
 
     @property
     def shared(self) -> int:
@@ -33,13 +26,6 @@ class Comparison:
 
 def compared(model: TreeModel, other: TreeModel) -> Comparison:
     """Compare two trees action by action.
-
-    Args:
-        model: the tree that is shown.
-        other: the second tree.
-
-    Returns:
-        The comparison.
 
     Raises:
         ValueError: If they have different numbers of actions.
@@ -54,15 +40,7 @@ def compared(model: TreeModel, other: TreeModel) -> Comparison:
 
 
 def matched(model: TreeModel, other: TreeModel) -> np.ndarray:
-    """Find for each node the node of another tree that the same actions lead to from the root.
-
-    Args:
-        model: a tree.
-        other: another tree.
-
-    Returns:
-        Nodes of the other tree, -1 if there is none, ``[n]``.
-    """
+    """Return for each node the node of another tree that the same actions lead to, ``[n]``; -1 if there is none."""
     base = max(model.n_actions, other.n_actions, 1)
     keys = other.nodes.parent.astype(np.int64) * base + other.nodes.action
     order = np.argsort(keys, kind="stable")

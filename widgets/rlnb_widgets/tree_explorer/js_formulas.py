@@ -15,8 +15,6 @@ from typing import Any
 
 from rlnb.modules.mcts import formulas
 
-__all__ = ["FILE", "Symbol", "score_formulas_js"]
-
 FILE = Path(__file__).parent / "score_formulas.js"
 
 #: The formulas that the page computes.
@@ -38,9 +36,6 @@ _FORMULAS: tuple[Callable[..., Any], ...] = (
 
 class Symbol:
     """A number that is not known yet: arithmetic with it writes the expression in JavaScript.
-
-    Args:
-        text: the expression.
 
     Example:
         >>> ((Symbol("a") + 1) ** 0.5).text

@@ -4,20 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["below", "children_by_size", "depths", "open_nodes", "principal", "spans", "tree_edges"]
-
 #: How many nodes of the principal variation are open at first, and how many of their children are drawn.
 _MOST_DEEP, _MOST_CHILDREN, _MOST_ROOT_CHILDREN = 12, 3, 6
 
 
 def depths(parent: np.ndarray) -> np.ndarray:
-    """Return the depth of each node.
-
-    Args:
-        parent: parent of each node, -1 for the root, ``[n]``.
-
-    Returns:
-        The depths, 0 for the root, ``[n]``.
+    """Return the depth of each node from its parent (-1 for the root), ``[n]``.
 
     Example:
         >>> depths(np.array([-1, 0, 1, 1])).tolist()
@@ -36,16 +28,7 @@ def _to_root(numbers: np.ndarray, parent: np.ndarray) -> np.ndarray:
 
 
 def tree_edges(parent: np.ndarray, edge_node: np.ndarray, edge_child: np.ndarray) -> np.ndarray:
-    """Return the edge by which each node is drawn: the first one from its parent.
-
-    Args:
-        parent: parent of each node, ``[n]``.
-        edge_node: node where each edge starts, ``[e]``.
-        edge_child: node that each edge leads to, ``[e]``.
-
-    Returns:
-        The edge of each node, -1 for the root, ``[n]``.
-    """
+    """Return the edge by which each node is drawn, the first one from its parent, ``[n]``; -1 for the root."""
     edges = np.full(len(parent), -1, dtype=np.int64)
     own = np.flatnonzero((edge_child >= 0) & (parent[edge_child] == edge_node))[::-1]
     edges[edge_child[own]] = own  # in reverse order, so that the first edge is written last
@@ -59,14 +42,7 @@ def _levels(depth: np.ndarray) -> list[np.ndarray]:
 
 
 def below(parent: np.ndarray, depth: np.ndarray) -> np.ndarray:
-    """Return the number of nodes at and below each node.
-
-    Args:
-        parent: parent of each node, ``[n]``.
-        depth: depth of each node, ``[n]``.
-
-    Returns:
-        The numbers, ``[n]``.
+    """Return the number of nodes at and below each node, ``[n]``.
 
     Example:
         >>> below(np.array([-1, 0, 1, 1]), np.array([0, 1, 2, 2])).tolist()
@@ -81,17 +57,10 @@ def below(parent: np.ndarray, depth: np.ndarray) -> np.ndarray:
 def spans(
     parent: np.ndarray, depth: np.ndarray, size: np.ndarray, edge_node: np.ndarray, edge_child: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Lay out an icicle: a node is as wide as its size, with its children side by side below it from its left end.
+    """Lay out an icicle; return start and end of each node in [0, 1], ``[n]`` each.
 
-    Args:
-        parent: parent of each node, ``[n]``.
-        depth: depth of each node, ``[n]``.
-        size: size of each node, ``[n]``. A node is at least as wide as its children together.
-        edge_node: node where each edge starts, ``[e]``.
-        edge_child: node that each edge leads to, ``[e]``.
-
-    Returns:
-        Start and end of each node in [0, 1], ``[n]`` each.
+    A node is as wide as its size, and at least as wide as its children, which lie side by side below it from its left
+    end.
 
     Example:
         >>> parent, nodes = np.array([-1, 0, 0]), np.array([0, 0])
@@ -119,18 +88,7 @@ def spans(
 def children_by_size(
     node: int, first: np.ndarray, edge_child: np.ndarray, weight: np.ndarray, most: int | None = None
 ) -> list[int]:
-    """List the children of a node, largest first, without duplicates.
-
-    Args:
-        node: the node.
-        first: first edge of each node, ``[n + 1]``.
-        edge_child: node that each edge leads to, ``[e]``.
-        weight: weight of each edge, ``[e]``.
-        most: the most children. None: all.
-
-    Returns:
-        The children.
-    """
+    """Return at most ``most`` children of a node by the weight of their edges, largest first, without duplicates."""
     edges = np.arange(first[node], first[node + 1])
     edges = edges[edge_child[edges] >= 0]
     order = edges[np.argsort(-weight[edges], kind="stable")]
@@ -138,17 +96,7 @@ def children_by_size(
 
 
 def principal(first: np.ndarray, edge_child: np.ndarray, weight: np.ndarray, mean: np.ndarray) -> tuple[int, ...]:
-    """Return the principal variation: from the root along the largest edges, among equals the one with the best mean.
-
-    Args:
-        first: first edge of each node, ``[n + 1]``.
-        edge_child: node that each edge leads to, ``[e]``.
-        weight: weight of each edge, ``[e]``.
-        mean: mean return of each edge for the player who takes it, ``[e]``; 0 if it is not known.
-
-    Returns:
-        The nodes, starting at the root.
-    """
+    """Return the principal variation: from the root along the largest edges, among equals by the best mean."""
     weight = np.where(edge_child >= 0, weight, -1.0)
     way = [0]
     while True:
@@ -163,17 +111,7 @@ def principal(first: np.ndarray, edge_child: np.ndarray, weight: np.ndarray, mea
 
 
 def open_nodes(way: tuple[int, ...], first: np.ndarray, edge_child: np.ndarray, weight: np.ndarray) -> tuple[int, ...]:
-    """Return the nodes that are drawn at first: the principal variation, and the largest children of its nodes.
-
-    Args:
-        way: the principal variation.
-        first: first edge of each node, ``[n + 1]``.
-        edge_child: node that each edge leads to, ``[e]``.
-        weight: weight of each edge, ``[e]``.
-
-    Returns:
-        The nodes, in ascending order.
-    """
+    """Return the nodes that are drawn at first: the principal variation, and the largest children of its nodes."""
     found = {0}
     for node in way[:_MOST_DEEP]:
         most = _MOST_CHILDREN if node else _MOST_ROOT_CHILDREN

@@ -1,4 +1,4 @@
-"""Conversion of a search or a Tree to the model that all views show."""
+"""Conversion of a search or a Tree to the model that all views show, and the model after some simulations."""
 
 from __future__ import annotations
 
@@ -16,30 +16,14 @@ from rlnb_widgets.tree_explorer import layout
 from rlnb_widgets.tree_explorer.arguments import check_index, check_source
 from rlnb_widgets.tree_explorer.read_search import read_search
 from rlnb_widgets.tree_explorer.read_tree import read_tree
-from rlnb_widgets.tree_explorer.schema import Summary, TreeModel
+from rlnb_widgets.tree_explorer.schema import CHANGED, Nodes, Records, Summary, TreeModel
 from rlnb_widgets.tree_explorer.scores import improved_policy
-
-__all__ = [
-    "finished",
-    "read",
-    "tree_model",
-    "weights",
-    "with_action_names",
-]
 
 _MOST_NAME = 24
 
 
 def tree_model(given: MCTS | Tree, index: int = 0, actions: Sequence[Any] | None = None) -> TreeModel:
-    """Build the model.
-
-    Args:
-        given: a search with roots, or a Tree.
-        index: index of a root of the search.
-        actions: names of the actions. None: their numbers.
-
-    Returns:
-        The model of the tree as it is now.
+    """Build the model of a root of a search, or of a Tree, as it is now.
 
     Raises:
         TypeError: If ``given`` is neither a search nor a Tree, or ``actions`` is not a list.
@@ -73,14 +57,7 @@ def read(
 
 
 def with_action_names(model: TreeModel, actions: Sequence[Any] | None) -> TreeModel:
-    """Set the names of the actions.
-
-    Args:
-        model: the model.
-        actions: one name per action. None: no names.
-
-    Returns:
-        The model with names.
+    """Set the names of the actions; None keeps their numbers.
 
     Raises:
         TypeError: If ``actions`` is not a list.
@@ -111,12 +88,7 @@ def weights(model: TreeModel) -> np.ndarray:
 def finished(model: TreeModel, policy: np.ndarray | None = None) -> TreeModel:
     """Add the fields that are computed from the columns: principal variation, open nodes and summary.
 
-    Args:
-        model: the model with columns only.
-        policy: policy of the root from a rule that the explorer does not know, ``[A]``.
-
-    Returns:
-        The complete model.
+    ``policy`` is that of the root, ``[A]``, from a rule that the explorer does not know.
     """
     edges, weight = model.edges, weights(model)
     mean = edges.value_sum / np.maximum(edges.visits, 1) if model.kind == "search" else np.zeros(len(edges))
@@ -170,3 +142,58 @@ def _best(model: TreeModel, weight: np.ndarray, improved: np.ndarray | None) -> 
         with np.errstate(divide="ignore"):
             value = np.asarray(model.rule.draws)[actions] + np.log(improved)
     return int(edges.action[: at.stop][np.where(visits == visits.max(), value, -np.inf).argmax()])
+
+
+def rewound(model: TreeModel, t: int) -> TreeModel:
+    """Return the tree as it was after the first ``t`` recorded simulations; ``model`` itself if nothing is undone.
+
+    Example:
+        >>> from rlnb.envs import TicTacToeEnv
+        >>> from rlnb.search import MCTS
+        >>> from rlnb_widgets.tree_explorer.model import tree_model
+        >>> model = tree_model(MCTS(TicTacToeEnv(), seed=0).reset().run(simulations=9, record=True))
+        >>> [len(rewound(model, t).nodes) for t in (9, 5, 0)]
+        [10, 6, 1]
+    """
+    records = model.records
+    if records is None or t >= len(records):
+        return model
+    first = int(records.change_start[t])
+    nodes = {name: getattr(model.nodes, name).copy() for name in ("visits", "value_sum", "evaluation")}
+    edges = {name: getattr(model.edges, name).copy() for name in ("child", "visits", "value_sum")}
+    if model.edges.extra is not None:
+        edges["extra"] = model.edges.extra.copy()
+    for place, (column, of_edge) in enumerate(CHANGED.values()):
+        # In reverse order, so that of several changes of one number the oldest is undone last.
+        at = (first + np.flatnonzero(records.name[first:] == place))[::-1]
+        if len(at):
+            where = records.change_edge[at] if of_edge else records.node[at]
+            (edges if of_edge else nodes)[column][where] = records.before[at]
+    return finished(_cut(model, records, t, nodes, edges))
+
+
+def _cut(
+    model: TreeModel, records: Records, t: int, nodes: dict[str, np.ndarray], edges: dict[str, np.ndarray]
+) -> TreeModel:
+    """Remove the nodes that were added later, which are the last ones, and lay out the rest."""
+    n = len(model.nodes) - int(records.added[t:].sum())
+    e = int(model.edges.first[n])
+    old: dict[str, np.ndarray] = {**vars(model.nodes), **nodes, "size": nodes["visits"]}
+    now = {name: array[:n] for name, array in old.items()}
+    node, first = model.edges.node[:e], model.edges.first[: n + 1]
+    now["start"], now["end"] = layout.spans(now["parent"], now["depth"], now["size"], node, edges["child"][:e])
+    rule = model.rule
+    if rule is not None and rule.plan:
+        turn = int(edges["visits"][: first[1]].sum()) - sum(rule.before)
+        rule = replace(rule, plan=rule.plan[: turn + 1])
+    kept = {name: array[:e] for name, array in edges.items()}
+    left = replace(
+        model.edges,
+        first=first,
+        node=node,
+        action=model.edges.action[:e],
+        prior=model.edges.prior[:e],
+        scores=None,
+        **kept,
+    )
+    return replace(model, nodes=Nodes(**now), edges=left, rule=rule, notes=())

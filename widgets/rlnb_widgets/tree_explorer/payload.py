@@ -12,8 +12,6 @@ from rlnb_widgets.tree_explorer.compare import Comparison
 from rlnb_widgets.tree_explorer.schema import CHANGED, RuleFacts, TreeModel
 from rlnb_widgets.tree_explorer.words import advance_words, compare_words, size_words, tree_headline, value_words
 
-__all__ = ["REUSED", "SHARED", "TERMINAL", "able", "first_nodes", "tree_payload"]
-
 #: Bits of the column "flags".
 TERMINAL, SHARED, REUSED = 1, 2, 4
 
@@ -34,15 +32,7 @@ class _Columns:
 
 
 def tree_payload(model: TreeModel, comparison: Comparison | None = None) -> tuple[dict[str, Any], bytes]:
-    """Return the description and the bytes.
-
-    Args:
-        model: the tree.
-        comparison: comparison with another tree. None: no comparison.
-
-    Returns:
-        The description, and the columns of both trees as bytes.
-    """
+    """Return the description, and the columns of both trees as bytes."""
     parts: list[bytes] = []
     head, size = _tree(model, parts, 0)
     head["compare"] = None
@@ -186,29 +176,13 @@ def _rule(rule: RuleFacts) -> dict[str, Any]:
 
 
 def first_nodes(model: TreeModel, most: int) -> list[int]:
-    """Return the nodes whose positions are sent with the page: those that are open at first, and the most visited.
-
-    Args:
-        model: the tree.
-        most: the most nodes.
-
-    Returns:
-        The nodes.
-    """
+    """Return the nodes whose positions are sent with the page: those that are open at first, and the most visited."""
     large = np.argsort(-model.nodes.size, kind="stable")[:most].tolist()
     return list(dict.fromkeys([*model.open, *large]))[:most]
 
 
 def able(given: MCTS | Tree, index: int) -> dict[str, bool]:
-    """Return which buttons are enabled.
-
-    Args:
-        given: a search or a Tree.
-        index: index of a root of the search.
-
-    Returns:
-        Whether each button is enabled, by name.
-    """
+    """Return whether each button is enabled, by name."""
     if not isinstance(given, MCTS):
         return dict.fromkeys(("step", "back", "run", "advance"), False)
     over = given.nodes.terminal[:, 0]

@@ -14,9 +14,8 @@ from rlnb.data.ted.keys import as_key, as_tuple
 from rlnb.data.ted.leaves import leaf_keys
 from rlnb.search.mcts import MCTS
 from rlnb_widgets._core.text import key_text, number, shorten
-from rlnb_widgets.scenes import Scene, find_scene
-
-__all__ = ["PositionDrawer", "labeller", "observer"]
+from rlnb_widgets.scenes.registry import find_scene
+from rlnb_widgets.scenes.scene import Scene
 
 _MOST_PAIRS, _MOST_NUMBERS, _LONGEST = 16, 16, 160
 
@@ -27,13 +26,7 @@ NodeAt = Callable[[int], Tree]
 
 
 def observer(given: MCTS | Tree, index: int, node_at: NodeAt) -> Observe:
-    """Return a function that reads the observations of nodes, by their numbers in the model.
-
-    Args:
-        given: a search or a Tree.
-        index: index of a root of the search.
-        node_at: maps a node to its Tree.
-    """
+    """Return a function that reads the observations of nodes, by their numbers in the model."""
     if isinstance(given, MCTS):
         states, game = given.nodes.states, given.game
         return lambda nodes: list(game.observe(states[index, np.asarray(nodes, dtype=np.int64)]).unbind(0))
@@ -46,17 +39,9 @@ def labeller(labels: Callable[[Tree], str] | None, node_at: NodeAt) -> Callable[
 
 
 class PositionDrawer:
-    """Draws and describes nodes.
+    """Draws and describes nodes. ``note`` says what to know about the drawings, or why there are none.
 
-    Args:
-        observe: reads the observations of nodes.
-        env: the env that draws them, or its id. None: no drawings.
-        parent: parent of each node, ``[n]``; a node is drawn after its parent, which shows the last move.
-        label: maps a node to its label. None: no labels.
-
-    Attributes:
-        scene: the scene of the drawings; None if there are no drawings.
-        note: a note about the drawings, or the reason why there are none.
+    A node is drawn after its parent, which shows the last move. ``scene`` is None without drawings.
     """
 
     def __init__(self, observe: Observe, env: Any, parent: np.ndarray, label: Callable[[int], str] | None) -> None:
@@ -93,14 +78,10 @@ class PositionDrawer:
         return self._spec.pose(np.stack(rows))
 
     def describe(self, nodes: Sequence[int]) -> dict[str, dict[str, Any]]:
-        """Describe nodes for the page.
+        """Describe nodes for the page, by number as text.
 
-        Args:
-            nodes: the nodes.
-
-        Returns:
-            For each node, by number as text: ``frame``, poses of the parts of :attr:`scene` or None; ``caption``, the
-            drawing in words; ``pairs``, names and texts of the observations without a drawing; ``label``.
+        ``frame`` holds the poses of the parts of ``scene``, or None; ``caption`` the drawing in words; ``pairs`` names
+        and texts of the observations without a drawing.
         """
         if not nodes:
             return {}

@@ -12,8 +12,6 @@ from rlnb_widgets.tree_explorer import layout
 from rlnb_widgets.tree_explorer.schema import CHANGED, Edges, Nodes, Records, TreeModel, Values
 from rlnb_widgets.tree_explorer.scores import known_rule, rule_facts
 
-__all__ = ["read_search"]
-
 #: With more actions than this, those that were never taken are left out.
 MOST_EDGES = 400_000
 #: The most recorded simulations that are shown, and the most changes in them.
@@ -23,15 +21,7 @@ _EXTRA = ("edge_square_sum", "log_weight")
 
 
 def read_search(search: MCTS, index: int) -> TreeModel:
-    """Read one tree of a search.
-
-    Args:
-        search: a search with roots.
-        index: index of a root.
-
-    Returns:
-        The model with columns only.
-    """
+    """Read one tree of a search; the model has columns only."""
     tree = search.nodes
     n = int(tree.count[index])
     columns = {name: array[index, :n] for name, array in tree.arrays.items() if name != "states"}
@@ -109,14 +99,7 @@ def _values(search: MCTS) -> Values:
 
 
 def _records(search: MCTS, index: int, edge_of: np.ndarray, notes: list[str]) -> Records:
-    """Return the last recorded simulations.
-
-    Args:
-        search: the search.
-        index: index of the tree.
-        edge_of: edge of each node and action, ``[n * A]``.
-        notes: a note is added if records are left out.
-    """
+    """Return the last recorded simulations; ``edge_of`` is the edge of each node and action, ``[n * A]``."""
     history, n_actions = search.history, search.nodes.n_actions
     past = [record for record in history.records[: history.position] if index in record.trees]
     records = past[-MOST_RECORDS:]

@@ -10,50 +10,30 @@ import numpy as np
 import torch
 from tensordict import TensorDictBase
 
-from rlnb.data import Tree
 from rlnb.data.map.tree.arrays import TreeArrays
+from rlnb.data.map.tree.node import Tree
 from rlnb.data.map.tree.steps import Steps
 from rlnb.data.map.tree.view import NodeView, view_of
 from rlnb.data.ted.keys import NestedKey, as_tuple
 from rlnb_widgets.tree_explorer import layout
 from rlnb_widgets.tree_explorer.schema import Edges, Nodes, TreeModel, Values
 
-__all__ = ["read_tree"]
-
 
 class _Rows(NamedTuple):
-    """A tree as rows in any order, one per node.
+    """A tree as rows in any order, one per node."""
 
-    Attributes:
-        root: row of the root.
-        children: rows of the children of each row.
-        visits: visits of each row.
-        wins: sum of the returns of each row.
-        steps: number of steps that led to each row.
-        action: the first action of these steps, ``[rows, ...]``; None if it is not known.
-        reward: sum of the rewards of these steps.
-        terminal: whether the episode ends there; None if it is not known.
-    """
-
-    root: int
-    children: list[list[int]]
-    visits: np.ndarray
-    wins: np.ndarray
-    steps: np.ndarray
-    action: np.ndarray | None
-    reward: np.ndarray
-    terminal: np.ndarray | None
+    root: int  #: row of the root
+    children: list[list[int]]  #: rows of the children of each row
+    visits: np.ndarray  #: visits of each row
+    wins: np.ndarray  #: sum of the returns of each row
+    steps: np.ndarray  #: number of steps that led to each row
+    action: np.ndarray | None  #: the first action of these steps, ``[rows, ...]``; None if it is not known
+    reward: np.ndarray  #: sum of the rewards of these steps
+    terminal: np.ndarray | None  #: whether the episode ends there; None if it is not known
 
 
 def read_tree(tree: Tree) -> tuple[TreeModel, Callable[[int], Tree]]:
-    """Read a tree.
-
-    Args:
-        tree: the root.
-
-    Returns:
-        The model with columns only, and a function that returns the Tree of a node.
-    """
+    """Return the model of a tree, with columns only, and a function that returns the Tree of a node."""
     viewed = view_of(tree._tensordict)
     rows, make = _walked(tree) if viewed is None else _viewed(tree, *viewed)
     model, order = _model(rows)
@@ -256,16 +236,7 @@ def _model(rows: _Rows) -> tuple[TreeModel, np.ndarray]:
 def _nodes(
     rows: _Rows, order: np.ndarray, parent: np.ndarray, node: np.ndarray, child: np.ndarray, action: np.ndarray
 ) -> Nodes:
-    """Make the columns of the nodes.
-
-    Args:
-        rows: the rows that were read.
-        order: row of each node.
-        parent: parent of each node.
-        node: node where each edge starts.
-        child: node that each edge leads to.
-        action: action of each edge.
-    """
+    """Return the columns of the nodes; ``order`` is the row of each node, the other arrays describe the edges."""
     n = len(order)
     depth, edge = layout.depths(parent), layout.tree_edges(parent, node, child)
     visits = rows.visits[order].astype(np.int64)

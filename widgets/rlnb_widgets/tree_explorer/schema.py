@@ -7,19 +7,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-__all__ = [
-    "CHANGED",
-    "Edges",
-    "Kind",
-    "Nodes",
-    "Records",
-    "RuleFacts",
-    "Summary",
-    "TreeDivergence",
-    "TreeModel",
-    "Values",
-]
-
 Kind = Literal["search", "tree"]
 
 #: The arrays of a ``SearchTree`` that simulations change: the column of each, and whether it is a column of edges.
@@ -37,43 +24,24 @@ CHANGED: dict[str, tuple[str, bool]] = {
 
 @dataclass(frozen=True, eq=False)
 class Nodes:
-    """The nodes, ``n`` of them; a parent comes before its children, and the root is node 0.
+    """The nodes, ``n`` of them; a parent comes before its children, and the root is node 0."""
 
-    Args:
-        parent: parent, ``[n]``; -1 for the root, the first one for a node with several parents.
-        action: action that led from the parent to the node, ``[n]``; -1 for the root.
-        edge: edge by which the node is drawn, the first one from its parent, ``[n]``; -1 for the root.
-        depth: depth, 0 for the root, ``[n]``.
-        to_play: player to move, ``[n]``.
-        terminal: whether the episode ends there, ``[n]``.
-        shared: whether several edges lead there, ``[n]``.
-        steps: number of steps of the env from the parent, ``[n]``; 0 for the root.
-        legal: number of legal actions, ``[n]``.
-        visits: number of simulations that reached the node, ``[n]``.
-        value_sum: sum of the returns, ``[n]``.
-        evaluation: estimated value when the node was added, ``[n]``.
-        reward: reward of the step to the node, ``[n]``.
-        size: quantity that the area of a node shows, ``[n]``; see :attr:`TreeModel.sized_by`.
-        start: start in the icicle, in [0, 1], ``[n]``; the root covers all of it.
-        end: end in the icicle, ``[n]``.
-    """
-
-    parent: np.ndarray
-    action: np.ndarray
-    edge: np.ndarray
-    depth: np.ndarray
-    to_play: np.ndarray
-    terminal: np.ndarray
-    shared: np.ndarray
-    steps: np.ndarray
-    legal: np.ndarray
-    visits: np.ndarray
-    value_sum: np.ndarray
-    evaluation: np.ndarray
-    reward: np.ndarray
-    size: np.ndarray
-    start: np.ndarray
-    end: np.ndarray
+    parent: np.ndarray  #: parent, ``[n]``; -1 for the root, the first one for a node with several parents
+    action: np.ndarray  #: action that led from the parent to the node, ``[n]``; -1 for the root
+    edge: np.ndarray  #: edge by which the node is drawn, the first one from its parent, ``[n]``; -1 for the root
+    depth: np.ndarray  #: depth, 0 for the root, ``[n]``
+    to_play: np.ndarray  #: player to move, ``[n]``
+    terminal: np.ndarray  #: whether the episode ends there, ``[n]``
+    shared: np.ndarray  #: whether several edges lead there, ``[n]``
+    steps: np.ndarray  #: number of steps of the env from the parent, ``[n]``; 0 for the root
+    legal: np.ndarray  #: number of legal actions, ``[n]``
+    visits: np.ndarray  #: number of simulations that reached the node, ``[n]``
+    value_sum: np.ndarray  #: sum of the returns, ``[n]``
+    evaluation: np.ndarray  #: estimated value when the node was added, ``[n]``
+    reward: np.ndarray  #: reward of the step to the node, ``[n]``
+    size: np.ndarray  #: quantity that the area of a node shows, ``[n]``; see :attr:`TreeModel.sized_by`
+    start: np.ndarray  #: start in the icicle, in [0, 1], ``[n]``; the root covers all of it
+    end: np.ndarray  #: end in the icicle, ``[n]``
 
     def __len__(self) -> int:
         return len(self.parent)
@@ -85,29 +53,19 @@ class Nodes:
 
 @dataclass(frozen=True, eq=False)
 class Edges:
-    """The legal actions of all nodes, ``e`` of them, sorted by node and action.
+    """The legal actions of all nodes, ``e`` of them, sorted by node and action."""
 
-    Args:
-        first: first edge of each node, ``[n + 1]``.
-        node: node where the edge starts, ``[e]``.
-        action: the action, ``[e]``.
-        child: node that the edge leads to, ``[e]``; -1 if the action was never taken.
-        visits: visits, ``[e]``.
-        value_sum: sum of the returns for the player who takes the action, ``[e]``.
-        prior: probability under the policy, ``[e]``.
-        extra: additional array of the rule, ``[e]``: the sum of squared returns for UCB1-Tuned, the logarithm of the
-            weight for EXP3; None for other rules.
-        scores: scores of a rule whose formula the explorer does not know, ``[e]``; None for other rules.
-    """
-
-    first: np.ndarray
-    node: np.ndarray
-    action: np.ndarray
-    child: np.ndarray
-    visits: np.ndarray
-    value_sum: np.ndarray
-    prior: np.ndarray
+    first: np.ndarray  #: first edge of each node, ``[n + 1]``
+    node: np.ndarray  #: node where the edge starts, ``[e]``
+    action: np.ndarray  #: the action, ``[e]``
+    child: np.ndarray  #: node that the edge leads to, ``[e]``; -1 if the action was never taken
+    visits: np.ndarray  #: visits, ``[e]``
+    value_sum: np.ndarray  #: sum of the returns for the player who takes the action, ``[e]``
+    prior: np.ndarray  #: probability under the policy, ``[e]``
+    #: additional array of the rule, ``[e]``: the sum of squared returns for UCB1-Tuned, the logarithm of the weight for
+    #: EXP3; None for other rules
     extra: np.ndarray | None = None
+    #: scores of a rule whose formula the explorer does not know, ``[e]``; None for other rules
     scores: np.ndarray | None = None
 
     def __len__(self) -> int:
@@ -120,87 +78,50 @@ class Edges:
 
 @dataclass(frozen=True)
 class RuleFacts:
-    """The rule of a search, and the numbers that its score needs besides those of nodes and edges.
+    """The rule of a search, and the numbers that its score needs besides those of nodes and edges."""
 
-    Args:
-        name: name of its class.
-        text: its ``repr``.
-        formula: formula of the score with names; empty if it is not known.
-        c_name: name of its exploration constant; empty if it is not known.
-        c: the exploration constant.
-        c_high: upper end of the slider.
-        params: its other parameters, by name.
-        draws: for Gumbel, the draw of each action of the root.
-        before: for Gumbel, the visits of the root's actions when the search began.
-        plan: for Gumbel, by simulation, the number of earlier visits of the actions that are compared.
-    """
-
-    name: str
-    text: str
-    formula: str = ""
-    c_name: str = ""
-    c: float = 0.0
-    c_high: float = 0.0
-    params: dict[str, Any] = field(default_factory=dict)
-    draws: tuple[float, ...] = ()
-    before: tuple[int, ...] = ()
+    name: str  #: name of its class
+    text: str  #: its ``repr``
+    formula: str = ""  #: formula of the score with names; empty if it is not known
+    c_name: str = ""  #: name of its exploration constant; empty if it is not known
+    c: float = 0.0  #: the exploration constant
+    c_high: float = 0.0  #: upper end of the slider
+    params: dict[str, Any] = field(default_factory=dict)  #: its other parameters, by name
+    draws: tuple[float, ...] = ()  #: for Gumbel, the draw of each action of the root
+    before: tuple[int, ...] = ()  #: for Gumbel, the visits of the root's actions when the search began
+    #: for Gumbel, by simulation, the number of earlier visits of the actions that are compared
     plan: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
 class Values:
-    """The meaning and the range of values.
+    """The meaning and the range of values."""
 
-    Args:
-        low: the least value.
-        high: the greatest value.
-        middle: the value at which the colour scale is neutral.
-        what: description of the value that colours show.
-        players: whether values are those of the player to move, so that their sign changes from move to move.
-    """
-
-    low: float
-    high: float
-    middle: float
-    what: str
-    players: bool
+    low: float  #: the least value
+    high: float  #: the greatest value
+    middle: float  #: the value at which the colour scale is neutral
+    what: str  #: description of the value that colours show
+    players: bool  #: whether values are those of the player to move, so that their sign changes from move to move
 
 
 @dataclass(frozen=True, eq=False)
 class Records:
-    """The last ``r`` recorded simulations.
+    """The last ``r`` recorded simulations."""
 
-    Args:
-        first: number of the first one.
-        of: number of simulations that were recorded.
-        path_start: start of each path in ``edge``, ``[r + 1]``.
-        edge: edges of all paths, concatenated.
-        leaf: last node of each path, ``[r]``.
-        added: whether that node was new, ``[r]``.
-        value: its estimated value, ``[r]``.
-        change_start: start of the changes of each simulation, ``[r + 1]``.
-        phase: phase of each change: 0 expand, 1 back up.
-        name: array of each change, as an index into :data:`CHANGED`.
-        node: node of each change.
-        change_edge: edge of each change; -1 for a number of the node.
-        before: number before each change.
-        after: number after each change.
-    """
-
-    first: int
-    of: int
-    path_start: np.ndarray
-    edge: np.ndarray
-    leaf: np.ndarray
-    added: np.ndarray
-    value: np.ndarray
-    change_start: np.ndarray
-    phase: np.ndarray
-    name: np.ndarray
-    node: np.ndarray
-    change_edge: np.ndarray
-    before: np.ndarray
-    after: np.ndarray
+    first: int  #: number of the first one
+    of: int  #: number of simulations that were recorded
+    path_start: np.ndarray  #: start of each path in ``edge``, ``[r + 1]``
+    edge: np.ndarray  #: edges of all paths, concatenated
+    leaf: np.ndarray  #: last node of each path, ``[r]``
+    added: np.ndarray  #: whether that node was new, ``[r]``
+    value: np.ndarray  #: its estimated value, ``[r]``
+    change_start: np.ndarray  #: start of the changes of each simulation, ``[r + 1]``
+    phase: np.ndarray  #: phase of each change: 0 expand, 1 back up
+    name: np.ndarray  #: array of each change, as an index into :data:`CHANGED`
+    node: np.ndarray  #: node of each change
+    change_edge: np.ndarray  #: edge of each change; -1 for a number of the node
+    before: np.ndarray  #: number before each change
+    after: np.ndarray  #: number after each change
 
     def __len__(self) -> int:
         return len(self.leaf)
@@ -208,94 +129,55 @@ class Records:
 
 @dataclass(frozen=True)
 class Summary:
-    """An action of the root.
+    """An action of the root."""
 
-    Args:
-        action: index of the action.
-        legal: whether it is legal.
-        visits: its visits.
-        share: share of all visits.
-        prior: probability under the policy; None for a tree without priors.
-        improved: probability under the improved policy; None for a tree without a rule.
-        value: mean return for the player who takes it; None if it was never taken.
-    """
-
-    action: int
-    legal: bool
-    visits: int
-    share: float
-    prior: float | None
-    improved: float | None
-    value: float | None
+    action: int  #: index of the action
+    legal: bool  #: whether it is legal
+    visits: int  #: its visits
+    share: float  #: share of all visits
+    prior: float | None  #: probability under the policy; None for a tree without priors
+    improved: float | None  #: probability under the improved policy; None for a tree without a rule
+    value: float | None  #: mean return for the player who takes it; None if it was never taken
 
 
 @dataclass(frozen=True)
 class TreeDivergence:
-    """The node at which the principal variations of two trees diverge.
+    """The node at which the principal variations of two trees diverge."""
 
-    Args:
-        path: actions that lead there.
-        node: the node in this tree.
-        other: the node in the other tree.
-        action: the best action in this tree; -1 if its variation ends here.
-        other_action: the best action in the other tree; -1 if its variation ends here.
-    """
-
-    path: tuple[int, ...]
-    node: int
-    other: int
-    action: int
-    other_action: int
+    path: tuple[int, ...]  #: actions that lead there
+    node: int  #: the node in this tree
+    other: int  #: the node in the other tree
+    action: int  #: the best action in this tree; -1 if its variation ends here
+    other_action: int  #: the best action in the other tree; -1 if its variation ends here
 
 
 @dataclass(frozen=True, eq=False)
 class TreeModel:
-    """The data that the explorer shows.
+    """The data that the explorer shows."""
 
-    Args:
-        kind: ``"search"`` or ``"tree"``.
-        name: name of the class of the search or tree.
-        n_actions: number of actions.
-        nodes: the nodes.
-        edges: the actions of the nodes.
-        values: meaning and range of values.
-        sized_by: quantity that areas show: ``"visits"``, or ``"nodes"`` at and below a node in a tree without visits.
-        rule: rule of a search.
-        records: recorded simulations of a search.
-        redo: number of simulations that were undone and can be redone.
-        reused: number of nodes that were kept when the root advanced; they come first.
-        priors: whether there are priors.
-        notes: notes for the reader.
-        index: index of the root of a search.
-        action_names: names of the actions. None: their numbers.
-        advanced: the action by which the root advanced, and the number of nodes before. None: the root did not advance
-            by :meth:`TreeExplorer.advance`.
-        principal: nodes of the principal variation.
-        open: nodes that are drawn at first, parents before children.
-        summary: the actions of the root.
-        best: the action to play; -1 without one.
-    """
-
-    kind: Kind
-    name: str
-    n_actions: int
-    nodes: Nodes
-    edges: Edges
-    values: Values
+    kind: Kind  #: ``"search"`` or ``"tree"``
+    name: str  #: name of the class of the search or tree
+    n_actions: int  #: number of actions
+    nodes: Nodes  #: the nodes
+    edges: Edges  #: the actions of the nodes
+    values: Values  #: meaning and range of values
+    #: quantity that areas show: ``"visits"``, or ``"nodes"`` at and below a node in a tree without visits
     sized_by: Literal["visits", "nodes"]
-    rule: RuleFacts | None = None
-    records: Records | None = None
-    redo: int = 0
-    reused: int = 0
-    priors: bool = True
-    notes: tuple[str, ...] = ()
-    index: int = 0
-    action_names: tuple[str, ...] | None = None
+    rule: RuleFacts | None = None  #: rule of a search
+    records: Records | None = None  #: recorded simulations of a search
+    redo: int = 0  #: number of simulations that were undone and can be redone
+    reused: int = 0  #: number of nodes that were kept when the root advanced; they come first
+    priors: bool = True  #: whether there are priors
+    notes: tuple[str, ...] = ()  #: notes for the reader
+    index: int = 0  #: index of the root of a search
+    action_names: tuple[str, ...] | None = None  #: names of the actions. None: their numbers.
+    #: the action by which the root advanced, and the number of nodes before. None: the root did not advance by
+    #: :meth:`TreeExplorer.advance`.
     advanced: tuple[int, int] | None = None
-    principal: tuple[int, ...] = ()
-    open: tuple[int, ...] = ()
-    summary: tuple[Summary, ...] = ()
-    best: int = -1
+    principal: tuple[int, ...] = ()  #: nodes of the principal variation
+    open: tuple[int, ...] = ()  #: nodes that are drawn at first, parents before children
+    summary: tuple[Summary, ...] = ()  #: the actions of the root
+    best: int = -1  #: the action to play; -1 without one
 
     def action_text(self, action: int) -> str:
         """Return the name of an action, or its number."""

@@ -13,8 +13,6 @@ from rlnb.search.rules import EXP3, PUCT, UCB1, Rule, UCB1Tuned
 from rlnb_widgets._core.text import number
 from rlnb_widgets.tree_explorer.schema import Edges, Nodes, RuleFacts, TreeModel, Values
 
-__all__ = ["Scores", "filled", "improved_policy", "known_rule", "rule_facts", "scores"]
-
 _FORMULAS: dict[type[Rule], str] = {
     UCB1: "Q + c · √(ln N(node) / N)",
     UCB1Tuned: "Q + √(ln N(node) / N · min(¼, V)),  V = mean of squares - Q² + √(c · ln N(node) / N)",
@@ -32,17 +30,7 @@ def known_rule(rule: Rule) -> bool:
 
 
 def rule_facts(rule: Rule, index: int, root_visits: np.ndarray, legal: int) -> RuleFacts:
-    """Read a rule.
-
-    Args:
-        rule: the rule of a search.
-        index: index of a root.
-        root_visits: visits of each action of the root, ``[A]``.
-        legal: number of legal actions of the root.
-
-    Returns:
-        The facts; without a formula for an unknown rule.
-    """
+    """Return the facts of a rule for one root of a search; without a formula if the rule is not known."""
     kind = type(rule)
     facts: dict[str, Any] = {"name": kind.__name__, "text": repr(rule)}
     if not known_rule(rule):
@@ -74,30 +62,15 @@ def rule_facts(rule: Rule, index: int, root_visits: np.ndarray, legal: int) -> R
 
 
 class Scores(NamedTuple):
-    """The scores of the actions of a node, one number for each of its edges.
+    """The scores of the actions of a node, one number for each of its edges."""
 
-    Attributes:
-        value: the value term of the formula, Q on its scale.
-        bonus: the exploration term.
-        score: their sum.
-    """
-
-    value: np.ndarray
-    bonus: np.ndarray
-    score: np.ndarray
+    value: np.ndarray  #: the value term of the formula, Q on its scale
+    bonus: np.ndarray  #: the exploration term
+    score: np.ndarray  #: their sum
 
 
 def scores(model: TreeModel, node: int, c: float | None = None) -> Scores | None:
-    """Score the actions of a node.
-
-    Args:
-        model: the tree.
-        node: index of the node.
-        c: exploration constant. None: that of the rule.
-
-    Returns:
-        The scores; None without a rule.
-    """
+    """Return the scores of the actions of a node, with the rule's own constant if ``c`` is None; None without rule."""
     rule, edges = model.rule, model.edges
     if rule is None:
         return None
@@ -193,12 +166,7 @@ _KNOWN = {"UCB1": _ucb1, "UCB1Tuned": _ucb1_tuned, "PUCT": _puct, "EXP3": _exp3,
 def improved_policy(rule: RuleFacts, model: TreeModel) -> np.ndarray:
     """Return the policy that the search found at its root, a probability for each edge of the root.
 
-    Args:
-        rule: the rule of the search.
-        model: the tree.
-
-    Returns:
-        The improved policy for Gumbel; otherwise the shares of the visits, or the prior without visits.
+    It is Gumbel's improved policy; for other rules the shares of the visits, or the prior without visits.
     """
     at = model.edges.of(0)
     part = slice(at.start, at.stop)
@@ -209,16 +177,9 @@ def improved_policy(rule: RuleFacts, model: TreeModel) -> np.ndarray:
 
 
 def filled(model: TreeModel, node: int, edge: int, c: float | None = None) -> str:
-    """Write the score of an action with its numbers filled in.
+    """Return the score of an action with its numbers filled in: ``"0.25 + 1.414 · √(ln 200 / 50) = 0.71"``.
 
-    Args:
-        model: the tree.
-        node: index of the node.
-        edge: index of the edge of the action.
-        c: exploration constant. None: that of the rule.
-
-    Returns:
-        A formula like ``"0.25 + 1.414 · √(ln 200 / 50) = 0.71"``; empty without a rule.
+    Empty without a rule.
     """
     found, rule = scores(model, node, c), model.rule
     if found is None or rule is None:

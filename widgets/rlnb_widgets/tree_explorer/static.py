@@ -10,7 +10,8 @@ import numpy as np
 
 from rlnb_widgets._core.svg import Svg, coordinate
 from rlnb_widgets._core.text import number, shorten
-from rlnb_widgets.scenes import Scene, frame_svg, scene_style
+from rlnb_widgets.scenes.scene import Scene
+from rlnb_widgets.scenes.svg import frame_svg, scene_style
 from rlnb_widgets.tree_explorer.compare import Comparison
 from rlnb_widgets.tree_explorer.positions import PositionDrawer
 from rlnb_widgets.tree_explorer.schema import Summary, TreeModel
@@ -24,8 +25,6 @@ from rlnb_widgets.tree_explorer.words import (
     value_words,
 )
 
-__all__ = ["tree_svg"]
-
 _WIDTH, _LEAF, _WIDEST_LEVEL, _LARGEST, _SMALLEST = 760.0, 25.0, 110.0, 13.0, 2.5
 _ICICLE_ROWS, _ROW, _MOST_ACTIONS, _BOARD = 8, 14.0, 12, 150.0
 _LOW, _MIDDLE, _HIGH = "c3", "line", "c0"
@@ -34,17 +33,7 @@ _DARK = 0.45
 
 
 def tree_svg(model: TreeModel, comparison: Comparison | None, positions: PositionDrawer, words: str) -> Svg:
-    """Draw the static view.
-
-    Args:
-        model: the tree at the playhead.
-        comparison: comparison with another tree. None: no comparison.
-        positions: draws the position of the root.
-        words: description for screen readers.
-
-    Returns:
-        The SVG.
-    """
+    """Draw the tree at the playhead; ``words`` are for screen readers."""
     places, tall_tree = _places(model)
     rows = [row for row in model.summary if row.legal][:_MOST_ACTIONS]
     lines = [best_words(model), advance_words(model), "" if comparison is None else compare_words(model, comparison)]
@@ -223,7 +212,7 @@ def _icicle(svg: Svg, model: TreeModel, y: float, levels: int) -> None:
 
 
 def _root(svg: Svg, model: TreeModel, rows: list[Summary], y: float) -> None:
-    """The actions of the root: prior, visits and improved policy as bars."""
+    """Draw the actions of the root: prior, visits and improved policy as bars."""
     if not rows:
         return
     searched = model.rule is not None

@@ -18,24 +18,11 @@ from rlnb_widgets.tree_explorer.words import (
     tree_headline,
 )
 
-__all__ = ["tree_text"]
-
 _MOST_ACTIONS, _MOST_LINES, _MOST_RECORDS = 16, 40, 5
 
 
 def tree_text(shown: TreeModel, model: TreeModel, comparison: Comparison | None, t: int, c: float) -> str:
-    """Return the text view.
-
-    Args:
-        shown: the tree at the playhead.
-        model: the tree after all recorded simulations.
-        comparison: comparison with another tree. None: no comparison.
-        t: number of recorded simulations up to the playhead.
-        c: exploration constant.
-
-    Returns:
-        Lines of text.
-    """
+    """Return the text view: ``shown`` is the tree at the playhead, after ``t`` simulations of the record."""
     lines = [f"TreeExplorer: {tree_headline(shown)}"]
     lines += [f"  {words}" for words in (best_words(shown), advance_words(shown)) if words]
     lines += _root_lines(shown, c)

@@ -19,17 +19,14 @@ from rlnb_widgets._core.visualizer import Visualizer
 from rlnb_widgets.rollout_player.drawing import check_env
 from rlnb_widgets.tree_explorer.arguments import check_index, check_source, node_of, source_batch, whole
 from rlnb_widgets.tree_explorer.compare import Comparison, compared, same_numbers
-from rlnb_widgets.tree_explorer.explain import tree_explanation
-from rlnb_widgets.tree_explorer.model import read, tree_model
+from rlnb_widgets.tree_explorer.model import read, rewound, tree_model
 from rlnb_widgets.tree_explorer.payload import able, first_nodes, tree_payload
 from rlnb_widgets.tree_explorer.positions import PositionDrawer, labeller, observer
 from rlnb_widgets.tree_explorer.read_search import MOST_RECORDS
-from rlnb_widgets.tree_explorer.rewind import rewound
 from rlnb_widgets.tree_explorer.schema import TreeModel
 from rlnb_widgets.tree_explorer.static import tree_svg
 from rlnb_widgets.tree_explorer.text import tree_text
-
-__all__ = ["TreeExplorer"]
+from rlnb_widgets.tree_explorer.words import tree_explanation
 
 _HERE = Path(__file__).parent
 _VIEWS = ("tree", "icicle")
@@ -335,14 +332,7 @@ class TreeExplorer(TimeTraits, Visualizer):
         return tree_explanation(self._shown(), self.model, self._comparison, self.t)
 
     def to_html(self, path: str | Path | None = None) -> str:
-        """Return a self-contained HTML page with the live explorer, which needs no kernel and no network.
-
-        Args:
-            path: File to write the page to. None: only return it.
-
-        Returns:
-            The page.
-        """
+        """Return the page of :meth:`Visualizer.to_html`, with the current state of the tree."""
         _ = self.model
         return super().to_html(path)
 
