@@ -66,11 +66,7 @@ class ActionMask(Transform):
         env.full_action_spec[self.action_key].update_mask(mask.bool())
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Not supported: data has no action spec.
-
-        Raises:
-            RuntimeError: Always.
-        """
+        """Not supported: data has no action spec."""
         raise RuntimeError(errors.needs_env(self, "writes into the action spec of an env"))
 
     def transform_action_spec(self, action_spec: Composite) -> Composite:

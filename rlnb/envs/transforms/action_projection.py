@@ -60,17 +60,7 @@ class DiscreteActionProjection(Transform):
         return next_tensordict  # steps and resets return no actions
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Pad one-hot actions of the env with zeros, and leave integers unchanged.
-
-        Args:
-            tensordict: data of any batch size; written to.
-
-        Returns:
-            The TensorDict.
-
-        Raises:
-            KeyError: If the action is missing.
-        """
+        """Pad one-hot actions of the env with zeros, and leave integers unchanged; see :meth:`Transform.forward`."""
         for key in self.in_keys:
             action = self._need(tensordict, key)
             missing = self.max_actions - self.num_actions_effective

@@ -17,19 +17,7 @@ Number = float | torch.Tensor
 class Affine(Transform):
     """Computes ``value * scale + loc``, or ``(value - loc) / scale``; the inverse undoes it.
 
-    Args:
-        loc: a number, or a tensor that broadcasts to the values.
-        scale: a number, or a tensor that broadcasts to the values.
-        standard_normal: whether ``loc`` and ``scale`` are mean and standard deviation: ``(value - loc) / scale``.
-        in_keys: entries to change.
-        out_keys: where the results go. Default: ``in_keys``.
-        in_keys_inv: inputs of the env that the inverse changes.
-        out_keys_inv: names of these inputs outside. Default: ``in_keys_inv``.
-
-    Attributes:
-        loc: a buffer.
-        scale: a buffer.
-        standard_normal: which of the two formulas applies.
+    Subclasses document the arguments. ``loc`` and ``scale`` are buffers.
 
     Raises:
         TypeError: If ``loc`` or ``scale`` is not a number.

@@ -158,12 +158,7 @@ class AutoResetTransform(Transform):
     ) -> TensorDictBase:
         """Return the data of a reset: stored observations in rows that have restarted, and a new reset in the others.
 
-        Args:
-            given: the input of the reset, with masks if it is a partial one.
-            reset: resets the base env, for rows that have not restarted.
-
-        Returns:
-            The data of the reset.
+        ``given`` is the input of the reset, with masks if it is a partial one; ``reset`` resets the base env.
         """
         env = self._env()
         assert env is not None
@@ -282,15 +277,7 @@ class AutoResetEnv(TransformedEnv):
         return AutoResetEnv(self._base, Compose(*members)) if members else super()._with_transforms(members)
 
     def set_seed(self, seed: int | None = None, static_seed: bool = False) -> int | None:
-        """Seed the base env and the random actions; the next reset resets the base env.
-
-        Args:
-            seed: see :meth:`EnvBase.set_seed`.
-            static_seed: see :meth:`EnvBase.set_seed`.
-
-        Returns:
-            The seed for the next env of a series.
-        """
+        """Seed the base env and the random actions; the next reset resets the env. See :meth:`EnvBase.set_seed`."""
         after = super().set_seed(seed, static_seed)
         self._keeper.forget()
         return after

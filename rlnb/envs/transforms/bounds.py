@@ -13,19 +13,7 @@ from rlnb.data.specs.unbounded import Unbounded
 
 
 def mapped_spec(spec: TensorSpec, function: Callable[[torch.Tensor], torch.Tensor]) -> TensorSpec:
-    """Return the spec of ``function(value)``.
-
-    Args:
-        spec: the spec of ``value``.
-        function: monotone in each number, increasing or decreasing.
-
-    Returns:
-        A spec with the bounds of the results, or without bounds if ``spec`` has none.
-
-    Example:
-        >>> mapped_spec(Bounded(-1, 2, shape=(1,)), lambda value: -value).space.low
-        tensor([-2.])
-    """
+    """Return the spec of ``function(value)`` for a function that is monotone (rising or falling) in each number."""
     if not isinstance(spec, Bounded):
         return Unbounded(shape=spec.shape, dtype=spec.dtype, device=spec.device)
     ends = function(spec.low), function(spec.high)
@@ -33,20 +21,7 @@ def mapped_spec(spec: TensorSpec, function: Callable[[torch.Tensor], torch.Tenso
 
 
 def clipped_spec(spec: TensorSpec, low: float | None, high: float | None) -> TensorSpec:
-    """Return the spec of clipped numbers.
-
-    Args:
-        spec: the spec of the numbers before.
-        low: lower bound; ``None`` for no lower bound.
-        high: upper bound; ``None`` for no upper bound.
-
-    Returns:
-        A spec with bounds.
-
-    Example:
-        >>> clipped_spec(Bounded(-3, 0.5, shape=(1,)), -1, 1).space.high
-        tensor([0.5000])
-    """
+    """Return the spec, with bounds, of numbers after clipping; ``None`` is no bound."""
     if isinstance(spec, Bounded):
         return mapped_spec(spec, lambda value: value.clamp(low, high))
     assert spec.dtype is not None
@@ -59,13 +34,6 @@ def clipped_spec(spec: TensorSpec, low: float | None, high: float | None) -> Ten
 
 def check_bounds(transform: Any, low_name: str, low: float | None, high_name: str, high: float | None) -> None:
     """Check the bounds that a transform clips to.
-
-    Args:
-        transform: the transform, for the errors.
-        low_name: the name of the argument ``low``.
-        low: lower bound; ``None`` for no lower bound.
-        high_name: the name of the argument ``high``.
-        high: upper bound; ``None`` for no upper bound.
 
     Raises:
         TypeError: If both are ``None``, or one is not a number.
@@ -82,16 +50,7 @@ def check_bounds(transform: Any, low_name: str, low: float | None, high_name: st
 
 
 def check_bound_dtype(transform: Any, dtype: torch.dtype, **bounds: float | None) -> None:
-    """Check that integers are clipped to integers.
-
-    Args:
-        transform: the transform, for the error.
-        dtype: dtype of the values.
-        **bounds: the bounds by the name of their argument; ``None`` for no bound.
-
-    Raises:
-        TypeError: If the values are integers and a bound is not.
-    """
+    """Raise ``TypeError`` if integers would be clipped to bounds (by the name of their argument) that are not."""
     for name, bound in bounds.items():
         if bound is not None and not dtype.is_floating_point and bound != int(bound):
             raise TypeError(

@@ -68,12 +68,6 @@ class BurnInTransform(Transform):
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Run the modules over the first steps, and drop them.
 
-        Args:
-            tensordict: sequences of shape ``[..., time]``. It is not changed.
-
-        Returns:
-            A new TensorDict without the first ``burn_in`` steps.
-
         Raises:
             ValueError: If no steps remain.
             KeyError: If an input of the modules is missing.

@@ -23,15 +23,7 @@ class Carried:
         self._last: dict[NestedKey, torch.Tensor] = {}
 
     def get(self, tensordict: TensorDictBase, key: NestedKey) -> torch.Tensor | None:
-        """Return the value of the previous step.
-
-        Args:
-            tensordict: the input of a step or reset.
-            key: the entry.
-
-        Returns:
-            The value, or ``None`` if there is none yet.
-        """
+        """Return the value of the previous step, from the input of a step or reset; ``None`` if there is none yet."""
         value = tensordict.get(key, None)
         if value is None:
             value = self._last.get(key)
@@ -40,25 +32,14 @@ class Carried:
         return value
 
     def put(self, data: TensorDictBase, key: NestedKey, value: torch.Tensor) -> None:
-        """Write a value for the next step.
-
-        Args:
-            data: the output of a step or reset.
-            key: the entry.
-            value: the value.
-        """
+        """Write a value for the next step to the output of a step or reset."""
         self._last[key] = value
         data.set(key, value)
 
     def in_rows(self, key: NestedKey, rows: np.ndarray) -> Callable[[], np.ndarray]:
-        """Make a function that reads the last value of an entry that is stored in numpy rows.
+        """Make a function that reads the last value of an entry that is stored in numpy rows ``[n, ...]``.
 
-        Args:
-            key: the entry.
-            rows: an array of shape ``[n, ...]``.
-
-        Returns:
-            A function that returns always the same array, of shape ``[...]``. Writing to it changes the last value.
+        It returns always the same array, of shape ``[...]``. Writing to it changes the last value.
         """
         last, cell = self._last, np.zeros_like(rows[0])
         tensor = torch.from_numpy(cell)
@@ -82,12 +63,7 @@ class Carried:
     ) -> None:
         """Write a fresh value in the rows that are reset, and keep the previous value in the others.
 
-        Args:
-            tensordict: the input of the reset.
-            data: the output of the reset; written to.
-            key: the entry.
-            fresh: the value for the rows that are reset.
-            reset_key: the mask that selects them; ``None`` for the nearest one at or above the entry.
+        ``reset_key`` is the mask that selects them; ``None`` stands for the nearest one at or above the entry.
         """
         mask = find_mask(tensordict, key) if reset_key is None else tensordict.get(reset_key, None)
         old = None if mask is None else self.get(tensordict, key)
@@ -97,18 +73,7 @@ class Carried:
 def find_mask(tensordict: TensorDictBase, key: NestedKey) -> torch.Tensor | None:
     """Find the "_reset" mask of an entry: the one at the root if present, otherwise the nearest one above the entry.
 
-    Args:
-        tensordict: the input of a reset.
-        key: the entry.
-
-    Returns:
-        The mask, or ``None`` if all rows are reset.
-
-    Example:
-        >>> from tensordict import TensorDict
-        >>> mask = torch.tensor([[True], [False]])
-        >>> find_mask(TensorDict({"agents": {"_reset": mask}}, 2), ("agents", "reward")).flatten().tolist()
-        [True, False]
+    Returns ``None`` if all rows are reset.
     """
     mask = tensordict.get("_reset", None)
     if mask is not None or isinstance(key, str):
@@ -126,18 +91,8 @@ def choose_rows(
 ) -> torch.Tensor:
     """Select new data in the rows that are reset, and old data in the others.
 
-    Args:
-        mask: ``True`` for rows to reset, of shape ``[*batch_size, ...]``; ``None`` resets all rows.
-        fresh: new data of shape ``[*batch_size, ...]``.
-        old: old data of the same shape; ``None`` if there is none.
-        batch_dims: the number of batch dimensions.
-
-    Returns:
-        A tensor of the shape of ``fresh``.
-
-    Example:
-        >>> choose_rows(torch.tensor([[True], [False]]), torch.zeros(2, 3), torch.ones(2, 3), 1).sum(-1)
-        tensor([0., 3.])
+    ``mask``, of shape ``[*batch_size, ...]``, is ``True`` for rows to reset; ``None`` resets all of them. ``fresh`` and
+    ``old``, ``None`` if there is none, have shape ``[*batch_size, ...]``.
     """
     if mask is None or old is None or old.shape != fresh.shape:
         return fresh

@@ -35,7 +35,6 @@ class CatFrames(FrameTransform):
         N: the number of frames.
         dim: the dimension to concatenate along, counted from the end: -3 for images ``(..., C, H, W)``.
         in_keys: the entries. Default: "pixels".
-        out_keys: where the results go. Default: ``in_keys``.
         padding: "same" repeats the first frame of the episode; "constant" fills with ``padding_value``; "zeros".
         padding_value: the value of "constant".
         as_inverse: whether to concatenate when data is written to a buffer, by :meth:`inv`, and not when it is
@@ -159,14 +158,7 @@ class CatFrames(FrameTransform):
         return (value, *[frame.flip(dim) for frame in backwards])
 
     def unfolding(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Concatenate the frames of a rollout, along its dimension of time.
-
-        Args:
-            tensordict: a rollout in the TED format; written to.
-
-        Returns:
-            The TensorDict.
-        """
+        """Concatenate the frames of a rollout in the TED format, along its dimension of time; see :meth:`forward`."""
         return self._call(tensordict)
 
     def make_rb_transform_and_sampler(self, batch_size: int, **sampler_kwargs: Any) -> tuple[Transform, SliceSampler]:

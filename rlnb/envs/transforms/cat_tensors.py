@@ -77,11 +77,7 @@ class CatTensors(Transform):
 
     @dispatch(source="in_keys", dest="out_keys")
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Concatenate the entries of data; see :meth:`Transform.forward`.
-
-        Raises:
-            ValueError: If the transform has no keys, and no env to read them from.
-        """
+        """Concatenate the entries of data; see :meth:`Transform.forward`."""
         if not self.in_keys:
             raise ValueError("CatTensors has no keys to concatenate. Fix: CatTensors(in_keys=[...]).")
         return self._call(tensordict)

@@ -17,9 +17,7 @@ class ClipTransform(Transform):
 
     Args:
         in_keys: entries to clip.
-        out_keys: where the results go. Default: ``in_keys``.
         in_keys_inv: inputs of the env to clip.
-        out_keys_inv: names of these inputs outside. Default: ``in_keys_inv``.
         low: lower bound; ``None`` for no lower bound.
         high: upper bound; ``None`` for no upper bound.
 
@@ -70,12 +68,7 @@ class SignTransform(Transform):
 
     Args:
         in_keys: entries to replace.
-        out_keys: where the results go. Default: ``in_keys``.
         in_keys_inv: inputs of the env to replace.
-        out_keys_inv: names of these inputs outside. Default: ``in_keys_inv``.
-
-    Raises:
-        ValueError: If the keys do not pair up.
 
     Example:
         >>> from tensordict import TensorDict

@@ -26,9 +26,7 @@ class DeviceCastTransform(Transform):
         orig_device: device that inputs of the env are moved back to. Default: the device of the env; without an env,
             inputs are not moved.
         in_keys: entries to move. Default: all.
-        out_keys: where the results go. Default: ``in_keys``.
         in_keys_inv: inputs of the env to move back. Default: all, if there are no ``in_keys``.
-        out_keys_inv: names of these inputs outside. Default: ``in_keys_inv``.
 
     Example:
         >>> from rlnb.envs import CartPoleEnv, TransformedEnv

@@ -26,12 +26,7 @@ class DTypeCastTransform(Transform):
         dtype_in: dtype in the base env.
         dtype_out: dtype after the transform.
         in_keys: entries to cast from ``dtype_in`` to ``dtype_out``.
-        out_keys: where the results go. Default: ``in_keys``.
         in_keys_inv: inputs of the env to cast from ``dtype_out`` to ``dtype_in``.
-        out_keys_inv: names of these inputs outside. Default: ``in_keys_inv``.
-
-    Raises:
-        ValueError: If the keys do not pair up.
 
     Example:
         >>> from tensordict import TensorDict
@@ -129,9 +124,7 @@ class DoubleToFloat(DTypeCastTransform):
 
     Args:
         in_keys: entries to cast to float32. Without any keys, all float64 entries.
-        out_keys: where the results go. Default: ``in_keys``.
         in_keys_inv: inputs of the env to cast to float64.
-        out_keys_inv: names of these inputs outside. Default: ``in_keys_inv``.
 
     Example:
         >>> from tensordict import TensorDict

@@ -29,11 +29,7 @@ class PixelEmbedding(Transform):
         network: maps images ``[N, 3, H, W]`` to vectors ``[N, n_features]``.
         n_features: size of a vector.
         scale: brings images ``[N, 3, H, W]``, between 0 and 1, to the size that the network takes.
-        in_keys: the images, ``[..., H, W, 3]`` or ``[..., 3, H, W]``. Default: "pixels".
-        out_keys: the vectors. Default: ``vector_key``, or ``vector_key`` and a number without ``stack_images``.
-        vector_key: base name of the default ``out_keys``.
-        stack_images: whether to concatenate the vectors of all images in one entry.
-        tensor_pixels_keys: entries that keep the original images. Default: they are not kept.
+        vector_key: base name of the default ``out_keys``; a number is added without ``stack_images``.
         del_keys: whether to remove the images.
     """
 
@@ -143,37 +139,14 @@ class PixelEmbedding(Transform):
 
 
 def square(transform: str, size: Any) -> Callable[[torch.Tensor], torch.Tensor]:
-    """Return the function that scales images to a square, as R3M and VIP take them.
-
-    Args:
-        transform: name of the transform, for the error.
-        size: the rows and columns.
-
-    Returns:
-        A function that maps ``[N, 3, H, W]`` to ``[N, 3, size, size]``.
-
-    Raises:
-        ValueError: If ``size`` is not a positive integer.
-    """
+    """Return the function that scales images ``[N, 3, H, W]`` to squares of ``size`` pixels, for R3M and VIP."""
     if isinstance(size, bool) or not isinstance(size, int) or size < 1:
         raise ValueError(f"{transform} takes size as a positive integer of pixels and got {size!r}.")
     return partial(resized, w=size, h=size, interpolation="bilinear")
 
 
 def legal_model(transform: str, name: Any, models: Mapping[str, Any]) -> Any:
-    """Look up a model by name.
-
-    Args:
-        transform: name of the transform, for the error.
-        name: name of the model.
-        models: the known models.
-
-    Returns:
-        The value in ``models``.
-
-    Raises:
-        NotImplementedError: If there is no model of this name.
-    """
+    """Look up a model by name; raise ``NotImplementedError`` if there is none of this name."""
     if not isinstance(name, str) or name not in models:
         legal = ", ".join(map(repr, models))
         raise NotImplementedError(f"{transform} has no model {name!r}. Legal: {legal}.")

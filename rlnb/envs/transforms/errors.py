@@ -47,16 +47,7 @@ def buffer_only(transform: Any, what: str) -> str:
 
 
 def assert_negative(kind: type, allow_positive: bool, **dims: int) -> None:
-    """Check that dimensions are counted from the end.
-
-    Args:
-        kind: the class of the transform.
-        allow_positive: whether the error may propose ``allow_positive_dim=True``.
-        **dims: the dimensions by the name of their argument.
-
-    Raises:
-        ValueError: If one of them is not negative.
-    """
+    """Raise ``ValueError`` if a dimension, by the name of its argument, is not counted from the end."""
     for name, dim in dims.items():
         if dim >= 0:
             switch = ", or allow_positive_dim=True to count after the batch" if allow_positive else ""

@@ -123,11 +123,7 @@ class NoopResetEnv(Transform):
         )
 
     def transform_env_batch_size(self, batch_size: torch.Size) -> torch.Size:
-        """Check that the env is not a batch; see :class:`Transform`.
-
-        Raises:
-            ValueError: If it is.
-        """
+        """Raise ``ValueError`` if the env is a batch; see :class:`Transform`."""
         if batch_size:
             raise ValueError(
                 f"NoopResetEnv takes steps in a single env, and this one has batch size {tuple(batch_size)}: when some "

@@ -32,15 +32,7 @@ class FrameMemory:
         self._of_output = WeakTensorKeyDictionary()
 
     def get(self, tensordict: TensorDictBase, key: NestedKey) -> Frames | None:
-        """Return the frames up to the previous step.
-
-        Args:
-            tensordict: the input of a step or reset.
-            key: the entry that was written.
-
-        Returns:
-            The frames, oldest first, or ``None`` if there are none yet.
-        """
+        """Return the frames up to the previous step, oldest first; ``None`` if there are none yet."""
         value = tensordict.get(key, None)
         found = self._of_output.get(value) if isinstance(value, torch.Tensor) else None
         frames: Frames | None = self._last.get(key) if found is None else found
@@ -49,13 +41,7 @@ class FrameMemory:
         return frames
 
     def put(self, key: NestedKey, output: torch.Tensor, frames: Frames) -> None:
-        """Store frames.
-
-        Args:
-            key: the entry that is written.
-            output: the tensor that is written, which nothing else refers to yet.
-            frames: the frames, oldest first.
-        """
+        """Store the frames, oldest first, of the tensor that is written, which nothing else refers to yet."""
         self._last[key] = self._of_output[output] = frames
 
     def __getstate__(self) -> dict[str, Any]:
@@ -70,13 +56,6 @@ class FrameTransform(ObservationTransform):
     """Base class of :class:`CatFrames` and :class:`TimeMaxPool`, which combine the last ``n`` frames.
 
     A subclass implements ``_join``. After a reset, the frames before the first one are copies of ``_pad`` of it.
-
-    Args:
-        n: the number of frames.
-        in_keys: the entries.
-        out_keys: where the results go.
-        reset_key: the mask that selects the rows to reset. Default: the nearest one at or above each entry.
-        done_key: the end signal that separates episodes in a rollout. Default: the nearest one at or above each entry.
     """
 
     def __init__(
@@ -182,14 +161,7 @@ class FrameTransform(ObservationTransform):
 
 
 def time_dim(transform: Any, data: TensorDictBase) -> int:
-    """Return the time dimension: the one named "time", or the last one.
-
-    Args:
-        transform: the transform, for the error.
-        data: a rollout, or a sample of several.
-
-    Returns:
-        The index of the dimension.
+    """Return the index of the time dimension: the one named "time", or the last one.
 
     Raises:
         ValueError: If there is no batch dimension.
@@ -206,16 +178,10 @@ def time_dim(transform: Any, data: TensorDictBase) -> int:
 
 
 def ages(transform: Any, data: TensorDictBase, key: NestedKey, done_key: NestedKey | None) -> torch.Tensor:
-    """Count the steps before each step of a rollout in the same episode.
+    """Count the steps before each step of a rollout in the same episode, as int64 of the shape of "done".
 
-    Args:
-        transform: the transform, for the errors.
-        data: a rollout in the TED format.
-        key: the entry that holds the frames, without "next".
-        done_key: its "done", without "next"; ``None`` for the nearest one at or above it.
-
-    Returns:
-        An int64 tensor of the shape of "done".
+    ``key`` holds the frames and ``done_key`` their "done", both without "next"; ``None`` stands for the nearest one at
+    or above them.
 
     Raises:
         KeyError: If there is no "done" under "next".
@@ -239,19 +205,8 @@ def ages(transform: Any, data: TensorDictBase, key: NestedKey, done_key: NestedK
 def lookback(value: torch.Tensor, age: torch.Tensor, dim: int, steps: Sequence[int]) -> list[torch.Tensor]:
     """Return earlier frames, or the first frame of the episode if it is not long enough.
 
-    Args:
-        value: frames of shape ``[*batch, ...]``.
-        age: the number of steps before each one in its episode, of the leading shape of ``value``.
-        dim: the time dimension.
-        steps: how many steps to go back, for each of the results.
-
-    Returns:
-        Tensors of the shape of ``value``.
-
-    Example:
-        >>> value, age = torch.tensor([[1], [2], [3], [4]]), torch.tensor([0, 1, 0, 1])
-        >>> [frames.flatten().tolist() for frames in lookback(value, age, 0, [1, 0])]
-        [[1, 1, 3, 3], [1, 2, 3, 4]]
+    ``value`` has shape ``[*batch, ...]``, and ``age``, the number of steps before each one in its episode, the leading
+    part of it. ``steps`` are how many steps to go back, for each of the results.
     """
     lead = age.shape
     if not value.numel():
@@ -271,16 +226,7 @@ def lookback(value: torch.Tensor, age: torch.Tensor, dim: int, steps: Sequence[i
 
 
 def per_row(flags: torch.Tensor, value: torch.Tensor, batch_dims: int) -> torch.Tensor:
-    """Reduce a tensor with one number per row to the dimensions that it shares with the values of the rows.
-
-    Args:
-        flags: of shape ``[*batch, ..., 1]``.
-        value: of shape ``[*batch, ...]``.
-        batch_dims: the number of batch dimensions.
-
-    Returns:
-        The tensor without the dimensions that ``value`` lacks; the minimum over them.
-    """
+    """Reduce flags ``[*batch, ..., 1]`` to the dimensions shared with a value ``[*batch, ...]``, by the minimum."""
     while flags.ndim > batch_dims and flags.shape[-1] == 1:
         flags = flags.squeeze(-1)
     if flags.shape != value.shape[: flags.ndim]:

@@ -28,12 +28,7 @@ _MODES = {"bilinear": True, "bicubic": True, "nearest": False, "nearest-exact": 
 
 
 class ImageTransform(ObservationTransform):
-    """Base class of image transforms, whose default key is "pixels".
-
-    Args:
-        in_keys: the images. Default: "pixels".
-        out_keys: where the results go. Default: ``in_keys``.
-    """
+    """Base class of image transforms, whose default key is "pixels"."""
 
     _default_keys = ("pixels",)
     #: The transform right before this one, whose work this one does too, and whether the next one does this one's.
@@ -136,7 +131,6 @@ class ToTensorImage(ImageTransform):
         unsqueeze: whether to add a dimension of size 1 before the channels.
         dtype: dtype of the result. Default: torch's default dtype.
         in_keys: the images. Default: "pixels".
-        out_keys: where the results go. Default: ``in_keys``.
         shape_tolerant: whether to keep the layout of images whose last dimension is not 3.
 
     Raises:
@@ -210,7 +204,6 @@ class GrayScale(ImageTransform):
 
     Args:
         in_keys: the images. Default: "pixels".
-        out_keys: where the results go. Default: ``in_keys``.
 
     Example:
         >>> from tensordict import TensorDict
@@ -251,7 +244,6 @@ class Resize(ImageTransform):
         h: size of dimension -1, the columns. Default: ``w``.
         interpolation: "bilinear", "bicubic", "nearest" or "nearest-exact".
         in_keys: the images. Default: "pixels".
-        out_keys: where the results go. Default: ``in_keys``.
 
     Raises:
         ValueError: If the size is not positive, or the interpolation is unknown.
@@ -326,7 +318,6 @@ class CenterCrop(ImageTransform):
         w: size of dimension -2, the rows.
         h: size of dimension -1, the columns. Default: ``w``.
         in_keys: the images. Default: "pixels".
-        out_keys: where the results go. Default: ``in_keys``.
 
     Raises:
         ValueError: If the size is not positive.
@@ -350,16 +341,7 @@ class CenterCrop(ImageTransform):
 
 
 def center_cropped(value: torch.Tensor, w: int, h: int) -> torch.Tensor:
-    """Crop the center of images; smaller images are padded with zeros.
-
-    Args:
-        value: images of shape ``[..., C, H, W]``.
-        w: size of dimension -2.
-        h: size of dimension -1.
-
-    Returns:
-        Images of shape ``[..., C, w, h]``.
-    """
+    """Crop the center, ``[..., C, w, h]``, of images ``[..., C, H, W]``; smaller images are padded with zeros."""
     rows, columns = w - value.shape[-2], h - value.shape[-1]
     if rows > 0 or columns > 0:
         rows, columns = max(rows, 0), max(columns, 0)
@@ -369,21 +351,7 @@ def center_cropped(value: torch.Tensor, w: int, h: int) -> torch.Tensor:
 
 
 def resized(value: torch.Tensor, w: int, h: int, interpolation: str) -> torch.Tensor:
-    """Scale images.
-
-    Args:
-        value: images of shape ``[..., C, H, W]`` and any dtype.
-        w: size of dimension -2.
-        h: size of dimension -1.
-        interpolation: a mode of ``torch.nn.functional.interpolate``.
-
-    Returns:
-        Images of shape ``[..., C, w, h]`` and of the same dtype.
-
-    Example:
-        >>> resized(torch.tensor([[[0, 100]]], dtype=torch.uint8), 1, 1, "bilinear")
-        tensor([[[50]]], dtype=torch.uint8)
-    """
+    """Scale images ``[..., C, H, W]`` of any dtype to ``[..., C, w, h]``, by a mode of ``torch``'s ``interpolate``."""
     if h == 1 and w > 1:
         # torch 2.13 repeats the first row in results of interpolate(antialias=True) that are one column wide.
         return resized(value.mT, 1, w, interpolation).mT

@@ -26,7 +26,6 @@ class KLRewardTransform(RewardTransform):
         actor: the policy, a probabilistic TensorDictModule. Its current state is copied.
         coef: coefficient of the divergence.
         in_keys: the rewards. Default: all rewards of the env; on plain data, "reward".
-        out_keys: where the results go. Default: ``in_keys``.
         requires_grad: whether the frozen copy computes gradients.
         log_prob_key: entry to which the policy writes the log-probability of its action.
         action_key: the action.
@@ -88,17 +87,7 @@ class KLRewardTransform(RewardTransform):
         return next_tensordict  # a reset has no reward
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Change the rewards of data.
-
-        Args:
-            tensordict: steps in the TED format, with the rewards under "next"; written to.
-
-        Returns:
-            The TensorDict.
-
-        Raises:
-            KeyError: If the action or a reward is missing.
-        """
+        """Change the rewards, under "next", of steps in the TED format; see :meth:`Transform.forward`."""
         divergence = self._divergence(tensordict)
         for in_key, out_key in zip(self.in_keys, self.out_keys, strict=True):
             reward = self._need(tensordict, as_key(("next", *as_tuple(in_key))))

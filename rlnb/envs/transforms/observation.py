@@ -21,9 +21,6 @@ class ObservationTransform(Transform):
 
     Args:
         in_keys: the observations. Default: "observation" and "pixels", whichever exist; for image transforms, "pixels".
-        out_keys: where the results go. Default: ``in_keys``.
-        in_keys_inv: as for :class:`Transform`.
-        out_keys_inv: as for :class:`Transform`.
 
     Example:
         >>> from tensordict import TensorDict
@@ -65,20 +62,10 @@ class ObservationTransform(Transform):
 
 
 def spec_of(function: Callable[[torch.Tensor], torch.Tensor], spec: TensorSpec, monotone: bool = True) -> TensorSpec:
-    """Return the spec of the results of a function.
+    """Return the spec of the results of a function of tensors: Bounded if ``spec`` is and the function is monotone.
 
-    Args:
-        function: maps a tensor to a tensor.
-        spec: the spec of its inputs.
-        monotone: whether a greater input never has a smaller result, so that bounds map to bounds. This also holds for
-            floating-point sums with non-negative weights, including rounding.
-
-    Returns:
-        A Bounded spec if ``spec`` is Bounded and the function is monotone, otherwise an Unbounded one.
-
-    Example:
-        >>> spec_of(lambda x: x.float() / 255, Bounded(0, 255, shape=(3,), dtype=torch.uint8)).high
-        tensor([1., 1., 1.])
+    ``monotone``: a greater input never has a smaller result, so that bounds map to bounds. This also holds for
+    floating-point sums with non-negative weights, including rounding.
     """
     if monotone and isinstance(spec, Bounded):
         low, high = (function(bound.expand(spec.shape)) for bound in (spec.low, spec.high))

@@ -25,9 +25,7 @@ class ObservationNorm(ObservationTransform, Affine):
         loc: a number, or a tensor that broadcasts to the values. ``None`` leaves it to :meth:`init_stats`.
         scale: a number, or a tensor that broadcasts to the values; given if ``loc`` is.
         in_keys: entries to change.
-        out_keys: where the results go. Default: ``in_keys``.
         in_keys_inv: inputs of the env that the inverse changes.
-        out_keys_inv: names of these inputs outside. Default: ``in_keys_inv``.
         standard_normal: whether to compute ``(value - loc) / scale``.
         eps: the minimum standard deviation that :meth:`init_stats` divides by. Default: 1e-6.
 

@@ -188,11 +188,7 @@ class TensorDictPrimer(Transform):
         return []  # transform_observation_spec compares primers with the env's own entries
 
     def transform_observation_spec(self, observation_spec: Composite) -> Composite:
-        """Add the entries; one that the env has already must have the same shape and dtype.
-
-        Raises:
-            ValueError: If it has not.
-        """
+        """Add the entries; raise ``ValueError`` if the env has one already with another shape or dtype."""
         self._need_composite(observation_spec)
         for key, spec in self._fitted.items():
             there = observation_spec.get(key)

@@ -42,9 +42,6 @@ class RandomCropTensorDict(Transform):
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Cut out the sequences.
 
-        Args:
-            tensordict: trajectories of shape ``[..., time]``. It is not changed.
-
         Returns:
             A new TensorDict of shape ``[..., sub_seq_len]``.
 

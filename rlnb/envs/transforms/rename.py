@@ -105,11 +105,7 @@ class RenameTransform(Transform):
         return _move_specs(composite, self.in_keys_inv, self.out_keys_inv, not self.create_copy)
 
     def transform_done_spec(self, done_spec: Composite) -> Composite:
-        """Rename end signals; see :class:`Transform`.
-
-        Raises:
-            ValueError: If the new name is not that of an end signal.
-        """
+        """Rename end signals; raise ``ValueError`` if the new name is not that of one. See :class:`Transform`."""
         self._levels = []
         for in_key, out_key in zip(self.in_keys, self.out_keys, strict=True):
             if in_key not in done_spec:

@@ -20,10 +20,6 @@ class PerReward(Transform):
     """Base class of transforms that keep one number per reward and carry it from step to step.
 
     A subclass names the entry of the number in ``_entry_name``.
-
-    Args:
-        in_keys: the rewards. Default: all rewards of the env.
-        out_keys: the entries of the numbers. Default: those of ``_entry_name``, at the level of each reward.
     """
 
     def __init__(self, in_keys: Keys | None, out_keys: Keys | None) -> None:
@@ -93,9 +89,6 @@ class RewardSum(PerReward):
         reset_keys: for each of ``in_keys`` the mask that selects its rows to reset, or one mask for all. Default: the
             nearest one at or above each reward.
         reward_spec: whether the sums are rewards of the env, instead of observations.
-
-    Raises:
-        ValueError: If the keys do not pair up.
 
     Example:
         >>> from rlnb.envs import CartPoleEnv, TransformedEnv
@@ -184,17 +177,12 @@ class RewardSum(PerReward):
     # On a rollout -------------------------------------------------------------------------------------------------
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Sum the rewards of a rollout, starting again after each "done".
+        """Sum the rewards of a rollout in the TED format, starting again after each "done".
 
-        Args:
-            tensordict: a rollout in the TED format, with one dimension named "time"; written to, at the root and under
-                "next".
-
-        Returns:
-            The TensorDict.
+        The sums are written at the root and under "next".
 
         Raises:
-            ValueError: If no dimension is named "time".
+            ValueError: If not exactly one dimension is named "time".
             KeyError: If there is no reward, or no "done", under "next".
         """
         if list(tensordict.names).count("time") != 1:

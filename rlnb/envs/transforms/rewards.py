@@ -35,7 +35,6 @@ class BinarizeReward(RewardTransform):
 
     Args:
         in_keys: the rewards. Default: all rewards of the env; on plain data, "reward".
-        out_keys: where the results go. Default: ``in_keys``.
 
     Example:
         >>> from tensordict import TensorDict
@@ -63,7 +62,6 @@ class RewardClipping(RewardTransform):
         clamp_min: lower bound; ``None`` for no lower bound.
         clamp_max: upper bound; ``None`` for no upper bound.
         in_keys: the rewards. Default: all rewards of the env; on plain data, "reward".
-        out_keys: where the results go. Default: ``in_keys``.
 
     Raises:
         TypeError: If both bounds are ``None``.
@@ -109,7 +107,6 @@ class RewardScaling(RewardTransform, Affine):
         loc: a number, or a tensor that broadcasts to the rewards.
         scale: a number, or a tensor that broadcasts to the rewards.
         in_keys: the rewards. Default: all rewards of the env; on plain data, "reward".
-        out_keys: where the results go. Default: ``in_keys``.
         standard_normal: whether to compute ``(reward - loc) / scale``.
 
     Raises:

@@ -58,15 +58,7 @@ class Stage(NamedTuple):
 
 
 def row_rule(transform: Transform, output_spec: Composite) -> RowRule | None:
-    """Return the rule of a transform, if its class declares one in its own body.
-
-    Args:
-        transform: the transform.
-        output_spec: the output specs of the env before it.
-
-    Returns:
-        The rule, or ``None`` if the transform needs TensorDicts.
-    """
+    """Return the rule of a transform above an env of this spec, if its class declares one in its own body."""
     declared = vars(type(transform))
     if "_row_rule" in declared:
         return transform._row_rule(output_spec)
@@ -76,12 +68,7 @@ def row_rule(transform: Transform, output_spec: Composite) -> RowRule | None:
 def value_by_value(transform: Transform, output_spec: Composite) -> RowRule | None:
     """Make the rule of a transform that only calls ``_apply_transform``, a function of one value.
 
-    Args:
-        transform: the transform.
-        output_spec: the output specs of the env before it.
-
-    Returns:
-        The rule, or ``None`` if one of its keys is missing, is an end signal, or occurs in two pairs of keys.
+    Returns ``None`` if one of its keys is missing, is an end signal, or occurs in two pairs of keys.
     """
     pairs = list(zip(transform.in_keys, transform.out_keys, strict=True))
     given, ends = _leaves(output_spec), set(output_spec["full_done_spec"].keys(True, True))
@@ -111,17 +98,10 @@ def value_by_value(transform: Transform, output_spec: Composite) -> RowRule | No
 
 
 def stages(transforms: list[Transform], output_spec: Composite, root: Leaves, next_only: Leaves) -> list[Stage] | None:
-    """Collect the rules of transforms.
+    """Collect the rules of transforms, from the inside to the outside, above a base env of this spec.
 
-    Args:
-        transforms: from the inside to the outside.
-        output_spec: the output specs of the base env.
-        root: the entries of a root row of the base env.
-        next_only: the entries that only its "next" rows have.
-
-    Returns:
-        A stage for each transform, and a last one that describes the rows after all of them; ``None`` if a transform
-        has no rule.
+    ``root`` are the entries of its root rows, ``next_only`` those that only its "next" rows have. Returns a stage for
+    each transform, and a last one that describes the rows after all of them; ``None`` if a transform has no rule.
     """
     found: list[Stage] = []
     for transform in transforms:
@@ -143,15 +123,10 @@ def stages(transforms: list[Transform], output_spec: Composite, root: Leaves, ne
 
 
 def bind(chain: list[Stage], rows: EnvRows) -> tuple[EnvRows, list[Step], list[Reset]]:
-    """Make the functions of all transforms for the rows of a block.
+    """Make the functions of all transforms for the rows of a block; ``chain`` is without the last stage.
 
-    Args:
-        chain: the stages, without the last one.
-        rows: the rows of the block.
-
-    Returns:
-        The rows that the base env fills, the functions to call after its steps, and those to call after its resets,
-        in order.
+    Returns the rows that the base env fills, the functions to call after its steps, and those to call after its resets,
+    in order.
     """
     steps: list[Step] = []
     resets: list[Reset] = []

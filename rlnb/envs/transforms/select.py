@@ -45,17 +45,7 @@ class SelectTransform(Transform):
         return next_tensordict.select(*self.selected_keys, *self._kept(), strict=False)
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Keep only the selected entries of data. Rewards and end signals are kept under "next", too.
-
-        Args:
-            tensordict: data of any batch size. It is not changed.
-
-        Returns:
-            A new TensorDict.
-
-        Raises:
-            KeyError: If a selected entry is missing.
-        """
+        """Keep only the selected entries, and rewards and end signals under "next", too; returns a new TensorDict."""
         for key in self.selected_keys:
             self._read(tensordict, key)
         kept = self._kept()

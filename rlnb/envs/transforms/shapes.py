@@ -124,7 +124,6 @@ class FlattenObservation(ObservationTransform, ShapeTransform):
         first_dim: the first of them, negative, counted from the end.
         last_dim: the last of them, negative, counted from the end.
         in_keys: the observations. Default: "pixels".
-        out_keys: where the results go. Default: ``in_keys``.
         allow_positive_dim: whether non-negative dimensions are accepted. They are counted after the batch dimensions.
 
     Raises:
@@ -168,9 +167,7 @@ class UnsqueezeTransform(ShapeTransform):
         dim: index of the new dimension, negative, counted from the end of the result.
         allow_positive_dim: whether a non-negative ``dim`` is accepted. It is counted after the batch dimensions.
         in_keys: entries that get the dimension.
-        out_keys: where the results go. Default: ``in_keys``.
         in_keys_inv: inputs of the env that have the dimension outside, and lose it.
-        out_keys_inv: names of these inputs outside. Default: ``in_keys_inv``.
 
     Raises:
         ValueError: If ``dim`` is not negative, or there are no keys.
@@ -222,9 +219,7 @@ class SqueezeTransform(UnsqueezeTransform):
         dim: index of the dimension, negative, counted from the end.
         allow_positive_dim: whether a non-negative ``dim`` is accepted. It is counted after the batch dimensions.
         in_keys: entries that lose the dimension.
-        out_keys: where the results go. Default: ``in_keys``.
         in_keys_inv: inputs of the env that lack the dimension outside, and get it.
-        out_keys_inv: names of these inputs outside. Default: ``in_keys_inv``.
 
     Raises:
         ValueError: If ``dim`` is not negative, or there are no keys.
@@ -246,9 +241,7 @@ class PermuteTransform(ShapeTransform):
         dims: the last dimensions, all negative, in their new order: ``[-1, -3, -2]`` puts the channels of an image
             ``(H, W, C)`` first.
         in_keys: entries to permute.
-        out_keys: where the results go. Default: ``in_keys``.
         in_keys_inv: inputs of the env that are permuted outside, and restored.
-        out_keys_inv: names of these inputs outside. Default: ``in_keys_inv``.
 
     Raises:
         ValueError: If ``dims`` are not the last dimensions, each once, or there are no keys.

@@ -16,16 +16,7 @@ _STRIP = 200_000
 
 
 def to_gray(red: torch.Tensor, green: torch.Tensor, blue: torch.Tensor) -> torch.Tensor:
-    """Mix the planes of an RGB image.
-
-    Args:
-        red: floats of shape ``[..., H, W]``.
-        green: floats of shape ``[..., H, W]``.
-        blue: floats of shape ``[..., H, W]``.
-
-    Returns:
-        The gray image, of shape ``[..., 1, H, W]``.
-    """
+    """Mix the planes of an RGB image, floats of shape ``[..., H, W]``, to a gray image ``[..., 1, H, W]``."""
     return (red * LUMA[0]).add_(green, alpha=LUMA[1]).add_(blue, alpha=LUMA[2]).unsqueeze(-3)
 
 
@@ -53,14 +44,7 @@ class ShrinkGray:
         self._local = threading.local()
 
     def __call__(self, frame: torch.Tensor) -> torch.Tensor:
-        """Convert a frame.
-
-        Args:
-            frame: uint8, of shape ``[H, W, 3]``.
-
-        Returns:
-            The gray image, float32, of shape ``[1, w, h]``.
-        """
+        """Convert a frame, uint8 of shape ``[H, W, 3]``, to a gray image, float32 of shape ``[1, w, h]``."""
         columns = self.size[1]
         floats, gray = self._memory()
         frame = frame.reshape(self.size[0], 3 * columns)
@@ -101,21 +85,7 @@ def _strips(rows: torch.Tensor, most: int) -> Iterator[tuple[slice, slice, torch
 
 @lru_cache(maxsize=16)
 def shrink_gray(size: tuple[int, int], target: tuple[int, int]) -> ShrinkGray:
-    """Return the :class:`ShrinkGray` for these sizes, from a cache.
-
-    Args:
-        size: the rows and columns of a frame.
-        target: the rows and columns of the result.
-
-    Returns:
-        The converter.
-
-    Example:
-        >>> frame = torch.full((40, 60, 3), 255, dtype=torch.uint8)
-        >>> shrink_gray((40, 60), (2, 2))(frame)
-        tensor([[[0.9999, 0.9999],
-                 [0.9999, 0.9999]]])
-    """
+    """Return the :class:`ShrinkGray` for these sizes, from a cache."""
     return ShrinkGray(size, target)
 
 

@@ -22,7 +22,6 @@ class TimeMaxPool(FrameTransform):
 
     Args:
         in_keys: the observations. Default: "observation".
-        out_keys: where the results go. Default: ``in_keys``.
         T: the number of observations.
         reset_key: the mask that selects the rows to reset. Default: the nearest one at or above each entry.
 

@@ -58,6 +58,9 @@ class Transform(torch.nn.Module):
     part only if its own body declares ``_elementwise = True`` or defines ``_row_rule``. Neither is inherited, so a
     subclass may override any method and is called through TensorDicts.
 
+    A subclass documents its keys only where they mean something else, or have other defaults, than here. Each raises
+    ``ValueError`` if its keys do not pair up.
+
     Args:
         in_keys: entries to read.
         out_keys: entries to write, one for each of ``in_keys``. Default: ``in_keys``.
@@ -71,7 +74,6 @@ class Transform(torch.nn.Module):
 
     Raises:
         TypeError: If a key is neither a string nor a tuple of strings.
-        ValueError: If the keys do not pair up.
 
     Example:
         >>> from rlnb.envs import CartPoleEnv, TransformedEnv
@@ -292,9 +294,6 @@ class Transform(torch.nn.Module):
         """Set whether missing entries are skipped instead of raising ``KeyError``.
 
         A reset always skips entries that only steps return, such as the reward.
-
-        Args:
-            mode: ``True`` skips them.
         """
         self.missing_tolerance = mode
 
@@ -477,24 +476,13 @@ class Transform(torch.nn.Module):
         return None if self._container is None else self._container()
 
     def set_container(self, container: Any) -> None:
-        """Put the transform into an env or a :class:`Compose`.
-
-        Args:
-            container: the env or Compose.
-
-        Raises:
-            RuntimeError: If the transform already has a container.
-        """
+        """Put the transform into an env or a :class:`Compose`; raise ``RuntimeError`` if it already has a container."""
         self.assert_free()
         self._container = weakref.ref(container)
         self.empty_cache()
 
     def assert_free(self) -> None:
-        """Check that the transform has no container.
-
-        Raises:
-            RuntimeError: If it has one.
-        """
+        """Raise ``RuntimeError`` if the transform has a container."""
         holder = self.container
         if holder is not None:
             raise RuntimeError(
@@ -556,40 +544,21 @@ class Transform(torch.nn.Module):
     # Hooks --------------------------------------------------------------------------------------------------------
 
     def init(self, tensordict: TensorDictBase) -> None:
-        """Prepare the transform for data. The default does nothing.
-
-        Args:
-            tensordict: an example of the data.
-        """
+        """Prepare the transform for data like this example. The default does nothing."""
 
     def dump(self, **kwargs: Any) -> None:
-        """Write out recorded data. The default does nothing; recorders override it.
-
-        Args:
-            **kwargs: options of the recorder.
-        """
+        """Write out recorded data. The default does nothing; recorders override it, and take options."""
 
     def close(self) -> None:
         """Release resources; called when the env is closed. The default does nothing."""
 
     def transform_fake_tensordict(self, fake_tensordict: TensorDictBase) -> TensorDictBase:
-        """Change the result of ``env.fake_tensordict()``. The default returns it unchanged.
-
-        Args:
-            fake_tensordict: zeros of the env's specs.
-
-        Returns:
-            The TensorDict.
-        """
+        """Change the result of ``env.fake_tensordict()``, zeros of the env's specs. The default changes nothing."""
         return fake_tensordict
 
     @property
     def collector(self) -> Any:
-        """Not supported: a transform does not know the collector that runs its env.
-
-        Raises:
-            NotImplementedError: Always.
-        """
+        """Not supported: a transform does not know the collector that runs its env. Raises ``NotImplementedError``."""
         raise NotImplementedError(
             f"{type(self).__name__}.collector is not supported: a transform does not know the collector that runs its "
             "env. Fix: hand the collector to the transform yourself, env.transform.my_collector = collector."
@@ -598,10 +567,7 @@ class Transform(torch.nn.Module):
     # Copies -------------------------------------------------------------------------------------------------------
 
     def clone(self) -> Self:
-        """Copy the transform, without its container.
-
-        Returns:
-            A transform with the same settings that shares buffers and parameters with this one, in no env.
+        """Copy the transform, without its container; the copy shares buffers and parameters with this one.
 
         Example:
             >>> from rlnb.envs import GymEnv, StepCounter, TransformedEnv
@@ -635,9 +601,6 @@ class _CallableTransform(Transform):
 
     No spec describes the entries that it adds, and :func:`~rlnb.envs.check_env_specs` reports them. Write a
     :class:`Transform` for use in a batched env, or where the specs must list the new entries.
-
-    Args:
-        function: takes and returns a TensorDict.
     """
 
     def __init__(self, function: Callable[[TensorDictBase], TensorDictBase]) -> None:
@@ -649,21 +612,7 @@ class _CallableTransform(Transform):
 
 
 def as_transform(what: Any) -> Transform:
-    """Convert a function to a transform.
-
-    Args:
-        what: a :class:`Transform`, or a function that takes and returns a TensorDict.
-
-    Returns:
-        The transform itself, or one that calls the function.
-
-    Raises:
-        TypeError: If it is neither.
-
-    Example:
-        >>> as_transform(lambda td: td)
-        _CallableTransform(keys=[])
-    """
+    """Convert a function of a TensorDict to a transform, and return a transform unchanged; otherwise ``TypeError``."""
     if isinstance(what, Transform):
         return what
     if callable(what) and not isinstance(what, type):
@@ -677,21 +626,10 @@ def as_transform(what: Any) -> Transform:
 
 
 def key_list(keys: Keys | None, name: str) -> list[NestedKey]:
-    """Convert one key or several to a list.
-
-    Args:
-        keys: a string, a tuple of strings (one nested key), a list of keys, or ``None`` for an empty list.
-        name: the name of the argument, for the error.
-
-    Returns:
-        A new list.
+    """Convert one key (a string or a tuple of strings) or several to a new list; ``None`` to an empty one.
 
     Raises:
-        TypeError: If one of them is not a key.
-
-    Example:
-        >>> key_list("reward", "in_keys"), key_list(["reward", ("nested", "reward")], "in_keys")
-        (['reward'], ['reward', ('nested', 'reward')])
+        TypeError: If one of them is not a key; ``name`` is that of the argument.
     """
     if keys is None:
         return []
@@ -704,18 +642,7 @@ def key_list(keys: Keys | None, name: str) -> list[NestedKey]:
 
 
 def checked_result(transform: torch.nn.Module, result: Any) -> TensorDictBase:
-    """Check that a method of a transform returned a TensorDict.
-
-    Args:
-        transform: the transform, for the error.
-        result: the return value.
-
-    Returns:
-        The result.
-
-    Raises:
-        TypeError: If it is not a TensorDict.
-    """
+    """Return the result of a method of a transform; raise ``TypeError`` if it is not a TensorDict."""
     if not isinstance(result, TensorDictBase):
         raise TypeError(
             f"{transform!r} must return a TensorDict and returned a {type(result).__name__}. Fix: return the "
@@ -733,12 +660,8 @@ _SpecMethod = Callable[[Any, Any], TensorSpec]
 def _apply_to_composite(function: _SpecMethod) -> _SpecMethod:
     """Decorate ``transform_observation_spec`` or a sibling, so that it is written for the spec of one value.
 
-    Args:
-        function: takes the transform and the spec of one of its ``in_keys``, and returns that of the ``out_key``.
-
-    Returns:
-        A method that takes a Composite and calls ``function`` for each of ``in_keys`` that it contains; or takes the
-        spec of one value.
+    The method takes a Composite, and changes the spec of each of ``in_keys`` that it contains to that of the
+    ``out_key``; or it takes the spec of one value.
 
     Example:
         >>> from rlnb.data import Bounded, Unbounded
@@ -771,12 +694,7 @@ def _apply_to_composite(function: _SpecMethod) -> _SpecMethod:
 def _apply_to_composite_inv(function: _SpecMethod) -> _SpecMethod:
     """Decorate ``transform_action_spec`` or another spec method of inputs, as ``_apply_to_composite`` does for outputs.
 
-    Args:
-        function: takes the transform and the spec of one of its ``in_keys_inv``, and returns that of the
-            ``out_key_inv``, which replaces it.
-
-    Returns:
-        A method that takes a Composite, or the spec of one value; see ``_apply_to_composite``.
+    The function takes the spec of one of ``in_keys_inv`` and returns that of the ``out_key_inv``, which replaces it.
     """
 
     @functools.wraps(function)
@@ -805,12 +723,7 @@ def _move_inputs(transform: Any, composite: Composite, change: Callable[[TensorS
 
 
 def remove_spec(composite: Composite, path: tuple[str, ...]) -> None:
-    """Remove an entry, and the Composites around it that become empty.
-
-    Args:
-        composite: changed in place.
-        path: the entry.
-    """
+    """Remove the entry at a path, in place, and the Composites around it that become empty."""
     composite.pop(as_key(path))
     if len(path) > 1:
         outer = composite[as_key(path[:-1])]

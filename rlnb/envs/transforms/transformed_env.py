@@ -166,9 +166,6 @@ class TransformedEnv(EnvBase):
         Args:
             transform: a :class:`Transform`, or a function that takes the data of a step or reset and returns it.
 
-        Returns:
-            The env.
-
         Raises:
             TypeError: If it is not a transform.
             RuntimeError: If it already has a container.
@@ -193,9 +190,6 @@ class TransformedEnv(EnvBase):
         Args:
             index: index of the other one, counted from the inside; negative numbers count from the outside.
             transform: as for :meth:`append_transform`.
-
-        Returns:
-            The env.
 
         Raises:
             ValueError: If the index is out of range; and as for :meth:`append_transform`.
@@ -298,15 +292,9 @@ class TransformedEnv(EnvBase):
         return checked_result(chain, chain._step(tensordict, result))
 
     def rand_action(self, tensordict: TensorDictBase | None = None) -> TensorDictBase:
-        """Write a random action.
+        """Write a random action, drawn from the action spec; see :meth:`EnvBase.rand_action`.
 
         If the base env overrides ``rand_action``, its method is used, unless a transform changes the actions.
-
-        Args:
-            tensordict: written to, if given.
-
-        Returns:
-            ``tensordict``, or a new one, with an action drawn from the action spec.
         """
         if "drawn_by_base" not in self._cache:
             changed = any(_changes_actions(member) for member in _members(self._chain))
@@ -432,11 +420,7 @@ class TransformedEnv(EnvBase):
         return super()._group(name, members)
 
     def add_truncated_keys(self) -> Self:
-        """Add a "truncated" signal beside each "done" of the base env.
-
-        Returns:
-            The env.
-        """
+        """Add a "truncated" signal beside each "done" of the base env."""
         self._base.add_truncated_keys()
         self._follow_base()
         return self
@@ -447,14 +431,7 @@ class TransformedEnv(EnvBase):
         return "_base" not in self.__dict__ or self._base.is_spec_locked
 
     def set_spec_lock_(self, mode: bool = True) -> Self:
-        """Lock or unlock the specs of the base env, from which those of this env are computed.
-
-        Args:
-            mode: ``True`` (the default) locks them.
-
-        Returns:
-            The env.
-        """
+        """Lock or unlock the specs of the base env, from which those of this env are computed."""
         self._base.set_spec_lock_(mode)
         self._follow_base()
         return self
@@ -470,15 +447,7 @@ class TransformedEnv(EnvBase):
         self._base._set_seed(seed)
 
     def set_seed(self, seed: int | None = None, static_seed: bool = False) -> int | None:
-        """Seed the base env and the random actions; see :meth:`EnvBase.set_seed`.
-
-        Args:
-            seed: a non-negative integer; ``None`` seeds unpredictably.
-            static_seed: whether to return ``seed`` itself.
-
-        Returns:
-            The seed for the next env of a series.
-        """
+        """Seed the base env and the random actions; see :meth:`EnvBase.set_seed`."""
         return self._base.set_seed(seed, static_seed)
 
     def to(self, *args: Any, **kwargs: Any) -> Self:
@@ -489,10 +458,7 @@ class TransformedEnv(EnvBase):
         return self
 
     def state_dict(self, *args: Any, **kwargs: Any) -> dict[str, Any]:  # type: ignore[override]  # torch overloads it
-        """Return the buffers and parameters of the transforms, without those of the base env.
-
-        Takes the arguments of ``torch.nn.Module.state_dict``.
-        """
+        """Return the buffers and parameters of the transforms; see ``torch.nn.Module.state_dict``."""
         return self._chain.state_dict(*args, **kwargs)
 
     def load_state_dict(self, state_dict: Any, *args: Any, **kwargs: Any) -> Any:
@@ -500,11 +466,7 @@ class TransformedEnv(EnvBase):
         return self._chain.load_state_dict(state_dict, *args, **kwargs)
 
     def close(self, *, raise_if_closed: bool = False) -> None:
-        """Close the transforms and the base env.
-
-        Args:
-            raise_if_closed: whether to raise ``RuntimeError`` if the env is already closed.
-        """
+        """Close the transforms and the base env; see :meth:`EnvBase.close`."""
         self._chain.close()
         if raise_if_closed:
             self._base.close(raise_if_closed=True)

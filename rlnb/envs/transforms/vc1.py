@@ -53,7 +53,6 @@ class VC1Transform(PixelEmbedding):
     Raises:
         ImportError: If timm is not installed; or without ``download``, ``download_path`` and the package ``vc_models``.
         NotImplementedError: If the model is unknown.
-        ValueError: If the keys do not pair up.
 
     Example:
         >>> import tempfile  # doctest: +SKIP

@@ -35,7 +35,6 @@ class VecNorm(Transform):
 
     Args:
         in_keys: entries to normalize. Default: "observation" and "reward".
-        out_keys: where the results go. Default: ``in_keys``.
         shared_td: initial statistics, as from :meth:`build_td_for_shared_vecnorm`; changed in place.
         lock: a lock, such as one of ``torch.multiprocessing``, held while statistics change.
         decay: discount factor of past data per step, in [0, 1].
@@ -209,14 +208,7 @@ class VecNorm(Transform):
             self.__dict__["_at_reset"] = False
 
     def denorm(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Undo the normalization, by the current statistics.
-
-        Args:
-            tensordict: data with ``out_keys``, of any batch size. It is not changed.
-
-        Returns:
-            A copy with the original values in ``in_keys``, if the statistics have not changed since.
-        """
+        """Undo the normalization of ``out_keys`` by the current statistics, in a copy, and write it to ``in_keys``."""
         out = tensordict.copy()
         for in_key, out_key in zip(self.in_keys, self.out_keys, strict=True):
             mean, scale = self._mean_and_scale(in_key)
@@ -238,39 +230,23 @@ class VecNorm(Transform):
         return self._frozen
 
     def freeze(self) -> Self:
-        """Stop updating the statistics.
-
-        Returns:
-            The transform.
-        """
+        """Stop updating the statistics."""
         self._frozen = True
         return self
 
     def unfreeze(self) -> Self:
-        """Resume updating the statistics.
-
-        Returns:
-            The transform.
-        """
+        """Resume updating the statistics."""
         self._frozen = False
         return self
 
     def frozen_copy(self) -> Self:
-        """Make a frozen transform with a copy of the current statistics.
-
-        Returns:
-            A VecNorm in no env, such as for an env in which policies are evaluated.
-        """
+        """Make a frozen copy with its own statistics, such as for an env in which policies are evaluated."""
         new = self.clone()
         new._buffers = {name: None if value is None else value.clone() for name, value in self._buffers.items()}
         return new.freeze()
 
     def to_observation_norm(self) -> Compose | ObservationNorm:
-        """Make a transform that normalizes by the current statistics.
-
-        Returns:
-            An :class:`ObservationNorm`, or for several ``in_keys`` a :class:`Compose` with one for each.
-        """
+        """Make an :class:`ObservationNorm` with the current statistics; for several ``in_keys``, a Compose of them."""
         made = []
         for in_key, out_key in zip(self.in_keys, self.out_keys, strict=True):
             mean, scale = self._mean_and_scale(in_key)
@@ -289,9 +265,6 @@ class VecNorm(Transform):
             env: an env like those of the processes.
             keys: entries to normalize. Default: "observation" and "reward".
             memmap: whether to store the statistics in files instead of shared memory.
-
-        Returns:
-            The statistics, all 0.
 
         Raises:
             KeyError: If the env has no such entry.
