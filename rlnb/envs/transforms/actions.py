@@ -151,8 +151,6 @@ class DiscreteActionProjection(Transform):
         self.num_actions_effective, self.max_actions = num_actions_effective, max_actions
         self._one_hot = True
 
-    # Data ---------------------------------------------------------------------------------------------------------
-
     def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
         return next_tensordict  # steps and resets return no actions
 
@@ -181,8 +179,6 @@ class DiscreteActionProjection(Transform):
                 drawn = torch.randint(count, choices.shape, device=choices.device, dtype=choices.dtype)
             choices = torch.where(beyond, drawn, choices)
         return torch.nn.functional.one_hot(choices.long(), count).to(value.dtype) if self._one_hot else choices
-
-    # Specs --------------------------------------------------------------------------------------------------------
 
     def _inv_apply_to_spec(self, spec: TensorSpec) -> TensorSpec:
         if not isinstance(spec, (OneHot, Categorical)):

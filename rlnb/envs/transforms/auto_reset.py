@@ -83,8 +83,6 @@ class AutoResetTransform(Transform):
         """Discard the stored observations: the next reset resets the base env."""
         self.__dict__.update(_kept=None, _restarted={})
 
-    # Settings from the env ----------------------------------------------------------------------------------------
-
     def _learn_output(self, output_spec: Composite) -> None:
         env = self._env()
         if env is not None and not isinstance(env, AutoResetEnv):
@@ -112,8 +110,6 @@ class AutoResetTransform(Transform):
     def _int_for(self, dtype: torch.dtype) -> int:
         info = torch.iinfo(dtype)
         return info.max if self.fill_int == -1 and info.min == 0 else self.fill_int
-
-    # Steps --------------------------------------------------------------------------------------------------------
 
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
         env = self._env()
@@ -150,8 +146,6 @@ class AutoResetTransform(Transform):
         if value.dtype.is_floating_point or value.dtype.is_complex:
             return torch.full_like(value, self.fill_float)
         return torch.full_like(value, self._int_for(value.dtype))
-
-    # Resets -------------------------------------------------------------------------------------------------------
 
     def hand_out(
         self, given: TensorDictBase | None, reset: Callable[[TensorDictBase | None], TensorDictBase]

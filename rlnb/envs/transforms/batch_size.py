@@ -61,8 +61,6 @@ class BatchSizeTransform(Transform):
         self.reshape_fn, self.reset_func, self.env_kwarg = reshape_fn, reset_func, bool(env_kwarg)
         self._inner, self._outer = None, self.batch_size
 
-    # Data ---------------------------------------------------------------------------------------------------------
-
     def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
         return next_tensordict if self.reshape_fn is None else self.reshape_fn(next_tensordict)
 
@@ -111,8 +109,6 @@ class BatchSizeTransform(Transform):
     def invertible(self) -> bool:
         """Whether :meth:`inv` changes anything."""
         return self.reshape_fn is not None and self._inner is not None
-
-    # Specs --------------------------------------------------------------------------------------------------------
 
     def transform_input_spec(self, input_spec: Composite) -> Composite:
         """Change the shape of all specs of inputs; see :class:`Transform`."""

@@ -86,8 +86,6 @@ class DTypeCastTransform(Transform):
                 tensordict.set(key, value.to(self.dtype_out))
         return tensordict
 
-    # Specs --------------------------------------------------------------------------------------------------------
-
     def _apply_to_spec(self, spec: TensorSpec) -> TensorSpec:
         return self._cast_spec(spec, self.dtype_in, self.dtype_out)
 
@@ -182,8 +180,6 @@ class DeviceCastTransform(Transform):
         self.orig_device = None if orig_device is None else torch.device(orig_device)
         self._all = in_keys is None and in_keys_inv is None
 
-    # Data ---------------------------------------------------------------------------------------------------------
-
     def _apply_transform(self, value: Any) -> Any:
         return value.to(self.device, non_blocking=False)
 
@@ -207,8 +203,6 @@ class DeviceCastTransform(Transform):
     def invertible(self) -> bool:
         """Whether :meth:`inv` changes anything."""
         return self.orig_device is not None if self._all else bool(self.in_keys_inv)
-
-    # Specs --------------------------------------------------------------------------------------------------------
 
     def _learn_input(self, input_spec: Composite) -> None:
         if self.orig_device is None:

@@ -63,8 +63,6 @@ class CatTensors(Transform):
     def _use(self, keys: list[NestedKey]) -> None:
         self.in_keys = sorted(keys, key=as_tuple) if self.sort else keys
 
-    # Data ---------------------------------------------------------------------------------------------------------
-
     def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
         values = [self._read(next_tensordict, key) for key in self.in_keys]
         if any(value is None for value in values) or not values:
@@ -101,8 +99,6 @@ class CatTensors(Transform):
         while value.ndim - batch_dims < -self.dim:
             value = value.unsqueeze(batch_dims)
         return value
-
-    # Specs --------------------------------------------------------------------------------------------------------
 
     def _learn_input(self, input_spec: Composite) -> None:
         self._state = input_spec["full_state_spec"].keys(True, True)

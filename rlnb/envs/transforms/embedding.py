@@ -69,8 +69,6 @@ class PixelEmbedding(Transform):
                 f"{len(self.out_keys)} out_keys. Fix: one out_key, or stack_images=False."
             )
 
-    # Data ---------------------------------------------------------------------------------------------------------
-
     def _apply_transform(self, value: torch.Tensor) -> torch.Tensor:
         images: torch.Tensor = self._to_image[0]._apply_transform(value)
         if images.ndim < 3 or images.shape[-3] != 3:
@@ -97,8 +95,6 @@ class PixelEmbedding(Transform):
         for key, value in [*kept, *zip(self.out_keys, vectors, strict=True)]:
             next_tensordict.set(key, value)
         return next_tensordict
-
-    # Specs --------------------------------------------------------------------------------------------------------
 
     def _new_keys(self) -> list[NestedKey]:
         gone = self.in_keys if self.del_keys else []

@@ -92,8 +92,6 @@ class FrameTransform(ObservationTransform):
     def _assert_frame(self, frame: torch.Tensor, key: NestedKey, batch_dims: int) -> None:
         """Raise ``ValueError`` if frames of this shape cannot be joined."""
 
-    # In an env ----------------------------------------------------------------------------------------------------
-
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
         for in_key, out_key in zip(self.in_keys, self.out_keys, strict=True):
             frame = self._read(next_tensordict, in_key)
@@ -137,8 +135,6 @@ class FrameTransform(ObservationTransform):
     def _forget(self) -> None:
         super()._forget()
         self._memory = FrameMemory()
-
-    # On a rollout -------------------------------------------------------------------------------------------------
 
     def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
         values = {key: self._read(next_tensordict, key) for key in self.in_keys}
@@ -316,8 +312,6 @@ class CatFrames(FrameTransform):
                 f"Fix: leave {under_next[0]!r} out."
             )
 
-    # Frames -------------------------------------------------------------------------------------------------------
-
     def _join(self, frames: Frames) -> torch.Tensor:
         return torch.cat(frames, self.dim)
 
@@ -340,8 +334,6 @@ class CatFrames(FrameTransform):
                 frames.masked_fill(age < back, self.padding_value) for frames, back in zip(found, steps, strict=True)
             ]
         return found
-
-    # On a rollout and as the inverse ------------------------------------------------------------------------------
 
     def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
         next_tensordict = super()._call(next_tensordict)
@@ -456,8 +448,6 @@ class CatFrames(FrameTransform):
     def invertible(self) -> bool:
         """Whether :meth:`inv` changes anything."""
         return self.as_inverse
-
-    # Specs --------------------------------------------------------------------------------------------------------
 
     def _learn_output(self, output_spec: Composite) -> None:
         if self.future or self.mask_key is not None:

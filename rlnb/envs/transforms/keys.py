@@ -52,8 +52,6 @@ class RenameTransform(Transform):
         self.create_copy = create_copy
         self._levels: list[tuple[NestedKey, NestedKey]] = []
 
-    # Data ---------------------------------------------------------------------------------------------------------
-
     def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
         return self._move(next_tensordict, self.in_keys, self.out_keys, not self.create_copy)
 
@@ -93,8 +91,6 @@ class RenameTransform(Transform):
             if not self.create_copy:
                 _remove(tensordict, as_tuple(outer))
         return tensordict
-
-    # Specs --------------------------------------------------------------------------------------------------------
 
     def _forward_specs(self, composite: Composite) -> Composite:
         self._need_composite(composite)

@@ -61,8 +61,6 @@ class Affine(Transform):
             ) from None
         return tensor if tensor.is_floating_point() else tensor.to(torch.get_default_dtype())
 
-    # Data ---------------------------------------------------------------------------------------------------------
-
     def _apply_transform(self, value: Any) -> torch.Tensor:
         loc, scale = self._loc_and_scale(value)
         return (value - loc) / scale if self.standard_normal else value * scale + loc
@@ -104,8 +102,6 @@ class Affine(Transform):
             f"{self.in_keys_inv}. Fix: cast it first, DTypeCastTransform(dtype, torch.float32, in_keys=[...]), or "
             "leave its key out."
         )
-
-    # Specs --------------------------------------------------------------------------------------------------------
 
     def _apply_to_spec(self, spec: TensorSpec) -> TensorSpec:
         if spec.dtype is None or not spec.dtype.is_floating_point:

@@ -87,8 +87,6 @@ class TensorDictPrimer(Transform):
         self._defaults = _defaults(keys, {} if single_default_value else default_value)
         self._fitted, self._batch_dims = {key: self.primers[key] for key in keys}, self.primers.ndim
 
-    # Data ---------------------------------------------------------------------------------------------------------
-
     @property
     def _changes_resets(self) -> bool:
         return self.call_before_env_reset
@@ -162,8 +160,6 @@ class TensorDictPrimer(Transform):
             raise ValueError(
                 f"The default value of {key!r} has shape {tuple(value.shape)}, and the entry has {tuple(shape)}."
             ) from None
-
-    # Specs --------------------------------------------------------------------------------------------------------
 
     def _learn_output(self, output_spec: Composite) -> None:
         self._batch_dims = output_spec.ndim

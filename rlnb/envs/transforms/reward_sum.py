@@ -54,8 +54,6 @@ class PerReward(Transform):
         shape = (*data.batch_size, *spec.shape[self._batch_dims :])
         return torch.full(shape, number, dtype=spec.dtype, device=spec.device)
 
-    # Specs --------------------------------------------------------------------------------------------------------
-
     def _learn_output(self, output_spec: Composite) -> None:
         rewards = output_spec["full_reward_spec"]
         if self._all_rewards:
@@ -120,8 +118,6 @@ class RewardSum(PerReward):
             raise ValueError(errors.unequal_keys(self, "in_keys", len(rewards), "reset_keys", n_resets))
         super()._use(rewards, named)
 
-    # In an env ----------------------------------------------------------------------------------------------------
-
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
         for in_key, out_key in self._pairs():
             reward = self._read(next_tensordict, in_key)
@@ -173,8 +169,6 @@ class RewardSum(PerReward):
     def transform_reward_spec(self, reward_spec: Composite) -> Composite:
         """Add the sums if they are rewards; see :class:`Transform`."""
         return super().transform_observation_spec(reward_spec) if self.reward_spec else reward_spec
-
-    # On a rollout -------------------------------------------------------------------------------------------------
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Sum the rewards of a rollout in the TED format, starting again after each "done".

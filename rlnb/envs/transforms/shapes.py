@@ -59,8 +59,6 @@ class ShapeTransform(Transform):
             )
         return at
 
-    # Data ---------------------------------------------------------------------------------------------------------
-
     def _apply_transform(self, value: torch.Tensor) -> torch.Tensor:
         return self._change(value, value.ndim)
 
@@ -87,8 +85,6 @@ class ShapeTransform(Transform):
     def invertible(self) -> bool:
         """Whether :meth:`inv` changes anything."""
         return bool(self.in_keys_inv)
-
-    # Specs --------------------------------------------------------------------------------------------------------
 
     def _forward_specs(self, composite: Composite) -> Composite:
         self.__dict__["_n_batch"] = composite.ndim if isinstance(composite, Composite) else 0

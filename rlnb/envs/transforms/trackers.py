@@ -109,8 +109,6 @@ class StepCounter(Transform):
             ends = tuple(as_key((*level, name)) for name in signals)
             self._plan.append((as_key((*level, self.step_count_key)), as_key((*level, DONE)), ends))
 
-    # Data ---------------------------------------------------------------------------------------------------------
-
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
         for count_key, done_key, ends in self._plan:
             count = self._carried.get(tensordict, count_key)
@@ -170,8 +168,6 @@ class StepCounter(Transform):
             return step, reset
 
         return RowRule(bind, [], [count_key])
-
-    # Specs --------------------------------------------------------------------------------------------------------
 
     def _learn_output(self, output_spec: Composite) -> None:
         done_spec = output_spec["full_done_spec"]
@@ -395,8 +391,6 @@ class EndOfLifeTransform(Transform):
         """
         set_keys: Callable[..., Any] = loss_or_advantage.set_keys
         set_keys(done=self.eol_key, terminated=self.eol_key)
-
-    # Specs --------------------------------------------------------------------------------------------------------
 
     def _learn_output(self, output_spec: Composite) -> None:
         done_spec = output_spec["full_done_spec"]

@@ -89,8 +89,6 @@ class VecNorm(Transform):
                 for part in _PARTS:
                     self.register_buffer(_buffer(key, part), self._need(shared_td, _stored(key, part)))
 
-    # Statistics ---------------------------------------------------------------------------------------------------
-
     def _statistics(self, key: NestedKey) -> list[torch.Tensor] | None:
         """Return the sum, the sum of squares and the count of an entry; ``None`` if there are none yet."""
         found = [value for part in _PARTS if (value := self._buffers.get(_buffer(key, part))) is not None]
@@ -169,8 +167,6 @@ class VecNorm(Transform):
         """True: the mean is subtracted, and the result divided by the standard deviation."""
         return True
 
-    # Data ---------------------------------------------------------------------------------------------------------
-
     def _normalize(self, data: TensorDictBase, given: TensorDictBase | None = None) -> TensorDictBase:
         for in_key, out_key in zip(self.in_keys, self.out_keys, strict=True):
             value = self._read(data, in_key)
@@ -221,8 +217,6 @@ class VecNorm(Transform):
             f"VecNorm normalizes floating-point numbers, and {key!r} is of type {dtype}. Fix: cast it first, "
             f"DTypeCastTransform(dtype, torch.float32, in_keys=[{key!r}]), or leave it out of in_keys."
         )
-
-    # Copies -------------------------------------------------------------------------------------------------------
 
     @property
     def frozen(self) -> bool:
@@ -294,8 +288,6 @@ class VecNorm(Transform):
                 if f"{prefix}{name}" in state_dict and name not in self._buffers:
                     self.register_buffer(name, torch.zeros_like(state_dict[f"{prefix}{name}"]))
         super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
-
-    # Specs --------------------------------------------------------------------------------------------------------
 
     def _forward_specs(self, composite: Composite) -> Composite:
         if not isinstance(composite, Composite):

@@ -150,8 +150,6 @@ class VIPRewardTransform(VIPTransform):
                 "Fix: VIPRewardTransform(..., in_keys=['pixels'])."
             )
 
-    # In an env ----------------------------------------------------------------------------------------------------
-
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
         image = tensordict.get(_IMAGE, None)
         if image is None:
@@ -188,8 +186,6 @@ class VIPRewardTransform(VIPTransform):
     def _forget(self) -> None:
         super()._forget()
         self._memory = FrameMemory()
-
-    # Specs --------------------------------------------------------------------------------------------------------
 
     def _learn_output(self, output_spec: Composite) -> None:
         keys = output_spec["full_reward_spec"].keys(True, True)
