@@ -7,6 +7,7 @@ from rlnb.envs.transforms.casts import DeviceCastTransform, DoubleToFloat, DType
 from rlnb.envs.transforms.cat_tensors import CatTensors
 from rlnb.envs.transforms.clip import ClipTransform, SignTransform
 from rlnb.envs.transforms.compose import Compose
+from rlnb.envs.transforms.embeddings import R3MTransform, VC1Transform, VIPRewardTransform, VIPTransform
 from rlnb.envs.transforms.finite import FiniteTensorDictCheck
 from rlnb.envs.transforms.frame_skip import FrameSkipTransform, NoopResetEnv
 from rlnb.envs.transforms.frames import CatFrames, TimeMaxPool
@@ -15,7 +16,6 @@ from rlnb.envs.transforms.keys import ExcludeTransform, RemoveEmptySpecs, Rename
 from rlnb.envs.transforms.observation import ObservationTransform
 from rlnb.envs.transforms.observation_norm import ObservationNorm
 from rlnb.envs.transforms.primer import TensorDictPrimer, gSDENoise
-from rlnb.envs.transforms.r3m import R3MTransform
 from rlnb.envs.transforms.rb_transforms import (
     BurnInTransform,
     MultiStepTransform,
@@ -28,9 +28,7 @@ from rlnb.envs.transforms.shapes import FlattenObservation, PermuteTransform, Sq
 from rlnb.envs.transforms.trackers import EndOfLifeTransform, InitTracker, StepCounter
 from rlnb.envs.transforms.transform import Transform
 from rlnb.envs.transforms.transformed_env import TransformedEnv
-from rlnb.envs.transforms.vc1 import VC1Transform
 from rlnb.envs.transforms.vec_norm import VecNorm
-from rlnb.envs.transforms.vip import VIPRewardTransform, VIPTransform
 
 __all__ = [
     "ActionMask", "AutoResetEnv", "AutoResetTransform", "BatchSizeTransform", "BinarizeReward", "BurnInTransform",
