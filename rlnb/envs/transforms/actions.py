@@ -47,7 +47,6 @@ class ActionMask(Transform):
     def __init__(self, action_key: NestedKey = "action", mask_key: NestedKey = "action_mask") -> None:
         super().__init__()
         (self.action_key,), (self.mask_key,) = key_list([action_key], "action_key"), key_list([mask_key], "mask_key")
-        self._mask: torch.Tensor | None = None
 
     def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
         self._write(self._need(next_tensordict, self.mask_key))
@@ -96,7 +95,7 @@ class ActionMask(Transform):
 
     def _forget(self) -> None:
         super()._forget()
-        self._mask = None
+        self._mask: torch.Tensor | None = None
 
     @property
     def action_spec(self) -> TensorSpec:

@@ -51,6 +51,7 @@ class AutoResetTransform(Transform):
         tensor([ True, False,  True, False])
     """
 
+    _shown = ("replace",)
     _kept: TensorDictBase | None
     _restarted: Masks
 
@@ -73,7 +74,6 @@ class AutoResetTransform(Transform):
         if fill_bool not in (True, False):
             raise ValueError(f"fill_bool must be True or False, got {fill_bool!r}.")
         self.fill_int, self.fill_bool = int(fill_int), bool(fill_bool)
-        self._forget()
 
     def _forget(self) -> None:
         super()._forget()
@@ -176,9 +176,6 @@ class AutoResetTransform(Transform):
         had = {level: mask & ~asked[level] if level in asked else mask for level, mask in restarted.items()}
         self.__dict__["_restarted"] = had
         return fresh
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(replace={self.replace})"
 
 
 class AutoResetEnv(TransformedEnv):
@@ -315,6 +312,8 @@ class VecGymEnvTransform(AutoResetTransform):
         tensor(False)
     """
 
+    _shown = ("final_name",)
+
     def __init__(
         self, final_name: str = "final", missing_obs_value: Any = torch.nan, *, native_autoreset: bool = False
     ) -> None:
@@ -385,9 +384,6 @@ class VecGymEnvTransform(AutoResetTransform):
     def transform_observation_spec(self, observation_spec: Composite) -> Composite:
         """Remove the last observations; see :class:`Transform`."""
         return observation_spec.exclude(as_key((self.final_name,)))
-
-    def __repr__(self) -> str:
-        return f"VecGymEnvTransform(final_name={self.final_name!r})"
 
 
 __all__ = ["AutoResetEnv", "AutoResetTransform", "VecGymEnvTransform"]

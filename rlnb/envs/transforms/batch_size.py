@@ -56,10 +56,9 @@ class BatchSizeTransform(Transform):
             raise ValueError("reset_func and env_kwarg go with batch_size, and BatchSizeTransform got reshape_fn.")
         if reset_func is not None and env_kwarg:
             raise ValueError("reset_func makes the data of a reset and env_kwarg lets the env make it: pass only one.")
-        super().__init__()
         self.batch_size = None if batch_size is None else torch.Size(batch_size)
+        super().__init__()
         self.reshape_fn, self.reset_func, self.env_kwarg = reshape_fn, reset_func, bool(env_kwarg)
-        self._inner, self._outer = None, self.batch_size
 
     def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
         return next_tensordict if self.reshape_fn is None else self.reshape_fn(next_tensordict)

@@ -35,6 +35,7 @@ class DTypeCastTransform(Transform):
         tensor([1., 1.])
     """
 
+    _shown = ("in_keys", "out_keys", "in_keys_inv", "out_keys_inv")
     _elementwise = True
 
     def __init__(
@@ -111,10 +112,6 @@ class DTypeCastTransform(Transform):
         return [
             key for name in names for key in specs[name].keys(True, True) if specs[name][key].dtype is self.dtype_in
         ]
-
-    def __repr__(self) -> str:
-        keys = ("in_keys", "out_keys", "in_keys_inv", "out_keys_inv")
-        return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)}' for name in keys)})"
 
 
 class DoubleToFloat(DTypeCastTransform):
@@ -250,6 +247,8 @@ class PinMemoryTransform(Transform):
         PinMemoryTransform()
     """
 
+    _shown = ()
+
     def __init__(self) -> None:
         super().__init__()
 
@@ -260,9 +259,6 @@ class PinMemoryTransform(Transform):
                 "Fix: leave it out on this machine, if torch.cuda.is_available(): buffer.append_transform(...)."
             )
         return next_tensordict.pin_memory()
-
-    def __repr__(self) -> str:
-        return "PinMemoryTransform()"
 
 
 __all__ = ["DTypeCastTransform", "DeviceCastTransform", "DoubleToFloat", "PinMemoryTransform"]

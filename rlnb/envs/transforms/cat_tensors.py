@@ -125,20 +125,13 @@ class CatTensors(Transform):
     def _cat_specs(self, specs: list[TensorSpec], batch_dims: int) -> TensorSpec:
         blank = self._cat([spec.zero() for spec in specs], batch_dims)
         if all(isinstance(spec, Bounded) and spec.dtype == blank.dtype for spec in specs):
-            low, high = (
-                self._cat([getattr(spec.space, end).expand(spec.shape) for spec in specs], batch_dims)
-                for end in ("low", "high")
-            )
+            lows, highs = ([getattr(spec, end).expand(spec.shape) for spec in specs] for end in ("low", "high"))
+            low, high = self._cat(lows, batch_dims), self._cat(highs, batch_dims)
             return Bounded(low, high, shape=blank.shape, dtype=blank.dtype, device=blank.device)
         return Unbounded(shape=blank.shape, dtype=blank.dtype, device=blank.device)
 
-    def transform_reward_spec(self, reward_spec: Composite) -> Composite:
-        """Return the spec of the rewards unchanged; see :class:`Transform`."""
-        return reward_spec
-
-    def transform_done_spec(self, done_spec: Composite) -> Composite:
-        """Return the spec of the end signals unchanged; see :class:`Transform`."""
-        return done_spec
+    def _forward_specs(self, composite: Composite) -> Composite:
+        return composite  # rewards and end signals
 
     def __repr__(self) -> str:
         return f"CatTensors(in_keys={self.in_keys}, out_key={as_key(as_tuple(self.out_keys[0]))!r})"

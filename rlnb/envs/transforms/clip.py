@@ -33,6 +33,7 @@ class ClipTransform(Transform):
         tensor([-1.0000,  0.5000])
     """
 
+    _shown = ("low", "high", "keys")
     _elementwise = True
 
     def __init__(
@@ -59,9 +60,6 @@ class ClipTransform(Transform):
     def _apply_to_spec(self, spec: TensorSpec) -> TensorSpec:
         check_bound_dtype(self, _number_dtype(self, spec), low=self.low, high=self.high)
         return clipped_spec(spec, self.low, self.high)
-
-    def __repr__(self) -> str:
-        return f"ClipTransform(low={self.low}, high={self.high}, keys={self.in_keys})"
 
 
 class SignTransform(Transform):

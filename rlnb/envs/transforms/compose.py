@@ -33,6 +33,9 @@ class Compose(Transform):
         (3, InitTracker(keys=[]))
     """
 
+    #: Whether any transform does; see :class:`Transform`.
+    _changes_resets = _fills_resets = _changes_input = False
+
     def __init__(self, *transforms: Transform | Callable[[TensorDictBase], TensorDictBase]) -> None:
         super().__init__()
         self.transforms = torch.nn.ModuleList()
@@ -55,9 +58,9 @@ class Compose(Transform):
     def _update_flags(self) -> None:
         """Cache the properties of the members that each step and reset looks up."""
         self._inverses = [member for member in reversed(self._members) if member.invertible]
-        self._any_changes_resets = any(member._changes_resets for member in self._members)
-        self._any_fills_resets = any(member._fills_resets for member in self._members)
-        self._any_changes_input = any(member._changes_input for member in self._members)
+        self._changes_resets = any(member._changes_resets for member in self._members)
+        self._fills_resets = any(member._fills_resets for member in self._members)
+        self._changes_input = any(member._changes_input for member in self._members)
 
     # A list of transforms -----------------------------------------------------------------------------------------
 
@@ -155,7 +158,7 @@ class Compose(Transform):
         return next_tensordict
 
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
-        if self._any_changes_input:
+        if self._changes_input:
             return self._step_with_inputs(tensordict, next_tensordict)
         for member in self._members:
             next_tensordict = member._step(tensordict, next_tensordict)
@@ -171,10 +174,6 @@ class Compose(Transform):
         for member, own in zip(self._members, given, strict=True):
             next_tensordict = checked_result(member, member._step(own, next_tensordict))
         return next_tensordict
-
-    @property
-    def _changes_input(self) -> bool:
-        return self._any_changes_input
 
     def _step_input(self, tensordict: TensorDictBase) -> TensorDictBase:
         for member in reversed(self._members):
@@ -195,13 +194,13 @@ class Compose(Transform):
     def _inputs(self, tensordict: TensorDictBase) -> list[TensorDictBase]:
         """Return the input of each member's reset: that of the whole reset, changed by the members further out."""
         given = [tensordict] * len(self._members)
-        if self._any_changes_resets:
+        if self._changes_resets:
             for i in range(len(given) - 1, 0, -1):
                 given[i - 1] = self._members[i]._reset_env_preprocess(given[i])
         return given
 
     def _reset_env_preprocess(self, tensordict: TensorDictBase) -> TensorDictBase:
-        if self._any_changes_resets:
+        if self._changes_resets:
             for member in reversed(self._members):
                 tensordict = member._reset_env_preprocess(tensordict)
         return tensordict
@@ -216,14 +215,6 @@ class Compose(Transform):
         for member in self._inverses:
             tensordict = checked_result(member, member._inv_call(tensordict))
         return tensordict
-
-    @property
-    def _fills_resets(self) -> bool:
-        return self._any_fills_resets
-
-    @property
-    def _changes_resets(self) -> bool:
-        return self._any_changes_resets
 
     @property
     def invertible(self) -> bool:
@@ -249,12 +240,6 @@ class Compose(Transform):
         """Release the resources of each transform; see :meth:`Transform.close`."""
         for member in self._members:
             member.close()
-
-    def transform_fake_tensordict(self, fake_tensordict: TensorDictBase) -> TensorDictBase:
-        """Change the result of ``env.fake_tensordict()``, one transform after the other."""
-        for member in self._members:
-            fake_tensordict = checked_result(member, member.transform_fake_tensordict(fake_tensordict))
-        return fake_tensordict
 
     # Specs --------------------------------------------------------------------------------------------------------
 
@@ -307,6 +292,12 @@ class Compose(Transform):
         for member in self._members:
             device = member.transform_env_device(device)
         return device
+
+    def transform_fake_tensordict(self, fake_tensordict: TensorDictBase) -> TensorDictBase:
+        """Change the result of ``env.fake_tensordict()``, one transform after the other."""
+        for member in self._members:
+            fake_tensordict = checked_result(member, member.transform_fake_tensordict(fake_tensordict))
+        return fake_tensordict
 
     def __repr__(self) -> str:
         if not self._members:

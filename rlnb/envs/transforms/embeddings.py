@@ -358,21 +358,7 @@ class VIPRewardTransform(VIPTransform):
     """
 
     _env_only = "compares each step with the goal of a reset"
-
-    def __init__(
-        self,
-        model_name: str,
-        in_keys: Keys | None = None,
-        out_keys: Keys | None = None,
-        size: int = 244,
-        stack_images: bool = True,
-        download: bool = False,
-        download_path: str | Path | None = None,
-        tensor_pixels_keys: Keys | None = None,
-    ) -> None:
-        super().__init__(model_name, in_keys, out_keys, size, stack_images, download, download_path, tensor_pixels_keys)
-        self._reward_key: NestedKey = "reward"
-        self._memory = FrameMemory()
+    _reward_key: NestedKey = "reward"
 
     def _pair_up(self) -> None:
         super()._pair_up()

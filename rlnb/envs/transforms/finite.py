@@ -27,9 +27,10 @@ class FiniteTensorDictCheck(Transform):
         'observation' is nan at index (1,), where all numbers must be finite. 1 of its 2 numbers is not.
     """
 
+    _shown = ()
+
     def __init__(self) -> None:
         super().__init__()
-        self._steps = torch.zeros((), dtype=torch.int64)
 
     def _forget(self) -> None:
         super()._forget()
@@ -71,9 +72,6 @@ class FiniteTensorDictCheck(Transform):
             f"{key!r}{when} is {value[index].item()} at index {index}, where all numbers must be finite. {count} of "
             f"its {value.numel()} numbers {'is' if count == 1 else 'are'} not."
         )
-
-    def __repr__(self) -> str:
-        return "FiniteTensorDictCheck()"
 
 
 __all__ = ["FiniteTensorDictCheck"]

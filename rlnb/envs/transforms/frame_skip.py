@@ -33,6 +33,7 @@ class FrameSkipTransform(Transform):
         tensor([3., 3.])
     """
 
+    _shown = ("frame_skip",)
     _env_only = "steps an env"
 
     def __init__(self, frame_skip: int = 1) -> None:
@@ -68,9 +69,6 @@ class FrameSkipTransform(Transform):
                 next_tensordict.set(key, before.get(key) + next_tensordict.get(key))
         return next_tensordict
 
-    def __repr__(self) -> str:
-        return f"FrameSkipTransform(frame_skip={self.frame_skip})"
-
 
 class NoopResetEnv(Transform):
     """Takes random steps after each reset, so that episodes start in different states.
@@ -92,6 +90,7 @@ class NoopResetEnv(Transform):
         tensor([3])
     """
 
+    _shown = ("noops", "random")
     _env_only = "steps an env"
 
     def __init__(self, noops: int = 30, random: bool = True) -> None:
@@ -131,9 +130,6 @@ class NoopResetEnv(Transform):
                 "SerialEnv(n, lambda: TransformedEnv(GymEnv(id), NoopResetEnv()))."
             )
         return batch_size
-
-    def __repr__(self) -> str:
-        return f"NoopResetEnv(noops={self.noops}, random={self.random})"
 
 
 def _ended(env: TransformedEnv, data: TensorDictBase) -> bool:

@@ -79,7 +79,6 @@ class FrameTransform(ObservationTransform):
         self._n = n
         self.reset_key = None if reset_key is None else key_list([reset_key], "reset_key")[0]
         self.done_key = None if done_key is None else key_list([done_key], "done_key")[0]
-        self._memory = FrameMemory()
 
     def _join(self, frames: Frames) -> torch.Tensor:
         """Make a new tensor of the frames, oldest first."""
@@ -276,6 +275,7 @@ class CatFrames(FrameTransform):
                 [1, 2, 3]])
     """
 
+    _shown = ("N", "dim", "keys")
     _default_keys = ("pixels",)
 
     def __init__(
@@ -484,9 +484,6 @@ class CatFrames(FrameTransform):
             high = self._join((*[high.maximum(pad)] * (self.N - 1), high))
         return Bounded(low, high, shape=shape, dtype=blank.dtype, device=blank.device)
 
-    def __repr__(self) -> str:
-        return f"CatFrames(N={self.N}, dim={self.dim}, keys={self.in_keys})"
-
 
 class _Windows(Transform):
     """Reshapes a sample of consecutive steps to ``[items, size]``."""
@@ -528,6 +525,7 @@ class TimeMaxPool(FrameTransform):
         [3, 3, 2]
     """
 
+    _shown = ("T", "keys")
     _default_keys = ("observation",)
 
     def __init__(
@@ -549,9 +547,6 @@ class TimeMaxPool(FrameTransform):
         if spec._event_dims:  # the maximum of encoded choices is not an encoding
             return Unbounded(shape=spec.shape, dtype=spec.dtype, device=spec.device)
         return spec
-
-    def __repr__(self) -> str:
-        return f"TimeMaxPool(T={self.T}, keys={self.in_keys})"
 
 
 __all__ = [

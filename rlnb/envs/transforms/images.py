@@ -37,7 +37,6 @@ class ImageTransform(ObservationTransform):
 
     def __init__(self, in_keys: Keys | None = None, out_keys: Keys | None = None) -> None:
         super().__init__(in_keys, out_keys)
-        self._unfuse()
 
     def _unfuse(self) -> None:
         # Not by setattr: the transform before is not a submodule.
@@ -254,6 +253,8 @@ class Resize(ImageTransform):
         torch.Size([3, 2, 3])
     """
 
+    _shown = ("w", "h", "interpolation", "keys")
+
     def __init__(
         self,
         w: int,
@@ -307,9 +308,6 @@ class Resize(ImageTransform):
         low, high = low.expand(found.shape), high.expand(found.shape)
         return Bounded(low, high, shape=found.shape, dtype=found.dtype, device=found.device)
 
-    def __repr__(self) -> str:
-        return f"Resize(w={self.w}, h={self.h}, interpolation={self.interpolation!r}, keys={self.in_keys})"
-
 
 class CenterCrop(ImageTransform):
     """Crops the center, ``(..., C, w, h)``, of images ``(..., C, H, W)``; smaller images are padded with zeros.
@@ -328,6 +326,8 @@ class CenterCrop(ImageTransform):
         tensor([[[5, 6]]])
     """
 
+    _shown = ("w", "h", "keys")
+
     def __init__(self, w: int, h: int | None = None, in_keys: Keys | None = None, out_keys: Keys | None = None) -> None:
         super().__init__(in_keys, out_keys)
         self.w, self.h = self._size("w", w), self._size("h", w if h is None else h)
@@ -335,9 +335,6 @@ class CenterCrop(ImageTransform):
     def _apply_transform(self, value: torch.Tensor) -> torch.Tensor:
         self._assert_channels_first(value)
         return center_cropped(value, self.w, self.h)
-
-    def __repr__(self) -> str:
-        return f"CenterCrop(w={self.w}, h={self.h}, keys={self.in_keys})"
 
 
 def center_cropped(value: torch.Tensor, w: int, h: int) -> torch.Tensor:

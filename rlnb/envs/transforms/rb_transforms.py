@@ -77,6 +77,7 @@ class MultiStepTransform(WriteTransform):
         (tensor([0]), tensor([1, 2, 3]))
     """
 
+    _shown = ("n_steps", "gamma")
     #: Stored data continues what was stored before, so a buffer adds a time dimension to single steps.
     joins_writes = True
     _does = "looks ahead"
@@ -103,11 +104,10 @@ class MultiStepTransform(WriteTransform):
         self.reward_keys = key_list("reward" if reward_keys is None else reward_keys, "reward_keys")
         self.done_keys = key_list([done_key or DONE] if done_keys is None else done_keys, "done_keys")
         self.mask_key = None if mask_key is None else key_list([mask_key], "mask_key")[0]
-        self._held: TensorDictBase | None = None
 
     def _forget(self) -> None:
         super()._forget()
-        self.__dict__["_held"] = None
+        self._held: TensorDictBase | None = None
 
     def _store(self, tensordict: TensorDictBase) -> TensorDictBase:
         steps = self._joined(tensordict)
@@ -142,9 +142,6 @@ class MultiStepTransform(WriteTransform):
         if self.mask_key is None or self.mask_key == "mask":
             return steps
         return steps.copy().set("mask", self._need(steps, self.mask_key))
-
-    def __repr__(self) -> str:
-        return f"MultiStepTransform(n_steps={self.n_steps}, gamma={self.gamma})"
 
 
 class Reward2GoTransform(WriteTransform):
@@ -232,6 +229,8 @@ class RandomCropTensorDict(Transform):
         (torch.Size([3, 5]), True)
     """
 
+    _shown = ("sub_seq_len", "sample_dim")
+
     def __init__(self, sub_seq_len: int, sample_dim: int = -1, mask_key: NestedKey | None = None) -> None:
         if isinstance(sub_seq_len, bool) or not isinstance(sub_seq_len, int) or sub_seq_len < 1:
             raise ValueError(f"sub_seq_len must be a positive integer, got {sub_seq_len!r}.")
@@ -289,9 +288,6 @@ class RandomCropTensorDict(Transform):
     def _learn_output(self, output_spec: Composite) -> None:
         raise ValueError(errors.buffer_only(self, "cuts trajectories into pieces"))
 
-    def __repr__(self) -> str:
-        return f"RandomCropTensorDict(sub_seq_len={self.sub_seq_len}, sample_dim={self.sample_dim})"
-
 
 def _along(values: torch.Tensor, dim: int, ndim: int) -> torch.Tensor:
     """Reshape values so that they lie along one of ``ndim`` dimensions."""
@@ -323,6 +319,8 @@ class BurnInTransform(Transform):
         >>> out.batch_size, bool(out["recurrent_state"][:, 0].any())
         (torch.Size([2, 6]), True)
     """
+
+    _shown = ("burn_in", "out_keys")
 
     def __init__(
         self,
@@ -379,9 +377,6 @@ class BurnInTransform(Transform):
 
     def _learn_output(self, output_spec: Composite) -> None:
         raise ValueError(errors.buffer_only(self, "runs over sequences of steps"))
-
-    def __repr__(self) -> str:
-        return f"BurnInTransform(burn_in={self.burn_in}, out_keys={self.out_keys})"
 
 
 def _states(modules: list[TensorDictModuleBase]) -> list[NestedKey]:

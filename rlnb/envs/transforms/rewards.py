@@ -78,6 +78,7 @@ class RewardClipping(RewardTransform):
         (tensor([-0.5000]), True)
     """
 
+    _shown = ("clamp_min", "clamp_max", "keys")
     _elementwise = True
 
     def __init__(
@@ -99,9 +100,6 @@ class RewardClipping(RewardTransform):
         assert spec.dtype is not None
         check_bound_dtype(self, spec.dtype, clamp_min=self.clamp_min, clamp_max=self.clamp_max)
         return clipped_spec(spec, self.clamp_min, self.clamp_max)
-
-    def __repr__(self) -> str:
-        return f"RewardClipping(clamp_min={self.clamp_min}, clamp_max={self.clamp_max}, keys={self.in_keys})"
 
 
 class RewardScaling(RewardTransform, Affine):
@@ -181,6 +179,8 @@ class KLRewardTransform(RewardTransform):
         tensor([1., 1.])
     """
 
+    _shown = ("coef", "keys")
+
     actor: Any
     frozen_actor: Any
 
@@ -255,9 +255,6 @@ class KLRewardTransform(RewardTransform):
                 f"DTypeCastTransform({spec.dtype}, torch.float32, in_keys=['reward']) before it."
             )
         return Unbounded(shape=spec.shape, dtype=spec.dtype, device=spec.device)
-
-    def __repr__(self) -> str:
-        return f"KLRewardTransform(coef={self.coef}, keys={self.in_keys})"
 
 
 __all__ = ["BinarizeReward", "KLRewardTransform", "RewardClipping", "RewardScaling", "RewardTransform"]

@@ -131,6 +131,8 @@ class FlattenObservation(ObservationTransform, ShapeTransform):
         torch.Size([60])
     """
 
+    _shown = ("first_dim", "last_dim", "keys")
+
     def __init__(
         self,
         first_dim: int,
@@ -152,9 +154,6 @@ class FlattenObservation(ObservationTransform, ShapeTransform):
     def _change(self, value: torch.Tensor, ndim: int) -> torch.Tensor:
         return value.flatten(self._at(self.first_dim, ndim, value), self._at(self.last_dim, ndim, value))
 
-    def __repr__(self) -> str:
-        return f"FlattenObservation(first_dim={self.first_dim}, last_dim={self.last_dim}, keys={self.in_keys})"
-
 
 class UnsqueezeTransform(ShapeTransform):
     """Adds a dimension of size 1; its inverse removes it.
@@ -174,6 +173,8 @@ class UnsqueezeTransform(ShapeTransform):
         >>> unsqueeze(TensorDict({"observation": torch.zeros(4)}))["observation"].shape
         torch.Size([1, 4])
     """
+
+    _shown = ("dim", "in_keys", "out_keys", "in_keys_inv", "out_keys_inv")
 
     def __init__(
         self,
@@ -202,10 +203,6 @@ class UnsqueezeTransform(ShapeTransform):
         return value.squeeze(at) if value.shape[at] == 1 else value
 
     _change, _change_back = _unsqueezed, _squeezed
-
-    def __repr__(self) -> str:
-        names = ("in_keys", "out_keys", "in_keys_inv", "out_keys_inv")
-        return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)}' for name in ('dim', *names))})"
 
 
 class SqueezeTransform(UnsqueezeTransform):
@@ -249,6 +246,8 @@ class PermuteTransform(ShapeTransform):
         torch.Size([3, 4, 5])
     """
 
+    _shown = ("dims", "keys")
+
     def __init__(
         self,
         dims: Sequence[int],
@@ -282,9 +281,6 @@ class PermuteTransform(ShapeTransform):
 
     def _change_back(self, value: torch.Tensor, ndim: int) -> torch.Tensor:
         return self._permuted(value, ndim, self._back)
-
-    def __repr__(self) -> str:
-        return f"PermuteTransform(dims={self.dims}, keys={self.in_keys})"
 
 
 __all__ = ["FlattenObservation", "PermuteTransform", "ShapeTransform", "SqueezeTransform", "UnsqueezeTransform"]

@@ -325,6 +325,7 @@ class EndOfLifeTransform(Transform):
         2
     """
 
+    _shown = ("eol_key", "lives_key")
     _env_only = "asks an env for its lives"
 
     def __init__(
@@ -412,9 +413,6 @@ class EndOfLifeTransform(Transform):
             observation_spec.set(self.eol_key, Categorical(2, shape=done.shape, dtype=torch.bool, device=done.device))
             observation_spec.set(self.lives_key, Unbounded(shape=done.shape, dtype=torch.int64, device=done.device))
         return observation_spec
-
-    def __repr__(self) -> str:
-        return f"EndOfLifeTransform(eol_key={self.eol_key!r}, lives_key={self.lives_key!r})"
 
 
 __all__ = ["EndOfLifeTransform", "InitTracker", "StepCounter"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import weakref
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import torch
 from tensordict import TensorDictBase
@@ -91,6 +91,8 @@ class Transform(torch.nn.Module):
     #: Whether ``_apply_transform`` is a function of its value alone and all that the transform does, so that rollouts
     #: may call it on rows. Applies only to the class that sets it, not to subclasses.
     _elementwise: bool = False
+    #: The attributes that ``repr`` shows; "keys" stands for ``in_keys``.
+    _shown: ClassVar[tuple[str, ...]] = ("keys",)
     #: Why the transform works in an env only, for the error of :meth:`forward`; ``None`` if it does not need one.
     _env_only: str | None = None
 
@@ -104,15 +106,12 @@ class Transform(torch.nn.Module):
         super().__init__()
         self._container: weakref.ref[Any] | None = None
         self.__dict__["_parent"] = None
-        self._known_keys: frozenset[tuple[str, ...]] | None = None
-        self._states: frozenset[NestedKey] = frozenset()
-        self._reward_specs: dict[NestedKey, TensorSpec] = {}
         self.in_keys = key_list(in_keys, "in_keys")
         self.out_keys = list(self.in_keys) if out_keys is None else key_list(out_keys, "out_keys")
         self.in_keys_inv = key_list(in_keys_inv, "in_keys_inv")
         self.out_keys_inv = list(self.in_keys_inv) if out_keys_inv is None else key_list(out_keys_inv, "out_keys_inv")
-        self._at_reset = self._needs_rewards = False
-        self._carried = Carried()
+        self._at_reset = False
+        self._forget()
         self._pair_up()
 
     def _pair_up(self) -> None:
@@ -363,7 +362,7 @@ class Transform(torch.nn.Module):
     def _forward_specs(self, composite: Composite) -> Composite:
         """Change the specs of ``in_keys`` in a group of output specs."""
         if not isinstance(composite, Composite):
-            return self._leaf_spec(composite, self.in_keys, self._apply_to_spec)
+            return self._apply_to_spec(composite) if self.in_keys else composite
         for in_key, out_key in zip(self.in_keys, self.out_keys, strict=True):
             spec = composite.get(in_key)
             if spec is not None:
@@ -373,13 +372,9 @@ class Transform(torch.nn.Module):
     def _inverse_specs(self, composite: Composite) -> Composite:
         """Change the specs of ``in_keys_inv`` in a group of input specs."""
         if not isinstance(composite, Composite):
-            return self._leaf_spec(composite, self.in_keys_inv, self._inv_apply_to_spec)
+            return self._inv_apply_to_spec(composite) if self.in_keys_inv else composite
         _move_inputs(self, composite, self._inv_apply_to_spec)
         return composite
-
-    def _leaf_spec(self, spec: Any, keys: list[NestedKey], change: Callable[[TensorSpec], TensorSpec]) -> Any:
-        """Change the spec of one value, if the transform changes values at all."""
-        return change(spec) if keys else spec
 
     def _need_composite(self, spec: Any) -> None:
         """Raise ``ValueError`` for the spec of one value, where entries are added or removed."""
@@ -584,8 +579,10 @@ class Transform(torch.nn.Module):
         return new
 
     def _forget(self) -> None:
-        """Discard what was learned from the data and specs of an env: called on a clone."""
-        self._known_keys, self._states, self._reward_specs = None, frozenset(), {}
+        """Start without anything learned from the data and specs of an env: called for a new transform or clone."""
+        self._known_keys: frozenset[tuple[str, ...]] | None = None
+        self._states: frozenset[NestedKey] = frozenset()
+        self._reward_specs: dict[NestedKey, TensorSpec] = {}
         self._carried = Carried()
         self._needs_rewards = False
 
@@ -593,7 +590,8 @@ class Transform(torch.nn.Module):
         return {**self.__dict__, "_container": None, "_parent": None}
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}(keys={self.in_keys})"
+        names = {name: "in_keys" if name == "keys" else name for name in self._shown}
+        return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, names[name])!r}' for name in names)})"
 
 
 class _CallableTransform(Transform):

@@ -56,6 +56,8 @@ class VecNorm(Transform):
         (True, True)
     """
 
+    _shown = ("decay", "eps", "in_keys", "out_keys")
+
     def __init__(
         self,
         in_keys: Keys | None = None,
@@ -305,9 +307,6 @@ class VecNorm(Transform):
             # Before the first data, so that the buffers can be moved to shared memory once the env is made.
             self._begin(key, spec.shape[batch_dims:], spec.dtype, spec.device)
         return Unbounded(shape=spec.shape, dtype=spec.dtype, device=spec.device)
-
-    def __repr__(self) -> str:
-        return f"VecNorm(decay={self.decay}, eps={self.eps}, in_keys={self.in_keys}, out_keys={self.out_keys})"
 
 
 def _precise(device: torch.device | None) -> torch.dtype:
