@@ -38,7 +38,6 @@ class Compose(Transform):
 
     def __init__(self, *transforms: Transform | Callable[[TensorDictBase], TensorDictBase]) -> None:
         super().__init__()
-        self.transforms = torch.nn.ModuleList()
         self._members: list[Transform] = []
         try:
             for transform in map(as_transform, transforms):

@@ -16,10 +16,10 @@ from rlnb.data.specs.base import TensorSpec
 from rlnb.data.specs.bounded import Bounded
 from rlnb.data.specs.composite import Composite
 from rlnb.data.specs.unbounded import Unbounded
-from rlnb.data.ted.keys import DONE, NestedKey, as_key, as_tuple
+from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
 from rlnb.envs.transforms.carried import choose_rows, find_mask
 from rlnb.envs.transforms.compose import Compose
-from rlnb.envs.transforms.errors import assert_negative, missing_key
+from rlnb.envs.transforms.errors import assert_negative
 from rlnb.envs.transforms.keys import ExcludeTransform
 from rlnb.envs.transforms.observation import ObservationTransform
 from rlnb.envs.transforms.transform import Keys, Transform, key_list
@@ -150,86 +150,67 @@ class FrameTransform(ObservationTransform):
         path = as_tuple(key)
         under_next = path[0] == "next" and len(path) > 1
         own = as_key(path[1:]) if under_next else key
-        age = per_row(ages(self, data, own, self.done_key), value, data.ndim)
+        age = _per_row(self._ages(data, own), value, data.ndim)
         self._assert_frame(value, key, data.ndim)
         earlier = data.get(own, None) if under_next else None
-        dim = time_dim(self, data)
+        dim = self._time_dim(data)
         if earlier is None:
             return (*self._past(value, age, dim, range(self._n - 1, 0, -1)), value)
         # The frame under "next" follows those of the root of the same step, even where the episode ends.
         return (*self._past(earlier, age, dim, range(self._n - 2, -1, -1)), value)
 
-    def _past(self, value: torch.Tensor, age: torch.Tensor, dim: int, steps: range) -> list[torch.Tensor]:
-        """Return the frames of earlier steps, padded at the start of an episode."""
-        return lookback(value, age, dim, steps)
+    def _time_dim(self, data: TensorDictBase) -> int:
+        """Return the index of the time dimension: the one named "time", or the last one."""
+        if not data.ndim:
+            name = type(self).__name__
+            raise ValueError(
+                f"{name} looks back in time, and this data has no time dimension: its batch size is []. Fix: pass a "
+                f"rollout, in which the last batch dimension or the one named 'time' is time, or use {name} in an env: "
+                f"TransformedEnv(env, {name}(...))."
+            )
+        names = list(data.names)
+        return names.index("time") if "time" in names else data.ndim - 1
+
+    def _ages(self, data: TensorDictBase, key: NestedKey, backwards: bool = False) -> torch.Tensor:
+        """Count the steps of the episode before each step of a rollout, or after it; int64, of the shape of "done"."""
+        if self.done_key is None:
+            done = self._nearest_done(data, key)
+        else:
+            done = self._need(data, as_key(("next", *as_tuple(self.done_key))))
+        dim = self._time_dim(data)
+        if not done.numel():
+            return torch.zeros_like(done, dtype=torch.int64)
+        step = torch.arange(done.shape[dim], device=done.device).reshape((-1, *[1] * (done.ndim - dim - 1)))
+        # The flags of the step before; backwards in time, an episode starts where it ends.
+        ends = done.flip(dim).narrow(dim, 1, len(step) - 1) if backwards else done.narrow(dim, 0, len(step) - 1)
+        starts = torch.cat((torch.ones_like(done.narrow(dim, 0, 1)), ends), dim)
+        count = step - torch.where(starts, step, 0).cummax(dim).values
+        return count.flip(dim) if backwards else count
+
+    def _past(self, value: torch.Tensor, age: torch.Tensor, dim: int, steps: Sequence[int]) -> list[torch.Tensor]:
+        """Return earlier frames, or the first frame of the episode if it is not long enough.
+
+        ``value`` has shape ``[*batch, ...]``, and ``age``, the number of steps before each one in its episode, the
+        leading part of it. ``steps`` are how many steps to go back, for each of the results.
+        """
+        lead = age.shape
+        if not value.numel():
+            return [value for _ in steps]
+        flat = value.reshape(*lead, -1).movedim(dim, 0)
+        length, rows, features = lead[dim], age.numel() // max(lead[dim], 1), flat.shape[-1]
+        flat = flat.reshape(length, rows, features)
+        age = age.movedim(dim, 0).reshape(length, rows)
+        at = torch.arange(length, device=value.device).unsqueeze(-1)
+        row = torch.arange(rows, device=value.device)
+        shape = (length, *(size for i, size in enumerate(lead) if i != dim), features)
+        found = []
+        for back in steps:
+            earlier = flat[at - age.clamp(max=back), row] if back else flat
+            found.append(earlier.reshape(shape).movedim(0, dim).reshape(value.shape))
+        return found
 
 
-def time_dim(transform: Any, data: TensorDictBase) -> int:
-    """Return the index of the time dimension: the one named "time", or the last one.
-
-    Raises:
-        ValueError: If there is no batch dimension.
-    """
-    if not data.ndim:
-        name = type(transform).__name__
-        raise ValueError(
-            f"{name} looks back in time, and this data has no time dimension: its batch size is []. Fix: pass a "
-            f"rollout, in which the last batch dimension or the one named 'time' is time, or use {name} in an env: "
-            f"TransformedEnv(env, {name}(...))."
-        )
-    names = list(data.names)
-    return names.index("time") if "time" in names else data.ndim - 1
-
-
-def ages(transform: Any, data: TensorDictBase, key: NestedKey, done_key: NestedKey | None) -> torch.Tensor:
-    """Count the steps before each step of a rollout in the same episode, as int64 of the shape of "done".
-
-    ``key`` holds the frames and ``done_key`` their "done", both without "next"; ``None`` stands for the nearest one at
-    or above them.
-
-    Raises:
-        KeyError: If there is no "done" under "next".
-        ValueError: If there is no time dimension.
-    """
-    path = as_tuple(key)
-    levels = [(*path[:depth], DONE) for depth in range(len(path) - 1, -1, -1)]
-    keys = [as_key(("next", *level)) for level in (levels if done_key is None else [as_tuple(done_key)])]
-    done = next((done for done in (data.get(key, None) for key in keys) if done is not None), None)
-    if done is None:
-        raise missing_key(transform, keys[-1], data, False)
-    dim = time_dim(transform, data)
-    if not done.numel():
-        return torch.zeros_like(done, dtype=torch.int64)
-    step = torch.arange(done.shape[dim], device=done.device)
-    step = step.reshape((-1, *[1] * (done.ndim - dim - 1)))
-    starts = torch.cat((torch.ones_like(done.narrow(dim, 0, 1)), done.narrow(dim, 0, done.shape[dim] - 1)), dim)
-    return step - torch.where(starts, step, 0).cummax(dim).values
-
-
-def lookback(value: torch.Tensor, age: torch.Tensor, dim: int, steps: Sequence[int]) -> list[torch.Tensor]:
-    """Return earlier frames, or the first frame of the episode if it is not long enough.
-
-    ``value`` has shape ``[*batch, ...]``, and ``age``, the number of steps before each one in its episode, the leading
-    part of it. ``steps`` are how many steps to go back, for each of the results.
-    """
-    lead = age.shape
-    if not value.numel():
-        return [value for _ in steps]
-    flat = value.reshape(*lead, -1).movedim(dim, 0)
-    length, rows, features = lead[dim], age.numel() // max(lead[dim], 1), flat.shape[-1]
-    flat = flat.reshape(length, rows, features)
-    age = age.movedim(dim, 0).reshape(length, rows)
-    at = torch.arange(length, device=value.device).unsqueeze(-1)
-    row = torch.arange(rows, device=value.device)
-    shape = (length, *(size for i, size in enumerate(lead) if i != dim), features)
-    found = []
-    for back in steps:
-        earlier = flat[at - age.clamp(max=back), row] if back else flat
-        found.append(earlier.reshape(shape).movedim(0, dim).reshape(value.shape))
-    return found
-
-
-def per_row(flags: torch.Tensor, value: torch.Tensor, batch_dims: int) -> torch.Tensor:
+def _per_row(flags: torch.Tensor, value: torch.Tensor, batch_dims: int) -> torch.Tensor:
     """Reduce flags ``[*batch, ..., 1]`` to the dimensions shared with a value ``[*batch, ...]``, by the minimum."""
     while flags.ndim > batch_dims and flags.shape[-1] == 1:
         flags = flags.squeeze(-1)
@@ -326,13 +307,12 @@ class CatFrames(FrameTransform):
                 f"or UnsqueezeTransform(dim={self.dim}, in_keys=[{key!r}]) before it."
             )
 
-    def _past(self, value: torch.Tensor, age: torch.Tensor, dim: int, steps: range) -> list[torch.Tensor]:
+    def _past(self, value: torch.Tensor, age: torch.Tensor, dim: int, steps: Sequence[int]) -> list[torch.Tensor]:
         found = super()._past(value, age, dim, steps)
         if self.padding == "constant":
             age = age.reshape((*age.shape, *[1] * (value.ndim - age.ndim)))
-            found = [
-                frames.masked_fill(age < back, self.padding_value) for frames, back in zip(found, steps, strict=True)
-            ]
+            pairs = zip(found, steps, strict=True)
+            found = [frames.masked_fill(age < back, self.padding_value) for frames, back in pairs]
         return found
 
     def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
@@ -343,32 +323,16 @@ class CatFrames(FrameTransform):
 
     def _padded(self, data: TensorDictBase) -> torch.Tensor:
         """Return which frames of the first of ``in_keys`` are padding, oldest first."""
-        age = per_row(self._ages(data, self.in_keys[0]), torch.empty(data.batch_size), data.ndim)
+        age = _per_row(self._ages(data, self.in_keys[0], self.future), torch.empty(data.batch_size), data.ndim)
         steps = range(self.N) if self.future else range(self.N - 1, -1, -1)
         return torch.stack([age < back for back in steps], -1)
-
-    def _ages(self, data: TensorDictBase, key: NestedKey) -> torch.Tensor:
-        """Count the frames of the episode before each frame; with ``future``, after it."""
-        if not self.future:
-            return ages(self, data, key, self.done_key)
-        dim = time_dim(self, data)
-        before = ages(self, data, key, self.done_key)
-        if not before.numel():
-            return before
-        # Backwards in time, an episode starts where the next step is the first of another one.
-        first = torch.cat(
-            (before.narrow(dim, 1, before.shape[dim] - 1), torch.zeros_like(before.narrow(dim, 0, 1))), dim
-        )
-        last = torch.arange(before.shape[dim], device=before.device).reshape((-1, *[1] * (before.ndim - dim - 1)))
-        end = torch.where(first == 0, last, before.shape[dim]).flip(dim).cummin(dim).values.flip(dim)
-        return end - last
 
     def _frames(self, data: TensorDictBase, key: NestedKey, value: torch.Tensor) -> Frames:
         if not self.future:
             return super()._frames(data, key, value)
-        dim = time_dim(self, data)
+        dim = self._time_dim(data)
         self._assert_frame(value, key, data.ndim)
-        age = per_row(self._ages(data, key), value, data.ndim)
+        age = _per_row(self._ages(data, key, backwards=True), value, data.ndim)
         backwards = self._past(value.flip(dim), age.flip(dim), dim, range(1, self.N))
         return (value, *[frame.flip(dim) for frame in backwards])
 
@@ -549,14 +513,4 @@ class TimeMaxPool(FrameTransform):
         return spec
 
 
-__all__ = [
-    "CatFrames",
-    "FrameMemory",
-    "FrameTransform",
-    "Frames",
-    "TimeMaxPool",
-    "ages",
-    "lookback",
-    "per_row",
-    "time_dim",
-]
+__all__ = ["CatFrames", "FrameMemory", "FrameTransform", "TimeMaxPool"]

@@ -8,7 +8,7 @@ from tensordict import TensorDictBase
 from rlnb.data.specs.base import TensorSpec
 from rlnb.data.specs.composite import Composite
 from rlnb.data.specs.unbounded import Unbounded
-from rlnb.data.ted.keys import DONE, NestedKey, as_key, as_tuple
+from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
 from rlnb.envs.transforms import errors
 from rlnb.envs.transforms.rows import EnvRows, Reset, RowRule, Step
 from rlnb.envs.transforms.transform import Keys, Transform, key_list
@@ -192,7 +192,7 @@ class RewardSum(PerReward):
             reward = self._read(tensordict, in_key if under_next else as_key(("next", *path)))
             if reward is None:
                 continue
-            ended = self._ended(tensordict, as_key(path[1:]) if under_next else in_key)
+            ended = self._nearest_done(tensordict, as_key(path[1:]) if under_next else in_key)
             before, after = _running_sums(reward, ended, dim)
             if under_next:  # the keys name the place in the rollout themselves
                 tensordict.set(out_key, after)
@@ -200,15 +200,6 @@ class RewardSum(PerReward):
             tensordict.set(out_key, before)
             tensordict.set(as_key(("next", *as_tuple(out_key))), after)
         return tensordict
-
-    def _ended(self, tensordict: TensorDictBase, key: NestedKey) -> torch.Tensor:
-        """Return the nearest "done" at or above a reward."""
-        path = as_tuple(key)
-        for depth in range(len(path) - 1, -1, -1):
-            done = tensordict.get(("next", *path[:depth], DONE), None)
-            if done is not None:
-                return done
-        raise errors.missing_key(self, ("next", DONE), tensordict, False)
 
 
 class TargetReturn(PerReward):

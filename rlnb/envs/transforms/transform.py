@@ -14,7 +14,7 @@ from tensordict.nn import dispatch
 from rlnb._tensordict import shallow_copy
 from rlnb.data.specs.base import TensorSpec
 from rlnb.data.specs.composite import Composite
-from rlnb.data.ted.keys import NestedKey, as_key, as_keys, as_tuple
+from rlnb.data.ted.keys import DONE, NestedKey, as_key, as_keys, as_tuple
 from rlnb.envs.transforms import errors
 from rlnb.envs.transforms.carried import Carried
 from rlnb.envs.transforms.rows import RowRule
@@ -312,6 +312,15 @@ class Transform(torch.nn.Module):
         if value is None:
             raise errors.missing_key(self, key, data, False)
         return value
+
+    def _nearest_done(self, data: TensorDictBase, key: NestedKey) -> Any:
+        """Read the "done" under "next" of a rollout that is nearest at or above an entry."""
+        path = as_tuple(key)
+        for depth in range(len(path) - 1, 0, -1):
+            done = data.get(("next", *path[:depth], DONE), None)
+            if done is not None:
+                return done
+        return self._need(data, ("next", DONE))
 
     # Specs of one value -------------------------------------------------------------------------------------------
 
