@@ -493,11 +493,7 @@ class TimeMaxPool(FrameTransform):
     _default_keys = ("observation",)
 
     def __init__(
-        self,
-        in_keys: Keys | None = None,
-        out_keys: Keys | None = None,
-        T: int = 1,
-        reset_key: NestedKey | None = None,
+        self, in_keys: Keys | None = None, out_keys: Keys | None = None, T: int = 1, reset_key: NestedKey | None = None
     ) -> None:
         if isinstance(T, bool) or not isinstance(T, int) or T < 1:
             raise ValueError(f"TimeMaxPool takes T, the number of observations, as a positive integer and got {T!r}.")
