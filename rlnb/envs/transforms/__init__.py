@@ -4,16 +4,13 @@ from rlnb.envs.transforms.actions import ActionMask, DiscreteActionProjection
 from rlnb.envs.transforms.auto_reset import AutoResetEnv, AutoResetTransform, VecGymEnvTransform
 from rlnb.envs.transforms.batch_size import BatchSizeTransform
 from rlnb.envs.transforms.casts import DeviceCastTransform, DoubleToFloat, DTypeCastTransform, PinMemoryTransform
-from rlnb.envs.transforms.cat_tensors import CatTensors
-from rlnb.envs.transforms.clip import ClipTransform, SignTransform
+from rlnb.envs.transforms.clip import ClipTransform, FiniteTensorDictCheck, SignTransform
 from rlnb.envs.transforms.compose import Compose
 from rlnb.envs.transforms.embeddings import R3MTransform, VC1Transform, VIPRewardTransform, VIPTransform
-from rlnb.envs.transforms.finite import FiniteTensorDictCheck
 from rlnb.envs.transforms.frame_skip import FrameSkipTransform, NoopResetEnv
 from rlnb.envs.transforms.frames import CatFrames, TimeMaxPool
 from rlnb.envs.transforms.images import CenterCrop, GrayScale, Resize, ToTensorImage
-from rlnb.envs.transforms.keys import ExcludeTransform, RemoveEmptySpecs, RenameTransform, SelectTransform
-from rlnb.envs.transforms.observation import ObservationTransform
+from rlnb.envs.transforms.keys import CatTensors, ExcludeTransform, RemoveEmptySpecs, RenameTransform, SelectTransform
 from rlnb.envs.transforms.observation_norm import ObservationNorm
 from rlnb.envs.transforms.primer import TensorDictPrimer, gSDENoise
 from rlnb.envs.transforms.rb_transforms import (
@@ -22,11 +19,17 @@ from rlnb.envs.transforms.rb_transforms import (
     RandomCropTensorDict,
     Reward2GoTransform,
 )
-from rlnb.envs.transforms.reward_sum import RewardSum, TargetReturn
-from rlnb.envs.transforms.rewards import BinarizeReward, KLRewardTransform, RewardClipping, RewardScaling
+from rlnb.envs.transforms.rewards import (
+    BinarizeReward,
+    KLRewardTransform,
+    RewardClipping,
+    RewardScaling,
+    RewardSum,
+    TargetReturn,
+)
 from rlnb.envs.transforms.shapes import FlattenObservation, PermuteTransform, SqueezeTransform, UnsqueezeTransform
 from rlnb.envs.transforms.trackers import EndOfLifeTransform, InitTracker, StepCounter
-from rlnb.envs.transforms.transform import Transform
+from rlnb.envs.transforms.transform import ObservationTransform, Transform
 from rlnb.envs.transforms.transformed_env import TransformedEnv
 from rlnb.envs.transforms.vec_norm import VecNorm
 

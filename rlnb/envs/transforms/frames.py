@@ -21,8 +21,7 @@ from rlnb.envs.transforms.carried import choose_rows, find_mask
 from rlnb.envs.transforms.compose import Compose
 from rlnb.envs.transforms.errors import assert_negative
 from rlnb.envs.transforms.keys import ExcludeTransform
-from rlnb.envs.transforms.observation import ObservationTransform
-from rlnb.envs.transforms.transform import Keys, Transform, key_list
+from rlnb.envs.transforms.transform import Keys, ObservationTransform, Transform, key_list
 
 Frames = tuple[torch.Tensor, ...]
 

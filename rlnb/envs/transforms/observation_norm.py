@@ -13,8 +13,7 @@ from rlnb.data.specs.unbounded import Unbounded
 from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
 from rlnb.envs.transforms import errors
 from rlnb.envs.transforms.clip import mapped_spec
-from rlnb.envs.transforms.observation import ObservationTransform
-from rlnb.envs.transforms.transform import Keys, Transform, key_list
+from rlnb.envs.transforms.transform import Keys, ObservationTransform, Transform, key_list
 
 Number = float | torch.Tensor
 

@@ -11,8 +11,7 @@ from rlnb.data.specs.base import TensorSpec
 from rlnb.data.specs.composite import Composite
 from rlnb.data.specs.unbounded import Unbounded
 from rlnb.envs.transforms import errors
-from rlnb.envs.transforms.observation import ObservationTransform
-from rlnb.envs.transforms.transform import Keys, Transform
+from rlnb.envs.transforms.transform import Keys, ObservationTransform, Transform
 
 
 class ShapeTransform(Transform):

@@ -603,6 +603,51 @@ class Transform(torch.nn.Module):
         return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, names[name])!r}' for name in names)})"
 
 
+class ObservationTransform(Transform):
+    """Base class of transforms that change observations, but not rewards and end signals.
+
+    Args:
+        in_keys: the observations. Default: "observation" and "pixels", whichever exist; for image transforms, "pixels".
+
+    Example:
+        >>> from tensordict import TensorDict
+        >>> class Half(ObservationTransform):
+        ...     '''Halves observations.'''
+        ...     def _apply_transform(self, value):
+        ...         return value / 2
+        >>> Half()(TensorDict({"observation": torch.ones(2)}))["observation"]
+        tensor([0.5000, 0.5000])
+    """
+
+    _default_keys: ClassVar[tuple[str, ...]] = ("observation", "pixels")
+    #: Whether one of the default keys suffices.
+    _any_of = False
+
+    def __init__(
+        self,
+        in_keys: Keys | None = None,
+        out_keys: Keys | None = None,
+        in_keys_inv: Keys | None = None,
+        out_keys_inv: Keys | None = None,
+    ) -> None:
+        self._any_of = in_keys is None and len(self._default_keys) > 1
+        super().__init__(list(self._default_keys) if in_keys is None else in_keys, out_keys, in_keys_inv, out_keys_inv)
+
+    def _read(self, data: TensorDictBase, key: NestedKey) -> Any:
+        value = data.get(key, None)
+        if value is None and self._any_of and any(data.get(other, None) is not None for other in self.in_keys):
+            return None
+        return super()._read(data, key) if value is None else value
+
+    def transform_reward_spec(self, reward_spec: Composite) -> Composite:
+        """Return the spec of the rewards unchanged; see :class:`Transform`."""
+        return reward_spec
+
+    def transform_done_spec(self, done_spec: Composite) -> Composite:
+        """Return the spec of the end signals unchanged; see :class:`Transform`."""
+        return done_spec
+
+
 class _CallableTransform(Transform):
     """A function of a TensorDict, called with the data of each step and each reset.
 
@@ -738,4 +783,4 @@ def remove_spec(composite: Composite, path: tuple[str, ...]) -> None:
             remove_spec(composite, path[:-1])
 
 
-__all__ = ["Keys", "Transform", "as_transform", "checked_result", "key_list", "remove_spec"]
+__all__ = ["Keys", "ObservationTransform", "Transform", "as_transform", "checked_result", "key_list", "remove_spec"]
