@@ -88,15 +88,11 @@ class DTypeCastTransform(Transform):
         return tensordict
 
     def _apply_to_spec(self, spec: TensorSpec) -> TensorSpec:
-        return self._cast_spec(spec, self.dtype_in, self.dtype_out)
+        if spec.dtype not in (self.dtype_in, self.dtype_out):
+            raise TypeError(self._wrong(f"a spec of dtype {spec.dtype}", self.dtype_in))
+        return spec.to(self.dtype_out)
 
-    def _inv_apply_to_spec(self, spec: TensorSpec) -> TensorSpec:
-        return self._cast_spec(spec, self.dtype_in, self.dtype_out)
-
-    def _cast_spec(self, spec: TensorSpec, source: torch.dtype, target: torch.dtype) -> TensorSpec:
-        if spec.dtype not in (source, target):
-            raise TypeError(self._wrong(f"a spec of dtype {spec.dtype}", source))
-        return spec.to(target)
+    _inv_apply_to_spec = _apply_to_spec
 
     def _learn_output(self, output_spec: Composite) -> None:
         if self._all:
@@ -116,10 +112,6 @@ class DTypeCastTransform(Transform):
 
 class DoubleToFloat(DTypeCastTransform):
     """Casts float64 to float32, and inputs of the env from float32 to float64; see :class:`DTypeCastTransform`.
-
-    Args:
-        in_keys: entries to cast to float32. Without any keys, all float64 entries.
-        in_keys_inv: inputs of the env to cast to float64.
 
     Example:
         >>> from tensordict import TensorDict

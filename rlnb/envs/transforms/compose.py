@@ -137,6 +137,7 @@ class Compose(Transform):
             member.empty_cache()
 
     def _clones_before(self, member: Transform) -> list[Transform]:
+        """Clone the members that come before one of them."""
         at = next(i for i, other in enumerate(self._members) if other is member)
         return [other.clone() for other in self._members[:at]]
 

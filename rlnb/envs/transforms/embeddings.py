@@ -269,24 +269,19 @@ class VIPTransform(PixelEmbedding):
     """Replaces images by embeddings of VIP (Ma et al. 2023, https://arxiv.org/abs/2210.00030).
 
     The distance between two embeddings measures how many steps lie between the images. Requires the extra
-    ``rlnb[pretrained]``. The network is made and its weights are loaded at the first image. It is frozen: it computes
-    no gradients and keeps its batch statistics.
+    ``rlnb[pretrained]``. The network is frozen, and made at the first image, as that of :class:`R3MTransform`.
 
     Args:
-        model_name: "resnet50", with 1024 features.
-        in_keys: the images, of shape ``[..., H, W, 3]`` or ``[..., 3, H, W]``. They are removed. Default: "pixels".
+        model_name: "resnet50", with 1024 features. Other arguments are as for :class:`R3MTransform`.
         out_keys: the embeddings, of shape ``[..., 1024]``. Default: "vip_vec", or "vip_vec_0", "vip_vec_1" and so on
             without ``stack_images``.
-        size: rows and columns that images are scaled to.
-        stack_images: whether to concatenate the embeddings of all ``in_keys`` in one entry.
         download: whether to download the weights of VIP, once. ``False``, without ``download_path``: random weights,
             always the same.
-        download_path: a file of weights, or the folder for downloaded weights. Default: the cache of torch.hub.
-        tensor_pixels_keys: entries that keep the original images. Default: they are not kept.
 
     Raises:
         ImportError: If torchvision is not installed.
         NotImplementedError: If the model is unknown.
+        ValueError: If the keys do not pair up.
 
     Example:
         >>> from tensordict import TensorDict  # doctest: +SKIP
@@ -331,20 +326,11 @@ class VIPRewardTransform(VIPTransform):
     A reset reads the goal from "goal_image", an image like those of the env. Its embedding is in the data as
     "goal_embedding". A reset without "goal_image" keeps the goal of the previous episode.
 
-    Args:
-        model_name: as for :class:`VIPTransform`, like all others.
-        in_keys: the image. Default: "pixels".
-        out_keys: its embedding. Default: "vip_vec", or "vip_vec_0" without ``stack_images``.
-        size: rows and columns that the image is scaled to.
-        stack_images: only affects the default of ``out_keys``, since there is one image.
-        download: whether to download the weights of VIP.
-        download_path: a file of weights, or the folder for downloaded weights.
-        tensor_pixels_keys: the entry that keeps the original image.
+    The arguments are those of :class:`VIPTransform`, for a single image; ``stack_images=False`` only changes the
+    default of ``out_keys`` to "vip_vec_0".
 
     Raises:
-        ImportError: If torchvision is not installed.
-        NotImplementedError: If the model is unknown.
-        ValueError: If there is more than one image.
+        ValueError: If there is more than one image; others as for :class:`VIPTransform`.
 
     Example:
         >>> from tensordict import TensorDict  # doctest: +SKIP

@@ -351,9 +351,6 @@ class CatFrames(FrameTransform):
             batch_size: the number of items in a sample. A sample of another size can still be drawn.
             **sampler_kwargs: passed to :class:`~rlnb.data.SliceSampler`, such as ``traj_key``; all but ``slice_len``.
 
-        Returns:
-            The transform and the sampler.
-
         Raises:
             TypeError: If ``slice_len`` or ``num_slices`` is given.
             ValueError: If ``batch_size`` is not a positive integer.

@@ -15,7 +15,7 @@ from rlnb.data.specs.composite import Composite
 from rlnb.data.specs.unbounded import Unbounded
 from rlnb.data.ted.keys import END_KEYS, NestedKey, as_key, as_tuple
 from rlnb.data.ted.leaves import is_branch
-from rlnb.envs.transforms.transform import Keys, Transform, key_list, remove_spec
+from rlnb.envs.transforms.transform import Keys, Transform, key_list, remove_entry
 
 
 class RenameTransform(Transform):
@@ -58,19 +58,16 @@ class RenameTransform(Transform):
         self._levels: list[tuple[NestedKey, NestedKey]] = []
 
     def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
-        return self._move(next_tensordict, self.in_keys, self.out_keys, not self.create_copy)
+        return self._move(next_tensordict, self.in_keys, self.out_keys)
 
     def _inv_call(self, tensordict: TensorDictBase) -> TensorDictBase:
-        return self._move(tensordict, self.out_keys_inv, self.in_keys_inv, not self.create_copy)
+        return self._move(tensordict, self.out_keys_inv, self.in_keys_inv)
 
-    def _move(
-        self, data: TensorDictBase, sources: list[NestedKey], targets: list[NestedKey], take: bool
-    ) -> TensorDictBase:
+    def _move(self, data: TensorDictBase, sources: list[NestedKey], targets: list[NestedKey]) -> TensorDictBase:
         values = [self._read(data, key) for key in sources]
-        if take:
-            for key, value in zip(sources, values, strict=True):
-                if value is not None:
-                    _remove(data, as_tuple(key))
+        for key, value in zip(sources, values, strict=True):
+            if value is not None and not self.create_copy:
+                remove_entry(data, as_tuple(key))
         for key, value in zip(targets, values, strict=True):
             if value is not None:
                 data.set(key, value)
@@ -94,16 +91,25 @@ class RenameTransform(Transform):
             if tensordict.get(inner, None) is None:
                 tensordict.set(inner, tensordict.get(outer))
             if not self.create_copy:
-                _remove(tensordict, as_tuple(outer))
+                remove_entry(tensordict, as_tuple(outer))
         return tensordict
 
     def _forward_specs(self, composite: Composite) -> Composite:
-        self._need_composite(composite)
-        return _move_specs(composite, self.in_keys, self.out_keys, not self.create_copy)
+        return self._move_specs(composite, self.in_keys, self.out_keys)
 
     def _inverse_specs(self, composite: Composite) -> Composite:
+        return self._move_specs(composite, self.in_keys_inv, self.out_keys_inv)
+
+    def _move_specs(self, composite: Composite, sources: list[NestedKey], targets: list[NestedKey]) -> Composite:
         self._need_composite(composite)
-        return _move_specs(composite, self.in_keys_inv, self.out_keys_inv, not self.create_copy)
+        pairs = [pair for pair in zip(sources, targets, strict=True) if pair[0] in composite]
+        specs = [composite[source].clone() for source, _ in pairs]
+        for source, _ in pairs:
+            if not self.create_copy:
+                remove_entry(composite, as_tuple(source))
+        for (_, target), spec in zip(pairs, specs, strict=True):
+            composite.set(target, spec)
+        return composite
 
     def transform_done_spec(self, done_spec: Composite) -> Composite:
         """Rename end signals; raise ``ValueError`` if the new name is not that of one. See :class:`Transform`."""
@@ -122,28 +128,6 @@ class RenameTransform(Transform):
             if masks[0] != masks[1] and masks not in self._levels:
                 self._levels.append(masks)
         return self._forward_specs(done_spec)
-
-
-def _remove(data: TensorDictBase, path: tuple[str, ...]) -> None:
-    """Delete an entry, and the TensorDicts around it that become empty."""
-    data.del_(as_key(path))
-    if len(path) > 1:
-        outer = data.get(as_key(path[:-1]))
-        if is_branch(outer) and outer.is_empty():
-            _remove(data, path[:-1])
-
-
-def _move_specs(composite: Composite, sources: list[NestedKey], targets: list[NestedKey], take: bool) -> Composite:
-    found: list[tuple[NestedKey, Any]] = [
-        (target, composite[source]) for source, target in zip(sources, targets, strict=True) if source in composite
-    ]
-    if take:
-        for source in sources:
-            if source in composite:
-                remove_spec(composite, as_tuple(source))
-    for target, spec in found:
-        composite.set(target, spec.clone())
-    return composite
 
 
 class SelectTransform(Transform):

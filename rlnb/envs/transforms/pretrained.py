@@ -178,9 +178,10 @@ def _unwrapped(loaded: Any, checkpoint: Checkpoint, name: str) -> dict[str, torc
             loaded = loaded[wrapper]
             break
     if not isinstance(loaded, Mapping) or not all(isinstance(value, torch.Tensor) for value in loaded.values()):
+        entries = f" of {_listed(map(str, loaded))}" if isinstance(loaded, Mapping) else ""
         raise ValueError(
             f"{name!r} must hold tensors by name, or such a mapping under one of {list(checkpoint.wrappers)}, and "
-            f"holds a {type(loaded).__name__}{_entries(loaded)}. Fix: torch.save(network.state_dict(), file)."
+            f"holds a {type(loaded).__name__}{entries}. Fix: torch.save(network.state_dict(), file)."
         )
     found = {}
     for key, value in loaded.items():
@@ -189,10 +190,6 @@ def _unwrapped(loaded: Any, checkpoint: Checkpoint, name: str) -> dict[str, torc
         if not key.startswith(checkpoint.ignored):
             found[key] = value
     return found
-
-
-def _entries(loaded: Any) -> str:
-    return f" of {_listed(map(str, loaded))}" if isinstance(loaded, Mapping) else ""
 
 
 def _listed(keys: Iterable[str]) -> str:

@@ -65,7 +65,7 @@ class TensorDictPrimer(Transform):
     ) -> None:
         super().__init__()
         default_value = 0.0 if default_value is None else default_value
-        self.call_before_env_reset = bool(call_before_env_reset)
+        self.call_before_env_reset = self._fills_resets = bool(call_before_env_reset)
         self.primers = primers.clone() if isinstance(primers, Composite) else Composite(primers or {})
         self.primers.update(Composite(kwargs).expand(*self.primers.shape) if self.primers.ndim else kwargs)
         keys = self.primers.keys(True, True)
@@ -89,10 +89,6 @@ class TensorDictPrimer(Transform):
 
     @property
     def _changes_resets(self) -> bool:
-        return self.call_before_env_reset
-
-    @property
-    def _fills_resets(self) -> bool:
         return self.call_before_env_reset
 
     def _reset_env_preprocess(self, tensordict: TensorDictBase) -> TensorDictBase:

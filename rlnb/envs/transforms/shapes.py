@@ -41,13 +41,9 @@ class ShapeTransform(Transform):
         raise NotImplementedError
 
     def _at(self, dim: int, ndim: int, value: torch.Tensor, reach: int = 0) -> int:
-        """Return the index of a dimension of a value.
+        """Return the index of a dimension: negative ones count from the end, others after the batch dimensions.
 
-        Args:
-            dim: negative, counted from the end, or non-negative, counted after the batch dimensions.
-            ndim: the number of dimensions.
-            value: the value, for the error.
-            reach: how many more dimensions the result has.
+        ``ndim`` is the number of dimensions of the value, and ``reach`` how many more the result has.
         """
         at = dim + ndim + reach if dim < 0 else dim + self._n_batch
         if not self._n_batch <= at < ndim + reach:
@@ -205,16 +201,9 @@ class UnsqueezeTransform(ShapeTransform):
 
 
 class SqueezeTransform(UnsqueezeTransform):
-    """Removes a dimension of size 1; its inverse adds it. See :class:`UnsqueezeTransform`.
+    """Removes a dimension of size 1; its inverse adds it.
 
-    Args:
-        dim: index of the dimension, negative, counted from the end.
-        allow_positive_dim: whether a non-negative ``dim`` is accepted. It is counted after the batch dimensions.
-        in_keys: entries that lose the dimension.
-        in_keys_inv: inputs of the env that lack the dimension outside, and get it.
-
-    Raises:
-        ValueError: If ``dim`` is not negative, or there are no keys.
+    It takes the arguments of :class:`UnsqueezeTransform`; inputs of the env lack the dimension outside, and get it.
 
     Example:
         >>> from tensordict import TensorDict
@@ -262,8 +251,7 @@ class PermuteTransform(ShapeTransform):
                 f"{self.dims}. Fix: [-1, -3, -2] puts the last of three dimensions first."
             )
         super().__init__(in_keys, out_keys, in_keys_inv, out_keys_inv)
-        back = [self.dims.index(dim) - len(self.dims) for dim in range(-len(self.dims), 0)]
-        self._back = back
+        self._back = [self.dims.index(dim) - len(self.dims) for dim in range(-len(self.dims), 0)]
 
     def _permuted(self, value: torch.Tensor, ndim: int, dims: list[int]) -> torch.Tensor:
         lead = ndim - len(dims)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,11 @@ from rlnb.envs.transforms.rows import EnvRows, Reset, RowRule, Step
 from rlnb.envs.transforms.transform import Transform, key_list
 
 _MOST = torch.iinfo(torch.int64).max
+
+
+def _flag(done: TensorSpec) -> TensorSpec:
+    """Return the spec of a flag beside a "done"."""
+    return Categorical(2, shape=done.shape, dtype=torch.bool, device=done.device)
 
 
 class StepCounter(Transform):
@@ -206,10 +210,6 @@ class StepCounter(Transform):
         return done_spec
 
 
-def _flag(done: TensorSpec) -> TensorSpec:
-    return Categorical(2, shape=done.shape, dtype=torch.bool, device=done.device)
-
-
 class InitTracker(Transform):
     """Adds a flag that is ``True`` after a reset and ``False`` after a step, for each level with end signals.
 
@@ -295,8 +295,7 @@ class InitTracker(Transform):
         self._need_composite(observation_spec)
         for flag_key, _, done in self._flags:
             if done is not None:
-                flag = Categorical(2, shape=done.shape, dtype=torch.bool, device=done.device)
-                observation_spec.set(flag_key, flag)
+                observation_spec.set(flag_key, _flag(done))
         return observation_spec
 
 
@@ -385,13 +384,8 @@ class EndOfLifeTransform(Transform):
         return lives.to(done.device).clone()
 
     def register_keys(self, loss_or_advantage: Any) -> None:
-        """Make a loss or an advantage estimator treat the loss of a life as the end of an episode.
-
-        Args:
-            loss_or_advantage: an object with ``set_keys(done=..., terminated=...)``.
-        """
-        set_keys: Callable[..., Any] = loss_or_advantage.set_keys
-        set_keys(done=self.eol_key, terminated=self.eol_key)
+        """Make a loss or advantage estimator, through ``set_keys``, treat the loss of a life as an episode's end."""
+        loss_or_advantage.set_keys(done=self.eol_key, terminated=self.eol_key)
 
     def _learn_output(self, output_spec: Composite) -> None:
         done_spec = output_spec["full_done_spec"]
@@ -410,7 +404,7 @@ class EndOfLifeTransform(Transform):
         self._need_composite(observation_spec)
         done = self._done_spec
         if done is not None:
-            observation_spec.set(self.eol_key, Categorical(2, shape=done.shape, dtype=torch.bool, device=done.device))
+            observation_spec.set(self.eol_key, _flag(done))
             observation_spec.set(self.lives_key, Unbounded(shape=done.shape, dtype=torch.int64, device=done.device))
         return observation_spec
 

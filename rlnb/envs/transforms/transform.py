@@ -15,6 +15,7 @@ from rlnb._tensordict import shallow_copy
 from rlnb.data.specs.base import TensorSpec
 from rlnb.data.specs.composite import Composite
 from rlnb.data.ted.keys import DONE, NestedKey, as_key, as_keys, as_tuple
+from rlnb.data.ted.leaves import is_branch
 from rlnb.envs.transforms import errors
 from rlnb.envs.transforms.carried import Carried
 from rlnb.envs.transforms.rows import RowRule
@@ -91,6 +92,8 @@ class Transform(torch.nn.Module):
     #: Whether ``_apply_transform`` is a function of its value alone and all that the transform does, so that rollouts
     #: may call it on rows. Applies only to the class that sets it, not to subclasses.
     _elementwise: bool = False
+    #: Whether ``_reset_env_preprocess`` must run for a reset without input, because it adds entries.
+    _fills_resets: bool = False
     #: The attributes that ``repr`` shows; "keys" stands for ``in_keys``.
     _shown: ClassVar[tuple[str, ...]] = ("keys",)
     #: Why the transform works in an env only, for the error of :meth:`forward`; ``None`` if it does not need one.
@@ -155,14 +158,13 @@ class Transform(torch.nn.Module):
         try:
             if self._needs_rewards:
                 return self._call_with_rewards(tensordict_reset)
-            try:
-                return self._call(tensordict_reset)
-            except (KeyError, TypeError, AttributeError):
-                if not self._may_need_rewards(tensordict_reset):
-                    raise
-                result = self._call_with_rewards(tensordict_reset)
-                self.__dict__["_needs_rewards"] = True
-                return result
+            return self._call(tensordict_reset)
+        except (KeyError, TypeError, AttributeError):
+            if self._needs_rewards or not self._may_need_rewards(tensordict_reset):
+                raise
+            result = self._call_with_rewards(tensordict_reset)
+            self.__dict__["_needs_rewards"] = True
+            return result
         finally:
             self.__dict__["_at_reset"] = False
 
@@ -222,11 +224,6 @@ class Transform(torch.nn.Module):
         return None
 
     @property
-    def _fills_resets(self) -> bool:
-        """Whether ``_reset_env_preprocess`` must run for a reset without input, because it adds entries."""
-        return False
-
-    @property
     def _changes_resets(self) -> bool:
         """Whether ``_reset_env_preprocess`` may change anything."""
         own = type(self)._reset_env_preprocess is not Transform._reset_env_preprocess
@@ -234,13 +231,7 @@ class Transform(torch.nn.Module):
 
     @dispatch(source="in_keys", dest="out_keys")
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Change data forward.
-
-        Args:
-            tensordict: data of any batch size, such as a sample of a buffer; written to.
-
-        Returns:
-            The TensorDict.
+        """Change data of any batch size, such as a sample of a buffer, in place, and return it.
 
         Raises:
             KeyError: If an entry of ``in_keys`` is missing.
@@ -268,13 +259,9 @@ class Transform(torch.nn.Module):
         return tensordict
 
     def inv(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Apply the inverse: to the input of a step, or to data that a buffer is about to store.
+        """Apply the inverse to a copy of the input of a step, or of data that a buffer is about to store.
 
-        Args:
-            tensordict: data of any batch size. It is not changed.
-
-        Returns:
-            A new TensorDict, which shares unchanged entries with ``tensordict``.
+        The copy shares unchanged entries with ``tensordict``.
 
         Raises:
             KeyError: If an entry of ``out_keys_inv`` is missing.
@@ -335,13 +322,10 @@ class Transform(torch.nn.Module):
     # Specs of one group of entries --------------------------------------------------------------------------------
 
     def transform_observation_spec(self, observation_spec: Composite) -> Composite:
-        """Change the spec of the observations.
+        """Change the spec of the observations, and return it or a new one.
 
         Args:
             observation_spec: an unlocked copy that may be changed. A direct call may also pass the spec of one value.
-
-        Returns:
-            The spec of the observations after the transform: the same object, or a new one.
         """
         return self._forward_specs(observation_spec)
 
@@ -356,11 +340,7 @@ class Transform(torch.nn.Module):
     def transform_action_spec(self, action_spec: Composite) -> Composite:
         """Change the spec of the actions, from what the base env takes to what the transformed env takes.
 
-        Args:
-            action_spec: an unlocked copy that may be changed.
-
-        Returns:
-            The spec of the actions before the inverse: the same object, or a new one.
+        See :meth:`transform_observation_spec`.
         """
         return self._inverse_specs(action_spec)
 
@@ -396,16 +376,13 @@ class Transform(torch.nn.Module):
     # All specs ----------------------------------------------------------------------------------------------------
 
     def transform_output_spec(self, output_spec: Composite) -> Composite:
-        """Change the specs of everything that the env returns.
+        """Return the specs of everything that the env returns after the transform, in a new Composite.
 
         Called whenever a spec of the base env or a transform changes. This is also where a transform learns the keys
         of its env (``_learn_output``).
 
         Args:
-            output_spec: with "full_observation_spec", "full_reward_spec" and "full_done_spec". It is not changed.
-
-        Returns:
-            A new Composite of the same entries.
+            output_spec: with "full_observation_spec", "full_reward_spec" and "full_done_spec".
 
         Raises:
             ValueError: If the transform would overwrite an entry that is not among its ``in_keys``.
@@ -418,13 +395,10 @@ class Transform(torch.nn.Module):
         return self._each(output_spec, _OUTPUT_METHODS)
 
     def transform_input_spec(self, input_spec: Composite) -> Composite:
-        """Change the specs of everything that the env takes.
+        """Return the specs of everything that the env takes before the inverse, in a new Composite.
 
         Args:
-            input_spec: with "full_action_spec" and "full_state_spec". It is not changed.
-
-        Returns:
-            A new Composite of the same entries.
+            input_spec: with "full_action_spec" and "full_state_spec".
         """
         self._states = frozenset(input_spec["full_state_spec"].keys(True, True))
         self._learn_input(input_spec)
@@ -520,25 +494,17 @@ class Transform(torch.nn.Module):
         if self.__dict__["_parent"] is None:
             found = self._env_and_predecessors()
             if found is not None:
-                env, before = found
                 # Not by setattr: the parent is not a submodule of the transform.
-                self.__dict__["_parent"] = env._with_transforms(before)
+                self.__dict__["_parent"] = found[0]._with_transforms(found[1])
         return self.__dict__["_parent"]
 
     def _env_and_predecessors(self) -> tuple[Any, list[Transform]] | None:
         """Return the env around the transform and clones of the transforms before it; ``None`` without an env."""
-        holder = self.container
-        if holder is None or not isinstance(holder, Transform):
+        holder: Any = self.container
+        if not isinstance(holder, Transform):
             return None if holder is None else (holder, [])
         found = holder._env_and_predecessors()
-        if found is None:
-            return None
-        env, before = found
-        return env, [*before, *holder._clones_before(self)]
-
-    def _clones_before(self, member: Transform) -> list[Transform]:
-        """Clone the members of a container that come before one of them."""
-        raise TypeError(f"{type(self).__name__} holds no transforms.")
+        return None if found is None else (found[0], [*found[1], *holder._clones_before(self)])
 
     def _env(self) -> TransformedEnv | None:
         """Return the env around the transform, or ``None``."""
@@ -769,18 +735,18 @@ def _move_inputs(transform: Any, composite: Composite, change: Callable[[TensorS
     found = [(in_key, out_key, spec) for in_key, out_key, spec in found if spec is not None]
     for in_key, out_key, _ in found:
         if in_key != out_key:
-            remove_spec(composite, as_tuple(in_key))
+            remove_entry(composite, as_tuple(in_key))
     for _, out_key, spec in found:
         composite.set(out_key, change(spec.clone()))
 
 
-def remove_spec(composite: Composite, path: tuple[str, ...]) -> None:
-    """Remove the entry at a path, in place, and the Composites around it that become empty."""
-    composite.pop(as_key(path))
+def remove_entry(holder: Any, path: tuple[str, ...]) -> None:
+    """Remove the entry at a path of a Composite or TensorDict, and what becomes empty around it."""
+    (holder.pop if isinstance(holder, Composite) else holder.del_)(as_key(path))
     if len(path) > 1:
-        outer = composite[as_key(path[:-1])]
-        if isinstance(outer, Composite) and outer.is_empty():
-            remove_spec(composite, path[:-1])
+        outer = holder.get(as_key(path[:-1]))
+        if (isinstance(outer, Composite) or is_branch(outer)) and outer.is_empty():
+            remove_entry(holder, path[:-1])
 
 
-__all__ = ["Keys", "ObservationTransform", "Transform", "as_transform", "checked_result", "key_list", "remove_spec"]
+__all__ = ["Keys", "ObservationTransform", "Transform", "as_transform", "checked_result", "key_list", "remove_entry"]
