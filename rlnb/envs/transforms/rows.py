@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import torch
 
-from rlnb.data.specs.base import TensorSpec
-from rlnb.data.specs.composite import Composite
+from rlnb.data.specs import Composite, TensorSpec
 from rlnb.data.ted.block import EnvRows, LeafInfo
 from rlnb.data.ted.keys import NestedKey
 

@@ -8,11 +8,7 @@ import numpy as np
 import torch
 from tensordict import TensorDictBase
 
-from rlnb.data.specs.base import TensorSpec
-from rlnb.data.specs.bounded import Bounded
-from rlnb.data.specs.categorical import Categorical
-from rlnb.data.specs.composite import Composite
-from rlnb.data.specs.unbounded import Unbounded
+from rlnb.data.specs import Bounded, Categorical, Composite, TensorSpec, Unbounded
 from rlnb.data.ted.keys import DONE, TERMINATED, TRUNCATED, NestedKey, as_key, as_tuple
 from rlnb.envs.transforms import errors
 from rlnb.envs.transforms.rows import EnvRows, Reset, RowRule, Step
