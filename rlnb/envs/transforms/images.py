@@ -303,7 +303,7 @@ class Resize(ImageTransform):
         if self._fused_source is None or not _is_frame(value) or value.device.type != "cpu" or not value.numel():
             return super()._apply_fused(value)
         rows, columns, channels = value.shape[-3:]
-        shrink = shrink_gray((rows, columns), (self.w, self.h))
+        shrink = _shrink_gray((rows, columns), (self.w, self.h))
         if value.ndim == 3:
             return shrink(value)
         small = [shrink(frame) for frame in value.reshape(-1, rows, columns, channels)]
@@ -312,8 +312,8 @@ class Resize(ImageTransform):
     def _apply_to_spec(self, spec: TensorSpec) -> TensorSpec:
         # Bicubic interpolation overshoots the bounds.
         found = spec_of(self._apply_transform, spec, monotone=self.interpolation != "bicubic")
-        even = isinstance(spec, Bounded) and _is_even(spec.low) and _is_even(spec.high)
-        if not isinstance(found, Bounded) or not even:
+        bounds = (spec.low, spec.high) if isinstance(spec, Bounded) else ()
+        if not isinstance(found, Bounded) or not all(bool((b == b[..., :1, :1]).all()) for b in bounds):
             return found
         # The weights of some pixels do not add up to exactly 1: bounds that are equal in all pixels stay equal.
         low, high = found.low.amin((-2, -1), keepdim=True), found.high.amax((-2, -1), keepdim=True)
@@ -386,11 +386,6 @@ def _is_frame(value: torch.Tensor) -> bool:
 def _looks_channels_first(value: torch.Tensor) -> bool:
     """Whether the shape ``(..., C, H, W)`` is likely: at most 4 channels first, and more than 4 columns last."""
     return value.shape[-3] in _CHANNELS and value.shape[-1] not in _CHANNELS
-
-
-def _is_even(bound: torch.Tensor) -> bool:
-    """Whether a bound is the same in all pixels."""
-    return bool((bound == bound[..., :1, :1]).all())
 
 
 def _got(value: torch.Tensor) -> str:
@@ -471,10 +466,8 @@ def _strips(rows: torch.Tensor, most: int) -> Iterator[tuple[slice, slice, torch
         start = stop
 
 
-@lru_cache(maxsize=16)
-def shrink_gray(size: tuple[int, int], target: tuple[int, int]) -> ShrinkGray:
-    """Return the :class:`ShrinkGray` for these sizes, from a cache."""
-    return ShrinkGray(size, target)
+#: The :class:`ShrinkGray` for a size and a target.
+_shrink_gray = lru_cache(maxsize=16)(ShrinkGray)
 
 
 __all__ = [

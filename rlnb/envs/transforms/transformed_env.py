@@ -266,19 +266,18 @@ class TransformedEnv(EnvBase):
         return self._chain._reset_base_env(given, self._base._reset)
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
-        base, chain, given = self._base, self._chain, tensordict
-        if self._inverts:
-            given = checked_result(chain, chain._inv_call(shallow_copy(tensordict)))
-            given = base._check_actions(given)
-        result = base._step(given)
-        return self._after_step(tensordict, given, result)
+        given = self._base_input(tensordict) if self._inverts else tensordict
+        return self._after_step(tensordict, given, self._base._step(given))
 
     def _step_marked(self, tensordict: TensorDictBase, mask: torch.Tensor) -> TensorDictBase:
         """Step the rows of the base env that the mask selects."""
-        base, given = self._base, tensordict
-        if self._inverts:
-            given = base._check_actions(checked_result(self._chain, self._chain._inv_call(shallow_copy(tensordict))))
-        return self._after_step(tensordict, given, base._partial_step(given, mask))
+        given = self._base_input(tensordict) if self._inverts else tensordict
+        return self._after_step(tensordict, given, self._base._partial_step(given, mask))
+
+    def _base_input(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Apply the inverse to a copy of the input of a step."""
+        chain = self._chain
+        return self._base._check_actions(checked_result(chain, chain._inv_call(shallow_copy(tensordict))))
 
     def _after_step(self, tensordict: TensorDictBase, given: TensorDictBase, result: TensorDictBase) -> TensorDictBase:
         """Check the result of the base env's step, and transform it."""
@@ -296,7 +295,10 @@ class TransformedEnv(EnvBase):
         If the base env overrides ``rand_action``, its method is used, unless a transform changes the actions.
         """
         if "drawn_by_base" not in self._cache:
-            changed = any(_changes_actions(member) for member in _members(self._chain))
+            changed = any(
+                member.invertible or type(member).transform_action_spec is not Transform.transform_action_spec
+                for member in _members(self._chain)
+            )
             own = type(self._base).rand_action is not EnvBase.rand_action
             self._cache["drawn_by_base"] = own and not changed
         if self._cache["drawn_by_base"]:
@@ -519,10 +521,6 @@ def _give_back(chain: Transform, given: Transform) -> None:
             member.reset_parent()
             if member is not given:
                 member.set_container(given)
-
-
-def _changes_actions(transform: Transform) -> bool:
-    return transform.invertible or type(transform).transform_action_spec is not Transform.transform_action_spec
 
 
 def _members(transform: Transform) -> list[Transform]:

@@ -41,6 +41,9 @@ class VecNorm(Transform):
             before the first data. Default: read from the specs or the data.
         new_api: ``True``, which means another class in TorchRL, ``VecNormV2``, is not supported.
 
+    Attributes:
+        frozen: whether the statistics are frozen.
+
     Raises:
         NotImplementedError: If ``new_api=True``.
         ValueError: If ``decay`` or ``eps`` is out of range, or the keys do not pair up.
@@ -55,6 +58,8 @@ class VecNorm(Transform):
     """
 
     _shown = ("decay", "eps", "in_keys", "out_keys")
+    #: The mean is subtracted, and the result divided by the standard deviation.
+    standard_normal = True
 
     def __init__(
         self,
@@ -77,7 +82,7 @@ class VecNorm(Transform):
             raise NotImplementedError(
                 "VecNorm(new_api=True) would make a VecNormV2, which this library does not have. Fix: leave it out."
             )
-        self._frozen = self._warned = False
+        self.frozen = self._warned = False
         self._dtypes: dict[NestedKey, torch.dtype] = {}
         if shapes is not None and len(shapes) != len(self.in_keys):
             raise ValueError(errors.unequal_keys(self, "in_keys", len(self.in_keys), "shapes", len(shapes)))
@@ -99,9 +104,10 @@ class VecNorm(Transform):
         known = self._statistics(key)
         self._dtypes[key] = dtype
         if known is None:
-            sizes = (shape, shape, (1,))
+            # Differences of sums lose digits if the mean is far from 0; MPS has no float64.
+            precise = torch.float32 if device is not None and torch.device(device).type == "mps" else torch.float64
             with torch.inference_mode(False):  # a tensor made in that mode cannot be changed outside of it
-                known = [torch.zeros(size, dtype=_precise(device), device=device) for size in sizes]
+                known = [torch.zeros(size, dtype=precise, device=device) for size in (shape, shape, (1,))]
             for part, value in zip(_PARTS, known, strict=True):
                 self.register_buffer(_buffer(key, part), value)
         elif known[0].shape != shape:
@@ -162,11 +168,6 @@ class VecNorm(Transform):
         mean, scale = self._mean_and_scale(key)
         return mean.to(dtype), scale.to(dtype)
 
-    @property
-    def standard_normal(self) -> bool:
-        """True: the mean is subtracted, and the result divided by the standard deviation."""
-        return True
-
     def _normalize(self, data: TensorDictBase, given: TensorDictBase | None = None) -> TensorDictBase:
         for in_key, out_key in zip(self.in_keys, self.out_keys, strict=True):
             value = self._read(data, in_key)
@@ -174,7 +175,7 @@ class VecNorm(Transform):
                 continue
             if type(value) is not torch.Tensor or not value.dtype.is_floating_point:
                 raise TypeError(self._not_float(in_key, getattr(value, "dtype", type(value).__name__)))
-            if not self._frozen:
+            if not self.frozen:
                 rows = self._rows(data, in_key, value, given)
                 if len(rows):
                     self._count(in_key, value, rows)
@@ -218,19 +219,14 @@ class VecNorm(Transform):
             f"DTypeCastTransform(dtype, torch.float32, in_keys=[{key!r}]), or leave it out of in_keys."
         )
 
-    @property
-    def frozen(self) -> bool:
-        """Whether the statistics are frozen."""
-        return self._frozen
-
     def freeze(self) -> Self:
         """Stop updating the statistics."""
-        self._frozen = True
+        self.frozen = True
         return self
 
     def unfreeze(self) -> Self:
         """Resume updating the statistics."""
-        self._frozen = False
+        self.frozen = False
         return self
 
     def frozen_copy(self) -> Self:
@@ -305,11 +301,6 @@ class VecNorm(Transform):
             # Before the first data, so that the buffers can be moved to shared memory once the env is made.
             self._begin(key, spec.shape[batch_dims:], spec.dtype, spec.device)
         return Unbounded(shape=spec.shape, dtype=spec.dtype, device=spec.device)
-
-
-def _precise(device: torch.device | None) -> torch.dtype:
-    """Return the dtype of sums, whose differences lose digits if the mean is far from 0."""
-    return torch.float32 if device is not None and torch.device(device).type == "mps" else torch.float64
 
 
 def _stored(key: NestedKey, part: str) -> NestedKey:
