@@ -22,11 +22,9 @@ from rlnb.envs.transforms.transformed_env import TransformedEnv
 class AutoResetTransform(Transform):
     """Assigns the observations of an env that resets itself to the episodes that they belong to.
 
-    The step that ends an episode of such an env returns the first observation of the next episode. This transform
-    stores that observation and returns it from the next reset. Under "next", it is replaced by a placeholder, because
-    the last observation of the old episode is unknown.
-
-    It is the first transform of an :class:`AutoResetEnv`.
+    It is the first transform of an :class:`AutoResetEnv`. It stores the first observation of the next episode, which
+    the last step returns, and returns it from the next reset. Under "next", a placeholder replaces it, because the last
+    observation of the old episode is unknown.
 
     Args:
         replace: whether to write a placeholder under "next". If ``False``, the first observation of the next episode
@@ -40,15 +38,8 @@ class AutoResetTransform(Transform):
 
     Example:
         >>> from rlnb.envs import CartPoleEnv
-        >>> class AutoResetting(CartPoleEnv):
-        ...     def _step(self, tensordict):
-        ...         result = super()._step(tensordict)
-        ...         if result["done"].any():
-        ...             result.update(self.reset().exclude(*self.done_keys))
-        ...         return result
-        >>> env = AutoResetEnv(AutoResetting(max_steps=2), AutoResetTransform(fill_float=0.0))
-        >>> env.rollout(4, break_when_any_done=False)["next", "observation"].any(-1)
-        tensor([ True, False,  True, False])
+        >>> AutoResetEnv(CartPoleEnv(), AutoResetTransform(fill_float=0.0, replace=False)).transform
+        AutoResetTransform(replace=False)
     """
 
     _shown = ("replace",)
@@ -292,9 +283,8 @@ class VecGymEnvTransform(AutoResetTransform):
     """Assigns the observations of a vector env that resets its sub-envs itself to the episodes that they belong to.
 
     It is for backends whose step returns the first observation of the next episode where an episode ended, and the last
-    observation in its info dictionary. An info reader copies the latter to the data, under ``final_name``. This
-    transform moves it under "next", and returns the first observation of the next episode from the next reset, without
-    resetting the sub-env again.
+    one in its info dictionary, which an info reader copies to ``final_name`` in the data. This transform moves the
+    latter under "next", and returns the former from the next reset, without resetting the sub-env again.
 
     Data without ``final_name`` is unchanged: :class:`~rlnb.envs.GymWrapper` returns correct data in every autoreset
     mode of Gymnasium by itself. The transform must be the first one of its env.
@@ -359,15 +349,13 @@ class VecGymEnvTransform(AutoResetTransform):
         """Return the last observations, or ``missing_obs_value`` where they are missing."""
         last = kept.empty()
         for key in self._observations:
-            value = kept.get(key)
-            given = final.get(key, None)
-            last.set(key, self._missing(value) if given is None else given.to(value.dtype))
+            value, given = kept.get(key), final.get(key, None)
+            if given is None:
+                fits = value.dtype.is_floating_point or self.missing_obs_value == self.missing_obs_value  # not NaN
+                last.set(key, torch.full_like(value, self.missing_obs_value if fits else 0))
+            else:
+                last.set(key, given.to(value.dtype))
         return last
-
-    def _missing(self, value: torch.Tensor) -> torch.Tensor:
-        if value.dtype.is_floating_point or self.missing_obs_value == self.missing_obs_value:
-            return torch.full_like(value, self.missing_obs_value)
-        return torch.zeros_like(value)
 
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
         return tensordict_reset.exclude(self.final_name)

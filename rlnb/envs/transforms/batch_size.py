@@ -130,8 +130,15 @@ class BatchSizeTransform(Transform):
 
     def _learn(self, inner: torch.Size) -> torch.Size:
         """Determine the batch size after the transform."""
+        env = self._env()
         if self.reshape_fn is None:
-            self._refuse_locked(inner)
+            if env is not None and (inner or env.base_env.batch_locked):
+                why = f"has batch size {tuple(inner)}" if inner else "has batch_locked = True"
+                raise ValueError(
+                    "BatchSizeTransform(batch_size=...) is for a stateless env without a batch size, whose _step takes "
+                    f"data of any, and this {type(env.base_env).__name__} {why}. Fix: SerialEnv(n, make_env), or "
+                    "BatchSizeTransform(reshape_fn=...)."
+                )
         elif inner != self._inner:
             count = torch.arange(inner.numel()).reshape(inner)
             result = self.reshape_fn(TensorDict({"number": count}, inner))
@@ -143,16 +150,6 @@ class BatchSizeTransform(Transform):
                 )
             self._inner, self._outer = inner, result.batch_size
         return inner
-
-    def _refuse_locked(self, inner: torch.Size) -> None:
-        env = self._env()
-        if env is not None and (inner or env.base_env.batch_locked):
-            why = f"has batch size {tuple(inner)}" if inner else "has batch_locked = True"
-            raise ValueError(
-                "BatchSizeTransform(batch_size=...) is for a stateless env without a batch size, whose _step takes "
-                f"data of any, and this {type(env.base_env).__name__} {why}. Fix: SerialEnv(n, make_env), or "
-                "BatchSizeTransform(reshape_fn=...)."
-            )
 
     def transform_env_batch_size(self, batch_size: torch.Size) -> torch.Size:
         """Return the batch size after the transform."""

@@ -159,20 +159,13 @@ class Compose(Transform):
 
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
         if self._changes_input:
-            return self._step_with_inputs(tensordict, next_tensordict)
+            for member, own in zip(self._members, self._inputs(tensordict, "_step_input"), strict=True):
+                next_tensordict = checked_result(member, member._step(own, next_tensordict))
+            return next_tensordict
         for member in self._members:
             next_tensordict = member._step(tensordict, next_tensordict)
             if next_tensordict is None:
                 checked_result(member, None)
-        return next_tensordict
-
-    def _step_with_inputs(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
-        """Apply the steps where inner transforms take another input than outer ones."""
-        given = [tensordict] * len(self._members)
-        for i in range(len(given) - 1, 0, -1):
-            given[i - 1] = self._members[i]._step_input(given[i])
-        for member, own in zip(self._members, given, strict=True):
-            next_tensordict = checked_result(member, member._step(own, next_tensordict))
         return next_tensordict
 
     def _step_input(self, tensordict: TensorDictBase) -> TensorDictBase:
@@ -186,17 +179,17 @@ class Compose(Transform):
         return self._members[0]._reset_base_env(given, reset) if self._members else reset(given)
 
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
-        given = self._inputs(tensordict)
+        given = self._inputs(tensordict, "_reset_env_preprocess" if self._changes_resets else None)
         for member, own in zip(self._members, given, strict=True):
             tensordict_reset = checked_result(member, member._reset(own, tensordict_reset))
         return tensordict_reset
 
-    def _inputs(self, tensordict: TensorDictBase) -> list[TensorDictBase]:
-        """Return the input of each member's reset: that of the whole reset, changed by the members further out."""
+    def _inputs(self, tensordict: TensorDictBase, method: str | None) -> list[TensorDictBase]:
+        """Return the input of each member: that of the chain, changed by this method of the members further out."""
         given = [tensordict] * len(self._members)
-        if self._changes_resets:
+        if method is not None:
             for i in range(len(given) - 1, 0, -1):
-                given[i - 1] = self._members[i]._reset_env_preprocess(given[i])
+                given[i - 1] = getattr(self._members[i], method)(given[i])
         return given
 
     def _reset_env_preprocess(self, tensordict: TensorDictBase) -> TensorDictBase:

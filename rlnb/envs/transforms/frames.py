@@ -357,16 +357,12 @@ class CatFrames(FrameTransform):
             >>> from rlnb.data import LazyTensorStorage, ReplayBuffer
             >>> frames = CatFrames(2, dim=-1, in_keys=["position"], out_keys=["positions"])
             >>> transform, sampler = frames.make_rb_transform_and_sampler(batch_size=3)
-            >>> rb = ReplayBuffer(
-            ...     storage=LazyTensorStorage(9), sampler=sampler, transform=transform, batch_size=3
-            ... )
+            >>> rb = ReplayBuffer(storage=LazyTensorStorage(9), sampler=sampler, transform=transform, batch_size=3)
             >>> positions, done = torch.arange(7.0)[:, None], torch.zeros(6, 1, dtype=torch.bool)
             >>> after = TensorDict({"position": positions[1:], "done": done}, [6])
             >>> index = rb.extend(TensorDict({"position": positions[:-1], "next": after}, [6]))
-            >>> rb.sample()["positions"].diff()
-            tensor([[1.],
-                    [1.],
-                    [1.]])
+            >>> rb.sample()["positions"].diff().flatten()
+            tensor([1., 1., 1.])
         """
         if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
             raise ValueError(f"batch_size must be a positive integer, got {batch_size!r}. Fix: batch_size=32.")

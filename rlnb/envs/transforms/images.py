@@ -193,11 +193,6 @@ class ToTensorImage(ImageTransform):
             value = value.movedim(-1, -3)
         return value.unsqueeze(-4 if value.ndim > 2 else 0) if self.unsqueeze else value
 
-    @property
-    def makes_floats(self) -> bool:
-        """Whether bytes become floats from 0 to 1 of shape ``[..., C, H, W]``, and nothing else changes."""
-        return self.from_int is not False and self.dtype.is_floating_point and not self.unsqueeze
-
     def _scaled(self, value: torch.Tensor) -> torch.Tensor:
         scaled = not value.is_floating_point() if self.from_int is None else self.from_int
         if not scaled:
@@ -235,7 +230,9 @@ class GrayScale(ImageTransform):
         return to_gray(*planes).to(value.dtype)
 
     def _can_fuse(self, source: ImageTransform) -> bool:
-        return type(self) is GrayScale and type(source) is ToTensorImage and source.makes_floats
+        # Bytes become floats from 0 to 1 of shape [..., C, H, W], and nothing else changes.
+        plain = type(self) is GrayScale and type(source) is ToTensorImage
+        return plain and source.from_int is not False and source.dtype.is_floating_point and not source.unsqueeze
 
     def _apply_fused(self, value: torch.Tensor) -> torch.Tensor:
         source = self._fused_source

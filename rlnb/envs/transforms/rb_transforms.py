@@ -112,7 +112,10 @@ class MultiStepTransform(WriteTransform):
     def _store(self, tensordict: TensorDictBase) -> TensorDictBase:
         steps = self._joined(tensordict)
         ends = [as_key(("next", *as_tuple(key))) for key in self.done_keys]
-        ahead = multi_step(self._masked(steps), self.gamma, self.n_steps, self.reward_keys, ends)
+        masked = steps
+        if self.mask_key not in (None, "mask"):  # the key that multi_step reads
+            masked = steps.copy().set("mask", self._need(steps, self.mask_key))
+        ahead = multi_step(masked, self.gamma, self.n_steps, self.reward_keys, ends)
         self.__dict__["_held"] = steps[..., -self.n_steps :].clone()
         return ahead[..., : max(steps.batch_size[-1] - self.n_steps, 0)]
 
@@ -136,12 +139,6 @@ class MultiStepTransform(WriteTransform):
             )
         joined: TensorDictBase = torch.cat([held, tensordict], -1)  # type: ignore[assignment]  # torch joins TensorDicts
         return joined
-
-    def _masked(self, steps: TensorDictBase) -> TensorDictBase:
-        """Copy the mask to the key that ``multi_step`` reads."""
-        if self.mask_key is None or self.mask_key == "mask":
-            return steps
-        return steps.copy().set("mask", self._need(steps, self.mask_key))
 
 
 class Reward2GoTransform(WriteTransform):

@@ -184,14 +184,14 @@ class TransformedEnv(EnvBase):
     def insert_transform(
         self, index: int, transform: Transform | Callable[[TensorDictBase], TensorDictBase]
     ) -> TransformedEnv:
-        """Insert a transform before another one.
+        """Insert a transform before another one, and return the env; see :meth:`append_transform`.
 
         Args:
             index: index of the other one, counted from the inside; negative numbers count from the outside.
-            transform: as for :meth:`append_transform`.
+            transform: a transform or function.
 
         Raises:
-            ValueError: If the index is out of range; and as for :meth:`append_transform`.
+            ValueError: If the index is out of range.
         """
         return self._insert(index, transform)
 
