@@ -11,7 +11,7 @@ from rlnb.envs.transforms.frame_skip import FrameSkipTransform, NoopResetEnv
 from rlnb.envs.transforms.frames import CatFrames, TimeMaxPool
 from rlnb.envs.transforms.images import CenterCrop, GrayScale, Resize, ToTensorImage
 from rlnb.envs.transforms.keys import CatTensors, ExcludeTransform, RemoveEmptySpecs, RenameTransform, SelectTransform
-from rlnb.envs.transforms.observation_norm import ObservationNorm
+from rlnb.envs.transforms.normalization import ObservationNorm, VecNorm
 from rlnb.envs.transforms.primer import TensorDictPrimer, gSDENoise
 from rlnb.envs.transforms.rb_transforms import (
     BurnInTransform,
@@ -31,7 +31,6 @@ from rlnb.envs.transforms.shapes import FlattenObservation, PermuteTransform, Sq
 from rlnb.envs.transforms.trackers import EndOfLifeTransform, InitTracker, StepCounter
 from rlnb.envs.transforms.transform import ObservationTransform, Transform
 from rlnb.envs.transforms.transformed_env import TransformedEnv
-from rlnb.envs.transforms.vec_norm import VecNorm
 
 __all__ = [
     "ActionMask", "AutoResetEnv", "AutoResetTransform", "BatchSizeTransform", "BinarizeReward", "BurnInTransform",

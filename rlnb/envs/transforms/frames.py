@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import torch
@@ -382,7 +382,8 @@ class CatFrames(FrameTransform):
             reset_key=self.reset_key,
             done_key=self.done_key,
         )
-        return Compose(_Windows(self.N), frames, _LastSteps(), ExcludeTransform(*both[1], inverse=True)), sampler
+        windows = partial(_windows, size=self.N)
+        return Compose(windows, frames, _last_steps, ExcludeTransform(*both[1], inverse=True)), sampler
 
     @dispatch(source="in_keys", dest="out_keys")
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
@@ -438,22 +439,14 @@ class CatFrames(FrameTransform):
         return Bounded(low, high, shape=shape, dtype=blank.dtype, device=blank.device)
 
 
-class _Windows(Transform):
-    """Reshapes a sample of consecutive steps to ``[items, size]``."""
-
-    def __init__(self, size: int) -> None:
-        super().__init__()
-        self.size = size
-
-    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        return tensordict.reshape(-1, self.size)
+def _windows(sample: TensorDictBase, size: int) -> TensorDictBase:
+    """Reshape a sample of consecutive steps to ``[items, size]``."""
+    return sample.reshape(-1, size)
 
 
-class _LastSteps(Transform):
-    """Keeps the last step of each row of ``[items, size]``."""
-
-    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        return tensordict[:, -1]
+def _last_steps(sample: TensorDictBase) -> TensorDictBase:
+    """Return the last step of each row of ``[items, size]``."""
+    return sample[:, -1]
 
 
 class TimeMaxPool(FrameTransform):

@@ -12,7 +12,7 @@ from rlnb.data.specs import Binary, Composite, TensorSpec, Unbounded
 from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
 from rlnb.envs.transforms import errors
 from rlnb.envs.transforms.clip import check_bound_dtype, check_bounds, clipped_spec
-from rlnb.envs.transforms.observation_norm import Affine, Number
+from rlnb.envs.transforms.normalization import Affine, Number
 from rlnb.envs.transforms.rows import EnvRows, Reset, RowRule, Step
 from rlnb.envs.transforms.transform import Keys, Transform, key_list
 
