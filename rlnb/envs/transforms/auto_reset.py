@@ -92,13 +92,17 @@ class AutoResetTransform(Transform):
         if not self.replace or dtype is None or dtype == torch.bool or dtype.is_floating_point or dtype.is_complex:
             return
         info = torch.iinfo(dtype)
-        if not info.min <= self._int_for(dtype) <= info.max:
+        if not info.min <= self._fill_for(dtype) <= info.max:
             raise ValueError(
                 f"fill_int={self.fill_int} is not a number of dtype {dtype}, which the observation {key!r} has. "
                 f"Fix: AutoResetTransform(fill_int=n) with n from {info.min} to {info.max}."
             )
 
-    def _int_for(self, dtype: torch.dtype) -> int:
+    def _fill_for(self, dtype: torch.dtype) -> float:
+        if dtype == torch.bool:
+            return self.fill_bool
+        if dtype.is_floating_point or dtype.is_complex:
+            return self.fill_float
         info = torch.iinfo(dtype)
         return info.max if self.fill_int == -1 and info.min == 0 else self.fill_int
 
@@ -126,17 +130,10 @@ class AutoResetTransform(Transform):
             path = as_tuple(key)
             value = data.get(key, None)
             if value is not None and any(path[: len(level)] == level for level in masks):
-                made.set(key, self._placeholder(value))
+                tensor = isinstance(value, torch.Tensor)
+                filled: Any = torch.full_like(value, self._fill_for(value.dtype)) if tensor else None
+                made.set(key, filled if tensor else NonTensorData(None, batch_size=value.batch_size))
         return made
-
-    def _placeholder(self, value: Any) -> Any:
-        if not isinstance(value, torch.Tensor):
-            return NonTensorData(None, batch_size=value.batch_size)
-        if value.dtype == torch.bool:
-            return torch.full_like(value, self.fill_bool)
-        if value.dtype.is_floating_point or value.dtype.is_complex:
-            return torch.full_like(value, self.fill_float)
-        return torch.full_like(value, self._int_for(value.dtype))
 
     def hand_out(
         self, given: TensorDictBase | None, reset: Callable[[TensorDictBase | None], TensorDictBase]

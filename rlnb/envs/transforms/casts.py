@@ -194,7 +194,7 @@ class DeviceCastTransform(Transform):
 
     def _learn_input(self, input_spec: Composite) -> None:
         if self.orig_device is None:
-            specs = [input_spec[name][key] for name in input_spec for key in input_spec[name].keys(True, True)]
+            specs = [spec for group in input_spec.values() for spec in group.values(True, True)]
             self.orig_device = specs[0].device if specs else None
 
     def _apply_to_spec(self, spec: TensorSpec) -> TensorSpec:
@@ -203,9 +203,9 @@ class DeviceCastTransform(Transform):
     _inv_apply_to_spec = _apply_to_spec
 
     def _forward_specs(self, composite: Composite) -> Composite:
-        return (
-            composite.to(self.device) if self._all else super()._forward_specs(_without_device(composite, self.in_keys))
-        )
+        if self._all:
+            return composite.to(self.device)
+        return super()._forward_specs(_without_device(composite, self.in_keys))
 
     def _inverse_specs(self, composite: Composite) -> Composite:
         if self._all:

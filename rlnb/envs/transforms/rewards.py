@@ -20,6 +20,10 @@ from rlnb.envs.transforms.transform import Keys, Transform, key_list
 class RewardTransform(Transform):
     """Base class of transforms of rewards: by default, of all rewards of the env, in place."""
 
+    def __init__(self, in_keys: Keys | None = None, out_keys: Keys | None = None) -> None:
+        super().__init__()
+        self._use_rewards(in_keys, out_keys)
+
     def _use_rewards(self, in_keys: Keys | None, out_keys: Keys | None) -> None:
         """Set the keys: those that are given, or "reward" until the specs of an env name its rewards."""
         self._all_rewards = in_keys is None and out_keys is None
@@ -46,10 +50,6 @@ class BinarizeReward(RewardTransform):
     """
 
     _elementwise = True
-
-    def __init__(self, in_keys: Keys | None = None, out_keys: Keys | None = None) -> None:
-        super().__init__()
-        self._use_rewards(in_keys, out_keys)
 
     def _apply_transform(self, value: torch.Tensor) -> torch.Tensor:
         return (value > 0).to(value.dtype)
@@ -88,8 +88,7 @@ class RewardClipping(RewardTransform):
         out_keys: Keys | None = None,
     ) -> None:
         check_bounds(self, "clamp_min", clamp_min, "clamp_max", clamp_max)
-        super().__init__()
-        self._use_rewards(in_keys, out_keys)
+        super().__init__(in_keys, out_keys)
         self.clamp_min, self.clamp_max = clamp_min, clamp_max
 
     def _apply_transform(self, value: torch.Tensor) -> torch.Tensor:
@@ -198,8 +197,7 @@ class KLRewardTransform(RewardTransform):
                 "KLRewardTransform needs a policy with get_dist, which returns its distribution, and got a "
                 f"{type(actor).__name__}. Fix: a ProbabilisticTensorDictSequential."
             )
-        super().__init__()
-        self._use_rewards(in_keys, out_keys)
+        super().__init__(in_keys, out_keys)
         self.coef = float(coef)
         self.frozen_actor = copy.deepcopy(actor).requires_grad_(requires_grad)
         # Not by setattr: the policy's parameters must not become parameters of the transform.
@@ -285,9 +283,7 @@ class PerReward(Transform):
 
     def _pairs(self) -> list[tuple[NestedKey, NestedKey]]:
         """Return the pairs of keys in the data of a step, without "next"."""
-        return [
-            (_of_step(in_key), _of_step(out_key)) for in_key, out_key in zip(self.in_keys, self.out_keys, strict=True)
-        ]
+        return list(zip(map(_of_step, self.in_keys), map(_of_step, self.out_keys), strict=True))
 
     def _initial(self, in_key: NestedKey, data: TensorDictBase, number: float) -> torch.Tensor:
         """Return the number of a reward after a reset, for all rows of ``data``."""

@@ -64,10 +64,6 @@ class TransformedEnv(EnvBase):
             TransformedEnv.
         device: device that the base env is moved to first, as by ``base_env.to(device)``. Default: it is not moved.
 
-    Attributes:
-        base_env: the env inside.
-        transform: the transform.
-
     Raises:
         TypeError: If ``base_env`` is not an env, ``transform`` is not a transform, or ``cache_specs`` is not a bool.
         RuntimeError: If the transform already has a container.
