@@ -38,6 +38,8 @@ class RenameTransform(Transform):
         ([('nested', 'reward')], torch.Size([3, 1]))
     """
 
+    _inverts_whole = False
+
     def __init__(
         self,
         in_keys: Keys,
@@ -69,11 +71,6 @@ class RenameTransform(Transform):
             if value is not None:
                 data.set(key, value)
         return data
-
-    @property
-    def invertible(self) -> bool:
-        """Whether :meth:`inv` changes anything."""
-        return bool(self.in_keys_inv)
 
     def _inv_apply_transform(self, value: Any) -> Any:
         return value
@@ -216,16 +213,16 @@ class ExcludeTransform(Transform):
     def _inv_call(self, tensordict: TensorDictBase) -> TensorDictBase:
         return self._remove(tensordict) if self.inverse else tensordict
 
+    @property
+    def invertible(self) -> bool:
+        """Whether :meth:`inv` changes anything."""
+        return self.inverse
+
     def _remove(self, data: TensorDictBase) -> TensorDictBase:
         for key in self.excluded_keys:
             if data.get(key, None) is not None:
                 data.del_(key)
         return data
-
-    @property
-    def invertible(self) -> bool:
-        """Whether :meth:`inv` changes anything."""
-        return self.inverse
 
     def _forward_specs(self, composite: Composite) -> Composite:
         self._need_composite(composite)

@@ -19,6 +19,7 @@ class ShapeTransform(Transform):
     rearrange, because tensors of a spec may have more dimensions at the end.
     """
 
+    _inverts_whole = False
     _n_batch = 0
 
     def _pair_up(self) -> None:
@@ -73,11 +74,6 @@ class ShapeTransform(Transform):
     @property
     def _changes_resets(self) -> bool:
         return any(key in self._states for key in self.in_keys_inv)
-
-    @property
-    def invertible(self) -> bool:
-        """Whether :meth:`inv` changes anything."""
-        return bool(self.in_keys_inv)
 
     def _forward_specs(self, composite: Composite) -> Composite:
         self.__dict__["_n_batch"] = composite.ndim if isinstance(composite, Composite) else 0

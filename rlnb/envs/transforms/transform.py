@@ -91,6 +91,8 @@ class Transform(torch.nn.Module):
     #: Whether ``_apply_transform`` is a function of its value alone and all that the transform does, so that rollouts
     #: may call it on rows. Applies only to the class that sets it, not to subclasses.
     _elementwise: bool = False
+    #: Whether an ``_inv_call`` of the class changes anything without ``in_keys_inv``.
+    _inverts_whole: bool = True
     #: Whether ``_reset_env_preprocess`` must run for a reset without input, because it adds entries.
     _fills_resets: bool = False
     #: The attributes that ``repr`` shows; "keys" stands for ``in_keys``.
@@ -271,7 +273,8 @@ class Transform(torch.nn.Module):
     @property
     def invertible(self) -> bool:
         """Whether :meth:`inv` changes anything."""
-        return bool(self.in_keys_inv) or type(self)._inv_call is not Transform._inv_call
+        whole = self._inverts_whole and type(self)._inv_call is not Transform._inv_call
+        return bool(self.in_keys_inv) or whole
 
     # Missing entries ----------------------------------------------------------------------------------------------
 
