@@ -39,6 +39,7 @@ class ActionMask(Transform):
         ([False, False, True, False], [0, 0, 1, 0])
     """
 
+    _mask: torch.Tensor | None
     ACCEPTED_SPECS = (OneHot, Categorical, MultiOneHot, MultiCategorical)
 
     def __init__(self, action_key: NestedKey = "action", mask_key: NestedKey = "action_mask") -> None:
@@ -92,7 +93,7 @@ class ActionMask(Transform):
 
     def _forget(self) -> None:
         super()._forget()
-        self._mask: torch.Tensor | None = None
+        self._mask = None
 
     @property
     def action_spec(self) -> TensorSpec:
@@ -198,6 +199,3 @@ class DiscreteActionProjection(Transform):
             f"DiscreteActionProjection(num_actions_effective={self.num_actions_effective}, "
             f"max_actions={self.max_actions}, keys={self.in_keys_inv})"
         )
-
-
-__all__ = ["ActionMask", "DiscreteActionProjection"]

@@ -369,6 +369,3 @@ class VecGymEnvTransform(AutoResetTransform):
     def transform_observation_spec(self, observation_spec: Composite) -> Composite:
         """Remove the last observations; see :class:`Transform`."""
         return observation_spec.exclude(as_key((self.final_name,)))
-
-
-__all__ = ["AutoResetEnv", "AutoResetTransform", "VecGymEnvTransform"]

@@ -40,6 +40,7 @@ class BatchSizeTransform(Transform):
     """
 
     _inner: torch.Size | None
+    _outer: torch.Size | None
 
     def __init__(
         self,
@@ -161,6 +162,3 @@ class BatchSizeTransform(Transform):
 
     def __repr__(self) -> str:
         return f"BatchSizeTransform(batch_size={None if self.batch_size is None else tuple(self.batch_size)})"
-
-
-__all__ = ["BatchSizeTransform"]

@@ -101,6 +101,3 @@ def choose_rows(
     if mask.shape != fresh.shape[: mask.ndim]:
         mask = mask.flatten(batch_dims).any(-1)
     return torch.where(mask.reshape((*mask.shape, *[1] * (fresh.ndim - mask.ndim))), fresh, old)
-
-
-__all__ = ["Carried", "choose_rows", "find_mask"]

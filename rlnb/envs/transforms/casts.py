@@ -250,6 +250,3 @@ class PinMemoryTransform(Transform):
                 "Fix: leave it out on this machine, if torch.cuda.is_available(): buffer.append_transform(...)."
             )
         return next_tensordict.pin_memory()
-
-
-__all__ = ["DTypeCastTransform", "DeviceCastTransform", "DoubleToFloat", "PinMemoryTransform"]

@@ -211,6 +211,3 @@ class FiniteTensorDictCheck(Transform):
             f"{key!r}{when} is {value[index].item()} at index {index}, where all numbers must be finite. {count} of "
             f"its {value.numel()} numbers {'is' if count == 1 else 'are'} not."
         )
-
-
-__all__ = ["ClipTransform", "FiniteTensorDictCheck", "SignTransform", "check_bounds", "clipped_spec", "mapped_spec"]

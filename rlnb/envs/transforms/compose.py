@@ -297,6 +297,3 @@ class Compose(Transform):
             return "Compose()"
         members = ",\n".join(f"        {member!r}".replace("\n", "\n        ") for member in self._members)
         return f"Compose(\n{members})"
-
-
-__all__ = ["Compose"]

@@ -506,6 +506,3 @@ class VC1Transform(PixelEmbedding):
         rows, columns = _RESIZED * rows // least, _RESIZED * columns // least
         # Bicubic interpolation overshoots; the network was trained on pixels between 0 and 1.
         return center_cropped(resized(images, rows, columns, "bicubic").clamp(0, 1), _CROPPED, _CROPPED)
-
-
-__all__ = ["PixelEmbedding", "R3MTransform", "VC1Transform", "VIPRewardTransform", "VIPTransform"]

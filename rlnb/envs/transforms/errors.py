@@ -55,6 +55,3 @@ def assert_negative(kind: type, allow_positive: bool, **dims: int) -> None:
                 f"{kind.__name__} got {name}={dim}, counted from the front, where batch and time dimensions come and "
                 f"go. Fix: count from the end; -1 is the last dimension{switch}."
             )
-
-
-__all__ = ["SpecTypeError", "assert_negative", "buffer_only", "missing_key", "needs_env", "unequal_keys"]

@@ -136,6 +136,3 @@ def _ended(env: TransformedEnv, data: TensorDictBase) -> bool:
     """Whether any "done" of the data of a step is set."""
     flags = [data.get(key, None) for key in env.done_keys if as_tuple(key)[-1] == DONE]
     return any(bool(flag.any()) for flag in flags if flag is not None)
-
-
-__all__ = ["FrameSkipTransform", "NoopResetEnv"]

@@ -489,6 +489,3 @@ class TimeMaxPool(FrameTransform):
         if spec._event_dims:  # the maximum of encoded choices is not an encoding
             return Unbounded(shape=spec.shape, dtype=spec.dtype, device=spec.device)
         return spec
-
-
-__all__ = ["CatFrames", "FrameMemory", "FrameTransform", "TimeMaxPool"]

@@ -231,8 +231,9 @@ class GrayScale(ImageTransform):
 
     def _can_fuse(self, source: ImageTransform) -> bool:
         # Bytes become floats from 0 to 1 of shape [..., C, H, W], and nothing else changes.
-        plain = type(self) is GrayScale and type(source) is ToTensorImage
-        return plain and source.from_int is not False and source.dtype.is_floating_point and not source.unsqueeze
+        if type(self) is not GrayScale or type(source) is not ToTensorImage:
+            return False
+        return source.from_int is not False and source.dtype.is_floating_point and not source.unsqueeze
 
     def _apply_fused(self, value: torch.Tensor) -> torch.Tensor:
         source = self._fused_source
@@ -465,15 +466,3 @@ def _strips(rows: torch.Tensor, most: int) -> Iterator[tuple[slice, slice, torch
 
 #: The :class:`ShrinkGray` for a size and a target.
 _shrink_gray = lru_cache(maxsize=16)(ShrinkGray)
-
-
-__all__ = [
-    "CenterCrop",
-    "GrayScale",
-    "ImageTransform",
-    "Resize",
-    "ShrinkGray",
-    "ToTensorImage",
-    "center_cropped",
-    "resized",
-]

@@ -377,6 +377,3 @@ class CatTensors(Transform):
 
     def __repr__(self) -> str:
         return f"CatTensors(in_keys={self.in_keys}, out_key={as_key(as_tuple(self.out_keys[0]))!r})"
-
-
-__all__ = ["CatTensors", "ExcludeTransform", "RemoveEmptySpecs", "RenameTransform", "SelectTransform"]

@@ -574,6 +574,3 @@ def _stored(key: NestedKey, part: str) -> NestedKey:
 
 def _buffer(key: NestedKey, part: str) -> str:
     return "/".join(as_tuple(_stored(key, part))).replace(".", "/")
-
-
-__all__ = ["Affine", "Number", "ObservationNorm", "VecNorm"]

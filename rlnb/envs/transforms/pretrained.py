@@ -254,9 +254,3 @@ class LazyNetwork(nn.Module):
     def train(self, mode: bool = True) -> LazyNetwork:
         """Stay in evaluation mode: batch statistics must not follow the images of an env."""
         return self
-
-
-__all__ = [
-    "RESNET_FEATURES", "VITS", "Checkpoint", "LazyNetwork", "find_weights", "load_weights", "make_resnet", "make_vit",
-    "require_package",
-]  # fmt: skip

@@ -262,6 +262,3 @@ def _default(key: NestedKey, value: Any) -> Any:
             f"The default value of {key!r} must be a number, a tensor or a function, got a {type(value).__name__}."
         )
     return value
-
-
-__all__ = ["TensorDictPrimer", "gSDENoise"]

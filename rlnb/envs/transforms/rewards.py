@@ -517,6 +517,3 @@ def _running_sums(reward: torch.Tensor, done: torch.Tensor, dim: int) -> tuple[t
         ended = done.select(dim, t)
         total = total.masked_fill(ended.reshape((*ended.shape, *[1] * (total.ndim - ended.ndim))), 0)
     return torch.stack(before, dim), torch.stack(after, dim)
-
-
-__all__ = ["BinarizeReward", "KLRewardTransform", "RewardClipping", "RewardScaling", "RewardSum", "TargetReturn"]

@@ -170,6 +170,3 @@ def _info(spec: TensorSpec) -> LeafInfo | None:
     except TypeError:
         return None
     return spec.shape, spec.dtype
-
-
-__all__ = ["EnvRows", "Reset", "RowRule", "Stage", "Step", "bind", "row_rule", "stages", "value_by_value"]

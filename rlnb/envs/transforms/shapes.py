@@ -262,6 +262,3 @@ class PermuteTransform(ShapeTransform):
 
     def _change_back(self, value: torch.Tensor, ndim: int) -> torch.Tensor:
         return self._permuted(value, ndim, self._back)
-
-
-__all__ = ["FlattenObservation", "PermuteTransform", "ShapeTransform", "SqueezeTransform", "UnsqueezeTransform"]

@@ -403,6 +403,3 @@ class EndOfLifeTransform(Transform):
             observation_spec.set(self.eol_key, _flag(done))
             observation_spec.set(self.lives_key, Unbounded(shape=done.shape, dtype=torch.int64, device=done.device))
         return observation_spec
-
-
-__all__ = ["EndOfLifeTransform", "InitTracker", "StepCounter"]

@@ -99,6 +99,9 @@ class Transform(torch.nn.Module):
     _shown: ClassVar[tuple[str, ...]] = ("keys",)
     #: Why the transform works in an env only, for the error of :meth:`forward`; ``None`` if it does not need one.
     _env_only: str | None = None
+    _known_keys: frozenset[tuple[str, ...]] | None
+    _states: frozenset[NestedKey]
+    _reward_specs: dict[NestedKey, TensorSpec]
 
     def __init__(
         self,
@@ -503,7 +506,8 @@ class Transform(torch.nn.Module):
     def _env_and_predecessors(self) -> tuple[Any, list[Transform]] | None:
         """Return the env around the transform and clones of the transforms before it; ``None`` without an env."""
         holder: Any = self.container
-        if not isinstance(holder, Transform):
+        nested = isinstance(holder, Transform)  # in a Compose
+        if not nested:
             return None if holder is None else (holder, [])
         found = holder._env_and_predecessors()
         return None if found is None else (found[0], [*found[1], *holder._clones_before(self)])
@@ -557,9 +561,7 @@ class Transform(torch.nn.Module):
 
     def _forget(self) -> None:
         """Start without anything learned from the data and specs of an env: called for a new transform or clone."""
-        self._known_keys: frozenset[tuple[str, ...]] | None = None
-        self._states: frozenset[NestedKey] = frozenset()
-        self._reward_specs: dict[NestedKey, TensorSpec] = {}
+        self._known_keys, self._states, self._reward_specs = None, frozenset(), {}
         self._carried = Carried()
         self._needs_rewards = False
 
@@ -749,6 +751,3 @@ def remove_entry(holder: Any, path: tuple[str, ...]) -> None:
         outer = holder.get(as_key(path[:-1]))
         if (isinstance(outer, Composite) or is_branch(outer)) and outer.is_empty():
             remove_entry(holder, path[:-1])
-
-
-__all__ = ["Keys", "ObservationTransform", "Transform", "as_transform", "checked_result", "key_list", "remove_entry"]

@@ -526,6 +526,3 @@ def _members(transform: Transform) -> list[Transform]:
 def _flat(transform: Transform) -> list[Transform]:
     """Return the transforms in nested chains, from the inside to the outside. Subclasses of Compose count as one."""
     return [part for member in transform for part in _flat(member)] if type(transform) is Compose else [transform]
-
-
-__all__ = ["TransformedEnv"]
