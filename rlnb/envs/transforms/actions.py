@@ -13,7 +13,7 @@ from rlnb.data.specs.keys import unknown_key
 from rlnb.data.specs.maskable import MaskableSpec
 from rlnb.data.ted.keys import NestedKey
 from rlnb.envs.transforms import errors
-from rlnb.envs.transforms.carried import choose_rows, find_mask
+from rlnb.envs.transforms.rows import choose_rows, find_mask
 from rlnb.envs.transforms.transform import Transform, key_list
 
 

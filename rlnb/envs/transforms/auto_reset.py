@@ -130,10 +130,13 @@ class AutoResetTransform(Transform):
             path = as_tuple(key)
             value = data.get(key, None)
             if value is not None and any(path[: len(level)] == level for level in masks):
-                tensor = isinstance(value, torch.Tensor)
-                filled: Any = torch.full_like(value, self._fill_for(value.dtype)) if tensor else None
-                made.set(key, filled if tensor else NonTensorData(None, batch_size=value.batch_size))
+                made.set(key, self._placeholder(value))
         return made
+
+    def _placeholder(self, value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            return torch.full_like(value, self._fill_for(value.dtype))
+        return NonTensorData(None, batch_size=value.batch_size)
 
     def hand_out(
         self, given: TensorDictBase | None, reset: Callable[[TensorDictBase | None], TensorDictBase]

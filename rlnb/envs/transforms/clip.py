@@ -10,7 +10,7 @@ from tensordict import TensorDictBase
 
 from rlnb.data.specs import Bounded, TensorSpec, Unbounded
 from rlnb.data.ted.leaves import leaf_keys
-from rlnb.envs.transforms.carried import choose_rows, find_mask
+from rlnb.envs.transforms.rows import choose_rows, find_mask
 from rlnb.envs.transforms.transform import Keys, Transform
 
 

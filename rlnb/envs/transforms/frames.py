@@ -14,10 +14,10 @@ from torch.utils.weak import WeakTensorKeyDictionary
 from rlnb.data.replay_buffers.samplers.slice_sampler import SliceSampler
 from rlnb.data.specs import Bounded, Composite, TensorSpec, Unbounded
 from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
-from rlnb.envs.transforms.carried import choose_rows, find_mask
 from rlnb.envs.transforms.compose import Compose
 from rlnb.envs.transforms.errors import assert_negative
 from rlnb.envs.transforms.keys import ExcludeTransform
+from rlnb.envs.transforms.rows import choose_rows, find_mask
 from rlnb.envs.transforms.transform import Keys, ObservationTransform, Transform, key_list
 
 Frames = tuple[torch.Tensor, ...]

@@ -13,9 +13,9 @@ from tensordict import TensorDict, TensorDictBase
 from rlnb.data.specs import Composite, TensorSpec, Unbounded
 from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
 from rlnb.envs.transforms import errors
-from rlnb.envs.transforms.carried import find_mask
 from rlnb.envs.transforms.clip import mapped_spec
 from rlnb.envs.transforms.compose import Compose
+from rlnb.envs.transforms.rows import find_mask
 from rlnb.envs.transforms.transform import Keys, ObservationTransform, Transform, key_list
 
 Number = float | torch.Tensor

@@ -16,8 +16,7 @@ from rlnb.data.specs import Composite, TensorSpec
 from rlnb.data.ted.keys import DONE, NestedKey, as_key, as_keys, as_tuple
 from rlnb.data.ted.leaves import is_branch
 from rlnb.envs.transforms import errors
-from rlnb.envs.transforms.carried import Carried
-from rlnb.envs.transforms.rows import RowRule
+from rlnb.envs.transforms.rows import Carried, RowRule
 
 if TYPE_CHECKING:
     from rlnb.envs.transforms.transformed_env import TransformedEnv
