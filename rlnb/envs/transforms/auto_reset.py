@@ -70,6 +70,12 @@ class AutoResetTransform(Transform):
         super()._forget()
         self.forget()
 
+    @property
+    def _base(self) -> EnvBase:
+        env = self._env()
+        assert env is not None
+        return env.base_env
+
     def forget(self) -> None:
         """Discard the stored observations: the next reset resets the base env."""
         self.__dict__.update(_kept=None, _restarted={})
@@ -107,9 +113,8 @@ class AutoResetTransform(Transform):
         return info.max if self.fill_int == -1 and info.min == 0 else self.fill_int
 
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
-        env = self._env()
-        assert env is not None
-        restarted = end_masks(env.base_env, next_tensordict)
+        base = self._base
+        restarted = end_masks(base, next_tensordict)
         if not any(bool(mask.any()) for mask in restarted.values()):
             self.forget()
             return next_tensordict
@@ -117,7 +122,7 @@ class AutoResetTransform(Transform):
         self.__dict__.update(_kept=kept, _restarted=restarted)
         if self.replace:
             masks = deciding(restarted)
-            overwrite(next_tensordict, self._placeholders(kept, masks), masks, env.base_env.ndim)
+            overwrite(next_tensordict, self._placeholders(kept, masks), masks, base.ndim)
         return next_tensordict
 
     def _placeholders(self, data: TensorDictBase, masks: Masks) -> TensorDictBase:
@@ -145,9 +150,7 @@ class AutoResetTransform(Transform):
 
         ``given`` is the input of the reset, with masks if it is a partial one; ``reset`` resets the base env.
         """
-        env = self._env()
-        assert env is not None
-        base, kept, restarted = env.base_env, self._kept, self._restarted
+        base, kept, restarted = self._base, self._kept, self._restarted
         if kept is not None and given is not None and given.batch_size != kept.batch_size:
             kept, restarted = None, {}  # a stateless env was given data of another batch size
         asked = {} if given is None else deciding(reset_masks(base, given))
@@ -331,18 +334,16 @@ class VecGymEnvTransform(AutoResetTransform):
         self._observations: list[NestedKey] = [key for key in keys if as_tuple(key)[0] != self.final_name]
 
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
-        env = self._env()
-        assert env is not None
         self.forget()
         final = next_tensordict.get(self.final_name, None)
         if final is None:
             return next_tensordict
         next_tensordict = next_tensordict.exclude(self.final_name)
-        restarted = end_masks(env.base_env, next_tensordict)
+        restarted = end_masks(self._base, next_tensordict)
         if any(bool(mask.any()) for mask in restarted.values()):
             kept = next_tensordict.select(*self._observations, strict=False)
             self.__dict__.update(_kept=kept, _restarted=restarted)
-            overwrite(next_tensordict, self._last(kept, final), deciding(restarted), env.base_env.ndim)
+            overwrite(next_tensordict, self._last(kept, final), deciding(restarted), self._base.ndim)
         return next_tensordict
 
     def _last(self, kept: TensorDictBase, final: TensorDictBase) -> TensorDictBase:

@@ -279,7 +279,6 @@ class VIPTransform(PixelEmbedding):
     Raises:
         ImportError: If torchvision is not installed.
         NotImplementedError: If the model is unknown.
-        ValueError: If the keys do not pair up.
 
     Example:
         >>> from tensordict import TensorDict  # doctest: +SKIP

@@ -487,13 +487,6 @@ class Transform(torch.nn.Module):
         """The base env with all transforms before this one, or ``None`` if the transform is in no env.
 
         The base env is shared with the env around the transform; the transforms are clones.
-
-        Example:
-            >>> from rlnb.envs import GymEnv, RewardSum, StepCounter, TransformedEnv
-            >>> env = TransformedEnv(GymEnv("CartPole-v1"), StepCounter()).append_transform(RewardSum())
-            >>> env.transform[1].parent.transform
-            Compose(
-                    StepCounter(keys=[]))
         """
         if self.__dict__["_parent"] is None:
             found = self._env_and_predecessors()
@@ -542,14 +535,7 @@ class Transform(torch.nn.Module):
     # Copies -------------------------------------------------------------------------------------------------------
 
     def clone(self) -> Self:
-        """Copy the transform, without its container; the copy shares buffers and parameters with this one.
-
-        Example:
-            >>> from rlnb.envs import GymEnv, StepCounter, TransformedEnv
-            >>> env = TransformedEnv(GymEnv("CartPole-v1"), StepCounter())
-            >>> env.transform.clone().parent is None
-            True
-        """
+        """Copy the transform, without its container; the copy shares buffers and parameters with this one."""
         new = type(self).__new__(type(self))
         # Lists and dictionaries are copied, so that replaced keys and buffers stay local to one of the two; tensors
         # are shared.
