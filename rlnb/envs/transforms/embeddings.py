@@ -57,7 +57,8 @@ class PixelEmbedding(Transform):
         tensor_pixels_keys: Keys | None = None,
         del_keys: bool = True,
     ) -> None:
-        if size is not None and (isinstance(size, bool) or not isinstance(size, int) or size < 1):
+        square = type(self)._scale is PixelEmbedding._scale
+        if square and (isinstance(size, bool) or not isinstance(size, int) or size < 1):
             raise ValueError(f"{type(self).__name__} takes size as a positive integer of pixels and got {size!r}.")
         self.stack_images = stack_images
         keys = key_list("pixels" if in_keys is None else in_keys, "in_keys")
