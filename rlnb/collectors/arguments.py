@@ -11,7 +11,7 @@ import torch
 
 from rlnb.data.ted.keys import as_tuple
 from rlnb.envs.base import EnvBase
-from rlnb.envs.transforms.step_counter import StepCounter
+from rlnb.envs.transforms.trackers import StepCounter
 
 
 def make_env(

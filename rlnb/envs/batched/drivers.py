@@ -17,7 +17,7 @@ from rlnb.data.ted.block import EnvRows, LeafInfo
 from rlnb.data.ted.keys import NestedKey
 from rlnb.envs import errors as env_errors
 from rlnb.envs.base import EnvBase
-from rlnb.envs.transforms.action_mask import ActionMask
+from rlnb.envs.transforms.actions import ActionMask
 from rlnb.envs.transforms.transformed_env import TransformedEnv
 
 

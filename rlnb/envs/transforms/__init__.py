@@ -1,41 +1,36 @@
 """Transforms of the data that environments return and take, and that replay buffers store and sample."""
 
-from rlnb.envs.transforms.action_mask import ActionMask
-from rlnb.envs.transforms.action_projection import DiscreteActionProjection
-from rlnb.envs.transforms.auto_reset import AutoResetEnv, AutoResetTransform
+from rlnb.envs.transforms.actions import ActionMask, DiscreteActionProjection
+from rlnb.envs.transforms.auto_reset import AutoResetEnv, AutoResetTransform, VecGymEnvTransform
 from rlnb.envs.transforms.batch_size import BatchSizeTransform
-from rlnb.envs.transforms.burn_in import BurnInTransform
-from rlnb.envs.transforms.cat_frames import CatFrames
-from rlnb.envs.transforms.cat_tensors import CatTensors
-from rlnb.envs.transforms.clip import ClipTransform, SignTransform
+from rlnb.envs.transforms.casts import DeviceCastTransform, DoubleToFloat, DTypeCastTransform, PinMemoryTransform
+from rlnb.envs.transforms.clip import ClipTransform, FiniteTensorDictCheck, SignTransform
 from rlnb.envs.transforms.compose import Compose
-from rlnb.envs.transforms.device import DeviceCastTransform, PinMemoryTransform
-from rlnb.envs.transforms.dtype import DoubleToFloat, DTypeCastTransform
-from rlnb.envs.transforms.end_of_life import EndOfLifeTransform
-from rlnb.envs.transforms.finite import FiniteTensorDictCheck
+from rlnb.envs.transforms.embeddings import R3MTransform, VC1Transform, VIPRewardTransform, VIPTransform
 from rlnb.envs.transforms.frame_skip import FrameSkipTransform, NoopResetEnv
+from rlnb.envs.transforms.frames import CatFrames, TimeMaxPool
 from rlnb.envs.transforms.images import CenterCrop, GrayScale, Resize, ToTensorImage
-from rlnb.envs.transforms.init_tracker import InitTracker
-from rlnb.envs.transforms.kl_reward import KLRewardTransform
-from rlnb.envs.transforms.observation import ObservationTransform
-from rlnb.envs.transforms.observation_norm import ObservationNorm
+from rlnb.envs.transforms.keys import CatTensors, ExcludeTransform, RemoveEmptySpecs, RenameTransform, SelectTransform
+from rlnb.envs.transforms.normalization import ObservationNorm, VecNorm
 from rlnb.envs.transforms.primer import TensorDictPrimer, gSDENoise
-from rlnb.envs.transforms.r3m import R3MTransform
-from rlnb.envs.transforms.random_crop import RandomCropTensorDict
-from rlnb.envs.transforms.rb_transforms import MultiStepTransform, Reward2GoTransform
-from rlnb.envs.transforms.rename import RenameTransform
-from rlnb.envs.transforms.reward_sum import RewardSum, TargetReturn
-from rlnb.envs.transforms.rewards import BinarizeReward, RewardClipping, RewardScaling
-from rlnb.envs.transforms.select import ExcludeTransform, RemoveEmptySpecs, SelectTransform
+from rlnb.envs.transforms.rb_transforms import (
+    BurnInTransform,
+    MultiStepTransform,
+    RandomCropTensorDict,
+    Reward2GoTransform,
+)
+from rlnb.envs.transforms.rewards import (
+    BinarizeReward,
+    KLRewardTransform,
+    RewardClipping,
+    RewardScaling,
+    RewardSum,
+    TargetReturn,
+)
 from rlnb.envs.transforms.shapes import FlattenObservation, PermuteTransform, SqueezeTransform, UnsqueezeTransform
-from rlnb.envs.transforms.step_counter import StepCounter
-from rlnb.envs.transforms.time_max_pool import TimeMaxPool
-from rlnb.envs.transforms.transform import Transform
+from rlnb.envs.transforms.trackers import EndOfLifeTransform, InitTracker, StepCounter
+from rlnb.envs.transforms.transform import ObservationTransform, Transform
 from rlnb.envs.transforms.transformed_env import TransformedEnv
-from rlnb.envs.transforms.vc1 import VC1Transform
-from rlnb.envs.transforms.vec_gym import VecGymEnvTransform
-from rlnb.envs.transforms.vec_norm import VecNorm
-from rlnb.envs.transforms.vip import VIPRewardTransform, VIPTransform
 
 __all__ = [
     "ActionMask", "AutoResetEnv", "AutoResetTransform", "BatchSizeTransform", "BinarizeReward", "BurnInTransform",

@@ -1,4 +1,4 @@
-"""``AutoResetEnv`` and ``AutoResetTransform``, for envs that reset themselves at the end of each episode."""
+"""``AutoResetEnv`` and the transforms for envs that reset themselves at the end of each episode."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from tensordict import LazyStackedTensorDict, NonTensorData, TensorDictBase, lazy_stack
 
 from rlnb._tensordict import fast_tensordict, shallow_copy
-from rlnb.data.specs.composite import Composite
+from rlnb.data.specs import Composite
 from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
 from rlnb.envs.base import EnvBase
 from rlnb.envs.end_signals import complete_done
@@ -22,11 +22,9 @@ from rlnb.envs.transforms.transformed_env import TransformedEnv
 class AutoResetTransform(Transform):
     """Assigns the observations of an env that resets itself to the episodes that they belong to.
 
-    The step that ends an episode of such an env returns the first observation of the next episode. This transform
-    stores that observation and returns it from the next reset. Under "next", it is replaced by a placeholder, because
-    the last observation of the old episode is unknown.
-
-    It is the first transform of an :class:`AutoResetEnv`.
+    It is the first transform of an :class:`AutoResetEnv`. It stores the first observation of the next episode, which
+    the last step returns, and returns it from the next reset. Under "next", a placeholder replaces it, because the last
+    observation of the old episode is unknown.
 
     Args:
         replace: whether to write a placeholder under "next". If ``False``, the first observation of the next episode
@@ -40,17 +38,11 @@ class AutoResetTransform(Transform):
 
     Example:
         >>> from rlnb.envs import CartPoleEnv
-        >>> class AutoResetting(CartPoleEnv):
-        ...     def _step(self, tensordict):
-        ...         result = super()._step(tensordict)
-        ...         if result["done"].any():
-        ...             result.update(self.reset().exclude(*self.done_keys))
-        ...         return result
-        >>> env = AutoResetEnv(AutoResetting(max_steps=2), AutoResetTransform(fill_float=0.0))
-        >>> env.rollout(4, break_when_any_done=False)["next", "observation"].any(-1)
-        tensor([ True, False,  True, False])
+        >>> AutoResetEnv(CartPoleEnv(), AutoResetTransform(fill_float=0.0, replace=False)).transform
+        AutoResetTransform(replace=False)
     """
 
+    _shown = ("replace",)
     _kept: TensorDictBase | None
     _restarted: Masks
 
@@ -73,17 +65,20 @@ class AutoResetTransform(Transform):
         if fill_bool not in (True, False):
             raise ValueError(f"fill_bool must be True or False, got {fill_bool!r}.")
         self.fill_int, self.fill_bool = int(fill_int), bool(fill_bool)
-        self._forget()
 
     def _forget(self) -> None:
         super()._forget()
         self.forget()
 
+    @property
+    def _base(self) -> EnvBase:
+        env = self._env()
+        assert env is not None
+        return env.base_env
+
     def forget(self) -> None:
         """Discard the stored observations: the next reset resets the base env."""
         self.__dict__.update(_kept=None, _restarted={})
-
-    # Settings from the env ----------------------------------------------------------------------------------------
 
     def _learn_output(self, output_spec: Composite) -> None:
         env = self._env()
@@ -103,22 +98,23 @@ class AutoResetTransform(Transform):
         if not self.replace or dtype is None or dtype == torch.bool or dtype.is_floating_point or dtype.is_complex:
             return
         info = torch.iinfo(dtype)
-        if not info.min <= self._int_for(dtype) <= info.max:
+        if not info.min <= self._fill_for(dtype) <= info.max:
             raise ValueError(
                 f"fill_int={self.fill_int} is not a number of dtype {dtype}, which the observation {key!r} has. "
                 f"Fix: AutoResetTransform(fill_int=n) with n from {info.min} to {info.max}."
             )
 
-    def _int_for(self, dtype: torch.dtype) -> int:
+    def _fill_for(self, dtype: torch.dtype) -> float:
+        if dtype == torch.bool:
+            return self.fill_bool
+        if dtype.is_floating_point or dtype.is_complex:
+            return self.fill_float
         info = torch.iinfo(dtype)
         return info.max if self.fill_int == -1 and info.min == 0 else self.fill_int
 
-    # Steps --------------------------------------------------------------------------------------------------------
-
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
-        env = self._env()
-        assert env is not None
-        restarted = end_masks(env.base_env, next_tensordict)
+        base = self._base
+        restarted = end_masks(base, next_tensordict)
         if not any(bool(mask.any()) for mask in restarted.values()):
             self.forget()
             return next_tensordict
@@ -126,7 +122,7 @@ class AutoResetTransform(Transform):
         self.__dict__.update(_kept=kept, _restarted=restarted)
         if self.replace:
             masks = deciding(restarted)
-            overwrite(next_tensordict, self._placeholders(kept, masks), masks, env.base_env.ndim)
+            overwrite(next_tensordict, self._placeholders(kept, masks), masks, base.ndim)
         return next_tensordict
 
     def _placeholders(self, data: TensorDictBase, masks: Masks) -> TensorDictBase:
@@ -143,31 +139,18 @@ class AutoResetTransform(Transform):
         return made
 
     def _placeholder(self, value: Any) -> Any:
-        if not isinstance(value, torch.Tensor):
-            return NonTensorData(None, batch_size=value.batch_size)
-        if value.dtype == torch.bool:
-            return torch.full_like(value, self.fill_bool)
-        if value.dtype.is_floating_point or value.dtype.is_complex:
-            return torch.full_like(value, self.fill_float)
-        return torch.full_like(value, self._int_for(value.dtype))
-
-    # Resets -------------------------------------------------------------------------------------------------------
+        if isinstance(value, torch.Tensor):
+            return torch.full_like(value, self._fill_for(value.dtype))
+        return NonTensorData(None, batch_size=value.batch_size)
 
     def hand_out(
         self, given: TensorDictBase | None, reset: Callable[[TensorDictBase | None], TensorDictBase]
     ) -> TensorDictBase:
         """Return the data of a reset: stored observations in rows that have restarted, and a new reset in the others.
 
-        Args:
-            given: the input of the reset, with masks if it is a partial one.
-            reset: resets the base env, for rows that have not restarted.
-
-        Returns:
-            The data of the reset.
+        ``given`` is the input of the reset, with masks if it is a partial one; ``reset`` resets the base env.
         """
-        env = self._env()
-        assert env is not None
-        base, kept, restarted = env.base_env, self._kept, self._restarted
+        base, kept, restarted = self._base, self._kept, self._restarted
         if kept is not None and given is not None and given.batch_size != kept.batch_size:
             kept, restarted = None, {}  # a stateless env was given data of another batch size
         asked = {} if given is None else deciding(reset_masks(base, given))
@@ -187,9 +170,6 @@ class AutoResetTransform(Transform):
         had = {level: mask & ~asked[level] if level in asked else mask for level, mask in restarted.items()}
         self.__dict__["_restarted"] = had
         return fresh
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(replace={self.replace})"
 
 
 class AutoResetEnv(TransformedEnv):
@@ -282,15 +262,7 @@ class AutoResetEnv(TransformedEnv):
         return AutoResetEnv(self._base, Compose(*members)) if members else super()._with_transforms(members)
 
     def set_seed(self, seed: int | None = None, static_seed: bool = False) -> int | None:
-        """Seed the base env and the random actions; the next reset resets the base env.
-
-        Args:
-            seed: see :meth:`EnvBase.set_seed`.
-            static_seed: see :meth:`EnvBase.set_seed`.
-
-        Returns:
-            The seed for the next env of a series.
-        """
+        """Seed the base env and the random actions; the next reset resets the env. See :meth:`EnvBase.set_seed`."""
         after = super().set_seed(seed, static_seed)
         self._keeper.forget()
         return after
@@ -310,4 +282,94 @@ def _marked(env: EnvBase, given: TensorDictBase | None, masks: Masks) -> TensorD
     return partial
 
 
-__all__ = ["AutoResetEnv", "AutoResetTransform"]
+class VecGymEnvTransform(AutoResetTransform):
+    """Assigns the observations of a vector env that resets its sub-envs itself to the episodes that they belong to.
+
+    It is for backends whose step returns the first observation of the next episode where an episode ended, and the last
+    one in its info dictionary, which an info reader copies to ``final_name`` in the data. This transform moves the
+    latter under "next", and returns the former from the next reset, without resetting the sub-env again.
+
+    Data without ``final_name`` is unchanged: :class:`~rlnb.envs.GymWrapper` returns correct data in every autoreset
+    mode of Gymnasium by itself. The transform must be the first one of its env.
+
+    Args:
+        final_name: the entry with the last observations, by the names of the observations.
+        missing_obs_value: value under "next" where an episode ended and its last observation is missing; 0 for
+            integers, which have no NaN.
+        native_autoreset: ``True`` is not supported.
+
+    Example:
+        >>> from rlnb.envs import GymEnv, TransformedEnv
+        >>> env = TransformedEnv(GymEnv("CartPole-v1", num_envs=2), VecGymEnvTransform())
+        >>> env.rollout(30, break_when_any_done=False)["next", "observation"].isnan().any()
+        tensor(False)
+    """
+
+    _shown = ("final_name",)
+
+    def __init__(
+        self, final_name: str = "final", missing_obs_value: Any = torch.nan, *, native_autoreset: bool = False
+    ) -> None:
+        if native_autoreset:
+            raise NotImplementedError(
+                "VecGymEnvTransform(native_autoreset=True) is not supported: the env would have to reset itself in "
+                "each step. Fix: leave it out; GymEnv(id, num_envs=n) returns correct data in every autoreset mode."
+            )
+        if not isinstance(final_name, str):
+            raise TypeError(f"final_name must be a string, got a {type(final_name).__name__}.")
+        super().__init__()
+        self.final_name, self.missing_obs_value = final_name, missing_obs_value
+
+    def _learn_output(self, output_spec: Composite) -> None:
+        env = self._env()
+        members = [] if env is None else list(getattr(env.transform, "transforms", [env.transform]))
+        if members and members[0] is not self:
+            raise ValueError(
+                f"VecGymEnvTransform must be the first transform of its env, and the first is a "
+                f"{type(members[0]).__name__}: a transform before it would not see where episodes begin. "
+                "Fix: env.insert_transform(0, VecGymEnvTransform())."
+            )
+        observation = output_spec["full_observation_spec"]
+        keys = list(observation.keys(True, True))
+        self._observations: list[NestedKey] = [key for key in keys if as_tuple(key)[0] != self.final_name]
+
+    def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
+        self.forget()
+        final = next_tensordict.get(self.final_name, None)
+        if final is None:
+            return next_tensordict
+        next_tensordict = next_tensordict.exclude(self.final_name)
+        restarted = end_masks(self._base, next_tensordict)
+        if any(bool(mask.any()) for mask in restarted.values()):
+            kept = next_tensordict.select(*self._observations, strict=False)
+            self.__dict__.update(_kept=kept, _restarted=restarted)
+            overwrite(next_tensordict, self._last(kept, final), deciding(restarted), self._base.ndim)
+        return next_tensordict
+
+    def _last(self, kept: TensorDictBase, final: TensorDictBase) -> TensorDictBase:
+        """Return the last observations, or ``missing_obs_value`` where they are missing."""
+        last = kept.empty()
+        for key in self._observations:
+            value, given = kept.get(key), final.get(key, None)
+            if given is None:
+                fits = value.dtype.is_floating_point or self.missing_obs_value == self.missing_obs_value  # not NaN
+                last.set(key, torch.full_like(value, self.missing_obs_value if fits else 0))
+            else:
+                last.set(key, given.to(value.dtype))
+        return last
+
+    def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
+        return tensordict_reset.exclude(self.final_name)
+
+    def _reset_base_env(
+        self, given: TensorDictBase | None, reset: Callable[[TensorDictBase | None], TensorDictBase]
+    ) -> TensorDictBase:
+        env = self._env()
+        if env is None or self._kept is None or given is None or not reset_masks(env.base_env, given):
+            self.forget()
+            return reset(given)
+        return self.hand_out(given, reset)
+
+    def transform_observation_spec(self, observation_spec: Composite) -> Composite:
+        """Remove the last observations; see :class:`Transform`."""
+        return observation_spec.exclude(as_key((self.final_name,)))

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from tensordict import TensorDict, TensorDictBase
 
-from rlnb.data.specs.composite import Composite
+from rlnb.data.specs import Composite
 from rlnb.envs.transforms.transform import Transform
 
 Reshape = Callable[[TensorDictBase], TensorDictBase]
@@ -40,6 +40,7 @@ class BatchSizeTransform(Transform):
     """
 
     _inner: torch.Size | None
+    _outer: torch.Size | None
 
     def __init__(
         self,
@@ -56,12 +57,9 @@ class BatchSizeTransform(Transform):
             raise ValueError("reset_func and env_kwarg go with batch_size, and BatchSizeTransform got reshape_fn.")
         if reset_func is not None and env_kwarg:
             raise ValueError("reset_func makes the data of a reset and env_kwarg lets the env make it: pass only one.")
-        super().__init__()
         self.batch_size = None if batch_size is None else torch.Size(batch_size)
+        super().__init__()
         self.reshape_fn, self.reset_func, self.env_kwarg = reshape_fn, reset_func, bool(env_kwarg)
-        self._inner, self._outer = None, self.batch_size
-
-    # Data ---------------------------------------------------------------------------------------------------------
 
     def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
         return next_tensordict if self.reshape_fn is None else self.reshape_fn(next_tensordict)
@@ -112,8 +110,6 @@ class BatchSizeTransform(Transform):
         """Whether :meth:`inv` changes anything."""
         return self.reshape_fn is not None and self._inner is not None
 
-    # Specs --------------------------------------------------------------------------------------------------------
-
     def transform_input_spec(self, input_spec: Composite) -> Composite:
         """Change the shape of all specs of inputs; see :class:`Transform`."""
         inner = self._learn(input_spec.shape)
@@ -135,8 +131,15 @@ class BatchSizeTransform(Transform):
 
     def _learn(self, inner: torch.Size) -> torch.Size:
         """Determine the batch size after the transform."""
+        env = self._env()
         if self.reshape_fn is None:
-            self._refuse_locked(inner)
+            if env is not None and (inner or env.base_env.batch_locked):
+                why = f"has batch size {tuple(inner)}" if inner else "has batch_locked = True"
+                raise ValueError(
+                    "BatchSizeTransform(batch_size=...) is for a stateless env without a batch size, whose _step takes "
+                    f"data of any, and this {type(env.base_env).__name__} {why}. Fix: SerialEnv(n, make_env), or "
+                    "BatchSizeTransform(reshape_fn=...)."
+                )
         elif inner != self._inner:
             count = torch.arange(inner.numel()).reshape(inner)
             result = self.reshape_fn(TensorDict({"number": count}, inner))
@@ -149,16 +152,6 @@ class BatchSizeTransform(Transform):
             self._inner, self._outer = inner, result.batch_size
         return inner
 
-    def _refuse_locked(self, inner: torch.Size) -> None:
-        env = self._env()
-        if env is not None and (inner or env.base_env.batch_locked):
-            why = f"has batch size {tuple(inner)}" if inner else "has batch_locked = True"
-            raise ValueError(
-                "BatchSizeTransform(batch_size=...) is for a stateless env without a batch size, whose _step takes "
-                f"data of any, and this {type(env.base_env).__name__} {why}. Fix: SerialEnv(n, make_env), or "
-                "BatchSizeTransform(reshape_fn=...)."
-            )
-
     def transform_env_batch_size(self, batch_size: torch.Size) -> torch.Size:
         """Return the batch size after the transform."""
         return batch_size if self._outer is None else self._outer
@@ -169,6 +162,3 @@ class BatchSizeTransform(Transform):
 
     def __repr__(self) -> str:
         return f"BatchSizeTransform(batch_size={None if self.batch_size is None else tuple(self.batch_size)})"
-
-
-__all__ = ["BatchSizeTransform"]

@@ -8,7 +8,7 @@ from typing import Any, overload
 import torch
 from tensordict import TensorDictBase
 
-from rlnb.data.specs.composite import Composite
+from rlnb.data.specs import Composite
 from rlnb.envs.transforms.transform import Transform, as_transform, checked_result
 
 
@@ -33,9 +33,11 @@ class Compose(Transform):
         (3, InitTracker(keys=[]))
     """
 
+    #: Whether any transform does; see :class:`Transform`.
+    _changes_resets = _fills_resets = _changes_input = False
+
     def __init__(self, *transforms: Transform | Callable[[TensorDictBase], TensorDictBase]) -> None:
         super().__init__()
-        self.transforms = torch.nn.ModuleList()
         self._members: list[Transform] = []
         try:
             for transform in map(as_transform, transforms):
@@ -55,9 +57,9 @@ class Compose(Transform):
     def _update_flags(self) -> None:
         """Cache the properties of the members that each step and reset looks up."""
         self._inverses = [member for member in reversed(self._members) if member.invertible]
-        self._any_changes_resets = any(member._changes_resets for member in self._members)
-        self._any_fills_resets = any(member._fills_resets for member in self._members)
-        self._any_changes_input = any(member._changes_input for member in self._members)
+        self._changes_resets = any(member._changes_resets for member in self._members)
+        self._fills_resets = any(member._fills_resets for member in self._members)
+        self._changes_input = any(member._changes_input for member in self._members)
 
     # A list of transforms -----------------------------------------------------------------------------------------
 
@@ -89,20 +91,11 @@ class Compose(Transform):
             ) from None
 
     def append(self, transform: Transform | Callable[[TensorDictBase], TensorDictBase]) -> None:
-        """Add a transform at the end.
-
-        Args:
-            transform: as for the constructor. If the env cannot take it, the chain is unchanged.
-        """
+        """Add a transform at the end. If the env cannot take it, the chain is unchanged."""
         self.insert(len(self), transform)
 
     def insert(self, index: int, transform: Transform | Callable[[TensorDictBase], TensorDictBase]) -> None:
-        """Insert a transform before another one.
-
-        Args:
-            index: index of the other one, as for ``list.insert``.
-            transform: as for the constructor. If the env cannot take it, the chain is unchanged.
-        """
+        """Insert a transform, as ``list.insert``. If the env cannot take it, the chain is unchanged."""
         added = as_transform(transform)
         added.set_container(self)
         before = list(self._members)
@@ -110,14 +103,7 @@ class Compose(Transform):
         self._try(before, [added])
 
     def pop(self, index: int = -1) -> Transform:
-        """Remove a transform and return it.
-
-        Args:
-            index: index of the transform.
-
-        Returns:
-            The transform, which is no longer in an env.
-        """
+        """Remove the transform at an index and return it; it is no longer in an env."""
         before = list(self._members)
         taken = self._members.pop(index)
         self._try(before, [])
@@ -151,6 +137,7 @@ class Compose(Transform):
             member.empty_cache()
 
     def _clones_before(self, member: Transform) -> list[Transform]:
+        """Clone the members that come before one of them."""
         at = next(i for i, other in enumerate(self._members) if other is member)
         return [other.clone() for other in self._members[:at]]
 
@@ -171,26 +158,15 @@ class Compose(Transform):
         return next_tensordict
 
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
-        if self._any_changes_input:
-            return self._step_with_inputs(tensordict, next_tensordict)
+        if self._changes_input:
+            for member, own in zip(self._members, self._inputs(tensordict, "_step_input"), strict=True):
+                next_tensordict = checked_result(member, member._step(own, next_tensordict))
+            return next_tensordict
         for member in self._members:
             next_tensordict = member._step(tensordict, next_tensordict)
             if next_tensordict is None:
                 checked_result(member, None)
         return next_tensordict
-
-    def _step_with_inputs(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
-        """Apply the steps where inner transforms take another input than outer ones."""
-        given = [tensordict] * len(self._members)
-        for i in range(len(given) - 1, 0, -1):
-            given[i - 1] = self._members[i]._step_input(given[i])
-        for member, own in zip(self._members, given, strict=True):
-            next_tensordict = checked_result(member, member._step(own, next_tensordict))
-        return next_tensordict
-
-    @property
-    def _changes_input(self) -> bool:
-        return self._any_changes_input
 
     def _step_input(self, tensordict: TensorDictBase) -> TensorDictBase:
         for member in reversed(self._members):
@@ -203,21 +179,21 @@ class Compose(Transform):
         return self._members[0]._reset_base_env(given, reset) if self._members else reset(given)
 
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
-        given = self._inputs(tensordict)
+        given = self._inputs(tensordict, "_reset_env_preprocess" if self._changes_resets else None)
         for member, own in zip(self._members, given, strict=True):
             tensordict_reset = checked_result(member, member._reset(own, tensordict_reset))
         return tensordict_reset
 
-    def _inputs(self, tensordict: TensorDictBase) -> list[TensorDictBase]:
-        """Return the input of each member's reset: that of the whole reset, changed by the members further out."""
+    def _inputs(self, tensordict: TensorDictBase, method: str | None) -> list[TensorDictBase]:
+        """Return the input of each member: that of the chain, changed by this method of the members further out."""
         given = [tensordict] * len(self._members)
-        if self._any_changes_resets:
+        if method is not None:
             for i in range(len(given) - 1, 0, -1):
-                given[i - 1] = self._members[i]._reset_env_preprocess(given[i])
+                given[i - 1] = getattr(self._members[i], method)(given[i])
         return given
 
     def _reset_env_preprocess(self, tensordict: TensorDictBase) -> TensorDictBase:
-        if self._any_changes_resets:
+        if self._changes_resets:
             for member in reversed(self._members):
                 tensordict = member._reset_env_preprocess(tensordict)
         return tensordict
@@ -232,14 +208,6 @@ class Compose(Transform):
         for member in self._inverses:
             tensordict = checked_result(member, member._inv_call(tensordict))
         return tensordict
-
-    @property
-    def _fills_resets(self) -> bool:
-        return self._any_fills_resets
-
-    @property
-    def _changes_resets(self) -> bool:
-        return self._any_changes_resets
 
     @property
     def invertible(self) -> bool:
@@ -265,12 +233,6 @@ class Compose(Transform):
         """Release the resources of each transform; see :meth:`Transform.close`."""
         for member in self._members:
             member.close()
-
-    def transform_fake_tensordict(self, fake_tensordict: TensorDictBase) -> TensorDictBase:
-        """Change the result of ``env.fake_tensordict()``, one transform after the other."""
-        for member in self._members:
-            fake_tensordict = checked_result(member, member.transform_fake_tensordict(fake_tensordict))
-        return fake_tensordict
 
     # Specs --------------------------------------------------------------------------------------------------------
 
@@ -324,11 +286,14 @@ class Compose(Transform):
             device = member.transform_env_device(device)
         return device
 
+    def transform_fake_tensordict(self, fake_tensordict: TensorDictBase) -> TensorDictBase:
+        """Change the result of ``env.fake_tensordict()``, one transform after the other."""
+        for member in self._members:
+            fake_tensordict = checked_result(member, member.transform_fake_tensordict(fake_tensordict))
+        return fake_tensordict
+
     def __repr__(self) -> str:
         if not self._members:
             return "Compose()"
         members = ",\n".join(f"        {member!r}".replace("\n", "\n        ") for member in self._members)
         return f"Compose(\n{members})"
-
-
-__all__ = ["Compose"]

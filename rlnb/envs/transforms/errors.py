@@ -47,16 +47,7 @@ def buffer_only(transform: Any, what: str) -> str:
 
 
 def assert_negative(kind: type, allow_positive: bool, **dims: int) -> None:
-    """Check that dimensions are counted from the end.
-
-    Args:
-        kind: the class of the transform.
-        allow_positive: whether the error may propose ``allow_positive_dim=True``.
-        **dims: the dimensions by the name of their argument.
-
-    Raises:
-        ValueError: If one of them is not negative.
-    """
+    """Raise ``ValueError`` if a dimension, by the name of its argument, is not counted from the end."""
     for name, dim in dims.items():
         if dim >= 0:
             switch = ", or allow_positive_dim=True to count after the batch" if allow_positive else ""
@@ -64,6 +55,3 @@ def assert_negative(kind: type, allow_positive: bool, **dims: int) -> None:
                 f"{kind.__name__} got {name}={dim}, counted from the front, where batch and time dimensions come and "
                 f"go. Fix: count from the end; -1 is the last dimension{switch}."
             )
-
-
-__all__ = ["SpecTypeError", "assert_negative", "buffer_only", "missing_key", "needs_env", "unequal_keys"]

@@ -33,6 +33,7 @@ class FrameSkipTransform(Transform):
         tensor([3., 3.])
     """
 
+    _shown = ("frame_skip",)
     _env_only = "steps an env"
 
     def __init__(self, frame_skip: int = 1) -> None:
@@ -68,9 +69,6 @@ class FrameSkipTransform(Transform):
                 next_tensordict.set(key, before.get(key) + next_tensordict.get(key))
         return next_tensordict
 
-    def __repr__(self) -> str:
-        return f"FrameSkipTransform(frame_skip={self.frame_skip})"
-
 
 class NoopResetEnv(Transform):
     """Takes random steps after each reset, so that episodes start in different states.
@@ -92,6 +90,7 @@ class NoopResetEnv(Transform):
         tensor([3])
     """
 
+    _shown = ("noops", "random")
     _env_only = "steps an env"
 
     def __init__(self, noops: int = 30, random: bool = True) -> None:
@@ -123,11 +122,7 @@ class NoopResetEnv(Transform):
         )
 
     def transform_env_batch_size(self, batch_size: torch.Size) -> torch.Size:
-        """Check that the env is not a batch; see :class:`Transform`.
-
-        Raises:
-            ValueError: If it is.
-        """
+        """Raise ``ValueError`` if the env is a batch; see :class:`Transform`."""
         if batch_size:
             raise ValueError(
                 f"NoopResetEnv takes steps in a single env, and this one has batch size {tuple(batch_size)}: when some "
@@ -136,14 +131,8 @@ class NoopResetEnv(Transform):
             )
         return batch_size
 
-    def __repr__(self) -> str:
-        return f"NoopResetEnv(noops={self.noops}, random={self.random})"
-
 
 def _ended(env: TransformedEnv, data: TensorDictBase) -> bool:
     """Whether any "done" of the data of a step is set."""
     flags = [data.get(key, None) for key in env.done_keys if as_tuple(key)[-1] == DONE]
     return any(bool(flag.any()) for flag in flags if flag is not None)
-
-
-__all__ = ["FrameSkipTransform", "NoopResetEnv"]

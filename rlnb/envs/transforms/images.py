@@ -1,25 +1,24 @@
 """Image transforms: ``ToTensorImage``, ``GrayScale``, ``Resize`` and ``CenterCrop``.
 
 A chain of ToTensorImage, GrayScale and Resize, as Atari envs use it, is fused: the last of them does the work of all,
-without the large float images in between (see :mod:`rlnb.envs.transforms.shrink_gray`). Only these very classes fuse,
-in a plain :class:`Compose`; a subclass of one of them may override any method and is called as usual.
+without the large float images in between (see :class:`ShrinkGray`). Only these very classes fuse, in a plain
+:class:`Compose`; a subclass of one of them may override any method and is called as usual.
 """
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import Any
 
 import torch
 from tensordict import TensorDictBase
 from torch.nn import functional
 
-from rlnb.data.specs.base import TensorSpec
-from rlnb.data.specs.bounded import Bounded
-from rlnb.data.specs.composite import Composite
+from rlnb.data.specs import Bounded, Composite, TensorSpec, Unbounded
 from rlnb.envs.transforms.compose import Compose
-from rlnb.envs.transforms.observation import ObservationTransform, spec_of
-from rlnb.envs.transforms.shrink_gray import shrink_gray, to_gray
-from rlnb.envs.transforms.transform import Keys
+from rlnb.envs.transforms.transform import Keys, ObservationTransform
 
 #: The numbers of channels that tell the channel dimension apart from rows and columns.
 _CHANNELS = (1, 2, 3, 4)
@@ -27,13 +26,21 @@ _CHANNELS = (1, 2, 3, 4)
 _MODES = {"bilinear": True, "bicubic": True, "nearest": False, "nearest-exact": False}
 
 
-class ImageTransform(ObservationTransform):
-    """Base class of image transforms, whose default key is "pixels".
+def spec_of(function: Callable[[torch.Tensor], torch.Tensor], spec: TensorSpec, monotone: bool = True) -> TensorSpec:
+    """Return the spec of the results of a function of tensors: Bounded if ``spec`` is and the function is monotone.
 
-    Args:
-        in_keys: the images. Default: "pixels".
-        out_keys: where the results go. Default: ``in_keys``.
+    ``monotone``: a greater input never has a smaller result, so that bounds map to bounds. This also holds for
+    floating-point sums with non-negative weights, including rounding.
     """
+    if monotone and isinstance(spec, Bounded):
+        low, high = (function(bound.expand(spec.shape)) for bound in (spec.low, spec.high))
+        return Bounded(low, high, shape=low.shape, dtype=low.dtype, device=spec.device)
+    blank = function(spec.zero())
+    return Unbounded(shape=blank.shape, dtype=blank.dtype, device=spec.device)
+
+
+class ImageTransform(ObservationTransform):
+    """Base class of image transforms, whose default key is "pixels"."""
 
     _default_keys = ("pixels",)
     #: The transform right before this one, whose work this one does too, and whether the next one does this one's.
@@ -42,7 +49,6 @@ class ImageTransform(ObservationTransform):
 
     def __init__(self, in_keys: Keys | None = None, out_keys: Keys | None = None) -> None:
         super().__init__(in_keys, out_keys)
-        self._unfuse()
 
     def _unfuse(self) -> None:
         # Not by setattr: the transform before is not a submodule.
@@ -136,7 +142,6 @@ class ToTensorImage(ImageTransform):
         unsqueeze: whether to add a dimension of size 1 before the channels.
         dtype: dtype of the result. Default: torch's default dtype.
         in_keys: the images. Default: "pixels".
-        out_keys: where the results go. Default: ``in_keys``.
         shape_tolerant: whether to keep the layout of images whose last dimension is not 3.
 
     Raises:
@@ -188,11 +193,6 @@ class ToTensorImage(ImageTransform):
             value = value.movedim(-1, -3)
         return value.unsqueeze(-4 if value.ndim > 2 else 0) if self.unsqueeze else value
 
-    @property
-    def makes_floats(self) -> bool:
-        """Whether bytes become floats from 0 to 1 of shape ``[..., C, H, W]``, and nothing else changes."""
-        return self.from_int is not False and self.dtype.is_floating_point and not self.unsqueeze
-
     def _scaled(self, value: torch.Tensor) -> torch.Tensor:
         scaled = not value.is_floating_point() if self.from_int is None else self.from_int
         if not scaled:
@@ -210,7 +210,6 @@ class GrayScale(ImageTransform):
 
     Args:
         in_keys: the images. Default: "pixels".
-        out_keys: where the results go. Default: ``in_keys``.
 
     Example:
         >>> from tensordict import TensorDict
@@ -231,7 +230,10 @@ class GrayScale(ImageTransform):
         return to_gray(*planes).to(value.dtype)
 
     def _can_fuse(self, source: ImageTransform) -> bool:
-        return type(self) is GrayScale and type(source) is ToTensorImage and source.makes_floats
+        # Bytes become floats from 0 to 1 of shape [..., C, H, W], and nothing else changes.
+        if type(self) is not GrayScale or type(source) is not ToTensorImage:
+            return False
+        return source.from_int is not False and source.dtype.is_floating_point and not source.unsqueeze
 
     def _apply_fused(self, value: torch.Tensor) -> torch.Tensor:
         source = self._fused_source
@@ -251,7 +253,6 @@ class Resize(ImageTransform):
         h: size of dimension -1, the columns. Default: ``w``.
         interpolation: "bilinear", "bicubic", "nearest" or "nearest-exact".
         in_keys: the images. Default: "pixels".
-        out_keys: where the results go. Default: ``in_keys``.
 
     Raises:
         ValueError: If the size is not positive, or the interpolation is unknown.
@@ -261,6 +262,8 @@ class Resize(ImageTransform):
         >>> Resize(2, 3)(TensorDict({"pixels": torch.ones(3, 400, 600)}))["pixels"].shape
         torch.Size([3, 2, 3])
     """
+
+    _shown = ("w", "h", "interpolation", "keys")
 
     def __init__(
         self,
@@ -298,7 +301,7 @@ class Resize(ImageTransform):
         if self._fused_source is None or not _is_frame(value) or value.device.type != "cpu" or not value.numel():
             return super()._apply_fused(value)
         rows, columns, channels = value.shape[-3:]
-        shrink = shrink_gray((rows, columns), (self.w, self.h))
+        shrink = _shrink_gray((rows, columns), (self.w, self.h))
         if value.ndim == 3:
             return shrink(value)
         small = [shrink(frame) for frame in value.reshape(-1, rows, columns, channels)]
@@ -307,16 +310,13 @@ class Resize(ImageTransform):
     def _apply_to_spec(self, spec: TensorSpec) -> TensorSpec:
         # Bicubic interpolation overshoots the bounds.
         found = spec_of(self._apply_transform, spec, monotone=self.interpolation != "bicubic")
-        even = isinstance(spec, Bounded) and _is_even(spec.low) and _is_even(spec.high)
-        if not isinstance(found, Bounded) or not even:
+        bounds = (spec.low, spec.high) if isinstance(spec, Bounded) else ()
+        if not isinstance(found, Bounded) or not all(bool((b == b[..., :1, :1]).all()) for b in bounds):
             return found
         # The weights of some pixels do not add up to exactly 1: bounds that are equal in all pixels stay equal.
         low, high = found.low.amin((-2, -1), keepdim=True), found.high.amax((-2, -1), keepdim=True)
         low, high = low.expand(found.shape), high.expand(found.shape)
         return Bounded(low, high, shape=found.shape, dtype=found.dtype, device=found.device)
-
-    def __repr__(self) -> str:
-        return f"Resize(w={self.w}, h={self.h}, interpolation={self.interpolation!r}, keys={self.in_keys})"
 
 
 class CenterCrop(ImageTransform):
@@ -326,7 +326,6 @@ class CenterCrop(ImageTransform):
         w: size of dimension -2, the rows.
         h: size of dimension -1, the columns. Default: ``w``.
         in_keys: the images. Default: "pixels".
-        out_keys: where the results go. Default: ``in_keys``.
 
     Raises:
         ValueError: If the size is not positive.
@@ -337,6 +336,8 @@ class CenterCrop(ImageTransform):
         tensor([[[5, 6]]])
     """
 
+    _shown = ("w", "h", "keys")
+
     def __init__(self, w: int, h: int | None = None, in_keys: Keys | None = None, out_keys: Keys | None = None) -> None:
         super().__init__(in_keys, out_keys)
         self.w, self.h = self._size("w", w), self._size("h", w if h is None else h)
@@ -345,21 +346,9 @@ class CenterCrop(ImageTransform):
         self._assert_channels_first(value)
         return center_cropped(value, self.w, self.h)
 
-    def __repr__(self) -> str:
-        return f"CenterCrop(w={self.w}, h={self.h}, keys={self.in_keys})"
-
 
 def center_cropped(value: torch.Tensor, w: int, h: int) -> torch.Tensor:
-    """Crop the center of images; smaller images are padded with zeros.
-
-    Args:
-        value: images of shape ``[..., C, H, W]``.
-        w: size of dimension -2.
-        h: size of dimension -1.
-
-    Returns:
-        Images of shape ``[..., C, w, h]``.
-    """
+    """Crop the center, ``[..., C, w, h]``, of images ``[..., C, H, W]``; smaller images are padded with zeros."""
     rows, columns = w - value.shape[-2], h - value.shape[-1]
     if rows > 0 or columns > 0:
         rows, columns = max(rows, 0), max(columns, 0)
@@ -369,21 +358,7 @@ def center_cropped(value: torch.Tensor, w: int, h: int) -> torch.Tensor:
 
 
 def resized(value: torch.Tensor, w: int, h: int, interpolation: str) -> torch.Tensor:
-    """Scale images.
-
-    Args:
-        value: images of shape ``[..., C, H, W]`` and any dtype.
-        w: size of dimension -2.
-        h: size of dimension -1.
-        interpolation: a mode of ``torch.nn.functional.interpolate``.
-
-    Returns:
-        Images of shape ``[..., C, w, h]`` and of the same dtype.
-
-    Example:
-        >>> resized(torch.tensor([[[0, 100]]], dtype=torch.uint8), 1, 1, "bilinear")
-        tensor([[[50]]], dtype=torch.uint8)
-    """
+    """Scale images ``[..., C, H, W]`` of any dtype to ``[..., C, w, h]``, by a mode of ``torch``'s ``interpolate``."""
     if h == 1 and w > 1:
         # torch 2.13 repeats the first row in results of interpolate(antialias=True) that are one column wide.
         return resized(value.mT, 1, w, interpolation).mT
@@ -411,13 +386,83 @@ def _looks_channels_first(value: torch.Tensor) -> bool:
     return value.shape[-3] in _CHANNELS and value.shape[-1] not in _CHANNELS
 
 
-def _is_even(bound: torch.Tensor) -> bool:
-    """Whether a bound is the same in all pixels."""
-    return bool((bound == bound[..., :1, :1]).all())
-
-
 def _got(value: torch.Tensor) -> str:
     return f"got shape {tuple(value.shape)} of dtype {value.dtype}"
 
 
-__all__ = ["CenterCrop", "GrayScale", "ImageTransform", "Resize", "ToTensorImage", "center_cropped", "resized"]
+#: Perceived brightness of red, green and blue (ITU-R BT.601), to the digits that torchvision uses.
+LUMA = (0.2989, 0.587, 0.114)
+#: The number of floats in a strip, such that a strip fits in the cache of a core.
+_STRIP = 200_000
+
+
+def to_gray(red: torch.Tensor, green: torch.Tensor, blue: torch.Tensor) -> torch.Tensor:
+    """Mix the planes of an RGB image, floats of shape ``[..., H, W]``, to a gray image ``[..., 1, H, W]``."""
+    return (red * LUMA[0]).add_(green, alpha=LUMA[1]).add_(blue, alpha=LUMA[2]).unsqueeze(-3)
+
+
+class ShrinkGray:
+    """Scales a frame to between 0 and 1, converts it to gray, and resizes it (bilinear, with antialiasing).
+
+    All three are linear, and resizing treats rows and columns separately, so their order only affects rounding. The
+    rows are resized first, as a product with a sparse matrix, because that leaves the least data for the other steps.
+    It works strip by strip, so that the floats of a strip never leave the cache.
+
+    Args:
+        size: the rows and columns of a frame ``[H, W, 3]`` of bytes.
+        target: the rows and columns of the result ``[1, w, h]``, floats.
+    """
+
+    def __init__(self, size: tuple[int, int], target: tuple[int, int]) -> None:
+        self.size, self.target = size, target
+        unit = torch.eye(size[0]).reshape(1, 1, size[0], size[0])
+        rows = functional.interpolate(unit, size=(target[0], size[0]), mode="bilinear", antialias=True)[0, 0]
+        self._strips = list(_strips(rows / 255, max(1, _STRIP // (3 * size[1]))))
+        self._luma = torch.tensor(LUMA)
+        # Rounding must not leave the bounds of the env's spec.
+        white = to_gray(*torch.ones(3, *size))
+        self._most = functional.interpolate(white[None], size=target, mode="bilinear", antialias=True)[0]
+        self._local = threading.local()
+
+    def __call__(self, frame: torch.Tensor) -> torch.Tensor:
+        """Convert a frame, uint8 of shape ``[H, W, 3]``, to a gray image, float32 of shape ``[1, w, h]``."""
+        columns = self.size[1]
+        floats, gray = self._memory()
+        frame = frame.reshape(self.size[0], 3 * columns)
+        for made, read, weights in self._strips:
+            strip = floats[: read.stop - read.start].copy_(frame[read])
+            torch.mv(torch.sparse.mm(weights, strip).reshape(-1, 3), self._luma, out=gray[made].view(-1))
+        small = functional.interpolate(gray[None, None], size=self.target, mode="bilinear", antialias=True)[0]
+        return small.clamp_(max=self._most)
+
+    def _memory(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return this thread's buffers for a strip and for the gray rows: allocating them takes longer than filling."""
+        found: tuple[torch.Tensor, torch.Tensor] | None = getattr(self._local, "memory", None)
+        if found is None:
+            most = max(read.stop - read.start for _, read, _ in self._strips)
+            found = torch.empty(most, self.size[1] * 3), torch.empty(self.target[0], self.size[1])
+            self._local.memory = found
+        return found
+
+
+def _strips(rows: torch.Tensor, most: int) -> Iterator[tuple[slice, slice, torch.Tensor]]:
+    """Cut the weights that resize rows, ``[target rows, rows]``, into strips that read at most ``most`` rows.
+
+    Yields:
+        The target rows, the rows that they are computed from, and the weights as a sparse matrix.
+    """
+    used = rows != 0
+    first = used.int().argmax(1).tolist()
+    last = (rows.shape[1] - used.flip(1).int().argmax(1)).tolist()
+    start = 0
+    while start < len(rows):
+        stop = start + 1
+        while stop < len(rows) and last[stop] - first[start] <= most:
+            stop += 1
+        read = slice(first[start], last[stop - 1])
+        yield slice(start, stop), read, rows[start:stop, read].to_sparse()
+        start = stop
+
+
+#: The :class:`ShrinkGray` for a size and a target.
+_shrink_gray = lru_cache(maxsize=16)(ShrinkGray)

@@ -32,14 +32,7 @@ _SHOWN = 4
 
 
 def require_package(module: str, user: str) -> Any:
-    """Import a module of an optional package.
-
-    Args:
-        module: name of the module.
-        user: what needs it, for the error.
-
-    Returns:
-        The module.
+    """Import a module of an optional package for ``user``, which the error names.
 
     Raises:
         ImportError: If the package is not installed, or cannot be imported.
@@ -61,14 +54,9 @@ def require_package(module: str, user: str) -> Any:
 
 
 def make_resnet(name: str, n_out: int | None = None) -> nn.Module:
-    """Make a ResNet of torchvision that returns features.
+    """Make a ResNet of torchvision with random weights that maps ``[N, 3, H, W]`` to ``[N, features]``.
 
-    Args:
-        name: a key of :data:`RESNET_FEATURES`.
-        n_out: size of a last linear layer in place of the classifier; ``None`` for the features themselves.
-
-    Returns:
-        The network, with random weights. It maps ``[N, 3, H, W]`` to ``[N, features]``.
+    ``n_out`` is the size of a last linear layer in place of the classifier; ``None`` returns the features themselves.
     """
     models = require_package("torchvision.models", "make_resnet")
     network: nn.Module = getattr(models, name)(weights=None)
@@ -77,14 +65,7 @@ def make_resnet(name: str, n_out: int | None = None) -> nn.Module:
 
 
 def make_vit(name: str) -> nn.Module:
-    """Make a vision transformer of timm, for images of 224 by 224, that returns the class token.
-
-    Args:
-        name: a key of :data:`VITS`.
-
-    Returns:
-        The network, with random weights. It maps ``[N, 3, 224, 224]`` to ``[N, features]``.
-    """
+    """Make a vision transformer of timm with random weights: ``[N, 3, 224, 224]`` to class tokens ``[N, features]``."""
     timm = require_package("timm", "make_vit")
     _, model, sizes = VITS[name]
     network: nn.Module = timm.create_model(model, pretrained=False, num_classes=0, **sizes)
@@ -113,14 +94,8 @@ class Checkpoint:
 def find_weights(checkpoint: Checkpoint, download: bool, path: str | Path | None) -> Path | None:
     """Find a file of weights, and download it if requested.
 
-    Args:
-        checkpoint: the published file.
-        download: whether to download it if it is missing.
-        path: a file of weights, or the folder that holds ``checkpoint.name`` or that it is downloaded into. Default:
-            the cache of torch.hub, if ``download``.
-
-    Returns:
-        The file; ``None`` without ``download`` and ``path``.
+    ``path`` is the file, or the folder that holds it or that it is downloaded into (default: the cache of torch.hub).
+    Without ``path`` and ``download``, the result is ``None``.
 
     Raises:
         FileNotFoundError: If it is missing and not downloaded, or not published.
@@ -162,12 +137,9 @@ def _download(checkpoint: Checkpoint, url: str, file: Path) -> Path:
 
 
 def load_weights(network: torch.nn.Module, file: str | Path, checkpoint: Checkpoint) -> None:
-    """Load weights into a network, if all of them fit.
+    """Load weights into a network, if all of them fit; otherwise leave it unchanged.
 
-    Args:
-        network: the network; unchanged unless everything fits.
-        file: written by ``torch.save``. It is read with ``weights_only=True``, so no code in it runs.
-        checkpoint: how such files name weights.
+    The file is read with ``weights_only=True``, so no code in it runs.
 
     Raises:
         ValueError: If it is not a file of weights, or weights are missing, unexpected or of another shape.
@@ -206,9 +178,10 @@ def _unwrapped(loaded: Any, checkpoint: Checkpoint, name: str) -> dict[str, torc
             loaded = loaded[wrapper]
             break
     if not isinstance(loaded, Mapping) or not all(isinstance(value, torch.Tensor) for value in loaded.values()):
+        entries = f" of {_listed(map(str, loaded))}" if isinstance(loaded, Mapping) else ""
         raise ValueError(
             f"{name!r} must hold tensors by name, or such a mapping under one of {list(checkpoint.wrappers)}, and "
-            f"holds a {type(loaded).__name__}{_entries(loaded)}. Fix: torch.save(network.state_dict(), file)."
+            f"holds a {type(loaded).__name__}{entries}. Fix: torch.save(network.state_dict(), file)."
         )
     found = {}
     for key, value in loaded.items():
@@ -217,10 +190,6 @@ def _unwrapped(loaded: Any, checkpoint: Checkpoint, name: str) -> dict[str, torc
         if not key.startswith(checkpoint.ignored):
             found[key] = value
     return found
-
-
-def _entries(loaded: Any) -> str:
-    return f" of {_listed(map(str, loaded))}" if isinstance(loaded, Mapping) else ""
 
 
 def _listed(keys: Iterable[str]) -> str:
@@ -233,17 +202,8 @@ class LazyNetwork(nn.Module):
     """A frozen network that is made, and its weights loaded, when it is first called.
 
     Without a file of weights, the weights are random but always the same, so that copies of an env in several
-    processes agree. Torch's global generator is left unchanged.
-
-    Args:
-        make: makes the network.
-        checkpoint: the published weights.
-        download: whether to download them if they are missing.
-        path: a file of weights, or the folder that holds them.
-        requires_grad: whether the network computes gradients.
-
-    Attributes:
-        network: the network, or ``None`` before the first call.
+    processes agree. Torch's global generator is left unchanged. ``download`` and ``path`` are those of
+    :func:`find_weights`.
 
     Example:
         >>> lazy = LazyNetwork(lambda: nn.Linear(2, 3), Checkpoint("linear.pt"))
@@ -270,16 +230,7 @@ class LazyNetwork(nn.Module):
         return not self.download and self.path is None
 
     def built(self) -> nn.Module:
-        """Return the network, and make it first if necessary.
-
-        Returns:
-            The network.
-
-        Raises:
-            FileNotFoundError: If the file of weights is missing.
-            ConnectionError: If it cannot be downloaded.
-            ValueError: If the weights do not fit.
-        """
+        """Return the network; the first call makes it, with the errors of ``find_weights`` and ``load_weights``."""
         if self.network is None:
             file = find_weights(self.checkpoint, self.download, self.path)
             with torch.random.fork_rng(devices=[]):
@@ -291,14 +242,7 @@ class LazyNetwork(nn.Module):
         return self.network
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
-        """Embed images; see :meth:`built` for the errors of the first call.
-
-        Args:
-            images: of shape ``[N, 3, H, W]``.
-
-        Returns:
-            Vectors of shape ``[N, features]``.
-        """
+        """Embed images ``[N, 3, H, W]`` as vectors ``[N, features]``."""
         network = self.built()
         parameter = next(network.parameters())
         if parameter.device != images.device:
@@ -308,18 +252,5 @@ class LazyNetwork(nn.Module):
         return result
 
     def train(self, mode: bool = True) -> LazyNetwork:
-        """Stay in evaluation mode: batch statistics must not follow the images of an env.
-
-        Args:
-            mode: ignored.
-
-        Returns:
-            The network.
-        """
+        """Stay in evaluation mode: batch statistics must not follow the images of an env."""
         return self
-
-
-__all__ = [
-    "RESNET_FEATURES", "VITS", "Checkpoint", "LazyNetwork", "find_weights", "load_weights", "make_resnet", "make_vit",
-    "require_package",
-]  # fmt: skip

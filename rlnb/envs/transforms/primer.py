@@ -10,9 +10,7 @@ import torch
 from tensordict import TensorDictBase
 
 from rlnb._tensordict import shallow_copy
-from rlnb.data.specs.base import TensorSpec
-from rlnb.data.specs.composite import Composite
-from rlnb.data.specs.unbounded import Unbounded
+from rlnb.data.specs import Composite, TensorSpec, Unbounded
 from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
 from rlnb.envs.transforms.transform import Transform, key_list
 
@@ -65,7 +63,7 @@ class TensorDictPrimer(Transform):
     ) -> None:
         super().__init__()
         default_value = 0.0 if default_value is None else default_value
-        self.call_before_env_reset = bool(call_before_env_reset)
+        self.call_before_env_reset = self._fills_resets = bool(call_before_env_reset)
         self.primers = primers.clone() if isinstance(primers, Composite) else Composite(primers or {})
         self.primers.update(Composite(kwargs).expand(*self.primers.shape) if self.primers.ndim else kwargs)
         keys = self.primers.keys(True, True)
@@ -87,14 +85,8 @@ class TensorDictPrimer(Transform):
         self._defaults = _defaults(keys, {} if single_default_value else default_value)
         self._fitted, self._batch_dims = {key: self.primers[key] for key in keys}, self.primers.ndim
 
-    # Data ---------------------------------------------------------------------------------------------------------
-
     @property
     def _changes_resets(self) -> bool:
-        return self.call_before_env_reset
-
-    @property
-    def _fills_resets(self) -> bool:
         return self.call_before_env_reset
 
     def _reset_env_preprocess(self, tensordict: TensorDictBase) -> TensorDictBase:
@@ -163,8 +155,6 @@ class TensorDictPrimer(Transform):
                 f"The default value of {key!r} has shape {tuple(value.shape)}, and the entry has {tuple(shape)}."
             ) from None
 
-    # Specs --------------------------------------------------------------------------------------------------------
-
     def _learn_output(self, output_spec: Composite) -> None:
         self._batch_dims = output_spec.ndim
         for key in self._fitted:
@@ -188,11 +178,7 @@ class TensorDictPrimer(Transform):
         return []  # transform_observation_spec compares primers with the env's own entries
 
     def transform_observation_spec(self, observation_spec: Composite) -> Composite:
-        """Add the entries; one that the env has already must have the same shape and dtype.
-
-        Raises:
-            ValueError: If it has not.
-        """
+        """Add the entries; raise ``ValueError`` if the env has one already with another shape or dtype."""
         self._need_composite(observation_spec)
         for key, spec in self._fitted.items():
             there = observation_spec.get(key)
@@ -276,6 +262,3 @@ def _default(key: NestedKey, value: Any) -> Any:
             f"The default value of {key!r} must be a number, a tensor or a function, got a {type(value).__name__}."
         )
     return value
-
-
-__all__ = ["TensorDictPrimer", "gSDENoise"]

@@ -1,4 +1,4 @@
-"""Transforms that a replay buffer applies when it stores data: ``MultiStepTransform`` and ``Reward2GoTransform``."""
+"""Transforms of the data that a replay buffer stores, and of the sequences that it samples."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from typing import Any, ClassVar
 
 import torch
 from tensordict import TensorDictBase
+from tensordict.nn import TensorDictModuleBase
 
 from rlnb.data.postprocs import multi_step
-from rlnb.data.specs.composite import Composite
+from rlnb.data.specs import Composite
 from rlnb.data.ted.keys import DONE, NestedKey, as_key, as_tuple
 from rlnb.data.ted.leaves import leaf_keys
+from rlnb.envs.recurrent_mode import set_recurrent_mode
 from rlnb.envs.transforms import errors
 from rlnb.envs.transforms.transform import Keys, Transform, key_list
 
@@ -75,6 +77,7 @@ class MultiStepTransform(WriteTransform):
         (tensor([0]), tensor([1, 2, 3]))
     """
 
+    _shown = ("n_steps", "gamma")
     #: Stored data continues what was stored before, so a buffer adds a time dimension to single steps.
     joins_writes = True
     _does = "looks ahead"
@@ -101,16 +104,18 @@ class MultiStepTransform(WriteTransform):
         self.reward_keys = key_list("reward" if reward_keys is None else reward_keys, "reward_keys")
         self.done_keys = key_list([done_key or DONE] if done_keys is None else done_keys, "done_keys")
         self.mask_key = None if mask_key is None else key_list([mask_key], "mask_key")[0]
-        self._held: TensorDictBase | None = None
 
     def _forget(self) -> None:
         super()._forget()
-        self.__dict__["_held"] = None
+        self._held: TensorDictBase | None = None
 
     def _store(self, tensordict: TensorDictBase) -> TensorDictBase:
         steps = self._joined(tensordict)
         ends = [as_key(("next", *as_tuple(key))) for key in self.done_keys]
-        ahead = multi_step(self._masked(steps), self.gamma, self.n_steps, self.reward_keys, ends)
+        masked = steps
+        if self.mask_key not in (None, "mask"):  # the key that multi_step reads
+            masked = steps.copy().set("mask", self._need(steps, self.mask_key))
+        ahead = multi_step(masked, self.gamma, self.n_steps, self.reward_keys, ends)
         self.__dict__["_held"] = steps[..., -self.n_steps :].clone()
         return ahead[..., : max(steps.batch_size[-1] - self.n_steps, 0)]
 
@@ -134,15 +139,6 @@ class MultiStepTransform(WriteTransform):
             )
         joined: TensorDictBase = torch.cat([held, tensordict], -1)  # type: ignore[assignment]  # torch joins TensorDicts
         return joined
-
-    def _masked(self, steps: TensorDictBase) -> TensorDictBase:
-        """Copy the mask to the key that ``multi_step`` reads."""
-        if self.mask_key is None or self.mask_key == "mask":
-            return steps
-        return steps.copy().set("mask", self._need(steps, self.mask_key))
-
-    def __repr__(self) -> str:
-        return f"MultiStepTransform(n_steps={self.n_steps}, gamma={self.gamma})"
 
 
 class Reward2GoTransform(WriteTransform):
@@ -211,4 +207,180 @@ def _returns(reward: torch.Tensor, ends: torch.Tensor, gamma: float, time: int) 
     return returns
 
 
-__all__ = ["MultiStepTransform", "Reward2GoTransform"]
+class RandomCropTensorDict(Transform):
+    """Cuts a random sequence of consecutive steps out of each trajectory of a sample.
+
+    Args:
+        sub_seq_len: number of steps.
+        sample_dim: the time dimension.
+        mask_key: a boolean mask, ``True`` for data and ``False`` for padding at the end. Default: all steps are data.
+
+    Raises:
+        ValueError: If ``sub_seq_len`` is not a positive integer.
+
+    Example:
+        >>> from tensordict import TensorDict
+        >>> steps = TensorDict({"t": torch.arange(20).expand(3, 20)}, [3, 20])
+        >>> piece = RandomCropTensorDict(sub_seq_len=5)(steps)["t"]
+        >>> piece.shape, bool((piece.diff() == 1).all())
+        (torch.Size([3, 5]), True)
+    """
+
+    _shown = ("sub_seq_len", "sample_dim")
+
+    def __init__(self, sub_seq_len: int, sample_dim: int = -1, mask_key: NestedKey | None = None) -> None:
+        if isinstance(sub_seq_len, bool) or not isinstance(sub_seq_len, int) or sub_seq_len < 1:
+            raise ValueError(f"sub_seq_len must be a positive integer, got {sub_seq_len!r}.")
+        super().__init__()
+        self.sub_seq_len, self.sample_dim = sub_seq_len, sample_dim
+        self.mask_key = None if mask_key is None else key_list([mask_key], "mask_key")[0]
+
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Cut out the sequences.
+
+        Returns:
+            A new TensorDict of shape ``[..., sub_seq_len]``.
+
+        Raises:
+            RuntimeError: If a trajectory is too short, or there is no dimension ``sample_dim``.
+            ValueError: If the mask has padding before data.
+            KeyError: If the mask is missing.
+        """
+        ndim = tensordict.ndim
+        if not -ndim <= self.sample_dim < ndim:
+            raise RuntimeError(
+                f"RandomCropTensorDict cuts along dimension {self.sample_dim}, and the data has batch size "
+                f"{tuple(tensordict.batch_size)}."
+            )
+        dim = self.sample_dim % ndim
+        lengths = self._lengths(tensordict, dim)
+        shortest = int(lengths.min()) if lengths.numel() else self.sub_seq_len
+        if shortest < self.sub_seq_len:
+            raise RuntimeError(
+                f"RandomCropTensorDict cuts out {self.sub_seq_len} steps, and the shortest trajectory has {shortest}. "
+                f"Fix: RandomCropTensorDict(sub_seq_len={shortest}), or longer trajectories."
+            )
+        room = lengths - self.sub_seq_len + 1
+        starts = (torch.rand(lengths.shape, device=lengths.device) * room).long().clamp_max(room - 1)
+        steps = starts.unsqueeze(dim) + _along(torch.arange(self.sub_seq_len, device=starts.device), dim, ndim)
+        grid = [
+            steps if d == dim else _along(torch.arange(size, device=starts.device), d, ndim)
+            for d, size in enumerate(tensordict.batch_size)
+        ]
+        return tensordict[tuple(grid)]
+
+    def _lengths(self, data: TensorDictBase, dim: int) -> torch.Tensor:
+        """Return the number of steps of each trajectory, of the batch size without time."""
+        shape: Sequence[int] = [size for d, size in enumerate(data.batch_size) if d != dim]
+        if self.mask_key is None:
+            return torch.full(shape, data.batch_size[dim], device=data.device)
+        mask = self._need(data, self.mask_key).reshape(data.batch_size)
+        if bool((mask & ~mask.cummin(dim)[0]).any()):
+            raise ValueError(
+                f"The mask {self.mask_key!r} must be True up to the end of each trajectory and False after it, but has "
+                "a False before a True."
+            )
+        return mask.sum(dim)
+
+    def _learn_output(self, output_spec: Composite) -> None:
+        raise ValueError(errors.buffer_only(self, "cuts trajectories into pieces"))
+
+
+def _along(values: torch.Tensor, dim: int, ndim: int) -> torch.Tensor:
+    """Reshape values so that they lie along one of ``ndim`` dimensions."""
+    return values.reshape([-1 if d == dim else 1 for d in range(ndim)])
+
+
+class BurnInTransform(Transform):
+    """Runs recurrent modules over the first steps of sampled sequences, and drops these steps.
+
+    A buffer holds recurrent states that an older policy computed. This transform recomputes them with the current
+    policy (Kapturowski et al., 2019), without gradients, and writes the result to the first remaining step.
+
+    Args:
+        modules: the recurrent modules in order, such as :class:`~rlnb.modules.LSTMModule`, or a single one.
+        burn_in: the number of steps to run over.
+        out_keys: the states. Default: the entries that a module reads, and writes under "next".
+
+    Raises:
+        TypeError: If one is not a TensorDictModule.
+        ValueError: If ``burn_in`` is negative.
+
+    Example:
+        >>> from tensordict import TensorDict
+        >>> from rlnb.modules import GRUModule
+        >>> net = GRUModule(input_size=3, hidden_size=4, in_key="observation", out_key="features")
+        >>> sample = TensorDict({"observation": torch.ones(2, 10, 3), "is_init": torch.zeros(2, 10, 1).bool()}, [2, 10])
+        >>> sample["recurrent_state"] = torch.zeros(2, 10, 1, 4)
+        >>> out = BurnInTransform([net], burn_in=4)(sample)
+        >>> out.batch_size, bool(out["recurrent_state"][:, 0].any())
+        (torch.Size([2, 6]), True)
+    """
+
+    _shown = ("burn_in", "out_keys")
+
+    def __init__(
+        self,
+        modules: Sequence[TensorDictModuleBase] | TensorDictModuleBase,
+        burn_in: int,
+        out_keys: Sequence[NestedKey] | None = None,
+    ) -> None:
+        chain = [modules] if isinstance(modules, TensorDictModuleBase) else list(modules)
+        for module in chain:
+            if not isinstance(module, TensorDictModuleBase):
+                raise TypeError(
+                    f"BurnInTransform runs TensorDictModules, and got a {type(module).__name__}. "
+                    "Fix: TensorDictModule(net, in_keys=[...], out_keys=[...])."
+                )
+        if isinstance(burn_in, bool) or not isinstance(burn_in, int) or burn_in < 0:
+            raise ValueError(f"burn_in must be a non-negative integer, got {burn_in!r}.")
+        super().__init__()
+        # Not as submodules: they belong to the policy, which is trained, moved and saved as such.
+        self.__dict__["modules_"] = chain
+        self.burn_in = burn_in
+        self.out_keys = _states(chain) if out_keys is None else key_list(list(out_keys), "out_keys")
+
+    def _pair_up(self) -> None:
+        """Accept any ``out_keys``: there are no ``in_keys``."""
+
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Run the modules over the first steps, and drop them.
+
+        Raises:
+            ValueError: If no steps remain.
+            KeyError: If an input of the modules is missing.
+        """
+        if not self.burn_in:
+            return tensordict
+        length = tensordict.batch_size[-1] if tensordict.ndim else 0
+        if length <= self.burn_in:
+            raise ValueError(
+                f"BurnInTransform drops the first {self.burn_in} steps of each sequence, and the data has batch size "
+                f"{tuple(tensordict.batch_size)}, whose last dimension is time. Fix: sample longer sequences."
+            )
+        first = tensordict[..., : self.burn_in].copy()
+        with torch.no_grad(), set_recurrent_mode(True):
+            for module in self.__dict__["modules_"]:
+                first = module(first)
+        rest = tensordict[..., self.burn_in :].copy()
+        for key in self.out_keys:
+            state = first.get(as_key(("next", *as_tuple(key))))[(slice(None),) * (tensordict.ndim - 1) + (-1,)]
+            stored = rest.get(key, None)
+            shape = (*rest.batch_size, *state.shape[tensordict.ndim - 1 :])
+            states = state.new_zeros(shape) if stored is None else stored.clone()
+            states[(slice(None),) * (tensordict.ndim - 1) + (0,)] = state
+            rest.set(key, states)
+        return rest
+
+    def _learn_output(self, output_spec: Composite) -> None:
+        raise ValueError(errors.buffer_only(self, "runs over sequences of steps"))
+
+
+def _states(modules: list[TensorDictModuleBase]) -> list[NestedKey]:
+    """What the modules read, and write for the step that follows."""
+    read = [as_tuple(key) for module in modules for key in module.in_keys]
+    written = [as_tuple(key) for module in modules for key in module.out_keys]
+    return [as_key(path[1:]) for path in written if path[0] == "next" and path[1:] in read]
+
+
+__all__ = ["BurnInTransform", "MultiStepTransform", "RandomCropTensorDict", "Reward2GoTransform"]

@@ -1,4 +1,4 @@
-"""Row-by-row rollouts: transforms that change the numpy rows of a TED block as the base env fills them.
+"""Rows of batches and rollouts: entries carried from step to step, resets of some rows, and row-by-row rollouts.
 
 A rollout of a single env fills one preallocated block row by row, without a TensorDict per step (see
 :mod:`rlnb.envs.rows`). A transform takes part if it has a :class:`RowRule`, which does to rows what its ``_step`` and
@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
+from tensordict import TensorDictBase
 
-from rlnb.data.specs.base import TensorSpec
-from rlnb.data.specs.composite import Composite
+from rlnb.data.specs import Composite, TensorSpec
 from rlnb.data.ted.block import EnvRows, LeafInfo
-from rlnb.data.ted.keys import NestedKey
+from rlnb.data.ted.keys import NestedKey, as_tuple
 
 if TYPE_CHECKING:
     from rlnb.envs.transforms.transform import Transform
@@ -58,15 +58,7 @@ class Stage(NamedTuple):
 
 
 def row_rule(transform: Transform, output_spec: Composite) -> RowRule | None:
-    """Return the rule of a transform, if its class declares one in its own body.
-
-    Args:
-        transform: the transform.
-        output_spec: the output specs of the env before it.
-
-    Returns:
-        The rule, or ``None`` if the transform needs TensorDicts.
-    """
+    """Return the rule of a transform above an env of this spec, if its class declares one in its own body."""
     declared = vars(type(transform))
     if "_row_rule" in declared:
         return transform._row_rule(output_spec)
@@ -76,12 +68,7 @@ def row_rule(transform: Transform, output_spec: Composite) -> RowRule | None:
 def value_by_value(transform: Transform, output_spec: Composite) -> RowRule | None:
     """Make the rule of a transform that only calls ``_apply_transform``, a function of one value.
 
-    Args:
-        transform: the transform.
-        output_spec: the output specs of the env before it.
-
-    Returns:
-        The rule, or ``None`` if one of its keys is missing, is an end signal, or occurs in two pairs of keys.
+    Returns ``None`` if one of its keys is missing, is an end signal, or occurs in two pairs of keys.
     """
     pairs = list(zip(transform.in_keys, transform.out_keys, strict=True))
     given, ends = _leaves(output_spec), set(output_spec["full_done_spec"].keys(True, True))
@@ -111,17 +98,10 @@ def value_by_value(transform: Transform, output_spec: Composite) -> RowRule | No
 
 
 def stages(transforms: list[Transform], output_spec: Composite, root: Leaves, next_only: Leaves) -> list[Stage] | None:
-    """Collect the rules of transforms.
+    """Collect the rules of transforms, from the inside to the outside, above a base env of this spec.
 
-    Args:
-        transforms: from the inside to the outside.
-        output_spec: the output specs of the base env.
-        root: the entries of a root row of the base env.
-        next_only: the entries that only its "next" rows have.
-
-    Returns:
-        A stage for each transform, and a last one that describes the rows after all of them; ``None`` if a transform
-        has no rule.
+    ``root`` are the entries of its root rows, ``next_only`` those that only its "next" rows have. Returns a stage for
+    each transform, and a last one that describes the rows after all of them; ``None`` if a transform has no rule.
     """
     found: list[Stage] = []
     for transform in transforms:
@@ -143,15 +123,10 @@ def stages(transforms: list[Transform], output_spec: Composite, root: Leaves, ne
 
 
 def bind(chain: list[Stage], rows: EnvRows) -> tuple[EnvRows, list[Step], list[Reset]]:
-    """Make the functions of all transforms for the rows of a block.
+    """Make the functions of all transforms for the rows of a block; ``chain`` is without the last stage.
 
-    Args:
-        chain: the stages, without the last one.
-        rows: the rows of the block.
-
-    Returns:
-        The rows that the base env fills, the functions to call after its steps, and those to call after its resets,
-        in order.
+    Returns the rows that the base env fills, the functions to call after its steps, and those to call after its resets,
+    in order.
     """
     steps: list[Step] = []
     resets: list[Reset] = []
@@ -198,4 +173,93 @@ def _info(spec: TensorSpec) -> LeafInfo | None:
     return spec.shape, spec.dtype
 
 
-__all__ = ["EnvRows", "Reset", "RowRule", "Stage", "Step", "bind", "row_rule", "stages", "value_by_value"]
+class Carried:
+    """The last values of entries that a transform writes for its own use in the next step.
+
+    Like all state of a transform, they travel in the data: the root of step t+1 holds what step t wrote under "next".
+    If the data has lost them, because a transform further out renames or removes the entry or because a worker receives
+    only the action, the last value that was written is used.
+    """
+
+    def __init__(self) -> None:
+        self._last: dict[NestedKey, torch.Tensor] = {}
+
+    def get(self, tensordict: TensorDictBase, key: NestedKey) -> torch.Tensor | None:
+        """Return the value of the previous step, from the input of a step or reset; ``None`` if there is none yet."""
+        value = tensordict.get(key, None)
+        if value is None:
+            value = self._last.get(key)
+            if value is not None and value.shape[: tensordict.ndim] != tensordict.batch_size:
+                return None  # a stateless env was given data of another batch size
+        return value
+
+    def put(self, data: TensorDictBase, key: NestedKey, value: torch.Tensor) -> None:
+        """Write a value for the next step to the output of a step or reset."""
+        self._last[key] = value
+        data.set(key, value)
+
+    def in_rows(self, key: NestedKey, rows: np.ndarray) -> Callable[[], np.ndarray]:
+        """Make a function that reads the last value of an entry that is stored in numpy rows ``[n, ...]``.
+
+        It returns always the same array, of shape ``[...]``. Writing to it changes the last value.
+        """
+        last, cell = self._last, np.zeros_like(rows[0])
+        tensor = torch.from_numpy(cell)
+
+        def read() -> np.ndarray:
+            value = last.get(key)
+            if value is not tensor:  # a step or reset of TensorDicts happened in between
+                cell[...] = 0 if value is None else value.detach().cpu().numpy()
+                last[key] = tensor
+            return cell
+
+        return read
+
+    def restart(
+        self,
+        tensordict: TensorDictBase,
+        data: TensorDictBase,
+        key: NestedKey,
+        fresh: torch.Tensor,
+        reset_key: NestedKey | None = None,
+    ) -> None:
+        """Write a fresh value in the rows that are reset, and keep the previous value in the others.
+
+        ``reset_key`` is the mask that selects them; ``None`` stands for the nearest one at or above the entry.
+        """
+        mask = find_mask(tensordict, key) if reset_key is None else tensordict.get(reset_key, None)
+        old = None if mask is None else self.get(tensordict, key)
+        self.put(data, key, choose_rows(mask, fresh, old, tensordict.ndim))
+
+
+def find_mask(tensordict: TensorDictBase, key: NestedKey) -> torch.Tensor | None:
+    """Find the "_reset" mask of an entry: the one at the root if present, otherwise the nearest one above the entry.
+
+    Returns ``None`` if all rows are reset.
+    """
+    mask = tensordict.get("_reset", None)
+    if mask is not None or isinstance(key, str):
+        return mask
+    path = as_tuple(key)
+    for depth in range(len(path) - 1, 0, -1):
+        mask = tensordict.get((*path[:depth], "_reset"), None)
+        if mask is not None:
+            return mask
+    return None
+
+
+def choose_rows(
+    mask: torch.Tensor | None, fresh: torch.Tensor, old: torch.Tensor | None, batch_dims: int
+) -> torch.Tensor:
+    """Select new data in the rows that are reset, and old data in the others.
+
+    ``mask``, of shape ``[*batch_size, ...]``, is ``True`` for rows to reset; ``None`` resets all of them. ``fresh`` and
+    ``old``, ``None`` if there is none, have shape ``[*batch_size, ...]``.
+    """
+    if mask is None or old is None or old.shape != fresh.shape:
+        return fresh
+    while mask.ndim > batch_dims and mask.shape[-1] == 1:
+        mask = mask.squeeze(-1)
+    if mask.shape != fresh.shape[: mask.ndim]:
+        mask = mask.flatten(batch_dims).any(-1)
+    return torch.where(mask.reshape((*mask.shape, *[1] * (fresh.ndim - mask.ndim))), fresh, old)

@@ -7,12 +7,9 @@ from collections.abc import Sequence
 import torch
 from tensordict import TensorDictBase
 
-from rlnb.data.specs.base import TensorSpec
-from rlnb.data.specs.composite import Composite
-from rlnb.data.specs.unbounded import Unbounded
+from rlnb.data.specs import Composite, TensorSpec, Unbounded
 from rlnb.envs.transforms import errors
-from rlnb.envs.transforms.observation import ObservationTransform
-from rlnb.envs.transforms.transform import Keys, Transform
+from rlnb.envs.transforms.transform import Keys, ObservationTransform, Transform
 
 
 class ShapeTransform(Transform):
@@ -22,6 +19,7 @@ class ShapeTransform(Transform):
     rearrange, because tensors of a spec may have more dimensions at the end.
     """
 
+    _inverts_whole = False
     _n_batch = 0
 
     def _pair_up(self) -> None:
@@ -42,13 +40,9 @@ class ShapeTransform(Transform):
         raise NotImplementedError
 
     def _at(self, dim: int, ndim: int, value: torch.Tensor, reach: int = 0) -> int:
-        """Return the index of a dimension of a value.
+        """Return the index of a dimension: negative ones count from the end, others after the batch dimensions.
 
-        Args:
-            dim: negative, counted from the end, or non-negative, counted after the batch dimensions.
-            ndim: the number of dimensions.
-            value: the value, for the error.
-            reach: how many more dimensions the result has.
+        ``ndim`` is the number of dimensions of the value, and ``reach`` how many more the result has.
         """
         at = dim + ndim + reach if dim < 0 else dim + self._n_batch
         if not self._n_batch <= at < ndim + reach:
@@ -58,8 +52,6 @@ class ShapeTransform(Transform):
                 "to -1, or other in_keys."
             )
         return at
-
-    # Data ---------------------------------------------------------------------------------------------------------
 
     def _apply_transform(self, value: torch.Tensor) -> torch.Tensor:
         return self._change(value, value.ndim)
@@ -82,13 +74,6 @@ class ShapeTransform(Transform):
     @property
     def _changes_resets(self) -> bool:
         return any(key in self._states for key in self.in_keys_inv)
-
-    @property
-    def invertible(self) -> bool:
-        """Whether :meth:`inv` changes anything."""
-        return bool(self.in_keys_inv)
-
-    # Specs --------------------------------------------------------------------------------------------------------
 
     def _forward_specs(self, composite: Composite) -> Composite:
         self.__dict__["_n_batch"] = composite.ndim if isinstance(composite, Composite) else 0
@@ -124,7 +109,6 @@ class FlattenObservation(ObservationTransform, ShapeTransform):
         first_dim: the first of them, negative, counted from the end.
         last_dim: the last of them, negative, counted from the end.
         in_keys: the observations. Default: "pixels".
-        out_keys: where the results go. Default: ``in_keys``.
         allow_positive_dim: whether non-negative dimensions are accepted. They are counted after the batch dimensions.
 
     Raises:
@@ -135,6 +119,8 @@ class FlattenObservation(ObservationTransform, ShapeTransform):
         >>> FlattenObservation(-3, -1)(TensorDict({"pixels": torch.zeros(3, 4, 5)}))["pixels"].shape
         torch.Size([60])
     """
+
+    _shown = ("first_dim", "last_dim", "keys")
 
     def __init__(
         self,
@@ -157,9 +143,6 @@ class FlattenObservation(ObservationTransform, ShapeTransform):
     def _change(self, value: torch.Tensor, ndim: int) -> torch.Tensor:
         return value.flatten(self._at(self.first_dim, ndim, value), self._at(self.last_dim, ndim, value))
 
-    def __repr__(self) -> str:
-        return f"FlattenObservation(first_dim={self.first_dim}, last_dim={self.last_dim}, keys={self.in_keys})"
-
 
 class UnsqueezeTransform(ShapeTransform):
     """Adds a dimension of size 1; its inverse removes it.
@@ -168,9 +151,7 @@ class UnsqueezeTransform(ShapeTransform):
         dim: index of the new dimension, negative, counted from the end of the result.
         allow_positive_dim: whether a non-negative ``dim`` is accepted. It is counted after the batch dimensions.
         in_keys: entries that get the dimension.
-        out_keys: where the results go. Default: ``in_keys``.
         in_keys_inv: inputs of the env that have the dimension outside, and lose it.
-        out_keys_inv: names of these inputs outside. Default: ``in_keys_inv``.
 
     Raises:
         ValueError: If ``dim`` is not negative, or there are no keys.
@@ -181,6 +162,8 @@ class UnsqueezeTransform(ShapeTransform):
         >>> unsqueeze(TensorDict({"observation": torch.zeros(4)}))["observation"].shape
         torch.Size([1, 4])
     """
+
+    _shown = ("dim", "in_keys", "out_keys", "in_keys_inv", "out_keys_inv")
 
     def __init__(
         self,
@@ -210,24 +193,11 @@ class UnsqueezeTransform(ShapeTransform):
 
     _change, _change_back = _unsqueezed, _squeezed
 
-    def __repr__(self) -> str:
-        names = ("in_keys", "out_keys", "in_keys_inv", "out_keys_inv")
-        return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)}' for name in ('dim', *names))})"
-
 
 class SqueezeTransform(UnsqueezeTransform):
-    """Removes a dimension of size 1; its inverse adds it. See :class:`UnsqueezeTransform`.
+    """Removes a dimension of size 1; its inverse adds it.
 
-    Args:
-        dim: index of the dimension, negative, counted from the end.
-        allow_positive_dim: whether a non-negative ``dim`` is accepted. It is counted after the batch dimensions.
-        in_keys: entries that lose the dimension.
-        out_keys: where the results go. Default: ``in_keys``.
-        in_keys_inv: inputs of the env that lack the dimension outside, and get it.
-        out_keys_inv: names of these inputs outside. Default: ``in_keys_inv``.
-
-    Raises:
-        ValueError: If ``dim`` is not negative, or there are no keys.
+    It takes the arguments of :class:`UnsqueezeTransform`; inputs of the env lack the dimension outside, and get it.
 
     Example:
         >>> from tensordict import TensorDict
@@ -246,9 +216,7 @@ class PermuteTransform(ShapeTransform):
         dims: the last dimensions, all negative, in their new order: ``[-1, -3, -2]`` puts the channels of an image
             ``(H, W, C)`` first.
         in_keys: entries to permute.
-        out_keys: where the results go. Default: ``in_keys``.
         in_keys_inv: inputs of the env that are permuted outside, and restored.
-        out_keys_inv: names of these inputs outside. Default: ``in_keys_inv``.
 
     Raises:
         ValueError: If ``dims`` are not the last dimensions, each once, or there are no keys.
@@ -259,6 +227,8 @@ class PermuteTransform(ShapeTransform):
         >>> permute(TensorDict({"pixels": torch.zeros(4, 5, 3)}))["pixels"].shape
         torch.Size([3, 4, 5])
     """
+
+    _shown = ("dims", "keys")
 
     def __init__(
         self,
@@ -275,8 +245,7 @@ class PermuteTransform(ShapeTransform):
                 f"{self.dims}. Fix: [-1, -3, -2] puts the last of three dimensions first."
             )
         super().__init__(in_keys, out_keys, in_keys_inv, out_keys_inv)
-        back = [self.dims.index(dim) - len(self.dims) for dim in range(-len(self.dims), 0)]
-        self._back = back
+        self._back = [self.dims.index(dim) - len(self.dims) for dim in range(-len(self.dims), 0)]
 
     def _permuted(self, value: torch.Tensor, ndim: int, dims: list[int]) -> torch.Tensor:
         lead = ndim - len(dims)
@@ -293,9 +262,3 @@ class PermuteTransform(ShapeTransform):
 
     def _change_back(self, value: torch.Tensor, ndim: int) -> torch.Tensor:
         return self._permuted(value, ndim, self._back)
-
-    def __repr__(self) -> str:
-        return f"PermuteTransform(dims={self.dims}, keys={self.in_keys})"
-
-
-__all__ = ["FlattenObservation", "PermuteTransform", "ShapeTransform", "SqueezeTransform", "UnsqueezeTransform"]

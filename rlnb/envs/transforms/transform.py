@@ -5,19 +5,18 @@ from __future__ import annotations
 import functools
 import weakref
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import torch
 from tensordict import TensorDictBase
 from tensordict.nn import dispatch
 
 from rlnb._tensordict import shallow_copy
-from rlnb.data.specs.base import TensorSpec
-from rlnb.data.specs.composite import Composite
-from rlnb.data.ted.keys import NestedKey, as_key, as_keys, as_tuple
+from rlnb.data.specs import Composite, TensorSpec
+from rlnb.data.ted.keys import DONE, NestedKey, as_key, as_keys, as_tuple
+from rlnb.data.ted.leaves import is_branch
 from rlnb.envs.transforms import errors
-from rlnb.envs.transforms.carried import Carried
-from rlnb.envs.transforms.rows import RowRule
+from rlnb.envs.transforms.rows import Carried, RowRule
 
 if TYPE_CHECKING:
     from rlnb.envs.transforms.transformed_env import TransformedEnv
@@ -58,6 +57,9 @@ class Transform(torch.nn.Module):
     part only if its own body declares ``_elementwise = True`` or defines ``_row_rule``. Neither is inherited, so a
     subclass may override any method and is called through TensorDicts.
 
+    A subclass documents its keys only where they mean something else, or have other defaults, than here. Each raises
+    ``ValueError`` if its keys do not pair up.
+
     Args:
         in_keys: entries to read.
         out_keys: entries to write, one for each of ``in_keys``. Default: ``in_keys``.
@@ -71,7 +73,6 @@ class Transform(torch.nn.Module):
 
     Raises:
         TypeError: If a key is neither a string nor a tuple of strings.
-        ValueError: If the keys do not pair up.
 
     Example:
         >>> from rlnb.envs import CartPoleEnv, TransformedEnv
@@ -89,8 +90,17 @@ class Transform(torch.nn.Module):
     #: Whether ``_apply_transform`` is a function of its value alone and all that the transform does, so that rollouts
     #: may call it on rows. Applies only to the class that sets it, not to subclasses.
     _elementwise: bool = False
+    #: Whether an ``_inv_call`` of the class changes anything without ``in_keys_inv``.
+    _inverts_whole: bool = True
+    #: Whether ``_reset_env_preprocess`` must run for a reset without input, because it adds entries.
+    _fills_resets: bool = False
+    #: The attributes that ``repr`` shows; "keys" stands for ``in_keys``.
+    _shown: ClassVar[tuple[str, ...]] = ("keys",)
     #: Why the transform works in an env only, for the error of :meth:`forward`; ``None`` if it does not need one.
     _env_only: str | None = None
+    _known_keys: frozenset[tuple[str, ...]] | None
+    _states: frozenset[NestedKey]
+    _reward_specs: dict[NestedKey, TensorSpec]
 
     def __init__(
         self,
@@ -102,15 +112,12 @@ class Transform(torch.nn.Module):
         super().__init__()
         self._container: weakref.ref[Any] | None = None
         self.__dict__["_parent"] = None
-        self._known_keys: frozenset[tuple[str, ...]] | None = None
-        self._states: frozenset[NestedKey] = frozenset()
-        self._reward_specs: dict[NestedKey, TensorSpec] = {}
         self.in_keys = key_list(in_keys, "in_keys")
         self.out_keys = list(self.in_keys) if out_keys is None else key_list(out_keys, "out_keys")
         self.in_keys_inv = key_list(in_keys_inv, "in_keys_inv")
         self.out_keys_inv = list(self.in_keys_inv) if out_keys_inv is None else key_list(out_keys_inv, "out_keys_inv")
-        self._at_reset = self._needs_rewards = False
-        self._carried = Carried()
+        self._at_reset = False
+        self._forget()
         self._pair_up()
 
     def _pair_up(self) -> None:
@@ -154,14 +161,13 @@ class Transform(torch.nn.Module):
         try:
             if self._needs_rewards:
                 return self._call_with_rewards(tensordict_reset)
-            try:
-                return self._call(tensordict_reset)
-            except (KeyError, TypeError, AttributeError):
-                if not self._may_need_rewards(tensordict_reset):
-                    raise
-                result = self._call_with_rewards(tensordict_reset)
-                self.__dict__["_needs_rewards"] = True
-                return result
+            return self._call(tensordict_reset)
+        except (KeyError, TypeError, AttributeError):
+            if self._needs_rewards or not self._may_need_rewards(tensordict_reset):
+                raise
+            result = self._call_with_rewards(tensordict_reset)
+            self.__dict__["_needs_rewards"] = True
+            return result
         finally:
             self.__dict__["_at_reset"] = False
 
@@ -221,11 +227,6 @@ class Transform(torch.nn.Module):
         return None
 
     @property
-    def _fills_resets(self) -> bool:
-        """Whether ``_reset_env_preprocess`` must run for a reset without input, because it adds entries."""
-        return False
-
-    @property
     def _changes_resets(self) -> bool:
         """Whether ``_reset_env_preprocess`` may change anything."""
         own = type(self)._reset_env_preprocess is not Transform._reset_env_preprocess
@@ -233,13 +234,7 @@ class Transform(torch.nn.Module):
 
     @dispatch(source="in_keys", dest="out_keys")
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Change data forward.
-
-        Args:
-            tensordict: data of any batch size, such as a sample of a buffer; written to.
-
-        Returns:
-            The TensorDict.
+        """Change data of any batch size, such as a sample of a buffer, in place, and return it.
 
         Raises:
             KeyError: If an entry of ``in_keys`` is missing.
@@ -267,13 +262,9 @@ class Transform(torch.nn.Module):
         return tensordict
 
     def inv(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Apply the inverse: to the input of a step, or to data that a buffer is about to store.
+        """Apply the inverse to a copy of the input of a step, or of data that a buffer is about to store.
 
-        Args:
-            tensordict: data of any batch size. It is not changed.
-
-        Returns:
-            A new TensorDict, which shares unchanged entries with ``tensordict``.
+        The copy shares unchanged entries with ``tensordict``.
 
         Raises:
             KeyError: If an entry of ``out_keys_inv`` is missing.
@@ -284,7 +275,8 @@ class Transform(torch.nn.Module):
     @property
     def invertible(self) -> bool:
         """Whether :meth:`inv` changes anything."""
-        return bool(self.in_keys_inv) or type(self)._inv_call is not Transform._inv_call
+        whole = self._inverts_whole and type(self)._inv_call is not Transform._inv_call
+        return bool(self.in_keys_inv) or whole
 
     # Missing entries ----------------------------------------------------------------------------------------------
 
@@ -292,9 +284,6 @@ class Transform(torch.nn.Module):
         """Set whether missing entries are skipped instead of raising ``KeyError``.
 
         A reset always skips entries that only steps return, such as the reward.
-
-        Args:
-            mode: ``True`` skips them.
         """
         self.missing_tolerance = mode
 
@@ -315,6 +304,15 @@ class Transform(torch.nn.Module):
             raise errors.missing_key(self, key, data, False)
         return value
 
+    def _nearest_done(self, data: TensorDictBase, key: NestedKey) -> Any:
+        """Read the "done" under "next" of a rollout that is nearest at or above an entry."""
+        path = as_tuple(key)
+        for depth in range(len(path) - 1, 0, -1):
+            done = data.get(("next", *path[:depth], DONE), None)
+            if done is not None:
+                return done
+        return self._need(data, ("next", DONE))
+
     # Specs of one value -------------------------------------------------------------------------------------------
 
     def _apply_to_spec(self, spec: TensorSpec) -> TensorSpec:
@@ -328,13 +326,10 @@ class Transform(torch.nn.Module):
     # Specs of one group of entries --------------------------------------------------------------------------------
 
     def transform_observation_spec(self, observation_spec: Composite) -> Composite:
-        """Change the spec of the observations.
+        """Change the spec of the observations, and return it or a new one.
 
         Args:
             observation_spec: an unlocked copy that may be changed. A direct call may also pass the spec of one value.
-
-        Returns:
-            The spec of the observations after the transform: the same object, or a new one.
         """
         return self._forward_specs(observation_spec)
 
@@ -349,11 +344,7 @@ class Transform(torch.nn.Module):
     def transform_action_spec(self, action_spec: Composite) -> Composite:
         """Change the spec of the actions, from what the base env takes to what the transformed env takes.
 
-        Args:
-            action_spec: an unlocked copy that may be changed.
-
-        Returns:
-            The spec of the actions before the inverse: the same object, or a new one.
+        See :meth:`transform_observation_spec`.
         """
         return self._inverse_specs(action_spec)
 
@@ -364,7 +355,7 @@ class Transform(torch.nn.Module):
     def _forward_specs(self, composite: Composite) -> Composite:
         """Change the specs of ``in_keys`` in a group of output specs."""
         if not isinstance(composite, Composite):
-            return self._leaf_spec(composite, self.in_keys, self._apply_to_spec)
+            return self._apply_to_spec(composite) if self.in_keys else composite
         for in_key, out_key in zip(self.in_keys, self.out_keys, strict=True):
             spec = composite.get(in_key)
             if spec is not None:
@@ -374,13 +365,9 @@ class Transform(torch.nn.Module):
     def _inverse_specs(self, composite: Composite) -> Composite:
         """Change the specs of ``in_keys_inv`` in a group of input specs."""
         if not isinstance(composite, Composite):
-            return self._leaf_spec(composite, self.in_keys_inv, self._inv_apply_to_spec)
+            return self._inv_apply_to_spec(composite) if self.in_keys_inv else composite
         _move_inputs(self, composite, self._inv_apply_to_spec)
         return composite
-
-    def _leaf_spec(self, spec: Any, keys: list[NestedKey], change: Callable[[TensorSpec], TensorSpec]) -> Any:
-        """Change the spec of one value, if the transform changes values at all."""
-        return change(spec) if keys else spec
 
     def _need_composite(self, spec: Any) -> None:
         """Raise ``ValueError`` for the spec of one value, where entries are added or removed."""
@@ -393,16 +380,13 @@ class Transform(torch.nn.Module):
     # All specs ----------------------------------------------------------------------------------------------------
 
     def transform_output_spec(self, output_spec: Composite) -> Composite:
-        """Change the specs of everything that the env returns.
+        """Return the specs of everything that the env returns after the transform, in a new Composite.
 
         Called whenever a spec of the base env or a transform changes. This is also where a transform learns the keys
         of its env (``_learn_output``).
 
         Args:
-            output_spec: with "full_observation_spec", "full_reward_spec" and "full_done_spec". It is not changed.
-
-        Returns:
-            A new Composite of the same entries.
+            output_spec: with "full_observation_spec", "full_reward_spec" and "full_done_spec".
 
         Raises:
             ValueError: If the transform would overwrite an entry that is not among its ``in_keys``.
@@ -415,13 +399,10 @@ class Transform(torch.nn.Module):
         return self._each(output_spec, _OUTPUT_METHODS)
 
     def transform_input_spec(self, input_spec: Composite) -> Composite:
-        """Change the specs of everything that the env takes.
+        """Return the specs of everything that the env takes before the inverse, in a new Composite.
 
         Args:
-            input_spec: with "full_action_spec" and "full_state_spec". It is not changed.
-
-        Returns:
-            A new Composite of the same entries.
+            input_spec: with "full_action_spec" and "full_state_spec".
         """
         self._states = frozenset(input_spec["full_state_spec"].keys(True, True))
         self._learn_input(input_spec)
@@ -477,24 +458,13 @@ class Transform(torch.nn.Module):
         return None if self._container is None else self._container()
 
     def set_container(self, container: Any) -> None:
-        """Put the transform into an env or a :class:`Compose`.
-
-        Args:
-            container: the env or Compose.
-
-        Raises:
-            RuntimeError: If the transform already has a container.
-        """
+        """Put the transform into an env or a :class:`Compose`; raise ``RuntimeError`` if it already has a container."""
         self.assert_free()
         self._container = weakref.ref(container)
         self.empty_cache()
 
     def assert_free(self) -> None:
-        """Check that the transform has no container.
-
-        Raises:
-            RuntimeError: If it has one.
-        """
+        """Raise ``RuntimeError`` if the transform has a container."""
         holder = self.container
         if holder is not None:
             raise RuntimeError(
@@ -517,36 +487,22 @@ class Transform(torch.nn.Module):
         """The base env with all transforms before this one, or ``None`` if the transform is in no env.
 
         The base env is shared with the env around the transform; the transforms are clones.
-
-        Example:
-            >>> from rlnb.envs import GymEnv, RewardSum, StepCounter, TransformedEnv
-            >>> env = TransformedEnv(GymEnv("CartPole-v1"), StepCounter()).append_transform(RewardSum())
-            >>> env.transform[1].parent.transform
-            Compose(
-                    StepCounter(keys=[]))
         """
         if self.__dict__["_parent"] is None:
             found = self._env_and_predecessors()
             if found is not None:
-                env, before = found
                 # Not by setattr: the parent is not a submodule of the transform.
-                self.__dict__["_parent"] = env._with_transforms(before)
+                self.__dict__["_parent"] = found[0]._with_transforms(found[1])
         return self.__dict__["_parent"]
 
     def _env_and_predecessors(self) -> tuple[Any, list[Transform]] | None:
         """Return the env around the transform and clones of the transforms before it; ``None`` without an env."""
-        holder = self.container
-        if holder is None or not isinstance(holder, Transform):
+        holder: Any = self.container
+        nested = isinstance(holder, Transform)  # in a Compose
+        if not nested:
             return None if holder is None else (holder, [])
         found = holder._env_and_predecessors()
-        if found is None:
-            return None
-        env, before = found
-        return env, [*before, *holder._clones_before(self)]
-
-    def _clones_before(self, member: Transform) -> list[Transform]:
-        """Clone the members of a container that come before one of them."""
-        raise TypeError(f"{type(self).__name__} holds no transforms.")
+        return None if found is None else (found[0], [*found[1], *holder._clones_before(self)])
 
     def _env(self) -> TransformedEnv | None:
         """Return the env around the transform, or ``None``."""
@@ -556,40 +512,21 @@ class Transform(torch.nn.Module):
     # Hooks --------------------------------------------------------------------------------------------------------
 
     def init(self, tensordict: TensorDictBase) -> None:
-        """Prepare the transform for data. The default does nothing.
-
-        Args:
-            tensordict: an example of the data.
-        """
+        """Prepare the transform for data like this example. The default does nothing."""
 
     def dump(self, **kwargs: Any) -> None:
-        """Write out recorded data. The default does nothing; recorders override it.
-
-        Args:
-            **kwargs: options of the recorder.
-        """
+        """Write out recorded data. The default does nothing; recorders override it, and take options."""
 
     def close(self) -> None:
         """Release resources; called when the env is closed. The default does nothing."""
 
     def transform_fake_tensordict(self, fake_tensordict: TensorDictBase) -> TensorDictBase:
-        """Change the result of ``env.fake_tensordict()``. The default returns it unchanged.
-
-        Args:
-            fake_tensordict: zeros of the env's specs.
-
-        Returns:
-            The TensorDict.
-        """
+        """Change the result of ``env.fake_tensordict()``, zeros of the env's specs. The default changes nothing."""
         return fake_tensordict
 
     @property
     def collector(self) -> Any:
-        """Not supported: a transform does not know the collector that runs its env.
-
-        Raises:
-            NotImplementedError: Always.
-        """
+        """Not supported: a transform does not know the collector that runs its env. Raises ``NotImplementedError``."""
         raise NotImplementedError(
             f"{type(self).__name__}.collector is not supported: a transform does not know the collector that runs its "
             "env. Fix: hand the collector to the transform yourself, env.transform.my_collector = collector."
@@ -598,17 +535,7 @@ class Transform(torch.nn.Module):
     # Copies -------------------------------------------------------------------------------------------------------
 
     def clone(self) -> Self:
-        """Copy the transform, without its container.
-
-        Returns:
-            A transform with the same settings that shares buffers and parameters with this one, in no env.
-
-        Example:
-            >>> from rlnb.envs import GymEnv, StepCounter, TransformedEnv
-            >>> env = TransformedEnv(GymEnv("CartPole-v1"), StepCounter())
-            >>> env.transform.clone().parent is None
-            True
-        """
+        """Copy the transform, without its container; the copy shares buffers and parameters with this one."""
         new = type(self).__new__(type(self))
         # Lists and dictionaries are copied, so that replaced keys and buffers stay local to one of the two; tensors
         # are shared.
@@ -618,7 +545,7 @@ class Transform(torch.nn.Module):
         return new
 
     def _forget(self) -> None:
-        """Discard what was learned from the data and specs of an env: called on a clone."""
+        """Start without anything learned from the data and specs of an env: called for a new transform or clone."""
         self._known_keys, self._states, self._reward_specs = None, frozenset(), {}
         self._carried = Carried()
         self._needs_rewards = False
@@ -627,7 +554,53 @@ class Transform(torch.nn.Module):
         return {**self.__dict__, "_container": None, "_parent": None}
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}(keys={self.in_keys})"
+        names = {name: "in_keys" if name == "keys" else name for name in self._shown}
+        return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, names[name])!r}' for name in names)})"
+
+
+class ObservationTransform(Transform):
+    """Base class of transforms that change observations, but not rewards and end signals.
+
+    Args:
+        in_keys: the observations. Default: "observation" and "pixels", whichever exist; for image transforms, "pixels".
+
+    Example:
+        >>> from tensordict import TensorDict
+        >>> class Half(ObservationTransform):
+        ...     '''Halves observations.'''
+        ...     def _apply_transform(self, value):
+        ...         return value / 2
+        >>> Half()(TensorDict({"observation": torch.ones(2)}))["observation"]
+        tensor([0.5000, 0.5000])
+    """
+
+    _default_keys: ClassVar[tuple[str, ...]] = ("observation", "pixels")
+    #: Whether one of the default keys suffices.
+    _any_of = False
+
+    def __init__(
+        self,
+        in_keys: Keys | None = None,
+        out_keys: Keys | None = None,
+        in_keys_inv: Keys | None = None,
+        out_keys_inv: Keys | None = None,
+    ) -> None:
+        self._any_of = in_keys is None and len(self._default_keys) > 1
+        super().__init__(list(self._default_keys) if in_keys is None else in_keys, out_keys, in_keys_inv, out_keys_inv)
+
+    def _read(self, data: TensorDictBase, key: NestedKey) -> Any:
+        value = data.get(key, None)
+        if value is None and self._any_of and any(data.get(other, None) is not None for other in self.in_keys):
+            return None
+        return super()._read(data, key) if value is None else value
+
+    def transform_reward_spec(self, reward_spec: Composite) -> Composite:
+        """Return the spec of the rewards unchanged; see :class:`Transform`."""
+        return reward_spec
+
+    def transform_done_spec(self, done_spec: Composite) -> Composite:
+        """Return the spec of the end signals unchanged; see :class:`Transform`."""
+        return done_spec
 
 
 class _CallableTransform(Transform):
@@ -635,9 +608,6 @@ class _CallableTransform(Transform):
 
     No spec describes the entries that it adds, and :func:`~rlnb.envs.check_env_specs` reports them. Write a
     :class:`Transform` for use in a batched env, or where the specs must list the new entries.
-
-    Args:
-        function: takes and returns a TensorDict.
     """
 
     def __init__(self, function: Callable[[TensorDictBase], TensorDictBase]) -> None:
@@ -649,21 +619,7 @@ class _CallableTransform(Transform):
 
 
 def as_transform(what: Any) -> Transform:
-    """Convert a function to a transform.
-
-    Args:
-        what: a :class:`Transform`, or a function that takes and returns a TensorDict.
-
-    Returns:
-        The transform itself, or one that calls the function.
-
-    Raises:
-        TypeError: If it is neither.
-
-    Example:
-        >>> as_transform(lambda td: td)
-        _CallableTransform(keys=[])
-    """
+    """Convert a function of a TensorDict to a transform, and return a transform unchanged; otherwise ``TypeError``."""
     if isinstance(what, Transform):
         return what
     if callable(what) and not isinstance(what, type):
@@ -677,21 +633,10 @@ def as_transform(what: Any) -> Transform:
 
 
 def key_list(keys: Keys | None, name: str) -> list[NestedKey]:
-    """Convert one key or several to a list.
-
-    Args:
-        keys: a string, a tuple of strings (one nested key), a list of keys, or ``None`` for an empty list.
-        name: the name of the argument, for the error.
-
-    Returns:
-        A new list.
+    """Convert one key (a string or a tuple of strings) or several to a new list; ``None`` to an empty one.
 
     Raises:
-        TypeError: If one of them is not a key.
-
-    Example:
-        >>> key_list("reward", "in_keys"), key_list(["reward", ("nested", "reward")], "in_keys")
-        (['reward'], ['reward', ('nested', 'reward')])
+        TypeError: If one of them is not a key; ``name`` is that of the argument.
     """
     if keys is None:
         return []
@@ -704,18 +649,7 @@ def key_list(keys: Keys | None, name: str) -> list[NestedKey]:
 
 
 def checked_result(transform: torch.nn.Module, result: Any) -> TensorDictBase:
-    """Check that a method of a transform returned a TensorDict.
-
-    Args:
-        transform: the transform, for the error.
-        result: the return value.
-
-    Returns:
-        The result.
-
-    Raises:
-        TypeError: If it is not a TensorDict.
-    """
+    """Return the result of a method of a transform; raise ``TypeError`` if it is not a TensorDict."""
     if not isinstance(result, TensorDictBase):
         raise TypeError(
             f"{transform!r} must return a TensorDict and returned a {type(result).__name__}. Fix: return the "
@@ -733,12 +667,8 @@ _SpecMethod = Callable[[Any, Any], TensorSpec]
 def _apply_to_composite(function: _SpecMethod) -> _SpecMethod:
     """Decorate ``transform_observation_spec`` or a sibling, so that it is written for the spec of one value.
 
-    Args:
-        function: takes the transform and the spec of one of its ``in_keys``, and returns that of the ``out_key``.
-
-    Returns:
-        A method that takes a Composite and calls ``function`` for each of ``in_keys`` that it contains; or takes the
-        spec of one value.
+    The method takes a Composite, and changes the spec of each of ``in_keys`` that it contains to that of the
+    ``out_key``; or it takes the spec of one value.
 
     Example:
         >>> from rlnb.data import Bounded, Unbounded
@@ -771,12 +701,7 @@ def _apply_to_composite(function: _SpecMethod) -> _SpecMethod:
 def _apply_to_composite_inv(function: _SpecMethod) -> _SpecMethod:
     """Decorate ``transform_action_spec`` or another spec method of inputs, as ``_apply_to_composite`` does for outputs.
 
-    Args:
-        function: takes the transform and the spec of one of its ``in_keys_inv``, and returns that of the
-            ``out_key_inv``, which replaces it.
-
-    Returns:
-        A method that takes a Composite, or the spec of one value; see ``_apply_to_composite``.
+    The function takes the spec of one of ``in_keys_inv`` and returns that of the ``out_key_inv``, which replaces it.
     """
 
     @functools.wraps(function)
@@ -799,23 +724,15 @@ def _move_inputs(transform: Any, composite: Composite, change: Callable[[TensorS
     found = [(in_key, out_key, spec) for in_key, out_key, spec in found if spec is not None]
     for in_key, out_key, _ in found:
         if in_key != out_key:
-            remove_spec(composite, as_tuple(in_key))
+            remove_entry(composite, as_tuple(in_key))
     for _, out_key, spec in found:
         composite.set(out_key, change(spec.clone()))
 
 
-def remove_spec(composite: Composite, path: tuple[str, ...]) -> None:
-    """Remove an entry, and the Composites around it that become empty.
-
-    Args:
-        composite: changed in place.
-        path: the entry.
-    """
-    composite.pop(as_key(path))
+def remove_entry(holder: Any, path: tuple[str, ...]) -> None:
+    """Remove the entry at a path of a Composite or TensorDict, and what becomes empty around it."""
+    (holder.pop if isinstance(holder, Composite) else holder.del_)(as_key(path))
     if len(path) > 1:
-        outer = composite[as_key(path[:-1])]
-        if isinstance(outer, Composite) and outer.is_empty():
-            remove_spec(composite, path[:-1])
-
-
-__all__ = ["Keys", "Transform", "as_transform", "checked_result", "key_list", "remove_spec"]
+        outer = holder.get(as_key(path[:-1]))
+        if (isinstance(outer, Composite) or is_branch(outer)) and outer.is_empty():
+            remove_entry(holder, path[:-1])

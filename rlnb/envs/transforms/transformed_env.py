@@ -11,8 +11,7 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 
 from rlnb._tensordict import fast_tensordict, shallow_copy
-from rlnb.data.specs.base import TensorSpec
-from rlnb.data.specs.composite import Composite
+from rlnb.data.specs import Composite, TensorSpec
 from rlnb.data.ted.block import EnvRows, LeafInfo
 from rlnb.data.ted.keys import NestedKey
 from rlnb.envs.base import EnvBase
@@ -64,10 +63,6 @@ class TransformedEnv(EnvBase):
         auto_unwrap: whether to merge nested transforms into one chain. If ``False``, the base env may be a
             TransformedEnv.
         device: device that the base env is moved to first, as by ``base_env.to(device)``. Default: it is not moved.
-
-    Attributes:
-        base_env: the env inside.
-        transform: the transform.
 
     Raises:
         TypeError: If ``base_env`` is not an env, ``transform`` is not a transform, or ``cache_specs`` is not a bool.
@@ -166,9 +161,6 @@ class TransformedEnv(EnvBase):
         Args:
             transform: a :class:`Transform`, or a function that takes the data of a step or reset and returns it.
 
-        Returns:
-            The env.
-
         Raises:
             TypeError: If it is not a transform.
             RuntimeError: If it already has a container.
@@ -188,17 +180,14 @@ class TransformedEnv(EnvBase):
     def insert_transform(
         self, index: int, transform: Transform | Callable[[TensorDictBase], TensorDictBase]
     ) -> TransformedEnv:
-        """Insert a transform before another one.
+        """Insert a transform before another one, and return the env; see :meth:`append_transform`.
 
         Args:
             index: index of the other one, counted from the inside; negative numbers count from the outside.
-            transform: as for :meth:`append_transform`.
-
-        Returns:
-            The env.
+            transform: a transform or function.
 
         Raises:
-            ValueError: If the index is out of range; and as for :meth:`append_transform`.
+            ValueError: If the index is out of range.
         """
         return self._insert(index, transform)
 
@@ -273,19 +262,18 @@ class TransformedEnv(EnvBase):
         return self._chain._reset_base_env(given, self._base._reset)
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
-        base, chain, given = self._base, self._chain, tensordict
-        if self._inverts:
-            given = checked_result(chain, chain._inv_call(shallow_copy(tensordict)))
-            given = base._check_actions(given)
-        result = base._step(given)
-        return self._after_step(tensordict, given, result)
+        given = self._base_input(tensordict) if self._inverts else tensordict
+        return self._after_step(tensordict, given, self._base._step(given))
 
     def _step_marked(self, tensordict: TensorDictBase, mask: torch.Tensor) -> TensorDictBase:
         """Step the rows of the base env that the mask selects."""
-        base, given = self._base, tensordict
-        if self._inverts:
-            given = base._check_actions(checked_result(self._chain, self._chain._inv_call(shallow_copy(tensordict))))
-        return self._after_step(tensordict, given, base._partial_step(given, mask))
+        given = self._base_input(tensordict) if self._inverts else tensordict
+        return self._after_step(tensordict, given, self._base._partial_step(given, mask))
+
+    def _base_input(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Apply the inverse to a copy of the input of a step."""
+        chain = self._chain
+        return self._base._check_actions(checked_result(chain, chain._inv_call(shallow_copy(tensordict))))
 
     def _after_step(self, tensordict: TensorDictBase, given: TensorDictBase, result: TensorDictBase) -> TensorDictBase:
         """Check the result of the base env's step, and transform it."""
@@ -298,18 +286,15 @@ class TransformedEnv(EnvBase):
         return checked_result(chain, chain._step(tensordict, result))
 
     def rand_action(self, tensordict: TensorDictBase | None = None) -> TensorDictBase:
-        """Write a random action.
+        """Write a random action, drawn from the action spec; see :meth:`EnvBase.rand_action`.
 
         If the base env overrides ``rand_action``, its method is used, unless a transform changes the actions.
-
-        Args:
-            tensordict: written to, if given.
-
-        Returns:
-            ``tensordict``, or a new one, with an action drawn from the action spec.
         """
         if "drawn_by_base" not in self._cache:
-            changed = any(_changes_actions(member) for member in _members(self._chain))
+            changed = any(
+                member.invertible or type(member).transform_action_spec is not Transform.transform_action_spec
+                for member in _members(self._chain)
+            )
             own = type(self._base).rand_action is not EnvBase.rand_action
             self._cache["drawn_by_base"] = own and not changed
         if self._cache["drawn_by_base"]:
@@ -432,11 +417,7 @@ class TransformedEnv(EnvBase):
         return super()._group(name, members)
 
     def add_truncated_keys(self) -> Self:
-        """Add a "truncated" signal beside each "done" of the base env.
-
-        Returns:
-            The env.
-        """
+        """Add a "truncated" signal beside each "done" of the base env."""
         self._base.add_truncated_keys()
         self._follow_base()
         return self
@@ -447,14 +428,7 @@ class TransformedEnv(EnvBase):
         return "_base" not in self.__dict__ or self._base.is_spec_locked
 
     def set_spec_lock_(self, mode: bool = True) -> Self:
-        """Lock or unlock the specs of the base env, from which those of this env are computed.
-
-        Args:
-            mode: ``True`` (the default) locks them.
-
-        Returns:
-            The env.
-        """
+        """Lock or unlock the specs of the base env, from which those of this env are computed."""
         self._base.set_spec_lock_(mode)
         self._follow_base()
         return self
@@ -470,15 +444,7 @@ class TransformedEnv(EnvBase):
         self._base._set_seed(seed)
 
     def set_seed(self, seed: int | None = None, static_seed: bool = False) -> int | None:
-        """Seed the base env and the random actions; see :meth:`EnvBase.set_seed`.
-
-        Args:
-            seed: a non-negative integer; ``None`` seeds unpredictably.
-            static_seed: whether to return ``seed`` itself.
-
-        Returns:
-            The seed for the next env of a series.
-        """
+        """Seed the base env and the random actions; see :meth:`EnvBase.set_seed`."""
         return self._base.set_seed(seed, static_seed)
 
     def to(self, *args: Any, **kwargs: Any) -> Self:
@@ -489,10 +455,7 @@ class TransformedEnv(EnvBase):
         return self
 
     def state_dict(self, *args: Any, **kwargs: Any) -> dict[str, Any]:  # type: ignore[override]  # torch overloads it
-        """Return the buffers and parameters of the transforms, without those of the base env.
-
-        Takes the arguments of ``torch.nn.Module.state_dict``.
-        """
+        """Return the buffers and parameters of the transforms; see ``torch.nn.Module.state_dict``."""
         return self._chain.state_dict(*args, **kwargs)
 
     def load_state_dict(self, state_dict: Any, *args: Any, **kwargs: Any) -> Any:
@@ -500,11 +463,7 @@ class TransformedEnv(EnvBase):
         return self._chain.load_state_dict(state_dict, *args, **kwargs)
 
     def close(self, *, raise_if_closed: bool = False) -> None:
-        """Close the transforms and the base env.
-
-        Args:
-            raise_if_closed: whether to raise ``RuntimeError`` if the env is already closed.
-        """
+        """Close the transforms and the base env; see :meth:`EnvBase.close`."""
         self._chain.close()
         if raise_if_closed:
             self._base.close(raise_if_closed=True)
@@ -560,10 +519,6 @@ def _give_back(chain: Transform, given: Transform) -> None:
                 member.set_container(given)
 
 
-def _changes_actions(transform: Transform) -> bool:
-    return transform.invertible or type(transform).transform_action_spec is not Transform.transform_action_spec
-
-
 def _members(transform: Transform) -> list[Transform]:
     return list(transform) if isinstance(transform, Compose) else [transform]
 
@@ -571,6 +526,3 @@ def _members(transform: Transform) -> list[Transform]:
 def _flat(transform: Transform) -> list[Transform]:
     """Return the transforms in nested chains, from the inside to the outside. Subclasses of Compose count as one."""
     return [part for member in transform for part in _flat(member)] if type(transform) is Compose else [transform]
-
-
-__all__ = ["TransformedEnv"]

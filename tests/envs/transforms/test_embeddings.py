@@ -18,7 +18,7 @@ from torch.nn import functional
 
 from rlnb.data import Composite, Unbounded
 from rlnb.envs import R3MTransform, TransformedEnv, VC1Transform, VIPRewardTransform, VIPTransform, check_env_specs
-from rlnb.envs.transforms import r3m as r3m_module
+from rlnb.envs.transforms import embeddings
 from rlnb.envs.transforms.pretrained import RESNET_FEATURES, make_resnet, make_vit
 from tests.envs.transforms.cases_images import Pictures
 
@@ -172,7 +172,7 @@ def test_weights_kept_in_a_folder_and_fetched_into_it(r18, tmp_path, monkeypatch
     published, kept = tmp_path / "published", tmp_path / "kept" / "here"
     published.mkdir()
     saved(r18, published / "r3m_18.pt", "r3m", "module.convnet.")
-    monkeypatch.setattr(r3m_module, "_OWN_URL", published.as_uri() + "/")
+    monkeypatch.setattr(embeddings, "_OWN_URL", published.as_uri() + "/")
     td = images(2)
     first = R3MTransform("resnet18", ["pixels"], size=32, download=True, download_path=kept)
     out = first(td.copy())["r3m_vec"]
@@ -205,7 +205,7 @@ def test_weights_of_torchvision_by_their_name(r18, tmp_path):
 def test_nothing_happens_before_the_first_image(monkeypatch):
     calls = []
     with monkeypatch.context() as patch:
-        patch.setattr(r3m_module, "make_resnet", lambda *args: calls.append(args) or make_resnet(*args))
+        patch.setattr(embeddings, "make_resnet", lambda *args: calls.append(args) or make_resnet(*args))
         transform = R3MTransform("resnet18", ["pixels"], size=32)
     env = TransformedEnv(Pictures(), transform)
     assert env.observation_spec["r3m_vec"].shape == (512,) and "pixels" not in env.observation_spec
@@ -259,7 +259,7 @@ def test_weights_that_are_not_there(tmp_path):
 
 
 def test_weights_that_cannot_be_fetched(tmp_path, monkeypatch):
-    monkeypatch.setattr(r3m_module, "_OWN_URL", (tmp_path / "gone").as_uri() + "/")
+    monkeypatch.setattr(embeddings, "_OWN_URL", (tmp_path / "gone").as_uri() + "/")
     text = refusal(ConnectionError, "resnet18", ["pixels"], download=True, download_path=tmp_path / "kept")
     assert text.startswith(
         f"The weights 'r3m_18.pt' could not be downloaded from {(tmp_path / 'gone').as_uri()}/r3m_18.pt"

@@ -23,7 +23,7 @@ from rlnb.envs import (
     TransformedEnv,
     check_env_specs,
 )
-from rlnb.envs.transforms.shrink_gray import ShrinkGray
+from rlnb.envs.transforms.images import ShrinkGray
 from tests.envs.transforms.cases_images import Pictures
 
 

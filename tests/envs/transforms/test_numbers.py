@@ -27,7 +27,7 @@ from rlnb.envs import (
     TransformedEnv,
     check_env_specs,
 )
-from rlnb.envs.transforms.bounds import clipped_spec, mapped_spec
+from rlnb.envs.transforms.clip import clipped_spec, mapped_spec
 from tests.envs.transforms.cases import Agents, Numbers
 
 numbers = st.floats(-100, 100, width=32)

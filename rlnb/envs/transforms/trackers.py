@@ -1,19 +1,25 @@
-"""``StepCounter``, which counts the steps of an episode and truncates it after a maximum."""
+"""Transforms that mark where in an episode a step is: ``InitTracker``, ``StepCounter`` and ``EndOfLifeTransform``."""
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import torch
 from tensordict import TensorDictBase
 
-from rlnb.data.specs.base import TensorSpec
-from rlnb.data.specs.bounded import Bounded
-from rlnb.data.specs.categorical import Categorical
-from rlnb.data.specs.composite import Composite
+from rlnb.data.specs import Bounded, Categorical, Composite, TensorSpec, Unbounded
 from rlnb.data.ted.keys import DONE, TERMINATED, TRUNCATED, NestedKey, as_key, as_tuple
+from rlnb.envs.transforms import errors
 from rlnb.envs.transforms.rows import EnvRows, Reset, RowRule, Step
 from rlnb.envs.transforms.transform import Transform, key_list
 
 _MOST = torch.iinfo(torch.int64).max
+
+
+def _flag(done: TensorSpec) -> TensorSpec:
+    """Return the spec of a flag beside a "done"."""
+    return Categorical(2, shape=done.shape, dtype=torch.bool, device=done.device)
 
 
 class StepCounter(Transform):
@@ -103,8 +109,6 @@ class StepCounter(Transform):
             ends = tuple(as_key((*level, name)) for name in signals)
             self._plan.append((as_key((*level, self.step_count_key)), as_key((*level, DONE)), ends))
 
-    # Data ---------------------------------------------------------------------------------------------------------
-
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
         for count_key, done_key, ends in self._plan:
             count = self._carried.get(tensordict, count_key)
@@ -165,8 +169,6 @@ class StepCounter(Transform):
 
         return RowRule(bind, [], [count_key])
 
-    # Specs --------------------------------------------------------------------------------------------------------
-
     def _learn_output(self, output_spec: Composite) -> None:
         done_spec = output_spec["full_done_spec"]
         paths = [as_tuple(key) for key in done_spec.keys(True, True)]
@@ -204,8 +206,200 @@ class StepCounter(Transform):
         return done_spec
 
 
-def _flag(done: TensorSpec) -> TensorSpec:
-    return Categorical(2, shape=done.shape, dtype=torch.bool, device=done.device)
+class InitTracker(Transform):
+    """Adds a flag that is ``True`` after a reset and ``False`` after a step, for each level with end signals.
+
+    Recurrent policies read it to reset their state at the start of each episode.
+
+    Args:
+        init_key: the flag, of the shape of "done".
+
+    Raises:
+        ValueError: If ``init_key`` is not a string.
+
+    Example:
+        >>> from rlnb.envs import CartPoleEnv, TransformedEnv
+        >>> env = TransformedEnv(CartPoleEnv(), InitTracker())
+        >>> env.rollout(3)["is_init"].flatten()
+        tensor([ True, False, False])
+    """
+
+    _env_only = "marks what follows a reset"
+
+    def __init__(self, init_key: str = "is_init") -> None:
+        if not isinstance(init_key, str):
+            raise ValueError(
+                f"init_key must be a string, the name of a flag beside each 'done' of the env, got {init_key!r}."
+            )
+        super().__init__()
+        self.init_key = init_key
+        self._flags: list[tuple[NestedKey, NestedKey, TensorSpec | None]] = [(init_key, DONE, None)]
+
+    def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
+        for flag_key, done_key, _ in self._flags:
+            self._carried.put(next_tensordict, flag_key, torch.zeros_like(self._need(next_tensordict, done_key)))
+        return next_tensordict
+
+    def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
+        for flag_key, done_key, _ in self._flags:
+            fresh = torch.ones_like(self._need(tensordict_reset, done_key))
+            self._carried.restart(tensordict, tensordict_reset, flag_key, fresh)
+        return tensordict_reset
+
+    def _row_rule(self, output_spec: Composite) -> RowRule | None:
+        if len(self._flags) != 1:
+            return None
+        flag_key, cells = self._flags[0][0], self._carried
+
+        def bind(before: EnvRows, after: EnvRows) -> tuple[Step, Reset]:
+            at_root, following = after.root[flag_key], after.next[flag_key]
+            last = cells.in_rows(flag_key, following)
+
+            def step(t: int) -> bool:
+                following[t] = False
+                last().fill(False)
+                return False
+
+            def reset(t: int) -> None:
+                at_root[t] = True
+                last().fill(True)
+
+            return step, reset
+
+        return RowRule(bind, [], [flag_key])
+
+    def _learn_output(self, output_spec: Composite) -> None:
+        done_spec = output_spec["full_done_spec"]
+        levels = [(as_tuple(key)[:-1], key) for key in done_spec.keys(True, True) if as_tuple(key)[-1] == DONE]
+        self._flags = [(as_key((*level, self.init_key)), key, done_spec[key]) for level, key in levels]
+
+    @property
+    def init_keys(self) -> list[NestedKey]:
+        """The flags, one for each level with end signals."""
+        return [flag_key for flag_key, _, _ in self._flags]
+
+    @property
+    def reset_keys(self) -> list[NestedKey]:
+        """The masks that select the rows to reset, one for each level."""
+        return [as_key((*as_tuple(key)[:-1], "_reset")) for key in self.init_keys]
+
+    def _new_keys(self) -> list[NestedKey]:
+        return self.init_keys
+
+    def transform_observation_spec(self, observation_spec: Composite) -> Composite:
+        """Add the flags; see :class:`Transform`."""
+        self._need_composite(observation_spec)
+        for flag_key, _, done in self._flags:
+            if done is not None:
+                observation_spec.set(flag_key, _flag(done))
+        return observation_spec
 
 
-__all__ = ["StepCounter"]
+class EndOfLifeTransform(Transform):
+    """Adds the number of lives, and a flag that is ``True`` if a life was lost or the episode ended.
+
+    An agent learns faster to avoid losing a life if value estimates stop there, although the episode continues.
+
+    Args:
+        eol_key: the flag, of the shape of ``done_key``.
+        lives_key: the number of lives, int64, of the shape of ``done_key``.
+        done_key: the end signal of the episode.
+        eol_attribute: dotted path of the env's attribute with the number of lives, a number or a function without
+            arguments.
+
+    Raises:
+        TypeError: If ``eol_attribute`` is not a string.
+
+    Example:
+        >>> from rlnb.envs import CartPoleEnv, TransformedEnv
+        >>> class ThreeLives(CartPoleEnv):
+        ...     lives = 3
+        >>> env = TransformedEnv(ThreeLives(), EndOfLifeTransform(eol_attribute="lives"))
+        >>> env.base_env.lives = 2
+        >>> env.rollout(1)["next", "lives"].item()
+        2
+    """
+
+    _shown = ("eol_key", "lives_key")
+    _env_only = "asks an env for its lives"
+
+    def __init__(
+        self,
+        eol_key: NestedKey = "end-of-life",
+        lives_key: NestedKey = "lives",
+        done_key: NestedKey = DONE,
+        eol_attribute: str = "unwrapped.ale.lives",
+    ) -> None:
+        if not isinstance(eol_attribute, str):
+            raise TypeError(
+                f"eol_attribute must be the name of an attribute, got a {type(eol_attribute).__name__}. "
+                "Fix: eol_attribute='unwrapped.ale.lives', which may be a number or a function."
+            )
+        super().__init__()
+        names = key_list([eol_key, lives_key, done_key], "eol_key, lives_key or done_key")
+        self.eol_key, self.lives_key, self.done_key = names
+        self.eol_attribute = eol_attribute
+        self._done_spec: TensorSpec | None = None
+
+    def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
+        done = self._need(next_tensordict, self.done_key)
+        lives = self._lives(done)
+        before = self._carried.get(tensordict, self.lives_key)
+        self._carried.put(next_tensordict, self.lives_key, lives)
+        return next_tensordict.set(self.eol_key, done.clone() if before is None else (lives < before) | done)
+
+    def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
+        done = self._need(tensordict_reset, self.done_key)
+        self._carried.restart(tensordict, tensordict_reset, self.lives_key, self._lives(done))
+        return tensordict_reset.set(self.eol_key, torch.zeros_like(done))
+
+    def _lives(self, done: torch.Tensor) -> torch.Tensor:
+        """Return the number of lives of the env, in the shape of "done"."""
+        env = self._env()
+        if env is None:
+            raise RuntimeError(errors.needs_env(self, "asks an env for its lives"))
+        value: Any = env.base_env
+        passed: list[str] = []
+        for name in self.eol_attribute.split("."):
+            try:
+                value = getattr(value, name)
+            except AttributeError:
+                found = ".".join(passed) or repr(env.base_env)
+                raise AttributeError(
+                    f"EndOfLifeTransform looks for {self.eol_attribute!r}, and {found} has no attribute {name!r}. "
+                    "Fix: EndOfLifeTransform(eol_attribute=...), the path of the number of lives in this env."
+                ) from None
+            passed.append(name)
+        lives = torch.as_tensor(np.asarray(value() if callable(value) else value), dtype=torch.int64)
+        if lives.numel() not in (1, done.numel()):
+            raise ValueError(
+                f"{self.eol_attribute!r} of the env must be one number of lives for each of its 'done', of shape "
+                f"{tuple(done.shape)}, and has shape {tuple(lives.shape)}."
+            )
+        lives = lives.reshape(done.shape) if lives.numel() == done.numel() else lives.reshape(()).expand(done.shape)
+        return lives.to(done.device).clone()
+
+    def register_keys(self, loss_or_advantage: Any) -> None:
+        """Make a loss or advantage estimator, through ``set_keys``, treat the loss of a life as an episode's end."""
+        loss_or_advantage.set_keys(done=self.eol_key, terminated=self.eol_key)
+
+    def _learn_output(self, output_spec: Composite) -> None:
+        done_spec = output_spec["full_done_spec"]
+        if self.done_key not in done_spec:
+            raise KeyError(
+                f"EndOfLifeTransform reads {self.done_key!r}, and the env's end signals are "
+                f"{list(done_spec.keys(True, True))}."
+            )
+        self._done_spec = done_spec[self.done_key]
+
+    def _new_keys(self) -> list[NestedKey]:
+        return [self.eol_key, self.lives_key]
+
+    def transform_observation_spec(self, observation_spec: Composite) -> Composite:
+        """Add the flag and the number of lives; see :class:`Transform`."""
+        self._need_composite(observation_spec)
+        done = self._done_spec
+        if done is not None:
+            observation_spec.set(self.eol_key, _flag(done))
+            observation_spec.set(self.lives_key, Unbounded(shape=done.shape, dtype=torch.int64, device=done.device))
+        return observation_spec
