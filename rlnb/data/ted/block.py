@@ -88,14 +88,7 @@ class TEDBlock:
         return (*[slice(None)] * len(self.batch), t)
 
     def env(self, *index: int) -> EnvRows:
-        """Return views of the rows of one env of the batch.
-
-        Args:
-            *index: index of the env, one number per batch dimension.
-
-        Returns:
-            The views.
-        """
+        """Return views of the rows of one env, whose index has one number per batch dimension."""
         pick = [{key: array[index] for key, array in leaves.items()} for leaves in (self.root, self.next)]
         return EnvRows(*pick)
 
@@ -113,35 +106,18 @@ class TEDBlock:
         """Copy the results of row t to the root of row t+1, as ``step_mdp`` does.
 
         The end signals are not copied: inside an episode they are False, like in an unused row.
-
-        Args:
-            t: the row of the last step.
         """
         now, after = self._at(t), self._at(t + 1)
         for root, next_entry in self._carried:
             root[after] = next_entry[now]
 
     def root_row(self, t: int) -> dict[NestedKey, torch.Tensor]:
-        """Return the root entries of one row.
-
-        Args:
-            t: the row.
-
-        Returns:
-            A view of each entry, by key.
-        """
+        """Return a view of each root entry of row t, by key."""
         now = self._at(t)
         return {key: tensor[now] for key, tensor in self._root.items()}
 
     def next_row(self, t: int) -> dict[NestedKey, torch.Tensor]:
-        """Return the "next" entries of one row.
-
-        Args:
-            t: the row.
-
-        Returns:
-            A view of each entry, by key.
-        """
+        """Return a view of each "next" entry of row t, by key."""
         now = self._at(t)
         return {key: tensor[now] for key, tensor in self._next.items()}
 

@@ -38,19 +38,11 @@ class TEDReport:
         return not self.findings
 
     def broken(self) -> list[str]:
-        """List the rules that are broken.
-
-        Returns:
-            The names of the rules, each once, in order.
-        """
+        """List the names of the rules that are broken, each once, in order."""
         return list(dict.fromkeys(finding.rule for finding in self.findings))
 
     def raise_if_broken(self) -> None:
-        """Raise an error if the data is not well-formed.
-
-        Raises:
-            ValueError: If a rule is broken; the text is the report.
-        """
+        """Raise a ``ValueError`` with the text of the report if a rule is broken."""
         if self.findings:
             raise ValueError(str(self))
 

@@ -17,11 +17,7 @@ from rlnb.data.ted.ragged import Path, RaggedColumn, ragged_column
 
 @dataclass(frozen=True)
 class Constant:
-    """A column of non-tensor data that is the same in all rows.
-
-    Args:
-        value: the data.
-    """
+    """A column of non-tensor data that is the same in all rows."""
 
     value: Any
 
@@ -32,13 +28,7 @@ Column: TypeAlias = torch.Tensor | list[Any] | Constant
 
 @dataclass(frozen=True)
 class Branch:
-    """A nested TensorDict, described by its path and by its batch dimensions beyond those of the root.
-
-    Args:
-        path: the parts of its key; empty for the root.
-        extra: sizes of its further batch dimensions.
-        names: names of all its batch dimensions, or ``None`` if they have no names.
-    """
+    """A nested TensorDict: its path, its batch dimensions beyond those of the root, and the names of all, if any."""
 
     path: Path
     extra: tuple[int, ...] = ()
@@ -46,19 +36,7 @@ class Branch:
 
 
 def alike(one: Column | None, other: Column | None) -> bool:
-    """Whether two columns are tensors of the same shape and dtype.
-
-    Args:
-        one: a column.
-        other: another column.
-
-    Returns:
-        True if they are.
-
-    Example:
-        >>> alike(torch.zeros(2), torch.ones(2)), alike(torch.zeros(2), ["a", "b"])
-        (True, False)
-    """
+    """Whether two columns are tensors of the same shape and dtype."""
     return (
         isinstance(one, torch.Tensor)
         and isinstance(other, torch.Tensor)
@@ -68,16 +46,11 @@ def alike(one: Column | None, other: Column | None) -> bool:
 
 
 def read_columns(data: TensorDictBase, varying: bool = False) -> tuple[dict[Path, Column], list[Branch]]:
-    """Split a TensorDict into columns.
+    """Split a TensorDict into the columns of its leaves, by path, and its branches, root first.
 
-    Args:
-        data: a TensorDict of any batch size. A lazy stack is made contiguous.
-        varying: whether lazily stacked entries may vary in shape; the column of such an entry is a
-            :class:`~rlnb.data.ted.ragged.RaggedColumn`.
-
-    Returns:
-        The column of each leaf, with the batch flattened to one dimension (leaves of a TensorDict of batch size ``[]``
-        stay unchanged), and the branches, root first.
+    In a column, the batch is flattened to one dimension; leaves of a TensorDict of batch size ``[]`` stay unchanged.
+    A lazy stack is made contiguous; but with ``varying``, the column of an entry that varies in shape is a
+    :class:`~rlnb.data.ted.ragged.RaggedColumn`.
 
     Raises:
         ValueError: If lazily stacked entries differ in shape without ``varying``.
@@ -86,10 +59,8 @@ def read_columns(data: TensorDictBase, varying: bool = False) -> tuple[dict[Path
     Example:
         >>> data = TensorDict({"a": {"b": torch.zeros(2, 3, 4)}}, batch_size=[2, 3])
         >>> columns, branches = read_columns(data)
-        >>> {path: tuple(column.shape) for path, column in columns.items()}
-        {('a', 'b'): (6, 4)}
-        >>> [branch.path for branch in branches]
-        [(), ('a',)]
+        >>> {path: tuple(column.shape) for path, column in columns.items()}, [branch.path for branch in branches]
+        ({('a', 'b'): (6, 4)}, [(), ('a',)])
     """
     columns: dict[Path, Column] = {}
     branches: list[Branch] = []
@@ -170,16 +141,9 @@ def build(
     branches: Sequence[Branch] = (),
     device: torch.device | None = None,
 ) -> TensorDict:
-    """Build a TensorDict from columns.
+    """Build a TensorDict of a batch size from columns, whose memory its tensors share; undoes :func:`read_columns`.
 
-    Args:
-        columns: columns by path, as from :func:`read_columns`.
-        batch_size: batch size of the result; the product of its sizes is the number of rows.
-        branches: nested TensorDicts with further batch dimensions or names; all others have neither.
-        device: device of the result.
-
-    Returns:
-        A TensorDict whose tensors share the memory of the columns.
+    ``branches`` describes the nested TensorDicts with further batch dimensions or names; all others have neither.
 
     Example:
         >>> build({("a", "b"): torch.zeros(6, 4)}, [2, 3])["a", "b"].shape
@@ -227,19 +191,7 @@ def _non_tensor(values: list[Any], batch: tuple[int, ...], dims: int) -> Any:
 
 
 def stack_values(values: list[Any], dims: int = 1) -> Any:
-    """Stack non-tensor data without interpreting it: a value that is a list stays one value.
-
-    Args:
-        values: the values, nested ``dims`` deep.
-        dims: number of batch dimensions of the stack.
-
-    Returns:
-        The stacked non-tensor data.
-
-    Example:
-        >>> stack_values([["a"], ["b", "c"]]).batch_size
-        torch.Size([2])
-    """
+    """Stack non-tensor data, nested ``dims`` deep, without interpreting it: a value that is a list stays one value."""
     if dims == 0:
         return NonTensorData(values)
     return NonTensorStack(*[stack_values(value, dims - 1) for value in values])

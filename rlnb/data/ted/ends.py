@@ -12,24 +12,11 @@ from rlnb.data.ted.leaves import leaf_keys
 
 
 def end_flags(data: TensorDictBase, done_key: NestedKey = ("next", "done")) -> torch.Tensor:
-    """Read an end signal as one flag per step.
-
-    Args:
-        data: TED data; time is its last batch dimension.
-        done_key: key of the signal, which has one element per step.
-
-    Returns:
-        Boolean flags of the shape of the batch.
+    """Read an end signal as one boolean flag per step, of the shape of the batch, whose last dimension is time.
 
     Raises:
         ValueError: If the data has no time dimension, or the entry has several elements per step.
         KeyError: If there is no such entry.
-
-    Example:
-        >>> from tensordict import TensorDict
-        >>> done = torch.tensor([[False], [True]])
-        >>> end_flags(TensorDict({"next": {"done": done}}, batch_size=[2]))
-        tensor([False,  True])
     """
     require_time(data)
     key = as_key(as_tuple(done_key))
@@ -103,17 +90,8 @@ def episode_ends(
 def episode_end_flags(data: TensorDictBase) -> torch.Tensor:
     """Find the steps at which an episode ends, as :func:`episode_ends` defines it.
 
-    Args:
-        data: TED data of batch size ``[*B]``; a single step has batch size ``[]``.
-
-    Returns:
-        Boolean flags of shape ``[*B]``, on the CPU; all False if there are no end signals.
-
-    Example:
-        >>> from tensordict import TensorDict
-        >>> done = torch.tensor([[[False], [False]], [[True], [False]]])
-        >>> episode_end_flags(TensorDict({"next": {"agents": {"done": done}}}, batch_size=[2]))
-        tensor([False,  True])
+    The flags have the batch size of the data, ``[]`` for a single step. They are on the CPU, and all False if there are
+    no end signals.
     """
     after, batch = data.get("next"), data.batch_size
     at_root = [flags for name in END_KEYS if (flags := after.get(name, None)) is not None]
@@ -136,18 +114,7 @@ def episode_end_flags(data: TensorDictBase) -> torch.Tensor:
 
 
 def require_time(data: TensorDictBase) -> None:
-    """Check that data has a time dimension.
-
-    Args:
-        data: TED data.
-
-    Raises:
-        ValueError: If the data has no batch dimension, or a dimension other than the last is named "time".
-
-    Example:
-        >>> from tensordict import TensorDict
-        >>> require_time(TensorDict(batch_size=[3]))
-    """
+    """Raise ``ValueError`` if data has no batch dimension, or a dimension other than the last is named "time"."""
     if not data.batch_dims:
         raise ValueError(
             "TED data must have time as its last batch dimension, got a single step of batch size []. "
@@ -163,13 +130,9 @@ def require_time(data: TensorDictBase) -> None:
 
 
 def last_of_run(ends: torch.Tensor) -> torch.Tensor:
-    """Return, for each step, the index of the last step of its run.
+    """Return, for each step, the index of the last step of its run along the last dimension.
 
-    Args:
-        ends: flags of shape ``[..., T]``; True ends a run. The last step always ends one.
-
-    Returns:
-        Indices along the last dimension, shape ``[..., T]``.
+    ``ends`` has shape ``[..., T]``; True ends a run, and so does the last step.
 
     Example:
         >>> last_of_run(torch.tensor([False, True, False, False]))
@@ -182,13 +145,7 @@ def last_of_run(ends: torch.Tensor) -> torch.Tensor:
 
 
 def run_lengths(ends: torch.Tensor) -> torch.Tensor:
-    """Return the lengths of the runs of one row.
-
-    Args:
-        ends: flags of shape ``[T]``; True ends a run. The last step always ends one.
-
-    Returns:
-        The lengths, in order; their sum is T.
+    """Return the lengths of the runs of one row of T steps, whose sum is T; True ends a run, and so does the last step.
 
     Example:
         >>> run_lengths(torch.tensor([False, True, False, False]))

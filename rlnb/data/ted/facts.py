@@ -141,25 +141,11 @@ class Facts:
         return stops
 
     def only_valid(self, flags: torch.Tensor) -> torch.Tensor:
-        """Clear the flags of padding.
-
-        Args:
-            flags: one flag per step.
-
-        Returns:
-            The flags, False for padding.
-        """
+        """Clear the flags of padding, of one flag per step."""
         return flags if self.mask is None else flags & self.mask
 
     def index(self, step: int) -> tuple[int, ...]:
-        """Convert the number of a step in the flattened batch to its index.
-
-        Args:
-            step: the number.
-
-        Returns:
-            The index into the batch, time last.
-        """
+        """Convert the number of a step in the flattened batch to its index, time last."""
         index = []
         for size in reversed(self.data.batch_size):
             step, place = divmod(step, size)
@@ -186,67 +172,27 @@ def _as_rows(column: Column) -> Column:
 
 
 def per_step(column: torch.Tensor) -> torch.Tensor:
-    """Reduce flags to one per step: whether any element is True.
-
-    Args:
-        column: flags of shape ``[steps, ...]``.
-
-    Returns:
-        Flags of shape ``[steps]``.
-
-    Example:
-        >>> per_step(torch.tensor([[False, True], [False, False]]))
-        tensor([ True, False])
-    """
+    """Reduce flags ``[steps, ...]`` to one per step: whether any element is True."""
     return column.bool().flatten(1).any(1) if column.dim() > 1 else column.bool()
 
 
+def all_of_step(flags: torch.Tensor) -> torch.Tensor:
+    """Reduce flags ``[steps, ...]`` to one per step: whether all elements are True."""
+    return flags.flatten(1).all(1) if flags.dim() > 1 else flags
+
+
 def key_code(path: Path, in_next: bool = False) -> str:
-    """Write a key as code.
-
-    Args:
-        path: the parts of the key.
-        in_next: whether the entry is under "next".
-
-    Returns:
-        The text.
-
-    Example:
-        >>> key_code(("reward",), in_next=True)
-        "('next', 'reward')"
-    """
+    """Write a key, of the root or of "next", as code."""
     return repr(as_key(("next", *path) if in_next else path))
 
 
 def index_text(index: tuple[int, ...] | None) -> str:
-    """Write an index as code.
-
-    Args:
-        index: the index of a step, or ``None``.
-
-    Returns:
-        The text; empty for ``None``.
-
-    Example:
-        >>> index_text((3,)), index_text((0, 3))
-        ('3', '(0, 3)')
-    """
+    """Write the index of a step as code: ``3`` or ``(0, 3)``; empty for ``None``."""
     return "" if index is None else str(index[0]) if len(index) == 1 else str(index)
 
 
 def show(value: Any) -> str:
-    """Write the value of one step, abbreviated.
-
-    Args:
-        value: a tensor or another object.
-
-    Returns:
-        The text.
-
-    Example:
-        >>> show(torch.tensor([0.25, 1.0]))
-        '[0.25, 1]'
-    """
+    """Write the value of one step, abbreviated to four numbers."""
     if isinstance(value, list) and any(isinstance(part, torch.Tensor) for part in value):
         return f"[{', '.join(map(show, value))}]"
     if not isinstance(value, torch.Tensor):

@@ -263,20 +263,9 @@ class FlatRows:
 def flatten(
     form: TEDForm, data: TensorDictBase, shift: int | None = None, path: str | PathLike[str] | None = None
 ) -> tuple[TensorDictBase, FlatLayout, Timeline]:
-    """Make the flat form.
+    """Make the flat form, in memory or in memory-mapped files below ``path``; return it with its layout and timeline.
 
-    Args:
-        form: the keys.
-        data: TED data of any batch size; time is its last dimension.
-        shift: position of the oldest step, if the data comes from a ring buffer that has wrapped around.
-        path: a folder for memory-mapped files.
-
-    Returns:
-        The flat form, its layout, and the positions of the steps in it.
-
-    Raises:
-        ValueError: See :class:`TED2Flat`.
-        KeyError: See :class:`TED2Flat`.
+    ``shift`` is the position of the oldest step of data from a ring buffer that has wrapped around, else ``None``.
     """
     ends = end_flags(data, form.done_key)
     length = data.batch_size[-1]
@@ -323,14 +312,7 @@ def _check_names(form: TEDForm, columns: Mapping[Path, Column]) -> None:
 
 
 def read_layout(form: TEDForm, columns: Mapping[Path, Column]) -> tuple[FlatLayout, torch.Tensor]:
-    """Read the layout and the end flags of flat data.
-
-    Args:
-        form: the keys.
-        columns: columns of the flat data.
-
-    Returns:
-        The layout, and the flags of shape ``[steps]``.
+    """Read the layout and the end flags ``[steps]`` of flat data.
 
     Raises:
         KeyError: If there is no ``done_key``.
@@ -362,19 +344,7 @@ def read_layout(form: TEDForm, columns: Mapping[Path, Column]) -> tuple[FlatLayo
 
 
 def read_shift(form: TEDForm, columns: Mapping[Path, Column], layout: FlatLayout) -> int:
-    """Read the position of the oldest step.
-
-    Args:
-        form: the keys.
-        columns: columns of the flat data.
-        layout: its layout.
-
-    Returns:
-        An index along time.
-
-    Raises:
-        ValueError: If the value is not such an index.
-    """
+    """Read the position of the oldest step along time; raise ``ValueError`` if it is not an index."""
     shift, is_full = (_scalar(columns.get((key,))) for key in (form.shift_key, form.is_full_key))
     if not is_full or not shift:
         return 0
@@ -393,18 +363,7 @@ def rebuild(
     device: torch.device | None,
     out: TensorDictBase | None = None,
 ) -> TensorDictBase:
-    """Make TED data from the columns of its flat form.
-
-    Args:
-        columns: columns of the flat form, whose lengths match the layout.
-        layout: layout of the flat form.
-        timeline: positions of the steps.
-        device: device of the result.
-        out: updated in place and returned, if given.
-
-    Returns:
-        TED data.
-    """
+    """Make TED data from the columns of its flat form, whose lengths match the layout; ``out`` is updated if given."""
     found: dict[Path, Column] = {}
     after = timeline.slot + 1
     for path in layout.shared:

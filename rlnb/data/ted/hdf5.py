@@ -111,18 +111,7 @@ def _write_group(group: Any, data: TensorDictBase, path: Path, filters: dict[str
 
 
 def no_h5_name(name: str) -> str | None:
-    """Explain why a name is not a valid HDF5 name.
-
-    Args:
-        name: name of an entry.
-
-    Returns:
-        The reason; ``None`` for a valid name.
-
-    Example:
-        >>> no_h5_name("a/b"), no_h5_name("reward")
-        ("'/' divides the parts of a key", None)
-    """
+    """Explain why a name is not a valid HDF5 name; ``None`` for a valid name."""
     if "/" in name:
         return "'/' divides the parts of a key"
     if "\0" in name:
@@ -198,15 +187,12 @@ def read_h5_into(
 
     Args:
         path: path of the file.
-        into: tensors to read to, by the path of the entry; contiguous, and of its shape and dtype. An entry whose
-            tensor is on the device "meta" is checked but not read.
+        into: tensors to read to, by the path of the entry. An entry whose tensor is on the device "meta" is checked but
+            not read.
         max_bytes: the largest size of all other entries in memory.
         checksum: whether to verify the checksum; pass False if it has just been verified.
         rehearse: whether to decompress entries on the device "meta" as well, so that all errors of a later read occur
             now.
-
-    Returns:
-        The TensorDict, which contains the tensors of ``into``.
 
     Raises:
         FileNotFoundError: If there is no such file.

@@ -23,45 +23,17 @@ EPISODE = "episode"
 
 
 def as_tuple(key: NestedKey) -> tuple[str, ...]:
-    """Convert a key to a tuple.
-
-    Args:
-        key: a string, or a tuple of strings for a nested entry.
-
-    Returns:
-        The parts of the key.
-
-    Example:
-        >>> as_tuple("reward"), as_tuple(("agents", "reward"))
-        (('reward',), ('agents', 'reward'))
-    """
+    """Convert a key to a tuple: a string becomes a tuple of one part."""
     return (key,) if isinstance(key, str) else tuple(key)
 
 
 def as_key(parts: Sequence[str]) -> NestedKey:
-    """Convert the parts of a key to the key as users write it: a string at the root, a tuple below it.
-
-    Args:
-        parts: the parts of the key.
-
-    Returns:
-        A string for one part, a tuple for several.
-
-    Example:
-        >>> as_key(("reward",)), as_key(("agents", "reward"))
-        ('reward', ('agents', 'reward'))
-    """
+    """Convert the parts of a key to the key as users write it: a string at the root, a tuple below it."""
     return parts[0] if len(parts) == 1 else tuple(parts)
 
 
 def as_keys(keys: NestedKey | Iterable[NestedKey]) -> list[tuple[str, ...]]:
-    """Convert one key or several keys to a list of tuples.
-
-    Args:
-        keys: a string, a tuple of strings (one nested key), or a list of keys.
-
-    Returns:
-        The keys, each as a tuple.
+    """Convert one key (a string, or a tuple for a nested entry) or several keys to a list of tuples.
 
     Example:
         >>> as_keys(("agents", "reward")), as_keys(["reward", ("agents", "reward")])
@@ -73,29 +45,12 @@ def as_keys(keys: NestedKey | Iterable[NestedKey]) -> list[tuple[str, ...]]:
 
 
 def by_depth(keys: Iterable[NestedKey]) -> list[NestedKey]:
-    """Sort keys by depth, then alphabetically.
-
-    Args:
-        keys: the keys to sort.
-
-    Returns:
-        A new list.
-
-    Example:
-        >>> by_depth([("agents", "done"), "truncated", "done"])
-        ['done', 'truncated', ('agents', 'done')]
-    """
+    """Sort keys by depth, then alphabetically."""
     return [as_key(parts) for parts in sorted(map(as_tuple, keys), key=lambda parts: (len(parts), parts))]
 
 
 def split_keys(keys: Iterable[NestedKey]) -> tuple[set[str], dict[str, list[tuple[str, ...]]]]:
     """Split keys into the names at this level and the remaining paths of nested keys, by their first name.
-
-    Args:
-        keys: the keys to split.
-
-    Returns:
-        The names, and the remaining paths by first name.
 
     Example:
         >>> split_keys(["done", ("agents", "done")])

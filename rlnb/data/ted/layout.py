@@ -48,24 +48,14 @@ class FlatLayout:
         return math.prod(self.batch_size)
 
     def to_json(self) -> str:
-        """Serialize the layout.
-
-        Returns:
-            The layout as JSON.
-        """
+        """Write the layout as JSON."""
         lists = {name: getattr(self, name) for name in _LISTS}
         branches = [[list(branch.path), list(branch.extra), branch.names] for branch in self.branches]
         return json.dumps({"batch_size": list(self.batch_size), **lists, "branches": branches})
 
     @classmethod
     def from_json(cls, text: Any) -> FlatLayout:
-        """Parse a layout, which may come from an untrusted file.
-
-        Args:
-            text: text written by :meth:`to_json`.
-
-        Returns:
-            The layout.
+        """Parse what :meth:`to_json` wrote, which may come from an untrusted file.
 
         Raises:
             ValueError: If the text is not a valid layout.
@@ -112,14 +102,7 @@ def plan(
 ) -> FlatLayout:
     """Decide how each entry of TED data is stored.
 
-    Args:
-        columns: columns of the TED data.
-        branches: its nested TensorDicts.
-        batch_size: its batch size.
-        apart: entries that are never shared between the root and "next": rewards and end-of-episode signals.
-
-    Returns:
-        The layout.
+    Entries in ``apart``, the rewards and end-of-episode signals, are never shared between the root and "next".
 
     Example:
         >>> columns = {("observation",): torch.zeros(3), ("next", "observation"): torch.zeros(3)}
@@ -147,15 +130,8 @@ def plan(
 def infer(columns: Mapping[Path, Column], steps: int, ends: Collection[Path], rewards: Collection[Path]) -> FlatLayout:
     """Infer the layout of flat data that was not written by :class:`TED2Flat` from its keys and lengths.
 
-    Args:
-        columns: columns of the flat data.
-        steps: number of steps.
-        ends: paths of the end-of-episode signals.
-        rewards: paths of the rewards.
-
-    Returns:
-        The layout: entries longer than ``steps`` belong to the root and to "next", rewards and end-of-episode signals
-        to "next", all others to the root.
+    Entries longer than ``steps`` belong to the root and to "next", rewards and end-of-episode signals to "next", all
+    others to the root.
     """
     layout = FlatLayout((steps,))
     for path, column in columns.items():
@@ -171,12 +147,7 @@ def infer(columns: Mapping[Path, Column], steps: int, ends: Collection[Path], re
 
 
 def check_lengths(columns: Mapping[Path, Column], layout: FlatLayout, observations: int) -> None:
-    """Check that flat data has all entries of its layout, in their lengths.
-
-    Args:
-        columns: columns of the flat data.
-        layout: its layout.
-        observations: number of rows of a shared entry.
+    """Check that flat data has all entries of its layout, the shared ones with one row for each of ``observations``.
 
     Raises:
         KeyError: If an entry is missing.

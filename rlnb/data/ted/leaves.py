@@ -10,32 +10,14 @@ from rlnb.data.ted.keys import NestedKey, as_key
 
 
 def is_branch(value: Any) -> TypeGuard[TensorDictBase]:
-    """Whether an entry is a nested TensorDict rather than a leaf (a tensor or non-tensor data).
-
-    Args:
-        value: an entry, or None.
-
-    Returns:
-        True for a nested TensorDict.
-
-    Example:
-        >>> import torch
-        >>> from tensordict import TensorDict
-        >>> is_branch(TensorDict()), is_branch(torch.zeros(2)), is_branch(None)
-        (True, False, False)
-    """
+    """Whether an entry is a nested TensorDict rather than a leaf (a tensor or non-tensor data) or ``None``."""
     return isinstance(value, TensorDictBase) and not is_non_tensor(value)
 
 
 def leaf_keys(tensordict: TensorDictBase, prefix: tuple[str, ...] = ()) -> list[NestedKey]:
     """List the keys of all leaves, including non-tensor data, which ``tensordict.keys(True, True)`` leaves out.
 
-    Args:
-        tensordict: any TensorDict. Of a lazy stack, the keys that all rows have are listed.
-        prefix: prefix of each key.
-
-    Returns:
-        The keys in order: strings at the root, tuples below it.
+    Each key starts with ``prefix``. Of a lazy stack, the keys that all rows have are listed.
 
     Example:
         >>> import torch

@@ -265,15 +265,7 @@ def _check_rows(lengths: dict[Path, torch.Tensor | None], layout: FlatLayout, st
 
 
 def nested_leaves(data: TensorDictBase, prefix: Path = ()) -> list[tuple[Path, Any]]:
-    """List the leaves of the nested form as they are stored, non-tensor data wrapped.
-
-    Args:
-        data: the nested form.
-        prefix: prefix of each path.
-
-    Returns:
-        Their paths and values.
-    """
+    """List the paths and values of the leaves of the nested form as they are stored, non-tensor data wrapped."""
     found: list[tuple[Path, Any]] = []
     for name, value in raw_entries(data).items():
         path = (*prefix, name)
@@ -293,13 +285,7 @@ def _cut(column: Column, offsets: torch.Tensor, strided: bool) -> Any:
 
 
 def offsets_of(lengths: torch.Tensor) -> torch.Tensor:
-    """Compute the offsets of a nested tensor from the lengths of its rows.
-
-    Args:
-        lengths: lengths of the rows, shape ``[rows]``.
-
-    Returns:
-        The offsets, shape ``[rows + 1]``.
+    """Compute the offsets ``[rows + 1]`` of a nested tensor from the lengths of its rows.
 
     Example:
         >>> offsets_of(torch.tensor([3, 2]))
@@ -320,15 +306,9 @@ def _silent(name: str) -> Iterator[None]:
 
 
 def nest(column: torch.Tensor, offsets: torch.Tensor, strided: bool = False) -> torch.Tensor:
-    """Make a nested tensor from concatenated rows.
+    """Make a nested tensor from concatenated rows ``[total, ...]``, which start and stop at the offsets.
 
-    Args:
-        column: the concatenated rows, shape ``[total, ...]``.
-        offsets: where the rows start and stop, see :func:`offsets_of`.
-        strided: whether to use the layout ``torch.strided``, which copies, instead of ``torch.jagged``.
-
-    Returns:
-        The nested tensor.
+    With ``strided`` it has the layout ``torch.strided``, which copies, instead of ``torch.jagged``.
 
     Example:
         >>> [row.tolist() for row in nest(torch.arange(5), torch.tensor([0, 3, 5])).unbind()]
@@ -344,13 +324,9 @@ def nest(column: torch.Tensor, offsets: torch.Tensor, strided: bool = False) -> 
 
 
 def join(value: Any) -> tuple[Column, torch.Tensor | None]:
-    """Concatenate the trajectories of an entry.
+    """Concatenate the trajectories of an entry of the nested form; return the column and their lengths.
 
-    Args:
-        value: an entry of the nested form.
-
-    Returns:
-        The column, and the lengths of the trajectories; ``None`` for an entry that is not split into trajectories.
+    The lengths are ``None`` for an entry that is not split into trajectories.
     """
     if isinstance(value, NonTensorData):
         return Constant(value.data), None

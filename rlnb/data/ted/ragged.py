@@ -23,16 +23,9 @@ class RaggedColumn(list[Any]):
 
 
 def values_of(data: TensorDictBase, name: str, dims: int) -> np.ndarray:
-    """Read an entry as an object array, which may hold tensors of any shapes.
+    """Read an entry as an object array of shape ``data.batch_size[:dims]``, which may hold tensors of any shapes.
 
-    Args:
-        data: a TensorDict, lazily stacked or not.
-        name: name of the entry.
-        dims: number of batch dimensions to split.
-
-    Returns:
-        An array of objects of shape ``data.batch_size[:dims]``: tensors, ``None`` where the entry is missing, or a list
-        where the value itself is ragged.
+    A value is ``None`` where the entry is missing, and a list where it is ragged itself.
 
     Raises:
         TypeError: If the entry is a tensor in some of the stacked TensorDicts only.
@@ -80,30 +73,12 @@ def _objects(values: Any, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def ragged_column(data: TensorDictBase, name: str, dims: int) -> RaggedColumn:
-    """Read an entry as a ragged column.
-
-    Args:
-        data: a TensorDict, lazily stacked or not.
-        name: name of the entry.
-        dims: number of batch dimensions, which are flattened to rows.
-
-    Returns:
-        The value of each row.
-
-    Raises:
-        TypeError: If the entry is a tensor in some of the stacked TensorDicts only.
-    """
+    """Read an entry as a ragged column, over ``dims`` flattened batch dimensions; see :func:`values_of`."""
     return RaggedColumn(values_of(data, name, dims).reshape(-1).tolist())
 
 
 def padded(rows: RaggedColumn) -> torch.Tensor | RaggedColumn:
-    """Pad rows with zeros to one shape.
-
-    Args:
-        rows: rows of varying shape.
-
-    Returns:
-        A tensor, or the rows themselves if they differ in dtype or number of dimensions.
+    """Pad rows with zeros to one shape; rows that differ in dtype or number of dimensions are returned as they are.
 
     Example:
         >>> padded(RaggedColumn([torch.tensor([True]), torch.tensor([True, True])]))
@@ -120,38 +95,14 @@ def padded(rows: RaggedColumn) -> torch.Tensor | RaggedColumn:
 
 
 def row_kind(row: Any) -> Any:
-    """Return what all rows of a valid ragged column have in common.
-
-    Args:
-        row: a row of a :class:`RaggedColumn`.
-
-    Returns:
-        The number of dimensions and the dtype; for a list, those of its parts; ``None`` for a missing row.
-
-    Example:
-        >>> row_kind(torch.zeros(2, 3)) == row_kind(torch.zeros(5, 1))
-        True
-    """
+    """Return what the rows of a valid ragged column share: number of dimensions and dtype, for each part of a list."""
     if isinstance(row, list):
         return tuple(map(row_kind, row))
     return None if row is None else (row.dim(), row.dtype)
 
 
 def lazy_branches(data: TensorDictBase, path: Path = ()) -> list[tuple[Path, LazyStackedTensorDict]]:
-    """Find the lazy stacks in a TensorDict.
-
-    Args:
-        data: the TensorDict to search.
-        path: prefix of the paths.
-
-    Returns:
-        Path and value of each lazy stack; lazy stacks inside another one are not listed.
-
-    Example:
-        >>> from tensordict import TensorDict, lazy_stack
-        >>> [path for path, _ in lazy_branches(TensorDict({"a": lazy_stack([TensorDict()])}))]
-        [('a',)]
-    """
+    """Find the outermost lazy stacks in a TensorDict; return path and value of each."""
     if isinstance(data, LazyStackedTensorDict):
         return [(path, data)]
     return [
@@ -163,14 +114,9 @@ def lazy_branches(data: TensorDictBase, path: Path = ()) -> list[tuple[Path, Laz
 
 
 def gaps_of(data: LazyStackedTensorDict, dims: int) -> dict[Path, np.ndarray]:
-    """Find the entries that some steps lack.
+    """Find the entries of a lazy stack that some steps lack; return for each the flags of the steps that have it.
 
-    Args:
-        data: a lazy stack.
-        dims: number of batch dimensions to split.
-
-    Returns:
-        For each entry that is missing somewhere, flags of shape ``data.batch_size[:dims]``: True where it exists.
+    The flags have shape ``data.batch_size[:dims]``.
 
     Example:
         >>> from tensordict import TensorDict, lazy_stack

@@ -84,16 +84,8 @@ def _next_step(reward_keys: _Paths, done_keys: _Paths, action_keys: _Paths, keep
 class NextStep:
     """:func:`step_mdp` for fixed keys, prepared once: what envs call after every step.
 
-    Args:
-        reward_keys: keys of the rewards, which are dropped.
-        action_keys: keys of the actions, which are dropped.
-        done_keys: keys of the end-of-episode signals to drop as well.
-        keep_other: whether to keep root entries that ``"next"`` lacks.
-
-    Example:
-        >>> after = NextStep("reward", "action")
-        >>> after(TensorDict({"action": 0, "hidden": 1, "next": {"observation": 2, "reward": 3}})).to_dict()
-        {'observation': tensor(2), 'hidden': tensor(1)}
+    Rewards and actions are dropped, and the end-of-episode signals in ``done_keys`` as well. ``keep_other`` keeps root
+    entries that ``"next"`` lacks.
     """
 
     def __init__(
@@ -108,14 +100,7 @@ class NextStep:
         self.keep_other = keep_other
 
     def __call__(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Create the root of the following step.
-
-        Args:
-            tensordict: a step with a ``"next"`` entry.
-
-        Returns:
-            A new TensorDict that shares its tensors with ``tensordict``.
-        """
+        """Create the root of the following step, which shares its tensors with ``tensordict``."""
         if isinstance(tensordict, LazyStackedTensorDict):
             return lazy_stack([self(row) for row in tensordict.tensordicts], tensordict.stack_dim)
         after = entry(tensordict, "next")

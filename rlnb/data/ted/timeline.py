@@ -79,39 +79,18 @@ class Timeline:
         return self.slot_in_order[self._at_break].long() + 1
 
     def in_order(self, column: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
-        """Sort a stored column chronologically.
+        """Sort a stored column ``[rows * length, ...]`` chronologically, into ``out`` if given.
 
-        Args:
-            column: one row per step, shape ``[rows * length, ...]``.
-            out: written to, if given.
-
-        Returns:
-            ``out`` if given; else the column itself if it is in order already, or a new tensor.
+        A column that is in order already is returned itself.
         """
         return self._roll(column, self.shift, out)
 
     def as_stored(self, column: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
-        """Undo :meth:`in_order`.
-
-        Args:
-            column: one row per step, shape ``[rows * length, ...]``.
-            out: written to, if given.
-
-        Returns:
-            ``out`` if given; else the column itself if it is stored in order, or a new tensor.
-        """
+        """Undo :meth:`in_order`."""
         return self._roll(column, (self.length - self.shift) if self.shift else 0, out)
 
     def roll_list(self, values: list[Any], back: bool = False) -> list[Any]:
-        """Sort a list chronologically, like :meth:`in_order` for tensors.
-
-        Args:
-            values: one value per step.
-            back: whether to undo the sorting, like :meth:`as_stored`.
-
-        Returns:
-            The list itself, or a new one.
-        """
+        """Sort a list of one value per step chronologically, or with ``back`` undo that."""
         if not self.shift:
             return values
         shift = self.length - self.shift if back else self.shift
@@ -133,12 +112,6 @@ class Timeline:
 def bits(column: torch.Tensor) -> torch.Tensor:
     """View a column as integers, which compare and copy exactly in every dtype, including NaN and negative zero.
 
-    Args:
-        column: a tensor of any dtype.
-
-    Returns:
-        A view.
-
     Example:
         >>> bits(torch.tensor([0.0, -0.0])).tolist()
         [0, -2147483648]
@@ -150,15 +123,12 @@ def bits(column: torch.Tensor) -> torch.Tensor:
 
 
 def not_adjacent(root: torch.Tensor, after: torch.Tensor, breaks: torch.Tensor) -> torch.Tensor:
-    """Find the steps whose ``after`` differs from the ``root`` of the following step.
+    """Find the steps whose ``after`` differs from the ``root`` of the following step, bit by bit.
 
     Args:
         root: observations of the steps, shape ``[N, ...]``.
-        after: observations after the steps, shape ``[N, ...]``, of the same dtype.
+        after: observations after the steps, of the same shape and dtype.
         breaks: flags of shape ``[N]``, the last one True. Flagged steps are not compared with the following step.
-
-    Returns:
-        The indices, in order.
 
     Example:
         >>> observation = torch.tensor([0.0, 1.0, 2.0])
