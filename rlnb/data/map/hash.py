@@ -15,20 +15,10 @@ _SEED = 0  # of the random projection, so that runs are reproducible
 
 
 def siphash(rows: np.ndarray) -> np.ndarray:
-    """SipHash-1-3 of rows of bytes, with an all-zero key.
+    """SipHash-1-3 of rows of bytes ``[n, width]``, with an all-zero key, as int64 ``[n]``.
 
     Equals ``hash(bytes)`` of Python 3.11 and later under ``PYTHONHASHSEED=0``, whatever that variable is now.
     Source: Aumasson and Bernstein, "SipHash: a fast short-input PRF", 2012, section 2.
-
-    Args:
-        rows: bytes of shape ``[n, width]``.
-
-    Returns:
-        Hashes of shape ``[n]``, int64.
-
-    Example:
-        >>> siphash(np.frombuffer(b"rlnb", np.uint8)[None]).shape
-        (1,)
     """
     count, width = rows.shape
     if not width:
@@ -164,11 +154,7 @@ class RandomProjectionHash(SipHash):
         return self._n_components
 
     def fit(self, x: torch.Tensor) -> None:
-        """Draw the directions for rows of a shape.
-
-        Args:
-            x: rows of shape ``[n, *features]``, of which only the number of features and the device matter.
-        """
+        """Draw the directions for rows like ``x``, ``[n, *features]``, of which only the size and the device matter."""
         features = x[0].numel() if len(x) else x.shape[1:].numel()
         directions = torch.empty(features, self.n_components)
         if self.init_method is None:
@@ -180,13 +166,7 @@ class RandomProjectionHash(SipHash):
         self.directions = directions.to(x.device)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor | list[bytes]:
-        """Hash the rows of a tensor.
-
-        Args:
-            x: the rows, shape ``[n, *features]``.
-
-        Returns:
-            See :meth:`SipHash.forward`.
+        """Hash the rows of a tensor ``[n, *features]``; see :meth:`SipHash.forward`.
 
         Raises:
             ValueError: If the number of features differs from that of the first call.

@@ -60,12 +60,7 @@ class HashToInt:
         return {"keys": torch.tensor(list(self._index_of), dtype=torch.int64)}
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> None:
-        """Load the numbers of another :class:`HashToInt`.
-
-        Args:
-            state_dict: a dictionary returned by :meth:`state_dict`.
-            strict: whether other entries raise an error.
-            assign: no effect.
+        """Load the numbers of another :class:`HashToInt`; ``assign`` has no effect.
 
         Raises:
             KeyError: If ``"keys"`` is missing, or with ``strict`` if there are other entries.

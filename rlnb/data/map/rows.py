@@ -24,9 +24,6 @@ def row_keys(columns: Sequence[torch.Tensor | list[Any] | Constant], rows: int) 
         columns: the entries: tensors of shape ``[rows, *shape]``, lists of ``rows`` Python objects, or constants.
         rows: number of rows.
 
-    Returns:
-        A key for each row.
-
     Raises:
         TypeError: If a Python object is not hashable.
 
@@ -51,13 +48,7 @@ def row_keys(columns: Sequence[torch.Tensor | list[Any] | Constant], rows: int) 
 
 
 def row_bytes(tensors: Sequence[torch.Tensor]) -> np.ndarray:
-    """Return the memory of each row.
-
-    Args:
-        tensors: tensors of shape ``[rows, *shape]``, of any dtype and device.
-
-    Returns:
-        An array of bytes of shape ``[rows, width]``.
+    """Return the memory of each row of tensors ``[rows, *shape]`` of any dtype and device, as bytes ``[rows, width]``.
 
     Example:
         >>> row_bytes([torch.tensor([1, 2], dtype=torch.uint8), torch.tensor([True, False])]).tolist()

@@ -23,14 +23,10 @@ Parts = tuple[list[dict[str, Any]], list[Any], list[list[int] | None]]
 
 
 def take_apart(data: TensorDict, levels: int | None = None) -> Parts:
-    """Take the nodes of a tree apart, breadth first.
+    """Take the nodes of a tree apart, breadth first, down to some levels below the root.
 
     A node with several parents is one part. Children that are not a stack of single nodes stay an entry of their
     parent.
-
-    Args:
-        data: the TensorDict of the root, without batch dimensions.
-        levels: number of levels below the root to take apart. Default: all.
 
     Returns:
         For each node its entries (``None`` as ``"subtree"`` if its children are parts), its device, and the numbers of
@@ -81,15 +77,7 @@ def _put_together(cls: type[Tree], parts: Parts) -> TensorDict:
 
 
 def copied(tree: Tree, copy_entry: Callable[[Any], Any]) -> Tree:
-    """Copy a node and its subtree.
-
-    Args:
-        tree: a node without batch dimensions.
-        copy_entry: function that copies an entry of a node.
-
-    Returns:
-        The copy, which has no parent.
-    """
+    """Copy a node without batch dimensions, and its subtree; the copy has no parent."""
     entries, devices, children = take_apart(tree._tensordict)
     done = [{name: None if v is None else copy_entry(v) for name, v in each.items()} for each in entries]
     return rebuilt(type(tree), (done, devices, children), others_of(tree))
@@ -113,9 +101,6 @@ def is_plain(tree: Tree, locked: bool = False) -> bool:
 
 def cut(tree: Tree) -> tuple[Tree, bool]:
     """Copy the first levels of a tree; the copy shares its tensors.
-
-    Args:
-        tree: a node without batch dimensions.
 
     Returns:
         The copy, and whether a deeper level was left out. In the copy, ``"..."`` takes the place of such children.

@@ -159,9 +159,6 @@ class MCTSForest:
     def get_keys_from_env(self, env: HasKeysAndSpecs) -> None:
         """Take the keys that were not given from an env, and its specs for the trees.
 
-        Args:
-            env: the env that the rollouts come from.
-
         Raises:
             RuntimeError: If the forest holds rollouts already.
         """
@@ -218,14 +215,7 @@ class MCTSForest:
         return self.get_tree(rollout.reshape(-1)[0] if rollout.batch_dims else rollout)
 
     def add(self, step: TensorDictBase, *, return_node: bool = False) -> Tree | None:
-        """Add one step; see :meth:`extend`.
-
-        Args:
-            step: a step of batch size ``[]``.
-            return_node: whether to return the tree that starts with the step.
-
-        Returns:
-            That tree, or ``None``.
+        """Add one step of batch size ``[]``, and return the tree that starts with it if asked for; see :meth:`extend`.
 
         Raises:
             ValueError: If the batch size is not ``[]``. For the other errors see :meth:`extend`.
@@ -372,27 +362,12 @@ class MCTSForest:
         return state
 
     def to_string(self, td_root: TensorDictBase, node_format_fn: Callable[[Tree], Any] = data_as_text) -> str:
-        """Write the tree that starts at a state; see :meth:`Tree.to_string`.
-
-        Args:
-            td_root: see :meth:`get_tree`.
-            node_format_fn: called with each node, returns its description.
-
-        Returns:
-            The text.
-        """
+        """Write the tree that starts at a state, see :meth:`get_tree`, as :meth:`Tree.to_string` does."""
         return self.get_tree(td_root).to_string(node_format_fn)
 
     @classmethod
     def valid_paths(cls, tree: Tree) -> Iterator[Path]:
-        """Iterate over the paths of a tree; see :meth:`Tree.valid_paths`.
-
-        Args:
-            tree: the tree.
-
-        Returns:
-            The paths.
-        """
+        """Iterate over the paths of a tree; see :meth:`Tree.valid_paths`."""
         return tree.valid_paths()
 
 

@@ -42,11 +42,8 @@ def tree_arrays(
         max_depth: depth of the deepest nodes, or ``None``.
         compact: whether a chain of steps without branches becomes one node.
         observation: paths of the entries that become the data of the nodes.
-        action_keys: keys of the actions, passed on to the tree.
-        specs: specs of the env, passed on to the tree.
-
-    Returns:
-        The arrays of the tree.
+        action_keys: passed on to the tree, as ``specs``.
+        specs: specs of the env.
     """
     out, edge_keys = graph.out, graph.edge_keys
     chain, end = _chain(graph, state) if compact else ([], state)

@@ -16,14 +16,10 @@ from rlnb.data.map.tree.view import view_of
 
 
 class ParentLink(weakref.ref[TensorDictBase]):
-    """A weak reference to the TensorDict of a parent, together with the parent's own links.
+    """A weak reference to the TensorDict of a parent, together with the links ``above`` it, of the parent itself.
 
     A link is not copied or saved: nodes of a copied or loaded tree get their links when they are reached from their
     parent.
-
-    Args:
-        parent: the TensorDict of the parent.
-        above: the links of the parent.
     """
 
     __slots__ = ("above",)
@@ -49,13 +45,9 @@ class ParentLink(weakref.ref[TensorDictBase]):
 
 
 def as_links(value: Any) -> Any:
-    """Convert the parents that a user sets to links.
+    """Convert the parents that a user sets to a link, a list of links, or ``None`` if no parent is alive.
 
-    Args:
-        value: a tree, a weak reference to one or to its TensorDict, a list of these, or ``None``.
-
-    Returns:
-        A link, a list of links, or ``None`` if no parent is alive.
+    ``value`` is a tree, a weak reference to one or to its TensorDict, a list of these, or ``None``.
 
     Raises:
         TypeError: If the value is of another type.
@@ -85,12 +77,6 @@ def linked(cls: Any) -> Any:
     The field ``_parent`` is kept beside the data and set when a child is accessed through its parent. Links take no
     part in ``stack``, ``clone``, ``save`` and ``state_dict``, so these work for nodes that have parents. Methods are
     wrapped here and not written in the class body, because they extend those that ``tensorclass`` generates.
-
-    Args:
-        cls: the class, with the fields ``_parent`` and ``subtree``.
-
-    Returns:
-        The tensorclass.
     """
     cls = tensorclass(cls)
     _without_recursion(cls)

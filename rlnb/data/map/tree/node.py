@@ -40,14 +40,7 @@ class HasActions(Protocol):
 
 
 def data_as_text(node: Tree) -> Any:
-    """Default format of :meth:`Tree.to_string`: the data of a node as a dictionary.
-
-    Args:
-        node: the node.
-
-    Returns:
-        A dictionary of plain tensors, or ``None`` if the node has no data.
-    """
+    """Default format of :meth:`Tree.to_string`: the data of a node as a dictionary of plain tensors, or ``None``."""
     return None if node.node_data is None else _plain(node.node_data.to_dict())
 
 
@@ -137,14 +130,7 @@ class Tree(_Container):
 
     @classmethod
     def from_arrays(cls, arrays: TreeArrays) -> Tree:
-        """View arrays as a tree, at a cost that does not depend on the size of the tree.
-
-        Args:
-            arrays: the nodes, one per row; see :class:`TreeArrays`.
-
-        Returns:
-            The root.
-        """
+        """View :class:`TreeArrays` as a tree, at a cost that does not depend on its size, and return the root."""
         return cls._from_tensordict(NodeView(arrays).root())
 
     @classmethod
@@ -163,9 +149,6 @@ class Tree(_Container):
             batch_size: batch size of the node.
             auto_batch_size: whether to infer the batch size.
             batch_dims: number of batch dimensions to infer.
-
-        Returns:
-            The node.
         """
         options: dict[str, Any] = {} if batch_dims is None else {"batch_dims": batch_dims}
         data = TensorDict.from_pytree(pytree, batch_size=batch_size, auto_batch_size=auto_batch_size, **options)
@@ -259,14 +242,7 @@ class Tree(_Container):
         return self.num_children == 0
 
     def fully_expanded(self, env: HasActions) -> bool:
-        """Whether every action of an env has been tried in this node.
-
-        Args:
-            env: the env, whose actions are counted: by its ``cardinality`` if it has one, else by its action spec.
-
-        Returns:
-            True if there are as many children as actions.
-        """
+        """Whether there are as many children as actions, by the ``cardinality`` of the env or of its action spec."""
         count = getattr(env, "cardinality", None)
         if count is None:
             count = env.full_action_spec.cardinality
@@ -353,33 +329,18 @@ class Tree(_Container):
         return (path for row, path in structure.paths() if not structure.children[row])
 
     def max_length(self) -> int:
-        """Length of the longest path to a leaf, in edges; 0 without children.
-
-        Returns:
-            The length.
-        """
+        """Length of the longest path to a leaf, in edges; 0 without children."""
         return structure_of(self).fold(lambda below: max(below, default=-1) + 1)
 
     def num_vertices(self, *, count_repeat: bool = False) -> int:
-        """Count the nodes of the subtree, this one included.
-
-        Args:
-            count_repeat: whether to count a node once for each path to it.
-
-        Returns:
-            The number of nodes.
-        """
+        """Count the nodes of the subtree, this one included; with ``count_repeat``, a node once for each path to it."""
         structure = structure_of(self)
         if count_repeat:
             return structure.fold(lambda below: sum(below) + 1)
         return len({structure.vertices[row] for row in structure.rows()})
 
     def edges(self) -> list[tuple[int, int]]:
-        """List the edges of the subtree, breadth first.
-
-        Returns:
-            The ids of parent and child of each edge.
-        """
+        """List the ids of parent and child of each edge of the subtree, breadth first."""
         return structure_of(self).edges()
 
     def vertices(self, *, key_type: Literal["id", "hash", "path"] = "hash") -> dict[Any, Tree]:
@@ -415,31 +376,11 @@ class Tree(_Container):
         return found
 
     def get_vertex_by_id(self, id: int) -> Tree:
-        """Find a node by its id.
-
-        Args:
-            id: the ``node_id``.
-
-        Returns:
-            The node.
-
-        Raises:
-            ValueError: If no node has this id.
-        """
+        """Find a node by its ``node_id``; raise ``ValueError`` if there is none."""
         return self._found("id", id)
 
     def get_vertex_by_hash(self, hash: int) -> Tree:
-        """Find a node by its hash.
-
-        Args:
-            hash: the hash.
-
-        Returns:
-            The node.
-
-        Raises:
-            ValueError: If no node has this hash.
-        """
+        """Find a node by its hash; raise ``ValueError`` if there is none."""
         return self._found("hash", hash)
 
     def _found(self, kind: str, value: int) -> Tree:

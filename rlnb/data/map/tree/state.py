@@ -24,15 +24,9 @@ _BATCH, _DEVICE = "__batch_size", "__device"
 
 
 def state_of(tree: Tree, keep_vars: bool) -> OrderedDict[str, Any]:
-    """Collect the state of a node and of its subtree.
+    """Collect the state of a node, or of a stack of nodes, and of its subtree; see :meth:`Tree.state_dict`.
 
-    Args:
-        tree: a node, or a stack of nodes.
-        keep_vars: whether tensors stay attached to their autograd graph.
-
-    Returns:
-        For a node, its tensors, TensorDicts and children under ``"_tensordict"`` and its other values under
-        ``"_non_tensordict"``. For a stack, the state of each member under ``"0"``, ``"1"`` and so on.
+    The state of a stack has that of each member under ``"0"``, ``"1"`` and so on.
     """
     if tree.batch_dims:
         return OrderedDict((str(place), state_of(node, keep_vars)) for place, node in enumerate(tree.unbind(0)))
@@ -66,14 +60,7 @@ def _entry(state: Any) -> Any:
 
 
 def flattened(state: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Flatten a nested state into one dictionary.
-
-    Args:
-        state: a dictionary returned by :func:`state_of`.
-        prefix: prefix of each name.
-
-    Returns:
-        The values, by their nested names joined with dots.
+    """Flatten a nested state into one dictionary, whose names join the nested names with dots.
 
     Example:
         >>> flattened({"a": {"b": 1}, "c": 2})
@@ -89,18 +76,7 @@ def flattened(state: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def unflattened(state: Mapping[str, Any]) -> dict[str, Any]:
-    """Undo :func:`flattened`.
-
-    Args:
-        state: values by names joined with dots.
-
-    Returns:
-        Nested dictionaries.
-
-    Example:
-        >>> unflattened({"a.b": 1, "c": 2})
-        {'a': {'b': 1}, 'c': 2}
-    """
+    """Undo :func:`flattened`."""
     found: dict[str, Any] = {}
     for name, value in state.items():
         *above, last = name.split(".")
@@ -112,18 +88,7 @@ def unflattened(state: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def load_state(tree: Tree, state: Mapping[str, Any], strict: bool, assign: bool) -> None:
-    """Load a state; tensors of the same shape and dtype are written in place.
-
-    Args:
-        tree: a node, or a stack of nodes.
-        state: a dictionary returned by :func:`state_of`.
-        strict: whether the node must have exactly the fields of the state.
-        assign: whether to take over the tensors themselves instead of copying their values.
-
-    Raises:
-        RuntimeError: If the dictionary is not the state of a node, or with ``strict`` the fields differ. Nothing is
-            loaded then.
-    """
+    """Load a state into a node or a stack of nodes; see :meth:`Tree.load_state_dict`."""
     _assert_state(tree, state, strict)
     _load(tree, state, assign)
 
@@ -200,15 +165,7 @@ def _alike(old: TensorDictBase, new: TensorDictBase) -> bool:
 
 
 def as_tensordict(tree: Tree, retain_none: bool) -> TensorDictBase:
-    """Copy a node and its subtree to plain TensorDicts.
-
-    Args:
-        tree: a node, or a stack of nodes.
-        retain_none: whether fields without a value become entries that hold ``None``.
-
-    Returns:
-        A TensorDict; a lazy stack for a lazy stack of nodes.
-    """
+    """Copy a node, or a stack of nodes, and its subtree to plain TensorDicts; see :meth:`Tree.to_tensordict`."""
     if isinstance(tree._tensordict, LazyStackedTensorDict):
         nodes = [as_tensordict(node, retain_none) for node in tree.unbind(tree._tensordict.stack_dim)]
         return LazyStackedTensorDict(*nodes, stack_dim=tree._tensordict.stack_dim)

@@ -25,10 +25,6 @@ Grown = Memory | list[Any]
 class Steps:
     """A read-only view of stored steps, from which trees read their rollouts.
 
-    Args:
-        columns: the columns by path.
-        branches: the nested TensorDicts.
-
     Example:
         >>> steps = Steps({("next", "reward"): Memory(torch.arange(4.0), 1)}, [Branch(())])
         >>> steps[torch.tensor([2, 0])]["next", "reward"]
@@ -42,14 +38,7 @@ class Steps:
         self._plain &= all(isinstance(column, Memory) for column in columns.values())
 
     def __getitem__(self, rows: torch.Tensor | slice) -> TensorDict:
-        """Copy rows.
-
-        Args:
-            rows: the rows, shape ``[n]``, int64; or a slice with start and stop.
-
-        Returns:
-            A TensorDict of batch size ``[n]``.
-        """
+        """Copy rows, int64 ``[n]`` or a slice with start and stop, to a TensorDict of batch size ``[n]``."""
         count = rows.stop - rows.start if isinstance(rows, slice) else len(rows)
         if not self._plain:
             index = torch.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
@@ -65,15 +54,7 @@ class Steps:
         return self[torch.tensor(rows, dtype=torch.int64)]
 
     def select(self, paths: Sequence[Path], row: int) -> TensorDict:
-        """Copy some entries of one row.
-
-        Args:
-            paths: the entries; those under ``"next"`` are returned at the root.
-            row: the row.
-
-        Returns:
-            A TensorDict of batch size ``[]``.
-        """
+        """Copy some entries of one row to a TensorDict of batch size ``[]``, those under ``"next"`` to its root."""
         columns = {path[1:] if path[0] == "next" else path: self.columns[path] for path in paths}
         if not self._plain:
             # A branch under "next" has the same shape as at the root.
@@ -121,12 +102,9 @@ class GrowingSteps:
         return self.length
 
     def append(self, columns: dict[Path, Column], branches: list[Branch], rows: Sequence[int]) -> None:
-        """Write rows after the last one.
+        """Write some rows of columns, in ascending order, after the last one.
 
-        Args:
-            columns: columns with the keys, shapes and dtypes of the stored ones, which the caller has checked.
-            branches: their nested TensorDicts.
-            rows: which of their rows to write, ascending.
+        The caller has checked that the columns have the keys, shapes and dtypes of the stored ones.
         """
         count = len(rows)
         if not self.columns:

@@ -20,9 +20,6 @@ _PLAIN: type = type(getattr(TensorDict(), "_tensordict", {}))
 class NodeView:
     """The nodes of TreeArrays; a node is created once for as long as something holds it.
 
-    Args:
-        arrays: the arrays of the tree.
-
     Attributes:
         edited: whether a user replaced the children of a node, so that the arrays no longer hold the structure.
     """
@@ -42,14 +39,7 @@ class NodeView:
         return root
 
     def node(self, row: int) -> TensorDict:
-        """Return the node of a row.
-
-        Args:
-            row: the row.
-
-        Returns:
-            A TensorDict without batch dimensions, whose entries are created when they are read.
-        """
+        """Return the node of a row: a TensorDict of batch size ``[]``, whose entries are created when they are read."""
         node = self._made.get(row)
         if node is None:
             node = TensorDict._new_unsafe({}, batch_size=_NO_BATCH, nested=False)
@@ -110,12 +100,7 @@ class _Kept(dict[int, TensorDict]):
 
 
 class Entries(dict[str, Any]):
-    """The entries of a node; a value is created when it is first read.
-
-    Args:
-        view: the view of the whole tree.
-        row: the row of this node.
-    """
+    """The entries of the node of a row; a value is created when it is first read."""
 
     def __init__(self, view: NodeView, row: int) -> None:
         super().__init__(dict.fromkeys(view.names(row), _LATER))
@@ -192,14 +177,9 @@ def _plain(entries: dict[str, Any]) -> Any:
 
 
 def view_of(data: Any) -> tuple[NodeView, int] | None:
-    """Return the view that a node belongs to.
+    """Return the view that a node belongs to, and its row, from its TensorDict.
 
-    Args:
-        data: the TensorDict of a node.
-
-    Returns:
-        The view and the row of the node; ``None`` for a node that is not backed by arrays, or whose arrays no longer
-        hold the structure.
+    ``None`` for a node that is not backed by arrays, or whose arrays no longer hold the structure.
     """
     entries = getattr(data, "_tensordict", None)
     if type(entries) is not Entries or entries.view.edited:

@@ -60,14 +60,7 @@ class Structure(NamedTuple):
         return order
 
     def fold(self, value: Callable[[list[int]], int]) -> int:
-        """Compute a number for the root, bottom-up.
-
-        Args:
-            value: called with the numbers of the children of a node, returns the number of the node.
-
-        Returns:
-            The number of the root.
-        """
+        """Compute a number for the root, bottom-up: ``value`` gives that of a node from those of its children."""
         found: dict[int, int] = {}
         stack = [self.root]
         while stack:
@@ -90,14 +83,7 @@ class Structure(NamedTuple):
 
 
 def structure_of(tree: Tree) -> Structure:
-    """Read the structure of a subtree: from the arrays behind it, or by visiting its nodes.
-
-    Args:
-        tree: the root of the subtree.
-
-    Returns:
-        The structure.
-    """
+    """Read the structure of a subtree: from the arrays behind it, or by visiting its nodes."""
     viewed = view_of(tree._tensordict)
     if viewed is not None:
         view, row = viewed
@@ -140,14 +126,7 @@ class _Vertices:
 
 
 def nodes_along(tree: Tree, path: Path) -> list[Tree]:
-    """Follow a path downwards.
-
-    Args:
-        tree: the first node.
-        path: the position of the child to descend to, at each node.
-
-    Returns:
-        The nodes along the path, the first one included.
+    """Follow a path downwards; return the nodes along it, the first one included.
 
     Raises:
         IndexError: If a node has no such child.
