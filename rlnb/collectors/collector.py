@@ -232,9 +232,6 @@ class Collector:
         """Collect one batch without ``postproc``, hooks and buffer.
 
         After an interrupt or an error, the steps so far are lost, and the next batch starts with a reset.
-
-        Returns:
-            The batch.
         """
         data = self._collect()
         self._finish()
@@ -408,11 +405,7 @@ class Collector:
     # Methods of collectors in other threads or processes ------------------------------------------------------------
 
     def start(self) -> None:
-        """Not supported: this collector collects a batch when it is called.
-
-        Raises:
-            NotImplementedError: Always.
-        """
+        """Raise ``NotImplementedError``: this collector collects a batch when it is called."""
         raise NotImplementedError(
             "Collector.start() is not supported: it would collect in another thread than the learner, whose optimizer "
             "would change the policy in the middle of a step. "
@@ -420,11 +413,7 @@ class Collector:
         )
 
     def pause(self) -> Any:
-        """Not supported: nothing is collected between two calls.
-
-        Raises:
-            NotImplementedError: Always, as in TorchRL.
-        """
+        """Raise ``NotImplementedError``, as in TorchRL: nothing is collected between two calls."""
         raise NotImplementedError(
             "Collector.pause() is not supported: this collector does not run in the background, and collects nothing "
             "between two calls of next(). Fix: leave pause() out."
@@ -435,14 +424,7 @@ class Collector:
         return False
 
     def enable_profile(self, **options: Any) -> None:
-        """Not supported: the collector runs in this process, where torch's profiler can measure it.
-
-        Args:
-            **options: options of TorchRL's method.
-
-        Raises:
-            NotImplementedError: Always.
-        """
+        """Raise ``NotImplementedError``: the collector runs in this process, where torch's profiler can measure it."""
         raise NotImplementedError(
             "Collector.enable_profile() is not supported: this collector runs in this process, where torch's profiler "
             "can measure it. Fix: with torch.profiler.profile() as profile: collector.next()."
@@ -509,11 +491,7 @@ class Collector:
         return self._version
 
     def get_policy_version(self) -> int | None:
-        """Return :attr:`policy_version`.
-
-        Returns:
-            The version, None if versions are not tracked.
-        """
+        """Return :attr:`policy_version`."""
         return self._version
 
     def increment_version(self) -> None:
@@ -554,52 +532,22 @@ class Collector:
         return found
 
     def init_updater(self, *args: Any, **kwargs: Any) -> None:
-        """Do nothing, as in TorchRL for a collector without a weight updater.
-
-        Args:
-            *args: have no effect.
-            **kwargs: have no effect.
-        """
+        """Do nothing, as in TorchRL for a collector without a weight updater."""
 
     def getattr_env(self, attr: str) -> Any:
-        """Return an attribute of the env.
-
-        Args:
-            attr: name of the attribute.
-
-        Returns:
-            The value.
-        """
+        """Return an attribute of the env."""
         return getattr(self.env, attr)
 
     def getattr_policy(self, attr: str) -> Any:
-        """Return an attribute of the policy.
-
-        Args:
-            attr: name of the attribute.
-
-        Returns:
-            The value.
-        """
+        """Return an attribute of the policy."""
         return getattr(self.policy, attr)
 
     def getattr_rb(self, attr: str) -> Any:
-        """Return an attribute of the replay buffer.
-
-        Args:
-            attr: name of the attribute.
-
-        Returns:
-            The value.
-        """
+        """Return an attribute of the replay buffer."""
         return getattr(self.replay_buffer, attr)
 
     def set_post_collect_hook(self, hook: Callable[[TensorDictBase], Any] | None) -> None:
-        """Set the function that is called with each batch.
-
-        Args:
-            hook: the function, or None.
-        """
+        """Set the function that is called with each batch, or None."""
         self.post_collect_hook = hook
 
     # Seed, state dict and shutdown --------------------------------------------------------------------------------
@@ -682,12 +630,7 @@ class Collector:
                 self.env.close()
 
     def async_shutdown(self, timeout: float | None = None, close_env: bool = True) -> None:
-        """Close the env; see :meth:`shutdown`.
-
-        Args:
-            timeout: as for :meth:`shutdown`.
-            close_env: as for :meth:`shutdown`.
-        """
+        """Close the env; see :meth:`shutdown`."""
         self.shutdown(timeout, close_env)
 
     def __repr__(self) -> str:

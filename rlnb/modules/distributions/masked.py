@@ -140,14 +140,7 @@ class MaskedCategorical(TorchCategorical):
         )
 
     def sample(self, sample_shape: torch.Size | Sequence[int] | None = None) -> torch.Tensor:
-        """Draw actions.
-
-        Args:
-            sample_shape: dimensions added in front of the batch dimensions.
-
-        Returns:
-            The actions, int64 ``[*sample_shape, *batch]``.
-        """
+        """Draw actions, int64 ``[*sample_shape, *batch]``."""
         size = torch.Size(sample_shape or ())
         drawn = torch.multinomial(self.probs.detach().reshape(-1, self._num_events), size.numel(), replacement=True)
         return drawn.T.reshape(size + self.batch_shape)
@@ -167,24 +160,13 @@ class MaskedCategorical(TorchCategorical):
         return super().log_prob(value)
 
     def entropy(self) -> torch.Tensor:
-        """Return the entropy in nats.
-
-        Returns:
-            The entropy, ``[*batch]``: from 0, if one action is legal, to the logarithm of their number.
-        """
+        """Return the entropy in nats, ``[*batch]``: from 0 for one legal action to the logarithm of their number."""
         # Mask before multiplying: 0 * -inf is NaN, and would be NaN in the gradient.
         possible = self._log_probs.isfinite()
         return -(self.probs * self._log_probs.masked_fill(~possible, 0.0)).sum(-1)
 
     def expand(self, batch_shape: torch.Size | Sequence[int], _instance: Any = None) -> MaskedCategorical:
-        """Return the distribution with other batch dimensions.
-
-        Args:
-            batch_shape: the expanded batch dimensions.
-
-        Returns:
-            A new distribution that shares memory with this one.
-        """
+        """Return the distribution with expanded batch dimensions, sharing memory with this one."""
         new = self._get_checked_instance(MaskedCategorical, _instance)
         super().expand(batch_shape, _instance=new)
         shape = (*new.batch_shape, self._num_events)
@@ -279,23 +261,13 @@ class MaskedOneHotCategorical(MaskedCategorical):
         return self.probs * (1 - self.probs)
 
     def sample(self, sample_shape: torch.Size | Sequence[int] | None = None) -> torch.Tensor:
-        """Draw actions.
-
-        Args:
-            sample_shape: dimensions added in front of the batch dimensions.
-
-        Returns:
-            One-hot int64 ``[*sample_shape, *batch, n]``.
-        """
+        """Draw actions as one-hot int64 ``[*sample_shape, *batch, n]``."""
         return self._one_hot(super().sample(sample_shape))
 
     def rsample(self, sample_shape: torch.Size | Sequence[int] | None = None) -> torch.Tensor:
         """Draw actions that carry a gradient, estimated by ``grad_method``.
 
         ``has_rsample`` is False nevertheless, so that policies draw with :meth:`sample`: envs need integers.
-
-        Args:
-            sample_shape: dimensions added in front of the batch dimensions.
 
         Returns:
             One-hot vectors with the dtype of the probabilities, ``[*sample_shape, *batch, n]``.
@@ -328,25 +300,11 @@ class MaskedOneHotCategorical(MaskedCategorical):
         return log_probs.gather(-1, index[..., :1]).squeeze(-1)
 
     def enumerate_support(self, expand: bool = True) -> torch.Tensor:
-        """Return all actions, legal or not.
-
-        Args:
-            expand: whether to expand over the batch dimensions.
-
-        Returns:
-            One-hot int64 ``[n, *batch, n]``, or ``[n, 1, .., n]`` without ``expand``.
-        """
+        """Return all actions, legal or not, one-hot int64 ``[n, *batch, n]``; ``[n, 1, .., n]`` without ``expand``."""
         return self._one_hot(super().enumerate_support(expand))
 
     def expand(self, batch_shape: torch.Size | Sequence[int], _instance: Any = None) -> MaskedOneHotCategorical:
-        """Return the distribution with other batch dimensions.
-
-        Args:
-            batch_shape: the expanded batch dimensions.
-
-        Returns:
-            A new distribution that shares memory with this one.
-        """
+        """Return the distribution with expanded batch dimensions, sharing memory with this one."""
         new = self._get_checked_instance(MaskedOneHotCategorical, _instance)
         super().expand(batch_shape, _instance=new)
         new.grad_method, new._event_shape = self.grad_method, self._event_shape
@@ -364,18 +322,7 @@ def _action_mask(
     padding_value: int | None,
     validate: bool,
 ) -> torch.Tensor:
-    """Return the mask of the legal actions.
-
-    Args:
-        name: name of the distribution, for errors.
-        n_actions: number of actions, legal or not.
-        mask: argument of the distribution.
-        indices: argument of the distribution.
-        padding_value: argument of the distribution.
-        validate: whether to check the values of ``indices``.
-
-    Returns:
-        A boolean tensor ``[*batch, n_actions]``, True for the legal actions.
+    """Return the mask of the legal actions ``[*batch, n_actions]``, from the mask or the indices that were given.
 
     Raises:
         TypeError: If the mask is not a boolean tensor, or the indices are not integers.
@@ -426,16 +373,9 @@ def _mask_of(
 
 
 def _check_weights(name: str, weights: torch.Tensor, mask: torch.Tensor, are_logits: bool) -> None:
-    """Check that each row is a valid distribution.
+    """Raise ``ValueError`` if a row has no legal action, or invalid logits or probabilities.
 
-    Args:
-        name: name of the distribution, for errors.
-        weights: logits or probabilities ``[*batch, n_actions]``; those of masked actions are -inf or 0.
-        mask: mask of the legal actions, of the same shape.
-        are_logits: whether the weights are logits.
-
-    Raises:
-        ValueError: If a row has no legal action, or invalid logits or probabilities.
+    The weights of masked actions are -inf or 0.
     """
     if are_logits:
         good = weights.amax(-1).isfinite()  # the maximum is NaN or infinite if any logit is NaN or inf

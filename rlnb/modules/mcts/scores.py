@@ -294,14 +294,7 @@ class MCTSScores(Enum):
     EXP3 = member(functools.partial(EXP3Score, gamma=0.1))
 
     def __call__(self, **kwargs: Any) -> MCTSScore:
-        """Make the module.
-
-        Args:
-            **kwargs: arguments of its class, which override the usual constants.
-
-        Returns:
-            The module.
-        """
+        """Make the module; arguments of its class override the usual constants."""
         return self.value(**kwargs)
 
 

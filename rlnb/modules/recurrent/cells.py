@@ -23,15 +23,7 @@ class LSTMCell(nn.LSTMCell):
     """
 
     def forward(self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
-        """Compute the next state.
-
-        Args:
-            input: the features, ``[..., input_size]``.
-            hx: the states h and c, ``[..., hidden_size]`` each. None: zeros.
-
-        Returns:
-            The next h and c.
-        """
+        """Compute the next h and c from the features ``[..., input_size]`` and h and c (default: zeros)."""
         if hx is None:
             zeros = input.new_zeros((*input.shape[:-1], self.hidden_size))
             hx = zeros, zeros
@@ -47,31 +39,16 @@ class GRUCell(nn.GRUCell):
     """
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
-        """Compute the next state.
-
-        Args:
-            input: the features, ``[..., input_size]``.
-            hx: the state, ``[..., hidden_size]``. None: zeros.
-
-        Returns:
-            The next state.
-        """
+        """Compute the next state from the features ``[..., input_size]`` and the state (default: zeros)."""
         if hx is None:
             hx = input.new_zeros((*input.shape[:-1], self.hidden_size))
         return gru_step(input, hx, (self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh))
 
 
 def lstm_step(value: Tensor, h: Tensor, c: Tensor, weights: tuple[Any, ...]) -> tuple[Tensor, Tensor]:
-    """Compute one step of an LSTM.
+    """Compute the next h and c of an LSTM from the features and the states, ``[..., size]`` each.
 
-    Args:
-        value: the features, ``[..., input_size]``.
-        h: the hidden state, ``[..., hidden_size]``.
-        c: the cell state, ``[..., hidden_size]``.
-        weights: weights of the features and of h, and their biases, which may be None.
-
-    Returns:
-        The next h and c.
+    ``weights`` are those of the features and of h, and their biases, which may be None.
     """
     gates = linear(value, weights[0], weights[2]) + linear(h, weights[1], weights[3])
     i, f, g, o = gates.chunk(4, -1)
@@ -80,16 +57,7 @@ def lstm_step(value: Tensor, h: Tensor, c: Tensor, weights: tuple[Any, ...]) -> 
 
 
 def gru_step(value: Tensor, h: Tensor, weights: tuple[Any, ...]) -> Tensor:
-    """Compute one step of a GRU.
-
-    Args:
-        value: the features, ``[..., input_size]``.
-        h: the hidden state, ``[..., hidden_size]``.
-        weights: weights of the features and of h, and their biases, which may be None.
-
-    Returns:
-        The next h.
-    """
+    """Compute the next state of a GRU; see :func:`lstm_step`."""
     r, z, n = linear(value, weights[0], weights[2]).chunk(3, -1)
     r_h, z_h, n_h = linear(h, weights[1], weights[3]).chunk(3, -1)
     reset, update = (r + r_h).sigmoid(), (z + z_h).sigmoid()
@@ -140,10 +108,10 @@ class LSTM(nn.LSTM):
     def forward(  # type: ignore[override]  # torch's own also takes packed sequences
         self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None
     ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        """Run over sequences.
+        """Run over sequences ``[batch, time, input_size]``, or as ``batch_first`` says.
 
         Args:
-            input: the features, ``[batch, time, input_size]``, or as ``batch_first`` says.
+            input: the features.
             hx: the first h and c, of shape ``[num_layers, batch, hidden_size]``; zeros if None.
 
         Returns:
@@ -206,15 +174,7 @@ class GRU(nn.GRU):
     def forward(  # type: ignore[override]  # torch's own also takes packed sequences
         self, input: Tensor, hx: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Run over sequences.
-
-        Args:
-            input: the features, ``[batch, time, input_size]``, or as ``batch_first`` says.
-            hx: the first state, of shape ``[num_layers, batch, hidden_size]``; zeros if None.
-
-        Returns:
-            The state of the last layer at each time, and the last state.
-        """
+        """Run over sequences; see :meth:`LSTM.forward`, but for the state, which is h alone."""
         values = list(input.unbind(1 if self.batch_first else 0))
         if hx is None:
             hx = values[0].new_zeros(self.num_layers, len(values[0]), self.hidden_size)

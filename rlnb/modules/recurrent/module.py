@@ -22,16 +22,7 @@ _IS_INIT = "is_init"
 
 
 class RecurrentModule(TensorDictModuleBase):
-    """Base class of :class:`GRUModule` and :class:`LSTMModule`.
-
-    Args:
-        net: the network, of torch or of :mod:`rlnb.modules.recurrent.cells`.
-        in_key: key of the features; the keys of the states are then ``DEFAULT_IN_KEYS``.
-        in_keys: keys of the features and of the states, and optionally the key of "is_init".
-        out_key: key of the output; the keys of the next states are then ``DEFAULT_OUT_KEYS``.
-        out_keys: keys of the output and of the next states.
-        default_recurrent_mode: the mode outside of :class:`~rlnb.modules.set_recurrent_mode`. None: False.
-    """
+    """Base class of :class:`GRUModule` and :class:`LSTMModule`, which describe the arguments."""
 
     DEFAULT_IN_KEYS: ClassVar[list[NestedKey]]
     DEFAULT_OUT_KEYS: ClassVar[list[NestedKey]]
@@ -109,19 +100,11 @@ class RecurrentModule(TensorDictModuleBase):
     # Python or not ------------------------------------------------------------------------------------------------
 
     def make_python_based(self) -> Self:
-        """Replace the network by one written in Python, with the same parameters.
-
-        Returns:
-            The module.
-        """
+        """Replace the network by one written in Python, with the same parameters; return the module."""
         return self._replace(self._python_class)
 
     def make_cudnn_based(self) -> Self:
-        """Replace the network by torch's, with the same parameters.
-
-        Returns:
-            The module.
-        """
+        """Replace the network by torch's, with the same parameters; return the module."""
         return self._replace(self._torch_class)
 
     def _replace(self, kind: Any) -> Self:
@@ -150,14 +133,7 @@ class RecurrentModule(TensorDictModuleBase):
         return bool(self.default_recurrent_mode) if mode is None else mode
 
     def set_recurrent_mode(self, mode: bool = True) -> Self:
-        """Return a module with the same parameters and another default mode.
-
-        Args:
-            mode: whether the last dimension of the data is time.
-
-        Returns:
-            The new module; this one does not change.
-        """
+        """Return a module with the same parameters and another default mode; this one does not change."""
         new = copy.copy(self)
         # A shallow copy of a torch module shares its dictionaries.
         new.__dict__.update({k: dict(v) for k, v in self.__dict__.items() if k in ("_modules", "_parameters")})
