@@ -83,12 +83,10 @@ class MaskedCategorical(TorchCategorical):
         if validate:
             _check_weights(name, weights, legal, are_logits=logits is not None)
         self._mask, self.neg_inf, self.padding_value = legal, neg_inf, padding_value
-        if logits is None:
-            super().__init__(probs=weights, validate_args=False)
-        else:
-            super().__init__(logits=weights, validate_args=False)
-            del self.logits  # recomputed lazily with neg_inf; `_param` stays without it
         self._from_logits = logits is not None
+        super().__init__(**{"logits" if self._from_logits else "probs": weights}, validate_args=False)
+        if self._from_logits:
+            del self.logits  # recomputed lazily with neg_inf; `_param` stays without it
         self._validate_args = validate
 
     @property
@@ -145,20 +143,6 @@ class MaskedCategorical(TorchCategorical):
         drawn = torch.multinomial(self.probs.detach().reshape(-1, self._num_events), size.numel(), replacement=True)
         return drawn.T.reshape(size + self.batch_shape)
 
-    def log_prob(self, value: torch.Tensor) -> torch.Tensor:
-        """Return the log-probabilities of actions.
-
-        Args:
-            value: integers, whose shape broadcasts with ``[*batch]``.
-
-        Returns:
-            The log-probabilities; ``neg_inf`` for masked actions.
-
-        Raises:
-            ValueError: If a value is not an action.
-        """
-        return super().log_prob(value)
-
     def entropy(self) -> torch.Tensor:
         """Return the entropy in nats, ``[*batch]``: from 0 for one legal action to the logarithm of their number."""
         # Mask before multiplying: 0 * -inf is NaN, and would be NaN in the gradient.
@@ -193,19 +177,10 @@ class ReparamGradientStrategy(enum.Enum):
 class MaskedOneHotCategorical(MaskedCategorical):
     """A :class:`MaskedCategorical` whose samples are one-hot vectors.
 
-    Args:
-        logits: see :class:`MaskedCategorical`.
-        probs: see :class:`MaskedCategorical`.
-        mask: see :class:`MaskedCategorical`.
-        indices: see :class:`MaskedCategorical`.
-        neg_inf: see :class:`MaskedCategorical`.
-        padding_value: see :class:`MaskedCategorical`.
-        grad_method: gradient estimator of :meth:`rsample`.
-        validate_args: see :class:`MaskedCategorical`.
+    The other arguments, and the errors, are those of :class:`MaskedCategorical`.
 
-    Raises:
-        TypeError: If the mask is not a boolean tensor, or the indices are not integers.
-        ValueError: If arguments are missing or their shapes do not match, or a row has no legal action.
+    Args:
+        grad_method: gradient estimator of :meth:`rsample`.
 
     Example:
         >>> dist = MaskedOneHotCategorical(probs=torch.tensor([0.6, 0.3, 0.1]), mask=torch.tensor([False, True, True]))
@@ -363,8 +338,7 @@ def _mask_of(
     if validate and bool(outside.any()):
         raise ValueError(
             f"The indices of {name} must be between 0 and {n_actions - 1}, got {int(indices[outside][0])}. "
-            "If it pads a shorter row: "
-            f"padding_value={int(indices[outside][0])}."
+            f"If it pads a shorter row: padding_value={int(indices[outside][0])}."
         )
     # Padding is scattered to an additional column, which is then dropped.
     places = indices.masked_fill(padding, n_actions)
