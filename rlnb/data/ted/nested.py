@@ -6,7 +6,8 @@ import contextlib
 import logging
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import pairwise
 from os import PathLike
 from typing import Any
@@ -16,11 +17,10 @@ from tensordict import NonTensorData, TensorDict, TensorDictBase, is_non_tensor
 
 from rlnb._tensordict import raw_entries
 from rlnb.data.ted.columns import Column, Constant, Path, read_columns, stack_values
-from rlnb.data.ted.flat import TEDForm, flatten, read_layout, read_shift, rebuild
-from rlnb.data.ted.keys import END_KEYS, NestedKey, as_key, as_tuple
+from rlnb.data.ted.flat import TEDForm, flatten, read_layout, read_shift, read_timeline, rebuild
+from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
 from rlnb.data.ted.layout import BREAKS_KEY, FlatLayout, check_lengths
 from rlnb.data.ted.leaves import is_branch
-from rlnb.data.ted.timeline import Timeline
 
 _TRAJECTORY = re.compile(r"traj_(\d{1,12})")
 
@@ -30,17 +30,6 @@ class TED2Nested(TEDForm):
 
     A row of an observation has one element more than the trajectory has steps: the final observation.
     :class:`Nested2TED` restores the data. Arguments and attributes are those of :class:`TED2Flat`.
-
-    Args:
-        done_key: key of the flags at which trajectories end, one per step.
-        shift_key: key that the position of the oldest step is written to.
-        is_full_key: key that the flag for a wrapped ring buffer is written to.
-        done_keys: keys of the end-of-episode signals. Those of the root are not stored if all are False.
-        reward_keys: keys of the rewards.
-
-    Attributes:
-        shift: for data from a ring buffer: the position of the oldest step along time, which is the writer's cursor.
-        is_full: whether the ring buffer has wrapped around.
 
     Example:
         >>> from rlnb.envs import GymEnv
@@ -78,15 +67,9 @@ class TED2Nested(TEDForm):
         return nested if path is None else nested.memmap_(str(path))
 
 
+@dataclass(repr=False, eq=False)
 class Nested2TED(TEDForm):
-    """Converts the nested form of :class:`TED2Nested` back to TED data.
-
-    Args:
-        done_key: key of the flags at which trajectories end, one per step.
-        shift_key: key of the position of the oldest step along time.
-        is_full_key: key of the flag that tells whether a ring buffer had wrapped around.
-        done_keys: keys of the end-of-episode signals.
-        reward_keys: keys of the rewards.
+    """Converts the nested form of :class:`TED2Nested` back to TED data. The arguments are those of :class:`Flat2TED`.
 
     Example:
         >>> from rlnb.envs import GymEnv
@@ -95,15 +78,7 @@ class Nested2TED(TEDForm):
         True
     """
 
-    def __init__(
-        self,
-        done_key: NestedKey = "done",
-        shift_key: str = "shift",
-        is_full_key: str = "is_full",
-        done_keys: Sequence[NestedKey] = END_KEYS,
-        reward_keys: Sequence[NestedKey] = ("reward",),
-    ) -> None:
-        super().__init__(done_key, shift_key, is_full_key, done_keys, reward_keys)
+    done_key: NestedKey = "done"
 
     def __call__(self, data: TensorDictBase, out: TensorDictBase | None = None) -> TensorDictBase:
         """Convert nested data.
@@ -138,7 +113,7 @@ class Nested2TED(TEDForm):
         shift = read_shift(self, columns, layout)
         ends = torch.zeros_like(done)
         ends[steps[steps > 0].cumsum(0) - 1] = True
-        timeline = _timeline(ends, layout, shift)
+        timeline = read_timeline(layout, ends, shift)
         for path, column in columns.items():
             if lengths[path] is None and isinstance(column, torch.Tensor) and not column.numel():  # see _cut
                 rows = timeline.size if path in layout.shared else layout.steps
@@ -239,12 +214,6 @@ class H5Combine:
         for path, values in parts.items():
             nested.set(as_key(path), _concatenate(path, values, offsets))
         return nested if out is None else out.update(nested)
-
-
-def _timeline(ends: torch.Tensor, layout: FlatLayout, shift: int) -> Timeline:
-    length = layout.batch_size[-1]
-    rows = layout.steps // length if length else 0
-    return Timeline(Timeline(ends, rows, length, shift).as_stored(ends), rows, length, shift)
 
 
 def _check_rows(lengths: dict[Path, torch.Tensor | None], layout: FlatLayout, steps: torch.Tensor) -> None:
