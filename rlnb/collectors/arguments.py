@@ -166,14 +166,3 @@ def check_receivers(postproc: Any, replay_buffer: Any) -> None:
             f"replay_buffer must be a replay buffer, got a {type(replay_buffer).__name__}. "
             "Fix: ReplayBuffer(storage=LazyTensorStorage(1000))."
         )
-
-
-__all__ = [
-    "Numbers",
-    "check_collector_options",
-    "check_numbers",
-    "check_receivers",
-    "given_ids",
-    "integer",
-    "make_env",
-]

@@ -675,5 +675,3 @@ def _differs(own: Mapping[str, Any], given: Mapping[str, Any], key: str) -> bool
 
 #: The name of this class in older versions of TorchRL.
 SyncDataCollector = Collector
-
-__all__ = ["Collector", "SyncDataCollector"]

@@ -56,6 +56,3 @@ class TrajectoryIds:
         self.current = ids[..., -1]
         data.set((COLLECTOR, TRAJ_IDS), ids.to(data.device) if data.device is not None else ids)
         self.renew(episode_end_flags(last))
-
-
-__all__ = ["TrajectoryIds"]

@@ -369,6 +369,3 @@ def _check_weights(name: str, weights: torch.Tensor, mask: torch.Tensor, are_log
     need = "finite, or -inf for some of them" if are_logits else "finite, not negative, and not all zero"
     legal = ", ".join(f"{value:.4g}" for value in weights[row][mask[row]].tolist())
     raise ValueError(f"The {kind} of {name}{where} must be {need}; those of the legal actions are: {legal}.")
-
-
-__all__ = ["MaskedCategorical", "MaskedOneHotCategorical", "ReparamGradientStrategy"]

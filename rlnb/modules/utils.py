@@ -39,6 +39,3 @@ def get_primers_from_module(module: nn.Module, warn: bool = True) -> TensorDictP
             )
         return None
     return primers[0] if len(primers) == 1 else Compose(*primers)
-
-
-__all__ = ["get_primers_from_module"]

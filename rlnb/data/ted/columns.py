@@ -10,7 +10,7 @@ import torch
 from tensordict import LazyStackedTensorDict, NonTensorData, NonTensorStack, TensorDict, TensorDictBase, is_non_tensor
 
 from rlnb._tensordict import raw_entries
-from rlnb.data.ted.keys import as_key
+from rlnb.data.ted.keys import as_key, nested_dict
 from rlnb.data.ted.leaves import is_branch
 from rlnb.data.ted.ragged import Path, RaggedColumn, ragged_column
 
@@ -33,6 +33,11 @@ class Branch:
     path: Path
     extra: tuple[int, ...] = ()
     names: tuple[str | None, ...] | None = None
+
+    def renamed(self, names: Sequence[str | None], dims: int) -> Branch:
+        """Return the branch of a TensorDict with other batch dimensions instead of the first ``dims``."""
+        extra = self.names[dims:] if self.names else (None,) * len(self.extra)
+        return Branch(self.path, self.extra, (*names, *extra) if any((*names, *extra)) else None)
 
 
 def alike(one: Column | None, other: Column | None) -> bool:
@@ -150,18 +155,8 @@ def build(
         torch.Size([2, 3, 4])
     """
     known = {branch.path: branch for branch in branches}
-    tree: dict[str, Any] = {}
-    for path in known:
-        _descend(tree, path)
-    for path, column in columns.items():
-        _descend(tree, path[:-1])[path[-1]] = column
-    return _build(tree, (), tuple(batch_size), known, device)
-
-
-def _descend(tree: dict[str, Any], path: Path) -> dict[str, Any]:
-    for name in path:
-        tree = tree.setdefault(name, {})
-    return tree
+    empty: dict[Path, Any] = {path: {} for path in sorted(known, key=len) if path}
+    return _build(nested_dict({**empty, **columns}), (), tuple(batch_size), known, device)
 
 
 def _build(

@@ -129,6 +129,13 @@ def require_time(data: TensorDictBase) -> None:
         )
 
 
+def ends_of_ids(ids: torch.Tensor) -> torch.Tensor:
+    """Find the last step of each run of equal ids ``[..., T]``, as flags of that shape."""
+    ends = torch.ones_like(ids, dtype=torch.bool)
+    ends[..., :-1] = ids[..., 1:] != ids[..., :-1]
+    return ends
+
+
 def last_of_run(ends: torch.Tensor) -> torch.Tensor:
     """Return, for each step, the index of the last step of its run along the last dimension.
 

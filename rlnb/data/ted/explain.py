@@ -120,6 +120,3 @@ def _nearest(parts: tuple[str, ...], entries: list[tuple[str, ...]]) -> tuple[st
 def _read(path: tuple[str, ...]) -> str:
     """Write the code that reads an entry."""
     return "td[" + ", ".join('"' + part.replace("\\", "\\\\").replace('"', '\\"') + '"' for part in path) + "]"
-
-
-__all__ = ["explain_missing_key", "explain_unpacking"]

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from tensordict import NonTensorData, TensorDict, TensorDictBase
 
-from rlnb.data.ted.columns import Branch, Column, Constant, Path, build, read_columns, stack_values
+from rlnb.data.ted.columns import Column, Constant, Path, build, read_columns, stack_values
 from rlnb.data.ted.ends import end_flags
 from rlnb.data.ted.keys import END_KEYS, NestedKey, as_key, as_tuple
 from rlnb.data.ted.layout import (
@@ -219,7 +219,7 @@ class FlatRows:
         in_order = self._timeline.place_in_order(steps)
         found = _ted_columns(self._columns, self._layout, slots, lambda column: _some(column, in_order), self._device)
         names = list(chosen.names) if chosen.batch_dims else []
-        branches = [_renamed(branch, names, len(self.batch_size)) for branch in self._layout.branches]
+        branches = [branch.renamed(names, len(self.batch_size)) for branch in self._layout.branches]
         if not chosen.batch_dims:
             found = {path: column if isinstance(column, Constant) else column[0] for path, column in found.items()}
         return build(found, chosen.batch_size, branches, self._device)
@@ -370,7 +370,7 @@ def read_timeline(layout: FlatLayout, ends: torch.Tensor, shift: int, breaks: Co
     flags = ends.clone()
     if flags.shape[0]:
         flags.view(rows, length)[:, -1] = True
-    stored = rolled(flags, rows, length, -shift).clone()
+    stored = rolled(flags, rows, length, -shift)
     if isinstance(breaks, torch.Tensor):
         if breaks.dtype != torch.int64 or breaks.dim() != 1 or bool(((breaks < 0) | (breaks >= layout.steps)).any()):
             raise ValueError(
@@ -391,7 +391,7 @@ def _timeline(
 ) -> tuple[Timeline, bool]:
     """The positions of the steps, and whether there are breaks inside episodes."""
     rows, length = layout.rows, layout.batch_size[-1]
-    breaks, stops = ends.flatten().clone(), ends.flatten().clone()
+    breaks = stops = ends.flatten().clone()
     if breaks.shape[0]:
         breaks.view(rows, length)[:, shift - 1] = True
         # In a ring, the last stored step is followed by the first one; that pair is compared separately.
@@ -462,11 +462,6 @@ def _take(column: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
     if out.numel():
         torch.index_select(bits(column), 0, index, out=bits(out))
     return out
-
-
-def _renamed(branch: Branch, names: list[str | None], dims: int) -> Branch:
-    found = (*names, *branch.names[dims:]) if branch.names is not None else ()
-    return Branch(branch.path, branch.extra, found if any(found) else None)
 
 
 def _paths(keys: Sequence[NestedKey]) -> set[Path]:

@@ -368,6 +368,3 @@ def _h5py() -> Any:
         return importlib.import_module("h5py")
     except ImportError as error:
         raise ImportError("HDF5 files need h5py, which is not installed. Fix: pip install 'rlnb[h5]'.") from error
-
-
-__all__ = ["no_h5_name", "read_h5", "read_h5_into", "write_h5"]

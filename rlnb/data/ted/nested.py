@@ -370,6 +370,3 @@ def _concatenate(path: Path, values: list[Any], offsets: dict[tuple[int, ...], t
     # Torch accepts two nested tensors as equally long only if they share their offsets.
     at = offsets.setdefault(lengths, offsets_of(torch.tensor(lengths, device=values[0].device)))
     return nest(torch.cat(values), at)
-
-
-__all__ = ["H5Combine", "H5Split", "Nested2TED", "TED2Nested", "join", "nest", "nested_leaves", "offsets_of"]

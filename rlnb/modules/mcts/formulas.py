@@ -187,9 +187,3 @@ def softmax(logits: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """
     weights = np.exp(logits - logits.max(-1, keepdims=True))
     return np.asarray(weights / weights.sum(-1, keepdims=True))
-
-
-__all__ = [
-    "clip", "exp3", "gumbel_logit", "gumbel_mixed_value", "gumbel_score", "gumbel_stretched", "gumbel_weight", "log",
-    "puct", "puct_constant", "softmax", "sqrt", "ucb1", "ucb1_tuned", "ucb1_tuned_capped", "ucb1_tuned_variance",
-]  # fmt: skip

@@ -183,6 +183,3 @@ def _run_layers(
         if net.dropout and net.training and layer < net.num_layers - 1:
             values = [dropout(value, net.dropout) for value in values]
     return torch.stack(values, 1 if net.batch_first else 0), [torch.stack(parts) for parts in zip(*last, strict=True)]
-
-
-__all__ = ["GRU", "LSTM", "GRUCell", "LSTMCell", "gru_step", "lstm_step"]

@@ -358,6 +358,3 @@ class GRUModule(RecurrentModule):
         arguments |= {"bidirectional": bidirectional, "batch_first": batch_first}
         net = self._make_net(gru, python_based, (input_size, hidden_size), arguments)
         super().__init__(net, in_key, in_keys, out_key, out_keys, default_recurrent_mode)
-
-
-__all__ = ["GRUModule", "LSTMModule", "RecurrentModule"]

@@ -94,6 +94,3 @@ def _in_segments(net: nn.RNNBase, value: Tensor, init: Tensor, states: list[Tens
         for state in last
     ]
     return output, after
-
-
-__all__ = ["run_sequences"]
