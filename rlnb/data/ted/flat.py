@@ -40,6 +40,12 @@ class TEDForm:
     def __post_init__(self) -> None:
         self.done_keys, self.reward_keys = tuple(self.done_keys), tuple(self.reward_keys)
 
+    @property
+    def done_path(self) -> Path:
+        """Path of the flags at which trajectories end in a stored form, which has no "next"."""
+        key = as_tuple(self.done_key)
+        return key[1:] if key[0] == "next" and len(key) > 1 else key
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}(done_key={self.done_key!r})"
 
@@ -287,8 +293,7 @@ def read_layout(form: TEDForm, columns: Mapping[Path, Column]) -> tuple[FlatLayo
         KeyError: If there is no ``done_key``.
         ValueError: If the layout is damaged.
     """
-    key = as_tuple(form.done_key)
-    key = key[1:] if key[0] == "next" and len(key) > 1 else key
+    key = form.done_path
     done = columns.get(key)
     if not isinstance(done, torch.Tensor) or not done.dim():
         raise KeyError(

@@ -98,16 +98,11 @@ class Nested2TED(TEDForm):
         for path, value in nested_leaves(data):
             columns[path], lengths[path] = join(value)
         layout, done = read_layout(self, columns)
-        key = as_tuple(self.done_key)
-        steps = (
-            lengths[key[1:] if key[0] == "next" and len(key) > 1 else key]
-            if len(done)
-            else torch.zeros(0, dtype=torch.int64)
-        )
+        steps = lengths[self.done_path] if len(done) else torch.zeros(0, dtype=torch.int64)
         if steps is None:
             raise ValueError(
-                f"The entry {as_key(key)!r} is not a nested tensor, so the data is not split into trajectories. "
-                "Fix: Flat2TED()(data), if it comes from TED2Flat."
+                f"The entry {as_key(as_tuple(self.done_key))!r} is not a nested tensor, so the data is not split into "
+                "trajectories. Fix: Flat2TED()(data), if it comes from TED2Flat."
             )
         _check_rows(lengths, layout, steps)
         shift = read_shift(self, columns, layout)

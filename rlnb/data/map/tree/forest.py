@@ -25,28 +25,19 @@ _Kind: TypeAlias = tuple[torch.Size, torch.dtype, torch.device] | None
 _Columns: TypeAlias = dict[EntryPath, Column]
 
 
-class HasKeysAndSpecs(Protocol):
+class _Env(Protocol):
     """The part of an env that :meth:`MCTSForest.get_keys_from_env` reads."""
 
     @property
-    def done_keys(self) -> Sequence[NestedKey]:
-        """Keys of the end-of-episode signals."""
-
+    def done_keys(self) -> Sequence[NestedKey]: ...
     @property
-    def reward_keys(self) -> Sequence[NestedKey]:
-        """Keys of the rewards."""
-
+    def reward_keys(self) -> Sequence[NestedKey]: ...
     @property
-    def action_keys(self) -> Sequence[NestedKey]:
-        """Keys of the actions."""
-
+    def action_keys(self) -> Sequence[NestedKey]: ...
     @property
-    def observation_spec(self) -> Composite:
-        """The spec of the observations."""
-
+    def observation_spec(self) -> Composite: ...
     @property
-    def specs(self) -> Composite:
-        """All specs."""
+    def specs(self) -> Composite: ...
 
 
 class _Keys(NamedTuple):
@@ -156,7 +147,7 @@ class MCTSForest:
         """Keys of the entries that are not stored."""
         return self._excluded_keys
 
-    def get_keys_from_env(self, env: HasKeysAndSpecs) -> None:
+    def get_keys_from_env(self, env: _Env) -> None:
         """Take the keys that were not given from an env, and its specs for the trees.
 
         Raises:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 import functools
 import weakref
 from typing import Any
 
 import torch
-from tensordict import NonTensorData, TensorDict, TensorDictBase, is_non_tensor, tensorclass
+from tensordict import NonTensorData, TensorDictBase, is_non_tensor, tensorclass
 
 from rlnb.data.map.tree import copying
 from rlnb.data.map.tree.view import view_of
@@ -115,33 +114,8 @@ def linked(cls: Any) -> Any:
     for name in ("__getstate__", "_memmap_", "to_dict"):
         setattr(cls, name, without_links(getattr(cls, name)))
     cls.set = set_
-    if "subtree" not in cls.__dict__:
-        _fields_as_from_0_15(cls)
     cls.subtree = _Subtree(cls.__dict__["subtree"])
     return cls
-
-
-def _fields_as_from_0_15(cls: Any) -> None:
-    """Backport the fields of tensordict 0.15 to a tensorclass of 0.14.
-
-    In 0.14, ``__getattr__`` raises ``KeyError`` for a field that was never set, and ``stack`` and its relatives cannot
-    be called on the class.
-    """
-
-    def reader(name: str) -> property:
-        def read(node: Any) -> Any:
-            try:
-                return plain_getattr(node, name)
-            except (KeyError, AttributeError):
-                return None
-
-        return property(read, lambda node, value: plain_setattr(node, name, value))
-
-    plain_getattr, plain_setattr = cls.__getattr__, cls.__setattr__
-    for field in dataclasses.fields(cls):
-        setattr(cls, field.name, reader(field.name))
-    for name in ("cat", "lazy_stack", "maybe_dense_stack", "stack"):
-        setattr(cls, name, staticmethod(getattr(TensorDict, name)))
 
 
 def _without_recursion(cls: Any) -> None:

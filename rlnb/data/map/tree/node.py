@@ -363,7 +363,7 @@ class Tree(_Container):
         structure = structure_of(self)
         by_path: dict[Path, Tree] = {}
         found: dict[Any, Tree] = {}
-        for _, path in structure.paths() if key_type == "path" else structure.breadth_first():
+        for _, path in structure.paths(once=key_type != "path"):
             node = by_path[path] = by_path[path[:-1]].subtree[path[-1]] if path else self
             name = path if key_type == "path" else node.hash if key_type == "hash" else node.node_id
             if name is None:
@@ -396,7 +396,7 @@ class Tree(_Container):
         """The first node with an id or a hash. In a view of arrays, no other node is created."""
         structure, viewed = structure_of(self), view_of(self._tensordict)
         hashes = viewed[0].arrays.hashes if viewed is not None and kind == "hash" else None
-        for row, path in structure.breadth_first():
+        for row, path in structure.paths(once=True):
             if viewed is None:
                 node = structure.node(path)
                 name = node.node_id if kind == "id" else node.hash

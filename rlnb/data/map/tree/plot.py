@@ -47,7 +47,7 @@ def plot_tree(
     nodes: dict[tuple[int, ...], Tree] = {}
     numbers: dict[int, int] = {}
     labels, hovers = [], []
-    for row, path in structure.breadth_first():
+    for row, path in structure.paths(once=True):
         node = nodes[path] = nodes[path[:-1]].subtree[path[-1]] if path else tree
         numbers[row] = len(numbers)
         lines = [f"{name}: {_text(getattr(node, name))}" for name in names]

@@ -14,6 +14,7 @@ import torch
 from tensordict import LazyStackedTensorDict, TensorDict, TensorDictBase, is_non_tensor
 
 from rlnb._tensordict import raw_entries
+from rlnb.data.ted.keys import nested_dict
 from rlnb.data.ted.leaves import leaf_keys
 
 if TYPE_CHECKING:
@@ -77,14 +78,7 @@ def flattened(state: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 def unflattened(state: Mapping[str, Any]) -> dict[str, Any]:
     """Undo :func:`flattened`."""
-    found: dict[str, Any] = {}
-    for name, value in state.items():
-        *above, last = name.split(".")
-        level = found
-        for part in above:
-            level = level.setdefault(part, {})
-        level[last] = value
-    return found
+    return nested_dict({tuple(name.split(".")): value for name, value in state.items()})
 
 
 def load_state(tree: Tree, state: Mapping[str, Any], strict: bool, assign: bool) -> None:

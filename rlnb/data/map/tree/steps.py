@@ -11,6 +11,7 @@ from tensordict import TensorDict
 from rlnb._tensordict import fast_tensordict
 from rlnb.data.replay_buffers.columns import Column as Memory
 from rlnb.data.ted.columns import Branch, Column, Constant, Path, build
+from rlnb.data.ted.keys import nested_dict
 
 # Columns start with this many rows and double when they are full.
 _FIRST_ROOM = 256
@@ -43,11 +44,12 @@ class Steps:
         if not self._plain:
             index = torch.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
             return build(_picked(self.columns, index), [count], self.branches)
-        nested: dict[str, Any] = {}
-        for path, column in self.columns.items():
-            assert isinstance(column, Memory)
-            _put(nested, path, column.rows(rows).clone() if isinstance(rows, slice) else column.take(rows))
-        return fast_tensordict(nested, torch.Size((count,)))
+        memories: Any = self.columns
+        values = {
+            path: memory.rows(rows).clone() if isinstance(rows, slice) else memory.take(rows)
+            for path, memory in memories.items()
+        }
+        return fast_tensordict(nested_dict(values), torch.Size((count,)))
 
     def take(self, rows: Sequence[int]) -> TensorDict:
         """Copy rows; see :meth:`__getitem__`."""
@@ -62,17 +64,9 @@ class Steps:
                 branch for branch in self.branches if any(path[: len(branch.path)] == branch.path for path in columns)
             ]
             return build(_picked(columns, torch.tensor([row])), [1], branches)[0]
-        nested: dict[str, Any] = {}
-        for path, column in columns.items():
-            assert isinstance(column, Memory)
-            _put(nested, path, column.one(row).clone())
-        return fast_tensordict(nested, _NO_BATCH)
-
-
-def _put(nested: dict[str, Any], path: Path, value: torch.Tensor) -> None:
-    for name in path[:-1]:
-        nested = nested.setdefault(name, {})
-    nested[path[-1]] = value
+        memories: Any = columns
+        values = {path: memory.one(row).clone() for path, memory in memories.items()}
+        return fast_tensordict(nested_dict(values), _NO_BATCH)
 
 
 def _picked(columns: dict[Path, Grown], rows: torch.Tensor) -> dict[Path, Column]:
@@ -119,7 +113,7 @@ class GrowingSteps:
                 column += _objects(values, rows)
                 continue
             assert isinstance(values, torch.Tensor)
-            piece = _piece(values, first, last + 1) if pick is None else values[pick.to(values.device)]
+            piece = values[first : last + 1] if pick is None else values[pick.to(values.device)]
             if column.array is None or count > _FEW or piece.requires_grad:
                 column.put(self.length, piece)
             else:  # like put, without its checks: shapes and dtypes have been compared
@@ -146,10 +140,6 @@ class GrowingSteps:
             else:
                 grown[path] = [] if old is None else old
         self.columns, self.room = grown, room
-
-
-def _piece(values: torch.Tensor, start: int, stop: int) -> torch.Tensor:
-    return values if stop - start == values.shape[0] else values[start:stop]
 
 
 def _objects(values: Column, rows: Sequence[int]) -> list[Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import ItemsView, Iterator, ValuesView
+from collections.abc import Iterator, Mapping, MutableMapping
 from typing import Any
 
 import torch
@@ -115,57 +115,23 @@ class Entries(dict[str, Any]):
         return value
 
     def __setitem__(self, key: str, value: Any) -> None:
-        self._note(key)
+        self.view.edited |= key == "subtree"
         super().__setitem__(key, value)
 
     def __delitem__(self, key: str) -> None:
-        self._note(key)
+        self.view.edited |= key == "subtree"
         super().__delitem__(key)
 
-    def _note(self, key: str) -> None:
-        if key == "subtree":
-            self.view.edited = True
-
-    # dict(entries) and update(entries) skip __getitem__, and so would see placeholders, unless these are overridden.
+    # The methods of dict skip these, and so would see placeholders; so would dict(entries), unless __iter__ is defined.
     def __iter__(self) -> Iterator[str]:
         return iter(self.keys())
-
-    def get(self, key: str, default: Any = None) -> Any:
-        """Return an entry, or the default."""
-        if key not in self:
-            return default
-        return self[key]
-
-    def items(self) -> Any:
-        """Return names and values."""
-        return ItemsView(self)
-
-    def values(self) -> Any:
-        """Return the values."""
-        return ValuesView(self)
-
-    def pop(self, key: str, *default: Any) -> Any:
-        """Remove an entry and return it."""
-        if key not in self and default:
-            return default[0]
-        value = self[key]
-        del self[key]
-        return value
 
     def copy(self) -> dict[str, Any]:
         """Copy all entries to a plain dictionary."""
         return dict(self)
 
-    def update(self, *others: Any, **entries: Any) -> None:
-        """Set entries."""
-        for key, value in dict(*others, **entries).items():
-            self[key] = value
-
-    def setdefault(self, key: str, default: Any = None) -> Any:
-        """Return an entry, after setting it to the default if it is missing."""
-        if key not in self:
-            self[key] = default
-        return self[key]
+    get, items, values = Mapping.get, Mapping.items, Mapping.values  # type: ignore[assignment]
+    pop, update, setdefault = MutableMapping.pop, MutableMapping.update, MutableMapping.setdefault  # type: ignore
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         return _plain, (dict(self),)

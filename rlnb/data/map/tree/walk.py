@@ -29,25 +29,17 @@ class Structure(NamedTuple):
     vertices: Any
     node: Callable[[Path], Tree]
 
-    def breadth_first(self) -> Iterator[tuple[int, Path]]:
-        """Yield each row once, with the first path to it."""
+    def paths(self, once: bool = False) -> Iterator[tuple[int, Path]]:
+        """Yield each path with the row at its end, shortest first; with ``once``, only the first path to each row."""
         seen = {self.root}
         waiting: deque[tuple[int, Path]] = deque([(self.root, ())])
         while waiting:
             row, path = waiting.popleft()
             yield row, path
             for place, child in enumerate(self.children[row]):
-                if child not in seen:
+                if not once or child not in seen:
                     seen.add(child)
                     waiting.append((child, (*path, place)))
-
-    def paths(self) -> Iterator[tuple[int, Path]]:
-        """Yield each path with the row at its end, shortest first."""
-        waiting: deque[tuple[int, Path]] = deque([(self.root, ())])
-        while waiting:
-            row, path = waiting.popleft()
-            yield row, path
-            waiting.extend((child, (*path, place)) for place, child in enumerate(self.children[row]))
 
     def rows(self) -> list[int]:
         """List each row once, breadth first."""
