@@ -17,14 +17,9 @@ from rlnb.envs.transforms.step_counter import StepCounter
 def make_env(
     create_env_fn: Any, kwargs: dict[str, Any] | None, device: torch.device | str | int | None, max_frames: int
 ) -> EnvBase:
-    """Make the env of a collector.
+    """Make the env of a collector, on a device if one is given.
 
-    Args:
-        create_env_fn: an env, or a function that makes one.
-        kwargs: keyword arguments for the function.
-        device: device that the env is moved to. ``None`` leaves it where it is.
-        max_frames: number of steps after which a :class:`~rlnb.envs.transforms.StepCounter` truncates an episode.
-            0: no limit.
+    With ``max_frames``, a :class:`~rlnb.envs.transforms.StepCounter` truncates an episode after that many steps.
 
     Raises:
         TypeError: If ``create_env_fn`` is neither an env nor a function that returns one.

@@ -510,13 +510,7 @@ class Collector:
             self._version += 1
 
     def get_model(self, model_id: str) -> Any:
-        """Return a model by its name.
-
-        Args:
-            model_id: "policy", or the name of an attribute that is a module, such as "env.transform".
-
-        Returns:
-            The model.
+        """Return a model by its name: "policy", or the name of an attribute that is a module, such as "env.transform".
 
         Raises:
             ValueError: If there is no such model.
@@ -553,14 +547,9 @@ class Collector:
     # Seed, state dict and shutdown --------------------------------------------------------------------------------
 
     def set_seed(self, seed: int, static_seed: bool = False) -> int | None:
-        """Seed the env. The next batch starts with a reset.
+        """Seed the env, all envs of a batch alike with ``static_seed``; return the seed for the next env of a chain.
 
-        Args:
-            seed: a non-negative integer.
-            static_seed: whether all envs of a batch get the same seed.
-
-        Returns:
-            The seed for the next env of a chain.
+        The next batch starts with a reset.
         """
         self._root = None
         return self.env.set_seed(seed, static_seed=static_seed)
@@ -617,12 +606,9 @@ class Collector:
             self.policy.load_state_dict(state_dict["policy_state_dict"])
 
     def shutdown(self, timeout: float | None = None, close_env: bool = True, raise_on_error: bool = True) -> None:
-        """Close the env.
+        """Close the env, unless ``close_env`` is False; errors of that are raised, unless ``raise_on_error`` is False.
 
-        Args:
-            timeout: has no effect; ``ParallelEnv(shutdown_timeout=...)`` limits the time.
-            close_env: whether to close the env.
-            raise_on_error: whether to raise errors of closing the env.
+        ``timeout`` has no effect; ``ParallelEnv(shutdown_timeout=...)`` limits the time.
         """
         self._root = None
         with contextlib.nullcontext() if raise_on_error else contextlib.suppress(Exception):

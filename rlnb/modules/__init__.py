@@ -8,16 +8,6 @@ from rlnb.modules.recurrent import *  # noqa: F403 - the list of recurrent parts
 from rlnb.modules.utils import get_primers_from_module
 
 __all__ = [
-    "EXP3Score",
-    "MCTSScore",
-    "MCTSScores",
-    "MaskedCategorical",
-    "MaskedOneHotCategorical",
-    "PUCTScore",
-    "RandomPolicy",
-    "ReparamGradientStrategy",
-    "UCB1TunedScore",
-    "UCBScore",
-    "get_primers_from_module",
-    *recurrent.__all__,
-]
+    "EXP3Score", "MCTSScore", "MCTSScores", "MaskedCategorical", "MaskedOneHotCategorical", "PUCTScore", "RandomPolicy",
+    "ReparamGradientStrategy", "UCB1TunedScore", "UCBScore", "get_primers_from_module", *recurrent.__all__,
+]  # fmt: skip

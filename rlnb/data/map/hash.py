@@ -82,13 +82,7 @@ class SipHash(nn.Module):
         self.as_tensor = as_tensor
 
     def forward(self, x: torch.Tensor) -> torch.Tensor | list[bytes]:
-        """Hash the rows of a tensor.
-
-        Args:
-            x: the rows, shape ``[n, features]`` or ``[n]``.
-
-        Returns:
-            Hashes of shape ``[n]``, int64, on the device of ``x``; or a list of bytes.
+        """Hash the rows of a tensor ``[n, features]`` or ``[n]``: int64 ``[n]`` on its device, or a list of bytes.
 
         Raises:
             ValueError: If ``x`` has no dimensions.
@@ -215,13 +209,7 @@ class BinaryToDecimal(nn.Module):
         self.register_buffer("bases", 2 ** torch.arange(num_bits - 1, -1, -1, device=device, dtype=dtype))
 
     def forward(self, features: torch.Tensor) -> torch.Tensor:
-        """Convert features to integers.
-
-        Args:
-            features: the bits, shape ``[..., features]``.
-
-        Returns:
-            The integers, shape ``[...]``.
+        """Convert the bits ``[..., features]`` to integers ``[...]``.
 
         Raises:
             ValueError: If the number of features is not a multiple of ``num_bits``.

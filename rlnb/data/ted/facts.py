@@ -19,21 +19,12 @@ REWARD, ACTION = "reward", "action"
 class Facts:
     """TED data to validate, split into columns once.
 
-    Args:
-        data: the data.
-
     Attributes:
         data: the data.
         root: the columns of the root.
         next: the columns under "next". If one of two entries with the same name has rows of varying shape, both are
             :class:`~rlnb.data.ted.ragged.RaggedColumn`.
         gaps: for each entry of a lazy stack that some steps lack, the flattened flags of the steps that have it.
-
-    Example:
-        >>> from tensordict import TensorDict
-        >>> facts = Facts(TensorDict({"a": torch.zeros(3), "next": {"a": torch.zeros(3)}}, batch_size=[3]))
-        >>> list(facts.root), list(facts.next), facts.length
-        ([('a',)], [('a',)], 3)
     """
 
     def __init__(self, data: TensorDictBase) -> None:

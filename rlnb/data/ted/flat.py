@@ -13,15 +13,7 @@ from tensordict import NonTensorData, TensorDict, TensorDictBase
 from rlnb.data.ted.columns import Column, Constant, Path, build, read_columns, stack_values
 from rlnb.data.ted.ends import end_flags
 from rlnb.data.ted.keys import END_KEYS, NestedKey, as_key, as_tuple
-from rlnb.data.ted.layout import (
-    BREAKS_KEY,
-    LAYOUT_KEY,
-    RESERVED,
-    FlatLayout,
-    check_lengths,
-    infer,
-    plan,
-)
+from rlnb.data.ted.layout import BREAKS_KEY, LAYOUT_KEY, RESERVED, FlatLayout, check_lengths, infer, plan
 from rlnb.data.ted.timeline import Timeline, bits, not_adjacent, rolled
 
 DONE_KEYS = END_KEYS  # the name that checkpointers import
@@ -128,14 +120,7 @@ class Flat2TED(TEDForm):
     done_key: NestedKey = "done"
 
     def __call__(self, data: TensorDictBase, out: TensorDictBase | None = None) -> TensorDictBase:
-        """Convert flat data.
-
-        Args:
-            data: the flat form.
-            out: updated in place and returned, if given.
-
-        Returns:
-            TED data of the original batch size, in the original order.
+        """Convert flat data to TED data of the original batch size and order; ``out`` is updated in place if given.
 
         Raises:
             KeyError: If an entry is missing.
@@ -145,13 +130,10 @@ class Flat2TED(TEDForm):
         return rebuild(columns, layout, timeline, data.device, out)
 
     def rows(self, data: TensorDictBase) -> FlatRows:
-        """Read flat data step by step, so that large data can stay on disk.
+        """Read flat data step by step, so that large data can stay on disk; for the errors see the call.
 
-        Args:
-            data: the flat form, for example ``TensorDict.load_memmap(path)`` after ``TED2Flat()(rollout, path)``.
-
-        Returns:
-            A sequence that creates the TED data of exactly the steps that it is indexed with. For errors see the call.
+        The flat form is for example ``TensorDict.load_memmap(path)`` after ``TED2Flat()(rollout, path)``. The result
+        creates the TED data of exactly the steps that it is indexed with.
 
         Example:
             >>> from tensordict import TensorDict
@@ -174,12 +156,6 @@ class FlatRows:
 
     Created by :meth:`Flat2TED.rows <rlnb.data.Flat2TED.rows>`. The flat form may lie in memory-mapped files: only the
     rows that the indexed steps need are read, and only a few numbers per step are kept in memory.
-
-    Args:
-        columns: columns of the flat form, whose lengths match the layout.
-        layout: layout of the flat form.
-        timeline: positions of the steps.
-        device: device of the TED data.
 
     Attributes:
         batch_size: batch size of the TED data.
@@ -208,17 +184,7 @@ class FlatRows:
         return self.batch_size[0]
 
     def __getitem__(self, index: Any) -> TensorDictBase:
-        """Create the TED data of some steps.
-
-        Args:
-            index: an index into a TensorDict of this batch size: a number, slice, list, tensor, or a tuple of these.
-
-        Returns:
-            The TED data at this index.
-
-        Raises:
-            IndexError: If the index is out of range.
-        """
+        """Create the TED data at an index into a TensorDict of this batch size, or raise ``IndexError``."""
         chosen = self._at[index]
         steps = chosen.get("at").flatten()
         slots = self._timeline.slot[steps]

@@ -106,10 +106,7 @@ _BROKEN = (
 
 
 def plan(
-    columns: Mapping[Path, Column],
-    branches: Iterable[Branch],
-    batch_size: Iterable[int],
-    apart: Collection[Path],
+    columns: Mapping[Path, Column], branches: Iterable[Branch], batch_size: Iterable[int], apart: Collection[Path]
 ) -> FlatLayout:
     """Decide how each entry of TED data is stored.
 

@@ -42,19 +42,12 @@ class TED2Nested(TEDForm):
     is_full: bool = False
 
     def __call__(self, data: TensorDictBase, path: str | PathLike[str] | None = None) -> TensorDictBase:
-        """Convert TED data.
+        """Convert TED data to a TensorDict of batch size ``[trajectories]``; for the errors see :class:`TED2Flat`.
 
         Args:
             data: TED data of any batch size; time is its last dimension.
             path: a folder for memory-mapped files, which ``TensorDict.load(path)`` reads. The nested tensors then have
                 the layout ``torch.strided``, the only one that can be mapped; without a path, ``torch.jagged``.
-
-        Returns:
-            A TensorDict of batch size ``[trajectories]``.
-
-        Raises:
-            ValueError: See :class:`TED2Flat`.
-            KeyError: See :class:`TED2Flat`.
         """
         flat, layout, timeline = flatten(self, data, (self.shift or 0) if self.is_full else None)
         shared, lengths = set(layout.shared), timeline.lengths()
@@ -81,14 +74,7 @@ class Nested2TED(TEDForm):
     done_key: NestedKey = "done"
 
     def __call__(self, data: TensorDictBase, out: TensorDictBase | None = None) -> TensorDictBase:
-        """Convert nested data.
-
-        Args:
-            data: the nested form.
-            out: updated in place and returned, if given.
-
-        Returns:
-            TED data of the original batch size, in the original order.
+        """Convert nested data to TED data of the original batch size and order; ``out`` is updated in place if given.
 
         Raises:
             KeyError: If an entry is missing.
@@ -131,17 +117,11 @@ class H5Split(TEDForm):
     """
 
     def __call__(self, data: TensorDictBase) -> TensorDictBase:
-        """Split nested data.
-
-        Args:
-            data: the nested form.
+        """Split nested data; raise ``ValueError`` if it is in another form.
 
         Returns:
             A TensorDict of batch size ``[]`` with an entry "traj_0", "traj_1", ... for each trajectory, whose tensors
             are views, and the entries that all trajectories share.
-
-        Raises:
-            ValueError: If the data is not in the nested form.
         """
         count = data.batch_size[0] if data.batch_dims else 0
         trajectories = [TensorDict({}, [], device=data.device) for _ in range(count)]
@@ -173,14 +153,7 @@ class H5Combine:
     """
 
     def __call__(self, data: TensorDictBase, out: TensorDictBase | None = None) -> TensorDictBase:
-        """Combine trajectories.
-
-        Args:
-            data: a TensorDict with an entry "traj_0", "traj_1", ... for each trajectory; in memory or in a file.
-            out: updated and returned, if given.
-
-        Returns:
-            The nested form.
+        """Combine the entries "traj_0", "traj_1", ... of data in memory or in a file; ``out`` is updated if given.
 
         Raises:
             KeyError: If a trajectory, or an entry of one, is missing.

@@ -124,10 +124,7 @@ def bits(column: torch.Tensor) -> torch.Tensor:
 def not_adjacent(root: torch.Tensor, after: torch.Tensor, breaks: torch.Tensor) -> torch.Tensor:
     """Find the steps whose ``after`` differs from the ``root`` of the following step, bit by bit.
 
-    Args:
-        root: observations of the steps, shape ``[N, ...]``.
-        after: observations after the steps, of the same shape and dtype.
-        breaks: flags of shape ``[N]``, the last one True. Flagged steps are not compared with the following step.
+    Both have shape ``[N, ...]`` and one dtype. Steps flagged in ``breaks``, among them the last one, are not compared.
 
     Example:
         >>> observation = torch.tensor([0.0, 1.0, 2.0])

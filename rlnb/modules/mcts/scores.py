@@ -29,13 +29,7 @@ class MCTSScore(TensorDictModuleBase):
 
     @abstractmethod
     def forward(self, node: TensorDictBase) -> TensorDictBase:
-        """Write the scores of the actions into a TensorDict.
-
-        Args:
-            node: statistics of nodes and their actions.
-
-        Returns:
-            ``node``.
+        """Write the scores of the actions into ``node``, the statistics of nodes and their actions, and return it.
 
         Raises:
             KeyError: If an entry of ``in_keys`` is missing.

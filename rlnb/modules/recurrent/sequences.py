@@ -14,13 +14,9 @@ Tensor = torch.Tensor
 
 
 def run_sequences(net: nn.RNNBase, value: Tensor, init: Tensor, states: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
-    """Run a network over sequences; its state is reset to zeros where ``init`` is True.
+    """Run a batch-first network over sequences ``[batch, time, input_size]``; states are zeroed where ``init`` is True.
 
-    Args:
-        net: a batch-first LSTM or GRU.
-        value: the features, ``[batch, time, input_size]``.
-        init: whether the state is reset before the step, bool ``[batch, time]``.
-        states: one or two states, ``[batch, time, num_layers, size]`` each; only the first step is read.
+    Each of the one or two states is ``[batch, time, num_layers, size]``, of which only the first step is read.
 
     Returns:
         The outputs, ``[batch, time, size]``, and the states after the last step and after each step that precedes an

@@ -111,10 +111,10 @@ class MCTSForest:
             raise ValueError(f"max_size must be at least 1, the number of steps the forest may hold, got {max_size!r}.")
         self.data_map, self.node_map, self.consolidated = data_map, node_map, consolidated
         self.max_size = min(limits, default=None)
-        self._done_keys = None if done_keys is None else list(done_keys)
-        self._reward_keys = None if reward_keys is None else list(reward_keys)
-        self._observation_keys = None if observation_keys is None else list(observation_keys)
-        self._action_keys = None if action_keys is None else list(action_keys)
+        given = (done_keys, reward_keys, observation_keys, action_keys)  # None for those to infer
+        self._done_keys, self._reward_keys, self._observation_keys, self._action_keys = (
+            None if keys is None else list(keys) for keys in given
+        )
         self._excluded_keys = list(excluded_keys or ())
         self._specs: Composite | None = None
         self._graph, self._steps = StepGraph(), GrowingSteps()
@@ -298,12 +298,8 @@ class MCTSForest:
     def get_child(self, root: TensorDictBase) -> TensorDictBase:
         """Look up the step that an action led to.
 
-        Args:
-            root: a TensorDict of batch size ``[]`` with the observation of a state and an action.
-
-        Returns:
-            The stored step, batch size ``[]``. If the action has led to several states, all of these steps, batch size
-            ``[n]``.
+        ``root`` has the observation of a state and an action. The step has batch size ``[]``; if the action has led to
+        several states, all of these steps are returned, batch size ``[n]``.
 
         Raises:
             KeyError: If an entry is missing.

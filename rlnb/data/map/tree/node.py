@@ -12,7 +12,7 @@ from tensordict import LazyStackedTensorDict, TensorDict, TensorDictBase
 
 from rlnb.data.map.tree import state
 from rlnb.data.map.tree.arrays import TreeArrays
-from rlnb.data.map.tree.links import ParentLink, linked
+from rlnb.data.map.tree.tensorclass import ParentLink, linked
 from rlnb.data.map.tree.view import NodeView, view_of
 from rlnb.data.map.tree.walk import Path, nodes_along, structure_of
 from rlnb.data.specs.composite import Composite
@@ -111,16 +111,9 @@ class Tree(_Container):
         batch_size: torch.Size | None = None,
         specs: Composite | None = None,
     ) -> Tree:
-        """Make a node without visits.
+        """Make a node of this data, with ``count`` and ``wins`` zero.
 
-        Args:
-            data: data of the node.
-            device: device of the node. Default: that of ``data``.
-            batch_size: batch size of the node. Default: that of ``data``.
-            specs: specs of the env.
-
-        Returns:
-            A node with ``count`` and ``wins`` zero.
+        Device and batch size are those of the data unless they are given.
         """
         data = data if device is None else data.to(device)
         size = data.batch_size if batch_size is None else torch.Size(batch_size)
@@ -322,8 +315,7 @@ class Tree(_Container):
     def valid_paths(self) -> Iterator[Path]:
         """Iterate over the paths from this node to each leaf, shortest first.
 
-        Yields:
-            The position of the child to descend to, at each node along the path.
+        A path has the position of the child to descend to, at each node.
         """
         structure = structure_of(self)
         return (path for row, path in structure.paths() if not structure.children[row])
@@ -420,14 +412,9 @@ class Tree(_Container):
         return any(node._tensordict is other._tensordict for node in self.vertices(key_type="path").values())
 
     def rollout_from_path(self, path: Path) -> TensorDictBase | None:
-        """Concatenate the rollouts of the nodes along a path.
+        """Concatenate the rollouts of the nodes along a path, batch size ``[steps]``; ``None`` if there are no steps.
 
-        Args:
-            path: the position of the child to descend to, at each node. The rollout of this node, if it has one, comes
-                first.
-
-        Returns:
-            The steps, batch size ``[steps]``, or ``None`` if there are no steps.
+        The path has the position of the child to descend to, at each node. The rollout of this node comes first.
 
         Raises:
             IndexError: If the path leaves the tree.
@@ -497,13 +484,9 @@ class Tree(_Container):
     # Conversion -------------------------------------------------------------------------------------------------------
 
     def to_tensordict(self, *, retain_none: bool | None = True) -> TensorDictBase:
-        """Copy the node and its subtree to plain TensorDicts.
+        """Copy the node and its subtree to a plain TensorDict, which :meth:`from_tensordict` turns back into a tree.
 
-        Args:
-            retain_none: whether fields without a value become entries that hold ``None``.
-
-        Returns:
-            A TensorDict, which :meth:`from_tensordict` turns back into a tree.
+        With ``retain_none``, fields without a value become entries that hold ``None``.
         """
         return state.as_tensordict(self, bool(retain_none))
 

@@ -22,11 +22,7 @@ _MOST_LABELS = 60
 
 
 def plot_tree(
-    tree: Tree,
-    backend: str,
-    figure: str,
-    info: Sequence[str] | None,
-    make_labels: Callable[..., Any] | None,
+    tree: Tree, backend: str, figure: str, info: Sequence[str] | None, make_labels: Callable[..., Any] | None
 ) -> Figure:
     """Draw a tree; see :meth:`Tree.plot`."""
     draw = {"tree": _nodes_and_edges, "box": _boxes}.get(figure)

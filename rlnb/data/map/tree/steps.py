@@ -78,14 +78,7 @@ def _picked(columns: dict[Path, Grown], rows: torch.Tensor) -> dict[Path, Column
 
 
 class GrowingSteps:
-    """Columns that rows are appended to.
-
-    Example:
-        >>> steps = GrowingSteps()
-        >>> steps.append({("action",): torch.tensor([5, 6, 7])}, [Branch(())], rows=[0, 2])
-        >>> len(steps), steps.view()[torch.tensor([1])]["action"]
-        (2, tensor([7]))
-    """
+    """Columns that rows are appended to."""
 
     def __init__(self) -> None:
         self.columns: dict[Path, Grown] = {}
