@@ -92,38 +92,30 @@ def to_gym_episodes(data: TensorDictBase, *, info_keys: Iterable[NestedKey] = ()
             f"{', '.join(repr(as_key(path)) for path in facts.next)}. Fix: leave it out of info_keys."
         )
     in_root = [path for path in infos if path in facts.root]
-    root = {path: _rows(facts.root[path], path) for path in (*shared, *in_root, _ACTION)}
-    after = {path: _rows(facts.next[path], path) for path in (*shared, *infos, *beside)}
-    reward = _rows(facts.next[_REWARD], _REWARD)
-    scalar = reward.shape[1:] == (1,)
-    rewards = reward[:, 0] if scalar else reward
-    flags = {name: _flags(facts.next.get((name,)), data.batch_size.numel()) for name in (DONE, TERMINATED, TRUNCATED)}
+    size = data.batch_size.numel()
+    root = {path: _rows(facts.root[path], path, size) for path in (*shared, *in_root, _ACTION)}
+    after = {path: _rows(facts.next[path], path, size) for path in (*shared, *infos, *beside)}
+    rewards = _rows(facts.next[_REWARD], _REWARD, size)
+    rewards = rewards[:, 0] if rewards.shape[1:] == (1,) else rewards
+    done, terminated, truncated = (_flags(facts.next.get((name,)), size) for name in END_KEYS)
+    in_infos = list(dict.fromkeys((*infos, *beside)))
+    stops = [t + 1 for t, ended in enumerate(done) if ended or (t + 1) % facts.length == 0]
     episodes = []
-    for start, stop in pairwise([0, *_stops(flags[DONE], facts.length)]):
+    for start, stop in pairwise([0, *stops]):
         steps = [
-            (
-                _pack(after, shared, t),
-                rewards[t],
-                flags[TERMINATED][t],
-                flags[TRUNCATED][t],
-                nested_dict({path: _at(after[path], t) for path in dict.fromkeys((*infos, *beside))}),
-            )
+            (_observation(after, shared, t), rewards[t], terminated[t], truncated[t], _row(after, in_infos, t))
             for t in range(start, stop)
         ]
-        reset = (_pack(root, shared, start), nested_dict({path: _at(root[path], start) for path in in_root}))
-        episodes.append(GymEpisode(reset, [_at(root[_ACTION], t) for t in range(start, stop)], steps))
+        reset = (_observation(root, shared, start), _row(root, in_root, start))
+        episodes.append(GymEpisode(reset, [root[_ACTION][t] for t in range(start, stop)], steps))
     return episodes
-
-
-def _stops(done: list[bool], length: int) -> list[int]:
-    return [t + 1 for t, ended in enumerate(done) if ended or (t + 1) % length == 0]
 
 
 def _flags(column: Column | None, steps: int) -> list[bool]:
     return column.reshape(steps).bool().tolist() if isinstance(column, torch.Tensor) else [False] * steps
 
 
-def _rows(column: Column, path: Path) -> Any:
+def _rows(column: Column, path: Path, steps: int) -> Any:
     if isinstance(column, torch.Tensor):
         try:
             return column.detach().cpu().numpy()
@@ -132,17 +124,15 @@ def _rows(column: Column, path: Path) -> Any:
                 f"The entry {as_key(path)!r} has dtype {column.dtype}, which numpy does not support. "
                 f"Fix: convert it with data[{as_key(path)!r}].float()."
             ) from error
-    return column
+    return [column.value] * steps if isinstance(column, Constant) else column
 
 
-def _at(rows: Any, t: int) -> Any:
-    return rows.value if isinstance(rows, Constant) else rows[t]
+def _row(columns: Mapping[Path, Any], paths: list[Path], t: int) -> dict[str, Any]:
+    return nested_dict({path: columns[path][t] for path in paths})
 
 
-def _pack(columns: Mapping[Path, Any], paths: list[Path], t: int) -> Any:
-    if paths == [_OBSERVATION]:
-        return _at(columns[_OBSERVATION], t)
-    return nested_dict({path: _at(columns[path], t) for path in paths})
+def _observation(columns: Mapping[Path, Any], paths: list[Path], t: int) -> Any:
+    return columns[_OBSERVATION][t] if paths == [_OBSERVATION] else _row(columns, paths, t)
 
 
 # From Gymnasium to TED ------------------------------------------------------------------------------------------------

@@ -69,9 +69,9 @@ def write_h5(
     h5py = _h5py()
     if compression not in (None, "gzip", "lzf"):
         raise ValueError(f"compression must be 'gzip', 'lzf' or None, got {compression!r}.")
-    filters = {"compression": compression, "compression_opts": level} if compression == "gzip" else {}
-    if compression == "lzf":
-        filters = {"compression": "lzf"}
+    filters: dict[str, Any] = {"compression": compression} if compression else {}
+    if compression == "gzip":
+        filters["compression_opts"] = level
     target = FilePath(path)
     partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
     try:

@@ -30,10 +30,8 @@ class Timeline:
 
     Example:
         >>> timeline = Timeline(torch.tensor([False, True, False, True]), 1, 4)
-        >>> timeline.slot.tolist(), timeline.size
-        ([0, 1, 3, 4], 6)
-        >>> timeline.source().tolist()
-        [0, 1, 1, 2, 3, 3]
+        >>> timeline.slot.tolist(), timeline.size, timeline.source().tolist()
+        ([0, 1, 3, 4], 6, [0, 1, 1, 2, 3, 3])
     """
 
     def __init__(self, breaks: torch.Tensor, rows: int, length: int, shift: int = 0) -> None:

@@ -14,6 +14,7 @@ import torch
 from tensordict import LazyStackedTensorDict, TensorDict, TensorDictBase, is_non_tensor
 
 from rlnb._tensordict import raw_entries
+from rlnb.data.ted.columns import alike
 from rlnb.data.ted.keys import nested_dict
 from rlnb.data.ted.leaves import leaf_keys
 
@@ -87,9 +88,13 @@ def load_state(tree: Tree, state: Mapping[str, Any], strict: bool, assign: bool)
     _load(tree, state, assign)
 
 
+def _fields(tree: Tree) -> list[str]:
+    return [field.name for field in dataclasses.fields(type(tree)) if field.name != "_parent"]
+
+
 def _names(tree: Tree) -> list[str]:
-    names = [field.name for field in dataclasses.fields(type(tree)) if field.name != "_parent"]
-    return [name for name in names if getattr(tree, name) is not None]
+    """The fields that have a value."""
+    return [name for name in _fields(tree) if getattr(tree, name) is not None]
 
 
 def _assert_state(tree: Tree, state: Mapping[str, Any], strict: bool) -> None:
@@ -122,7 +127,7 @@ def _load(tree: Tree, state: Mapping[str, Any], assign: bool) -> None:
                 old.update_(fresh)
             else:
                 setattr(tree, name, fresh if assign else fresh.clone())
-        elif not assign and isinstance(old, torch.Tensor) and old.shape == value.shape and old.dtype == value.dtype:
+        elif not assign and alike(old, value):
             old.copy_(value)
         else:
             setattr(tree, name, value if assign else value.clone())
@@ -145,17 +150,10 @@ def _load_children(tree: Tree, states: Mapping[str, Any], assign: bool) -> None:
 
 
 def _alike(old: TensorDictBase, new: TensorDictBase) -> bool:
-    """Whether two TensorDicts have the same entries, shapes and dtypes."""
+    """Whether two TensorDicts have the same entries, all of them tensors, with the same shapes and dtypes."""
     keys = leaf_keys(old)
-    if old.batch_size != new.batch_size or set(keys) != set(leaf_keys(new)):
-        return False
-    pairs = [(old.get(key), new.get(key)) for key in keys]
-    return all(
-        isinstance(one, torch.Tensor)
-        and isinstance(other, torch.Tensor)
-        and (one.shape, one.dtype) == (other.shape, other.dtype)
-        for one, other in pairs
-    )
+    same = old.batch_size == new.batch_size and set(keys) == set(leaf_keys(new))
+    return same and all(alike(old.get(key), new.get(key)) for key in keys)
 
 
 def as_tensordict(tree: Tree, retain_none: bool) -> TensorDictBase:
@@ -164,8 +162,7 @@ def as_tensordict(tree: Tree, retain_none: bool) -> TensorDictBase:
         nodes = [as_tensordict(node, retain_none) for node in tree.unbind(tree._tensordict.stack_dim)]
         return LazyStackedTensorDict(*nodes, stack_dim=tree._tensordict.stack_dim)
     result = TensorDict(batch_size=tree.batch_size, device=tree.device)
-    names = [field.name for field in dataclasses.fields(type(tree)) if field.name != "_parent"]
-    for name in names:
+    for name in _fields(tree):
         value = getattr(tree, name)
         if name == _CHILDREN and value is not None:
             result.set(name, as_tensordict(value, retain_none))
