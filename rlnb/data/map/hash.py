@@ -137,15 +137,10 @@ class RandomProjectionHash(SipHash):
                 f"n_components must be at least 1, the number of directions to project onto, got {n_components}. "
                 "Fix: RandomProjectionHash(n_components=16)."
             )
-        self._n_components = n_components or 16
+        self.n_components = n_components or 16
         self.dtype_cast = dtype_cast
         self.init_method = init_method
         self.register_buffer("directions", None)
-
-    @property
-    def n_components(self) -> int:
-        """Number of directions."""
-        return self._n_components
 
     def fit(self, x: torch.Tensor) -> None:
         """Draw the directions for rows like ``x``, ``[n, *features]``, of which only the size and the device matter."""

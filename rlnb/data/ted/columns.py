@@ -172,17 +172,12 @@ def _build(
             value = value.reshape(*batch, *value.shape[1:]) if len(batch) > 1 else value
         elif isinstance(value, Constant):
             value = NonTensorData(value.value, batch_size=whole)
-        elif isinstance(value, list):
-            value = _non_tensor(value, batch, len(whole))
+        elif isinstance(value, list):  # nested already for the further batch dimensions
+            for size in reversed(batch[1:]):
+                value = [value[start : start + size] for start in range(0, len(value), size)]
+            value = stack_values(value, len(whole))
         entries[name] = value
     return TensorDict(entries, whole, names=branch.names, device=device)  # type: ignore[arg-type]
-
-
-def _non_tensor(values: list[Any], batch: tuple[int, ...], dims: int) -> Any:
-    """Stack values, which are nested already for further batch dimensions."""
-    for size in reversed(batch[1:]):
-        values = [values[start : start + size] for start in range(0, len(values), size)]
-    return stack_values(values, dims)
 
 
 def stack_values(values: list[Any], dims: int = 1) -> Any:

@@ -51,17 +51,10 @@ class Facts:
                 self.root[path], self.next[path] = _as_rows(one), _as_rows(two)
 
     @property
-    def has_next(self) -> bool:
-        """Whether there are entries under "next"."""
-        return bool(self.next)
-
-    @property
     def has_time(self) -> bool:
         """Whether time is the last batch dimension, and there is at least one step."""
-        names = self.data.names if self.data.batch_dims else ["no time"]
-        return (names[-1] == "time" or "time" not in names) and bool(
-            self.data.batch_dims and self.data.batch_size.numel()
-        )
+        names = self.data.names if self.data.batch_dims and self.data.batch_size.numel() else []
+        return bool(names) and (names[-1] == "time" or "time" not in names)
 
     @property
     def length(self) -> int:

@@ -227,7 +227,9 @@ def flatten(
         if isinstance(column, torch.Tensor):
             tensors[where] = column, None
         else:
-            flat.set(as_key(where), _ordered(column, timeline, 1 + depth.get(where[:-1], 0)))
+            constant, dims = isinstance(column, Constant), 1 + depth.get(where[:-1], 0)
+            value = NonTensorData(column.value) if constant else stack_values(timeline.roll_list(column), dims)
+            flat.set(as_key(where), value)
     if path is not None:
         flat = flat.memmap_(str(path))
     if extra:
@@ -413,12 +415,6 @@ def _write(
         torch.index_select(bits(column), 0, source, out=target)
     last = bits(after).index_select(0, timeline.breaks)
     target.index_copy_(0, timeline.after_breaks().to(target.device), last.to(target.device))
-
-
-def _ordered(column: list[Any] | Constant, timeline: Timeline, dims: int) -> Any:
-    if isinstance(column, Constant):
-        return NonTensorData(column.value)
-    return stack_values(timeline.roll_list(column), dims)
 
 
 def _some(column: Column, rows: torch.Tensor) -> Column:

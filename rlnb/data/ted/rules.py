@@ -65,7 +65,7 @@ class Rule:
 
     def check(self, facts: Facts) -> list[Finding]:
         """Return where data breaks the rule; an empty list if it keeps it."""
-        if ("next" in self.needs and not facts.has_next) or ("time" in self.needs and not facts.has_time):
+        if ("next" in self.needs and not facts.next) or ("time" in self.needs and not facts.has_time):
             return []
         return [
             Finding(self.name, entry, None if step is None else facts.index(step), found, cause, fix)
@@ -77,7 +77,7 @@ _Found = Iterator[tuple[str, int | None, str, str, str]]
 
 
 def _next(facts: Facts) -> _Found:
-    if facts.has_next:
+    if facts.next:
         return
     names = ", ".join(key_code(path) for path in facts.root) or "nothing"
     yield (

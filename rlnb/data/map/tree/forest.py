@@ -115,7 +115,7 @@ class MCTSForest:
         self._done_keys, self._reward_keys, self._observation_keys, self._action_keys = (
             None if keys is None else list(keys) for keys in given
         )
-        self._excluded_keys = list(excluded_keys or ())
+        self.excluded_keys = list(excluded_keys or ())
         self._specs: Composite | None = None
         self._graph, self._steps = StepGraph(), GrowingSteps()
         self._kinds: dict[EntryPath, _Kind] | None = None  # of the entries; None before the first rollout
@@ -141,11 +141,6 @@ class MCTSForest:
     def action_keys(self) -> list[NestedKey]:
         """Keys of the actions; inferred from the first rollout unless given."""
         return ["action"] if self._action_keys is None else self._action_keys
-
-    @property
-    def excluded_keys(self) -> list[NestedKey]:
-        """Keys of the entries that are not stored."""
-        return self._excluded_keys
 
     def get_keys_from_env(self, env: _Env) -> None:
         """Take the keys that were not given from an env, and its specs for the trees.
@@ -220,7 +215,7 @@ class MCTSForest:
 
     def _extend(self, rollout: TensorDictBase, rows: int) -> None:
         columns, branches = read_columns(rollout if rollout.batch_dims else rollout.unsqueeze(0))
-        _exclude(columns, self._excluded_keys)
+        _exclude(columns, self.excluded_keys)
         keys = self._keys_for(columns)
         before = _entries(columns, keys.observation, "observation")
         actions = _entries(columns, keys.action, "action")

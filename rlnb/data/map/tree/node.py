@@ -31,12 +31,11 @@ else:
 _LONGEST_PATH = 100
 
 
-class HasActions(Protocol):
+class _Env(Protocol):
     """The part of an env that :meth:`Tree.fully_expanded` reads."""
 
     @property
-    def full_action_spec(self) -> Composite:
-        """The spec of the actions."""
+    def full_action_spec(self) -> Composite: ...
 
 
 def data_as_text(node: Tree) -> Any:
@@ -234,7 +233,7 @@ class Tree(_Container):
             return torch.tensor([node.num_children == 0 for node in self.reshape(-1)]).reshape(self.batch_size)
         return self.num_children == 0
 
-    def fully_expanded(self, env: HasActions) -> bool:
+    def fully_expanded(self, env: _Env) -> bool:
         """Whether there are as many children as actions, by the ``cardinality`` of the env or of its action spec."""
         count = getattr(env, "cardinality", None)
         if count is None:

@@ -103,7 +103,7 @@ class GrowingSteps:
         for path, column in self.columns.items():
             values = columns[path]
             if isinstance(column, list):
-                column += _objects(values, rows)
+                column += [values.value] * count if isinstance(values, Constant) else [values[row] for row in rows]
                 continue
             assert isinstance(values, torch.Tensor)
             piece = values[first : last + 1] if pick is None else values[pick.to(values.device)]
@@ -133,9 +133,3 @@ class GrowingSteps:
             else:
                 grown[path] = [] if old is None else old
         self.columns, self.room = grown, room
-
-
-def _objects(values: Column, rows: Sequence[int]) -> list[Any]:
-    if isinstance(values, Constant):
-        return [values.value] * len(rows)
-    return [values[row] for row in rows]

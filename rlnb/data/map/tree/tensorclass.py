@@ -45,7 +45,7 @@ def take_apart(data: TensorDict, levels: int | None = None) -> Parts:
             depth, last = depth + 1, len(nodes)
         below = _children(node) if levels is None or depth < levels else None
         stored: Any = node._tensordict
-        # None is a placeholder: _put_together fills in the subtree.
+        # None is a placeholder: rebuilt fills in the subtree.
         entries.append({name: None if name == "subtree" and below is not None else stored[name] for name in stored})
         for child in below or ():
             if id(child) not in numbers:
@@ -66,20 +66,6 @@ def _children(node: TensorDict) -> list[TensorDict] | None:
     return data.tensordicts if all(type(child) is TensorDict for child in data.tensordicts) else None
 
 
-def _put_together(cls: type[Tree], parts: Parts) -> TensorDict:
-    """Undo :func:`take_apart`: return the TensorDict of the root."""
-    entries, devices, children = parts
-    nodes: list[TensorDict] = []
-    for each, device in zip(entries, devices, strict=True):
-        nodes.append(fast_tensordict(each, _NO_BATCH, device))
-    for node, below in zip(nodes, children, strict=True):
-        if below is not None:
-            stored: Any = node._tensordict
-            stack = LazyStackedTensorDict(*[nodes[child] for child in below], stack_dim=0)
-            stored["subtree"] = cls._from_tensordict(stack)
-    return nodes[0]
-
-
 def copied(tree: Tree, copy_entry: Callable[[Any], Any]) -> Tree:
     """Copy a node without batch dimensions, and its subtree; the copy has no parent."""
     entries, devices, children = take_apart(tree._tensordict)
@@ -93,8 +79,15 @@ def others_of(tree: Tree) -> dict[str, Any]:
 
 
 def rebuilt(cls: type[Tree], parts: Parts, others: dict[str, Any]) -> Tree:
-    """Make a tree from its parts; see :func:`take_apart`."""
-    return cls._from_tensordict(_put_together(cls, parts), dict(others))
+    """Undo :func:`take_apart`."""
+    entries, devices, children = parts
+    nodes = [fast_tensordict(each, _NO_BATCH, device) for each, device in zip(entries, devices, strict=True)]
+    for node, below in zip(nodes, children, strict=True):
+        if below is not None:
+            stored: Any = node._tensordict
+            stack = LazyStackedTensorDict(*[nodes[child] for child in below], stack_dim=0)
+            stored["subtree"] = cls._from_tensordict(stack)
+    return cls._from_tensordict(nodes[0], dict(others))
 
 
 def is_plain(tree: Tree, locked: bool = False) -> bool:
@@ -116,12 +109,6 @@ def cut(tree: Tree) -> tuple[Tree, bool]:
             each["subtree"] = NonTensorData("...", batch_size=_NO_BATCH)
             short = True
     return rebuilt(type(tree), (entries, devices, children), others_of(tree)), short
-
-
-def size_of(tree: Tree) -> tuple[int, int]:
-    """Count the nodes and the levels of a tree."""
-    structure = structure_of(tree)
-    return len(structure.rows()), structure.fold(lambda below: max(below, default=-1) + 1)
 
 
 class ParentLink(weakref.ref[TensorDictBase]):
@@ -256,7 +243,8 @@ def _without_recursion(cls: Any) -> None:
         top, short = cut(self)
         if not short:
             return plain_repr(top)
-        nodes, levels = size_of(self)
+        structure = structure_of(self)
+        nodes, levels = len(structure.rows()), self.max_length()
         return f"{plain_repr(top)}\n# the first {LEVELS} levels of {levels}; {nodes:,} nodes in all"
 
     cls.clone, cls.__deepcopy__, cls.__reduce_ex__, cls.__repr__ = clone, deepcopy, reduce_ex, repr_

@@ -134,12 +134,7 @@ class Entries(dict[str, Any]):
     pop, update, setdefault = MutableMapping.pop, MutableMapping.update, MutableMapping.setdefault  # type: ignore
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
-        return _plain, (dict(self),)
-
-
-def _plain(entries: dict[str, Any]) -> Any:
-    """Rebuild unpickled entries as the dictionary of a plain TensorDict."""
-    return _PLAIN(entries)
+        return _PLAIN, (dict(self),)
 
 
 def view_of(data: Any) -> tuple[NodeView, int] | None:
