@@ -8,7 +8,7 @@ from os import PathLike
 from typing import Any
 
 import torch
-from tensordict import NonTensorData, TensorDict, TensorDictBase
+from tensordict import TensorDict, TensorDictBase
 
 from rlnb.data.ted.columns import Column, Constant, Path, build, read_columns, stack_values
 from rlnb.data.ted.ends import end_flags
@@ -226,10 +226,10 @@ def flatten(
         column = columns[origin]
         if isinstance(column, torch.Tensor):
             tensors[where] = column, None
+        elif isinstance(column, Constant):
+            flat.set_non_tensor(as_key(where), column.value)
         else:
-            constant, dims = isinstance(column, Constant), 1 + depth.get(where[:-1], 0)
-            value = NonTensorData(column.value) if constant else stack_values(timeline.roll_list(column), dims)
-            flat.set(as_key(where), value)
+            flat.set(as_key(where), stack_values(timeline.roll_list(column), 1 + depth.get(where[:-1], 0)))
     if path is not None:
         flat = flat.memmap_(str(path))
     if extra:

@@ -284,3 +284,6 @@ class MCTSScores(Enum):
     def __call__(self, **kwargs: Any) -> MCTSScore:
         """Make the module; arguments of its class override the usual constants."""
         return self.value(**kwargs)
+
+
+__all__ = ["EXP3Score", "MCTSScore", "MCTSScores", "PUCTScore", "UCB1TunedScore", "UCBScore"]

@@ -130,8 +130,15 @@ class Entries(dict[str, Any]):
         """Copy all entries to a plain dictionary."""
         return dict(self)
 
+    def pop(self, key: str, *default: Any) -> Any:
+        """Remove an entry and return it."""
+        value = self.get(key, *default) if default else self[key]
+        if key in self:
+            del self[key]
+        return value
+
     get, items, values = Mapping.get, Mapping.items, Mapping.values  # type: ignore[assignment]
-    pop, update, setdefault = MutableMapping.pop, MutableMapping.update, MutableMapping.setdefault  # type: ignore
+    update, setdefault = MutableMapping.update, MutableMapping.setdefault
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         return _PLAIN, (dict(self),)
