@@ -312,22 +312,17 @@ class Collector:
         """A row of zeros for each entry that the policy writes beside actions, so that random batches have them too."""
         # Once for an env and a policy: a policy may count its calls or have a state.
         if self._zeros_for != (self.env, self._act):
+            given = root.clone()
+            before, known = dict(given.items(True, True)), set(self.env.action_keys)
+            with torch.random.fork_rng(devices=()):
+                after = self._act(given)
             self._zeros = {
                 key: value.new_zeros(value.shape[self.env.batch_dims :])
-                for key, value in self._written_by_policy(root).items()
+                for key, value in after.items(True, True)
+                if value is not before.get(key) and key not in known and isinstance(value, torch.Tensor)
             }
             self._zeros_for = self.env, self._act
         return self._zeros
-
-    def _written_by_policy(self, root: TensorDictBase) -> dict[NestedKey, torch.Tensor]:
-        """Call the policy, and return the entries that it writes beside actions."""
-        given = root.clone()
-        before = dict(given.items(True, True))
-        with torch.random.fork_rng(devices=()):
-            after = self._act(given)
-        actions = set(self.env.action_keys)
-        written = {key: value for key, value in after.items(True, True) if value is not before.get(key)}
-        return {key: value for key, value in written.items() if key not in actions and isinstance(value, torch.Tensor)}
 
     def reset(self, index: Any = None, **kwargs: Any) -> None:
         """Start new episodes, and new trajectories, in all envs or in some.

@@ -18,11 +18,7 @@ def row_keys(columns: Sequence[torch.Tensor | list[Any] | Constant], rows: int) 
     """Convert each row to one hashable value.
 
     Two rows have equal keys if and only if all their entries are equal: the key holds the data itself, not a digest.
-    Zero and negative zero are equal.
-
-    Args:
-        columns: the entries: tensors of shape ``[rows, *shape]``, lists of ``rows`` Python objects, or constants.
-        rows: number of rows.
+    Zero and negative zero are equal. The columns are tensors ``[rows, *shape]``, lists of Python objects or constants.
 
     Raises:
         TypeError: If a Python object is not hashable.
@@ -31,8 +27,6 @@ def row_keys(columns: Sequence[torch.Tensor | list[Any] | Constant], rows: int) 
         >>> keys = row_keys([torch.tensor([[1.0, 0.0], [1.0, -0.0], [2.0, 0.0]])], 3)
         >>> keys[0] == keys[1], keys[0] == keys[2]
         (True, False)
-        >>> row_keys([["left", "right"]], 2)
-        [(<class 'str'>, 'left'), (<class 'str'>, 'right')]
     """
     if all(isinstance(column, torch.Tensor) for column in columns):
         return _byte_keys(row_bytes([column for column in columns if isinstance(column, torch.Tensor)]))

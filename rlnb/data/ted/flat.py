@@ -132,14 +132,8 @@ class Flat2TED(TEDForm):
     def rows(self, data: TensorDictBase) -> FlatRows:
         """Read flat data step by step, so that large data can stay on disk; for the errors see the call.
 
-        The flat form is for example ``TensorDict.load_memmap(path)`` after ``TED2Flat()(rollout, path)``. The result
-        creates the TED data of exactly the steps that it is indexed with.
-
-        Example:
-            >>> from tensordict import TensorDict
-            >>> flat = TensorDict({"observation": torch.arange(4.0), "done": torch.tensor([False, False, True])})
-            >>> Flat2TED().rows(flat)[1]["next", "observation"]
-            tensor(2.)
+        The flat form is for example ``TensorDict.load_memmap(path)`` after ``TED2Flat()(rollout, path)``. The result, a
+        :class:`~rlnb.data.ted.FlatRows`, creates the TED data of exactly the steps that it is indexed with.
         """
         return FlatRows(*self._read(data), data.device)
 

@@ -70,10 +70,6 @@ class FlatLayout:
 
         Raises:
             ValueError: If the text is not a valid layout.
-
-        Example:
-            >>> FlatLayout.from_json(FlatLayout((2, 3), shared=[("observation",)]).to_json()).shared
-            [('observation',)]
         """
         try:
             found = json.loads(text)
@@ -111,11 +107,6 @@ def plan(
     """Decide how each entry of TED data is stored.
 
     Entries in ``apart``, the rewards and end-of-episode signals, are never shared between the root and "next".
-
-    Example:
-        >>> columns = {("observation",): torch.zeros(3), ("next", "observation"): torch.zeros(3)}
-        >>> plan(columns, [], [3], []).shared
-        [('observation',)]
     """
     layout = FlatLayout(tuple(batch_size), branches=list(branches))
     after = {path[1:]: column for path, column in columns.items() if path[0] == "next" and len(path) > 1}

@@ -222,12 +222,7 @@ def _cut(column: Column, offsets: torch.Tensor, strided: bool) -> Any:
 
 
 def offsets_of(lengths: torch.Tensor) -> torch.Tensor:
-    """Compute the offsets ``[rows + 1]`` of a nested tensor from the lengths of its rows.
-
-    Example:
-        >>> offsets_of(torch.tensor([3, 2]))
-        tensor([0, 3, 5])
-    """
+    """Compute the offsets ``[rows + 1]`` of a nested tensor from the lengths of its rows."""
     return torch.cat([lengths.new_zeros(1), lengths.cumsum(0)])
 
 

@@ -29,12 +29,6 @@ def values_of(data: TensorDictBase, name: str, dims: int) -> np.ndarray:
 
     Raises:
         TypeError: If the entry is a tensor in some of the stacked TensorDicts only.
-
-    Example:
-        >>> from tensordict import TensorDict, lazy_stack
-        >>> stack = lazy_stack([TensorDict({"a": torch.zeros(n)}) for n in (1, 3)])
-        >>> [value.shape for value in values_of(stack, "a", 1)]
-        [torch.Size([1]), torch.Size([3])]
     """
     if isinstance(data, LazyStackedTensorDict):
         try:

@@ -39,14 +39,9 @@ def clip(x: Any, low: float, high: float = math.inf) -> Any:
 def ucb1(value: Any, visits: Any, log_total: Any, c: Any) -> Any:
     """Score actions by UCB1, ``value + c * sqrt(log(total) / visits)``.
 
-    Source: P. Auer, N. Cesa-Bianchi and P. Fischer, "Finite-time Analysis of the Multiarmed Bandit Problem", Machine
-    Learning 47, 2002, figure 1; there ``c`` is the square root of 2.
-
-    Args:
-        value: mean return of each action.
-        visits: visits of each action, at least 1.
-        log_total: logarithm of the visits of the node.
-        c: exploration constant.
+    ``value`` is the mean return of each action, ``log_total`` the logarithm of the visits of the node. Each action has
+    at least one visit. Source: P. Auer, N. Cesa-Bianchi and P. Fischer, "Finite-time Analysis of the Multiarmed Bandit
+    Problem", Machine Learning 47, 2002, figure 1; there ``c`` is the square root of 2.
 
     Example:
         >>> round(ucb1(0.5, 4, 2.0, 1.0), 4)
@@ -71,14 +66,8 @@ def ucb1_tuned_capped(variance: Any) -> Any:
 def ucb1_tuned(value: Any, square: Any, visits: Any, log_total: Any, c: Any = 2.0) -> Any:
     """Score actions by UCB1-Tuned, ``value + sqrt(log(total) / visits * min(1/4, V))``, :func:`ucb1_tuned_variance`.
 
-    It explores actions less if their returns vary little. Source: as for :func:`ucb1`, section 4.
-
-    Args:
-        value: mean return of each action, in [0, 1].
-        square: mean of the squared returns of each action.
-        visits: visits of each action, at least 1.
-        log_total: logarithm of the visits of the node.
-        c: constant of the confidence term of the variance.
+    It explores actions less if their returns, in [0, 1], vary little: ``square`` is the mean of the squared returns,
+    ``c`` the constant of the confidence term of the variance. Source and other arguments: see :func:`ucb1`; section 4.
 
     Example:
         >>> round(ucb1_tuned(0.5, 0.25, 4, 2.0), 4), round(ucb1_tuned(0.5, 0.25, 400, 2.0), 4)
@@ -99,15 +88,9 @@ def puct_constant(total: Any, c: Any, base: Any) -> Any:
 def puct(value: Any, visits: Any, root_total: Any, prior: Any, c: Any) -> Any:
     """Score actions by PUCT, ``value + c * prior * sqrt(total) / (1 + visits)``.
 
-    Source: D. Silver et al., "A general reinforcement learning algorithm that masters chess, shogi, and Go through
-    self-play", Science 362, 2018, supplementary materials, "Search".
-
-    Args:
-        value: mean return of each action.
-        visits: visits of each action.
-        root_total: square root of the visits of the node.
-        prior: probability of each action under the policy.
-        c: exploration constant.
+    ``value`` is the mean return of each action, ``root_total`` the square root of the visits of the node. Source: D.
+    Silver et al., "A general reinforcement learning algorithm that masters chess, shogi, and Go through self-play",
+    Science 362, 2018, supplementary materials, "Search".
 
     Example:
         >>> puct(0.5, 3, 4.0, 0.25, 2.0)
@@ -133,12 +116,9 @@ def exp3(share: Any, count: Any, gamma: Any) -> Any:
 def gumbel_mixed_value(evaluation: Any, known: Any, total: Any) -> Any:
     """Return the value that Gumbel AlphaZero assumes for actions never taken, a mean of an estimate and of results.
 
-    Source: I. Danihelka et al., "Policy improvement by planning with Gumbel", ICLR 2022.
-
-    Args:
-        evaluation: estimated value of the node.
-        known: mean return of the actions that were taken, weighted by their prior.
-        total: visits of the actions of the node.
+    ``evaluation`` is the estimated value of the node, ``known`` the mean return of the actions that were taken,
+    weighted by their prior, and ``total`` the visits. Source: I. Danihelka et al., "Policy improvement by planning with
+    Gumbel", ICLR 2022.
 
     Example:
         >>> gumbel_mixed_value(0.0, 1.0, 3)

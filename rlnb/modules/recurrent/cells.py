@@ -69,20 +69,10 @@ def gru_step(value: Tensor, h: Tensor, weights: Sequence[Any]) -> tuple[Tensor]:
 class LSTM(nn.LSTM):
     """An LSTM in Python, with the parameters of ``torch.nn.LSTM``.
 
-    Args:
-        input_size: number of features.
-        hidden_size: size of h and c.
-        num_layers: number of stacked LSTMs.
-        batch_first: whether data is ``[batch, time, features]`` (the default) or ``[time, batch, features]``.
-        bias: whether to use biases.
-        dropout: dropout probability of the outputs of all layers but the last, in training.
-        bidirectional: not supported.
-        proj_size: not supported.
-        device: device of the parameters.
-        dtype: dtype of the parameters.
+    The arguments are those of torch, but ``batch_first`` is True by default: data is ``[batch, time, features]``.
 
     Raises:
-        ValueError: If an argument that is not supported is set.
+        ValueError: If ``bidirectional`` or ``proj_size`` is set, which are not supported.
 
     Example:
         >>> output, (h, c) = LSTM(3, 4, num_layers=2)(torch.ones(5, 10, 3))
@@ -123,9 +113,7 @@ class LSTM(nn.LSTM):
 
 
 class GRU(nn.GRU):
-    """A GRU in Python, with the parameters of ``torch.nn.GRU``.
-
-    Arguments and errors are those of :class:`LSTM`, in the order of torch and without ``proj_size``.
+    """A GRU in Python, with the parameters of ``torch.nn.GRU``; see :class:`LSTM` for its arguments.
 
     Example:
         >>> output, h = GRU(3, 4)(torch.ones(5, 10, 3))

@@ -149,16 +149,7 @@ class RecurrentModule(TensorDictModuleBase):
         return [h, (net.num_layers, net.hidden_size)][: len(self.DEFAULT_IN_KEYS)]
 
     def make_tensordict_primer(self) -> TensorDictPrimer:
-        """Make the :class:`~rlnb.envs.TensorDictPrimer` that adds the initial states, zeros, to the data of an env.
-
-        Example:
-            >>> from rlnb.envs import CartPoleEnv, InitTracker, TransformedEnv
-            >>> from rlnb.modules import GRUModule
-            >>> net = GRUModule(input_size=4, hidden_size=8, in_key="observation", out_key="features")
-            >>> env = TransformedEnv(CartPoleEnv(), InitTracker()).append_transform(net.make_tensordict_primer())
-            >>> env.reset()["recurrent_state"].shape
-            torch.Size([1, 8])
-        """
+        """Make the :class:`~rlnb.envs.TensorDictPrimer` that adds the initial states, zeros, to the data of an env."""
         dtype = next(self.net.parameters()).dtype
         keys = self.in_keys[1:-1]
         specs = {

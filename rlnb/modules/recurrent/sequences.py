@@ -21,13 +21,6 @@ def run_sequences(net: nn.RNNBase, value: Tensor, init: Tensor, states: list[Ten
     Returns:
         The outputs, ``[batch, time, size]``, and the states after the last step and after each step that precedes an
         ``init``, of the shape of ``states``; zeros at all other steps.
-
-    Example:
-        >>> net = nn.GRU(3, 4, batch_first=True)
-        >>> init = torch.tensor([[False, False, True]])
-        >>> output, (after,) = run_sequences(net, torch.ones(1, 3, 3), init, [torch.zeros(1, 3, 1, 4)])
-        >>> output.shape, after.any(-1).flatten()
-        (torch.Size([1, 3, 4]), tensor([False,  True,  True]))
     """
     first = [state[:, 0].masked_fill(init[:, 0, None, None], 0) for state in states]
     if value.shape[1] == 1 or not bool(init[:, 1:].any()):

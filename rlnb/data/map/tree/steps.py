@@ -24,13 +24,7 @@ Grown = Memory | list[Any]
 
 
 class Steps:
-    """A read-only view of stored steps, from which trees read their rollouts.
-
-    Example:
-        >>> steps = Steps({("next", "reward"): Memory(torch.arange(4.0), 1)}, [Branch(())])
-        >>> steps[torch.tensor([2, 0])]["next", "reward"]
-        tensor([2., 0.])
-    """
+    """A read-only view of stored steps, from which trees read their rollouts."""
 
     def __init__(self, columns: dict[Path, Grown], branches: Sequence[Branch]) -> None:
         self.columns, self.branches = columns, branches
