@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -12,6 +13,20 @@ from collections.abc import Callable
 HERE = pathlib.Path(__file__).parent
 FLAT_SHARE = "flat bytes / TED bytes"
 LIFE = ("first start", "second start", "close")
+COMMITS = (
+    "speed",
+    "specs",
+    "custom",
+    "ted",
+    "batched",
+    "transforms",
+    "buffers",
+    "slices",
+    "checkpoints",
+    "collectors",
+    "trees",
+    "search",
+)
 PASSES = 3  # the libraries take turns, so that a busy moment of the machine hits all of them
 
 BUFFER_TARGETS = {
@@ -46,9 +61,17 @@ SLICE_TARGETS = {
 }
 
 
-def run(python: str, *arguments: str, lines: int | None = 1) -> str:
-    """Run a script under an interpreter and return the last lines that it prints; None: all of them."""
-    done = subprocess.run([python, *arguments], capture_output=True, text=True, cwd=HERE)
+def run(python: str, *arguments: str, lines: int | None = 1, checkout: str | None = None) -> str:
+    """Run a script under an interpreter and return the last lines that it prints; None: all of them.
+
+    Args:
+        python: the interpreter.
+        arguments: its arguments.
+        lines: how many lines to return.
+        checkout: a copy of the repository to import rlnb from. None: the one that is installed.
+    """
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join((checkout, f"{checkout}/widgets"))} if checkout else None
+    done = subprocess.run([python, *arguments], capture_output=True, text=True, cwd=HERE, env=env)
     if done.returncode:
         sys.exit(f"{' '.join((python, *arguments))} failed:\n{done.stderr}")
     return "\n".join(done.stdout.rstrip().splitlines()[-(lines or 0) :])
@@ -316,6 +339,30 @@ def explorer() -> None:
     print(run(sys.executable, "explorer.py", lines=None))
 
 
+def against(checkout: str, names: list[str]) -> None:
+    """Compare each case with another commit of rlnb, in turns: seconds there divided by seconds here.
+
+    Args:
+        checkout: a copy of the repository at that commit.
+        names: scripts to run; all if none is named.
+    """
+    slower = []
+    for name in names or COMMITS:
+        best: dict[str | None, dict[str, float]] = {}
+        for turn in range(PASSES + 2):
+            for place in (checkout, None) if turn % 2 else (None, checkout):
+                found = json.loads(run(sys.executable, f"{name}.py", "rlnb", "10", checkout=place))
+                best[place] = {key: min(seconds, best.get(place, found)[key]) for key, seconds in found.items()}
+        print(f"{name}: us here, us at the other commit, its time / ours")
+        for key, seconds in best[None].items():
+            if key in best[checkout] and seconds:
+                value = best[checkout][key] / seconds
+                print(f"  {key:45s} {seconds * 1e6:12.1f} {best[checkout][key] * 1e6:12.1f} {value:6.2f}", flush=True)
+                if value < 0.9:
+                    slower.append(f"{name}: {key} {value:.2f}")
+    print("Slower than 0.9 of the other commit:", "; ".join(slower) or "none")
+
+
 def ratio(what: str, value: float, target: float) -> None:
     """Print a ratio beside the figure to reach."""
     print(f"  {what}: {value:.2f} (at least {target}) {'reached' if value >= target else 'NOT REACHED'}")
@@ -332,6 +379,7 @@ def main() -> None:
     parser.add_argument("--peer", help="an interpreter that has torchrl")
     parser.add_argument("--cpprb", help="an interpreter that has cpprb")
     parser.add_argument("--spiel", help="an interpreter that has open_spiel")
+    parser.add_argument("--against", help="a checkout of another commit: compare with it in one run, and nothing else")
     parser.add_argument("parts", nargs="*", help="which comparisons to run; all if none is named")
     given = parser.parse_args()
     parts: dict[str, Callable[[], None]] = {
@@ -352,6 +400,9 @@ def main() -> None:
         "players": players,
         "explorer": explorer,
     }
+    if given.against:
+        against(given.against, given.parts)
+        return
     unknown = set(given.parts) - set(parts)
     if unknown:
         parser.error(f"there is no {', '.join(sorted(unknown))}; there are: {', '.join(parts)}")
