@@ -179,11 +179,7 @@ class Collector:
         return iter(self)
 
     def stats(self) -> dict[str, int | bool]:
-        """Return the progress of the collector.
-
-        Returns:
-            "frames", "batches", "total_frames", "requested_frames_per_batch" and whether it is "completed".
-        """
+        """Return the progress: "frames", "batches", "total_frames", "requested_frames_per_batch", and "completed"."""
         return {
             "frames": self.frames,
             "batches": self.iterations,

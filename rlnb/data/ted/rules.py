@@ -190,8 +190,7 @@ _SEEN = ("observation", "pixels", "state")
 
 
 def _observation(facts: Facts) -> _Found:
-    own = {REWARD, ACTION, *END_KEYS}
-    shared = [path for path in facts.root if path in facts.next and path[-1] not in own]
+    shared = [path for path in facts.root if path in facts.next and _is_seen(path)]
     for path in facts.root.keys() ^ facts.next.keys():
         if path[-1] in _SEEN:
             at_root = path in facts.root
@@ -202,7 +201,7 @@ def _observation(facts: Facts) -> _Found:
             yield key_code(path, at_root), None, f"{here}, and not {there}", cause, f"write it {there} as well"
             shared.append(path)
     if not shared:
-        names = ", ".join(key_code(path) for path in facts.root if path[-1] not in own) or "nothing else"
+        names = ", ".join(key_code(path) for path in facts.root if _is_seen(path)) or "nothing else"
         cause = "the observation after the step was left out"
         fix = "write the output of env.step under 'next'"
         yield "'next'", None, f"no observation; the root has {names}", cause, fix
@@ -258,7 +257,7 @@ def _in_words(row: Any) -> str:
 def _adjacent(facts: Facts) -> _Found:
     for path, column in facts.root.items():
         after = facts.next.get(path)
-        if after is None or path[-1] in (REWARD, ACTION, *END_KEYS):
+        if after is None or not _is_seen(path):
             continue
         if isinstance(column, torch.Tensor) and not alike(column, after):
             continue

@@ -314,7 +314,7 @@ class MCTSForest:
                 f"{'other was' if count == 1 else 'others were'}. "
                 "Fix: take a step from a rollout that was added, or see forest.get_tree(root).selected_actions."
             )
-        steps = self._steps.view().take(found)
+        steps = self._steps.view()[torch.tensor(found)]
         return steps[0] if len(found) == 1 else steps
 
     def _state(self, root: TensorDictBase) -> int:

@@ -134,14 +134,7 @@ class Tree(_Container):
         auto_batch_size: bool = False,
         batch_dims: int | None = None,
     ) -> Any:
-        """Make a node from a dictionary of its fields.
-
-        Args:
-            pytree: the fields by name.
-            batch_size: batch size of the node.
-            auto_batch_size: whether to infer the batch size.
-            batch_dims: number of batch dimensions to infer.
-        """
+        """Make a node from a dictionary of its fields, with a batch size that is given or inferred."""
         options: dict[str, Any] = {} if batch_dims is None else {"batch_dims": batch_dims}
         data = TensorDict.from_pytree(pytree, batch_size=batch_size, auto_batch_size=auto_batch_size, **options)
         # tensordict records the type of the container, which is not a field of a node.

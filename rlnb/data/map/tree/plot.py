@@ -33,7 +33,9 @@ def plot_tree(
         )
     names = list(_INFO if info is None else info)
     fields = [field.name for field in dataclasses.fields(type(tree))]
-    unknown = [name for name in names if name not in fields and not _is_property(tree, name)]
+    unknown = [
+        name for name in names if name not in fields and not isinstance(getattr(type(tree), name, None), property)
+    ]
     if unknown:
         raise ValueError(
             f"info must name fields or properties of a node, got {', '.join(map(repr, unknown))}. The fields are: "
@@ -52,10 +54,6 @@ def plot_tree(
         hovers.append("<br>".join([f"path {path}", label]))
     children = [[numbers[child] for child in structure.children[row]] for row in numbers]
     return draw(children, labels, hovers)
-
-
-def _is_property(tree: Tree, name: str) -> bool:
-    return isinstance(getattr(type(tree), name, None), property)
 
 
 def _text(value: Any) -> str:

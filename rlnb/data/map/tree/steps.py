@@ -45,10 +45,6 @@ class Steps:
         }
         return fast_tensordict(nested_dict(values), torch.Size((count,)))
 
-    def take(self, rows: Sequence[int]) -> TensorDict:
-        """Copy rows; see :meth:`__getitem__`."""
-        return self[torch.tensor(rows, dtype=torch.int64)]
-
     def select(self, paths: Sequence[Path], row: int) -> TensorDict:
         """Copy some entries of one row to a TensorDict of batch size ``[]``, those under ``"next"`` to its root."""
         columns = {path[1:] if path[0] == "next" else path: self.columns[path] for path in paths}
