@@ -32,10 +32,8 @@ def plot_tree(
             'Fix: tree.plot(figure="tree").'
         )
     names = list(_INFO if info is None else info)
-    fields = [field.name for field in dataclasses.fields(type(tree))]
-    unknown = [
-        name for name in names if name not in fields and not isinstance(getattr(type(tree), name, None), property)
-    ]
+    cls, fields = type(tree), [field.name for field in dataclasses.fields(type(tree))]
+    unknown = [name for name in names if name not in fields and not isinstance(getattr(cls, name, None), property)]
     if unknown:
         raise ValueError(
             f"info must name fields or properties of a node, got {', '.join(map(repr, unknown))}. The fields are: "
