@@ -17,17 +17,9 @@ from rlnb.envs.transforms.trackers import StepCounter
 def make_env(
     create_env_fn: Any, kwargs: dict[str, Any] | None, device: torch.device | str | int | None, max_frames: int
 ) -> EnvBase:
-    """Make the env of a collector.
+    """Make the env of a collector, on a device if one is given.
 
-    Args:
-        create_env_fn: an env, or a function that makes one.
-        kwargs: keyword arguments for the function.
-        device: device that the env is moved to. ``None`` leaves it where it is.
-        max_frames: number of steps after which a :class:`~rlnb.envs.transforms.StepCounter` truncates an episode.
-            0: no limit.
-
-    Returns:
-        The env.
+    With ``max_frames``, a :class:`~rlnb.envs.transforms.StepCounter` truncates an episode after that many steps.
 
     Raises:
         TypeError: If ``create_env_fn`` is neither an env nor a function that returns one.
@@ -67,16 +59,7 @@ class Numbers(NamedTuple):
 def check_numbers(
     frames_per_batch: Any, total_frames: Any, init_random_frames: Any, max_frames_per_traj: Any
 ) -> Numbers:
-    """Check numbers of steps.
-
-    Args:
-        frames_per_batch: number of steps of a batch.
-        total_frames: number of all steps, -1 without an end.
-        init_random_frames: number of steps with random actions. ``None``: 0.
-        max_frames_per_traj: number of steps of the longest episode. ``None``, 0 or -1: no limit.
-
-    Returns:
-        The numbers, 0 for ``None``.
+    """Check the numbers of steps of a collector, and replace ``None`` by 0.
 
     Raises:
         ValueError: If a number is not an integer, or too small.
@@ -98,14 +81,7 @@ def check_numbers(
 
 
 def integer(value: Any) -> int | None:
-    """Convert an integer of Python, numpy or torch to one of Python.
-
-    Args:
-        value: any object.
-
-    Returns:
-        The integer, or None for any other object, such as True or 2.0.
-    """
+    """Convert an integer of Python, numpy or torch to one of Python; ``None`` for others, such as True or 2.0."""
     try:
         return None if isinstance(value, bool) else operator.index(value)
     except TypeError:
@@ -113,13 +89,7 @@ def integer(value: Any) -> int | None:
 
 
 def given_ids(state_dict: dict[str, Any]) -> int:
-    """Read the number of trajectory ids in use from the state dict of a collector.
-
-    Args:
-        state_dict: the state dict.
-
-    Returns:
-        The number, 0 if the state dict does not have it, as those of older versions.
+    """Read the number of trajectory ids in use from the state dict of a collector, 0 if an older version wrote it.
 
     Raises:
         ValueError: If it is not a non-negative integer.
@@ -163,11 +133,7 @@ _INERT = {"no_cuda_sync", "use_buffers", "worker_idx"}
 
 
 def check_collector_options(options: dict[str, Any], known: Iterable[str]) -> None:
-    """Refuse options of TorchRL's collector that are not supported.
-
-    Args:
-        options: options by name.
-        known: names of the options that are supported.
+    """Refuse options of TorchRL's collector that are not supported; ``known`` are the names of those that are.
 
     Raises:
         TypeError: If there is no such option.
@@ -187,15 +153,7 @@ def check_collector_options(options: dict[str, Any], known: Iterable[str]) -> No
 
 
 def check_receivers(postproc: Any, replay_buffer: Any) -> None:
-    """Check the objects that a collector passes batches to.
-
-    Args:
-        postproc: a function of a batch, or None.
-        replay_buffer: a replay buffer, or None.
-
-    Raises:
-        TypeError: If one is of another type.
-    """
+    """Raise ``TypeError`` unless ``postproc`` is a function and ``replay_buffer`` a buffer, or None."""
     if postproc is not None and not callable(postproc):
         raise TypeError(f"postproc must be a function of a batch, got a {type(postproc).__name__}.")
     if replay_buffer is not None and (type(replay_buffer) is list or not hasattr(replay_buffer, "extend")):
@@ -203,14 +161,3 @@ def check_receivers(postproc: Any, replay_buffer: Any) -> None:
             f"replay_buffer must be a replay buffer, got a {type(replay_buffer).__name__}. "
             "Fix: ReplayBuffer(storage=LazyTensorStorage(1000))."
         )
-
-
-__all__ = [
-    "Numbers",
-    "check_collector_options",
-    "check_numbers",
-    "check_receivers",
-    "given_ids",
-    "integer",
-    "make_env",
-]

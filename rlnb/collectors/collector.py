@@ -179,11 +179,7 @@ class Collector:
         return iter(self)
 
     def stats(self) -> dict[str, int | bool]:
-        """Return the progress of the collector.
-
-        Returns:
-            "frames", "batches", "total_frames", "requested_frames_per_batch" and whether it is "completed".
-        """
+        """Return the progress: "frames", "batches", "total_frames", "requested_frames_per_batch", and "completed"."""
         return {
             "frames": self.frames,
             "batches": self.iterations,
@@ -232,9 +228,6 @@ class Collector:
         """Collect one batch without ``postproc``, hooks and buffer.
 
         After an interrupt or an error, the steps so far are lost, and the next batch starts with a reset.
-
-        Returns:
-            The batch.
         """
         data = self._collect()
         self._finish()
@@ -315,22 +308,17 @@ class Collector:
         """A row of zeros for each entry that the policy writes beside actions, so that random batches have them too."""
         # Once for an env and a policy: a policy may count its calls or have a state.
         if self._zeros_for != (self.env, self._act):
+            given = root.clone()
+            before, known = dict(given.items(True, True)), set(self.env.action_keys)
+            with torch.random.fork_rng(devices=()):
+                after = self._act(given)
             self._zeros = {
                 key: value.new_zeros(value.shape[self.env.batch_dims :])
-                for key, value in self._written_by_policy(root).items()
+                for key, value in after.items(True, True)
+                if value is not before.get(key) and key not in known and isinstance(value, torch.Tensor)
             }
             self._zeros_for = self.env, self._act
         return self._zeros
-
-    def _written_by_policy(self, root: TensorDictBase) -> dict[NestedKey, torch.Tensor]:
-        """Call the policy, and return the entries that it writes beside actions."""
-        given = root.clone()
-        before = dict(given.items(True, True))
-        with torch.random.fork_rng(devices=()):
-            after = self._act(given)
-        actions = set(self.env.action_keys)
-        written = {key: value for key, value in after.items(True, True) if value is not before.get(key)}
-        return {key: value for key, value in written.items() if key not in actions and isinstance(value, torch.Tensor)}
 
     def reset(self, index: Any = None, **kwargs: Any) -> None:
         """Start new episodes, and new trajectories, in all envs or in some.
@@ -408,11 +396,7 @@ class Collector:
     # Methods of collectors in other threads or processes ------------------------------------------------------------
 
     def start(self) -> None:
-        """Not supported: this collector collects a batch when it is called.
-
-        Raises:
-            NotImplementedError: Always.
-        """
+        """Raise ``NotImplementedError``: this collector collects a batch when it is called."""
         raise NotImplementedError(
             "Collector.start() is not supported: it would collect in another thread than the learner, whose optimizer "
             "would change the policy in the middle of a step. "
@@ -420,11 +404,7 @@ class Collector:
         )
 
     def pause(self) -> Any:
-        """Not supported: nothing is collected between two calls.
-
-        Raises:
-            NotImplementedError: Always, as in TorchRL.
-        """
+        """Raise ``NotImplementedError``, as in TorchRL: nothing is collected between two calls."""
         raise NotImplementedError(
             "Collector.pause() is not supported: this collector does not run in the background, and collects nothing "
             "between two calls of next(). Fix: leave pause() out."
@@ -435,14 +415,7 @@ class Collector:
         return False
 
     def enable_profile(self, **options: Any) -> None:
-        """Not supported: the collector runs in this process, where torch's profiler can measure it.
-
-        Args:
-            **options: options of TorchRL's method.
-
-        Raises:
-            NotImplementedError: Always.
-        """
+        """Raise ``NotImplementedError``: the collector runs in this process, where torch's profiler can measure it."""
         raise NotImplementedError(
             "Collector.enable_profile() is not supported: this collector runs in this process, where torch's profiler "
             "can measure it. Fix: with torch.profiler.profile() as profile: collector.next()."
@@ -509,11 +482,7 @@ class Collector:
         return self._version
 
     def get_policy_version(self) -> int | None:
-        """Return :attr:`policy_version`.
-
-        Returns:
-            The version, None if versions are not tracked.
-        """
+        """Return :attr:`policy_version`."""
         return self._version
 
     def increment_version(self) -> None:
@@ -532,13 +501,7 @@ class Collector:
             self._version += 1
 
     def get_model(self, model_id: str) -> Any:
-        """Return a model by its name.
-
-        Args:
-            model_id: "policy", or the name of an attribute that is a module, such as "env.transform".
-
-        Returns:
-            The model.
+        """Return a model by its name: "policy", or the name of an attribute that is a module, such as "env.transform".
 
         Raises:
             ValueError: If there is no such model.
@@ -554,65 +517,30 @@ class Collector:
         return found
 
     def init_updater(self, *args: Any, **kwargs: Any) -> None:
-        """Do nothing, as in TorchRL for a collector without a weight updater.
-
-        Args:
-            *args: have no effect.
-            **kwargs: have no effect.
-        """
+        """Do nothing, as in TorchRL for a collector without a weight updater."""
 
     def getattr_env(self, attr: str) -> Any:
-        """Return an attribute of the env.
-
-        Args:
-            attr: name of the attribute.
-
-        Returns:
-            The value.
-        """
+        """Return an attribute of the env."""
         return getattr(self.env, attr)
 
     def getattr_policy(self, attr: str) -> Any:
-        """Return an attribute of the policy.
-
-        Args:
-            attr: name of the attribute.
-
-        Returns:
-            The value.
-        """
+        """Return an attribute of the policy."""
         return getattr(self.policy, attr)
 
     def getattr_rb(self, attr: str) -> Any:
-        """Return an attribute of the replay buffer.
-
-        Args:
-            attr: name of the attribute.
-
-        Returns:
-            The value.
-        """
+        """Return an attribute of the replay buffer."""
         return getattr(self.replay_buffer, attr)
 
     def set_post_collect_hook(self, hook: Callable[[TensorDictBase], Any] | None) -> None:
-        """Set the function that is called with each batch.
-
-        Args:
-            hook: the function, or None.
-        """
+        """Set the function that is called with each batch, or None."""
         self.post_collect_hook = hook
 
     # Seed, state dict and shutdown --------------------------------------------------------------------------------
 
     def set_seed(self, seed: int, static_seed: bool = False) -> int | None:
-        """Seed the env. The next batch starts with a reset.
+        """Seed the env, all envs of a batch alike with ``static_seed``; return the seed for the next env of a chain.
 
-        Args:
-            seed: a non-negative integer.
-            static_seed: whether all envs of a batch get the same seed.
-
-        Returns:
-            The seed for the next env of a chain.
+        The next batch starts with a reset.
         """
         self._root = None
         return self.env.set_seed(seed, static_seed=static_seed)
@@ -669,12 +597,9 @@ class Collector:
             self.policy.load_state_dict(state_dict["policy_state_dict"])
 
     def shutdown(self, timeout: float | None = None, close_env: bool = True, raise_on_error: bool = True) -> None:
-        """Close the env.
+        """Close the env, unless ``close_env`` is False; errors of that are raised, unless ``raise_on_error`` is False.
 
-        Args:
-            timeout: has no effect; ``ParallelEnv(shutdown_timeout=...)`` limits the time.
-            close_env: whether to close the env.
-            raise_on_error: whether to raise errors of closing the env.
+        ``timeout`` has no effect; ``ParallelEnv(shutdown_timeout=...)`` limits the time.
         """
         self._root = None
         with contextlib.nullcontext() if raise_on_error else contextlib.suppress(Exception):
@@ -682,12 +607,7 @@ class Collector:
                 self.env.close()
 
     def async_shutdown(self, timeout: float | None = None, close_env: bool = True) -> None:
-        """Close the env; see :meth:`shutdown`.
-
-        Args:
-            timeout: as for :meth:`shutdown`.
-            close_env: as for :meth:`shutdown`.
-        """
+        """Close the env; see :meth:`shutdown`."""
         self.shutdown(timeout, close_env)
 
     def __repr__(self) -> str:
@@ -732,5 +652,3 @@ def _differs(own: Mapping[str, Any], given: Mapping[str, Any], key: str) -> bool
 
 #: The name of this class in older versions of TorchRL.
 SyncDataCollector = Collector
-
-__all__ = ["Collector", "SyncDataCollector"]

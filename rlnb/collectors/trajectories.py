@@ -12,9 +12,6 @@ from rlnb.data.ted.keys import COLLECTOR, TRAJ_IDS
 class TrajectoryIds:
     """Numbers the trajectories of consecutive batches by their first step.
 
-    Args:
-        batch_size: batch size of the env.
-
     Attributes:
         current: id of the trajectory of each env, ``[*batch_size]``.
         free: the first id that is not in use.
@@ -40,22 +37,13 @@ class TrajectoryIds:
         self.free += self.current.numel()
 
     def renew(self, chosen: torch.Tensor) -> None:
-        """Begin a new trajectory in some envs.
-
-        Args:
-            chosen: mask of the envs, ``[*batch_size]``.
-        """
+        """Begin a new trajectory in the envs that the mask ``[*batch_size]`` chooses."""
         fresh = self.free + torch.cumsum(chosen.flatten(), 0).reshape(chosen.shape) - 1
         self.current = torch.where(chosen, fresh, self.current)
         self.free += int(chosen.sum())
 
     def write(self, data: TensorDictBase, last: TensorDictBase) -> None:
-        """Write the ids of a batch, as ("collector", "traj_ids").
-
-        Args:
-            data: the batch, ``[*batch_size, time]``, which is written to.
-            last: its last step, ``[*batch_size]``.
-        """
+        """Write the ids of a batch ``[*batch_size, time]`` with this last step, as ("collector", "traj_ids")."""
         done = episode_end_flags(data)
         # Where the step before was the last of its episode, a new one begins. Numbers are given in order of time.
         begins = torch.zeros_like(done)
@@ -68,6 +56,3 @@ class TrajectoryIds:
         self.current = ids[..., -1]
         data.set((COLLECTOR, TRAJ_IDS), ids.to(data.device) if data.device is not None else ids)
         self.renew(episode_end_flags(last))
-
-
-__all__ = ["TrajectoryIds"]

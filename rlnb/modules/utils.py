@@ -14,13 +14,9 @@ from rlnb.envs.transforms.primer import TensorDictPrimer
 def get_primers_from_module(module: nn.Module, warn: bool = True) -> TensorDictPrimer | Compose | None:
     """Make the transform that adds the initial states of all recurrent modules of a policy to the data of an env.
 
-    Args:
-        module: the policy.
-        warn: whether to warn if the policy has no recurrent module.
-
     Returns:
         A :class:`~rlnb.envs.TensorDictPrimer`, a :class:`~rlnb.envs.Compose` of several, or None without recurrent
-        modules.
+        modules, of which it warns unless ``warn`` is False.
 
     Example:
         >>> from rlnb.modules import GRUModule
@@ -39,6 +35,3 @@ def get_primers_from_module(module: nn.Module, warn: bool = True) -> TensorDictP
             )
         return None
     return primers[0] if len(primers) == 1 else Compose(*primers)
-
-
-__all__ = ["get_primers_from_module"]

@@ -10,17 +10,9 @@ if TYPE_CHECKING:
     from rlnb.data.map.tree import MCTSForest, Tree, TreeArrays
 
 __all__ = [
-    "BinaryToDecimal",
-    "HashToInt",
-    "MCTSForest",
-    "QueryModule",
-    "RandomProjectionHash",
-    "SipHash",
-    "TensorDictMap",
-    "TensorMap",
-    "Tree",
-    "TreeArrays",
-]
+    "BinaryToDecimal", "HashToInt", "MCTSForest", "QueryModule", "RandomProjectionHash", "SipHash", "TensorDictMap",
+    "TensorMap", "Tree", "TreeArrays",
+]  # fmt: skip
 
 _HOMES = {
     "hash": ("BinaryToDecimal", "RandomProjectionHash", "SipHash"),

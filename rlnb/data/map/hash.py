@@ -15,20 +15,10 @@ _SEED = 0  # of the random projection, so that runs are reproducible
 
 
 def siphash(rows: np.ndarray) -> np.ndarray:
-    """SipHash-1-3 of rows of bytes, with an all-zero key.
+    """SipHash-1-3 of rows of bytes ``[n, width]``, with an all-zero key, as int64 ``[n]``.
 
     Equals ``hash(bytes)`` of Python 3.11 and later under ``PYTHONHASHSEED=0``, whatever that variable is now.
     Source: Aumasson and Bernstein, "SipHash: a fast short-input PRF", 2012, section 2.
-
-    Args:
-        rows: bytes of shape ``[n, width]``.
-
-    Returns:
-        Hashes of shape ``[n]``, int64.
-
-    Example:
-        >>> siphash(np.frombuffer(b"rlnb", np.uint8)[None]).shape
-        (1,)
     """
     count, width = rows.shape
     if not width:
@@ -92,13 +82,7 @@ class SipHash(nn.Module):
         self.as_tensor = as_tensor
 
     def forward(self, x: torch.Tensor) -> torch.Tensor | list[bytes]:
-        """Hash the rows of a tensor.
-
-        Args:
-            x: the rows, shape ``[n, features]`` or ``[n]``.
-
-        Returns:
-            Hashes of shape ``[n]``, int64, on the device of ``x``; or a list of bytes.
+        """Hash the rows of a tensor ``[n, features]`` or ``[n]``: int64 ``[n]`` on its device, or a list of bytes.
 
         Raises:
             ValueError: If ``x`` has no dimensions.
@@ -153,22 +137,13 @@ class RandomProjectionHash(SipHash):
                 f"n_components must be at least 1, the number of directions to project onto, got {n_components}. "
                 "Fix: RandomProjectionHash(n_components=16)."
             )
-        self._n_components = n_components or 16
+        self.n_components = n_components or 16
         self.dtype_cast = dtype_cast
         self.init_method = init_method
         self.register_buffer("directions", None)
 
-    @property
-    def n_components(self) -> int:
-        """Number of directions."""
-        return self._n_components
-
     def fit(self, x: torch.Tensor) -> None:
-        """Draw the directions for rows of a shape.
-
-        Args:
-            x: rows of shape ``[n, *features]``, of which only the number of features and the device matter.
-        """
+        """Draw the directions for rows like ``x``, ``[n, *features]``, of which only the size and the device matter."""
         features = x[0].numel() if len(x) else x.shape[1:].numel()
         directions = torch.empty(features, self.n_components)
         if self.init_method is None:
@@ -180,13 +155,7 @@ class RandomProjectionHash(SipHash):
         self.directions = directions.to(x.device)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor | list[bytes]:
-        """Hash the rows of a tensor.
-
-        Args:
-            x: the rows, shape ``[n, *features]``.
-
-        Returns:
-            See :meth:`SipHash.forward`.
+        """Hash the rows of a tensor ``[n, *features]``; see :meth:`SipHash.forward`.
 
         Raises:
             ValueError: If the number of features differs from that of the first call.
@@ -235,13 +204,7 @@ class BinaryToDecimal(nn.Module):
         self.register_buffer("bases", 2 ** torch.arange(num_bits - 1, -1, -1, device=device, dtype=dtype))
 
     def forward(self, features: torch.Tensor) -> torch.Tensor:
-        """Convert features to integers.
-
-        Args:
-            features: the bits, shape ``[..., features]``.
-
-        Returns:
-            The integers, shape ``[...]``.
+        """Convert the bits ``[..., features]`` to integers ``[...]``.
 
         Raises:
             ValueError: If the number of features is not a multiple of ``num_bits``.

@@ -31,15 +31,10 @@ class HashToInt:
         self._index_of: dict[int, int] = {}
 
     def __call__(self, key: torch.Tensor, extend: bool = False) -> torch.Tensor:
-        """Look up the numbers of hashes.
+        """Look up the numbers of hashes, int64 ``[n]``.
 
-        Args:
-            key: hashes of shape ``[n]``, int64.
-            extend: whether unknown hashes get a new number. If False, they get the number of known hashes, which is one
-                past the last index in use.
-
-        Returns:
-            The numbers, shape ``[n]``, int64.
+        With ``extend``, unknown hashes get a new number. Without it, they get the number of known hashes, which is one
+        past the last index in use.
         """
         known = self._index_of
         if extend:
@@ -60,12 +55,7 @@ class HashToInt:
         return {"keys": torch.tensor(list(self._index_of), dtype=torch.int64)}
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> None:
-        """Load the numbers of another :class:`HashToInt`.
-
-        Args:
-            state_dict: a dictionary returned by :meth:`state_dict`.
-            strict: whether other entries raise an error.
-            assign: no effect.
+        """Load the numbers of another :class:`HashToInt`; ``assign`` has no effect.
 
         Raises:
             KeyError: If ``"keys"`` is missing, or with ``strict`` if there are other entries.
@@ -128,18 +118,15 @@ class QueryModule(nn.Module):
                 'Fix: QueryModule(in_keys=["observation"]).'
             )
         several = hash_module is not None and not callable(hash_module)
-        modules: list[Hash]
-        if hash_module is None or callable(hash_module):
-            modules = [hash_module or SipHash()] * len(self.in_keys)
-        else:
-            modules = list(hash_module)
+        given: Any = SipHash() if hash_module is None else hash_module
+        modules: list[Hash] = list(given) if several else [given] * len(self.in_keys)
         if len(modules) != len(self.in_keys):
             raise ValueError(
                 f"A list of hash modules must have one module for each of in_keys, got {len(modules)} for "
                 f"{len(self.in_keys)} keys. Fix: pass one for each key, or a single module for all keys."
             )
         self.hash_modules = modules
-        self.aggregator = aggregator or (SipHash() if several or hash_module is None else modules[0])
+        self.aggregator = aggregator or (SipHash() if several else modules[0])
         self.hash_to_int = HashToInt() if hash_to_int is None else hash_to_int
         self.index_key, self.hash_key = index_key, hash_key
         self.clone, self.compare = clone, compare
@@ -160,12 +147,7 @@ class QueryModule(nn.Module):
             self.hash_to_int.clear()
 
     def forward(
-        self,
-        tensordict: TensorDictBase,
-        *,
-        extend: bool = True,
-        write_hash: bool = True,
-        clone: bool | None = None,
+        self, tensordict: TensorDictBase, *, extend: bool = True, write_hash: bool = True, clone: bool | None = None
     ) -> TensorDictBase:
         """Write the storage index of each row.
 

@@ -18,14 +18,7 @@ def row_keys(columns: Sequence[torch.Tensor | list[Any] | Constant], rows: int) 
     """Convert each row to one hashable value.
 
     Two rows have equal keys if and only if all their entries are equal: the key holds the data itself, not a digest.
-    Zero and negative zero are equal.
-
-    Args:
-        columns: the entries: tensors of shape ``[rows, *shape]``, lists of ``rows`` Python objects, or constants.
-        rows: number of rows.
-
-    Returns:
-        A key for each row.
+    Zero and negative zero are equal. The columns are tensors ``[rows, *shape]``, lists of Python objects or constants.
 
     Raises:
         TypeError: If a Python object is not hashable.
@@ -34,8 +27,6 @@ def row_keys(columns: Sequence[torch.Tensor | list[Any] | Constant], rows: int) 
         >>> keys = row_keys([torch.tensor([[1.0, 0.0], [1.0, -0.0], [2.0, 0.0]])], 3)
         >>> keys[0] == keys[1], keys[0] == keys[2]
         (True, False)
-        >>> row_keys([["left", "right"]], 2)
-        [(<class 'str'>, 'left'), (<class 'str'>, 'right')]
     """
     if all(isinstance(column, torch.Tensor) for column in columns):
         return _byte_keys(row_bytes([column for column in columns if isinstance(column, torch.Tensor)]))
@@ -51,13 +42,7 @@ def row_keys(columns: Sequence[torch.Tensor | list[Any] | Constant], rows: int) 
 
 
 def row_bytes(tensors: Sequence[torch.Tensor]) -> np.ndarray:
-    """Return the memory of each row.
-
-    Args:
-        tensors: tensors of shape ``[rows, *shape]``, of any dtype and device.
-
-    Returns:
-        An array of bytes of shape ``[rows, width]``.
+    """Return the memory of each row of tensors ``[rows, *shape]`` of any dtype and device, as bytes ``[rows, width]``.
 
     Example:
         >>> row_bytes([torch.tensor([1, 2], dtype=torch.uint8), torch.tensor([True, False])]).tolist()

@@ -94,8 +94,8 @@ class TensorDictMap(nn.Module, TensorMap):
         self.query_module = query_module
         self.storage = dict(storage)
         self.collate_fn, self.write_fn = collate_fn, write_fn
-        self._out_keys = list(storage) if out_keys is None else list(out_keys)
-        unknown = [key for key in self._out_keys if key not in self.storage]
+        self.out_keys: list[NestedKey] = list(storage) if out_keys is None else list(out_keys)
+        unknown = [key for key in self.out_keys if key not in self.storage]
         if unknown:
             raise KeyError(
                 f"out_keys names {', '.join(map(repr, unknown))}, for which there is no storage. The storages are for: "
@@ -159,11 +159,6 @@ class TensorDictMap(nn.Module, TensorMap):
         """Keys of the entries that identify a row."""
         return self.query_module.in_keys
 
-    @property
-    def out_keys(self) -> list[NestedKey]:
-        """Keys of the entries that are returned."""
-        return self._out_keys
-
     def clear(self) -> None:
         """Remove all rows."""
         self.query_module.clear()
@@ -174,14 +169,7 @@ class TensorDictMap(nn.Module, TensorMap):
         return len(next(iter(self.storage.values())))
 
     def contains(self, item: TensorDictBase) -> torch.Tensor:
-        """Whether each row is a key of the map.
-
-        Args:
-            item: the rows, of any batch size.
-
-        Returns:
-            A boolean tensor of the same batch size.
-        """
+        """Whether each row is a key of the map, as booleans of the batch size of ``item``."""
         return self._index_of(item) < len(self)
 
     def __getitem__(self, item: TensorDictBase) -> TensorDict:
@@ -191,9 +179,9 @@ class TensorDictMap(nn.Module, TensorMap):
                 f"{int((index >= len(self)).sum())} of {index.numel()} rows are not in the map. "
                 "Fix: check map.contains(item) first, or store them with map[item] = value."
             )
-        found = self._read(index.reshape(-1)).select(*self._out_keys)
+        found = self._read(index.reshape(-1)).select(*self.out_keys)
         if self.collate_fn is not None:
-            for key in self._out_keys:
+            for key in self.out_keys:
                 found.set(key, self.collate_fn(found.get(key)))
         return found.reshape(index.shape) if index.ndim != 1 else found
 

@@ -12,26 +12,7 @@ from rlnb.data.ted.step_mdp import step_mdp
 from rlnb.data.ted.trajectories import split_trajectories
 
 __all__ = [
-    "TED_RULES",
-    "Finding",
-    "Flat2TED",
-    "FlatRows",
-    "GymEpisode",
-    "H5Combine",
-    "H5Split",
-    "Nested2TED",
-    "Rule",
-    "TED2Flat",
-    "TED2Nested",
-    "TEDBlock",
-    "TEDReport",
-    "check_ted",
-    "explain_missing_key",
-    "explain_unpacking",
-    "from_gym_episodes",
-    "read_h5",
-    "split_trajectories",
-    "step_mdp",
-    "to_gym_episodes",
-    "write_h5",
-]
+    "TED_RULES", "Finding", "Flat2TED", "FlatRows", "GymEpisode", "H5Combine", "H5Split", "Nested2TED", "Rule",
+    "TED2Flat", "TED2Nested", "TEDBlock", "TEDReport", "check_ted", "explain_missing_key", "explain_unpacking",
+    "from_gym_episodes", "read_h5", "split_trajectories", "step_mdp", "to_gym_episodes", "write_h5",
+]  # fmt: skip

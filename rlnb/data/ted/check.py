@@ -109,6 +109,3 @@ def check_ted(data: TensorDictBase, rules: tuple[Rule, ...] = TED_RULES) -> TEDR
     findings = [finding for rule in rules for finding in rule.check(facts)]
     warnings = [finding for rule in TED_WARNINGS for finding in rule.check(facts)]
     return TEDReport(tuple(data.batch_size), tuple(findings), rules, tuple(warnings))
-
-
-__all__ = ["TEDReport", "check_ted"]

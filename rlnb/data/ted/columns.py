@@ -10,7 +10,7 @@ import torch
 from tensordict import LazyStackedTensorDict, NonTensorData, NonTensorStack, TensorDict, TensorDictBase, is_non_tensor
 
 from rlnb._tensordict import raw_entries
-from rlnb.data.ted.keys import as_key
+from rlnb.data.ted.keys import as_key, nested_dict
 from rlnb.data.ted.leaves import is_branch
 from rlnb.data.ted.ragged import Path, RaggedColumn, ragged_column
 
@@ -28,11 +28,16 @@ Column: TypeAlias = torch.Tensor | list[Any] | Constant
 
 @dataclass(frozen=True)
 class Branch:
-    """A nested TensorDict: its path, the sizes of its batch dimensions beyond those of the root, and the names of all."""
+    """A nested TensorDict: its path, its batch dimensions beyond those of the root, and the names of all, if any."""
 
     path: Path
     extra: tuple[int, ...] = ()
     names: tuple[str | None, ...] | None = None
+
+    def renamed(self, names: Sequence[str | None], dims: int) -> Branch:
+        """Return the branch of a TensorDict with other batch dimensions instead of the first ``dims``."""
+        extra = self.names[dims:] if self.names else (None,) * len(self.extra)
+        return Branch(self.path, self.extra, (*names, *extra) if any((*names, *extra)) else None)
 
 
 def alike(one: Column | None, other: Column | None) -> bool:
@@ -49,7 +54,7 @@ def read_columns(data: TensorDictBase, varying: bool = False) -> tuple[dict[Path
     """Split a TensorDict into the columns of its leaves, by path, and its branches, root first.
 
     In a column, the batch is flattened to one dimension; leaves of a TensorDict of batch size ``[]`` stay unchanged.
-    A lazy stack is made contiguous, but with ``varying``, its entries may vary in shape: the column of such an entry is a
+    A lazy stack is made contiguous; but with ``varying``, the column of an entry that varies in shape is a
     :class:`~rlnb.data.ted.ragged.RaggedColumn`.
 
     Raises:
@@ -150,18 +155,8 @@ def build(
         torch.Size([2, 3, 4])
     """
     known = {branch.path: branch for branch in branches}
-    tree: dict[str, Any] = {}
-    for path in known:
-        _descend(tree, path)
-    for path, column in columns.items():
-        _descend(tree, path[:-1])[path[-1]] = column
-    return _build(tree, (), tuple(batch_size), known, device)
-
-
-def _descend(tree: dict[str, Any], path: Path) -> dict[str, Any]:
-    for name in path:
-        tree = tree.setdefault(name, {})
-    return tree
+    empty: dict[Path, Any] = {path: {} for path in sorted(known, key=len) if path}
+    return _build(nested_dict({**empty, **columns}), (), tuple(batch_size), known, device)
 
 
 def _build(
@@ -177,17 +172,12 @@ def _build(
             value = value.reshape(*batch, *value.shape[1:]) if len(batch) > 1 else value
         elif isinstance(value, Constant):
             value = NonTensorData(value.value, batch_size=whole)
-        elif isinstance(value, list):
-            value = _non_tensor(value, batch, len(whole))
+        elif isinstance(value, list):  # nested already for the further batch dimensions
+            for size in reversed(batch[1:]):
+                value = [value[start : start + size] for start in range(0, len(value), size)]
+            value = stack_values(value, len(whole))
         entries[name] = value
     return TensorDict(entries, whole, names=branch.names, device=device)  # type: ignore[arg-type]
-
-
-def _non_tensor(values: list[Any], batch: tuple[int, ...], dims: int) -> Any:
-    """Stack values, which are nested already for further batch dimensions."""
-    for size in reversed(batch[1:]):
-        values = [values[start : start + size] for start in range(0, len(values), size)]
-    return stack_values(values, dims)
 
 
 def stack_values(values: list[Any], dims: int = 1) -> Any:

@@ -44,14 +44,12 @@ def episode_ends(
     """Find the steps at which an episode ends, for one agent or several: the definition that all of rlnb uses.
 
     The end signals at the root of ``"next"`` decide, if there are any. Without them, an episode ends with the first of
-    its agents: where any signal of any group is True and was not True before the step already (an agent that waits for
-    the others does not end the episode again).
+    its agents: where any signal of any group is True and was not True ``before`` the step already (an agent that waits
+    for the others does not end the episode again).
 
     Args:
-        signals: the end signals of ``"next"``, each of shape ``[steps, ...]``, by their path below it, such as
-            ``("agents", "done")``.
-        before: the signals at the root of the same steps, by the same paths. They are read only if no signal is at the
-            root of ``"next"``.
+        signals: the end signals of ``"next"``, each of shape ``[steps, ...]``, by their path below it.
+        before: the signals at the root of the same steps, by the same paths.
 
     Returns:
         Boolean flags of shape ``[steps]`` under each of ``"done"``, ``"terminated"`` and ``"truncated"``: whether the
@@ -61,9 +59,6 @@ def episode_ends(
         >>> agents = torch.tensor([[False, False], [True, False], [True, True]])
         >>> episode_ends({("agents", "done"): agents})["done"]
         tensor([False,  True,  True])
-        >>> over = torch.tensor([[False], [False], [True]])
-        >>> episode_ends({("agents", "done"): agents, ("done",): over})["done"]
-        tensor([False, False,  True])
     """
     found = {path: flags.bool().flatten(1) for path, flags in signals.items() if path[-1] in END_KEYS and flags.numel()}
     if not found:
@@ -127,6 +122,13 @@ def require_time(data: TensorDictBase) -> None:
             f"Time must be the last batch dimension of TED data, got batch size {list(data.batch_size)} with the names "
             f"{names}. Fix: data.transpose({at}, -1)."
         )
+
+
+def ends_of_ids(ids: torch.Tensor) -> torch.Tensor:
+    """Find the last step of each run of equal ids ``[..., T]``, as flags of that shape."""
+    ends = torch.ones_like(ids, dtype=torch.bool)
+    ends[..., :-1] = ids[..., 1:] != ids[..., :-1]
+    return ends
 
 
 def last_of_run(ends: torch.Tensor) -> torch.Tensor:

@@ -28,14 +28,9 @@ _ALIASES = {
 
 
 def explain_missing_key(td: TensorDictBase, key: Any) -> str:
-    """Explain why a TensorDict lacks a key, and suggest the entry that was probably meant.
+    """Explain in two or three sentences why a TensorDict lacks a key.
 
-    Args:
-        td: the TensorDict that was read.
-        key: the missing key: a string, or a tuple of strings for a nested entry.
-
-    Returns:
-        Two or three sentences: the missing key, the likely cause with a line to paste, and the entries of ``td``.
+    They have the missing key, the likely cause with a line to paste, and the entries of ``td``.
 
     Example:
         >>> from tensordict import TensorDict
@@ -58,12 +53,6 @@ def explain_missing_key(td: TensorDictBase, key: Any) -> str:
 
 def explain_unpacking(td: TensorDictBase) -> str:
     """Explain why ``obs, info = env.reset()`` and ``obs, reward, ... = env.step(...)`` fail.
-
-    Args:
-        td: the TensorDict that was unpacked.
-
-    Returns:
-        Two sentences with lines to paste.
 
     Example:
         >>> from tensordict import TensorDict
@@ -120,6 +109,3 @@ def _nearest(parts: tuple[str, ...], entries: list[tuple[str, ...]]) -> tuple[st
 def _read(path: tuple[str, ...]) -> str:
     """Write the code that reads an entry."""
     return "td[" + ", ".join('"' + part.replace("\\", "\\\\").replace('"', '\\"') + '"' for part in path) + "]"
-
-
-__all__ = ["explain_missing_key", "explain_unpacking"]

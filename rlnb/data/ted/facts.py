@@ -19,21 +19,12 @@ REWARD, ACTION = "reward", "action"
 class Facts:
     """TED data to validate, split into columns once.
 
-    Args:
-        data: the data.
-
     Attributes:
         data: the data.
         root: the columns of the root.
         next: the columns under "next". If one of two entries with the same name has rows of varying shape, both are
             :class:`~rlnb.data.ted.ragged.RaggedColumn`.
         gaps: for each entry of a lazy stack that some steps lack, the flattened flags of the steps that have it.
-
-    Example:
-        >>> from tensordict import TensorDict
-        >>> facts = Facts(TensorDict({"a": torch.zeros(3), "next": {"a": torch.zeros(3)}}, batch_size=[3]))
-        >>> list(facts.root), list(facts.next), facts.length
-        ([('a',)], [('a',)], 3)
     """
 
     def __init__(self, data: TensorDictBase) -> None:
@@ -60,17 +51,10 @@ class Facts:
                 self.root[path], self.next[path] = _as_rows(one), _as_rows(two)
 
     @property
-    def has_next(self) -> bool:
-        """Whether there are entries under "next"."""
-        return bool(self.next)
-
-    @property
     def has_time(self) -> bool:
         """Whether time is the last batch dimension, and there is at least one step."""
-        names = self.data.names if self.data.batch_dims else ["no time"]
-        return (names[-1] == "time" or "time" not in names) and bool(
-            self.data.batch_dims and self.data.batch_size.numel()
-        )
+        names = self.data.names if self.data.batch_dims and self.data.batch_size.numel() else []
+        return bool(names) and (names[-1] == "time" or "time" not in names)
 
     @property
     def length(self) -> int:
@@ -174,6 +158,11 @@ def _as_rows(column: Column) -> Column:
 def per_step(column: torch.Tensor) -> torch.Tensor:
     """Reduce flags ``[steps, ...]`` to one per step: whether any element is True."""
     return column.bool().flatten(1).any(1) if column.dim() > 1 else column.bool()
+
+
+def all_of_step(flags: torch.Tensor) -> torch.Tensor:
+    """Reduce flags ``[steps, ...]`` to one per step: whether all elements are True."""
+    return flags.flatten(1).all(1) if flags.dim() > 1 else flags
 
 
 def key_code(path: Path, in_next: bool = False) -> str:

@@ -2,52 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from os import PathLike
 from typing import Any
 
 import torch
-from tensordict import NonTensorData, TensorDict, TensorDictBase
+from tensordict import TensorDict, TensorDictBase
 
-from rlnb.data.ted.columns import Branch, Column, Constant, Path, build, read_columns, stack_values
+from rlnb.data.ted.columns import Column, Constant, Path, build, read_columns, stack_values
 from rlnb.data.ted.ends import end_flags
 from rlnb.data.ted.keys import END_KEYS, NestedKey, as_key, as_tuple
-from rlnb.data.ted.layout import (
-    BREAKS_KEY,
-    LAYOUT_KEY,
-    RESERVED,
-    ROOT_KEY,
-    FlatLayout,
-    check_lengths,
-    infer,
-    plan,
-)
-from rlnb.data.ted.timeline import Timeline, bits, not_adjacent
+from rlnb.data.ted.layout import BREAKS_KEY, LAYOUT_KEY, RESERVED, FlatLayout, check_lengths, infer, plan
+from rlnb.data.ted.timeline import Timeline, bits, not_adjacent, rolled
 
 DONE_KEYS = END_KEYS  # the name that checkpointers import
 
 
+@dataclass(repr=False, eq=False)
 class TEDForm:
-    """Base class of the conversions between TED and its stored forms: the keys of the entries that they interpret.
+    """Base class of the conversions between TED and its stored forms: the keys that they interpret, see TED2Flat."""
 
-    Args:
-        done_key: key of the flags at which trajectories end, one per step.
-        shift_key: key of the position of the oldest step along time.
-        is_full_key: key of the flag that tells whether a ring buffer had wrapped around.
-        done_keys: keys of the end-of-episode signals.
-        reward_keys: keys of the rewards.
-    """
+    done_key: NestedKey = ("next", "done")
+    shift_key: str = "shift"
+    is_full_key: str = "is_full"
+    done_keys: Sequence[NestedKey] = END_KEYS
+    reward_keys: Sequence[NestedKey] = ("reward",)
 
-    def __init__(
-        self,
-        done_key: NestedKey = ("next", "done"),
-        shift_key: str = "shift",
-        is_full_key: str = "is_full",
-        done_keys: Sequence[NestedKey] = END_KEYS,
-        reward_keys: Sequence[NestedKey] = ("reward",),
-    ) -> None:
-        self.done_key, self.shift_key, self.is_full_key = done_key, shift_key, is_full_key
-        self.done_keys, self.reward_keys = tuple(done_keys), tuple(reward_keys)
+    def __post_init__(self) -> None:
+        self.done_keys, self.reward_keys = tuple(self.done_keys), tuple(self.reward_keys)
+
+    @property
+    def done_path(self) -> Path:
+        """Path of the flags at which trajectories end in a stored form, which has no "next"."""
+        key = as_tuple(self.done_key)
+        return key[1:] if key[0] == "next" and len(key) > 1 else key
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(done_key={self.done_key!r})"
@@ -110,6 +99,7 @@ class TED2Flat(TEDForm):
         return flatten(self, data, (self.shift or 0) if self.is_full else None, path)[0]
 
 
+@dataclass(repr=False, eq=False)
 class Flat2TED(TEDForm):
     """Converts the flat form of :class:`TED2Flat` back to TED data.
 
@@ -118,11 +108,7 @@ class Flat2TED(TEDForm):
     signals belong to "next", and all other entries to the root.
 
     Args:
-        done_key: key of the flags at which trajectories end.
-        shift_key: key of the position of the oldest step along time.
-        is_full_key: key of the flag that tells whether a ring buffer had wrapped around.
-        done_keys: keys of the end-of-episode signals.
-        reward_keys: keys of the rewards.
+        done_key: key of the flags at which trajectories end. The other arguments are those of :class:`TED2Flat`.
 
     Example:
         >>> from tensordict import TensorDict
@@ -131,25 +117,10 @@ class Flat2TED(TEDForm):
         tensor([1., 2., 3.])
     """
 
-    def __init__(
-        self,
-        done_key: NestedKey = "done",
-        shift_key: str = "shift",
-        is_full_key: str = "is_full",
-        done_keys: Sequence[NestedKey] = END_KEYS,
-        reward_keys: Sequence[NestedKey] = ("reward",),
-    ) -> None:
-        super().__init__(done_key, shift_key, is_full_key, done_keys, reward_keys)
+    done_key: NestedKey = "done"
 
     def __call__(self, data: TensorDictBase, out: TensorDictBase | None = None) -> TensorDictBase:
-        """Convert flat data.
-
-        Args:
-            data: the flat form.
-            out: updated in place and returned, if given.
-
-        Returns:
-            TED data of the original batch size, in the original order.
+        """Convert flat data to TED data of the original batch size and order; ``out`` is updated in place if given.
 
         Raises:
             KeyError: If an entry is missing.
@@ -159,30 +130,17 @@ class Flat2TED(TEDForm):
         return rebuild(columns, layout, timeline, data.device, out)
 
     def rows(self, data: TensorDictBase) -> FlatRows:
-        """Read flat data step by step, so that large data can stay on disk.
+        """Read flat data step by step, so that large data can stay on disk; for the errors see the call.
 
-        Args:
-            data: the flat form, for example ``TensorDict.load_memmap(path)`` after ``TED2Flat()(rollout, path)``.
-
-        Returns:
-            A sequence that creates the TED data of exactly the steps that it is indexed with.
-
-        Raises:
-            KeyError: If an entry is missing.
-            ValueError: If an entry is too short, or the data is not a flat form.
-
-        Example:
-            >>> from tensordict import TensorDict
-            >>> flat = TensorDict({"observation": torch.arange(4.0), "done": torch.tensor([False, False, True])})
-            >>> Flat2TED().rows(flat)[1]["next", "observation"]
-            tensor(2.)
+        The flat form is for example ``TensorDict.load_memmap(path)`` after ``TED2Flat()(rollout, path)``. The result, a
+        :class:`~rlnb.data.ted.FlatRows`, creates the TED data of exactly the steps that it is indexed with.
         """
         return FlatRows(*self._read(data), data.device)
 
     def _read(self, data: TensorDictBase) -> tuple[Mapping[Path, Column], FlatLayout, Timeline]:
         columns = read_columns(data)[0]
         layout, done = read_layout(self, columns)
-        timeline = _timeline_of(layout, done, read_shift(self, columns, layout), columns.get((BREAKS_KEY,)))
+        timeline = read_timeline(layout, done, read_shift(self, columns, layout), columns.get((BREAKS_KEY,)))
         check_lengths(columns, layout, timeline.size)
         return columns, layout, timeline
 
@@ -192,12 +150,6 @@ class FlatRows:
 
     Created by :meth:`Flat2TED.rows <rlnb.data.Flat2TED.rows>`. The flat form may lie in memory-mapped files: only the
     rows that the indexed steps need are read, and only a few numbers per step are kept in memory.
-
-    Args:
-        columns: columns of the flat form, whose lengths match the layout.
-        layout: layout of the flat form.
-        timeline: positions of the steps.
-        device: device of the TED data.
 
     Attributes:
         batch_size: batch size of the TED data.
@@ -226,32 +178,14 @@ class FlatRows:
         return self.batch_size[0]
 
     def __getitem__(self, index: Any) -> TensorDictBase:
-        """Create the TED data of some steps.
-
-        Args:
-            index: an index into a TensorDict of this batch size: a number, slice, list, tensor, or a tuple of these.
-
-        Returns:
-            The TED data at this index.
-
-        Raises:
-            IndexError: If the index is out of range.
-        """
+        """Create the TED data at an index into a TensorDict of this batch size, or raise ``IndexError``."""
         chosen = self._at[index]
         steps = chosen.get("at").flatten()
         slots = self._timeline.slot[steps]
         in_order = self._timeline.place_in_order(steps)
-        found: dict[Path, Column] = {}
-        for path in self._layout.shared:
-            found[path], found["next", *path] = (_some(self._columns[path], at) for at in (slots, slots + 1))
-        for path, source in _single_entries(self._layout).items():
-            found[path] = _some(self._columns[source], in_order)
-        for path in self._layout.unset:
-            like = self._columns.get(path)
-            feature = like.shape[1:] if isinstance(like, torch.Tensor) else (1,)
-            found[path] = torch.zeros((len(steps), *feature), dtype=torch.bool, device=self._device)
+        found = _ted_columns(self._columns, self._layout, slots, lambda column: _some(column, in_order), self._device)
         names = list(chosen.names) if chosen.batch_dims else []
-        branches = [_renamed(branch, names, len(self.batch_size)) for branch in self._layout.branches]
+        branches = [branch.renamed(names, len(self.batch_size)) for branch in self._layout.branches]
         if not chosen.batch_dims:
             found = {path: column if isinstance(column, Constant) else column[0] for path, column in found.items()}
         return build(found, chosen.batch_size, branches, self._device)
@@ -278,16 +212,19 @@ def flatten(
     flat.set_non_tensor(form.shift_key, start)
     flat.set_non_tensor(form.is_full_key, shift is not None)
     flat.set_non_tensor(LAYOUT_KEY, layout.to_json())
-    tensors: dict[Path, tuple[torch.Tensor, torch.Tensor | None]] = {}
     depth = {branch.path: len(branch.extra) for branch in branches}
-    for where, column, after in _sources(columns, layout):
+    tensors: dict[Path, tuple[torch.Tensor, torch.Tensor | None]] = {}
+    for where in layout.shared:
+        tensors[where] = _tensor(columns[where]), _tensor(columns["next", *where])
+    for origin, where in layout.single.items():
+        column = columns[origin]
         if isinstance(column, torch.Tensor):
-            tensors[where] = column, after
+            tensors[where] = column, None
+        elif isinstance(column, Constant):
+            flat.set_non_tensor(as_key(where), column.value)
         else:
-            flat.set(as_key(where), _ordered(column, timeline, 1 + depth.get(where[:-1], 0)))
+            flat.set(as_key(where), stack_values(timeline.roll_list(column), 1 + depth.get(where[:-1], 0)))
     if path is not None:
-        for where in tensors:
-            _branch(flat, where)
         flat = flat.memmap_(str(path))
     if extra:
         _allocate(flat, (BREAKS_KEY,), timeline.breaks, timeline.breaks.shape[0]).copy_(timeline.breaks)
@@ -318,8 +255,7 @@ def read_layout(form: TEDForm, columns: Mapping[Path, Column]) -> tuple[FlatLayo
         KeyError: If there is no ``done_key``.
         ValueError: If the layout is damaged.
     """
-    key = as_tuple(form.done_key)
-    key = key[1:] if key[0] == "next" and len(key) > 1 else key
+    key = form.done_path
     done = columns.get(key)
     if not isinstance(done, torch.Tensor) or not done.dim():
         raise KeyError(
@@ -364,48 +300,52 @@ def rebuild(
     out: TensorDictBase | None = None,
 ) -> TensorDictBase:
     """Make TED data from the columns of its flat form, whose lengths match the layout; ``out`` is updated if given."""
-    found: dict[Path, Column] = {}
-    after = timeline.slot + 1
-    for path in layout.shared:
-        column = columns[path]
-        assert isinstance(column, torch.Tensor)
-        found[path] = _take(column, timeline.slot)
-        found["next", *path] = _take(column, after)
-    for path, source in _single_entries(layout).items():
-        column = columns[source]
+
+    def single(column: Column) -> Column:
         if isinstance(column, torch.Tensor):
-            found[path] = timeline.as_stored(column, torch.empty_like(column, memory_format=torch.contiguous_format))
-        elif isinstance(column, list):
-            found[path] = timeline.roll_list(column, back=True)
-        else:
-            found[path] = column
-    for path in layout.unset:
-        like = columns.get(path)
-        shape = like.shape if isinstance(like, torch.Tensor) else (layout.steps, 1)
-        found[path] = torch.zeros(shape, dtype=torch.bool, device=device)
+            return timeline.as_stored(column, torch.empty_like(column, memory_format=torch.contiguous_format))
+        return timeline.roll_list(column, back=True) if isinstance(column, list) else column
+
+    found = _ted_columns(columns, layout, timeline.slot, single, device)
     ted = build(found, layout.batch_size, layout.branches, device)
     return ted if out is None else out.update(ted, inplace=True)
 
 
-def _timeline_of(layout: FlatLayout, done: torch.Tensor, shift: int, breaks: Column | None) -> Timeline:
-    """The positions of the steps of flat data, whose end flags are in chronological order."""
-    length = layout.batch_size[-1]
-    rows = layout.steps // length if length else 0
-    flags = done.clone()
+def _ted_columns(
+    columns: Mapping[Path, Column],
+    layout: FlatLayout,
+    slots: torch.Tensor,
+    single: Callable[[Column], Column],
+    device: torch.device | None,
+) -> dict[Path, Column]:
+    """The columns of steps whose observations are at ``slots``; ``single`` picks them from a column without others."""
+    found: dict[Path, Column] = {}
+    for path in layout.shared:
+        found[path], found["next", *path] = (_take(_tensor(columns[path]), at) for at in (slots, slots + 1))
+    for path, source in layout.single.items():
+        found[path] = single(columns[source])
+    for path in layout.unset:
+        like = columns.get(path)
+        feature = like.shape[1:] if isinstance(like, torch.Tensor) else (1,)
+        found[path] = torch.zeros((len(slots), *feature), dtype=torch.bool, device=device)
+    return found
+
+
+def read_timeline(layout: FlatLayout, ends: torch.Tensor, shift: int, breaks: Column | None = None) -> Timeline:
+    """The positions of the steps of flat data, from its end flags in chronological order and the breaks beside them."""
+    rows, length = layout.rows, layout.batch_size[-1]
+    flags = ends.clone()
     if flags.shape[0]:
         flags.view(rows, length)[:, -1] = True
-    in_order = Timeline(flags, rows, length, shift)
+    stored = rolled(flags, rows, length, -shift)
     if isinstance(breaks, torch.Tensor):
         if breaks.dtype != torch.int64 or breaks.dim() != 1 or bool(((breaks < 0) | (breaks >= layout.steps)).any()):
             raise ValueError(
                 f"The entry {BREAKS_KEY!r} must list steps by their index, from 0 to {layout.steps - 1}, but holds "
                 "something else. The data was changed. Fix: save it again."
             )
-        stored = in_order.as_stored(flags)
-        stored = stored.clone()
         stored[breaks] = True
-        return Timeline(stored, rows, length, shift)
-    return Timeline(in_order.as_stored(flags), rows, length, shift)
+    return Timeline(stored, rows, length, shift)
 
 
 def _scalar(column: Column | None) -> Any:
@@ -417,20 +357,16 @@ def _timeline(
     columns: Mapping[Path, Column], layout: FlatLayout, ends: torch.Tensor, shift: int
 ) -> tuple[Timeline, bool]:
     """The positions of the steps, and whether there are breaks inside episodes."""
-    length = layout.batch_size[-1]
-    rows = layout.steps // length if length else 0
-    breaks = ends.flatten().clone()
-    by_row = breaks.view(rows, length)
+    rows, length = layout.rows, layout.batch_size[-1]
+    breaks = stops = ends.flatten().clone()
     if breaks.shape[0]:
-        by_row[:, shift - 1] = True
-    # In a ring, the last stored step is followed by the first one; that pair is compared separately.
-    stops = breaks.clone()
-    if breaks.shape[0]:
+        breaks.view(rows, length)[:, shift - 1] = True
+        # In a ring, the last stored step is followed by the first one; that pair is compared separately.
+        stops = breaks.clone()
         stops.view(rows, length)[:, -1] = True
     extra = False
     for path in layout.shared:
-        root, after = columns[path], columns["next", *path]
-        assert isinstance(root, torch.Tensor) and isinstance(after, torch.Tensor)
+        root, after = _tensor(columns[path]), _tensor(columns["next", *path])
         found = not_adjacent(root, after, stops)
         if shift:
             last = torch.arange(1, rows + 1, device=ends.device) * length - 1
@@ -442,39 +378,19 @@ def _timeline(
     return Timeline(breaks, rows, length, shift), extra
 
 
-def _sources(columns: Mapping[Path, Column], layout: FlatLayout) -> Iterator[tuple[Path, Column, torch.Tensor | None]]:
-    """For each entry of the flat form: its path, its column at the root and, for a shared entry, that of "next"."""
-    for path in layout.shared:
-        after = columns["next", *path]
-        assert isinstance(after, torch.Tensor)
-        yield path, columns[path], after
-    for path in layout.root:
-        yield path, columns[path], None
-    for path in layout.next:
-        yield path, columns["next", *path], None
-    for path in layout.twice:
-        yield (ROOT_KEY, *path), columns[path], None
-
-
-def _branch(flat: TensorDictBase, path: Path) -> TensorDictBase:
-    """The nested TensorDict that holds an entry, created if it is missing."""
-    for name in path[:-1]:
-        below = flat.get(name, None)
-        if below is None:
-            below = TensorDict({}, flat.batch_size, device=flat.device)
-            flat.set(name, below)
-        flat = flat.get(name)
-    return flat
+def _tensor(column: Column) -> torch.Tensor:
+    """The column of a shared entry, which the layout lists only if it is a tensor."""
+    assert isinstance(column, torch.Tensor)
+    return column
 
 
 def _allocate(flat: TensorDictBase, path: Path, like: torch.Tensor, rows: int) -> torch.Tensor:
     """Allocate an entry: in memory, or in a file if the flat form is memory-mapped."""
     shape = torch.Size((rows, *like.shape[1:]))
-    branch = _branch(flat, path)
     if flat.is_memmap():
-        return branch.make_memmap(path[-1], shape=shape, dtype=like.dtype)
+        return flat.make_memmap(as_key(path), shape=shape, dtype=like.dtype)
     out = torch.empty(shape, dtype=like.dtype, device=like.device)
-    branch.set(path[-1], out)
+    flat.set(as_key(path), out)
     return out
 
 
@@ -495,18 +411,6 @@ def _write(
     target.index_copy_(0, timeline.after_breaks().to(target.device), last.to(target.device))
 
 
-def _ordered(column: list[Any] | Constant, timeline: Timeline, dims: int) -> Any:
-    if isinstance(column, Constant):
-        return NonTensorData(column.value)
-    return stack_values(timeline.roll_list(column), dims)
-
-
-def _single_entries(layout: FlatLayout) -> dict[Path, Path]:
-    """Paths in the flat form, by paths in TED, of the entries with one row per step."""
-    found = {path: path for path in layout.root} | {path: (ROOT_KEY, *path) for path in layout.twice}
-    return found | {("next", *path): path for path in layout.next}
-
-
 def _some(column: Column, rows: torch.Tensor) -> Column:
     if isinstance(column, torch.Tensor):
         return _take(column, rows)
@@ -519,11 +423,6 @@ def _take(column: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
     if out.numel():
         torch.index_select(bits(column), 0, index, out=bits(out))
     return out
-
-
-def _renamed(branch: Branch, names: list[str | None], dims: int) -> Branch:
-    found = (*names, *branch.names[dims:]) if branch.names is not None else ()
-    return Branch(branch.path, branch.extra, found if any(found) else None)
 
 
 def _paths(keys: Sequence[NestedKey]) -> set[Path]:

@@ -13,9 +13,10 @@ from tensordict import TensorDict, TensorDictBase
 from rlnb.data.ted.check import check_ted
 from rlnb.data.ted.columns import Branch, Column, Constant, Path, build
 from rlnb.data.ted.facts import Facts
-from rlnb.data.ted.keys import DONE, END_KEYS, TERMINATED, TRUNCATED, NestedKey, as_key, as_tuple
+from rlnb.data.ted.keys import DONE, END_KEYS, TERMINATED, TRUNCATED, NestedKey, as_key, as_tuple, nested_dict
 
 _OBSERVATION, _ACTION, _REWARD = ("observation",), ("action",), ("reward",)
+_LACKS = object()
 _STEP = "(observation, reward, terminated, truncated, info)"
 
 
@@ -91,38 +92,30 @@ def to_gym_episodes(data: TensorDictBase, *, info_keys: Iterable[NestedKey] = ()
             f"{', '.join(repr(as_key(path)) for path in facts.next)}. Fix: leave it out of info_keys."
         )
     in_root = [path for path in infos if path in facts.root]
-    root = {path: _rows(facts.root[path], path) for path in (*shared, *in_root, _ACTION)}
-    after = {path: _rows(facts.next[path], path) for path in (*shared, *infos, *beside)}
-    reward = _rows(facts.next[_REWARD], _REWARD)
-    scalar = reward.shape[1:] == (1,)
-    rewards = reward[:, 0] if scalar else reward
-    flags = {name: _flags(facts.next.get((name,)), data.batch_size.numel()) for name in (DONE, TERMINATED, TRUNCATED)}
+    size = data.batch_size.numel()
+    root = {path: _rows(facts.root[path], path, size) for path in (*shared, *in_root, _ACTION)}
+    after = {path: _rows(facts.next[path], path, size) for path in (*shared, *infos, *beside)}
+    rewards = _rows(facts.next[_REWARD], _REWARD, size)
+    rewards = rewards[:, 0] if rewards.shape[1:] == (1,) else rewards
+    done, terminated, truncated = (_flags(facts.next.get((name,)), size) for name in END_KEYS)
+    in_infos = list(dict.fromkeys((*infos, *beside)))
+    stops = [t + 1 for t, ended in enumerate(done) if ended or (t + 1) % facts.length == 0]
     episodes = []
-    for start, stop in pairwise([0, *_stops(flags[DONE], facts.length)]):
+    for start, stop in pairwise([0, *stops]):
         steps = [
-            (
-                _pack(after, shared, t),
-                rewards[t],
-                flags[TERMINATED][t],
-                flags[TRUNCATED][t],
-                _tree({path: _at(after[path], t) for path in dict.fromkeys((*infos, *beside))}),
-            )
+            (_observation(after, shared, t), rewards[t], terminated[t], truncated[t], _row(after, in_infos, t))
             for t in range(start, stop)
         ]
-        reset = (_pack(root, shared, start), _tree({path: _at(root[path], start) for path in in_root}))
-        episodes.append(GymEpisode(reset, [_at(root[_ACTION], t) for t in range(start, stop)], steps))
+        reset = (_observation(root, shared, start), _row(root, in_root, start))
+        episodes.append(GymEpisode(reset, [root[_ACTION][t] for t in range(start, stop)], steps))
     return episodes
-
-
-def _stops(done: list[bool], length: int) -> list[int]:
-    return [t + 1 for t, ended in enumerate(done) if ended or (t + 1) % length == 0]
 
 
 def _flags(column: Column | None, steps: int) -> list[bool]:
     return column.reshape(steps).bool().tolist() if isinstance(column, torch.Tensor) else [False] * steps
 
 
-def _rows(column: Column, path: Path) -> Any:
+def _rows(column: Column, path: Path, steps: int) -> Any:
     if isinstance(column, torch.Tensor):
         try:
             return column.detach().cpu().numpy()
@@ -131,27 +124,15 @@ def _rows(column: Column, path: Path) -> Any:
                 f"The entry {as_key(path)!r} has dtype {column.dtype}, which numpy does not support. "
                 f"Fix: convert it with data[{as_key(path)!r}].float()."
             ) from error
-    return column
+    return [column.value] * steps if isinstance(column, Constant) else column
 
 
-def _at(rows: Any, t: int) -> Any:
-    return rows.value if isinstance(rows, Constant) else rows[t]
+def _row(columns: Mapping[Path, Any], paths: list[Path], t: int) -> dict[str, Any]:
+    return nested_dict({path: columns[path][t] for path in paths})
 
 
-def _pack(columns: Mapping[Path, Any], paths: list[Path], t: int) -> Any:
-    if paths == [_OBSERVATION]:
-        return _at(columns[_OBSERVATION], t)
-    return _tree({path: _at(columns[path], t) for path in paths})
-
-
-def _tree(values: Mapping[Path, Any]) -> dict[str, Any]:
-    tree: dict[str, Any] = {}
-    for path, value in values.items():
-        branch = tree
-        for name in path[:-1]:
-            branch = branch.setdefault(name, {})
-        branch[path[-1]] = value
-    return tree
+def _observation(columns: Mapping[Path, Any], paths: list[Path], t: int) -> Any:
+    return columns[_OBSERVATION][t] if paths == [_OBSERVATION] else _row(columns, paths, t)
 
 
 # From Gymnasium to TED ------------------------------------------------------------------------------------------------
@@ -204,11 +185,11 @@ def from_gym_episodes(
         observation, info = reset
         for t, (action, step) in enumerate(zip(actions, steps, strict=True)):
             root.add(_leaves(observation, number, t), number, t)
-            root.add({path: _find(info, path, number, t) for path in in_root}, number, t)
+            root.add(_picked(info, in_root, number, t), number, t)
             root.add({_ACTION: action}, number, t)
             observation, reward, terminated, truncated, info = step
             after.add(_leaves(observation, number, t), number, t)
-            after.add({path: _find(info, path, number, t) for path in paths}, number, t)
+            after.add(_picked(info, paths, number, t), number, t)
             ends = {(DONE,): terminated or truncated, (TERMINATED,): terminated, (TRUNCATED,): truncated}
             after.add({path: [bool(flag)] for path, flag in ends.items()}, number, t)
             after.add({_REWARD: reward if np.ndim(reward) else np.reshape(_scalar(reward), 1)}, number, t)
@@ -251,7 +232,7 @@ def _checked(episode: Any, number: int) -> GymEpisode:
 
 
 def _in_resets(path: Path, episodes: list[GymEpisode]) -> bool:
-    has = [_has(episode.reset[1], path) for episode in episodes]
+    has = [_find(episode.reset[1], path) is not _LACKS for episode in episodes]
     if any(has) and not all(has):
         raise ValueError(
             f"info_keys names {as_key(path)!r}, which is in the info of some resets, but not in that of episode "
@@ -260,24 +241,25 @@ def _in_resets(path: Path, episodes: list[GymEpisode]) -> bool:
     return all(has)
 
 
-def _has(info: Any, path: Path) -> bool:
+def _find(info: Any, path: Path) -> Any:
+    """The value at a path of an info, or ``_LACKS``."""
     for name in path:
         if not isinstance(info, Mapping) or name not in info:
-            return False
-        info = info[name]
-    return True
-
-
-def _find(info: Any, path: Path, number: int, t: int) -> Any:
-    if not _has(info, path):
-        names = ", ".join(map(repr, info)) if isinstance(info, Mapping) else ""
-        raise ValueError(
-            f"info_keys names {as_key(path)!r}, which the info at step {t} of episode {number} lacks. Its entries are: "
-            f"{names or 'none'}. Fix: leave it out of info_keys."
-        )
-    for name in path:
+            return _LACKS
         info = info[name]
     return info
+
+
+def _picked(info: Any, paths: list[Path], number: int, t: int) -> dict[Path, Any]:
+    found = {path: _find(info, path) for path in paths}
+    for path, value in found.items():
+        if value is _LACKS:
+            names = ", ".join(map(repr, info)) if isinstance(info, Mapping) else ""
+            raise ValueError(
+                f"info_keys names {as_key(path)!r}, which the info at step {t} of episode {number} lacks. Its entries "
+                f"are: {names or 'none'}. Fix: leave it out of info_keys."
+            )
+    return found
 
 
 def _leaves(observation: Any, number: int, t: int, prefix: Path = ()) -> dict[Path, Any]:
@@ -336,6 +318,3 @@ class _Collected:
 
 def _kind(kind: Any) -> str:
     return kind if isinstance(kind, str) else f"shape {list(kind[0])} and dtype {kind[1]}"
-
-
-__all__ = ["GymEpisode", "from_gym_episodes", "to_gym_episodes"]

@@ -69,9 +69,9 @@ def write_h5(
     h5py = _h5py()
     if compression not in (None, "gzip", "lzf"):
         raise ValueError(f"compression must be 'gzip', 'lzf' or None, got {compression!r}.")
-    filters = {"compression": compression, "compression_opts": level} if compression == "gzip" else {}
-    if compression == "lzf":
-        filters = {"compression": "lzf"}
+    filters: dict[str, Any] = {"compression": compression} if compression else {}
+    if compression == "gzip":
+        filters["compression_opts"] = level
     target = FilePath(path)
     partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
     try:
@@ -368,6 +368,3 @@ def _h5py() -> Any:
         return importlib.import_module("h5py")
     except ImportError as error:
         raise ImportError("HDF5 files need h5py, which is not installed. Fix: pip install 'rlnb[h5]'.") from error
-
-
-__all__ = ["no_h5_name", "read_h5", "read_h5_into", "write_h5"]

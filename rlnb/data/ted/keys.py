@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 NestedKey: TypeAlias = str | tuple[str, ...]
 
@@ -64,3 +64,19 @@ def split_keys(keys: Iterable[NestedKey]) -> tuple[set[str], dict[str, list[tupl
         else:
             here.add(first)
     return here, below
+
+
+def nested_dict(values: Mapping[tuple[str, ...], Any]) -> dict[str, Any]:
+    """Convert values by path to nested dictionaries.
+
+    Example:
+        >>> nested_dict({("reward",): 1, ("agents", "reward"): 2})
+        {'reward': 1, 'agents': {'reward': 2}}
+    """
+    tree: dict[str, Any] = {}
+    for path, value in values.items():
+        level = tree
+        for name in path[:-1]:
+            level = level.setdefault(name, {})
+        level[path[-1]] = value
+    return tree

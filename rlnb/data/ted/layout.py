@@ -47,6 +47,17 @@ class FlatLayout:
         """Number of steps in all rows."""
         return math.prod(self.batch_size)
 
+    @property
+    def rows(self) -> int:
+        """Number of rows, each of which holds steps along time."""
+        return math.prod(self.batch_size[:-1])
+
+    @property
+    def single(self) -> dict[Path, Path]:
+        """Paths in the flat form, by paths in TED, of the entries with one row per step."""
+        found = {path: path for path in self.root} | {("next", *path): path for path in self.next}
+        return found | {path: (ROOT_KEY, *path) for path in self.twice}
+
     def to_json(self) -> str:
         """Write the layout as JSON."""
         lists = {name: getattr(self, name) for name in _LISTS}
@@ -59,10 +70,6 @@ class FlatLayout:
 
         Raises:
             ValueError: If the text is not a valid layout.
-
-        Example:
-            >>> FlatLayout.from_json(FlatLayout((2, 3), shared=[("observation",)]).to_json()).shared
-            [('observation',)]
         """
         try:
             found = json.loads(text)
@@ -95,19 +102,11 @@ _BROKEN = (
 
 
 def plan(
-    columns: Mapping[Path, Column],
-    branches: Iterable[Branch],
-    batch_size: Iterable[int],
-    apart: Collection[Path],
+    columns: Mapping[Path, Column], branches: Iterable[Branch], batch_size: Iterable[int], apart: Collection[Path]
 ) -> FlatLayout:
     """Decide how each entry of TED data is stored.
 
     Entries in ``apart``, the rewards and end-of-episode signals, are never shared between the root and "next".
-
-    Example:
-        >>> columns = {("observation",): torch.zeros(3), ("next", "observation"): torch.zeros(3)}
-        >>> plan(columns, [], [3], []).shared
-        [('observation',)]
     """
     layout = FlatLayout(tuple(batch_size), branches=list(branches))
     after = {path[1:]: column for path, column in columns.items() if path[0] == "next" and len(path) > 1}
@@ -153,9 +152,7 @@ def check_lengths(columns: Mapping[Path, Column], layout: FlatLayout, observatio
         KeyError: If an entry is missing.
         ValueError: If an entry has another length.
     """
-    expected = {path: layout.steps for path in (*layout.root, *layout.next)}
-    expected |= {(ROOT_KEY, *path): layout.steps for path in layout.twice}
-    expected |= dict.fromkeys(layout.shared, observations)
+    expected = dict.fromkeys(layout.single.values(), layout.steps) | dict.fromkeys(layout.shared, observations)
     for path, rows in expected.items():
         column = columns.get(path)
         if column is None:

@@ -6,7 +6,8 @@ import contextlib
 import logging
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import pairwise
 from os import PathLike
 from typing import Any
@@ -16,11 +17,10 @@ from tensordict import NonTensorData, TensorDict, TensorDictBase, is_non_tensor
 
 from rlnb._tensordict import raw_entries
 from rlnb.data.ted.columns import Column, Constant, Path, read_columns, stack_values
-from rlnb.data.ted.flat import TEDForm, flatten, read_layout, read_shift, rebuild
-from rlnb.data.ted.keys import END_KEYS, NestedKey, as_key, as_tuple
+from rlnb.data.ted.flat import TEDForm, flatten, read_layout, read_shift, read_timeline, rebuild
+from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
 from rlnb.data.ted.layout import BREAKS_KEY, FlatLayout, check_lengths
 from rlnb.data.ted.leaves import is_branch
-from rlnb.data.ted.timeline import Timeline
 
 _TRAJECTORY = re.compile(r"traj_(\d{1,12})")
 
@@ -30,17 +30,6 @@ class TED2Nested(TEDForm):
 
     A row of an observation has one element more than the trajectory has steps: the final observation.
     :class:`Nested2TED` restores the data. Arguments and attributes are those of :class:`TED2Flat`.
-
-    Args:
-        done_key: key of the flags at which trajectories end, one per step.
-        shift_key: key that the position of the oldest step is written to.
-        is_full_key: key that the flag for a wrapped ring buffer is written to.
-        done_keys: keys of the end-of-episode signals. Those of the root are not stored if all are False.
-        reward_keys: keys of the rewards.
-
-    Attributes:
-        shift: for data from a ring buffer: the position of the oldest step along time, which is the writer's cursor.
-        is_full: whether the ring buffer has wrapped around.
 
     Example:
         >>> from rlnb.envs import GymEnv
@@ -53,19 +42,12 @@ class TED2Nested(TEDForm):
     is_full: bool = False
 
     def __call__(self, data: TensorDictBase, path: str | PathLike[str] | None = None) -> TensorDictBase:
-        """Convert TED data.
+        """Convert TED data to a TensorDict of batch size ``[trajectories]``; for the errors see :class:`TED2Flat`.
 
         Args:
             data: TED data of any batch size; time is its last dimension.
             path: a folder for memory-mapped files, which ``TensorDict.load(path)`` reads. The nested tensors then have
                 the layout ``torch.strided``, the only one that can be mapped; without a path, ``torch.jagged``.
-
-        Returns:
-            A TensorDict of batch size ``[trajectories]``.
-
-        Raises:
-            ValueError: See :class:`TED2Flat`.
-            KeyError: See :class:`TED2Flat`.
         """
         flat, layout, timeline = flatten(self, data, (self.shift or 0) if self.is_full else None)
         shared, lengths = set(layout.shared), timeline.lengths()
@@ -78,15 +60,9 @@ class TED2Nested(TEDForm):
         return nested if path is None else nested.memmap_(str(path))
 
 
+@dataclass(repr=False, eq=False)
 class Nested2TED(TEDForm):
-    """Converts the nested form of :class:`TED2Nested` back to TED data.
-
-    Args:
-        done_key: key of the flags at which trajectories end, one per step.
-        shift_key: key of the position of the oldest step along time.
-        is_full_key: key of the flag that tells whether a ring buffer had wrapped around.
-        done_keys: keys of the end-of-episode signals.
-        reward_keys: keys of the rewards.
+    """Converts the nested form of :class:`TED2Nested` back to TED data. The arguments are those of :class:`Flat2TED`.
 
     Example:
         >>> from rlnb.envs import GymEnv
@@ -95,25 +71,10 @@ class Nested2TED(TEDForm):
         True
     """
 
-    def __init__(
-        self,
-        done_key: NestedKey = "done",
-        shift_key: str = "shift",
-        is_full_key: str = "is_full",
-        done_keys: Sequence[NestedKey] = END_KEYS,
-        reward_keys: Sequence[NestedKey] = ("reward",),
-    ) -> None:
-        super().__init__(done_key, shift_key, is_full_key, done_keys, reward_keys)
+    done_key: NestedKey = "done"
 
     def __call__(self, data: TensorDictBase, out: TensorDictBase | None = None) -> TensorDictBase:
-        """Convert nested data.
-
-        Args:
-            data: the nested form.
-            out: updated in place and returned, if given.
-
-        Returns:
-            TED data of the original batch size, in the original order.
+        """Convert nested data to TED data of the original batch size and order; ``out`` is updated in place if given.
 
         Raises:
             KeyError: If an entry is missing.
@@ -123,22 +84,17 @@ class Nested2TED(TEDForm):
         for path, value in nested_leaves(data):
             columns[path], lengths[path] = join(value)
         layout, done = read_layout(self, columns)
-        key = as_tuple(self.done_key)
-        steps = (
-            lengths[key[1:] if key[0] == "next" and len(key) > 1 else key]
-            if len(done)
-            else torch.zeros(0, dtype=torch.int64)
-        )
+        steps = lengths[self.done_path] if len(done) else torch.zeros(0, dtype=torch.int64)
         if steps is None:
             raise ValueError(
-                f"The entry {as_key(key)!r} is not a nested tensor, so the data is not split into trajectories. "
-                "Fix: Flat2TED()(data), if it comes from TED2Flat."
+                f"The entry {as_key(as_tuple(self.done_key))!r} is not a nested tensor, so the data is not split into "
+                "trajectories. Fix: Flat2TED()(data), if it comes from TED2Flat."
             )
         _check_rows(lengths, layout, steps)
         shift = read_shift(self, columns, layout)
         ends = torch.zeros_like(done)
         ends[steps[steps > 0].cumsum(0) - 1] = True
-        timeline = _timeline(ends, layout, shift)
+        timeline = read_timeline(layout, ends, shift)
         for path, column in columns.items():
             if lengths[path] is None and isinstance(column, torch.Tensor) and not column.numel():  # see _cut
                 rows = timeline.size if path in layout.shared else layout.steps
@@ -161,17 +117,11 @@ class H5Split(TEDForm):
     """
 
     def __call__(self, data: TensorDictBase) -> TensorDictBase:
-        """Split nested data.
-
-        Args:
-            data: the nested form.
+        """Split nested data; raise ``ValueError`` if it is in another form.
 
         Returns:
             A TensorDict of batch size ``[]`` with an entry "traj_0", "traj_1", ... for each trajectory, whose tensors
             are views, and the entries that all trajectories share.
-
-        Raises:
-            ValueError: If the data is not in the nested form.
         """
         count = data.batch_size[0] if data.batch_dims else 0
         trajectories = [TensorDict({}, [], device=data.device) for _ in range(count)]
@@ -203,14 +153,7 @@ class H5Combine:
     """
 
     def __call__(self, data: TensorDictBase, out: TensorDictBase | None = None) -> TensorDictBase:
-        """Combine trajectories.
-
-        Args:
-            data: a TensorDict with an entry "traj_0", "traj_1", ... for each trajectory; in memory or in a file.
-            out: updated and returned, if given.
-
-        Returns:
-            The nested form.
+        """Combine the entries "traj_0", "traj_1", ... of data in memory or in a file; ``out`` is updated if given.
 
         Raises:
             KeyError: If a trajectory, or an entry of one, is missing.
@@ -239,12 +182,6 @@ class H5Combine:
         for path, values in parts.items():
             nested.set(as_key(path), _concatenate(path, values, offsets))
         return nested if out is None else out.update(nested)
-
-
-def _timeline(ends: torch.Tensor, layout: FlatLayout, shift: int) -> Timeline:
-    length = layout.batch_size[-1]
-    rows = layout.steps // length if length else 0
-    return Timeline(Timeline(ends, rows, length, shift).as_stored(ends), rows, length, shift)
 
 
 def _check_rows(lengths: dict[Path, torch.Tensor | None], layout: FlatLayout, steps: torch.Tensor) -> None:
@@ -285,12 +222,7 @@ def _cut(column: Column, offsets: torch.Tensor, strided: bool) -> Any:
 
 
 def offsets_of(lengths: torch.Tensor) -> torch.Tensor:
-    """Compute the offsets ``[rows + 1]`` of a nested tensor from the lengths of its rows.
-
-    Example:
-        >>> offsets_of(torch.tensor([3, 2]))
-        tensor([0, 3, 5])
-    """
+    """Compute the offsets ``[rows + 1]`` of a nested tensor from the lengths of its rows."""
     return torch.cat([lengths.new_zeros(1), lengths.cumsum(0)])
 
 
@@ -401,6 +333,3 @@ def _concatenate(path: Path, values: list[Any], offsets: dict[tuple[int, ...], t
     # Torch accepts two nested tensors as equally long only if they share their offsets.
     at = offsets.setdefault(lengths, offsets_of(torch.tensor(lengths, device=values[0].device)))
     return nest(torch.cat(values), at)
-
-
-__all__ = ["H5Combine", "H5Split", "Nested2TED", "TED2Nested", "join", "nest", "nested_leaves", "offsets_of"]

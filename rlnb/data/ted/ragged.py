@@ -29,12 +29,6 @@ def values_of(data: TensorDictBase, name: str, dims: int) -> np.ndarray:
 
     Raises:
         TypeError: If the entry is a tensor in some of the stacked TensorDicts only.
-
-    Example:
-        >>> from tensordict import TensorDict, lazy_stack
-        >>> stack = lazy_stack([TensorDict({"a": torch.zeros(n)}) for n in (1, 3)])
-        >>> [value.shape for value in values_of(stack, "a", 1)]
-        [torch.Size([1]), torch.Size([3])]
     """
     if isinstance(data, LazyStackedTensorDict):
         try:
@@ -73,7 +67,7 @@ def _objects(values: Any, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def ragged_column(data: TensorDictBase, name: str, dims: int) -> RaggedColumn:
-    """Read an entry as a ragged column, whose rows are the flattened ``dims`` batch dimensions; see :func:`values_of`."""
+    """Read an entry as a ragged column, over ``dims`` flattened batch dimensions; see :func:`values_of`."""
     return RaggedColumn(values_of(data, name, dims).reshape(-1).tolist())
 
 
@@ -95,7 +89,7 @@ def padded(rows: RaggedColumn) -> torch.Tensor | RaggedColumn:
 
 
 def row_kind(row: Any) -> Any:
-    """Return what all rows of a valid ragged column have in common: number of dimensions and dtype, per part of a list."""
+    """Return what the rows of a valid ragged column share: number of dimensions and dtype, for each part of a list."""
     if isinstance(row, list):
         return tuple(map(row_kind, row))
     return None if row is None else (row.dim(), row.dtype)

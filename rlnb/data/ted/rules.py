@@ -10,7 +10,7 @@ import torch
 
 from rlnb.data.ted.adjacency import disagreements, likely_cause
 from rlnb.data.ted.columns import Path, alike
-from rlnb.data.ted.facts import ACTION, REWARD, Facts, index_text, key_code, per_step, show
+from rlnb.data.ted.facts import ACTION, REWARD, Facts, all_of_step, index_text, key_code, per_step, show
 from rlnb.data.ted.keys import DONE, END_KEYS, MASK_KEYS, TERMINATED, TRAJ_IDS_KEYS, TRUNCATED, as_key
 from rlnb.data.ted.ragged import RaggedColumn, row_kind
 
@@ -65,7 +65,7 @@ class Rule:
 
     def check(self, facts: Facts) -> list[Finding]:
         """Return where data breaks the rule; an empty list if it keeps it."""
-        if ("next" in self.needs and not facts.has_next) or ("time" in self.needs and not facts.has_time):
+        if ("next" in self.needs and not facts.next) or ("time" in self.needs and not facts.has_time):
             return []
         return [
             Finding(self.name, entry, None if step is None else facts.index(step), found, cause, fix)
@@ -77,7 +77,7 @@ _Found = Iterator[tuple[str, int | None, str, str, str]]
 
 
 def _next(facts: Facts) -> _Found:
-    if facts.has_next:
+    if facts.next:
         return
     names = ", ".join(key_code(path) for path in facts.root) or "nothing"
     yield (
@@ -190,8 +190,7 @@ _SEEN = ("observation", "pixels", "state")
 
 
 def _observation(facts: Facts) -> _Found:
-    own = {REWARD, ACTION, *END_KEYS}
-    shared = [path for path in facts.root if path in facts.next and path[-1] not in own]
+    shared = [path for path in facts.root if path in facts.next and _is_seen(path)]
     for path in facts.root.keys() ^ facts.next.keys():
         if path[-1] in _SEEN:
             at_root = path in facts.root
@@ -202,7 +201,7 @@ def _observation(facts: Facts) -> _Found:
             yield key_code(path, at_root), None, f"{here}, and not {there}", cause, f"write it {there} as well"
             shared.append(path)
     if not shared:
-        names = ", ".join(key_code(path) for path in facts.root if path[-1] not in own) or "nothing else"
+        names = ", ".join(key_code(path) for path in facts.root if _is_seen(path)) or "nothing else"
         cause = "the observation after the step was left out"
         fix = "write the output of env.step under 'next'"
         yield "'next'", None, f"no observation; the root has {names}", cause, fix
@@ -258,7 +257,7 @@ def _in_words(row: Any) -> str:
 def _adjacent(facts: Facts) -> _Found:
     for path, column in facts.root.items():
         after = facts.next.get(path)
-        if after is None or path[-1] in (REWARD, ACTION, *END_KEYS):
+        if after is None or not _is_seen(path):
             continue
         if isinstance(column, torch.Tensor) and not alike(column, after):
             continue
@@ -348,7 +347,7 @@ def _goes_on(facts: Facts) -> _Found:
     if facts.ids is not None or not facts.levels or facts.rows * facts.length < 2:
         return
     outermost = [facts.next.get((*level, DONE)) for level in facts.levels if len(level) == len(facts.levels[0])]
-    flags = [_all_of_step(column.bool()) for column in outermost if isinstance(column, torch.Tensor)]
+    flags = [all_of_step(column.bool()) for column in outermost if isinstance(column, torch.Tensor)]
     seen = [(column, facts.next[path]) for path, column in facts.root.items() if path in facts.next and _is_seen(path)]
     pairs = [(one, two) for one, two in seen if isinstance(one, torch.Tensor) and isinstance(two, torch.Tensor)]
     # If all observations are equal, or integers such as cells, a reset looks like a step.
@@ -362,17 +361,13 @@ def _goes_on(facts: Facts) -> _Found:
     for one, two in pairs:
         if one.shape != two.shape:
             return
-        goes_on &= _all_of_step(one[1:] == two[:-1])
+        goes_on &= all_of_step(one[1:] == two[:-1])
     wrong = goes_on.nonzero().flatten()
     if wrong.shape[0]:
         cause = "an end signal was set inside an episode, or the env was stepped further without a reset"
         fix = "set it to False there, or reset the env where ('next', 'done') is True"
         found = f"True, but the next step starts from the result of this one{_more(wrong)}"
         yield key_code((*facts.levels[0], DONE), True), int(wrong[0]), found, cause, fix
-
-
-def _all_of_step(flags: torch.Tensor) -> torch.Tensor:
-    return flags.flatten(1).all(1) if flags.dim() > 1 else flags
 
 
 def _is_seen(path: Path) -> bool:

@@ -30,10 +30,8 @@ class Timeline:
 
     Example:
         >>> timeline = Timeline(torch.tensor([False, True, False, True]), 1, 4)
-        >>> timeline.slot.tolist(), timeline.size
-        ([0, 1, 3, 4], 6)
-        >>> timeline.source().tolist()
-        [0, 1, 1, 2, 3, 3]
+        >>> timeline.slot.tolist(), timeline.size, timeline.source().tolist()
+        ([0, 1, 3, 4], 6, [0, 1, 1, 2, 3, 3])
     """
 
     def __init__(self, breaks: torch.Tensor, rows: int, length: int, shift: int = 0) -> None:
@@ -49,26 +47,23 @@ class Timeline:
         self.slot_in_order -= in_order.view(torch.int8)
         self.slot = self.as_stored(self.slot_in_order)
         self._at_break = in_order.nonzero().flatten()
-        self.breaks = self._stored(self._at_break)
+        self.breaks = self._moved(self._at_break, shift)
 
-    def _stored(self, steps: torch.Tensor) -> torch.Tensor:
-        """Convert chronological step numbers to step indices."""
-        if not self.shift:
+    def _moved(self, steps: torch.Tensor, by: int) -> torch.Tensor:
+        """Convert chronological step numbers to step indices, by the shift; back, by minus the shift."""
+        if not by:
             return steps
         row = steps.div(self.length, rounding_mode="floor")
-        return row * self.length + (steps - row * self.length + self.shift) % self.length
+        return row * self.length + (steps - row * self.length + by) % self.length
 
     def place_in_order(self, steps: torch.Tensor) -> torch.Tensor:
         """Convert step indices to chronological step numbers."""
-        if not self.shift:
-            return steps
-        row = steps.div(self.length, rounding_mode="floor")
-        return row * self.length + (steps - row * self.length - self.shift) % self.length
+        return self._moved(steps, -self.shift)
 
     def source(self) -> torch.Tensor:
         """Return the step index of each observation of the flat form."""
         times = torch.add(self._in_order, 1).to(self.slot.dtype)
-        return self._stored(torch.repeat_interleave(times, output_size=self.size))
+        return self._moved(torch.repeat_interleave(times, output_size=self.size), self.shift)
 
     def lengths(self) -> torch.Tensor:
         """Return the number of steps of each trajectory, in the order of the flat form."""
@@ -83,11 +78,11 @@ class Timeline:
 
         A column that is in order already is returned itself.
         """
-        return self._roll(column, self.shift, out)
+        return rolled(column, self.rows, self.length, self.shift, out)
 
     def as_stored(self, column: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
         """Undo :meth:`in_order`."""
-        return self._roll(column, (self.length - self.shift) if self.shift else 0, out)
+        return rolled(column, self.rows, self.length, -self.shift, out)
 
     def roll_list(self, values: list[Any], back: bool = False) -> list[Any]:
         """Sort a list of one value per step chronologically, or with ``back`` undo that."""
@@ -97,16 +92,18 @@ class Timeline:
         rows = [values[start : start + self.length] for start in range(0, len(values), self.length)]
         return [value for row in rows for value in (*row[shift:], *row[:shift])]
 
-    def _roll(self, column: torch.Tensor, shift: int, out: torch.Tensor | None) -> torch.Tensor:
-        """Rotate each row so that the element at ``shift`` comes first."""
-        if not shift:
-            return column if out is None else out.copy_(column)
-        out = torch.empty_like(column) if out is None else out
-        old = column.view(self.rows, self.length, *column.shape[1:])
-        new = out.view(self.rows, self.length, *column.shape[1:])
-        new[:, : self.length - shift] = old[:, shift:]
-        new[:, self.length - shift :] = old[:, :shift]
-        return out
+
+def rolled(column: torch.Tensor, rows: int, length: int, shift: int, out: torch.Tensor | None = None) -> torch.Tensor:
+    """Rotate each of the rows of a column so that the step at ``shift`` comes first; see :meth:`Timeline.in_order`."""
+    if not shift:
+        return column if out is None else out.copy_(column)
+    shift %= length
+    out = torch.empty_like(column) if out is None else out
+    old = column.view(rows, length, *column.shape[1:])
+    new = out.view(rows, length, *column.shape[1:])
+    new[:, : length - shift] = old[:, shift:]
+    new[:, length - shift :] = old[:, :shift]
+    return out
 
 
 def bits(column: torch.Tensor) -> torch.Tensor:
@@ -122,13 +119,11 @@ def bits(column: torch.Tensor) -> torch.Tensor:
     return column.view(_BITS[column.dtype.itemsize])
 
 
-def not_adjacent(root: torch.Tensor, after: torch.Tensor, breaks: torch.Tensor) -> torch.Tensor:
+def not_adjacent(root: torch.Tensor, after: torch.Tensor, breaks: torch.Tensor, lag: int = 1) -> torch.Tensor:
     """Find the steps whose ``after`` differs from the ``root`` of the following step, bit by bit.
 
-    Args:
-        root: observations of the steps, shape ``[N, ...]``.
-        after: observations after the steps, of the same shape and dtype.
-        breaks: flags of shape ``[N]``, the last one True. Flagged steps are not compared with the following step.
+    Both have shape ``[N, ...]`` and one dtype. Steps flagged in ``breaks``, among them the last ``lag``, are not
+    compared. The following step is ``lag`` positions behind: the number of rows, if steps are stored time by time.
 
     Example:
         >>> observation = torch.tensor([0.0, 1.0, 2.0])
@@ -148,7 +143,8 @@ def not_adjacent(root: torch.Tensor, after: torch.Tensor, breaks: torch.Tensor) 
     for number, start in enumerate(range(0, steps, chunk)):
         stop = min(start + chunk, steps)
         expected = buffer[: stop - start]
-        expected[: min(stop + 1, steps) - start - 1] = root[start + 1 : stop + 1]
+        follow = root[start + lag : stop + lag]
+        expected[: len(follow)] = follow
         here = at[cuts[number] : cuts[number + 1]]
         if here.shape[0]:
             expected[here - start] = after[here]

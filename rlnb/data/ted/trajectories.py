@@ -8,7 +8,7 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 
 from rlnb.data.ted.columns import Branch, Column, Path, build, read_columns
-from rlnb.data.ted.ends import end_flags, require_time, run_lengths
+from rlnb.data.ted.ends import end_flags, ends_of_ids, require_time, run_lengths
 from rlnb.data.ted.keys import COLLECTOR, MASK, TRAJ_IDS, NestedKey, as_key, as_tuple
 from rlnb.data.ted.leaves import is_branch, leaf_keys
 from rlnb.data.ted.nested import nest, offsets_of
@@ -62,28 +62,23 @@ def split_trajectories(
         ids_key = as_tuple(trajectory_key)
         where = ids_key[:-1]
     else:
-        where = _prefix(data, prefix)
+        collected = prefix is None and is_branch(data.get(COLLECTOR, None))
+        where = (COLLECTOR,) if collected else as_tuple(prefix or ())
         ids_key = (*where, TRAJ_IDS)
     flags, has_ids = _stops(data, ids_key, trajectory_key is not None, done_key)
     columns, branches = read_columns(data)
     mask = columns.pop((*where, MASK), None)
-    kept = None
     if isinstance(mask, torch.Tensor) and mask.dtype == torch.bool and mask.numel() == data.batch_size.numel():
         kept = mask.flatten()
         columns = {path: _select(column, kept) for path, column in columns.items()}
-        flags = _carry_over(flags, kept)
+        # A trajectory that ended at a dropped step ends at the last kept step before it.
+        flags = ends_of_ids((flags.cumsum(0) - flags.long())[kept])
     lengths = run_lengths(flags) if flags.shape[0] else torch.zeros(0, dtype=torch.int64, device=flags.device)
     if not has_ids and (ids_key not in columns):
         columns[ids_key] = torch.repeat_interleave(lengths)
     if as_nested:
-        return _nested(columns, branches, lengths, as_nested, data.device)
+        return _nested(columns, lengths, as_nested, data.device)
     return _padded(columns, branches, lengths, (*where, MASK), data)
-
-
-def _prefix(data: TensorDictBase, prefix: NestedKey | None) -> Path:
-    if prefix is None:
-        return (COLLECTOR,) if is_branch(data.get(COLLECTOR, None)) else ()
-    return as_tuple(prefix)
 
 
 def _stops(data: TensorDictBase, ids_key: Path, named: bool, done_key: NestedKey | None) -> tuple[torch.Tensor, bool]:
@@ -100,31 +95,17 @@ def _stops(data: TensorDictBase, ids_key: Path, named: bool, done_key: NestedKey
                 f"{as_key(ids_key)!r} must have one id per step of the batch of size {list(data.batch_size)}, got "
                 f"shape {list(ids.shape)}. Fix: pass the trajectory_key of an entry with one id per step."
             )
-        ids = ids.reshape(data.batch_size)
-        stops = torch.ones(data.batch_size, dtype=torch.bool, device=ids.device)
-        stops[..., :-1] = ids[..., 1:] != ids[..., :-1]
-        return stops.flatten(), True
+        return ends_of_ids(ids.reshape(data.batch_size)).flatten(), True
     key = as_tuple("done" if done_key is None else done_key)
     stops = end_flags(data, key if key[0] == "next" else ("next", *key)).clone()
     stops[..., -1:] = True
     return stops.flatten(), False
 
 
-def _carry_over(flags: torch.Tensor, kept: torch.Tensor) -> torch.Tensor:
-    """Drop steps; a trajectory that ended at a dropped step ends at the last kept step before it."""
-    trajectory = flags.cumsum(0) - flags.long()
-    trajectory = trajectory[kept]
-    stops = torch.ones_like(trajectory, dtype=torch.bool)
-    stops[:-1] = trajectory[1:] != trajectory[:-1]
-    return stops
-
-
 def _select(column: Column, kept: torch.Tensor) -> Column:
-    if isinstance(column, torch.Tensor):
-        return column[kept]
     if isinstance(column, list):
         return [value for value, keep in zip(column, kept.tolist(), strict=True) if keep]
-    return column
+    return column[kept] if isinstance(column, torch.Tensor) else column
 
 
 def _padded(
@@ -135,13 +116,8 @@ def _padded(
     places = mask.flatten().nonzero().flatten()
     padded = {path: _pad(column, places, count * longest) for path, column in columns.items()}
     padded[mask_key] = mask.flatten()
-    named = [_renamed(branch, data.batch_dims) for branch in branches]
+    named = [branch.renamed((None, "time"), data.batch_dims) for branch in branches]
     return build(padded, [count, longest], named, data.device)
-
-
-def _renamed(branch: Branch, batch_dims: int) -> Branch:
-    extra = branch.names[batch_dims:] if branch.names else (None,) * len(branch.extra)
-    return Branch(branch.path, branch.extra, (None, "time", *extra))
 
 
 def _pad(column: Column, places: torch.Tensor, size: int) -> Column:
@@ -157,11 +133,7 @@ def _pad(column: Column, places: torch.Tensor, size: int) -> Column:
 
 
 def _nested(
-    columns: dict[Path, Column],
-    branches: list[Branch],
-    lengths: torch.Tensor,
-    layout: bool | torch.layout,
-    device: torch.device | None,
+    columns: dict[Path, Column], lengths: torch.Tensor, layout: bool | torch.layout, device: torch.device | None
 ) -> TensorDictBase:
     strided = layout is True or layout == torch.strided
     offsets = offsets_of(lengths)
@@ -174,6 +146,3 @@ def _nested(
             )
         entries[as_key(path)] = nest(column, offsets, strided)
     return TensorDict(entries, [lengths.shape[0], *([-1] if strided else [])], device=device)
-
-
-__all__ = ["split_trajectories"]

@@ -20,51 +20,28 @@ TINY = float(np.finfo(np.float64).tiny)
 
 
 def log(x: Any) -> Any:
-    """Return the natural logarithm of a number, an array, a tensor or a symbol.
-
-    Example:
-        >>> log(1), float(log(np.ones(1))[0])
-        (0.0, 0.0)
-    """
+    """Return the natural logarithm of a number, an array, a tensor or a symbol."""
     if isinstance(x, (int, float)):
         return math.log(x)
     return x.log() if hasattr(x, "log") else np.log(x)
 
 
 def sqrt(x: Any) -> Any:
-    """Return the square root of a number, an array, a tensor or a symbol.
-
-    Example:
-        >>> sqrt(4)
-        2.0
-    """
+    """Return the square root of a number, an array, a tensor or a symbol."""
     return math.sqrt(x) if isinstance(x, (int, float)) else x**0.5
 
 
 def clip(x: Any, low: float, high: float = math.inf) -> Any:
-    """Limit a number, an array, a tensor or a symbol to a range.
-
-    Example:
-        >>> clip(3.0, 0.0, 1.0)
-        1.0
-    """
+    """Limit a number, an array, a tensor or a symbol to a range."""
     return x.clip(low, high) if hasattr(x, "clip") else min(max(x, low), high)
 
 
 def ucb1(value: Any, visits: Any, log_total: Any, c: Any) -> Any:
     """Score actions by UCB1, ``value + c * sqrt(log(total) / visits)``.
 
-    Source: P. Auer, N. Cesa-Bianchi and P. Fischer, "Finite-time Analysis of the Multiarmed Bandit Problem", Machine
-    Learning 47, 2002, figure 1; there ``c`` is the square root of 2.
-
-    Args:
-        value: mean return of each action.
-        visits: visits of each action, at least 1.
-        log_total: logarithm of the visits of the node.
-        c: exploration constant.
-
-    Returns:
-        The scores.
+    ``value`` is the mean return of each action, ``log_total`` the logarithm of the visits of the node. Each action has
+    at least one visit. Source: P. Auer, N. Cesa-Bianchi and P. Fischer, "Finite-time Analysis of the Multiarmed Bandit
+    Problem", Machine Learning 47, 2002, figure 1; there ``c`` is the square root of 2.
 
     Example:
         >>> round(ucb1(0.5, 4, 2.0, 1.0), 4)
@@ -74,55 +51,23 @@ def ucb1(value: Any, visits: Any, log_total: Any, c: Any) -> Any:
 
 
 def ucb1_tuned_variance(value: Any, square: Any, visits: Any, log_total: Any, c: Any) -> Any:
-    """Return an upper confidence bound of the variance, ``V`` in :func:`ucb1_tuned`.
+    """Return an upper confidence bound of the variance, ``V``: ``square - value ** 2 + sqrt(c * log(total) / visits)``.
 
-    Args:
-        value: mean return of each action, in [0, 1].
-        square: mean of the squared returns of each action.
-        visits: visits of each action, at least 1.
-        log_total: logarithm of the visits of the node.
-        c: constant of the confidence term.
-
-    Returns:
-        ``square - value ** 2 + sqrt(c * log(total) / visits)``.
-
-    Example:
-        >>> ucb1_tuned_variance(0.5, 0.25, 4, 2.0, 2.0)
-        1.0
+    The arguments are those of :func:`ucb1_tuned`.
     """
     return square - value * value + (c * (log_total / visits)) ** 0.5
 
 
 def ucb1_tuned_capped(variance: Any) -> Any:
-    """Cap a bound of the variance at 1/4, the greatest variance of returns in [0, 1].
-
-    Args:
-        variance: what :func:`ucb1_tuned_variance` returned.
-
-    Returns:
-        The bound, from 0 to 1/4.
-
-    Example:
-        >>> ucb1_tuned_capped(1.0)
-        0.25
-    """
+    """Cap a bound of the variance at 1/4, the greatest variance of returns in [0, 1]."""
     return clip(variance, 0, 0.25)
 
 
 def ucb1_tuned(value: Any, square: Any, visits: Any, log_total: Any, c: Any = 2.0) -> Any:
-    """Score actions by UCB1-Tuned, which explores actions less if their returns vary little.
+    """Score actions by UCB1-Tuned, ``value + sqrt(log(total) / visits * min(1/4, V))``, :func:`ucb1_tuned_variance`.
 
-    Source: as for :func:`ucb1`, section 4.
-
-    Args:
-        value: mean return of each action, in [0, 1].
-        square: mean of the squared returns of each action.
-        visits: visits of each action, at least 1.
-        log_total: logarithm of the visits of the node.
-        c: constant of the confidence term of the variance.
-
-    Returns:
-        The scores, ``value + sqrt(log(total) / visits * min(1/4, V))`` with ``V`` from :func:`ucb1_tuned_variance`.
+    It explores actions less if their returns, in [0, 1], vary little: ``square`` is the mean of the squared returns,
+    ``c`` the constant of the confidence term of the variance. Source and other arguments: see :func:`ucb1`; section 4.
 
     Example:
         >>> round(ucb1_tuned(0.5, 0.25, 4, 2.0), 4), round(ucb1_tuned(0.5, 0.25, 400, 2.0), 4)
@@ -135,17 +80,7 @@ def ucb1_tuned(value: Any, square: Any, visits: Any, log_total: Any, c: Any = 2.
 def puct_constant(total: Any, c: Any, base: Any) -> Any:
     """Return the exploration constant of PUCT with a ``base``, which grows with the visits of the node.
 
-    Args:
-        total: visits of the node.
-        c: the constant at the beginning.
-        base: number of visits after which the constant grows.
-
-    Returns:
-        ``c + log((total + base + 1) / base)``.
-
-    Example:
-        >>> puct_constant(0, 1.25, 1e12)
-        1.250000000001
+    The constant is ``c`` at the beginning, then ``c + log((total + base + 1) / base)``.
     """
     return c + log((total + base + 1) / base)
 
@@ -153,18 +88,9 @@ def puct_constant(total: Any, c: Any, base: Any) -> Any:
 def puct(value: Any, visits: Any, root_total: Any, prior: Any, c: Any) -> Any:
     """Score actions by PUCT, ``value + c * prior * sqrt(total) / (1 + visits)``.
 
-    Source: D. Silver et al., "A general reinforcement learning algorithm that masters chess, shogi, and Go through
-    self-play", Science 362, 2018, supplementary materials, "Search".
-
-    Args:
-        value: mean return of each action.
-        visits: visits of each action.
-        root_total: square root of the visits of the node.
-        prior: probability of each action under the policy.
-        c: exploration constant.
-
-    Returns:
-        The scores.
+    ``value`` is the mean return of each action, ``root_total`` the square root of the visits of the node. Source: D.
+    Silver et al., "A general reinforcement learning algorithm that masters chess, shogi, and Go through self-play",
+    Science 362, 2018, supplementary materials, "Search".
 
     Example:
         >>> puct(0.5, 3, 4.0, 0.25, 2.0)
@@ -176,16 +102,9 @@ def puct(value: Any, visits: Any, root_total: Any, prior: Any, c: Any) -> Any:
 def exp3(share: Any, count: Any, gamma: Any) -> Any:
     """Return the probability of each action under EXP3, ``(1 - gamma) * share + gamma / count``.
 
-    Source: P. Auer, N. Cesa-Bianchi, Y. Freund and R. E. Schapire, "The Nonstochastic Multiarmed Bandit Problem",
-    SIAM Journal on Computing 32(1), 2002, figure 1.
-
-    Args:
-        share: weight of each action divided by the sum of the weights.
-        count: number of actions.
-        gamma: share of uniform exploration, from 0 to 1.
-
-    Returns:
-        The probabilities.
+    ``share`` is the weight of an action divided by the sum of the ``count`` weights, ``gamma`` the share of uniform
+    exploration. Source: P. Auer, N. Cesa-Bianchi, Y. Freund and R. E. Schapire, "The Nonstochastic Multiarmed Bandit
+    Problem", SIAM Journal on Computing 32(1), 2002, figure 1.
 
     Example:
         >>> exp3(0.75, 2, 0.5)
@@ -195,17 +114,11 @@ def exp3(share: Any, count: Any, gamma: Any) -> Any:
 
 
 def gumbel_mixed_value(evaluation: Any, known: Any, total: Any) -> Any:
-    """Return the value that Gumbel AlphaZero assumes for actions never taken.
+    """Return the value that Gumbel AlphaZero assumes for actions never taken, a mean of an estimate and of results.
 
-    Source: I. Danihelka et al., "Policy improvement by planning with Gumbel", ICLR 2022.
-
-    Args:
-        evaluation: estimated value of the node.
-        known: mean return of the actions that were taken, weighted by their prior.
-        total: visits of the actions of the node.
-
-    Returns:
-        ``(evaluation + total * known) / (total + 1)``.
+    ``evaluation`` is the estimated value of the node, ``known`` the mean return of the actions that were taken,
+    weighted by their prior, and ``total`` the visits. Source: I. Danihelka et al., "Policy improvement by planning with
+    Gumbel", ICLR 2022.
 
     Example:
         >>> gumbel_mixed_value(0.0, 1.0, 3)
@@ -215,39 +128,15 @@ def gumbel_mixed_value(evaluation: Any, known: Any, total: Any) -> Any:
 
 
 def gumbel_stretched(value: Any, low: Any, span: Any) -> Any:
-    """Stretch the values of the actions of a node to [0, 1], as Gumbel AlphaZero does.
-
-    Args:
-        value: value of each action.
-        low: least value in the node.
-        span: greatest value in the node minus the least.
-
-    Returns:
-        ``(value - low) / span``.
-
-    Example:
-        >>> gumbel_stretched(0.5, 0.0, 2.0)
-        0.25
-    """
+    """Stretch the values of the actions of a node to [0, 1], as Gumbel AlphaZero does; ``span`` is their range."""
     return (value - low) / clip(span, CLOSE)
 
 
 def gumbel_weight(most: Any, c_visit: Any, c_scale: Any) -> Any:
-    """Return the weight of the values against the prior in Gumbel AlphaZero, which grows with the visits.
+    """Return the weight of the values against the prior in Gumbel AlphaZero, ``(c_visit + most) * c_scale``.
 
-    Source: as for :func:`gumbel_mixed_value`. ``sigma(q)`` there is this weight times :func:`gumbel_stretched`.
-
-    Args:
-        most: most visits of an action of the node.
-        c_visit: constant added to the visits.
-        c_scale: scale of the values.
-
-    Returns:
-        ``(c_visit + most) * c_scale``.
-
-    Example:
-        >>> gumbel_weight(10, 50.0, 0.1)
-        6.0
+    It grows with ``most``, the most visits of an action of the node. Source: as for :func:`gumbel_mixed_value`;
+    ``sigma(q)`` there is this weight times :func:`gumbel_stretched`.
     """
     return (c_visit + most) * c_scale
 
@@ -255,16 +144,7 @@ def gumbel_weight(most: Any, c_visit: Any, c_scale: Any) -> Any:
 def gumbel_logit(prior: Any, sigma: Any) -> Any:
     """Return the logit of an action under the improved policy of Gumbel AlphaZero, ``log(prior) + sigma(q)``.
 
-    Args:
-        prior: probability of the action under the policy.
-        sigma: :func:`gumbel_weight` times :func:`gumbel_stretched`.
-
-    Returns:
-        The logit; finite for a prior of 0, too.
-
-    Example:
-        >>> gumbel_logit(1.0, 0.5)
-        0.5
+    It is finite for a prior of 0, too. For ``sigma`` see :func:`gumbel_weight`.
     """
     return log(clip(prior, TINY)) + sigma
 
@@ -272,31 +152,14 @@ def gumbel_logit(prior: Any, sigma: Any) -> Any:
 def gumbel_score(improved: Any, visits: Any, total: Any) -> Any:
     """Score actions below the root as Gumbel AlphaZero does, ``improved - visits / (1 + total)``.
 
+    ``improved`` is the probability of each action under the improved policy, ``total`` the sum of ``visits``.
     Source: as for :func:`gumbel_mixed_value`.
-
-    Args:
-        improved: probability of each action under the improved policy.
-        visits: visits of each action.
-        total: visits of all actions of the node.
-
-    Returns:
-        The scores.
-
-    Example:
-        >>> gumbel_score(0.5, 1, 3)
-        0.25
     """
     return improved - visits / (1 + total)
 
 
 def softmax(logits: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return the softmax over the last dimension of an array.
-
-    Args:
-        logits: ``[..., A]``, with at least one finite number in each row.
-
-    Returns:
-        Probabilities, float64 ``[..., A]``.
+    """Return the softmax over the last dimension, float64 ``[..., A]``; each row has at least one finite logit.
 
     Example:
         >>> softmax(np.array([0.0, 0.0, -np.inf])).tolist()
@@ -304,9 +167,3 @@ def softmax(logits: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """
     weights = np.exp(logits - logits.max(-1, keepdims=True))
     return np.asarray(weights / weights.sum(-1, keepdims=True))
-
-
-__all__ = [
-    "clip", "exp3", "gumbel_logit", "gumbel_mixed_value", "gumbel_score", "gumbel_stretched", "gumbel_weight", "log",
-    "puct", "puct_constant", "softmax", "sqrt", "ucb1", "ucb1_tuned", "ucb1_tuned_capped", "ucb1_tuned_variance",
-]  # fmt: skip

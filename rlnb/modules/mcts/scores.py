@@ -29,13 +29,7 @@ class MCTSScore(TensorDictModuleBase):
 
     @abstractmethod
     def forward(self, node: TensorDictBase) -> TensorDictBase:
-        """Write the scores of the actions into a TensorDict.
-
-        Args:
-            node: statistics of nodes and their actions.
-
-        Returns:
-            ``node``.
+        """Write the scores of the actions into ``node``, the statistics of nodes and their actions, and return it.
 
         Raises:
             KeyError: If an entry of ``in_keys`` is missing.
@@ -111,15 +105,9 @@ class PUCTScore(MCTSScore):
 class UCBScore(MCTSScore):
     """UCB: ``win_count / visits + c * sqrt(total_visits) / (1 + visits)``.
 
-    An action without visits has the mean 0. This is PUCT without a policy. The UCB1 of Auer et al., with a logarithm,
-    is :func:`rlnb.modules.mcts.formulas.ucb1`, which :class:`rlnb.search.UCB1` uses.
-
-    Args:
-        c: exploration constant.
-        win_count_key: key of the sum of the returns of each action, ``[..., A]``.
-        visits_key: key of the visits of each action, ``[..., A]``.
-        total_visits_key: key of the visits of the node, a scalar or ``[...]``.
-        score_key: key of the scores to write, ``[..., A]``.
+    An action without visits has the mean 0. This is PUCT without a policy, and its arguments are those of
+    :class:`PUCTScore`. The UCB1 of Auer et al., with a logarithm, is :func:`rlnb.modules.mcts.formulas.ucb1`, which
+    :class:`rlnb.search.UCB1` uses.
 
     Example:
         >>> from tensordict import TensorDict
@@ -294,14 +282,7 @@ class MCTSScores(Enum):
     EXP3 = member(functools.partial(EXP3Score, gamma=0.1))
 
     def __call__(self, **kwargs: Any) -> MCTSScore:
-        """Make the module.
-
-        Args:
-            **kwargs: arguments of its class, which override the usual constants.
-
-        Returns:
-            The module.
-        """
+        """Make the module; arguments of its class override the usual constants."""
         return self.value(**kwargs)
 
 

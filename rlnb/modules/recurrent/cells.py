@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -23,15 +24,7 @@ class LSTMCell(nn.LSTMCell):
     """
 
     def forward(self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
-        """Compute the next state.
-
-        Args:
-            input: the features, ``[..., input_size]``.
-            hx: the states h and c, ``[..., hidden_size]`` each. None: zeros.
-
-        Returns:
-            The next h and c.
-        """
+        """Compute the next h and c from the features ``[..., input_size]`` and h and c (default: zeros)."""
         if hx is None:
             zeros = input.new_zeros((*input.shape[:-1], self.hidden_size))
             hx = zeros, zeros
@@ -47,31 +40,16 @@ class GRUCell(nn.GRUCell):
     """
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
-        """Compute the next state.
-
-        Args:
-            input: the features, ``[..., input_size]``.
-            hx: the state, ``[..., hidden_size]``. None: zeros.
-
-        Returns:
-            The next state.
-        """
+        """Compute the next state from the features ``[..., input_size]`` and the state (default: zeros)."""
         if hx is None:
             hx = input.new_zeros((*input.shape[:-1], self.hidden_size))
-        return gru_step(input, hx, (self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh))
+        return gru_step(input, hx, (self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh))[0]
 
 
-def lstm_step(value: Tensor, h: Tensor, c: Tensor, weights: tuple[Any, ...]) -> tuple[Tensor, Tensor]:
-    """Compute one step of an LSTM.
+def lstm_step(value: Tensor, h: Tensor, c: Tensor, weights: Sequence[Any]) -> tuple[Tensor, Tensor]:
+    """Compute the next h and c of an LSTM from the features and the states, ``[..., size]`` each.
 
-    Args:
-        value: the features, ``[..., input_size]``.
-        h: the hidden state, ``[..., hidden_size]``.
-        c: the cell state, ``[..., hidden_size]``.
-        weights: weights of the features and of h, and their biases, which may be None.
-
-    Returns:
-        The next h and c.
+    ``weights`` are those of the features and of h, and their biases, which may be None.
     """
     gates = linear(value, weights[0], weights[2]) + linear(h, weights[1], weights[3])
     i, f, g, o = gates.chunk(4, -1)
@@ -79,41 +57,22 @@ def lstm_step(value: Tensor, h: Tensor, c: Tensor, weights: tuple[Any, ...]) -> 
     return o.sigmoid() * c.tanh(), c
 
 
-def gru_step(value: Tensor, h: Tensor, weights: tuple[Any, ...]) -> Tensor:
-    """Compute one step of a GRU.
-
-    Args:
-        value: the features, ``[..., input_size]``.
-        h: the hidden state, ``[..., hidden_size]``.
-        weights: weights of the features and of h, and their biases, which may be None.
-
-    Returns:
-        The next h.
-    """
+def gru_step(value: Tensor, h: Tensor, weights: Sequence[Any]) -> tuple[Tensor]:
+    """Compute the next state of a GRU; see :func:`lstm_step`."""
     r, z, n = linear(value, weights[0], weights[2]).chunk(3, -1)
     r_h, z_h, n_h = linear(h, weights[1], weights[3]).chunk(3, -1)
     reset, update = (r + r_h).sigmoid(), (z + z_h).sigmoid()
     new = (n + reset * n_h).tanh()
-    return (h - new) * update + new
+    return ((h - new) * update + new,)
 
 
 class LSTM(nn.LSTM):
     """An LSTM in Python, with the parameters of ``torch.nn.LSTM``.
 
-    Args:
-        input_size: number of features.
-        hidden_size: size of h and c.
-        num_layers: number of stacked LSTMs.
-        batch_first: whether data is ``[batch, time, features]`` (the default) or ``[time, batch, features]``.
-        bias: whether to use biases.
-        dropout: dropout probability of the outputs of all layers but the last, in training.
-        bidirectional: not supported.
-        proj_size: not supported.
-        device: device of the parameters.
-        dtype: dtype of the parameters.
+    The arguments are those of torch, but ``batch_first`` is True by default: data is ``[batch, time, features]``.
 
     Raises:
-        ValueError: If an argument that is not supported is set.
+        ValueError: If ``bidirectional`` or ``proj_size`` is set, which are not supported.
 
     Example:
         >>> output, (h, c) = LSTM(3, 4, num_layers=2)(torch.ones(5, 10, 3))
@@ -140,47 +99,21 @@ class LSTM(nn.LSTM):
     def forward(  # type: ignore[override]  # torch's own also takes packed sequences
         self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None
     ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        """Run over sequences.
+        """Run over sequences ``[batch, time, input_size]``, or as ``batch_first`` says.
 
         Args:
-            input: the features, ``[batch, time, input_size]``, or as ``batch_first`` says.
+            input: the features.
             hx: the first h and c, of shape ``[num_layers, batch, hidden_size]``; zeros if None.
 
         Returns:
             The h of the last layer at each time, and the last h and c.
         """
-        values = list(input.unbind(1 if self.batch_first else 0))
-        if hx is None:
-            zeros = values[0].new_zeros(self.num_layers, len(values[0]), self.hidden_size)
-            hx = zeros, zeros
-        last_h, last_c = [], []
-        for layer, (h, c) in enumerate(zip(*hx, strict=True)):
-            weights = _layer_weights(self, layer)
-            for t, value in enumerate(values):
-                h, c = lstm_step(value, h, c, weights)
-                values[t] = h
-            last_h.append(h)
-            last_c.append(c)
-            values = _dropped(self, values, layer)
-        return torch.stack(values, 1 if self.batch_first else 0), (torch.stack(last_h), torch.stack(last_c))
+        output, (h, c) = _run_layers(self, input, hx, lstm_step)
+        return output, (h, c)
 
 
 class GRU(nn.GRU):
-    """A GRU in Python, with the parameters of ``torch.nn.GRU``.
-
-    Args:
-        input_size: number of features.
-        hidden_size: size of the state.
-        num_layers: number of stacked GRUs.
-        bias: whether to use biases.
-        batch_first: whether data is ``[batch, time, features]`` (the default) or ``[time, batch, features]``.
-        dropout: dropout probability of the outputs of all layers but the last, in training.
-        bidirectional: not supported.
-        device: device of the parameters.
-        dtype: dtype of the parameters.
-
-    Raises:
-        ValueError: If an argument that is not supported is set.
+    """A GRU in Python, with the parameters of ``torch.nn.GRU``; see :class:`LSTM` for its arguments.
 
     Example:
         >>> output, h = GRU(3, 4)(torch.ones(5, 10, 3))
@@ -206,26 +139,9 @@ class GRU(nn.GRU):
     def forward(  # type: ignore[override]  # torch's own also takes packed sequences
         self, input: Tensor, hx: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Run over sequences.
-
-        Args:
-            input: the features, ``[batch, time, input_size]``, or as ``batch_first`` says.
-            hx: the first state, of shape ``[num_layers, batch, hidden_size]``; zeros if None.
-
-        Returns:
-            The state of the last layer at each time, and the last state.
-        """
-        values = list(input.unbind(1 if self.batch_first else 0))
-        if hx is None:
-            hx = values[0].new_zeros(self.num_layers, len(values[0]), self.hidden_size)
-        last = []
-        for layer, h in enumerate(hx):
-            weights = _layer_weights(self, layer)
-            for t, value in enumerate(values):
-                values[t] = h = gru_step(value, h, weights)
-            last.append(h)
-            values = _dropped(self, values, layer)
-        return torch.stack(values, 1 if self.batch_first else 0), torch.stack(last)
+        """Run over sequences; see :meth:`LSTM.forward`, but for the state, which is h alone."""
+        output, (h,) = _run_layers(self, input, None if hx is None else (hx,), gru_step)
+        return output, h
 
 
 def _refuse(net: Any, bidirectional: bool, proj_size: int) -> None:
@@ -237,15 +153,21 @@ def _refuse(net: Any, bidirectional: bool, proj_size: int) -> None:
             )
 
 
-def _layer_weights(net: nn.RNNBase, layer: int) -> tuple[Any, ...]:
-    names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
-    return tuple(getattr(net, f"{name}_l{layer}", None) for name in names)
-
-
-def _dropped(net: nn.RNNBase, values: list[Tensor], layer: int) -> list[Tensor]:
-    if not net.dropout or not net.training or layer == net.num_layers - 1:
-        return values
-    return [dropout(value, net.dropout) for value in values]
-
-
-__all__ = ["GRU", "LSTM", "GRUCell", "LSTMCell", "gru_step", "lstm_step"]
+def _run_layers(
+    net: nn.RNNBase, input: Tensor, states: tuple[Tensor, ...] | None, step: Callable[..., tuple[Tensor, ...]]
+) -> tuple[Tensor, list[Tensor]]:
+    """Run a network over sequences, layer by layer; return the outputs, and the last states of all layers."""
+    values = list(input.unbind(1 if net.batch_first else 0))
+    if states is None:
+        zeros = values[0].new_zeros(net.num_layers, len(values[0]), net.hidden_size)
+        states = (zeros, zeros) if isinstance(net, nn.LSTM) else (zeros,)
+    last = []
+    for layer, state in enumerate(zip(*states, strict=True)):
+        weights = [getattr(net, f"{name}_l{layer}", None) for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")]
+        for t, value in enumerate(values):
+            state = step(value, *state, weights)
+            values[t] = state[0]
+        last.append(state)
+        if net.dropout and net.training and layer < net.num_layers - 1:
+            values = [dropout(value, net.dropout) for value in values]
+    return torch.stack(values, 1 if net.batch_first else 0), [torch.stack(parts) for parts in zip(*last, strict=True)]

@@ -1,4 +1,4 @@
-"""Base class of modules that run a recurrent network over entries of a TensorDict."""
+"""GRU and LSTM modules that read and write entries of a TensorDict."""
 
 from __future__ import annotations
 
@@ -16,22 +16,14 @@ from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
 from rlnb.data.ted.leaves import leaf_keys
 from rlnb.envs.recurrent_mode import recurrent_mode
 from rlnb.envs.transforms.primer import TensorDictPrimer
+from rlnb.modules.recurrent.cells import GRU, LSTM
 from rlnb.modules.recurrent.sequences import run_sequences
 
 _IS_INIT = "is_init"
 
 
 class RecurrentModule(TensorDictModuleBase):
-    """Base class of :class:`GRUModule` and :class:`LSTMModule`.
-
-    Args:
-        net: the network, of torch or of :mod:`rlnb.modules.recurrent.cells`.
-        in_key: key of the features; the keys of the states are then ``DEFAULT_IN_KEYS``.
-        in_keys: keys of the features and of the states, and optionally the key of "is_init".
-        out_key: key of the output; the keys of the next states are then ``DEFAULT_OUT_KEYS``.
-        out_keys: keys of the output and of the next states.
-        default_recurrent_mode: the mode outside of :class:`~rlnb.modules.set_recurrent_mode`. None: False.
-    """
+    """Base class of :class:`GRUModule` and :class:`LSTMModule`, which describe the arguments."""
 
     DEFAULT_IN_KEYS: ClassVar[list[NestedKey]]
     DEFAULT_OUT_KEYS: ClassVar[list[NestedKey]]
@@ -109,19 +101,11 @@ class RecurrentModule(TensorDictModuleBase):
     # Python or not ------------------------------------------------------------------------------------------------
 
     def make_python_based(self) -> Self:
-        """Replace the network by one written in Python, with the same parameters.
-
-        Returns:
-            The module.
-        """
+        """Replace the network by one written in Python, with the same parameters; return the module."""
         return self._replace(self._python_class)
 
     def make_cudnn_based(self) -> Self:
-        """Replace the network by torch's, with the same parameters.
-
-        Returns:
-            The module.
-        """
+        """Replace the network by torch's, with the same parameters; return the module."""
         return self._replace(self._torch_class)
 
     def _replace(self, kind: Any) -> Self:
@@ -150,14 +134,7 @@ class RecurrentModule(TensorDictModuleBase):
         return bool(self.default_recurrent_mode) if mode is None else mode
 
     def set_recurrent_mode(self, mode: bool = True) -> Self:
-        """Return a module with the same parameters and another default mode.
-
-        Args:
-            mode: whether the last dimension of the data is time.
-
-        Returns:
-            The new module; this one does not change.
-        """
+        """Return a module with the same parameters and another default mode; this one does not change."""
         new = copy.copy(self)
         # A shallow copy of a torch module shares its dictionaries.
         new.__dict__.update({k: dict(v) for k, v in self.__dict__.items() if k in ("_modules", "_parameters")})
@@ -172,19 +149,7 @@ class RecurrentModule(TensorDictModuleBase):
         return [h, (net.num_layers, net.hidden_size)][: len(self.DEFAULT_IN_KEYS)]
 
     def make_tensordict_primer(self) -> TensorDictPrimer:
-        """Make the transform that adds the initial states, zeros, to the data of an env.
-
-        Returns:
-            A :class:`~rlnb.envs.TensorDictPrimer`.
-
-        Example:
-            >>> from rlnb.envs import CartPoleEnv, InitTracker, TransformedEnv
-            >>> from rlnb.modules import GRUModule
-            >>> net = GRUModule(input_size=4, hidden_size=8, in_key="observation", out_key="features")
-            >>> env = TransformedEnv(CartPoleEnv(), InitTracker()).append_transform(net.make_tensordict_primer())
-            >>> env.reset()["recurrent_state"].shape
-            torch.Size([1, 8])
-        """
+        """Make the :class:`~rlnb.envs.TensorDictPrimer` that adds the initial states, zeros, to the data of an env."""
         dtype = next(self.net.parameters()).dtype
         keys = self.in_keys[1:-1]
         specs = {
@@ -261,4 +226,126 @@ class RecurrentModule(TensorDictModuleBase):
         return state
 
 
-__all__ = ["RecurrentModule"]
+class LSTMModule(RecurrentModule):
+    """An LSTM that reads and writes entries of a TensorDict.
+
+    The next state is written under "next", so the next step finds it at the root. The state is reset to zeros where
+    "is_init" is True, an entry that :class:`~rlnb.envs.InitTracker` writes. By default the data is a batch of single
+    steps, ``[*batch]``; in recurrent mode (see :class:`~rlnb.modules.set_recurrent_mode`) it is a batch of sequences,
+    ``[*batch, time]``, with the same results. :meth:`make_tensordict_primer` makes the transform that adds the initial
+    states to the data of an env.
+
+    Args:
+        input_size: number of features.
+        hidden_size: size of the state.
+        num_layers: number of stacked LSTMs.
+        bias: whether to use biases.
+        batch_first: must be True.
+        dropout: dropout probability of the outputs of all layers but the last, in training.
+        proj_size: size of the output if it is projected. 0: no projection.
+        bidirectional: must be False.
+        python_based: whether to use :class:`rlnb.modules.LSTM` instead of ``torch.nn.LSTM``.
+        in_key: key of the features; the keys of the states are then "recurrent_state_h" and "recurrent_state_c".
+        in_keys: keys of the features and of the states, and optionally the key of "is_init".
+        out_key: key of the output; the keys of the next states are then those of the states under "next".
+        out_keys: keys of the output and of the next states.
+        device: device of the parameters.
+        lstm: a ``torch.nn.LSTM`` to use, instead of sizes.
+        default_recurrent_mode: the mode outside of :class:`~rlnb.modules.set_recurrent_mode`. None: False.
+
+    Raises:
+        TypeError: If a size is not an integer, or ``lstm`` is not a ``torch.nn.LSTM``.
+        ValueError: If there are too few or too many keys, or the network is not batch-first or is bidirectional.
+
+    Example:
+        >>> import torch
+        >>> from tensordict import TensorDict
+        >>> from rlnb.modules import set_recurrent_mode
+        >>> net = LSTMModule(input_size=3, hidden_size=4, in_key="observation", out_key="features")
+        >>> data = TensorDict({"observation": torch.ones(2, 10, 3), "is_init": torch.zeros(2, 10, 1).bool()}, [2, 10])
+        >>> with set_recurrent_mode(True):
+        ...     net(data)["features"].shape
+        torch.Size([2, 10, 4])
+    """
+
+    DEFAULT_IN_KEYS: ClassVar[list[NestedKey]] = ["recurrent_state_h", "recurrent_state_c"]
+    DEFAULT_OUT_KEYS: ClassVar[list[NestedKey]] = [("next", "recurrent_state_h"), ("next", "recurrent_state_c")]
+    _name = "lstm"
+    _torch_class = nn.LSTM
+    _python_class = LSTM
+
+    def __init__(
+        self,
+        input_size: int | None = None,
+        hidden_size: int | None = None,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = True,
+        dropout: float = 0.0,
+        proj_size: int = 0,
+        bidirectional: bool = False,
+        python_based: bool = False,
+        *,
+        in_key: NestedKey | None = None,
+        in_keys: Sequence[NestedKey] | None = None,
+        out_key: NestedKey | None = None,
+        out_keys: Sequence[NestedKey] | None = None,
+        device: Any = None,
+        lstm: nn.LSTM | None = None,
+        default_recurrent_mode: bool | None = None,
+    ) -> None:
+        arguments = {"num_layers": num_layers, "bias": bias, "dropout": dropout, "device": device}
+        arguments |= {"bidirectional": bidirectional, "proj_size": proj_size, "batch_first": batch_first}
+        net = self._make_net(lstm, python_based, (input_size, hidden_size), arguments)
+        super().__init__(net, in_key, in_keys, out_key, out_keys, default_recurrent_mode)
+
+
+class GRUModule(RecurrentModule):
+    """A GRU that reads and writes entries of a TensorDict; like :class:`LSTMModule`, but with a single state.
+
+    The other arguments, and the errors, are those of :class:`LSTMModule`.
+
+    Args:
+        in_key: key of the features; the key of the state is then "recurrent_state".
+        in_keys: keys of the features and of the state, and optionally the key of "is_init".
+        out_key: key of the output; the key of the next state is then ("next", "recurrent_state").
+        out_keys: keys of the output and of the next state.
+        gru: a ``torch.nn.GRU`` to use, instead of sizes.
+
+    Example:
+        >>> from rlnb.envs import CartPoleEnv, InitTracker, TransformedEnv
+        >>> net = GRUModule(input_size=4, hidden_size=8, in_key="observation", out_key="features")
+        >>> env = TransformedEnv(CartPoleEnv(), InitTracker()).append_transform(net.make_tensordict_primer())
+        >>> net(env.reset())["next", "recurrent_state"].shape
+        torch.Size([1, 8])
+    """
+
+    DEFAULT_IN_KEYS: ClassVar[list[NestedKey]] = ["recurrent_state"]
+    DEFAULT_OUT_KEYS: ClassVar[list[NestedKey]] = [("next", "recurrent_state")]
+    _name = "gru"
+    _torch_class = nn.GRU
+    _python_class = GRU
+
+    def __init__(
+        self,
+        input_size: int | None = None,
+        hidden_size: int | None = None,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = True,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        python_based: bool = False,
+        *,
+        in_key: NestedKey | None = None,
+        in_keys: Sequence[NestedKey] | None = None,
+        out_key: NestedKey | None = None,
+        out_keys: Sequence[NestedKey] | None = None,
+        device: Any = None,
+        gru: nn.GRU | None = None,
+        default_recurrent_mode: bool | None = None,
+    ) -> None:
+        arguments = {"num_layers": num_layers, "bias": bias, "dropout": dropout, "device": device}
+        arguments |= {"bidirectional": bidirectional, "batch_first": batch_first}
+        net = self._make_net(gru, python_based, (input_size, hidden_size), arguments)
+        super().__init__(net, in_key, in_keys, out_key, out_keys, default_recurrent_mode)

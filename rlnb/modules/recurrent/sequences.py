@@ -14,24 +14,13 @@ Tensor = torch.Tensor
 
 
 def run_sequences(net: nn.RNNBase, value: Tensor, init: Tensor, states: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
-    """Run a network over sequences; its state is reset to zeros where ``init`` is True.
+    """Run a batch-first network over sequences ``[batch, time, input_size]``; states are zeroed where ``init`` is True.
 
-    Args:
-        net: a batch-first LSTM or GRU.
-        value: the features, ``[batch, time, input_size]``.
-        init: whether the state is reset before the step, bool ``[batch, time]``.
-        states: one or two states, ``[batch, time, num_layers, size]`` each; only the first step is read.
+    Each of the one or two states is ``[batch, time, num_layers, size]``, of which only the first step is read.
 
     Returns:
         The outputs, ``[batch, time, size]``, and the states after the last step and after each step that precedes an
         ``init``, of the shape of ``states``; zeros at all other steps.
-
-    Example:
-        >>> net = nn.GRU(3, 4, batch_first=True)
-        >>> init = torch.tensor([[False, False, True]])
-        >>> output, (after,) = run_sequences(net, torch.ones(1, 3, 3), init, [torch.zeros(1, 3, 1, 4)])
-        >>> output.shape, after.any(-1).flatten()
-        (torch.Size([1, 3, 4]), tensor([False,  True,  True]))
     """
     first = [state[:, 0].masked_fill(init[:, 0, None, None], 0) for state in states]
     if value.shape[1] == 1 or not bool(init[:, 1:].any()):
@@ -94,6 +83,3 @@ def _in_segments(net: nn.RNNBase, value: Tensor, init: Tensor, states: list[Tens
         for state in last
     ]
     return output, after
-
-
-__all__ = ["run_sequences"]

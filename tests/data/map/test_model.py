@@ -200,6 +200,4 @@ def test_failed_extends_leave_nothing(seed):
                 forest.get_tree(state(at))
         else:
             assert forest.get_tree(state(at), max_depth=3).to_string() == expected
-    assert torch.equal(
-        forest._steps.view().take(range(len(forest)))["action"], twin._steps.view().take(range(len(twin)))["action"]
-    )
+    assert torch.equal(forest._steps.view()[0 : len(forest)]["action"], twin._steps.view()[0 : len(twin)]["action"])

@@ -93,16 +93,7 @@ class TreeArrays:
 
     @classmethod
     def from_lists(cls, children: list[list[int]], node_data: Any, **others: Any) -> TreeArrays:
-        """Create arrays from lists of children, which are not checked.
-
-        Args:
-            children: rows of the children of each row, without cycles.
-            node_data: see the class.
-            **others: see the class; ``index`` is a list of numbers for each row.
-
-        Returns:
-            The arrays.
-        """
+        """Create arrays from lists of children without cycles, which are not checked, and lists of their numbers."""
         self = cls.__new__(cls)
         self.children, self.index = children, others.pop("index", None)
         self._take(node_data, **others)

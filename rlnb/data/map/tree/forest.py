@@ -25,28 +25,19 @@ _Kind: TypeAlias = tuple[torch.Size, torch.dtype, torch.device] | None
 _Columns: TypeAlias = dict[EntryPath, Column]
 
 
-class HasKeysAndSpecs(Protocol):
+class _Env(Protocol):
     """The part of an env that :meth:`MCTSForest.get_keys_from_env` reads."""
 
     @property
-    def done_keys(self) -> Sequence[NestedKey]:
-        """Keys of the end-of-episode signals."""
-
+    def done_keys(self) -> Sequence[NestedKey]: ...
     @property
-    def reward_keys(self) -> Sequence[NestedKey]:
-        """Keys of the rewards."""
-
+    def reward_keys(self) -> Sequence[NestedKey]: ...
     @property
-    def action_keys(self) -> Sequence[NestedKey]:
-        """Keys of the actions."""
-
+    def action_keys(self) -> Sequence[NestedKey]: ...
     @property
-    def observation_spec(self) -> Composite:
-        """The spec of the observations."""
-
+    def observation_spec(self) -> Composite: ...
     @property
-    def specs(self) -> Composite:
-        """All specs."""
+    def specs(self) -> Composite: ...
 
 
 class _Keys(NamedTuple):
@@ -120,11 +111,11 @@ class MCTSForest:
             raise ValueError(f"max_size must be at least 1, the number of steps the forest may hold, got {max_size!r}.")
         self.data_map, self.node_map, self.consolidated = data_map, node_map, consolidated
         self.max_size = min(limits, default=None)
-        self._done_keys = None if done_keys is None else list(done_keys)
-        self._reward_keys = None if reward_keys is None else list(reward_keys)
-        self._observation_keys = None if observation_keys is None else list(observation_keys)
-        self._action_keys = None if action_keys is None else list(action_keys)
-        self._excluded_keys = list(excluded_keys or ())
+        given = (done_keys, reward_keys, observation_keys, action_keys)  # None for those to infer
+        self._done_keys, self._reward_keys, self._observation_keys, self._action_keys = (
+            None if keys is None else list(keys) for keys in given
+        )
+        self.excluded_keys = list(excluded_keys or ())
         self._specs: Composite | None = None
         self._graph, self._steps = StepGraph(), GrowingSteps()
         self._kinds: dict[EntryPath, _Kind] | None = None  # of the entries; None before the first rollout
@@ -151,16 +142,8 @@ class MCTSForest:
         """Keys of the actions; inferred from the first rollout unless given."""
         return ["action"] if self._action_keys is None else self._action_keys
 
-    @property
-    def excluded_keys(self) -> list[NestedKey]:
-        """Keys of the entries that are not stored."""
-        return self._excluded_keys
-
-    def get_keys_from_env(self, env: HasKeysAndSpecs) -> None:
+    def get_keys_from_env(self, env: _Env) -> None:
         """Take the keys that were not given from an env, and its specs for the trees.
-
-        Args:
-            env: the env that the rollouts come from.
 
         Raises:
             RuntimeError: If the forest holds rollouts already.
@@ -218,14 +201,7 @@ class MCTSForest:
         return self.get_tree(rollout.reshape(-1)[0] if rollout.batch_dims else rollout)
 
     def add(self, step: TensorDictBase, *, return_node: bool = False) -> Tree | None:
-        """Add one step; see :meth:`extend`.
-
-        Args:
-            step: a step of batch size ``[]``.
-            return_node: whether to return the tree that starts with the step.
-
-        Returns:
-            That tree, or ``None``.
+        """Add one step of batch size ``[]``, and return the tree that starts with it if asked for; see :meth:`extend`.
 
         Raises:
             ValueError: If the batch size is not ``[]``. For the other errors see :meth:`extend`.
@@ -239,7 +215,7 @@ class MCTSForest:
 
     def _extend(self, rollout: TensorDictBase, rows: int) -> None:
         columns, branches = read_columns(rollout if rollout.batch_dims else rollout.unsqueeze(0))
-        _exclude(columns, self._excluded_keys)
+        _exclude(columns, self.excluded_keys)
         keys = self._keys_for(columns)
         before = _entries(columns, keys.observation, "observation")
         actions = _entries(columns, keys.action, "action")
@@ -317,12 +293,8 @@ class MCTSForest:
     def get_child(self, root: TensorDictBase) -> TensorDictBase:
         """Look up the step that an action led to.
 
-        Args:
-            root: a TensorDict of batch size ``[]`` with the observation of a state and an action.
-
-        Returns:
-            The stored step, batch size ``[]``. If the action has led to several states, all of these steps, batch size
-            ``[n]``.
+        ``root`` has the observation of a state and an action. The step has batch size ``[]``; if the action has led to
+        several states, all of these steps are returned, batch size ``[n]``.
 
         Raises:
             KeyError: If an entry is missing.
@@ -342,7 +314,7 @@ class MCTSForest:
                 f"{'other was' if count == 1 else 'others were'}. "
                 "Fix: take a step from a rollout that was added, or see forest.get_tree(root).selected_actions."
             )
-        steps = self._steps.view().take(found)
+        steps = self._steps.view()[torch.tensor(found)]
         return steps[0] if len(found) == 1 else steps
 
     def _state(self, root: TensorDictBase) -> int:
@@ -372,27 +344,12 @@ class MCTSForest:
         return state
 
     def to_string(self, td_root: TensorDictBase, node_format_fn: Callable[[Tree], Any] = data_as_text) -> str:
-        """Write the tree that starts at a state; see :meth:`Tree.to_string`.
-
-        Args:
-            td_root: see :meth:`get_tree`.
-            node_format_fn: called with each node, returns its description.
-
-        Returns:
-            The text.
-        """
+        """Write the tree that starts at a state, see :meth:`get_tree`, as :meth:`Tree.to_string` does."""
         return self.get_tree(td_root).to_string(node_format_fn)
 
     @classmethod
     def valid_paths(cls, tree: Tree) -> Iterator[Path]:
-        """Iterate over the paths of a tree; see :meth:`Tree.valid_paths`.
-
-        Args:
-            tree: the tree.
-
-        Returns:
-            The paths.
-        """
+        """Iterate over the paths of a tree; see :meth:`Tree.valid_paths`."""
         return tree.valid_paths()
 
 

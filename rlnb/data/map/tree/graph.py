@@ -25,11 +25,7 @@ class Plan(NamedTuple):
 
 
 class CycleFound(Exception):
-    """Raised for a step that leads back to a state from which it can be reached.
-
-    Args:
-        row: the row of the rollout that holds the step.
-    """
+    """Raised for a step, in a row of the rollout, that leads back to a state from which it can be reached."""
 
     def __init__(self, row: int) -> None:
         super().__init__(row)
@@ -54,10 +50,6 @@ class StepGraph:
         >>> graph.add(graph.plan(before=["a", "b"], actions=[0, 0], after=["b", "c"]))
         >>> graph.out, graph.edge_keys
         ([[0], [1], []], [(0, 0, 1), (1, 0, 2)])
-        >>> graph.plan(before=["c"], actions=[0], after=["a"])
-        Traceback (most recent call last):
-        ...
-        rlnb.data.map.tree.graph.CycleFound: 0
     """
 
     def __init__(self) -> None:
@@ -69,15 +61,9 @@ class StepGraph:
         self._levels: list[int] = []
 
     def plan(self, before: Sequence[RowKey], actions: Sequence[RowKey], after: Sequence[RowKey]) -> Plan:
-        """Compute the changes that steps would make, without making them.
+        """Compute the changes that steps would make, without making them, for :meth:`add`.
 
-        Args:
-            before: key of the state before each step.
-            actions: key of each action.
-            after: key of the state after each step.
-
-        Returns:
-            The changes, for :meth:`add`.
+        Each step has the key of the state before it, of its action and of the state after it.
 
         Raises:
             CycleFound: If a step closes a cycle.
@@ -98,11 +84,7 @@ class StepGraph:
         return Plan(states, edges, self._levels_with(edges))
 
     def add(self, plan: Plan) -> None:
-        """Make the changes of a plan.
-
-        Args:
-            plan: returned by :meth:`plan`; the graph must not have changed since.
-        """
+        """Make the changes of a plan, which was made for the graph as it is now."""
         for key in plan.states:
             self.keys.append(key)
             self.out.append([])

@@ -33,20 +33,8 @@ def tree_arrays(
     """Make the tree that starts at a state.
 
     A node is identified by the edge that branches off to it. Its rollout is therefore unique, and a node that several
-    paths lead to is one row with several parents.
-
-    Args:
-        graph: the states and the steps between them.
-        steps: the stored entries of the steps.
-        state: number of the state at the root.
-        max_depth: depth of the deepest nodes, or ``None``.
-        compact: whether a chain of steps without branches becomes one node.
-        observation: paths of the entries that become the data of the nodes.
-        action_keys: keys of the actions, passed on to the tree.
-        specs: specs of the env, passed on to the tree.
-
-    Returns:
-        The arrays of the tree.
+    paths lead to is one row with several parents. With ``compact``, a chain of steps without branches becomes one node.
+    The entries at the ``observation`` paths become the data of the nodes.
     """
     out, edge_keys = graph.out, graph.edge_keys
     chain, end = _chain(graph, state) if compact else ([], state)

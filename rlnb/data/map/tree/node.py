@@ -12,7 +12,7 @@ from tensordict import LazyStackedTensorDict, TensorDict, TensorDictBase
 
 from rlnb.data.map.tree import state
 from rlnb.data.map.tree.arrays import TreeArrays
-from rlnb.data.map.tree.links import ParentLink, linked
+from rlnb.data.map.tree.tensorclass import ParentLink, linked
 from rlnb.data.map.tree.view import NodeView, view_of
 from rlnb.data.map.tree.walk import Path, nodes_along, structure_of
 from rlnb.data.specs.composite import Composite
@@ -31,23 +31,15 @@ else:
 _LONGEST_PATH = 100
 
 
-class HasActions(Protocol):
+class _Env(Protocol):
     """The part of an env that :meth:`Tree.fully_expanded` reads."""
 
     @property
-    def full_action_spec(self) -> Composite:
-        """The spec of the actions."""
+    def full_action_spec(self) -> Composite: ...
 
 
 def data_as_text(node: Tree) -> Any:
-    """Default format of :meth:`Tree.to_string`: the data of a node as a dictionary.
-
-    Args:
-        node: the node.
-
-    Returns:
-        A dictionary of plain tensors, or ``None`` if the node has no data.
-    """
+    """Default format of :meth:`Tree.to_string`: the data of a node as a dictionary of plain tensors, or ``None``."""
     return None if node.node_data is None else _plain(node.node_data.to_dict())
 
 
@@ -118,16 +110,9 @@ class Tree(_Container):
         batch_size: torch.Size | None = None,
         specs: Composite | None = None,
     ) -> Tree:
-        """Make a node without visits.
+        """Make a node of this data, with ``count`` and ``wins`` zero.
 
-        Args:
-            data: data of the node.
-            device: device of the node. Default: that of ``data``.
-            batch_size: batch size of the node. Default: that of ``data``.
-            specs: specs of the env.
-
-        Returns:
-            A node with ``count`` and ``wins`` zero.
+        Device and batch size are those of the data unless they are given.
         """
         data = data if device is None else data.to(device)
         size = data.batch_size if batch_size is None else torch.Size(batch_size)
@@ -137,14 +122,7 @@ class Tree(_Container):
 
     @classmethod
     def from_arrays(cls, arrays: TreeArrays) -> Tree:
-        """View arrays as a tree, at a cost that does not depend on the size of the tree.
-
-        Args:
-            arrays: the nodes, one per row; see :class:`TreeArrays`.
-
-        Returns:
-            The root.
-        """
+        """View :class:`TreeArrays` as a tree, at a cost that does not depend on its size, and return the root."""
         return cls._from_tensordict(NodeView(arrays).root())
 
     @classmethod
@@ -156,17 +134,7 @@ class Tree(_Container):
         auto_batch_size: bool = False,
         batch_dims: int | None = None,
     ) -> Any:
-        """Make a node from a dictionary of its fields.
-
-        Args:
-            pytree: the fields by name.
-            batch_size: batch size of the node.
-            auto_batch_size: whether to infer the batch size.
-            batch_dims: number of batch dimensions to infer.
-
-        Returns:
-            The node.
-        """
+        """Make a node from a dictionary of its fields, with a batch size that is given or inferred."""
         options: dict[str, Any] = {} if batch_dims is None else {"batch_dims": batch_dims}
         data = TensorDict.from_pytree(pytree, batch_size=batch_size, auto_batch_size=auto_batch_size, **options)
         # tensordict records the type of the container, which is not a field of a node.
@@ -258,15 +226,8 @@ class Tree(_Container):
             return torch.tensor([node.num_children == 0 for node in self.reshape(-1)]).reshape(self.batch_size)
         return self.num_children == 0
 
-    def fully_expanded(self, env: HasActions) -> bool:
-        """Whether every action of an env has been tried in this node.
-
-        Args:
-            env: the env, whose actions are counted: by its ``cardinality`` if it has one, else by its action spec.
-
-        Returns:
-            True if there are as many children as actions.
-        """
+    def fully_expanded(self, env: _Env) -> bool:
+        """Whether there are as many children as actions, by the ``cardinality`` of the env or of its action spec."""
         count = getattr(env, "cardinality", None)
         if count is None:
             count = env.full_action_spec.cardinality
@@ -346,40 +307,24 @@ class Tree(_Container):
     def valid_paths(self) -> Iterator[Path]:
         """Iterate over the paths from this node to each leaf, shortest first.
 
-        Yields:
-            The position of the child to descend to, at each node along the path.
+        A path has the position of the child to descend to, at each node.
         """
         structure = structure_of(self)
         return (path for row, path in structure.paths() if not structure.children[row])
 
     def max_length(self) -> int:
-        """Length of the longest path to a leaf, in edges; 0 without children.
-
-        Returns:
-            The length.
-        """
+        """Length of the longest path to a leaf, in edges; 0 without children."""
         return structure_of(self).fold(lambda below: max(below, default=-1) + 1)
 
     def num_vertices(self, *, count_repeat: bool = False) -> int:
-        """Count the nodes of the subtree, this one included.
-
-        Args:
-            count_repeat: whether to count a node once for each path to it.
-
-        Returns:
-            The number of nodes.
-        """
+        """Count the nodes of the subtree, this one included; with ``count_repeat``, a node once for each path to it."""
         structure = structure_of(self)
         if count_repeat:
             return structure.fold(lambda below: sum(below) + 1)
         return len({structure.vertices[row] for row in structure.rows()})
 
     def edges(self) -> list[tuple[int, int]]:
-        """List the edges of the subtree, breadth first.
-
-        Returns:
-            The ids of parent and child of each edge.
-        """
+        """List the ids of parent and child of each edge of the subtree, breadth first."""
         return structure_of(self).edges()
 
     def vertices(self, *, key_type: Literal["id", "hash", "path"] = "hash") -> dict[Any, Tree]:
@@ -402,7 +347,7 @@ class Tree(_Container):
         structure = structure_of(self)
         by_path: dict[Path, Tree] = {}
         found: dict[Any, Tree] = {}
-        for _, path in structure.paths() if key_type == "path" else structure.breadth_first():
+        for _, path in structure.paths(once=key_type != "path"):
             node = by_path[path] = by_path[path[:-1]].subtree[path[-1]] if path else self
             name = path if key_type == "path" else node.hash if key_type == "hash" else node.node_id
             if name is None:
@@ -415,31 +360,11 @@ class Tree(_Container):
         return found
 
     def get_vertex_by_id(self, id: int) -> Tree:
-        """Find a node by its id.
-
-        Args:
-            id: the ``node_id``.
-
-        Returns:
-            The node.
-
-        Raises:
-            ValueError: If no node has this id.
-        """
+        """Find a node by its ``node_id``; raise ``ValueError`` if there is none."""
         return self._found("id", id)
 
     def get_vertex_by_hash(self, hash: int) -> Tree:
-        """Find a node by its hash.
-
-        Args:
-            hash: the hash.
-
-        Returns:
-            The node.
-
-        Raises:
-            ValueError: If no node has this hash.
-        """
+        """Find a node by its hash; raise ``ValueError`` if there is none."""
         return self._found("hash", hash)
 
     def _found(self, kind: str, value: int) -> Tree:
@@ -455,7 +380,7 @@ class Tree(_Container):
         """The first node with an id or a hash. In a view of arrays, no other node is created."""
         structure, viewed = structure_of(self), view_of(self._tensordict)
         hashes = viewed[0].arrays.hashes if viewed is not None and kind == "hash" else None
-        for row, path in structure.breadth_first():
+        for row, path in structure.paths(once=True):
             if viewed is None:
                 node = structure.node(path)
                 name = node.node_id if kind == "id" else node.hash
@@ -479,14 +404,9 @@ class Tree(_Container):
         return any(node._tensordict is other._tensordict for node in self.vertices(key_type="path").values())
 
     def rollout_from_path(self, path: Path) -> TensorDictBase | None:
-        """Concatenate the rollouts of the nodes along a path.
+        """Concatenate the rollouts of the nodes along a path, batch size ``[steps]``; ``None`` if there are no steps.
 
-        Args:
-            path: the position of the child to descend to, at each node. The rollout of this node, if it has one, comes
-                first.
-
-        Returns:
-            The steps, batch size ``[steps]``, or ``None`` if there are no steps.
+        The path has the position of the child to descend to, at each node. The rollout of this node comes first.
 
         Raises:
             IndexError: If the path leaves the tree.
@@ -556,13 +476,9 @@ class Tree(_Container):
     # Conversion -------------------------------------------------------------------------------------------------------
 
     def to_tensordict(self, *, retain_none: bool | None = True) -> TensorDictBase:
-        """Copy the node and its subtree to plain TensorDicts.
+        """Copy the node and its subtree to a plain TensorDict, which :meth:`from_tensordict` turns back into a tree.
 
-        Args:
-            retain_none: whether fields without a value become entries that hold ``None``.
-
-        Returns:
-            A TensorDict, which :meth:`from_tensordict` turns back into a tree.
+        With ``retain_none``, fields without a value become entries that hold ``None``.
         """
         return state.as_tensordict(self, bool(retain_none))
 

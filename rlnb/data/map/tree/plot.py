@@ -22,28 +22,9 @@ _MOST_LABELS = 60
 
 
 def plot_tree(
-    tree: Tree,
-    backend: str,
-    figure: str,
-    info: Sequence[str] | None,
-    make_labels: Callable[..., Any] | None,
+    tree: Tree, backend: str, figure: str, info: Sequence[str] | None, make_labels: Callable[..., Any] | None
 ) -> Figure:
-    """Draw a tree; see :meth:`Tree.plot`.
-
-    Args:
-        tree: its root.
-        backend: ``"plotly"``.
-        figure: ``"tree"`` or ``"box"``.
-        info: names of the fields or properties to show at each node.
-        make_labels: called with a node and the path to it, returns its label.
-
-    Returns:
-        The figure.
-
-    Raises:
-        NotImplementedError: If the backend or figure is unknown.
-        ValueError: If ``info`` names something that a node does not have.
-    """
+    """Draw a tree; see :meth:`Tree.plot`."""
     draw = {"tree": _nodes_and_edges, "box": _boxes}.get(figure)
     if backend != "plotly" or draw is None:
         raise NotImplementedError(
@@ -51,8 +32,8 @@ def plot_tree(
             'Fix: tree.plot(figure="tree").'
         )
     names = list(_INFO if info is None else info)
-    fields = [field.name for field in dataclasses.fields(type(tree))]
-    unknown = [name for name in names if name not in fields and not _is_property(tree, name)]
+    cls, fields = type(tree), [field.name for field in dataclasses.fields(type(tree))]
+    unknown = [name for name in names if name not in fields and not isinstance(getattr(cls, name, None), property)]
     if unknown:
         raise ValueError(
             f"info must name fields or properties of a node, got {', '.join(map(repr, unknown))}. The fields are: "
@@ -62,7 +43,7 @@ def plot_tree(
     nodes: dict[tuple[int, ...], Tree] = {}
     numbers: dict[int, int] = {}
     labels, hovers = [], []
-    for row, path in structure.breadth_first():
+    for row, path in structure.paths(once=True):
         node = nodes[path] = nodes[path[:-1]].subtree[path[-1]] if path else tree
         numbers[row] = len(numbers)
         lines = [f"{name}: {_text(getattr(node, name))}" for name in names]
@@ -71,10 +52,6 @@ def plot_tree(
         hovers.append("<br>".join([f"path {path}", label]))
     children = [[numbers[child] for child in structure.children[row]] for row in numbers]
     return draw(children, labels, hovers)
-
-
-def _is_property(tree: Tree, name: str) -> bool:
-    return isinstance(getattr(type(tree), name, None), property)
 
 
 def _text(value: Any) -> str:
@@ -124,12 +101,9 @@ def _boxes(children: list[list[int]], labels: list[str], hovers: list[str]) -> F
 
 
 class TreeLayout(NamedTuple):
-    """Positions of the nodes of a drawn tree.
+    """Positions of the nodes of a drawn tree, ``[nodes, 2]``, and the parent that each is drawn below; -1 for the root.
 
-    Attributes:
-        positions: position of each node, shape ``[nodes, 2]``. The unit of x is the width of a leaf, and y is minus the
-            depth.
-        parents: the parent that each node is drawn below, shape ``[nodes]``; -1 for the root, which is node 0.
+    The root is node 0. The unit of x is the width of a leaf, and y is minus the depth.
     """
 
     positions: np.ndarray
@@ -139,12 +113,7 @@ class TreeLayout(NamedTuple):
 def layout(children: list[list[int]]) -> TreeLayout:
     """Lay out a tree: leaves side by side, every other node above the middle of its children.
 
-    Args:
-        children: the children of each node. Node 0 is the root, and every other node comes after its first parent,
-            below which it is drawn.
-
-    Returns:
-        The positions and parents of the nodes.
+    Node 0 is the root, and every other node comes after its first parent, below which it is drawn.
 
     Example:
         >>> layout([[1, 2], [], []]).positions.tolist()

@@ -14,6 +14,8 @@ import torch
 from tensordict import LazyStackedTensorDict, TensorDict, TensorDictBase, is_non_tensor
 
 from rlnb._tensordict import raw_entries
+from rlnb.data.ted.columns import alike
+from rlnb.data.ted.keys import nested_dict
 from rlnb.data.ted.leaves import leaf_keys
 
 if TYPE_CHECKING:
@@ -24,15 +26,9 @@ _BATCH, _DEVICE = "__batch_size", "__device"
 
 
 def state_of(tree: Tree, keep_vars: bool) -> OrderedDict[str, Any]:
-    """Collect the state of a node and of its subtree.
+    """Collect the state of a node, or of a stack of nodes, and of its subtree; see :meth:`Tree.state_dict`.
 
-    Args:
-        tree: a node, or a stack of nodes.
-        keep_vars: whether tensors stay attached to their autograd graph.
-
-    Returns:
-        For a node, its tensors, TensorDicts and children under ``"_tensordict"`` and its other values under
-        ``"_non_tensordict"``. For a stack, the state of each member under ``"0"``, ``"1"`` and so on.
+    The state of a stack has that of each member under ``"0"``, ``"1"`` and so on.
     """
     if tree.batch_dims:
         return OrderedDict((str(place), state_of(node, keep_vars)) for place, node in enumerate(tree.unbind(0)))
@@ -66,14 +62,7 @@ def _entry(state: Any) -> Any:
 
 
 def flattened(state: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Flatten a nested state into one dictionary.
-
-    Args:
-        state: a dictionary returned by :func:`state_of`.
-        prefix: prefix of each name.
-
-    Returns:
-        The values, by their nested names joined with dots.
+    """Flatten a nested state into one dictionary, whose names join the nested names with dots.
 
     Example:
         >>> flattened({"a": {"b": 1}, "c": 2})
@@ -89,48 +78,23 @@ def flattened(state: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def unflattened(state: Mapping[str, Any]) -> dict[str, Any]:
-    """Undo :func:`flattened`.
-
-    Args:
-        state: values by names joined with dots.
-
-    Returns:
-        Nested dictionaries.
-
-    Example:
-        >>> unflattened({"a.b": 1, "c": 2})
-        {'a': {'b': 1}, 'c': 2}
-    """
-    found: dict[str, Any] = {}
-    for name, value in state.items():
-        *above, last = name.split(".")
-        level = found
-        for part in above:
-            level = level.setdefault(part, {})
-        level[last] = value
-    return found
+    """Undo :func:`flattened`."""
+    return nested_dict({tuple(name.split(".")): value for name, value in state.items()})
 
 
 def load_state(tree: Tree, state: Mapping[str, Any], strict: bool, assign: bool) -> None:
-    """Load a state; tensors of the same shape and dtype are written in place.
-
-    Args:
-        tree: a node, or a stack of nodes.
-        state: a dictionary returned by :func:`state_of`.
-        strict: whether the node must have exactly the fields of the state.
-        assign: whether to take over the tensors themselves instead of copying their values.
-
-    Raises:
-        RuntimeError: If the dictionary is not the state of a node, or with ``strict`` the fields differ. Nothing is
-            loaded then.
-    """
+    """Load a state into a node or a stack of nodes; see :meth:`Tree.load_state_dict`."""
     _assert_state(tree, state, strict)
     _load(tree, state, assign)
 
 
+def _fields(tree: Tree) -> list[str]:
+    return [field.name for field in dataclasses.fields(type(tree)) if field.name != "_parent"]
+
+
 def _names(tree: Tree) -> list[str]:
-    names = [field.name for field in dataclasses.fields(type(tree)) if field.name != "_parent"]
-    return [name for name in names if getattr(tree, name) is not None]
+    """The fields that have a value."""
+    return [name for name in _fields(tree) if getattr(tree, name) is not None]
 
 
 def _assert_state(tree: Tree, state: Mapping[str, Any], strict: bool) -> None:
@@ -163,7 +127,7 @@ def _load(tree: Tree, state: Mapping[str, Any], assign: bool) -> None:
                 old.update_(fresh)
             else:
                 setattr(tree, name, fresh if assign else fresh.clone())
-        elif not assign and isinstance(old, torch.Tensor) and old.shape == value.shape and old.dtype == value.dtype:
+        elif not assign and alike(old, value):
             old.copy_(value)
         else:
             setattr(tree, name, value if assign else value.clone())
@@ -186,35 +150,19 @@ def _load_children(tree: Tree, states: Mapping[str, Any], assign: bool) -> None:
 
 
 def _alike(old: TensorDictBase, new: TensorDictBase) -> bool:
-    """Whether two TensorDicts have the same entries, shapes and dtypes."""
+    """Whether two TensorDicts have the same entries, all of them tensors, with the same shapes and dtypes."""
     keys = leaf_keys(old)
-    if old.batch_size != new.batch_size or set(keys) != set(leaf_keys(new)):
-        return False
-    pairs = [(old.get(key), new.get(key)) for key in keys]
-    return all(
-        isinstance(one, torch.Tensor)
-        and isinstance(other, torch.Tensor)
-        and (one.shape, one.dtype) == (other.shape, other.dtype)
-        for one, other in pairs
-    )
+    same = old.batch_size == new.batch_size and set(keys) == set(leaf_keys(new))
+    return same and all(alike(old.get(key), new.get(key)) for key in keys)
 
 
 def as_tensordict(tree: Tree, retain_none: bool) -> TensorDictBase:
-    """Copy a node and its subtree to plain TensorDicts.
-
-    Args:
-        tree: a node, or a stack of nodes.
-        retain_none: whether fields without a value become entries that hold ``None``.
-
-    Returns:
-        A TensorDict; a lazy stack for a lazy stack of nodes.
-    """
+    """Copy a node, or a stack of nodes, and its subtree to plain TensorDicts; see :meth:`Tree.to_tensordict`."""
     if isinstance(tree._tensordict, LazyStackedTensorDict):
         nodes = [as_tensordict(node, retain_none) for node in tree.unbind(tree._tensordict.stack_dim)]
         return LazyStackedTensorDict(*nodes, stack_dim=tree._tensordict.stack_dim)
     result = TensorDict(batch_size=tree.batch_size, device=tree.device)
-    names = [field.name for field in dataclasses.fields(type(tree)) if field.name != "_parent"]
-    for name in names:
+    for name in _fields(tree):
         value = getattr(tree, name)
         if name == _CHILDREN and value is not None:
             result.set(name, as_tensordict(value, retain_none))

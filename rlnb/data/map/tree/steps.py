@@ -11,6 +11,7 @@ from tensordict import TensorDict
 from rlnb._tensordict import fast_tensordict
 from rlnb.data.replay_buffers.columns import Column as Memory
 from rlnb.data.ted.columns import Branch, Column, Constant, Path, build
+from rlnb.data.ted.keys import nested_dict
 
 # Columns start with this many rows and double when they are full.
 _FIRST_ROOM = 256
@@ -23,17 +24,7 @@ Grown = Memory | list[Any]
 
 
 class Steps:
-    """A read-only view of stored steps, from which trees read their rollouts.
-
-    Args:
-        columns: the columns by path.
-        branches: the nested TensorDicts.
-
-    Example:
-        >>> steps = Steps({("next", "reward"): Memory(torch.arange(4.0), 1)}, [Branch(())])
-        >>> steps[torch.tensor([2, 0])]["next", "reward"]
-        tensor([2., 0.])
-    """
+    """A read-only view of stored steps, from which trees read their rollouts."""
 
     def __init__(self, columns: dict[Path, Grown], branches: Sequence[Branch]) -> None:
         self.columns, self.branches = columns, branches
@@ -42,38 +33,20 @@ class Steps:
         self._plain &= all(isinstance(column, Memory) for column in columns.values())
 
     def __getitem__(self, rows: torch.Tensor | slice) -> TensorDict:
-        """Copy rows.
-
-        Args:
-            rows: the rows, shape ``[n]``, int64; or a slice with start and stop.
-
-        Returns:
-            A TensorDict of batch size ``[n]``.
-        """
+        """Copy rows, int64 ``[n]`` or a slice with start and stop, to a TensorDict of batch size ``[n]``."""
         count = rows.stop - rows.start if isinstance(rows, slice) else len(rows)
         if not self._plain:
             index = torch.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
             return build(_picked(self.columns, index), [count], self.branches)
-        nested: dict[str, Any] = {}
-        for path, column in self.columns.items():
-            assert isinstance(column, Memory)
-            _put(nested, path, column.rows(rows).clone() if isinstance(rows, slice) else column.take(rows))
-        return fast_tensordict(nested, torch.Size((count,)))
-
-    def take(self, rows: Sequence[int]) -> TensorDict:
-        """Copy rows; see :meth:`__getitem__`."""
-        return self[torch.tensor(rows, dtype=torch.int64)]
+        memories: Any = self.columns
+        values = {
+            path: memory.rows(rows).clone() if isinstance(rows, slice) else memory.take(rows)
+            for path, memory in memories.items()
+        }
+        return fast_tensordict(nested_dict(values), torch.Size((count,)))
 
     def select(self, paths: Sequence[Path], row: int) -> TensorDict:
-        """Copy some entries of one row.
-
-        Args:
-            paths: the entries; those under ``"next"`` are returned at the root.
-            row: the row.
-
-        Returns:
-            A TensorDict of batch size ``[]``.
-        """
+        """Copy some entries of one row to a TensorDict of batch size ``[]``, those under ``"next"`` to its root."""
         columns = {path[1:] if path[0] == "next" else path: self.columns[path] for path in paths}
         if not self._plain:
             # A branch under "next" has the same shape as at the root.
@@ -81,17 +54,9 @@ class Steps:
                 branch for branch in self.branches if any(path[: len(branch.path)] == branch.path for path in columns)
             ]
             return build(_picked(columns, torch.tensor([row])), [1], branches)[0]
-        nested: dict[str, Any] = {}
-        for path, column in columns.items():
-            assert isinstance(column, Memory)
-            _put(nested, path, column.one(row).clone())
-        return fast_tensordict(nested, _NO_BATCH)
-
-
-def _put(nested: dict[str, Any], path: Path, value: torch.Tensor) -> None:
-    for name in path[:-1]:
-        nested = nested.setdefault(name, {})
-    nested[path[-1]] = value
+        memories: Any = columns
+        values = {path: memory.one(row).clone() for path, memory in memories.items()}
+        return fast_tensordict(nested_dict(values), _NO_BATCH)
 
 
 def _picked(columns: dict[Path, Grown], rows: torch.Tensor) -> dict[Path, Column]:
@@ -103,14 +68,7 @@ def _picked(columns: dict[Path, Grown], rows: torch.Tensor) -> dict[Path, Column
 
 
 class GrowingSteps:
-    """Columns that rows are appended to.
-
-    Example:
-        >>> steps = GrowingSteps()
-        >>> steps.append({("action",): torch.tensor([5, 6, 7])}, [Branch(())], rows=[0, 2])
-        >>> len(steps), steps.view()[torch.tensor([1])]["action"]
-        (2, tensor([7]))
-    """
+    """Columns that rows are appended to."""
 
     def __init__(self) -> None:
         self.columns: dict[Path, Grown] = {}
@@ -121,12 +79,9 @@ class GrowingSteps:
         return self.length
 
     def append(self, columns: dict[Path, Column], branches: list[Branch], rows: Sequence[int]) -> None:
-        """Write rows after the last one.
+        """Write some rows of columns, in ascending order, after the last one.
 
-        Args:
-            columns: columns with the keys, shapes and dtypes of the stored ones, which the caller has checked.
-            branches: their nested TensorDicts.
-            rows: which of their rows to write, ascending.
+        The caller has checked that the columns have the keys, shapes and dtypes of the stored ones.
         """
         count = len(rows)
         if not self.columns:
@@ -138,10 +93,10 @@ class GrowingSteps:
         for path, column in self.columns.items():
             values = columns[path]
             if isinstance(column, list):
-                column += _objects(values, rows)
+                column += [values.value] * count if isinstance(values, Constant) else [values[row] for row in rows]
                 continue
             assert isinstance(values, torch.Tensor)
-            piece = _piece(values, first, last + 1) if pick is None else values[pick.to(values.device)]
+            piece = values[first : last + 1] if pick is None else values[pick.to(values.device)]
             if column.array is None or count > _FEW or piece.requires_grad:
                 column.put(self.length, piece)
             else:  # like put, without its checks: shapes and dtypes have been compared
@@ -168,13 +123,3 @@ class GrowingSteps:
             else:
                 grown[path] = [] if old is None else old
         self.columns, self.room = grown, room
-
-
-def _piece(values: torch.Tensor, start: int, stop: int) -> torch.Tensor:
-    return values if stop - start == values.shape[0] else values[start:stop]
-
-
-def _objects(values: Column, rows: Sequence[int]) -> list[Any]:
-    if isinstance(values, Constant):
-        return [values.value] * len(rows)
-    return [values[row] for row in rows]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import ItemsView, Iterator, ValuesView
+from collections.abc import Iterator, Mapping, MutableMapping
 from typing import Any
 
 import torch
@@ -19,9 +19,6 @@ _PLAIN: type = type(getattr(TensorDict(), "_tensordict", {}))
 
 class NodeView:
     """The nodes of TreeArrays; a node is created once for as long as something holds it.
-
-    Args:
-        arrays: the arrays of the tree.
 
     Attributes:
         edited: whether a user replaced the children of a node, so that the arrays no longer hold the structure.
@@ -42,14 +39,7 @@ class NodeView:
         return root
 
     def node(self, row: int) -> TensorDict:
-        """Return the node of a row.
-
-        Args:
-            row: the row.
-
-        Returns:
-            A TensorDict without batch dimensions, whose entries are created when they are read.
-        """
+        """Return the node of a row: a TensorDict of batch size ``[]``, whose entries are created when they are read."""
         node = self._made.get(row)
         if node is None:
             node = TensorDict._new_unsafe({}, batch_size=_NO_BATCH, nested=False)
@@ -110,12 +100,7 @@ class _Kept(dict[int, TensorDict]):
 
 
 class Entries(dict[str, Any]):
-    """The entries of a node; a value is created when it is first read.
-
-    Args:
-        view: the view of the whole tree.
-        row: the row of this node.
-    """
+    """The entries of the node of a row; a value is created when it is first read."""
 
     def __init__(self, view: NodeView, row: int) -> None:
         super().__init__(dict.fromkeys(view.names(row), _LATER))
@@ -130,76 +115,39 @@ class Entries(dict[str, Any]):
         return value
 
     def __setitem__(self, key: str, value: Any) -> None:
-        self._note(key)
+        self.view.edited |= key == "subtree"
         super().__setitem__(key, value)
 
     def __delitem__(self, key: str) -> None:
-        self._note(key)
+        self.view.edited |= key == "subtree"
         super().__delitem__(key)
 
-    def _note(self, key: str) -> None:
-        if key == "subtree":
-            self.view.edited = True
-
-    # dict(entries) and update(entries) skip __getitem__, and so would see placeholders, unless these are overridden.
+    # The methods of dict skip these, and so would see placeholders; so would dict(entries), unless __iter__ is defined.
     def __iter__(self) -> Iterator[str]:
         return iter(self.keys())
-
-    def get(self, key: str, default: Any = None) -> Any:
-        """Return an entry, or the default."""
-        if key not in self:
-            return default
-        return self[key]
-
-    def items(self) -> Any:
-        """Return names and values."""
-        return ItemsView(self)
-
-    def values(self) -> Any:
-        """Return the values."""
-        return ValuesView(self)
-
-    def pop(self, key: str, *default: Any) -> Any:
-        """Remove an entry and return it."""
-        if key not in self and default:
-            return default[0]
-        value = self[key]
-        del self[key]
-        return value
 
     def copy(self) -> dict[str, Any]:
         """Copy all entries to a plain dictionary."""
         return dict(self)
 
-    def update(self, *others: Any, **entries: Any) -> None:
-        """Set entries."""
-        for key, value in dict(*others, **entries).items():
-            self[key] = value
+    def pop(self, key: str, *default: Any) -> Any:
+        """Remove an entry and return it."""
+        value = self.get(key, *default) if default else self[key]
+        if key in self:
+            del self[key]
+        return value
 
-    def setdefault(self, key: str, default: Any = None) -> Any:
-        """Return an entry, after setting it to the default if it is missing."""
-        if key not in self:
-            self[key] = default
-        return self[key]
+    get, items, values = Mapping.get, Mapping.items, Mapping.values  # type: ignore[assignment]
+    update, setdefault = MutableMapping.update, MutableMapping.setdefault
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
-        return _plain, (dict(self),)
-
-
-def _plain(entries: dict[str, Any]) -> Any:
-    """Rebuild unpickled entries as the dictionary of a plain TensorDict."""
-    return _PLAIN(entries)
+        return _PLAIN, (dict(self),)
 
 
 def view_of(data: Any) -> tuple[NodeView, int] | None:
-    """Return the view that a node belongs to.
+    """Return the view that a node belongs to, and its row, from its TensorDict.
 
-    Args:
-        data: the TensorDict of a node.
-
-    Returns:
-        The view and the row of the node; ``None`` for a node that is not backed by arrays, or whose arrays no longer
-        hold the structure.
+    ``None`` for a node that is not backed by arrays, or whose arrays no longer hold the structure.
     """
     entries = getattr(data, "_tensordict", None)
     if type(entries) is not Entries or entries.view.edited:

@@ -29,25 +29,17 @@ class Structure(NamedTuple):
     vertices: Any
     node: Callable[[Path], Tree]
 
-    def breadth_first(self) -> Iterator[tuple[int, Path]]:
-        """Yield each row once, with the first path to it."""
+    def paths(self, once: bool = False) -> Iterator[tuple[int, Path]]:
+        """Yield each path with the row at its end, shortest first; with ``once``, only the first path to each row."""
         seen = {self.root}
         waiting: deque[tuple[int, Path]] = deque([(self.root, ())])
         while waiting:
             row, path = waiting.popleft()
             yield row, path
             for place, child in enumerate(self.children[row]):
-                if child not in seen:
+                if not once or child not in seen:
                     seen.add(child)
                     waiting.append((child, (*path, place)))
-
-    def paths(self) -> Iterator[tuple[int, Path]]:
-        """Yield each path with the row at its end, shortest first."""
-        waiting: deque[tuple[int, Path]] = deque([(self.root, ())])
-        while waiting:
-            row, path = waiting.popleft()
-            yield row, path
-            waiting.extend((child, (*path, place)) for place, child in enumerate(self.children[row]))
 
     def rows(self) -> list[int]:
         """List each row once, breadth first."""
@@ -60,14 +52,7 @@ class Structure(NamedTuple):
         return order
 
     def fold(self, value: Callable[[list[int]], int]) -> int:
-        """Compute a number for the root, bottom-up.
-
-        Args:
-            value: called with the numbers of the children of a node, returns the number of the node.
-
-        Returns:
-            The number of the root.
-        """
+        """Compute a number for the root, bottom-up: ``value`` gives that of a node from those of its children."""
         found: dict[int, int] = {}
         stack = [self.root]
         while stack:
@@ -90,14 +75,7 @@ class Structure(NamedTuple):
 
 
 def structure_of(tree: Tree) -> Structure:
-    """Read the structure of a subtree: from the arrays behind it, or by visiting its nodes.
-
-    Args:
-        tree: the root of the subtree.
-
-    Returns:
-        The structure.
-    """
+    """Read the structure of a subtree: from the arrays behind it, or by visiting its nodes."""
     viewed = view_of(tree._tensordict)
     if viewed is not None:
         view, row = viewed
@@ -140,14 +118,7 @@ class _Vertices:
 
 
 def nodes_along(tree: Tree, path: Path) -> list[Tree]:
-    """Follow a path downwards.
-
-    Args:
-        tree: the first node.
-        path: the position of the child to descend to, at each node.
-
-    Returns:
-        The nodes along the path, the first one included.
+    """Follow a path downwards; return the nodes along it, the first one included.
 
     Raises:
         IndexError: If a node has no such child.

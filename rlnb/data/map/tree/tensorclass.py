@@ -1,29 +1,121 @@
-"""Parent links: weak references from a node to its parent, kept beside the data of the tensorclass."""
+"""The tensorclass behind trees: links to parents, and copying, pickling and showing without recursion over levels."""
 
 from __future__ import annotations
 
 import copy
-import dataclasses
 import functools
 import weakref
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import torch
-from tensordict import NonTensorData, TensorDict, TensorDictBase, is_non_tensor, tensorclass
+from tensordict import LazyStackedTensorDict, NonTensorData, TensorDict, TensorDictBase, is_non_tensor, tensorclass
 
-from rlnb.data.map.tree import copying
+from rlnb._tensordict import fast_tensordict
 from rlnb.data.map.tree.view import view_of
+from rlnb.data.map.tree.walk import structure_of
+
+if TYPE_CHECKING:
+    from rlnb.data.map.tree.node import Tree
+
+#: Number of levels that the repr of a tree shows.
+LEVELS = 3
+
+_NO_BATCH = torch.Size(())
+
+Parts = tuple[list[dict[str, Any]], list[Any], list[list[int] | None]]
+
+
+def take_apart(data: TensorDict, levels: int | None = None) -> Parts:
+    """Take the nodes of a tree apart, breadth first, down to some levels below the root.
+
+    A node with several parents is one part. Children that are not a stack of single nodes stay an entry of their
+    parent.
+
+    Returns:
+        For each node its entries (``None`` as ``"subtree"`` if its children are parts), its device, and the numbers of
+        those children.
+    """
+    nodes, numbers = [data], {id(data): 0}
+    entries: list[dict[str, Any]] = []
+    children: list[list[int] | None] = []
+    depth, last = 0, 1
+    for row, node in enumerate(nodes):
+        if row == last:
+            depth, last = depth + 1, len(nodes)
+        below = _children(node) if levels is None or depth < levels else None
+        stored: Any = node._tensordict
+        # None is a placeholder: rebuilt fills in the subtree.
+        entries.append({name: None if name == "subtree" and below is not None else stored[name] for name in stored})
+        for child in below or ():
+            if id(child) not in numbers:
+                numbers[id(child)] = len(nodes)
+                nodes.append(child)
+        children.append(None if below is None else [numbers[id(child)] for child in below])
+    return entries, [node.device for node in nodes], children
+
+
+def _children(node: TensorDict) -> list[TensorDict] | None:
+    stored: Any = node._tensordict
+    if "subtree" not in stored:
+        return None
+    stack = stored["subtree"]
+    data = stack if isinstance(stack, TensorDictBase) else stack._tensordict
+    if not isinstance(data, LazyStackedTensorDict) or data.batch_dims != 1:
+        return None
+    return data.tensordicts if all(type(child) is TensorDict for child in data.tensordicts) else None
+
+
+def copied(tree: Tree, copy_entry: Callable[[Any], Any]) -> Tree:
+    """Copy a node without batch dimensions, and its subtree; the copy has no parent."""
+    entries, devices, children = take_apart(tree._tensordict)
+    done = [{name: None if v is None else copy_entry(v) for name, v in each.items()} for each in entries]
+    return rebuilt(type(tree), (done, devices, children), others_of(tree))
+
+
+def others_of(tree: Tree) -> dict[str, Any]:
+    """Return the fields that the tensorclass keeps beside its TensorDict, without the parents."""
+    return {name: value for name, value in tree._non_tensordict.items() if name != "_parent"}
+
+
+def rebuilt(cls: type[Tree], parts: Parts, others: dict[str, Any]) -> Tree:
+    """Undo :func:`take_apart`."""
+    entries, devices, children = parts
+    nodes = [fast_tensordict(each, _NO_BATCH, device) for each, device in zip(entries, devices, strict=True)]
+    for node, below in zip(nodes, children, strict=True):
+        if below is not None:
+            stored: Any = node._tensordict
+            stack = LazyStackedTensorDict(*[nodes[child] for child in below], stack_dim=0)
+            stored["subtree"] = cls._from_tensordict(stack)
+    return cls._from_tensordict(nodes[0], dict(others))
+
+
+def is_plain(tree: Tree, locked: bool = False) -> bool:
+    """Whether a node can be taken apart: it has no batch dimensions and, unless ``locked``, is not locked."""
+    data = tree._tensordict
+    return type(data) is TensorDict and not data.batch_dims and (locked or not data.is_locked)
+
+
+def cut(tree: Tree) -> tuple[Tree, bool]:
+    """Copy the first levels of a tree; the copy shares its tensors.
+
+    Returns:
+        The copy, and whether a deeper level was left out. In the copy, ``"..."`` takes the place of such children.
+    """
+    entries, devices, children = take_apart(tree._tensordict, LEVELS)
+    short = False
+    for each, below in zip(entries, children, strict=True):
+        if below is None and "subtree" in each and getattr(each["subtree"], "batch_dims", 0) > 0:
+            each["subtree"] = NonTensorData("...", batch_size=_NO_BATCH)
+            short = True
+    return rebuilt(type(tree), (entries, devices, children), others_of(tree)), short
 
 
 class ParentLink(weakref.ref[TensorDictBase]):
-    """A weak reference to the TensorDict of a parent, together with the parent's own links.
+    """A weak reference to the TensorDict of a parent, together with the links ``above`` it, of the parent itself.
 
     A link is not copied or saved: nodes of a copied or loaded tree get their links when they are reached from their
     parent.
-
-    Args:
-        parent: the TensorDict of the parent.
-        above: the links of the parent.
     """
 
     __slots__ = ("above",)
@@ -49,13 +141,9 @@ class ParentLink(weakref.ref[TensorDictBase]):
 
 
 def as_links(value: Any) -> Any:
-    """Convert the parents that a user sets to links.
+    """Convert the parents that a user sets to a link, a list of links, or ``None`` if no parent is alive.
 
-    Args:
-        value: a tree, a weak reference to one or to its TensorDict, a list of these, or ``None``.
-
-    Returns:
-        A link, a list of links, or ``None`` if no parent is alive.
+    ``value`` is a tree, a weak reference to one or to its TensorDict, a list of these, or ``None``.
 
     Raises:
         TypeError: If the value is of another type.
@@ -85,12 +173,6 @@ def linked(cls: Any) -> Any:
     The field ``_parent`` is kept beside the data and set when a child is accessed through its parent. Links take no
     part in ``stack``, ``clone``, ``save`` and ``state_dict``, so these work for nodes that have parents. Methods are
     wrapped here and not written in the class body, because they extend those that ``tensorclass`` generates.
-
-    Args:
-        cls: the class, with the fields ``_parent`` and ``subtree``.
-
-    Returns:
-        The tensorclass.
     """
     cls = tensorclass(cls)
     _without_recursion(cls)
@@ -129,33 +211,8 @@ def linked(cls: Any) -> Any:
     for name in ("__getstate__", "_memmap_", "to_dict"):
         setattr(cls, name, without_links(getattr(cls, name)))
     cls.set = set_
-    if "subtree" not in cls.__dict__:
-        _fields_as_from_0_15(cls)
     cls.subtree = _Subtree(cls.__dict__["subtree"])
     return cls
-
-
-def _fields_as_from_0_15(cls: Any) -> None:
-    """Backport the fields of tensordict 0.15 to a tensorclass of 0.14.
-
-    In 0.14, ``__getattr__`` raises ``KeyError`` for a field that was never set, and ``stack`` and its relatives cannot
-    be called on the class.
-    """
-
-    def reader(name: str) -> property:
-        def read(node: Any) -> Any:
-            try:
-                return plain_getattr(node, name)
-            except (KeyError, AttributeError):
-                return None
-
-        return property(read, lambda node, value: plain_setattr(node, name, value))
-
-    plain_getattr, plain_setattr = cls.__getattr__, cls.__setattr__
-    for field in dataclasses.fields(cls):
-        setattr(cls, field.name, reader(field.name))
-    for name in ("cat", "lazy_stack", "maybe_dense_stack", "stack"):
-        setattr(cls, name, staticmethod(getattr(TensorDict, name)))
 
 
 def _without_recursion(cls: Any) -> None:
@@ -164,30 +221,31 @@ def _without_recursion(cls: Any) -> None:
 
     @functools.wraps(plain_clone)
     def clone(self: Any, recurse: bool = True, **kwargs: Any) -> Any:
-        if kwargs or not copying.is_plain(self, locked=True):
+        if kwargs or not is_plain(self, locked=True):
             return plain_clone(self, recurse, **kwargs)
-        return copying.copied(self, lambda entry: _cloned(entry, recurse))
+        return copied(self, lambda entry: _cloned(entry, recurse))
 
     def deepcopy(self: Any, memo: dict[int, Any]) -> Any:
-        if not copying.is_plain(self):
+        if not is_plain(self):
             return self.clone()
-        twin = copying.copied(self, lambda entry: copy.deepcopy(entry, memo) if is_non_tensor(entry) else entry.clone())
+        twin = copied(self, lambda entry: copy.deepcopy(entry, memo) if is_non_tensor(entry) else entry.clone())
         memo[id(self)] = twin
         return twin
 
     def reduce_ex(self: Any, protocol: Any) -> Any:
-        if not copying.is_plain(self):
+        if not is_plain(self):
             return plain_reduce(self, protocol)
-        return copying.rebuilt, (cls, copying.take_apart(self._tensordict), copying.others_of(self))
+        return rebuilt, (cls, take_apart(self._tensordict), others_of(self))
 
     def repr_(self: Any) -> str:
-        if not copying.is_plain(self, locked=True):
+        if not is_plain(self, locked=True):
             return plain_repr(self)
-        top, short = copying.cut(self)
+        top, short = cut(self)
         if not short:
             return plain_repr(top)
-        nodes, levels = copying.size_of(self)
-        return f"{plain_repr(top)}\n# the first {copying.LEVELS} levels of {levels}; {nodes:,} nodes in all"
+        structure = structure_of(self)
+        nodes, levels = len(structure.rows()), self.max_length()
+        return f"{plain_repr(top)}\n# the first {LEVELS} levels of {levels}; {nodes:,} nodes in all"
 
     cls.clone, cls.__deepcopy__, cls.__reduce_ex__, cls.__repr__ = clone, deepcopy, reduce_ex, repr_
 

@@ -83,12 +83,10 @@ class MaskedCategorical(TorchCategorical):
         if validate:
             _check_weights(name, weights, legal, are_logits=logits is not None)
         self._mask, self.neg_inf, self.padding_value = legal, neg_inf, padding_value
-        if logits is None:
-            super().__init__(probs=weights, validate_args=False)
-        else:
-            super().__init__(logits=weights, validate_args=False)
-            del self.logits  # recomputed lazily with neg_inf; `_param` stays without it
         self._from_logits = logits is not None
+        super().__init__(**{"logits" if self._from_logits else "probs": weights}, validate_args=False)
+        if self._from_logits:
+            del self.logits  # recomputed lazily with neg_inf; `_param` stays without it
         self._validate_args = validate
 
     @property
@@ -140,51 +138,19 @@ class MaskedCategorical(TorchCategorical):
         )
 
     def sample(self, sample_shape: torch.Size | Sequence[int] | None = None) -> torch.Tensor:
-        """Draw actions.
-
-        Args:
-            sample_shape: dimensions added in front of the batch dimensions.
-
-        Returns:
-            The actions, int64 ``[*sample_shape, *batch]``.
-        """
+        """Draw actions, int64 ``[*sample_shape, *batch]``."""
         size = torch.Size(sample_shape or ())
         drawn = torch.multinomial(self.probs.detach().reshape(-1, self._num_events), size.numel(), replacement=True)
         return drawn.T.reshape(size + self.batch_shape)
 
-    def log_prob(self, value: torch.Tensor) -> torch.Tensor:
-        """Return the log-probabilities of actions.
-
-        Args:
-            value: integers, whose shape broadcasts with ``[*batch]``.
-
-        Returns:
-            The log-probabilities; ``neg_inf`` for masked actions.
-
-        Raises:
-            ValueError: If a value is not an action.
-        """
-        return super().log_prob(value)
-
     def entropy(self) -> torch.Tensor:
-        """Return the entropy in nats.
-
-        Returns:
-            The entropy, ``[*batch]``: from 0, if one action is legal, to the logarithm of their number.
-        """
+        """Return the entropy in nats, ``[*batch]``: from 0 for one legal action to the logarithm of their number."""
         # Mask before multiplying: 0 * -inf is NaN, and would be NaN in the gradient.
         possible = self._log_probs.isfinite()
         return -(self.probs * self._log_probs.masked_fill(~possible, 0.0)).sum(-1)
 
     def expand(self, batch_shape: torch.Size | Sequence[int], _instance: Any = None) -> MaskedCategorical:
-        """Return the distribution with other batch dimensions.
-
-        Args:
-            batch_shape: the expanded batch dimensions.
-
-        Returns:
-            A new distribution that shares memory with this one.
-        """
+        """Return the distribution with expanded batch dimensions, sharing memory with this one."""
         new = self._get_checked_instance(MaskedCategorical, _instance)
         super().expand(batch_shape, _instance=new)
         shape = (*new.batch_shape, self._num_events)
@@ -211,19 +177,10 @@ class ReparamGradientStrategy(enum.Enum):
 class MaskedOneHotCategorical(MaskedCategorical):
     """A :class:`MaskedCategorical` whose samples are one-hot vectors.
 
-    Args:
-        logits: see :class:`MaskedCategorical`.
-        probs: see :class:`MaskedCategorical`.
-        mask: see :class:`MaskedCategorical`.
-        indices: see :class:`MaskedCategorical`.
-        neg_inf: see :class:`MaskedCategorical`.
-        padding_value: see :class:`MaskedCategorical`.
-        grad_method: gradient estimator of :meth:`rsample`.
-        validate_args: see :class:`MaskedCategorical`.
+    The other arguments, and the errors, are those of :class:`MaskedCategorical`.
 
-    Raises:
-        TypeError: If the mask is not a boolean tensor, or the indices are not integers.
-        ValueError: If arguments are missing or their shapes do not match, or a row has no legal action.
+    Args:
+        grad_method: gradient estimator of :meth:`rsample`.
 
     Example:
         >>> dist = MaskedOneHotCategorical(probs=torch.tensor([0.6, 0.3, 0.1]), mask=torch.tensor([False, True, True]))
@@ -279,23 +236,13 @@ class MaskedOneHotCategorical(MaskedCategorical):
         return self.probs * (1 - self.probs)
 
     def sample(self, sample_shape: torch.Size | Sequence[int] | None = None) -> torch.Tensor:
-        """Draw actions.
-
-        Args:
-            sample_shape: dimensions added in front of the batch dimensions.
-
-        Returns:
-            One-hot int64 ``[*sample_shape, *batch, n]``.
-        """
+        """Draw actions as one-hot int64 ``[*sample_shape, *batch, n]``."""
         return self._one_hot(super().sample(sample_shape))
 
     def rsample(self, sample_shape: torch.Size | Sequence[int] | None = None) -> torch.Tensor:
         """Draw actions that carry a gradient, estimated by ``grad_method``.
 
         ``has_rsample`` is False nevertheless, so that policies draw with :meth:`sample`: envs need integers.
-
-        Args:
-            sample_shape: dimensions added in front of the batch dimensions.
 
         Returns:
             One-hot vectors with the dtype of the probabilities, ``[*sample_shape, *batch, n]``.
@@ -328,25 +275,11 @@ class MaskedOneHotCategorical(MaskedCategorical):
         return log_probs.gather(-1, index[..., :1]).squeeze(-1)
 
     def enumerate_support(self, expand: bool = True) -> torch.Tensor:
-        """Return all actions, legal or not.
-
-        Args:
-            expand: whether to expand over the batch dimensions.
-
-        Returns:
-            One-hot int64 ``[n, *batch, n]``, or ``[n, 1, .., n]`` without ``expand``.
-        """
+        """Return all actions, legal or not, one-hot int64 ``[n, *batch, n]``; ``[n, 1, .., n]`` without ``expand``."""
         return self._one_hot(super().enumerate_support(expand))
 
     def expand(self, batch_shape: torch.Size | Sequence[int], _instance: Any = None) -> MaskedOneHotCategorical:
-        """Return the distribution with other batch dimensions.
-
-        Args:
-            batch_shape: the expanded batch dimensions.
-
-        Returns:
-            A new distribution that shares memory with this one.
-        """
+        """Return the distribution with expanded batch dimensions, sharing memory with this one."""
         new = self._get_checked_instance(MaskedOneHotCategorical, _instance)
         super().expand(batch_shape, _instance=new)
         new.grad_method, new._event_shape = self.grad_method, self._event_shape
@@ -364,18 +297,7 @@ def _action_mask(
     padding_value: int | None,
     validate: bool,
 ) -> torch.Tensor:
-    """Return the mask of the legal actions.
-
-    Args:
-        name: name of the distribution, for errors.
-        n_actions: number of actions, legal or not.
-        mask: argument of the distribution.
-        indices: argument of the distribution.
-        padding_value: argument of the distribution.
-        validate: whether to check the values of ``indices``.
-
-    Returns:
-        A boolean tensor ``[*batch, n_actions]``, True for the legal actions.
+    """Return the mask of the legal actions ``[*batch, n_actions]``, from the mask or the indices that were given.
 
     Raises:
         TypeError: If the mask is not a boolean tensor, or the indices are not integers.
@@ -416,8 +338,7 @@ def _mask_of(
     if validate and bool(outside.any()):
         raise ValueError(
             f"The indices of {name} must be between 0 and {n_actions - 1}, got {int(indices[outside][0])}. "
-            "If it pads a shorter row: "
-            f"padding_value={int(indices[outside][0])}."
+            f"If it pads a shorter row: padding_value={int(indices[outside][0])}."
         )
     # Padding is scattered to an additional column, which is then dropped.
     places = indices.masked_fill(padding, n_actions)
@@ -426,16 +347,9 @@ def _mask_of(
 
 
 def _check_weights(name: str, weights: torch.Tensor, mask: torch.Tensor, are_logits: bool) -> None:
-    """Check that each row is a valid distribution.
+    """Raise ``ValueError`` if a row has no legal action, or invalid logits or probabilities.
 
-    Args:
-        name: name of the distribution, for errors.
-        weights: logits or probabilities ``[*batch, n_actions]``; those of masked actions are -inf or 0.
-        mask: mask of the legal actions, of the same shape.
-        are_logits: whether the weights are logits.
-
-    Raises:
-        ValueError: If a row has no legal action, or invalid logits or probabilities.
+    The weights of masked actions are -inf or 0.
     """
     if are_logits:
         good = weights.amax(-1).isfinite()  # the maximum is NaN or infinite if any logit is NaN or inf
@@ -455,6 +369,3 @@ def _check_weights(name: str, weights: torch.Tensor, mask: torch.Tensor, are_log
     need = "finite, or -inf for some of them" if are_logits else "finite, not negative, and not all zero"
     legal = ", ".join(f"{value:.4g}" for value in weights[row][mask[row]].tolist())
     raise ValueError(f"The {kind} of {name}{where} must be {need}; those of the legal actions are: {legal}.")
-
-
-__all__ = ["MaskedCategorical", "MaskedOneHotCategorical", "ReparamGradientStrategy"]
