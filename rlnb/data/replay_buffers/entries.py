@@ -13,9 +13,7 @@ from rlnb.data.ted.keys import NestedKey
 
 
 def set_per_item(batch: Any, key: NestedKey, values: Any, value_dims: int = 0) -> None:
-    """Set an entry of a new batch to one value for each item.
-
-    A value is repeated over the dimensions that the item itself has in the batch size, such as time.
+    """Set an entry of a new batch to one value for each item, repeated over the item's own dimensions, such as time.
 
     Args:
         batch: a TensorDict or tensorclass of batch size ``[*lead, *item]``.
@@ -44,23 +42,9 @@ def set_per_item(batch: Any, key: NestedKey, values: Any, value_dims: int = 0) -
 
 
 def with_entries(data: Any, entries: dict[NestedKey, Any]) -> Any:
-    """Replace entries of items.
+    """Return a shallow copy of a TensorDict, or of a list of them, with new values of stored entries.
 
-    Args:
-        data: a TensorDict, or a list of them.
-        entries: the new values by key, of the batch size of ``data`` (for a list: one value for each item).
-
-    Returns:
-        A shallow copy of ``data`` with the new values.
-
-    Raises:
-        KeyError: If ``data`` does not have an entry of that key.
-        TypeError: If it is not a TensorDict.
-
-    Example:
-        >>> from tensordict import TensorDict
-        >>> with_entries(TensorDict({"a": torch.zeros(2), "b": torch.ones(2)}, [2]), {"a": torch.ones(2)})["a"]
-        tensor([1., 1.])
+    The values have the batch size of ``data``; for a list, one value for each item.
     """
     if isinstance(data, list):
         values = {key: list(value) for key, value in entries.items()}

@@ -22,11 +22,7 @@ _FOLLOWERS: weakref.WeakSet[Forkable] = weakref.WeakSet()
 
 
 def follow(follower: Forkable) -> None:
-    """Call the hooks of an object at each fork as long as it exists.
-
-    Args:
-        follower: The object.
-    """
+    """Call the hooks of an object at each fork as long as it exists."""
     _register()
     _FOLLOWERS.add(follower)
 

@@ -29,28 +29,14 @@ class Where(NamedTuple):
     lead: torch.Size
 
     def positions(self, width: int) -> torch.Tensor:
-        """Return the positions of the items.
-
-        Args:
-            width: number of items in a row.
-
-        Returns:
-            The positions along the flattened dimensions, shape ``[n]``.
-        """
+        """Return the positions of the items, shape ``[n]``, with ``width`` items in a row."""
         if self.span is not None:
             return torch.arange(self.span.start * width, self.span.stop * width)
         return torch.tensor([self.position]) if self.flat is None else self.flat
 
 
 def one(position: int) -> Where:
-    """Return the place of a single item.
-
-    Args:
-        position: along the flattened dimensions.
-
-    Returns:
-        The place.
-    """
+    """Return the place of a single item."""
     return Where(position, None, None, torch.Size(()))
 
 
@@ -205,13 +191,8 @@ def _all_within(array: np.ndarray, length: int, ndim: int) -> np.ndarray:
 def ravel(index: Any, shape: Sequence[int]) -> torch.Tensor:
     """Turn the index of a sample into positions along the flattened dimensions, without a check of its range.
 
-    Args:
-        index: positions; with several dimensions a tuple of tensors, or a tensor whose last dimension holds the
-            coordinates.
-        shape: of the storage; the first size does not matter.
-
-    Returns:
-        The positions, shape ``[n]``.
+    The index is as :func:`unravel` makes it, or a tensor whose last dimension holds the coordinates. The first size of
+    ``shape`` does not matter.
 
     Example:
         >>> ravel((torch.tensor([0, 1]), torch.tensor([1, 2])), [5, 3])
@@ -228,14 +209,7 @@ def ravel(index: Any, shape: Sequence[int]) -> torch.Tensor:
 
 
 def unravel(flat: torch.Tensor, shape: Sequence[int]) -> Any:
-    """Turn positions along the flattened dimensions into the index of a sample.
-
-    Args:
-        flat: the positions, shape ``[n]``.
-        shape: of the storage; the first size does not matter.
-
-    Returns:
-        The positions themselves; with several dimensions a tuple of tensors, one for each dimension.
+    """Turn positions into the index of a sample: the positions; with several dimensions a tuple of tensors for each.
 
     Example:
         >>> unravel(torch.tensor([1, 5]), [5, 3])

@@ -74,13 +74,9 @@ class Prefetcher:
         self._pool_process = 0
 
     def next(self, source: Prefetchable) -> Prefetched:
-        """Return the next batch.
+        """Return the next batch of a buffer, to which no reference is kept: a buffer is freed with its last user.
 
-        Args:
-            source: the buffer. The prefetcher keeps no reference to it, so that a buffer is freed with its last user.
-
-        Returns:
-            The batch, which may still be in preparation. Wait for it without holding a lock that a transform may need.
+        The batch may still be in preparation. Wait for it without holding a lock that a transform may need.
         """
         pool = self._running_pool()
         with torch.inference_mode(False):  # the batch may be used later where gradients are needed
@@ -110,11 +106,7 @@ class Prefetcher:
         return [*(prefetched.draw for prefetched in self._queue), *self._to_repeat]
 
     def restart(self, draws: Iterable[Draw]) -> None:
-        """Drop the batches in preparation, and prepare batches of these draws first.
-
-        Args:
-            draws: as :attr:`draws` returns them.
-        """
+        """Drop the batches in preparation, and prepare those of ``draws`` first, as :attr:`draws` returns them."""
         draws = deque(draws)
         self.clear()
         self._to_repeat = draws
@@ -127,11 +119,7 @@ class Prefetcher:
         self._to_repeat.clear()
 
     def close(self, wait: bool = True) -> None:
-        """Stop the threads once they have finished their current batch.
-
-        Args:
-            wait: whether to wait for them.
-        """
+        """Stop the threads once they have finished their current batch."""
         if self._pool is not None and self._pool_process == os.getpid():
             self._pool.shutdown(wait=wait)
         self._pool = None

@@ -17,7 +17,7 @@ class ProcessLock:
     """Reentrant lock on a file, for the threads of several processes.
 
     The operating system releases the lock of a process that ends, however it ends. As long as the lock is ``alone``, it
-    is a lock between threads only and costs no system call.
+    is a lock between threads only and costs no system call: no other process can ask for it before :meth:`share`.
 
     An interrupt (Ctrl+C) in a block releases the lock like any exception. As with every context manager written in
     Python, one that arrives in the very instant in which the block begins or ends can leave the lock held: this thread
@@ -28,18 +28,14 @@ class ProcessLock:
 
     Args:
         path: Path of the file, which must exist.
-        alone: Whether no other process can ask for the lock before :meth:`share` is called.
-        on_acquire: Function that is called each time the file has been locked.
-
-    Attributes:
         alone: Whether no other process can ask for the lock.
-        depth: Number of blocks that hold the lock.
+        on_acquire: Function that is called each time the file has been locked.
 
     Example:
         >>> import tempfile
         >>> lock = ProcessLock(Path(tempfile.mkstemp()[1]))
         >>> with lock, lock:
-        ...     lock.depth
+        ...     lock.depth  # number of blocks that hold the lock
         2
         >>> lock.depth
         0

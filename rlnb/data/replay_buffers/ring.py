@@ -21,9 +21,6 @@ class Ring:
 
     A call that fails before ``advance`` leaves the cursor where it was.
 
-    Args:
-        size: Number of rows.
-
     Attributes:
         cursor: Row that is written next.
         length: Number of rows that are filled: the first ones.
@@ -67,24 +64,14 @@ class Ring:
         return self.length == self.size
 
     def advance(self, count: int) -> None:
-        """Move the cursor behind rows that have been written.
-
-        Args:
-            count: Number of rows, from the cursor on.
-        """
+        """Move the cursor behind ``count`` rows that have been written."""
         end = self.cursor + count
         length = max(self.length, min(end, self.size))
         # One statement without a call: an interrupt comes before or after it, so cursor and length always agree.
         self.cursor, self.length, self.written = end % self.size, length, self.written + count
 
     def jump(self, cursor: int, length: int, written: int | None = None) -> None:
-        """Set the whole state, for example after loading a checkpoint.
-
-        Args:
-            cursor: Row that is written next.
-            length: Number of rows that are filled.
-            written: Number of rows that were ever written. Default: ``length``.
-        """
+        """Set the whole state, for example after loading a checkpoint; ``written`` is ``length`` by default."""
         written, changes = length if written is None else written, self.changes + 1
         self.cursor, self.length, self.written, self.changes = cursor % self.size, length, written, changes
 

@@ -19,17 +19,7 @@ _FEW_ROWS = 4  # with fewer rows of each block in a batch, on average, rows are 
 
 
 class RowBlock:
-    """A batch of TensorDicts or tensors, as columns.
-
-    Args:
-        form: keys, shapes and dtypes of its items.
-        leaves: shape ``[n, *leaf.shape]`` each.
-        kind: equal for blocks whose rows can be stacked.
-
-    Attributes:
-        columns: the leaves.
-        kind: the same.
-    """
+    """A batch of TensorDicts or tensors, as columns. Rows of blocks of an equal ``kind`` can be stacked."""
 
     __slots__ = ("_form", "columns", "kind")
 
@@ -43,41 +33,16 @@ class RowBlock:
         return self._form.element_dims
 
     def item(self, position: int) -> Any:
-        """Return the item of a row; it shares the memory of the batch.
-
-        Args:
-            position: of the row.
-
-        Returns:
-            The item.
-        """
+        """Return the item of a row; it shares the memory of the batch."""
         return self._form.build([column.one(position) for column in self.columns], torch.Size(()))
 
     def build(self, leaves: Sequence[torch.Tensor], count: int) -> Any:
-        """Make a batch of leaves.
-
-        Args:
-            leaves: shape ``[count, *leaf.shape]`` each.
-            count: number of rows.
-
-        Returns:
-            The batch.
-        """
+        """Make a batch of leaves of shape ``[count, *leaf.shape]``."""
         return self._form.build(leaves, torch.Size((count,)))
 
 
 class BlockRow:
-    """A row of a block; stands in a list for an item that nobody has accessed yet.
-
-    Args:
-        block: the block.
-        position: of the row in the block.
-
-    Attributes:
-        block: the same.
-        position: the same.
-        item: the item, once it was accessed; None before.
-    """
+    """A row of a block; stands in a list for an item that nobody has accessed yet. Afterwards, ``item`` keeps it."""
 
     __slots__ = ("block", "item", "position")
 
@@ -88,15 +53,6 @@ class BlockRow:
 
 def split_rows(data: Any) -> list[Any]:
     """Split a batch into rows, or into items if it is not a plain TensorDict or tensor.
-
-    Args:
-        data: see :func:`~rlnb.data.replay_buffers.stacking.split_batch`.
-
-    Returns:
-        A row or an item for each item of the batch.
-
-    Raises:
-        ValueError: If the tensors lead with different dimensions, or have none.
 
     Example:
         >>> rows = split_rows(torch.arange(100))
@@ -124,15 +80,7 @@ def _is_plain(leaf: Any) -> bool:
 
 
 def item_of(entry: Any, keep: bool = True) -> Any:
-    """Return the item that an entry of the list stands for.
-
-    Args:
-        entry: a row, or an item itself.
-        keep: whether later calls return the same object, because the caller may change it.
-
-    Returns:
-        The item.
-    """
+    """Return the item of an entry of the list; with ``keep``, it is always the same object, which may be changed."""
     if type(entry) is not BlockRow:
         return entry
     item = entry.item
@@ -144,14 +92,7 @@ def item_of(entry: Any, keep: bool = True) -> Any:
 
 
 def stack_rows(rows: Sequence[Any]) -> Any:
-    """Stack rows whose items nobody has accessed.
-
-    Args:
-        rows: at least one.
-
-    Returns:
-        The batch; None if one is not such a row, or their forms differ.
-    """
+    """Stack rows whose items nobody has accessed; None if one is not such a row, or their forms differ."""
     # An item that was accessed may have been changed since.
     if any(type(row) is not BlockRow or row.item is not None for row in rows):
         return None

@@ -53,10 +53,6 @@ class SharedRing(Ring):
     After an interrupt (Ctrl+C) the ring is usable, its length and the rows agree, and at most the interrupted write is
     missing.
 
-    Args:
-        size: Number of rows.
-        path: Path of the file, which is created.
-
     Attributes:
         log: Log of the rows that are about to be overwritten; None while the storage has no memory.
         writable: Whether this process may write to the file; otherwise it can only read.
@@ -166,12 +162,7 @@ class SharedRing(Ring):
         return self._prepare(end % self.size, filled, state[now + _WRITTEN] + count, state[now + _CHANGES])
 
     def announce(self, logged: int, count: int) -> None:
-        """Declare the log complete; from here on, its items count as written.
-
-        Args:
-            logged: Number of items in the log.
-            count: Number of rows by which the cursor moves after the replay.
-        """
+        """Declare the log of ``logged`` items complete: they count as written. The cursor will move by ``count`` rows."""
         self._state[_THEN] = self._prepare_advance(count)
         self._state[_LOGGED] = logged
 

@@ -18,18 +18,10 @@ _dtype = operator.attrgetter("dtype")
 
 
 def stack_leaves(items: Sequence[Any], form: Form, lead: tuple[int, ...] = ()) -> list[Any]:
-    """Stack the leaves of items.
-
-    Args:
-        items: the items; at least one.
-        form: keys, shapes and dtypes of an item.
-        lead: the batch dimensions of each of ``items``.
+    """Stack the leaves of items of one form and of the batch dimensions ``lead``; raises ``ValueError`` if one differs.
 
     Returns:
         The leaves of the batch, each of shape ``[len(items), *lead, *leaf.shape]``.
-
-    Raises:
-        ValueError: If an item differs from the form.
     """
     try:
         columns = form._take_each_apart(items)
@@ -79,12 +71,8 @@ def _stack(values: Sequence[Any], objects: bool) -> Any:
 def stack_items(items: Sequence[Any]) -> Any:
     """Stack items into a batch if possible.
 
-    Args:
-        items: tensors, TensorDicts, PyTrees of these, or any objects.
-
-    Returns:
-        The batch; a lazy stack for TensorDicts that differ only in the shapes of their entries; a list if the items
-        are not tensors, or differ in another way.
+    TensorDicts that differ only in the shapes of their entries make a lazy stack. Items that are not tensors, or differ
+    in another way, make a list.
 
     Example:
         >>> stack_items([torch.zeros(2), torch.ones(2)])
@@ -121,16 +109,7 @@ def _holds_tensors(item: Any) -> bool:
 
 
 def split_batch(data: Any) -> list[Any]:
-    """Split a batch into its items.
-
-    Args:
-        data: a tensor, a TensorDict, or a PyTree whose tensors lead with the same dimension.
-
-    Returns:
-        The items; their tensors are views of the batch.
-
-    Raises:
-        ValueError: If the tensors lead with different dimensions, or have none.
+    """Split a tensor, TensorDict or PyTree of equal first dimensions into its items, which are views.
 
     Example:
         >>> split_batch((torch.arange(2), torch.zeros(2, 1)))

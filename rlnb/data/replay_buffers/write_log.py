@@ -19,12 +19,8 @@ _ALIGNMENT = 64
 class WriteLog:
     """Log of the items of one write: their positions and all of their leaves.
 
-    The layout of the file follows from the number of items, so that any process can read it.
-
-    Args:
-        path: Path of the file, which is created when it is first needed.
-        columns: Memory of the storage.
-        ndim: Number of leading dimensions of the columns that count items.
+    The layout of the file follows from the number of items, so that any process can read it. The file is created when
+    it is first needed. ``ndim`` is the number of leading dimensions of the columns that count items.
 
     Example:
         >>> import tempfile
@@ -44,26 +40,14 @@ class WriteLog:
         self._count, self._parts = 0, list[Column]()
 
     def record(self, positions: np.ndarray, leaves: Sequence[torch.Tensor]) -> None:
-        """Write items to the log.
-
-        Args:
-            positions: Positions of the items in the storage, shape ``[n]``.
-            leaves: One tensor of ``n`` items for each column; leading dimensions do not matter.
-
-        Raises:
-            OSError: If the disk is full.
-        """
+        """Write items to the log: positions of shape ``[n]`` and ``n`` items of each leaf, of any leading dimensions."""
         parts = self._open(len(positions), grow=True)
         parts[0].flat_array[:] = positions  # type: ignore[index]  # integers, which numpy has
         for part, leaf in zip(parts[1:], leaves, strict=True):
             part.fill(leaf)
 
     def replay(self, count: int) -> None:
-        """Copy the items to their positions; repeating it does no harm.
-
-        Args:
-            count: Number of items that were recorded.
-        """
+        """Copy ``count`` recorded items to their positions; repeating it does no harm."""
         positions, *parts = self._open(count, grow=False)
         for column, part in zip(self._columns, parts, strict=True):
             column.scatter(positions.tensor, part.tensor)
@@ -96,17 +80,9 @@ class WriteLog:
 
 
 def reserve_bytes(path: Path, begin: int, length: int) -> None:
-    """Reserve disk space for a part of a file.
+    """Reserve disk space for a part of an existing file; raises ``OSError`` if the disk is full.
 
     Mapped files may be sparse: without reserved space, touching a page kills the process when the disk is full.
-
-    Args:
-        path: Path of the file, which must exist.
-        begin: Offset of the first byte.
-        length: Number of bytes.
-
-    Raises:
-        OSError: If the disk is full.
     """
     if not length:
         return
@@ -119,16 +95,7 @@ def reserve_bytes(path: Path, begin: int, length: int) -> None:
 
 
 def positions_of_rows(start: int, count: int, size: int, width: int) -> np.ndarray:
-    """Return the positions of all items of consecutive rows.
-
-    Args:
-        start: First row.
-        count: Number of rows.
-        size: Number of rows of the ring, after which it wraps around.
-        width: Number of items in a row.
-
-    Returns:
-        The positions, shape ``[count * width]``.
+    """Return the positions of all items of consecutive rows in a ring of ``size`` rows of ``width`` items.
 
     Example:
         >>> positions_of_rows(2, 2, 3, 2)

@@ -20,22 +20,7 @@ P = TypeVar("P")
 def checked_members(
     name: str, base: Any, kind: str, members: Sequence[P], but_not: type | tuple[()] = ()
 ) -> tuple[P, ...]:
-    """Check the members of an ensemble.
-
-    Args:
-        name: class name of the ensemble.
-        base: the class of its members.
-        kind: name of a member in an example.
-        members: the members.
-        but_not: a subclass of ``base`` that is not allowed.
-
-    Returns:
-        The members.
-
-    Raises:
-        TypeError: If a member has another class.
-        ValueError: If there are no members.
-    """
+    """Return the members of an ensemble, checked to be instances of ``base``; ``kind`` names one in an example."""
     if not members:
         raise ValueError(f"A {name} needs at least one member. Fix: {name}({kind}0, {kind}1).")
     for position, member in enumerate(members):
@@ -47,10 +32,6 @@ def checked_members(
 
 class PartOf(Sequence[P], Generic[P]):
     """One component of each buffer of an ensemble, such as its storage; always the current one.
-
-    Args:
-        buffers: the members of the ensemble.
-        name: of the component.
 
     Example:
         >>> from rlnb.data import ReplayBuffer
@@ -76,19 +57,7 @@ class PartOf(Sequence[P], Generic[P]):
 
 
 def member_at(members: Sequence[P], index: Any) -> P:
-    """Return a member by its number.
-
-    Args:
-        members: of the ensemble.
-        index: the number; negative ones count from the end.
-
-    Returns:
-        The member.
-
-    Raises:
-        IndexError: If the number is out of range.
-        TypeError: If it is not an integer.
-    """
+    """Return a member by its number; negative numbers count from the end."""
     try:
         position = operator.index(index)
     except TypeError:
@@ -99,18 +68,7 @@ def member_at(members: Sequence[P], index: Any) -> P:
 
 
 def states_of(state_dict: dict[str, Any], count: int) -> list[Any]:
-    """Split the state of an ensemble.
-
-    Args:
-        state_dict: the states of the members, by their numbers.
-        count: number of members.
-
-    Returns:
-        The states.
-
-    Raises:
-        ValueError: If the state has another number of members.
-    """
+    """Return the states of ``count`` members, by number; raises ``ValueError`` if there are more or fewer of them."""
     if set(state_dict) != set(map(str, range(count))):
         raise ValueError(
             f"The state has {len(state_dict)} members, and this ensemble has {count}. Nothing was changed."
@@ -119,19 +77,10 @@ def states_of(state_dict: dict[str, Any], count: int) -> list[Any]:
 
 
 def stack_batches(batches: Sequence[Any], members: Sequence[int]) -> Any:
-    """Stack the batches of several members.
+    """Stack the batches of several members, whose numbers are ``members``, along a new first dimension.
 
-    Args:
-        batches: one batch of each member; tensors, TensorDicts or PyTrees of these.
-        members: the number of the member of each batch.
-
-    Returns:
-        The data with a new first dimension. Different dtypes are promoted. TensorDicts that differ in keys or shapes
-        make a lazy stack: common entries can be read from the stack, and others from its parts. Batches without tensors
-        make a list.
-
-    Raises:
-        ValueError: If the batch sizes differ, or the shapes of data other than TensorDicts.
+    Different dtypes are promoted. TensorDicts that differ in keys or shapes make a lazy stack: common entries can be
+    read from the stack, and others from its parts. Batches without tensors make a list.
 
     Example:
         >>> stack_batches([torch.tensor([1, 2]), torch.tensor([3, 4])], [0, 1]).tolist()

@@ -132,19 +132,7 @@ class SamplerEnsemble(Sampler):
     # Drawing ----------------------------------------------------------------------------------------------------------
 
     def sample_each(self, batch_size: int, draw: Callable[[int, int], Drawn], storage: Storage) -> list[Drawn]:
-        """Draw members, and items in each.
-
-        Args:
-            batch_size: total number of items.
-            draw: draws items; gets the number of a member and the number of items.
-            storage: the storages of the members.
-
-        Returns:
-            The parts, in the order of drawing.
-
-        Raises:
-            ValueError: If the batch size is not a multiple of the number of members drawn.
-        """
+        """Draw members, and ``draw(member, count)`` from each; returns the parts in the order of drawing."""
         count, rest = divmod(batch_size, self.num_buffer_sampled)
         if rest:
             less = batch_size - rest
@@ -277,9 +265,6 @@ class SamplerEnsemble(Sampler):
 def info_of(drawn: Sequence[Drawn]) -> Info:
     """Combine the index and the info of the parts of a batch.
 
-    Args:
-        drawn: the parts.
-
     Returns:
         ``"index"``, a TensorDict of batch size ``[n, b]`` with ``"index"`` and ``"buffer_ids"``; ``"buffer_ids"``, the
         numbers of the members, shape ``[n]``; and the stacked entries that all samplers give.
@@ -323,15 +308,7 @@ def _routed(index: Any, priority: Any, count: int) -> Iterator[tuple[int, torch.
 
 
 def as_index(index: torch.Tensor, buffer_ids: torch.Tensor, batch: torch.Size) -> TensorDict:
-    """Make the entry ``"index"`` of a sample of several members.
-
-    Args:
-        index: in each member, shape ``[*batch]`` or with several dimensions ``[*batch, ndim]``.
-        buffer_ids: numbers of the members, shape ``[n]``, where ``n`` is the first size of ``batch``.
-        batch: the batch size of the sample.
-
-    Returns:
-        A TensorDict of that batch size.
+    """Make the entry ``"index"`` of a sample of ``n`` members, of batch size ``batch``, which starts with ``n``.
 
     Example:
         >>> as_index(torch.tensor([[5, 6]]), torch.tensor([3]), torch.Size([1, 2]))["buffer_ids"]

@@ -106,15 +106,7 @@ class StorageEnsemble(Storage):
     # Reading ----------------------------------------------------------------------------------------------------------
 
     def gather(self, index: Any) -> list[Any]:
-        """Copy the items that a :class:`SamplerEnsemble` drew.
-
-        Args:
-            index: a TensorDict with ``"buffer_ids"``, shape ``[n, b]``, and ``"index"``, shape ``[n, b]`` or with
-                several dimensions ``[n, b, ndim]``. All items of a row are of one member.
-
-        Returns:
-            The ``n`` batches of ``b`` items, as the storages return them.
-        """
+        """Copy the items that a :class:`SamplerEnsemble` drew: a batch for each row of the index, of one member."""
         ids, places = index["buffer_ids"][:, 0].tolist(), index["index"].unbind(0)
         return [self._members[member].gather(place) for member, place in zip(ids, places, strict=True)]
 

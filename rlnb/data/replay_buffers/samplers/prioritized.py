@@ -186,18 +186,7 @@ class PrioritizedSampler(Sampler):
         return storage.index(positions), {WEIGHT_KEY: weights}
 
     def draw(self, length: int, count: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Draw positions.
-
-        Args:
-            length: number of items in the storage.
-            count: number of positions.
-
-        Returns:
-            The positions and their weights, each of shape ``[count]``.
-
-        Raises:
-            RuntimeError: If all priorities are zero.
-        """
+        """Draw positions from the first ``length`` items; returns them and their weights, each of shape ``[count]``."""
         self._catch_up(length)
         tree = self._tree
         total = tree.total()

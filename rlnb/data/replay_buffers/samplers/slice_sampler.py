@@ -435,11 +435,8 @@ class SliceSamplerWithoutReplacement(SliceSampler):
 class SliceMarks:
     """Reads ``"truncated"``, ``"done"`` and ``"is_init"`` of slices, with their last and first steps marked.
 
-    Args:
-        storage: holds the entries; ``"truncated"`` and ``"done"`` count as False if they are not stored.
-        key: of ``"truncated"``; ``"done"`` is beside it. None: neither is marked.
-        init_key: of ``"is_init"``, which tells recurrent networks where to reset. None, or a key that is not stored:
-            not marked.
+    ``key`` is that of ``"truncated"``; ``"done"`` is beside it, and both count as False if they are not stored.
+    ``init_key`` is that of ``"is_init"``, which tells recurrent networks where to reset, and is read only if stored.
 
     Example:
         >>> from rlnb.data import LazyTensorStorage, ReplayBuffer
@@ -466,16 +463,7 @@ class SliceMarks:
         self._device = getattr(storage, "device", None)
 
     def read(self, positions: np.ndarray, last: np.ndarray, first: np.ndarray) -> dict[Any, Any]:
-        """Read the marked entries.
-
-        Args:
-            positions: of the steps in the storage, shape ``[n]``.
-            last: indices into ``positions`` of the last steps of slices.
-            first: indices into ``positions`` of the first steps of slices.
-
-        Returns:
-            Entries of shape ``[n, ...]`` by key.
-        """
+        """Read the entries at positions of shape ``[n]``, of which ``last`` and ``first`` number those to mark."""
         where = torch.from_numpy(positions)
         found: dict[Any, Any] = {}
         for key, column in self._columns.items():

@@ -257,19 +257,7 @@ class ConsumingSampler(Sampler):
 
 
 def is_order(order: Any, count: int) -> bool:
-    """Check whether the order in a loaded state names each of ``count`` items at most once.
-
-    Args:
-        order: the order.
-        count: number of items.
-
-    Returns:
-        True if it is a tensor of integers from 0 to ``count - 1`` without repetition.
-
-    Example:
-        >>> is_order(torch.tensor([2, 0]), 3), is_order(torch.tensor([2, 2]), 3)
-        (True, False)
-    """
+    """Check whether the order in a loaded state names each of ``count`` items at most once."""
     if not isinstance(order, torch.Tensor) or order.dtype != torch.int64 or order.ndim != 1:
         return False
     return not len(order) or (int(order.min()) >= 0 and int(order.max()) < count and len(order.unique()) == len(order))

@@ -16,13 +16,7 @@ class WaitingUpdates:
     The cost of updating a few hundred priorities is mostly that of the calls involved. So each row exists beforehand in
     all the forms that are needed, and two comparisons check an update: read as unsigned integers, a negative position
     is larger than any valid one, and the bits of an invalid priority are larger than those of the largest valid one.
-
-    Args:
-        count: number of priorities in each update.
-        most: the largest priority allowed.
-
-    Attributes:
-        shape: of positions and priorities of each update, ``[count]``.
+    Positions and priorities of an update have the shape ``[count]``; ``most`` is the largest priority allowed.
 
     Example:
         >>> waiting = WaitingUpdates(2, 100.0)
@@ -52,16 +46,7 @@ class WaitingUpdates:
         return self._used == _ROWS
 
     def note(self, index: torch.Tensor, priority: torch.Tensor, end: int) -> bool:
-        """Add an update if it is valid. There must be a row left.
-
-        Args:
-            index: the positions, int64 of shape :attr:`shape`.
-            priority: floating point, of the same shape.
-            end: one more than the largest valid position.
-
-        Returns:
-            Whether it was valid and added.
-        """
+        """Add an update of int64 positions below ``end`` and floating priorities if it is valid; return whether."""
         positions, values, position_bits, value_bits = self._rows[self._used]
         positions.copy_(index)
         values.copy_(priority)
@@ -73,21 +58,12 @@ class WaitingUpdates:
         return fine
 
     def add(self, positions: np.ndarray, values: np.ndarray) -> None:
-        """Add an update that is known to be valid. There must be a row left.
-
-        Args:
-            positions: shape :attr:`shape`.
-            values: the priorities, of the same shape.
-        """
+        """Add an update that is known to be valid; like :meth:`note`, only while there is a row left."""
         self._positions[self._used], self._values[self._used] = positions, values
         self._used += 1
 
     def all(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return all waiting updates.
-
-        Returns:
-            Views of the positions and the priorities, oldest first; updates after :meth:`clear` overwrite them.
-        """
+        """Return views of all positions and priorities, oldest first; updates after :meth:`clear` overwrite them."""
         used = slice(self._used)
         return self._positions[used].reshape(-1), self._values[used].reshape(-1)
 

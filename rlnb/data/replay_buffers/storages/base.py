@@ -38,14 +38,7 @@ class Rows:
 
 
 def refuse_compilable(compilable: bool) -> None:
-    """Reject ``compilable=True``: in TorchRL it makes a storage that ``torch.compile`` can trace.
-
-    Args:
-        compilable: the argument of the constructor.
-
-    Raises:
-        NotImplementedError: If it is True.
-    """
+    """Reject ``compilable=True``: in TorchRL it makes a storage that ``torch.compile`` can trace."""
     if compilable:
         raise NotImplementedError(
             "compilable=True is not available: storages write through numpy and locks, which torch.compile does not "

@@ -511,14 +511,7 @@ class LazyTensorStorage(TensorStorage):
 
 
 def device_of(data: Any) -> torch.device:
-    """Return the device of the first tensor in data.
-
-    Args:
-        data: a tensor, TensorDict or PyTree.
-
-    Returns:
-        The device; the CPU if there is no tensor.
-    """
+    """Return the device of the first tensor in a PyTree; the CPU if there is none."""
     for leaf in torch.utils._pytree.tree_leaves(data):
         if isinstance(leaf, torch.Tensor):
             return leaf.device

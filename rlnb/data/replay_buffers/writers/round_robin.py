@@ -96,17 +96,7 @@ class TensorDictRoundRobinWriter(RoundRobinWriter):
 
 
 def without_index(data: Any) -> Any:
-    """Remove the entry ``"index"`` from TensorDicts.
-
-    Args:
-        data: a TensorDict, a list of them, or anything else.
-
-    Returns:
-        The data, or a shallow copy of it.
-
-    Raises:
-        TypeError: If it is a tensorclass without such a field, so that a sample could not contain its index.
-    """
+    """Remove the entry ``"index"`` from a TensorDict or a list of them; rejects tensorclasses without such a field."""
     if isinstance(data, TensorDictBase):
         names = raw_entries(data) if type(data) is TensorDict else data.keys()
         return data.exclude(INDEX_KEY) if INDEX_KEY in names else data
