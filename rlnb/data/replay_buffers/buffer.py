@@ -193,9 +193,6 @@ class ReplayBuffer:
         Args:
             shared: if False, nothing is checked.
 
-        Returns:
-            The buffer.
-
         Raises:
             NotImplementedError: If the storage is not a :class:`LazyMemmapStorage`.
         """
@@ -254,9 +251,6 @@ class ReplayBuffer:
     def set_sampler(self, sampler: Sampler) -> None:
         """Replace the sampler.
 
-        Args:
-            sampler: the new sampler.
-
         Raises:
             ValueError: If it samples for another buffer and keeps data about the items there.
         """
@@ -272,9 +266,6 @@ class ReplayBuffer:
     def set_writer(self, writer: Writer) -> None:
         """Replace the writer; the new one continues at the cursor of the storage.
 
-        Args:
-            writer: the new writer.
-
         Raises:
             ValueError: If it writes for another buffer, or cannot write to this storage.
         """
@@ -284,17 +275,13 @@ class ReplayBuffer:
             self._writer = writer
 
     def set_rng(self, generator: torch.Generator) -> None:
-        """Replace the source of random numbers.
-
-        Args:
-            generator: the new generator.
-        """
+        """Replace the source of random numbers."""
         with self._lock:
             self._generator = self._sampler._generator = generator
             self._prefetcher.clear()
 
     def append_transform(self, transform: Callable[[Any], Any], *, invert: bool = False) -> Self:
-        """Add a transform after the others.
+        """Add a transform after the others, and return the buffer.
 
         A :class:`~rlnb.envs.transforms.Transform` is applied to data that is read, and its ``inv`` to data that is
         written. A plain function is applied only to data that is read.
@@ -303,24 +290,13 @@ class ReplayBuffer:
             transform: the transform.
             invert: whether to swap the directions: ``inv`` for reads, the transform for writes.
 
-        Returns:
-            The buffer.
-
         Raises:
             TypeError: If the transform is not callable.
         """
         return self.insert_transform(len(self._transform), transform, invert=invert)
 
     def insert_transform(self, index: int, transform: Callable[[Any], Any], *, invert: bool = False) -> Self:
-        """Insert a transform between the others; see :meth:`append_transform`.
-
-        Args:
-            index: position of the transform that the new one is inserted before.
-            transform: the transform.
-            invert: whether to swap the directions.
-
-        Returns:
-            The buffer.
+        """Insert a transform before the one at position ``index``; see :meth:`append_transform`.
 
         Raises:
             IndexError: If the position is out of range.
@@ -454,12 +430,7 @@ class ReplayBuffer:
         self._set_entries(index, {key: value})
 
     def set_(self, key: NestedKey, value: Any) -> None:
-        """Overwrite one entry of all items; see :meth:`set_at_`.
-
-        Args:
-            key: of the entry.
-            value: the new values.
-        """
+        """Overwrite one entry of all items; see :meth:`set_at_`."""
         self._set_entries(slice(None), {key: value})
 
     def update_(self, input_dict_or_td: Any, clone: bool = False, *, keys_to_update: Any = None) -> None:
@@ -484,12 +455,7 @@ class ReplayBuffer:
             self._writer.overwrite(place, with_entries(data, entries))
 
     def write_all(self, data: Any, end: int | None = None) -> None:
-        """Overwrite all items in the order of their index: ``buffer[:end] = data``.
-
-        Args:
-            data: the new items.
-            end: number of items. Default: all.
-        """
+        """Overwrite all items, or the first ``end``, in the order of their index: ``buffer[:end] = data``."""
         self[:end] = data
 
     def empty(self, empty_write_count: bool = True) -> None:
@@ -560,9 +526,6 @@ class ReplayBuffer:
 
     def next(self) -> Any:
         """Draw the next batch, as iteration over the buffer does.
-
-        Returns:
-            The batch.
 
         Raises:
             RuntimeError: If the buffer is empty, or was made without a batch size.
@@ -698,14 +661,7 @@ class ReplayBuffer:
         return self._transform.forward(data) if self._transform.changes_reads else data
 
     def read_all_in_order(self, end: int | None = None) -> Any:
-        """Read all items in the order of their index, through the transforms: ``buffer[:end]``.
-
-        Args:
-            end: number of items. Default: all.
-
-        Returns:
-            The batch.
-        """
+        """Read all items, or the first ``end``, in order and through the transforms: ``buffer[:end]``."""
         return self[:end]
 
     @property
@@ -758,14 +714,11 @@ class ReplayBuffer:
             self._load_prefetched(state_dict.get("_batch_size"), state_dict.get("_ahead", []))
 
     def dumps(self, path: str | os.PathLike[str]) -> None:
-        """Save storage, writer and sampler in a folder; transforms are not saved.
+        """Save storage, writer and sampler in a folder, which is created if needed; transforms are not saved.
 
         A checkpoint that is already in the folder is replaced as a whole once the new one is on the disk; until then
         it can be loaded, even after a crash. Data is written from where it is in memory, without a copy; see
         ``storage.checkpointer`` for other formats.
-
-        Args:
-            path: of the folder, which is created if it does not exist.
 
         Raises:
             NotImplementedError: If the storage is a :class:`ListStorage`.
@@ -781,14 +734,11 @@ class ReplayBuffer:
             write_state(folder, "buffer", {"rng": rngs, "batch_size": self._batch_size, "ahead": draws})
 
     def loads(self, path: str | os.PathLike[str]) -> None:
-        """Load what :meth:`dumps` saved.
+        """Load what :meth:`dumps` saved in a folder.
 
         The buffer needs the same components and the same size as the one that was saved. Its storage may be empty; it
         then learns keys, shapes and dtypes from the checkpoint. Nothing in a checkpoint is executed, so tensorclasses
         come back as TensorDicts, unless the storage already holds data of that class.
-
-        Args:
-            path: of the folder.
 
         Raises:
             FileNotFoundError: If there is no checkpoint.
@@ -819,21 +769,14 @@ class ReplayBuffer:
         self.loads(path)
 
     def register_save_hook(self, hook: Hook) -> None:
-        """Register a function that changes data before it is saved, such as :class:`~rlnb.data.TED2Flat`.
+        """Register a function such as :class:`~rlnb.data.TED2Flat` that changes data before it is saved.
 
         Hooks are not saved. See :meth:`~rlnb.data.StorageCheckpointerBase.register_save_hook`.
-
-        Args:
-            hook: the function.
         """
         self._storage.register_save_hook(hook)
 
     def register_load_hook(self, hook: Hook) -> None:
-        """Register a function that changes data after it is loaded, such as :class:`~rlnb.data.Flat2TED`.
-
-        Args:
-            hook: the function.
-        """
+        """Register a function such as :class:`~rlnb.data.Flat2TED` that changes data after it is loaded."""
         self._storage.register_load_hook(hook)
 
     def _generators(self) -> list[torch.Generator | None]:

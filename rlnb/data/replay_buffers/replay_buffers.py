@@ -86,9 +86,6 @@ class TensorDictReplayBuffer(ReplayBuffer):
             batch_size: number of items. Default: the ``batch_size`` of the constructor.
             return_info: whether to also return the sampler's info.
             include_info: ignored; accepted for code written for TorchRL. A batch always contains the info.
-
-        Returns:
-            The batch; or the batch and a dictionary.
         """
         return super().sample(batch_size, return_info)
 
@@ -233,15 +230,9 @@ class TensorDictPrioritizedReplayBuffer(TensorDictReplayBuffer):
     ``"priority_weight"``; :meth:`update_tensordict_priority` reads the new priorities from it.
 
     Args:
-        alpha: how strongly priorities influence the choice: 0 for a uniform choice, 1 for fully proportional.
-        beta: how strongly the weights correct for that: 0 for not at all, 1 for completely.
         priority_key: the entry with the priorities.
-        eps: added to priorities.
-        storage: as for :class:`ReplayBuffer`.
-        reduction: combines several priorities of one item: ``"max"``, ``"min"``, ``"median"`` or ``"mean"``.
-        sampler_device: device of the priorities: only the CPU.
-        sync: ignored; accepted for code written for TorchRL. Updated priorities always apply to the next sample.
-        **kwargs: as for :class:`TensorDictReplayBuffer`, except for the sampler.
+        **kwargs: as for :class:`TensorDictReplayBuffer`, except for the sampler; the others are as for
+            :class:`PrioritizedReplayBuffer`.
 
     Example:
         >>> from tensordict import TensorDict

@@ -162,7 +162,7 @@ class SharedRing(Ring):
         return self._prepare(end % self.size, filled, state[now + _WRITTEN] + count, state[now + _CHANGES])
 
     def announce(self, logged: int, count: int) -> None:
-        """Declare the log of ``logged`` items complete: they count as written. The cursor will move by ``count`` rows."""
+        """Declare the log of ``logged`` items complete: they count as written. The cursor moves by ``count`` rows."""
         self._state[_THEN] = self._prepare_advance(count)
         self._state[_LOGGED] = logged
 

@@ -54,7 +54,7 @@ class SumTree:
         self._before = np.zeros(top + 1)  # running sums of the top level, starting with 0
 
     def set(self, positions: np.ndarray, values: np.ndarray | float) -> None:
-        """Set numbers, finite and not negative, at positions of shape ``[n]``; of two for one position the last counts."""
+        """Set numbers, finite and not negative, at positions of shape ``[n]``; at the same position the last counts."""
         if not len(positions):
             return
         self._touched_count += len(positions)

@@ -40,7 +40,7 @@ class WriteLog:
         self._count, self._parts = 0, list[Column]()
 
     def record(self, positions: np.ndarray, leaves: Sequence[torch.Tensor]) -> None:
-        """Write items to the log: positions of shape ``[n]`` and ``n`` items of each leaf, of any leading dimensions."""
+        """Write items to the log: positions of shape ``[n]``, and ``n`` items of each leaf, of any leading shape."""
         parts = self._open(len(positions), grow=True)
         parts[0].flat_array[:] = positions  # type: ignore[index]  # integers, which numpy has
         for part, leaf in zip(parts[1:], leaves, strict=True):

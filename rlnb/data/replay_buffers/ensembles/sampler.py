@@ -180,10 +180,6 @@ class SamplerEnsemble(Sampler):
     def sample(self, storage: Storage, batch_size: int) -> tuple[Any, Info]:
         """Draw items of the members of a :class:`StorageEnsemble`.
 
-        Args:
-            storage: the storages.
-            batch_size: total number of items.
-
         Returns:
             A TensorDict of batch size ``[n, b]`` with ``"buffer_ids"``, the number of the member, and ``"index"``, the
             index in that member; and the info with ``"buffer_ids"``, shape ``[n]``, and the stacked entries that all
@@ -212,18 +208,7 @@ class SamplerEnsemble(Sampler):
         return any(sampler.has_priorities for sampler in self._members)
 
     def update_priority(self, index: Any, priority: Any, *, storage: Storage | None = None) -> None:
-        """Change priorities, each in the member of the item; no effect in samplers without priorities.
-
-        Args:
-            index: of the items, a TensorDict with ``"index"`` and ``"buffer_ids"``.
-            priority: one for each item, or one for all.
-            storage: the :class:`StorageEnsemble`.
-
-        Raises:
-            IndexError: If there is no such member or item.
-            TypeError: If the index does not name members.
-            ValueError: If a priority is NaN, infinite or negative; nothing is changed then.
-        """
+        """Change priorities, each in the member of the item; see :meth:`ReplayBufferEnsemble.update_priority`."""
         parts = [part for part in _routed(index, priority, len(self)) if self._members[part[0]].has_priorities]
         within = [None if storage is None else storage[member] for member, _, _ in parts]
         for (member, places, values), part in zip(parts, within, strict=True):

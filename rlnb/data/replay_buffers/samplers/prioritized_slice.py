@@ -40,30 +40,14 @@ class PrioritizedSliceSampler(SliceSampler, PrioritizedSampler):
     it as well.
 
     Args:
-        max_capacity: as for :class:`PrioritizedSampler`, like ``alpha``, ``beta``, ``eps``, ``dtype``, ``reduction``
-            and ``max_priority_within_buffer``.
-        alpha: how strongly priorities influence the choice.
-        beta: how strongly the weights correct for that.
-        eps: added to priorities.
-        dtype: dtype of the weights.
-        reduction: combines several priorities of one item.
-        num_slices: as for :class:`SliceSampler`, like the following arguments.
-        slice_len: number of steps of a slice.
-        end_key: the entry that is True at the last step of a trajectory.
-        end_keys: several such entries, in its place.
-        traj_key: the entry with the trajectory id of each step.
-        ends: flags for the last steps of trajectories.
-        trajectories: the trajectory id of each step.
-        cache_values: promises that the storage never changes.
-        truncated_key: where the last step of a slice is marked.
-        init_key: where the first step of a slice is marked, if the entry is stored.
+        max_capacity: as for :class:`PrioritizedSampler`, like ``alpha``, ``beta``, ``eps``, ``dtype``, ``reduction``,
+            ``max_priority_within_buffer`` and ``replacement``.
+        num_slices: as for :class:`SliceSampler`, like all arguments that are not listed here.
         strict_length: whether a slice can start only where it fits whole. Otherwise it can start at every step, and
             ends with its trajectory.
         compile: ignored; accepted for code written for TorchRL.
         span: whether a slice may end after its trajectory: True requires at least one step inside, a number at least
             ``slice_len - span``. Only the second of a pair counts, because a slice starts at the step that was drawn.
-        max_priority_within_buffer: whether new items get the largest priority of those that are stored now.
-        replacement: only True.
 
     Raises:
         TypeError: If not exactly one of ``num_slices`` and ``slice_len`` is given.

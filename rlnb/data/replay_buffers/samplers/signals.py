@@ -48,7 +48,7 @@ class Signals:
         self.looks_ahead = ids is not None
 
     def stops(self, start: int, count: int) -> np.ndarray:
-        """Read the flags of consecutive rows, shape ``[count, width]``; with ``looks_ahead`` one more must be stored."""
+        """Read the flags of consecutive rows, shape ``[count, width]``; ``looks_ahead`` needs one more row."""
         found = np.zeros((count, self.width), dtype=bool)
         for ends in self._ends:
             found |= _is_true(self._read(ends, start, count))

@@ -317,17 +317,9 @@ class SliceSamplerWithoutReplacement(SliceSampler):
         num_slices: number of slices in a batch, each of another trajectory; the batch size must be a multiple of it.
         slice_len: in its place, number of steps of a slice; the batch size must be a multiple of it.
         drop_last: whether to leave out the last batch of an epoch if it has fewer slices than the others.
-        end_key: the entry that is True at the last step of a trajectory; see :class:`SliceSampler`.
-        end_keys: several such entries, in its place.
-        traj_key: the entry with the trajectory id of each step.
-        ends: flags for the last steps of trajectories, for a storage that is not written to.
-        trajectories: likewise the trajectory id of each step.
-        truncated_key: where the last step of a slice is marked. None: not marked.
-        init_key: where the first step of a slice is marked, if the entry is stored. None: not marked.
-        strict_length: whether to leave out trajectories shorter than a slice.
+        end_key: as for :class:`SliceSampler`, like ``end_keys``, ``traj_key``, ``ends``, ``trajectories``,
+            ``truncated_key``, ``init_key``, ``strict_length``, ``compile`` and ``use_gpu``.
         shuffle: whether the order of trajectories is random, and a new one in each epoch.
-        compile: ignored; accepted for code written for TorchRL.
-        use_gpu: ignored; accepted for code written for TorchRL.
         replacement: ignored; accepted so that ``SliceSampler(replacement=False)`` makes this class.
 
     Raises:

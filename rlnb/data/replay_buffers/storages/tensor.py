@@ -213,17 +213,10 @@ class TensorStorage(Storage):
         )
 
     def column(self, key: NestedKey) -> AnyColumn:
-        """Return the column of one leaf.
+        """Return the column of one leaf; raises ``KeyError`` if there is no such leaf.
 
-        Args:
-            key: of the leaf.
-
-        Returns:
-            The column: ``tensor`` has the dimensions of the storage, ``flat`` a single one in their place. Only the
-            first ``len(storage)`` places of ``flat`` are filled.
-
-        Raises:
-            KeyError: If there is no such leaf.
+        Its ``tensor`` has the dimensions of the storage, ``flat`` a single one in their place. Only the first
+        ``len(storage)`` places of ``flat`` are filled.
         """
         columns = self.columns
         found = columns.get(as_key(as_tuple(key)) if key else key)

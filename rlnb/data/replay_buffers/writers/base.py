@@ -45,11 +45,7 @@ class Writer(Stateful):
         self._storage: Storage | None = None
 
     def register_storage(self, storage: Storage) -> None:
-        """Set the storage to write to.
-
-        Args:
-            storage: the storage.
-        """
+        """Set the storage to write to."""
         self._storage = storage
 
     @property
@@ -71,9 +67,6 @@ class Writer(Stateful):
     def add(self, data: Any) -> Any:
         """Write one item.
 
-        Args:
-            data: the item.
-
         Returns:
             Its index: an integer; with several dimensions a tensor of shape ``[others, ndim]``, because a whole row is
             written. None if the item was not stored.
@@ -81,22 +74,14 @@ class Writer(Stateful):
 
     @abstractmethod
     def extend(self, data: Any) -> torch.Tensor:
-        """Write several items.
-
-        Args:
-            data: a list of items, or a batch of them.
+        """Write several items: a list of them, or a batch.
 
         Returns:
             Their indices, shape ``[n]``; with several dimensions ``[n, ndim]``. -1 for an item that was not stored.
         """
 
     def overwrite(self, place: Where, data: Any) -> None:
-        """Overwrite stored items; the cursor stays.
-
-        Args:
-            place: of the items.
-            data: the new items.
-        """
+        """Overwrite stored items; the cursor stays."""
         self.storage.overwrite(place, data)
 
     @property
@@ -110,11 +95,7 @@ class Writer(Stateful):
         return self.storage.ring.written
 
     def check_writable(self) -> None:
-        """Reject changes of the storage if the writer is read-only.
-
-        Raises:
-            RuntimeError: If the writer is read-only.
-        """
+        """Raise ``RuntimeError`` if the writer is read-only."""
         return
 
     def _empty(self) -> None:
@@ -122,21 +103,13 @@ class Writer(Stateful):
         return
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state, as plain values and tensors.
-
-        Returns:
-            The cursor and the number of rows written, and the state of a subclass.
-        """
+        """Return the cursor, the number of rows written and the state of a subclass, as plain values and tensors."""
         if self._storage is None:
             return {}
         return {"_cursor": self._cursor, "_write_count": self._write_count}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Load what :meth:`state_dict` returned.
-
-        Args:
-            state_dict: the state. The cursor is loaded with the storage.
-        """
+        """Load what :meth:`state_dict` returned, except for the cursor, which is loaded with the storage."""
         return
 
     def __repr__(self) -> str:

@@ -83,12 +83,6 @@ class TensorDictMaxValueWriter(Writer):
     def rank(self, data: TensorDictBase) -> float:
         """Compute the rank of an item.
 
-        Args:
-            data: the item.
-
-        Returns:
-            Its rank.
-
         Raises:
             KeyError: If it has no entry ``rank_key``.
             TypeError: If it is not a TensorDict.
@@ -117,14 +111,7 @@ class TensorDictMaxValueWriter(Writer):
             )
 
     def get_insert_index(self, data: TensorDictBase) -> int | None:
-        """Return the place where an item would be written.
-
-        Args:
-            data: the item.
-
-        Returns:
-            Its place; None if its rank is too low.
-        """
+        """Return the place where an item would be written; None if its rank is too low."""
         rank = self.rank(data)
         self._rank_all()
         return self._place(rank)
