@@ -14,7 +14,7 @@ from rlnb.data.replay_buffers import errors
 from rlnb.data.replay_buffers.samplers.base import Sampler
 from rlnb.data.replay_buffers.samplers.uniform import ConsumingSampler, RandomSampler
 from rlnb.data.replay_buffers.storages.base import Storage
-from rlnb.data.replay_buffers.writers.base import Writer
+from rlnb.data.replay_buffers.writers import Writer
 
 C = TypeVar("C")
 _EXAMPLES = {"storage": "LazyTensorStorage(1000)", "sampler": "RandomSampler()", "writer": "RoundRobinWriter()"}

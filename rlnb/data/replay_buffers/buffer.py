@@ -7,6 +7,7 @@ import os
 import threading
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from typing import Any, Self
 
 import torch
@@ -22,20 +23,19 @@ from rlnb.data.replay_buffers.checkpointers.state import (
     save_component,
     write_state,
 )
-from rlnb.data.replay_buffers.entries import set_per_item, with_entries
-from rlnb.data.replay_buffers.forks import follow
 from rlnb.data.replay_buffers.forms.tree_form import is_data
 from rlnb.data.replay_buffers.indexing import Where
 from rlnb.data.replay_buffers.pipeline import Pipeline
 from rlnb.data.replay_buffers.prefetcher import Draw, Prefetcher
+from rlnb.data.replay_buffers.process_lock import follow
+from rlnb.data.replay_buffers.ring import finish
 from rlnb.data.replay_buffers.samplers.base import Info, Sampler
 from rlnb.data.replay_buffers.samplers.uniform import RandomSampler
+from rlnb.data.replay_buffers.stacking import set_per_item, with_entries
 from rlnb.data.replay_buffers.storages.base import Storage
 from rlnb.data.replay_buffers.storages.lazy_memmap import LazyMemmapStorage
 from rlnb.data.replay_buffers.storages.list_storage import ListStorage
-from rlnb.data.replay_buffers.writers.base import Writer
-from rlnb.data.replay_buffers.writers.immutable import ImmutableDatasetWriter
-from rlnb.data.replay_buffers.writers.round_robin import INDEX_KEY, RoundRobinWriter, without_index
+from rlnb.data.replay_buffers.writers import INDEX_KEY, ImmutableDatasetWriter, RoundRobinWriter, Writer, without_index
 from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
 
 DEFAULT_SIZE = 1000
@@ -409,8 +409,7 @@ class ReplayBuffer:
     def mark_update(self, index: Any) -> None:
         """Notify the sampler of items that were overwritten in the storage, without the buffer.
 
-        Args:
-            index: of the items, as the info of a sample or :meth:`extend` returns it.
+        The index is one of a sample's info or of :meth:`extend`.
         """
         with self._lock:
             self._sampler.mark_update(index, self._storage)
@@ -471,11 +470,7 @@ class ReplayBuffer:
             self._writer.check_writable()
             self._prefetcher.clear()
             written = self._storage.ring.written
-            try:
-                self._empty()
-            except KeyboardInterrupt:  # or writer and sampler would still know items that are gone
-                self._empty()
-                raise
+            finish(self._empty)  # or writer and sampler would still know items that are gone
             if not empty_write_count:
                 self._storage.ring.jump(0, 0, written)
 
@@ -512,24 +507,16 @@ class ReplayBuffer:
         return (batch, info) if return_info else batch
 
     def can_sample(self, batch_size: int | None = None) -> bool:
-        """Check whether :meth:`sample` can draw a batch now.
+        """Check whether :meth:`sample` can draw a batch of the same size now.
 
-        Args:
-            batch_size: number of items. Default: the ``batch_size`` of the constructor.
-
-        Returns:
-            False if the buffer is empty, or holds too few items or no slice that is long enough.
+        It cannot if the buffer is empty, or holds too few items or no slice that is long enough.
         """
         with self._lock:
             size = self._size_of(batch_size) * self._sampler.steps_per_item
             return self._sampler.can_sample(self._storage, size)
 
     def next(self) -> Any:
-        """Draw the next batch, as iteration over the buffer does.
-
-        Raises:
-            RuntimeError: If the buffer is empty, or was made without a batch size.
-        """
+        """Draw the next batch, as iteration over the buffer does; it needs the ``batch_size`` of the constructor."""
         return next(iter(self))
 
     def __iter__(self) -> Iterator[Any]:
@@ -561,7 +548,7 @@ class ReplayBuffer:
     def _draw(self, size: int) -> tuple[Any, Info]:
         """Draw the index and the info of a batch; the caller holds the lock."""
         if not len(self._storage):
-            raise RuntimeError(errors.empty_sample())
+            raise RuntimeError(errors.EMPTY_SAMPLE)
         return self._sampler.sample(self._storage, size * self._sampler.steps_per_item)
 
     def _draw_and_gather(self, size: int) -> tuple[Any, Any, Info]:
@@ -623,8 +610,7 @@ class ReplayBuffer:
     def shutdown(self, timeout: float | None = None) -> None:
         """Stop the prefetching threads; the next call of :meth:`sample` starts them again.
 
-        Args:
-            timeout: ``None`` waits for threads that are preparing a batch; a number does not.
+        ``timeout=None`` waits for threads that are preparing a batch; a number does not.
         """
         with self._lock:
             self._prefetcher.restart(self._prefetcher.draws)
@@ -684,9 +670,13 @@ class ReplayBuffer:
 
     # State and checkpoints --------------------------------------------------------------------------------------------
 
+    def _all_locked(self) -> AbstractContextManager[Any]:
+        """Lock all that has a state: the buffer, and the members of an ensemble."""
+        return self._lock
+
     def state_dict(self) -> dict[str, Any]:
         """Return the state of storage, writer and sampler: plain values, and tensors that may share its memory."""
-        with self._lock:
+        with self._all_locked():
             return {
                 "_storage": self._storage.state_dict(),
                 "_writer": self._writer.state_dict(),
@@ -697,15 +687,12 @@ class ReplayBuffer:
             }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Load a state.
-
-        Args:
-            state_dict: what :meth:`state_dict` of a buffer with the same components, size and form of data returned.
+        """Load what :meth:`state_dict` of a buffer with the same components, size and form of data returned.
 
         Raises:
             ValueError: If it does not fit; nothing is changed then.
         """
-        with self._lock:
+        with self._all_locked():
             rngs = check_state_dict(state_dict, self._storage, self._sampler, self._writer)
             self._storage.load_state_dict(state_dict["_storage"])
             self._writer.load_state_dict(state_dict["_writer"])
@@ -725,7 +712,7 @@ class ReplayBuffer:
             OSError: If the checkpoint cannot be written; a previous one is kept.
             TypeError: If there is non-tensor data that JSON cannot hold.
         """
-        with self._lock, saving(path) as folder:
+        with self._all_locked(), saving(path) as folder:
             (folder / "storage").mkdir()
             self._storage.checkpointer.dumps(self._storage, folder / "storage")
             save_component(self._writer, folder, "writer")
@@ -744,7 +731,7 @@ class ReplayBuffer:
             FileNotFoundError: If there is no checkpoint.
             ValueError: If a file is damaged, missing, or of another buffer; nothing is changed then.
         """
-        with self._lock, loading(path) as folder:
+        with self._all_locked(), loading(path) as folder:
             states = {
                 name: read_component(part, folder, name, with_members(self._storage))
                 for name, part in (("writer", self._writer), ("sampler", self._sampler))

@@ -15,15 +15,11 @@ from rlnb.data.replay_buffers.checkpointers.state import SENSELESS, read_state
 from rlnb.data.replay_buffers.prefetcher import Draw
 from rlnb.data.replay_buffers.samplers.base import Sampler
 from rlnb.data.replay_buffers.storages.base import Storage
-from rlnb.data.replay_buffers.writers.base import Writer
+from rlnb.data.replay_buffers.writers import Writer
 
 
 def check_state_dict(state_dict: Any, storage: Storage, sampler: Sampler, writer: Writer) -> list[torch.Tensor | None]:
-    """Check that the components of a buffer can load a state, without changing them; the storage checks its own part.
-
-    Returns:
-        The states of the random generators.
-    """
+    """Check a state for the components of a buffer, but for the storage's part; returns the generators' states."""
     if not isinstance(state_dict, dict) or not {"_storage", "_writer", "_sampler"} <= state_dict.keys():
         got = type(state_dict).__name__
         if isinstance(state_dict, dict):
@@ -60,11 +56,7 @@ def _random_states(saved: Any) -> list[torch.Tensor | None]:
 
 
 def read_buffer_state(folder: Path) -> tuple[list[torch.Tensor | None], int | None, list[Draw]]:
-    """Read what ``ReplayBuffer.dumps`` saved of the buffer itself; raises ``ValueError`` if the file is damaged.
-
-    Returns:
-        The states of the random generators (None for torch's own), the batch size, and the prefetched draws.
-    """
+    """Read the random states, the batch size and the prefetched draws that ``ReplayBuffer.dumps`` saved."""
     state = read_state(folder, "buffer")
     try:
         rngs = _random_states(state["rng"])

@@ -14,13 +14,8 @@ from rlnb.data.replay_buffers import errors
 class Where(NamedTuple):
     """The place of the items of an index; positions count items along the flattened dimensions of the storage.
 
-    Exactly one of the first three attributes is set.
-
-    Attributes:
-        position: of a single item, or None.
-        span: consecutive rows, or None.
-        flat: positions of several items, shape ``[n]``, or None.
-        lead: the batch dimensions of the result.
+    It is one item at a ``position``, a ``span`` of rows, or several items at ``flat`` positions of shape ``[n]``; the
+    other two are None. What is read has the batch dimensions ``lead``.
     """
 
     position: int | None
@@ -232,7 +227,7 @@ def _bad_index(index: object) -> str:
 
 def _out_of_range(index: int, length: int, ndim: int) -> str:
     if not length:
-        empty = errors.nothing_stored()
+        empty = errors.NOTHING_STORED
         return f"Index {index} is out of range: {empty[0].lower()}{empty[1:]}"
     if ndim > 1:
         return f"Index {index} is out of range for a dimension of size {length}: it can be {-length} to {length - 1}."

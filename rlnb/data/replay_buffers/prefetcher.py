@@ -30,25 +30,18 @@ class Prefetchable(Protocol):
 
 
 class Prefetched(NamedTuple):
-    """A batch in preparation, and the draw that it is made of."""
+    """A batch in preparation, the draw that it is made of, and whether it is the last one of an epoch."""
 
     future: Future[Any]
     draw: Draw
-
-    @property
-    def last(self) -> bool:
-        """Whether it is the last batch of an epoch."""
-        return self.draw[2]
+    last: bool
 
 
 class Prefetcher:
-    """Prepares batches ahead, and returns them in the order in which they were drawn.
+    """Prepares ``depth`` batches ahead in as many threads, and returns them in the order in which they were drawn.
 
     The calling thread draws the items of one batch after another, so that a seed gives one sequence of batches,
     whatever the timing of the threads. The threads do the slow rest.
-
-    Args:
-        depth: number of batches to prepare ahead, and of threads; 0 for a buffer that does not prefetch.
 
     Example:
         >>> class Numbers:
@@ -90,7 +83,7 @@ class Prefetcher:
         return self._queue.popleft()
 
     def _submit(self, pool: ThreadPoolExecutor, source: Prefetchable, drawn: tuple[Any, Any, Info], last: bool) -> None:
-        self._queue.append(Prefetched(pool.submit(source._finish, drawn), (*drawn[1:], last)))
+        self._queue.append(Prefetched(pool.submit(source._finish, drawn), (*drawn[1:], last), last))
 
     def _running_pool(self) -> ThreadPoolExecutor:
         """The threads; a forked process does not inherit them and starts its own."""

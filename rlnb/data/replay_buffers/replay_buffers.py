@@ -9,15 +9,14 @@ import torch
 
 from rlnb.data.replay_buffers import arguments
 from rlnb.data.replay_buffers.buffer import DEFAULT_SIZE, ReplayBuffer
-from rlnb.data.replay_buffers.entries import set_per_item
 from rlnb.data.replay_buffers.errors import listed
 from rlnb.data.replay_buffers.forms.tree_form import is_data
 from rlnb.data.replay_buffers.samplers.base import Info, Sampler
-from rlnb.data.replay_buffers.samplers.prioritized import PrioritizedSampler
+from rlnb.data.replay_buffers.samplers.prioritized import REDUCTIONS, PrioritizedSampler
+from rlnb.data.replay_buffers.stacking import set_per_item
 from rlnb.data.replay_buffers.storages.base import Storage
 from rlnb.data.replay_buffers.storages.list_storage import ListStorage
-from rlnb.data.replay_buffers.writers.base import Writer
-from rlnb.data.replay_buffers.writers.round_robin import INDEX_KEY, TensorDictRoundRobinWriter
+from rlnb.data.replay_buffers.writers import INDEX_KEY, TensorDictRoundRobinWriter, Writer
 from rlnb.data.ted.keys import NestedKey
 
 __all__ = [
@@ -28,12 +27,6 @@ __all__ = [
 ]
 
 PRIORITY_KEY = "td_error"
-REDUCE = {
-    "max": lambda values: values.amax(1),
-    "min": lambda values: values.amin(1),
-    "median": lambda values: values.median(1).values,
-    "mean": lambda values: values.to(torch.float64).mean(1),
-}
 # The max_size of a ListStorage without a limit is enormous; a sampler starts with at most this and grows as needed.
 _MAX_INITIAL_CAPACITY = 1 << 20
 
@@ -89,8 +82,6 @@ class TensorDictReplayBuffer(ReplayBuffer):
         """
         return super().sample(batch_size, return_info)
 
-    # Priorities -------------------------------------------------------------------------------------------------------
-
     def _add(self, data: Any) -> Any:
         priority = self._priorities_in(data, self._storage.ndim - 1)
         index = super()._add(data)
@@ -123,7 +114,7 @@ class TensorDictReplayBuffer(ReplayBuffer):
     def _reduce(self, value: torch.Tensor, count: int) -> torch.Tensor:
         """Reduce priorities to one for each of ``count`` items."""
         each = value.detach().reshape(count, -1)
-        return REDUCE[getattr(self._sampler, "reduction", "max")](each)
+        return REDUCTIONS[getattr(self._sampler, "reduction", "max")](each)
 
     def _set_priorities(self, index: Any, priority: torch.Tensor) -> None:
         """Set the priorities of items that were just written; an index of -1 means that an item was not kept."""
@@ -182,10 +173,7 @@ class PrioritizedReplayBuffer(ReplayBuffer):
     Args:
         alpha: how strongly priorities influence the choice: 0 for a uniform choice, 1 for fully proportional.
         beta: how strongly the weights correct for that: 0 for not at all, 1 for completely.
-        eps: added to priorities.
-        dtype: dtype of the weights.
-        storage: as for :class:`ReplayBuffer`.
-        reduction: combines several priorities of one item: ``"max"``, ``"min"``, ``"median"`` or ``"mean"``.
+        eps: as for :class:`PrioritizedSampler`, like ``dtype`` and ``reduction``.
         sampler_device: device of the priorities: only the CPU.
         sync: ignored; accepted for code written for TorchRL. Updated priorities always apply to the next sample.
         **kwargs: as for :class:`ReplayBuffer`, except for the sampler.

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
-from rlnb.data.replay_buffers.forks import follow
+from rlnb.data.replay_buffers.process_lock import follow
 
 
 class Ring:
@@ -81,3 +82,12 @@ class Ring:
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
         self._new_lock()
+
+
+def finish(write: Callable[[], None]) -> None:
+    """Write; if Ctrl+C interrupts it, write all again before the interrupt goes on, so that nothing is half done."""
+    try:
+        write()
+    except KeyboardInterrupt:
+        write()
+        raise

@@ -38,6 +38,21 @@ class _ReadOnly:
         return
 
 
+def _in_file(which: int) -> Any:
+    """Property for one of the numbers in the file of a ring."""
+
+    def read(ring: SharedRing) -> int:
+        return ring._state[ring._state[_COUNTS] + which]
+
+    def write(ring: SharedRing, value: int) -> None:
+        with ring.lock:
+            numbers = [ring.cursor, ring.length, ring.written, ring.changes]
+            numbers[which] = value
+            ring._state[_COUNTS] = ring._prepare(*numbers)
+
+    return property(read, write)
+
+
 class SharedRing(Ring):
     """A :class:`Ring` whose numbers are in a memory-mapped file, so that several processes can share them.
 
@@ -65,6 +80,9 @@ class SharedRing(Ring):
         >>> ring.cursor, ring.length
         (3, 3)
     """
+
+    cursor, length = _in_file(_CURSOR), _in_file(_LENGTH)
+    written, changes = _in_file(_WRITTEN), _in_file(_CHANGES)
 
     def __init__(self, size: int, path: Path) -> None:
         self.size, self._path = size, path
@@ -98,11 +116,6 @@ class SharedRing(Ring):
         if self.alone:
             self._process_lock.share()
 
-    # The numbers --------------------------------------------------------------------------------------------------
-
-    def _number(self, which: int) -> int:
-        return self._state[self._state[_COUNTS] + which]
-
     def _prepare(self, cursor: int, length: int, written: int, changes: int) -> int:
         """Write the set of numbers that is not valid yet; return its offset."""
         state = self._state
@@ -110,49 +123,6 @@ class SharedRing(Ring):
         state[place + _CURSOR], state[place + _LENGTH] = cursor, length
         state[place + _WRITTEN], state[place + _CHANGES] = written, changes
         return place
-
-    def _set(self, **numbers: int) -> None:
-        with self.lock:
-            now = {"cursor": self.cursor, "length": self.length, "written": self.written, "changes": self.changes}
-            self._state[_COUNTS] = self._prepare(**{**now, **numbers})
-
-    @property
-    def cursor(self) -> int:
-        """Row that is written next."""
-        return self._number(_CURSOR)
-
-    @cursor.setter
-    def cursor(self, value: int) -> None:
-        self._set(cursor=value)
-
-    @property
-    def length(self) -> int:
-        """Number of rows that are filled."""
-        return self._number(_LENGTH)
-
-    @length.setter
-    def length(self, value: int) -> None:
-        self._set(length=value)
-
-    @property
-    def written(self) -> int:
-        """Number of rows that were ever written."""
-        return self._number(_WRITTEN)
-
-    @written.setter
-    def written(self, value: int) -> None:
-        self._set(written=value)
-
-    @property
-    def changes(self) -> int:
-        """Number of changes to rows other than writes at the cursor."""
-        return self._number(_CHANGES)
-
-    @changes.setter
-    def changes(self, value: int) -> None:
-        self._set(changes=value)
-
-    # Writing ------------------------------------------------------------------------------------------------------
 
     def _prepare_advance(self, count: int) -> int:
         state = self._state
@@ -189,9 +159,7 @@ class SharedRing(Ring):
         """Set the whole state; see :meth:`Ring.jump`."""
         written = length if written is None else written
         with self.lock:
-            self._set(cursor=cursor % self.size, length=length, written=written, changes=self.changes + 1)
-
-    # Between processes --------------------------------------------------------------------------------------------
+            self._state[_COUNTS] = self._prepare(cursor % self.size, length, written, self.changes + 1)
 
     def __getstate__(self) -> dict[str, Any]:
         self.share()

@@ -128,10 +128,7 @@ class SumTree:
 
     def clear(self) -> None:
         """Set all numbers to 0."""
-        self._touched, self._touched_count = (
-            [],
-            max(self.capacity, 1),
-        )  # as if too many were set: everything is summed anew
+        self._touched, self._touched_count = [], max(self.capacity, 1)  # too many: everything is summed anew
         self._sums[0][:] = 0
 
     def _refresh(self) -> None:

@@ -132,7 +132,7 @@ class Sampler(Stateful):
         return {}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Load what :meth:`state_dict` returned."""
+        """Load what :meth:`state_dict` returned; raises ``ValueError`` for anything else, and changes nothing then."""
         return
 
     def __getstate__(self) -> dict[str, Any]:

@@ -93,17 +93,8 @@ class PrioritizedSliceSampler(SliceSampler, PrioritizedSampler):
         max_priority_within_buffer: bool = False,
         replacement: bool = True,
     ) -> None:
-        PrioritizedSampler.__init__(
-            self,
-            max_capacity,
-            alpha,
-            beta,
-            eps,
-            dtype,
-            reduction,
-            max_priority_within_buffer,
-            replacement=replacement,
-        )
+        priorities = (max_capacity, alpha, beta, eps, dtype, reduction, max_priority_within_buffer)
+        PrioritizedSampler.__init__(self, *priorities, replacement=replacement)
         SliceSampler.__init__(
             self,
             num_slices=num_slices,

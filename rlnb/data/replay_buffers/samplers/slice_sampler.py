@@ -16,7 +16,7 @@ from rlnb.data.replay_buffers.ring import Ring
 from rlnb.data.replay_buffers.samplers.base import Info, Sampler
 from rlnb.data.replay_buffers.samplers.signals import END_KEY, Signals, find_signals, given_signals
 from rlnb.data.replay_buffers.samplers.trajectory_index import StoredTrajectories, TrajectoryIndex
-from rlnb.data.replay_buffers.samplers.uniform import is_order
+from rlnb.data.replay_buffers.samplers.uniform import checked_order
 from rlnb.data.replay_buffers.storages.base import Storage
 from rlnb.data.ted.keys import DONE, NestedKey, as_key, as_tuple
 
@@ -406,15 +406,10 @@ class SliceSamplerWithoutReplacement(SliceSampler):
         return {"order": torch.from_numpy(self._order.copy()), "count": self._count, "ran_out": self._ran_out}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Load what :meth:`state_dict` returned; see :meth:`Sampler.load_state_dict`.
-
-        Raises:
-            ValueError: If it is not a state of this sampler; nothing is changed.
-        """
-        order, count = state_dict["order"], state_dict["count"]
-        if type(count) is not int or not is_order(order, count):
-            raise ValueError(errors.not_an_order("SliceSamplerWithoutReplacement", count, "trajectories"))
-        self._begin(order.numpy().copy(), count, None)
+        """Load what :meth:`state_dict` returned; see :meth:`Sampler.load_state_dict`."""
+        count = state_dict["count"]
+        order = checked_order(state_dict["order"], count, "SliceSamplerWithoutReplacement", "trajectories")
+        self._begin(order.numpy(), count, None)
         self._ran_out = bool(state_dict["ran_out"])
 
     def __getstate__(self) -> dict[str, Any]:

@@ -10,12 +10,9 @@ from rlnb.data.replay_buffers.samplers.signals import Signals
 
 
 class StoredTrajectories(NamedTuple):
-    """Stored trajectories, whole or in part: first those that ended, in the order of their ends, then the open ones.
+    """Env, first stored step and number of stored steps of trajectories, each of shape ``[n]``.
 
-    Attributes:
-        env: column of the row, shape ``[n]``.
-        start: the first step that is stored, shape ``[n]``.
-        length: number of steps that are stored, shape ``[n]``.
+    First come those that ended, in the order of their ends, then the open ones.
     """
 
     env: np.ndarray
@@ -72,8 +69,6 @@ class TrajectoryIndex:
         self._seen: _Seen | None = None
         self.version = self.epoch = 0
         self._begin(_Seen(0, 0, 0, 0))
-
-    # Updates ----------------------------------------------------------------------------------------------------------
 
     def refresh(self) -> None:
         """Read what was written since the last call. The caller holds the ring, at least for reading."""
@@ -168,8 +163,6 @@ class TrajectoryIndex:
         ring = self._ring
         return np.asarray(ring.written - 1 - (ring.cursor - 1 - row) % self._size)
 
-    # Queries ----------------------------------------------------------------------------------------------------------
-
     def trajectories(self, least: int = 1) -> StoredTrajectories:
         """List the trajectories of which at least ``least`` steps are stored."""
         env, start, end = self._closed[:, self._head : self._tail]
@@ -206,9 +199,7 @@ class TrajectoryIndex:
         """
         end = min(last + count - 1, self.written)
         rows = (np.arange(first, end) + self._shift) % self._size
-        before = np.zeros(
-            (end - first + 1, self._width), dtype=np.int32
-        )  # number of trajectories that ended before a step
+        before = np.zeros((end - first + 1, self._width), np.int32)  # number of trajectories that ended before a step
         np.cumsum(self._stop[rows], axis=0, out=before[1:])
         inside = max(end - first - count + 1, 0)
         found = np.zeros((last - first, self._width), dtype=bool)

@@ -126,18 +126,16 @@ class Storage(ABC):
         return (self[i] for i in range(self.shape[0] if self.ndim > 1 else len(self)))
 
     def index(self, positions: torch.Tensor) -> Any:
-        """Turn positions into an index: the same tensor; with several dimensions a tuple with a tensor for each.
+        """Turn positions of items, shape ``[n]`` and time-major with several dimensions, into an index.
 
-        Args:
-            positions: of items, from 0 to ``len(storage) - 1``, shape ``[n]``; time-major with several dimensions.
+        The index is the same tensor; with several dimensions a tuple with a tensor for each.
         """
         return positions if self.ndim == 1 else unravel(positions, self.shape)
 
     def positions(self, index: Any) -> torch.Tensor:
         """Turn an index into positions, shape ``[n]``; the inverse of :meth:`index`.
 
-        Args:
-            index: as :meth:`index` returns it, or a tensor whose last dimension holds the coordinates.
+        A tensor whose last dimension holds the coordinates is an index, too.
         """
         return ravel(index, self.shape)
 

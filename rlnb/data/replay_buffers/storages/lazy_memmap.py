@@ -53,17 +53,13 @@ class LazyMemmapStorage(LazyTensorStorage):
     single item or a slice is a view of the files, which other processes may overwrite.
 
     Args:
-        max_size: Number of items. With ``ndim`` above 1, it is rounded up to whole rows.
-        scratch_dir: Folder of the files. Default: a temporary folder, which is deleted with the storage.
-        device: Device of the data; only ``"cpu"`` can be mapped.
-        ndim: Number of leading dimensions of the data that count items; one of them is time.
-        existsok: Whether existing files in ``scratch_dir`` may be overwritten.
-        compilable: Accepted for compatibility with TorchRL; must be False.
-        shared_init: Accepted for compatibility with TorchRL; must be False, because the first data is written before
-            other processes receive the storage.
+        max_size: as for :class:`LazyTensorStorage`, like ``ndim``, ``compilable`` and ``shared_init``.
+        scratch_dir: folder of the files. Default: a temporary folder, which is deleted with the storage.
+        device: device of the data; only ``"cpu"`` can be mapped.
+        existsok: whether existing files in ``scratch_dir`` may be overwritten.
 
     Attributes:
-        scratch_dir: The folder. If none was given, it is None until the first data is written.
+        scratch_dir: the folder. If none was given, it is None until the first data is written.
 
     Raises:
         ValueError: If ``max_size`` or ``ndim`` is not a positive integer, or ``device`` is not the CPU.
@@ -251,8 +247,22 @@ class LazyMemmapStorage(LazyTensorStorage):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        if self.form is not None:
-            self._map_again()
+        if self.form is None:
+            return
+        # Map the existing files in another process. Where they cannot be written to, writes stay in this process.
+        assert isinstance(self.ring, SharedRing)
+        columns: list[AnyColumn] = []
+        for path, leaf in zip(self._paths, self.form.leaves, strict=True):
+            assert leaf.dtype is not None
+            whole = (self.ring.size, *self._others, *leaf.shape)
+            size = math.prod(whole)
+            if self.ring.writable:
+                tensor = torch.from_file(str(path), shared=True, size=size, dtype=leaf.dtype)
+            else:
+                memory = np.memmap(path, np.uint8, "c", shape=(size * leaf.dtype.itemsize,))
+                tensor = torch.from_numpy(memory).view(leaf.dtype)
+            columns.append(Column(tensor.reshape(whole), self.ndim))
+        self._adopt(self.form, columns, self._others)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> LazyMemmapStorage:
         """Copy the items, too, to files in a temporary folder; a storage that is pickled shares its files."""
@@ -265,25 +275,6 @@ class LazyMemmapStorage(LazyTensorStorage):
             with self.ring.reading:
                 copied.load_state_dict(self.state_dict())
         return copied
-
-    def _map_again(self) -> None:
-        """Map the existing files in another process."""
-        assert self.form is not None and isinstance(self.ring, SharedRing)
-        shape = (self.ring.size, *self._others)
-        columns: list[AnyColumn] = []
-        for path, leaf in zip(self._paths, self.form.leaves, strict=True):
-            assert leaf.dtype is not None
-            whole = (*shape, *leaf.shape)
-            tensor = _mapped(path, math.prod(whole), leaf.dtype, self.ring.writable)
-            columns.append(Column(tensor.reshape(whole), self.ndim))
-        self._adopt(self.form, columns, self._others)
-
-
-def _mapped(path: Path, size: int, dtype: torch.dtype, writable: bool) -> torch.Tensor:
-    """Map a file. If it cannot be written to, writes to the tensor stay in this process."""
-    if writable:
-        return torch.from_file(str(path), shared=True, size=size, dtype=dtype)
-    return torch.from_numpy(np.memmap(path, np.uint8, "c", shape=(size * dtype.itemsize,))).view(dtype)
 
 
 def _file_key(key: Any) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from rlnb.data.replay_buffers.forms.base import Form, Leaf
 from rlnb.data.replay_buffers.forms.structure import STORABLE, read_shape
 from rlnb.data.replay_buffers.forms.tree_form import form_from, form_of
 from rlnb.data.replay_buffers.indexing import Where
-from rlnb.data.replay_buffers.ring import Ring
+from rlnb.data.replay_buffers.ring import Ring, finish
 from rlnb.data.replay_buffers.stacking import stack_leaves
 from rlnb.data.replay_buffers.storages.base import Rows, Storage, refuse_compilable
 from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
@@ -44,8 +44,6 @@ class TensorStorage(Storage):
         compilable: accepted for code written for TorchRL; only False, see :func:`refuse_compilable`.
 
     Attributes:
-        ndim: the same.
-        device: the same.
         form: keys, shapes and dtypes of the items; None before the first write.
 
     Raises:
@@ -208,9 +206,8 @@ class TensorStorage(Storage):
     @property
     def columns(self) -> dict[NestedKey, AnyColumn]:
         """The columns by key, with all places, filled or not; a bare tensor has the key ``()``."""
-        return (
-            {} if self.form is None else {leaf.key: c for leaf, c in zip(self.form.leaves, self._columns, strict=True)}
-        )
+        leaves = () if self.form is None else self.form.leaves
+        return {leaf.key: column for leaf, column in zip(leaves, self._columns, strict=True)}
 
     def column(self, key: NestedKey) -> AnyColumn:
         """Return the column of one leaf; raises ``KeyError`` if there is no such leaf.
@@ -325,17 +322,15 @@ class TensorStorage(Storage):
         elif rows.single:
             for column, leaf in zip(self._columns, rows.parts, strict=True):
                 column.put(start, leaf.unsqueeze(0) if isinstance(leaf, torch.Tensor) else leaf)
-        elif last - first == rows.count:
+        else:
+            whole = last - first == rows.count
             for column, values in zip(self._columns, rows.parts, strict=True):
-                column.put(start, values)
-        elif last > first:
-            for column, values in zip(self._columns, rows.parts, strict=True):
-                column.put(start, values[first:last])
+                column.put(start, values if whole else values[first:last])
 
     def overwrite(self, place: Where, data: Any) -> None:
         """Overwrite items; see :meth:`Storage.overwrite`."""
         if self.form is None:
-            raise IndexError(errors.nothing_stored())
+            raise IndexError(errors.NOTHING_STORED)
         if isinstance(data, list) and place.position is None:
             leaves = self._readable(stack_leaves(data, self.form, tuple(place.lead[1:])))
             if len(data) != place.lead[0]:
@@ -344,11 +339,7 @@ class TensorStorage(Storage):
             leaves = self._readable(self.form.take_apart(data, tuple(place.lead)))
         with self.ring.lock:
             self.ring.changes += 1
-            try:
-                self._write_over(place, leaves)
-            except KeyboardInterrupt:  # leave no item half written
-                self._write_over(place, leaves)
-                raise
+            finish(lambda: self._write_over(place, leaves))
 
     def _write_over(self, place: Where, leaves: list[Any]) -> None:
         """Overwrite items with leaves that were checked."""
@@ -367,7 +358,7 @@ class TensorStorage(Storage):
         """Copy items; see :meth:`Storage.gather`."""
         form = self.form
         if form is None:
-            raise RuntimeError(errors.empty_sample())
+            raise RuntimeError(errors.EMPTY_SAMPLE)
         if self.ndim > 1:
             index = self.positions(index)
         with self.ring.reading:
@@ -377,7 +368,7 @@ class TensorStorage(Storage):
     def read(self, place: Where) -> Any:
         """Read items; see :meth:`Storage.read`."""
         if self.form is None:
-            raise RuntimeError(errors.nothing_stored())
+            raise RuntimeError(errors.NOTHING_STORED)
         if place.span is not None:
             return self._view(place.span)
         if place.position is not None:
@@ -526,11 +517,9 @@ def _flattened(values: Any, ndim: int) -> Any:
 
 
 def _unflattened(values: Any, lead: torch.Size) -> Any:
-    return (
-        values.reshape((*lead, *values.shape[1:]))
-        if isinstance(values, torch.Tensor)
-        else reshape_objects(values, lead)
-    )
+    if isinstance(values, torch.Tensor):
+        return values.reshape((*lead, *values.shape[1:]))
+    return reshape_objects(values, lead)
 
 
 def _label(key: Any) -> str:
