@@ -17,12 +17,7 @@ from rlnb.data.replay_buffers import arguments, errors
 from rlnb.data.replay_buffers.buffer_state import check_state_dict, read_buffer_state, with_members
 from rlnb.data.replay_buffers.checkpointers.base import Hook, StorageCheckpointerBase
 from rlnb.data.replay_buffers.checkpointers.folder import loading, saving
-from rlnb.data.replay_buffers.checkpointers.state import (
-    SENSELESS,
-    read_component,
-    save_component,
-    write_state,
-)
+from rlnb.data.replay_buffers.checkpointers.state import SENSELESS, read_component, save_component, write_state
 from rlnb.data.replay_buffers.forms.tree_form import is_data
 from rlnb.data.replay_buffers.indexing import Where
 from rlnb.data.replay_buffers.pipeline import Pipeline

@@ -20,11 +20,7 @@ _ALIGNMENT = 64  # bytes, as in memory that torch allocates
 
 
 class Column:
-    """A tensor of shape ``[rows, *others, *shape]``: one leaf of all items.
-
-    Args:
-        tensor: the memory.
-        ndim: number of its dimensions that count items.
+    """A tensor of shape ``[rows, *others, *shape]``: one leaf of all items, which its first ``ndim`` dimensions count.
 
     Attributes:
         flat: a view of ``tensor`` with a single dimension that counts items.
@@ -259,11 +255,6 @@ def _wrapped(array: np.ndarray) -> Any:
 
 
 def reshape_objects(values: Any, shape: Sequence[int]) -> Any:
-    """Reshape non-tensor data with one object for each item; no dimensions make a single object.
-
-    Example:
-        >>> reshape_objects(NonTensorStack("a", "b", "c", "d"), (2, 2)).tolist()
-        [['a', 'b'], ['c', 'd']]
-    """
+    """Reshape non-tensor data with one object for each item; no dimensions make a single object."""
     array = _objects(values, tuple(shape))
     return _wrapped(array) if array.ndim else NonTensorData(array.item())

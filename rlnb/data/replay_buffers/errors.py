@@ -19,20 +19,11 @@ class MismatchError(ValueError, RuntimeError):
 
     It is a :class:`ValueError`, and also a :class:`RuntimeError`, because that is what TorchRL raises in these cases
     and what programs written for TorchRL catch.
-
-    Example:
-        >>> issubclass(MismatchError, ValueError) and issubclass(MismatchError, RuntimeError)
-        True
     """
 
 
 def listed(values: Iterable[Any]) -> str:
-    """List values in a text; long lists are cut.
-
-    Example:
-        >>> listed(["a", ("b", "c")])
-        "'a', ('b', 'c')"
-    """
+    """List values in a text; long lists are cut."""
     values = list(values)
     more = f" and {len(values) - MAX_LISTED} more" if len(values) > MAX_LISTED else ""
     return ", ".join(map(repr, values[:MAX_LISTED])) + more

@@ -51,10 +51,11 @@ def _after(child: bool) -> None:
 
 
 class ProcessLock:
-    """Reentrant lock on a file, for the threads of several processes.
+    """Reentrant lock on an existing file, for the threads of several processes.
 
     The operating system releases the lock of a process that ends, however it ends. As long as the lock is ``alone``, it
-    is a lock between threads only and costs no system call: no other process can ask for it before :meth:`share`.
+    is a lock between threads only and costs no system call: no other process can ask for it before :meth:`share`. Each
+    time that the file has been locked, ``on_acquire`` is called. ``depth`` blocks hold the lock.
 
     An interrupt (Ctrl+C) in a block releases the lock like any exception. As with every context manager written in
     Python, one that arrives in the very instant in which the block begins or ends can leave the lock held: this thread
@@ -63,16 +64,11 @@ class ProcessLock:
     ``filelock.FileLock`` opens the file for each block, which takes longer than sampling a batch. This class keeps it
     open and uses the ``lock_descriptor`` of the same library.
 
-    Args:
-        path: Path of the file, which must exist.
-        alone: Whether no other process can ask for the lock.
-        on_acquire: Function that is called each time the file has been locked.
-
     Example:
         >>> import tempfile
         >>> lock = ProcessLock(Path(tempfile.mkstemp()[1]))
         >>> with lock, lock:
-        ...     lock.depth  # number of blocks that hold the lock
+        ...     lock.depth
         2
         >>> lock.depth
         0

@@ -19,12 +19,7 @@ from rlnb.data.replay_buffers.storages.list_storage import ListStorage
 from rlnb.data.replay_buffers.writers import INDEX_KEY, TensorDictRoundRobinWriter, Writer
 from rlnb.data.ted.keys import NestedKey
 
-__all__ = [
-    "PrioritizedReplayBuffer",
-    "ReplayBuffer",
-    "TensorDictPrioritizedReplayBuffer",
-    "TensorDictReplayBuffer",
-]
+__all__ = ["PrioritizedReplayBuffer", "ReplayBuffer", "TensorDictPrioritizedReplayBuffer", "TensorDictReplayBuffer"]
 
 PRIORITY_KEY = "td_error"
 # The max_size of a ListStorage without a limit is enormous; a sampler starts with at most this and grows as needed.

@@ -24,7 +24,6 @@ from rlnb.data.replay_buffers.writers import INDEX_KEY, Writer
 P = TypeVar("P")
 Transforms = Sequence[Callable[[Any], Any] | None]
 BUFFER_IDS_KEY = "buffer_ids"
-SAMPLEABLE = "sampleable"
 _P_AND_ALL = (
     "p sets how likely each member is drawn, and sample_from_all=True draws each of them every time. "
     "Fix: leave one of them out."
@@ -45,13 +44,7 @@ def checked_members(
 
 
 class PartOf(Sequence[P], Generic[P]):
-    """One component of each buffer of an ensemble, such as its storage; always the current one.
-
-    Example:
-        >>> from rlnb.data import ReplayBuffer
-        >>> list(PartOf([ReplayBuffer(), ReplayBuffer()], "sampler"))
-        [RandomSampler(), RandomSampler()]
-    """
+    """One component of each buffer of an ensemble, such as its storage; always the current one."""
 
     def __init__(self, buffers: Sequence[Any], name: str) -> None:
         self._buffers, self._name = buffers, name
@@ -343,7 +336,7 @@ class SamplerEnsemble(Sampler):
         if self.sample_from_all:
             raise RuntimeError(_P_AND_ALL)
         if isinstance(value, str):
-            if value != SAMPLEABLE:
+            if value != "sampleable":
                 raise ValueError(f"p must be weights, 'sampleable' or None, and got {value!r}. Fix: p='sampleable'.")
             self._p = value
             return
@@ -528,12 +521,7 @@ def _routed(index: Any, priority: Any, count: int) -> Iterator[tuple[int, torch.
 
 
 def as_index(index: torch.Tensor, buffer_ids: torch.Tensor, batch: torch.Size) -> TensorDict:
-    """Make the entry ``"index"`` of a sample of ``n`` members, of batch size ``batch``, which starts with ``n``.
-
-    Example:
-        >>> as_index(torch.tensor([[5, 6]]), torch.tensor([3]), torch.Size([1, 2]))["buffer_ids"]
-        tensor([[3, 3]])
-    """
+    """Make the entry ``"index"`` of a sample of ``n`` members, of batch size ``batch``, which starts with ``n``."""
     ids = buffer_ids.reshape(-1, *[1] * (len(batch) - 1)).expand(batch).clone()
     return fast_tensordict({INDEX_KEY: index, BUFFER_IDS_KEY: ids}, batch)
 

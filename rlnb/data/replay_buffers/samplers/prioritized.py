@@ -331,7 +331,7 @@ class PrioritizedSampler(Sampler):
 
 
 def _at_least_0(name: str, value: Any) -> float:
-    if not isinstance(value, (Real, torch.Tensor)) or not value >= 0:
+    if not isinstance(value, (Real, torch.Tensor)) or not float(value) >= 0:
         raise ValueError(_negative(name, value))
     return float(value)
 

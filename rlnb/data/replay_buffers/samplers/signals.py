@@ -87,11 +87,6 @@ class GivenSignals(Signals):
     """Signals that were given as an argument, for all items of a storage that is not written to.
 
     A trajectory may continue from the last item to the first; the ring starts after the end of a trajectory.
-
-    Example:
-        >>> signals = GivenSignals(np.array([True, False, True, False]))
-        >>> signals.ring.cursor  # the last trajectory continues from 3 to 0
-        3
     """
 
     def __init__(self, stops: np.ndarray) -> None:

@@ -40,9 +40,6 @@ class TrajectoryIndex:
     A trajectory ends at the newest step at the latest, and starts at the oldest stored step at the earliest, so none
     crosses the cursor.
 
-    Args:
-        signals: which steps are the last of their trajectory.
-
     Attributes:
         version: changes with every change of the index.
         epoch: changes when everything was read anew.

@@ -24,10 +24,9 @@ from rlnb.data.replay_buffers.columns import AnyColumn, Column
 from rlnb.data.replay_buffers.forms import Form
 from rlnb.data.replay_buffers.indexing import Where
 from rlnb.data.replay_buffers.ring import Ring
-from rlnb.data.replay_buffers.shared_ring import SharedRing
+from rlnb.data.replay_buffers.shared_ring import SharedRing, WriteLog, positions_of_rows, reserve_bytes
 from rlnb.data.replay_buffers.storages.base import Rows
 from rlnb.data.replay_buffers.storages.tensor import LazyTensorStorage
-from rlnb.data.replay_buffers.write_log import WriteLog, positions_of_rows, reserve_bytes
 from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
 
 # The files are sparse. Disk space is reserved ahead of the writes in steps of this many bytes a file: without reserved
