@@ -453,10 +453,7 @@ class ReplayBuffer:
         self[:end] = data
 
     def empty(self, empty_write_count: bool = True) -> None:
-        """Remove all items; the memory stays allocated.
-
-        Args:
-            empty_write_count: whether :attr:`write_count` starts at 0 again.
+        """Remove all items; the memory stays allocated. By default, :attr:`write_count` starts at 0 again.
 
         Raises:
             RuntimeError: If the buffer is read-only.
@@ -690,10 +687,8 @@ class ReplayBuffer:
         with self._all_locked():
             rngs = check_state_dict(state_dict, self._storage, self._sampler, self._writer)
             self._storage.load_state_dict(state_dict["_storage"])
-            self._writer.load_state_dict(state_dict["_writer"])
-            self._sampler.load_state_dict(state_dict["_sampler"])
-            self._set_random_states(rngs)
-            self._load_prefetched(state_dict.get("_batch_size"), state_dict.get("_ahead", []))
+            size, draws = state_dict.get("_batch_size"), state_dict.get("_ahead", [])
+            self._load_parts(state_dict["_writer"], state_dict["_sampler"], rngs, size, draws)
 
     def dumps(self, path: str | os.PathLike[str]) -> None:
         """Save storage, writer and sampler in a folder, which is created if needed; transforms are not saved.
@@ -733,10 +728,7 @@ class ReplayBuffer:
             }
             rngs, size, draws = read_buffer_state(folder)
             self._storage.checkpointer.loads(self._storage, folder / "storage")
-            self._writer.load_state_dict(states["writer"])
-            self._sampler.load_state_dict(states["sampler"])
-            self._set_random_states(rngs)
-            self._load_prefetched(size, draws)
+            self._load_parts(states["writer"], states["sampler"], rngs, size, draws)
 
     def dump(self, path: str | os.PathLike[str]) -> None:
         """Alias of :meth:`dumps`."""
@@ -768,13 +760,15 @@ class ReplayBuffer:
     def _random_states(self) -> list[torch.Tensor | None]:
         return [None if generator is None else generator.get_state() for generator in self._generators()]
 
-    def _set_random_states(self, states: list[torch.Tensor | None]) -> None:
-        for generator, state in zip(self._generators(), states, strict=False):
+    def _load_parts(
+        self, writer: Any, sampler: Any, rngs: list[Any], batch_size: int | None, draws: list[Draw]
+    ) -> None:
+        """Load all but the storage; batches that were drawn before are dropped if size or index do not fit."""
+        self._writer.load_state_dict(writer)
+        self._sampler.load_state_dict(sampler)
+        for generator, state in zip(self._generators(), rngs, strict=False):
             if generator is not None and state is not None:
                 generator.set_state(state)
-
-    def _load_prefetched(self, batch_size: int | None, draws: list[Draw]) -> None:
-        """Continue with the batches that a saved buffer had drawn; they are dropped if size or index do not fit."""
         self._prefetcher.clear()
         try:
             fits = batch_size == self._batch_size and all(self._has_items(index) for index, _, _ in draws)

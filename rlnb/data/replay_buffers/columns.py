@@ -146,14 +146,7 @@ AnyColumn = Column | ObjectColumn
 
 
 class RowArrays:
-    """The arrays of columns that :meth:`fits`, to write single rows several times as fast as a block of one row.
-
-    Example:
-        >>> columns = [Column(torch.zeros(4, 1), ndim=1), Column(torch.zeros(4, 2), ndim=1)]
-        >>> RowArrays(columns).put(1, [torch.ones(1), torch.ones(2)])
-        >>> columns[0].take(torch.arange(3)).tolist()
-        [[0.0], [1.0], [0.0]]
-    """
+    """The arrays of columns that numpy can access, to write single rows several times as fast as a block of one row."""
 
     __slots__ = ("_arrays", "_columns")
 
@@ -165,11 +158,6 @@ class RowArrays:
             for array in (column.array for column in columns)
             if array is not None
         ]
-
-    @staticmethod
-    def fits(columns: Sequence[AnyColumn]) -> bool:
-        """Whether numpy can access all of the columns."""
-        return all(isinstance(column, Column) and column.array is not None for column in columns)
 
     def __reduce__(self) -> Any:
         return RowArrays, (self._columns,)  # a copy refers to the copied columns

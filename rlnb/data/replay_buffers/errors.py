@@ -90,14 +90,6 @@ def too_few_dims(what: str, ndim: int) -> str:
     )
 
 
-def disk_full(name: str, needed: int, cause: OSError) -> str:
-    """Text for a full disk."""
-    return (
-        f"No room on the disk for the next {needed:,} bytes of {name} ({cause.strerror}). Nothing was written. "
-        "Fix: free some space, a smaller max_size, or a scratch_dir on another disk."
-    )
-
-
 def priorities_for(count: int, given: Sequence[int]) -> str:
     """Text for a wrong number of priorities."""
     return (
@@ -157,12 +149,4 @@ def unequal_member_batches(counts: Sequence[int]) -> str:
     return (
         f"The members gave {list(counts)} items, which cannot be stacked. The last batch of an epoch is smaller. "
         "Fix: SamplerWithoutReplacement(drop_last=True) in the members."
-    )
-
-
-def same_file(one: str, other: str) -> str:
-    """Text for two entries whose files have the same name; ``other`` may be a file of the storage itself."""
-    return (
-        f"{one} and {other} would be the same file. Nothing was written. "
-        "Fix: rename one of them, or use LazyTensorStorage, which needs no files."
     )

@@ -184,14 +184,10 @@ def _all_within(array: np.ndarray, length: int, ndim: int) -> np.ndarray:
 
 
 def ravel(index: Any, shape: Sequence[int]) -> torch.Tensor:
-    """Turn the index of a sample into positions along the flattened dimensions, without a check of its range.
+    """Turn the index of a sample into positions along the flattened dimensions; the inverse of :func:`unravel`.
 
-    The index is as :func:`unravel` makes it, or a tensor whose last dimension holds the coordinates. The first size of
-    ``shape`` does not matter.
-
-    Example:
-        >>> ravel((torch.tensor([0, 1]), torch.tensor([1, 2])), [5, 3])
-        tensor([1, 5])
+    The index may also be a tensor whose last dimension holds the coordinates. Its range is not checked, and the first
+    size of ``shape`` does not matter.
     """
     if len(shape) == 1:
         index = index[0] if isinstance(index, tuple) else index

@@ -11,7 +11,7 @@ from rlnb.data.replay_buffers import arguments
 from rlnb.data.replay_buffers.buffer import DEFAULT_SIZE, ReplayBuffer
 from rlnb.data.replay_buffers.errors import listed
 from rlnb.data.replay_buffers.forms.tree_form import is_data
-from rlnb.data.replay_buffers.samplers.base import Info, Sampler
+from rlnb.data.replay_buffers.samplers.base import Info
 from rlnb.data.replay_buffers.samplers.prioritized import REDUCTIONS, PrioritizedSampler
 from rlnb.data.replay_buffers.stacking import set_per_item
 from rlnb.data.replay_buffers.storages.base import Storage
@@ -68,12 +68,9 @@ class TensorDictReplayBuffer(ReplayBuffer):
         return data
 
     def sample(self, batch_size: int | None = None, return_info: bool = False, include_info: bool | None = None) -> Any:
-        """Draw a batch of items; see :meth:`ReplayBuffer.sample`.
+        """Draw a batch of items, which contains the info; see :meth:`ReplayBuffer.sample`.
 
-        Args:
-            batch_size: number of items. Default: the ``batch_size`` of the constructor.
-            return_info: whether to also return the sampler's info.
-            include_info: ignored; accepted for code written for TorchRL. A batch always contains the info.
+        ``include_info`` is ignored; accepted for code written for TorchRL.
         """
         return super().sample(batch_size, return_info)
 
@@ -200,10 +197,7 @@ class PrioritizedReplayBuffer(ReplayBuffer):
         parts = _with_sampler(storage, alpha, beta, eps=eps, dtype=dtype, reduction=reduction, device=sampler_device)
         super().__init__(**{**parts, **kwargs})
 
-    @property
-    def prioritized_sampler(self) -> Sampler:
-        """The sampler."""
-        return self.sampler
+    prioritized_sampler = ReplayBuffer.sampler
 
 
 class TensorDictPrioritizedReplayBuffer(TensorDictReplayBuffer):
@@ -244,10 +238,7 @@ class TensorDictPrioritizedReplayBuffer(TensorDictReplayBuffer):
         parts = _with_sampler(storage, alpha, beta, eps=eps, reduction=reduction, device=sampler_device)
         super().__init__(priority_key=priority_key, **{**parts, **kwargs})
 
-    @property
-    def prioritized_sampler(self) -> Sampler:
-        """The sampler."""
-        return self.sampler
+    prioritized_sampler = ReplayBuffer.sampler
 
 
 def _with_sampler(

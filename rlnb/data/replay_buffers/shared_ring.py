@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from rlnb.data.replay_buffers import errors
 from rlnb.data.replay_buffers.columns import Column
 from rlnb.data.replay_buffers.process_lock import ProcessLock
 from rlnb.data.replay_buffers.ring import Ring
@@ -223,7 +222,8 @@ class WriteLog:
             end += -(-count * shape.numel() * dtype.itemsize // _ALIGNMENT) * _ALIGNMENT
         if self._bytes is None or len(self._bytes) < end:
             if grow:
-                self._make_room(end)
+                self._path.touch()
+                reserve_bytes(self._path, 0, end)
             self._bytes = torch.from_file(str(self._path), shared=True, size=end, dtype=torch.uint8)
         parts = []
         for start, (shape, dtype) in zip(starts, self._kinds, strict=True):
@@ -231,13 +231,6 @@ class WriteLog:
             parts.append(Column(part.view(dtype).reshape(count, *shape), 1))
         self._count, self._parts = count, parts  # one statement, so that an interrupt leaves both or neither
         return parts
-
-    def _make_room(self, size: int) -> None:
-        self._path.touch()
-        try:
-            reserve_bytes(self._path, 0, size)
-        except OSError as error:
-            raise OSError(error.errno, errors.disk_full(self._path.name, size, error)) from error
 
 
 def reserve_bytes(path: Path, begin: int, length: int) -> None:
@@ -247,12 +240,18 @@ def reserve_bytes(path: Path, begin: int, length: int) -> None:
     """
     if not length:
         return
-    if not hasattr(os, "posix_fallocate"):  # macOS
-        if shutil.disk_usage(path.parent).free < length:
+    try:
+        if hasattr(os, "posix_fallocate"):
+            with path.open("r+b") as file:
+                os.posix_fallocate(file.fileno(), begin, length)
+        elif shutil.disk_usage(path.parent).free < length:  # macOS
             raise OSError(28, "No space left on device")
-        return
-    with path.open("r+b") as file:
-        os.posix_fallocate(file.fileno(), begin, length)
+    except OSError as error:
+        raise OSError(
+            error.errno,
+            f"No room on the disk for the next {length:,} bytes of {path.name} ({error.strerror}). Nothing was "
+            "written. Fix: free some space, a smaller max_size, or a scratch_dir on another disk.",
+        ) from error
 
 
 def positions_of_rows(start: int, count: int, size: int, width: int) -> np.ndarray:

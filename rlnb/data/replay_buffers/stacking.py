@@ -21,11 +21,7 @@ _dtype = operator.attrgetter("dtype")
 
 
 def stack_leaves(items: Sequence[Any], form: Form, lead: tuple[int, ...] = ()) -> list[Any]:
-    """Stack the leaves of items of one form and of the batch dimensions ``lead``; raises ``ValueError`` if one differs.
-
-    Returns:
-        The leaves of the batch, each of shape ``[len(items), *lead, *leaf.shape]``.
-    """
+    """Stack the leaves of items of one form and batch dimensions ``lead``; raises ``ValueError`` if one differs."""
     try:
         columns = form._take_each_apart(items)
         stacked = [_stack(values, leaf.dtype is None) for values, leaf in zip(columns, form.leaves, strict=True)]
@@ -85,7 +81,8 @@ def stack_items(items: Sequence[Any]) -> Any:
         ['a string!', 30]
     """
     items = list(items)
-    if not items or not _holds_tensors(items[0]):
+    leaves = pytree.tree_leaves(items[0], is_leaf=is_data) if items else []
+    if not leaves or not all(is_data(leaf) or isinstance(leaf, torch.Tensor) for leaf in leaves):
         return items
     try:
         form = form_of(items[0], 0)
@@ -104,11 +101,6 @@ def _stack_ragged(items: list[Any]) -> Any:
         for item in items
     }
     return items if None in looks or len(looks) > 1 else lazy_stack([item.copy() for item in items])
-
-
-def _holds_tensors(item: Any) -> bool:
-    leaves = pytree.tree_leaves(item, is_leaf=is_data)
-    return bool(leaves) and all(is_data(leaf) or isinstance(leaf, torch.Tensor) for leaf in leaves)
 
 
 def split_batch(data: Any) -> list[Any]:
@@ -141,11 +133,8 @@ def _each_object(values: Any, count: int) -> list[Any]:
 def set_per_item(batch: Any, key: NestedKey, values: Any, value_dims: int = 0) -> None:
     """Set an entry of a new batch to one value for each item, repeated over the item's own dimensions, such as time.
 
-    Args:
-        batch: a TensorDict or tensorclass of batch size ``[*lead, *item]``.
-        key: of the entry.
-        values: a tensor of shape ``[*lead, *value]``; anything else is set unchanged.
-        value_dims: number of dimensions of each value.
+    The batch size is ``[*lead, *item]``, and the values have the shape ``[*lead, *value]``, ``value_dims`` of its
+    dimensions being those of a value. Values that are not a tensor are set unchanged.
 
     Example:
         >>> from tensordict import TensorDict

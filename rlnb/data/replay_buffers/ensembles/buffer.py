@@ -121,7 +121,10 @@ class ReplayBufferEnsemble(ReplayBuffer):
             self._members = checked_members(
                 "ReplayBufferEnsemble", ReplayBuffer, "rb", rbs, but_not=ReplayBufferEnsemble
             )
-            storages, samplers, writers = _parts_of(self._members, how)
+            transforms = [member.transform.forward for member in self._members]
+            storages = StorageEnsemble(*[member.storage for member in self._members], transforms=transforms)
+            samplers = SamplerEnsemble(*[member.sampler for member in self._members], **how)
+            writers = WriterEnsemble(*[member.writer for member in self._members])
         else:
             parts = ((storages, StorageEnsemble), (samplers, SamplerEnsemble), (writers, WriterEnsemble))
             if not all(isinstance(part, kind) for part, kind in parts):
@@ -193,16 +196,14 @@ class ReplayBufferEnsemble(ReplayBuffer):
         return self._apply_transform(data), info
 
     def update_priority(self, index: Any, priority: Any) -> None:
-        """Change the priorities of items, each in its member; no effect in members without priorities.
+        """Change the priorities of items, each in its member; see :meth:`ReplayBuffer.update_priority`.
 
         Args:
             index: of the items: the entry ``"index"`` of a sample or of its info, which names the members.
             priority: one for each item, or one for all; finite and not negative.
 
         Raises:
-            IndexError: If there is no such member or item.
             TypeError: If the index does not name members.
-            ValueError: If a priority is NaN, infinite or negative; nothing is changed then.
         """
         with self._all_locked():
             self._sampler.update_priority(index, priority, storage=self._storage)
@@ -250,17 +251,7 @@ class ReplayBufferEnsemble(ReplayBuffer):
             yield
 
     def add(self, data: Any) -> TensorDict:
-        """Write one item to the member that its entry ``routing_key`` names.
-
-        Args:
-            data: the item, a TensorDict.
-
-        Returns:
-            ``"buffer_ids"``, the number of the member, and ``"index"``, the index in that member.
-
-        Raises:
-            RuntimeError: If the ensemble was made without ``routing_key`` and is therefore read-only.
-        """
+        """Write one item, a TensorDict, to the member that its entry ``routing_key`` names; see :meth:`extend`."""
         if self.routing_key is None:
             raise RuntimeError(errors.ensemble_is_read_only("add"))
         found: TensorDict = self.extend(data.unsqueeze(0))[0]
@@ -347,8 +338,8 @@ class ReplayBufferEnsemble(ReplayBuffer):
         members = [generator for member in self._members for generator in member._generators()]
         return [*super()._generators(), *members]
 
-    def _load_prefetched(self, batch_size: int | None, draws: list[Draw]) -> None:
-        super()._load_prefetched(batch_size, draws)
+    def _load_parts(self, *states: Any) -> None:
+        super()._load_parts(*states)
         for member in self._members:
             member._prefetcher.clear()
 
@@ -367,16 +358,6 @@ def _without_odd(batches: list[Any], parts: Sequence[Drawn]) -> list[Any]:
         return batches
     odd = [key for key in given if any(batch.get(key, None) is None for batch in batches)]
     return [batch.exclude(*odd) for batch in batches] if odd else batches
-
-
-def _parts_of(
-    members: Sequence[ReplayBuffer], how: dict[str, Any]
-) -> tuple[StorageEnsemble, SamplerEnsemble, WriterEnsemble]:
-    storages = StorageEnsemble(
-        *[member.storage for member in members], transforms=[member.transform.forward for member in members]
-    )
-    samplers = SamplerEnsemble(*[member.sampler for member in members], **how)
-    return storages, samplers, WriterEnsemble(*[member.writer for member in members])
 
 
 def _built(

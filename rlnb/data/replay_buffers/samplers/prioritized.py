@@ -243,13 +243,7 @@ class PrioritizedSampler(Sampler):
         _values(priority, count, self._most_allowed)
 
     def update_priority(self, index: Any, priority: Any, *, storage: Storage | None = None) -> None:
-        """Change priorities; if an index occurs twice, the last priority counts.
-
-        Args:
-            index: of the items: an integer or a tensor; with several dimensions a tuple of tensors, or a tensor
-                whose last dimension holds the coordinates.
-            priority: one for each item, or one for all; finite and not negative.
-            storage: holds the items; required if it has several dimensions.
+        """Change priorities; if an index occurs twice, the last priority counts. See :meth:`Sampler.update_priority`.
 
         Raises:
             IndexError: If an index is out of range; negative ones are not allowed.

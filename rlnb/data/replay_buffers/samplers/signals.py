@@ -51,7 +51,7 @@ class Signals:
         """Read the flags of consecutive rows, shape ``[count, width]``; ``looks_ahead`` needs one more row."""
         found = np.zeros((count, self.width), dtype=bool)
         for ends in self._ends:
-            found |= _is_true(self._read(ends, start, count))
+            found |= np.asarray(self._read(ends, start, count) != 0)
         if self._ids is not None:
             ids = self._read(self._ids, start, count + 1)
             found |= np.asarray(ids[1:] != ids[:-1])
@@ -61,7 +61,7 @@ class Signals:
         """Read the flags of items at positions, shape ``[n]``; with ``looks_ahead`` not in the newest row."""
         found = np.zeros(len(positions), dtype=bool)
         for ends in self._ends:
-            found |= _is_true(_take(ends, positions))
+            found |= np.asarray(_take(ends, positions) != 0)
         if self._ids is not None:
             after = (positions + self.width) % (self.ring.size * self.width)
             found |= np.asarray(_take(self._ids, positions) != _take(self._ids, after))
@@ -171,7 +171,3 @@ def _take(column: AnyColumn, positions: np.ndarray) -> Any:
     if column.array is None:
         return column.take(torch.from_numpy(positions)).cpu().reshape(-1)
     return column.array.reshape(-1).take(positions)
-
-
-def _is_true(values: Any) -> np.ndarray:
-    return np.asarray(values != 0)

@@ -189,11 +189,7 @@ class TrajectoryIndex:
         return env, self._step(row)
 
     def goes_on(self, first: int, last: int, count: int) -> np.ndarray:
-        """Check from which of the steps ``first`` to ``last - 1`` on a trajectory has at least ``count`` steps left.
-
-        Returns:
-            Flags of shape ``[last - first, width]``.
-        """
+        """Check from which steps on, of ``[last - first, width]``, a trajectory has at least ``count`` steps left."""
         end = min(last + count - 1, self.written)
         rows = (np.arange(first, end) + self._shift) % self._size
         before = np.zeros((end - first + 1, self._width), np.int32)  # number of trajectories that ended before a step

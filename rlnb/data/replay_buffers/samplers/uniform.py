@@ -96,7 +96,8 @@ class SamplerWithoutReplacement(Sampler):
             )
         self._follow(length)
         if len(self._order) - self._next < (batch_size if self.drop_last else 1):
-            self._order, self._next, self._known = self._make_order(length), 0, length
+            self._order = torch.randperm(length, generator=self._generator) if self.shuffle else torch.arange(length)
+            self._next, self._known = 0, length
         end = min(self._next + batch_size, len(self._order))
         chosen, self._next = self._order[self._next : end], end
         left = len(self._order) - end
@@ -106,9 +107,6 @@ class SamplerWithoutReplacement(Sampler):
     def can_sample(self, storage: Storage, batch_size: int) -> bool:
         """Check whether a batch can be drawn; see :meth:`Sampler.can_sample`."""
         return len(storage) > 0 and not (self.drop_last and batch_size > len(storage))
-
-    def _make_order(self, length: int) -> torch.Tensor:
-        return torch.randperm(length, generator=self._generator) if self.shuffle else torch.arange(length)
 
     def _follow(self, length: int) -> None:
         """Add items written since the last sample to the epoch; start a new epoch if there are fewer items."""

@@ -53,12 +53,10 @@ class LazyMemmapStorage(LazyTensorStorage):
 
     Args:
         max_size: as for :class:`LazyTensorStorage`, like ``ndim``, ``compilable`` and ``shared_init``.
-        scratch_dir: folder of the files. Default: a temporary folder, which is deleted with the storage.
+        scratch_dir: folder of the files. Default: a temporary folder, which is deleted with the storage; the attribute
+            ``scratch_dir`` names it once data is written.
         device: device of the data; only ``"cpu"`` can be mapped.
         existsok: whether existing files in ``scratch_dir`` may be overwritten.
-
-    Attributes:
-        scratch_dir: the folder. If none was given, it is None until the first data is written.
 
     Raises:
         ValueError: If ``max_size`` or ``ndim`` is not a positive integer, or ``device`` is not the CPU.
@@ -104,7 +102,7 @@ class LazyMemmapStorage(LazyTensorStorage):
                 f"Memory-mapped files hold tensors, and these entries are non-tensor data: {errors.listed(objects)}. "
                 "Fix: LazyTensorStorage or ListStorage, or data.exclude(...)."
             )
-        keys = [_file_key(leaf.key) for leaf in form.leaves]
+        keys = [tuple(map(str, as_tuple(leaf.key))) or ("data",) for leaf in form.leaves]  # as in load_memmap
         names = [tuple(map(file_name, key)) for key in keys]
         _check_names([leaf.key for leaf in form.leaves], names)
         self._delete_files()  # left by a first write that was interrupted
@@ -179,11 +177,7 @@ class LazyMemmapStorage(LazyTensorStorage):
     def _take_room(self, rows: int, sizes: Sequence[int]) -> None:
         """Reserve disk space for the first rows; ``sizes`` are the bytes of a row in each file."""
         for path, size in zip(self._paths, sizes, strict=True):
-            begin, length = self._reserved_rows * size, (rows - self._reserved_rows) * size
-            try:
-                reserve_bytes(path, begin, length)
-            except OSError as error:
-                raise OSError(error.errno, errors.disk_full(path.name, length, error)) from error
+            reserve_bytes(path, self._reserved_rows * size, (rows - self._reserved_rows) * size)
         self._reserved_rows = rows
 
     # Overwriting items, so that no process ever finds half of a write -------------------------------------------------
@@ -276,25 +270,27 @@ class LazyMemmapStorage(LazyTensorStorage):
         return copied
 
 
-def _file_key(key: Any) -> tuple[str, ...]:
-    """Return the key of a leaf in the TensorDict that the files represent."""
-    return tuple(map(str, as_tuple(key))) or ("data",)
-
-
 def _check_names(keys: Sequence[NestedKey], names: Sequence[tuple[str, ...]]) -> None:
     """Refuse leaves that would share a file, or be a file where another leaf needs a folder."""
     leaves: dict[tuple[str, ...], str] = {}
     shown = [repr(as_key(as_tuple(key))) for key in keys]
     for key, name in zip(shown, names, strict=True):
         if name in leaves:
-            raise ValueError(errors.same_file(leaves[name], key))
+            raise ValueError(_same_file(leaves[name], key))
         leaves[name] = key
     files = {(*name[:-1], f"{name[-1]}.memmap"): key for name, key in leaves.items()}
     files |= {(name,): f"{name}, which the storage needs," for name in (_META_FILE, *_OWN_FILES)}
     for key, name in zip(shown, names, strict=True):
         for folder in (name[:depth] for depth in range(1, len(name))):
             if other := leaves.get(folder) or files.get(folder):
-                raise ValueError(errors.same_file(key, other))
+                raise ValueError(_same_file(key, other))
+
+
+def _same_file(one: str, other: str) -> str:
+    return (
+        f"{one} and {other} would be the same file. Nothing was written. "
+        "Fix: rename one of them, or use LazyTensorStorage, which needs no files."
+    )
 
 
 def _files_in(folder: Path, names: Sequence[tuple[str, ...]]) -> list[Path]:

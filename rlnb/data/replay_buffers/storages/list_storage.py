@@ -151,12 +151,9 @@ def _split(data: Any) -> list[Any]:
         ) from None
 
 
-# Batches are stored whole; their rows become items only when they are accessed.
-
-
 @dataclass(slots=True, eq=False)
 class RowBlock:
-    """A batch of TensorDicts or tensors, as columns. Rows of blocks of an equal ``kind`` can be stacked."""
+    """A batch of TensorDicts or tensors, stored whole as columns. Rows of blocks of an equal ``kind`` can be stacked."""
 
     form: Form
     columns: list[Column]

@@ -194,7 +194,8 @@ class TensorStorage(Storage):
         """Use columns as the memory of this storage."""
         form.put_on(self.device)
         self._columns, self._others = columns, others
-        self._rows = RowArrays(columns) if RowArrays.fits(columns) else None
+        in_numpy = all(isinstance(column, Column) and column.array is not None for column in columns)
+        self._rows = RowArrays(columns) if in_numpy else None
         self.form = form
 
     def _forget_memory(self) -> None:
@@ -350,7 +351,8 @@ class TensorStorage(Storage):
                 values = values.unsqueeze(0) if isinstance(values, torch.Tensor) else values
                 column.scatter(torch.tensor([place.position]), values)
             elif place.flat is not None and len(place.flat):
-                column.scatter(place.flat, _flattened(values, len(place.lead)))
+                nested = len(place.lead) > 1 and isinstance(values, torch.Tensor)
+                column.scatter(place.flat, values.flatten(0, len(place.lead) - 1) if nested else values)
 
     # Reading ----------------------------------------------------------------------------------------------------------
 
@@ -441,7 +443,11 @@ class TensorStorage(Storage):
     def __repr__(self) -> str:
         if self.form is None:
             return f"{type(self).__name__}(len=0, max_size={self.max_size})"
-        shown = ", ".join(f"{_label(leaf.key)}{_kind(leaf.shape, leaf.dtype)}" for leaf in self.form.leaves)
+        looks = {
+            leaf.key: "objects" if leaf.dtype is None else f"{str(leaf.dtype).removeprefix('torch.')}{list(leaf.shape)}"
+            for leaf in self.form.leaves
+        }
+        shown = ", ".join(look if key == () else f"{key!r}: {look}" for key, look in looks.items())
         return (
             f"{type(self).__name__}(\n    data=[{shown}],\n    shape={list(self.shape)},\n    len={len(self)},\n"
             f"    max_size={self.max_size})"
@@ -512,19 +518,7 @@ def _holds(values: Any, leaf: Leaf, shape: torch.Size) -> bool:
     return values.layout is torch.strided and values.nbytes <= values.untyped_storage().nbytes()
 
 
-def _flattened(values: Any, ndim: int) -> Any:
-    return values.flatten(0, ndim - 1) if ndim > 1 and isinstance(values, torch.Tensor) else values
-
-
 def _unflattened(values: Any, lead: torch.Size) -> Any:
     if isinstance(values, torch.Tensor):
         return values.reshape((*lead, *values.shape[1:]))
     return reshape_objects(values, lead)
-
-
-def _label(key: Any) -> str:
-    return "" if key == () else f"{key!r}: "
-
-
-def _kind(shape: torch.Size, dtype: torch.dtype | None) -> str:
-    return "objects" if dtype is None else f"{str(dtype).removeprefix('torch.')}{list(shape)}"
