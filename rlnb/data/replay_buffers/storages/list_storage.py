@@ -153,7 +153,7 @@ def _split(data: Any) -> list[Any]:
 
 @dataclass(slots=True, eq=False)
 class RowBlock:
-    """A batch of TensorDicts or tensors, stored whole as columns. Rows of blocks of an equal ``kind`` can be stacked."""
+    """A batch of TensorDicts or tensors, stored whole as columns. Rows of blocks of one ``kind`` can be stacked."""
 
     form: Form
     columns: list[Column]
