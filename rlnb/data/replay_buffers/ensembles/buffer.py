@@ -109,7 +109,7 @@ class ReplayBufferEnsemble(ReplayBuffer):
         if routing_key is not None and routing_dim is not None:
             raise ValueError("routing_key and routing_dim were both given. Fix: leave one of them out.")
         self.routing_key, self.routing_dim = routing_key, routing_dim
-        how = {"p": p, "sample_from_all": sample_from_all, "num_buffer_sampled": num_buffer_sampled}
+        how: dict[str, Any] = {"p": p, "sample_from_all": sample_from_all, "num_buffer_sampled": num_buffer_sampled}
         if rbs:
             if any(part is not None for part in (storages, samplers, writers)):
                 raise TypeError(_MEMBERS_OR_PARTS)
